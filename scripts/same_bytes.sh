@@ -43,6 +43,7 @@ if [[ -z $program ]]; then
   fi
   (
     cd "$source"
+    export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1  # what another checkout compiled is not compiled again
     [[ -e build/release/build.ninja ]] || cmake --preset release --log-level=WARNING
     cmake --build build/release --target folio
   )
@@ -135,7 +136,7 @@ rm -rf "$dir/base" "$dir/new"
 mkdir "$dir/base" "$dir/new"
 for side in base new; do
   [[ $side == base ]] || program=build/release/folio
-  cp "$program" "$dir/$side/"
+  cp "$program" "$dir/$side/folio"
   cp "${program%/*}"/folio_mpi_*.so "$dir/$side/" 2>/dev/null || true
 done
 mpi=()
@@ -168,17 +169,18 @@ wait $second || { tail -n 5 "$dir/new/log" >&2 && echo "same_bytes: the program 
 
 # differs NAME ITEM: says what differs first, if anything does.
 differs() {
-  local old=$dir/base/$1/$2 new=$dir/new/$1/$2
+  local old=base/$1/$2 new=new/$1/$2
   [[ -e $old && -e $new ]] || { echo "$old or $new is missing" && return; }
   if [[ $2 == plan ]]; then
     awk 'NR == FNR { old[$1] = $2; next }
          $2 > old[$1] || ($1 ~ /^(weights|gradients|optimizer)/ && $2 != old[$1]) {
            print $1 ": " old[$1] " in BASE, now " $2; exit }' "$old" "$new"
   else
-    (diff -r "$old" "$new" || true) | head -n 4 | cut -c 1-300
+    (diff -r -x SHA256SUMS "$old" "$new" || true) | head -n 4 | cut -c 1-200
   fi
 }
 
+cd "$dir"
 items=(init losses checkpoint text formats model plan)
 printf '%-16s' configuration && printf ' %-10s' "${items[@]}" && echo
 while read -r name _; do

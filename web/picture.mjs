@@ -18,7 +18,7 @@ try {
   const answer = page.waitForResponse(/api\/generate/);
   await page.click("#generate");
   await page.waitForSelector("#stop", { state: "detached" });
-  // Of the first tokens the one that the model was least sure of.
+  // The page shows the one of the first tokens that the model was least sure of.
   const entropies = (await (await answer).text())
     .split("\n\n")
     .filter((event) => event.startsWith("event: token"))

@@ -37,8 +37,8 @@ constexpr nanoseconds kLongestQueue = std::chrono::milliseconds(200);
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// What the kernel puts before a packet, virtio_net_hdr: it hands on up to 64 KB that a real device
-// would cut up into segments.
+// The kernel puts a header before a packet, virtio_net_hdr: it hands on up to 64 KB that a real
+// device would cut up into segments.
 struct Header {
   uint8_t flags, segmented;
   uint16_t headers, segment, checksum_start, checksum_offset;

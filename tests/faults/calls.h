@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-// What the preloaded layer (layer.cc) and those who steer it agree on.
+// The preloaded layer (layer.cc) and those who steer it agree on these names.
 namespace folio::faults {
 
 // Calls that change what is below the root. `open` counts those that may: for writing, or that

@@ -178,7 +178,7 @@ std::string Disk::Bytes(const File& file, Survives survives, uint64_t seed) cons
   std::vector<Write> writes = file.unsynced;
   const auto zeros = [&] {
     for (Write& write : writes) {
-      // What was synced before keeps its bytes.
+      // Bytes that were synced before stay.
       for (size_t i = 0; i < write.bytes.size(); ++i) {
         const size_t at = write.at + i;
         write.bytes[i] = at < file.safe.size() ? file.safe[at] : '\0';

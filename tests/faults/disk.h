@@ -14,7 +14,7 @@ namespace folio::faults {
 // Reads what the layer wrote; a change that a kill cut off at the end is left out.
 std::vector<Change> ReadJournal(const std::filesystem::path& file);
 
-// What of the unsynced a power cut leaves. A file's bytes are safe once it was synced; a name
+// A power cut leaves some of the unsynced. A file's bytes are safe once it was synced; a name
 // (made, moved, removed) once a directory was synced that it was or is in, and a rename is whole or
 // not at all. Sync of a file says nothing of its name.
 enum class Survives {

@@ -1,4 +1,4 @@
-// What a power cut leaves of changes that are written down here by hand.
+// These tests look at what a power cut leaves of changes that are written down here by hand.
 #include "tests/faults/disk.h"
 
 #include <gtest/gtest.h>

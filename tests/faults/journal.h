@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <string>
 
-// What a program changed below a directory, call by call, as the preloaded layer writes it.
+// A journal has all that a program changed below a directory, call by call, as the preloaded layer
+// writes it.
 namespace folio::faults {
 
 struct Change {

@@ -446,7 +446,7 @@ int truncate64(const char* path, off_t length) {
   return layer::Truncated(-1, path, length);
 }
 
-// What is allocated reads as zeros: in the journal it is the new length.
+// Allocated bytes read as zeros: in the journal they are the new length.
 int fallocate(int fd, int mode, off_t offset, off_t length) {
   layer::Layer& the = layer::TheLayer();
   if (!the.Below(fd)) return FOLIO_REAL(fallocate)(fd, mode, offset, length);
@@ -540,7 +540,7 @@ int fclose(FILE* stream) {
   return error != 0 ? layer::Fail(error) : result;
 }
 
-// What is not followed.
+// The layer does not follow these calls.
 void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
   if ((flags & MAP_SHARED) != 0 && (protection & PROT_WRITE) != 0 && layer::TheLayer().Below(fd)) {
     layer::CannotFollow("a file that is mapped for writing");

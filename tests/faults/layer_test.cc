@@ -1,4 +1,4 @@
-// What the preloaded layer does to a program that writes one file.
+// These tests look at what the preloaded layer does to a program that writes one file.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -11,7 +11,7 @@
 
 namespace folio::faults {
 
-// What is to become of a call.
+// A verdict says what is to become of a call.
 struct Verdict {
   int error = 0;      // it fails with this
   bool kill = false;  // the process is killed, after `most` bytes of a write
@@ -29,7 +29,7 @@ class Rules {
     }
   }
 
-  // Of the `nth` call of its kind, which is the `nth_of_all`, with so many bytes if it writes.
+  // Judges the `nth` call of its kind, which is the `nth_of_all`, with so many bytes if it writes.
   Verdict Judge(Kind kind, uint64_t nth, uint64_t nth_of_all, size_t bytes) {
     for (const Rule& rule : rules_) {
       const uint64_t n = rule.kind < 0 ? nth_of_all : nth;

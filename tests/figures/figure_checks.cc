@@ -20,8 +20,8 @@ constexpr int64_t kOutside = 100;  // pixels of the surroundings that are looked
 
 using Xml = pugi::xml_node;
 
-// Whether the document can be read and has no document type. What else is not well-formed is
-// refused by rsvg-convert, whose parser is strict where this one is not.
+// Returns whether the document can be read and has no document type. Anything else that is not
+// well-formed is refused by rsvg-convert, whose parser is strict where this one is not.
 bool Read(std::string_view svg, pugi::xml_document& document) {
   const auto result = document.load_buffer(
       svg.data(), svg.size(), pugi::parse_default | pugi::parse_doctype | pugi::parse_ws_pcdata);

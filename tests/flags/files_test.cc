@@ -98,7 +98,7 @@ std::vector<Reading> WholeFiles() {
   };
 }
 
-// What is read as it comes: a pipe is as good as a file.
+// Streams are read as they come: a pipe is as good as a file.
 std::vector<Reading> Streams() {
   return {
       {"text.txt", "data prepare text.txt --out new"},

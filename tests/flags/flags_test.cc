@@ -304,7 +304,7 @@ Strings ValuesOf(const CommandLine& line, const Flag& flag) {
   return values;
 }
 
-// What a flag that has choices may be asked for, as words.
+// Returns the words that a flag with choices may be given.
 std::vector<Strings> FewWords(const Flag& flag) {
   if (flag.positional || flag.hidden || IsSwitch(flag)) return {};
   std::vector<Strings> words;

@@ -22,7 +22,7 @@ std::string ChangedBytes(std::string file, FuzzInput& input);
 std::string ChangedText(std::string text, std::span<const std::string_view> fragments,
                         FuzzInput& input);
 
-// What is wrong wherever JSON is read: for ChangedText.
+// Fragments are wrong wherever JSON is read: for ChangedText.
 std::span<const std::string_view> JsonFragments();
 
 // Holds where `read` comes to its end, or throws an Error of one of these kinds.

@@ -13,7 +13,7 @@ namespace folio {
 testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte();
-  // What begins each kind of file, so that few inputs end at the recognition.
+  // Each kind of file has a beginning here, so that few inputs end at the recognition.
   constexpr std::string_view kBegins[] = {"",
                                           "\x1F\x8B\x08",
                                           "BZh91AY&SY",

@@ -69,8 +69,8 @@ TEST(Fuzz, RandomJsonSettingsAndLinesAreReadOrRefused) {
   }
 }
 
-// What fuzzing has found, the inputs among them that once broke something: tests/fuzz/corpus, a
-// directory for each target.
+// The corpus has what fuzzing has found, the inputs among them that once broke something:
+// tests/fuzz/corpus, a directory for each target.
 TEST(Fuzz, TheCorpusIsReadOrRefused) {
   const std::map<std::string, testing::AssertionResult (*)(std::string_view)> bodies = {
 #include "targets.inc"

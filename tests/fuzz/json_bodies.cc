@@ -134,7 +134,7 @@ testing::AssertionResult LinesAreReadOrRefused(std::string_view bytes) {
                                  : ChangedText(std::string(kMetrics), JsonFragments(), input));
     const auto read = ReadOrRefused([&] { ReadRunLog(TheScratch().dir()); });
     if (!read) return read;
-    // What is mended can be read.
+    // A mended file can be read.
     CutLines(TheScratch().dir() + "/" + kMetricsFile, kind % 4);
     return ReadOrRefused([&] { ReadRunLog(TheScratch().dir()); });
   }

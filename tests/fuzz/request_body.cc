@@ -74,7 +74,7 @@ constexpr std::string_view kHeadParts[] = {"\r\n",
                                            "\n",
                                            " "};
 
-// What a connection may have one after the other.
+// Requests that a connection may have one after the other.
 constexpr std::string_view kOneOfMany[] = {
     "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 42\r\n\r\n"
@@ -98,8 +98,8 @@ class Served {
     service_.Add("m", std::move(model));
   }
 
-  // What it answers to a client that says this, in pieces of at most so many bytes, and, unless it
-  // is a whole request, no more.
+  // Returns the service's answer to a client that says this, in pieces of at most so many bytes,
+  // and, unless it is a whole request, no more.
   std::string Answer(const std::string& said, bool whole, size_t piece) {
     std::array<int, 2> ends{};
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return "no sockets";
@@ -146,7 +146,7 @@ std::optional<std::vector<int>> StatusesOf(std::string_view answers) {
     if (const size_t at = head.find(kLength); at != head.npos) {
       const auto length =
           std::strtoull(std::string(head.substr(at + kLength.size(), 20)).c_str(), nullptr, 10);
-      // What is asked for by HEAD has none.
+      // An answer to HEAD has no body.
       if (!answers.starts_with("HTTP/1.1 ")) {
         if (length > answers.size())
           return answers.empty() ? std::optional(statuses) : std::nullopt;

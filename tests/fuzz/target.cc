@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
   return 0;
 }
 
-// What libFuzzer calls for one input: stops the process, which is a finding, where the target's
+// LibFuzzer calls this for one input: it stops the process, which is a finding, where the target's
 // body fails.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto holds = folio::body({reinterpret_cast<const char*>(data), size});

@@ -12,7 +12,7 @@
 #include "folio/text/bpe_merger.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_bpe_vocabs.h"
-#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
@@ -77,21 +77,22 @@ const std::vector<std::unique_ptr<Subject>>& Subjects() {
   return subjects;
 }
 
-void AppendPiece(const Subject& subject, std::string_view piece, MergeScratch& scratch, Ids& ids) {
-  if (subject.model.vocab().whole_pieces) {
-    if (const auto found = subject.whole.find(piece); found != subject.whole.end()) {
+void AppendPretoken(const Subject& subject, std::string_view pretoken, MergeScratch& scratch,
+                    Ids& ids) {
+  if (subject.model.vocab().whole_pretokens) {
+    if (const auto found = subject.whole.find(pretoken); found != subject.whole.end()) {
       ids.push_back(found->second);
       return;
     }
   }
-  MergeByHeap(subject.model, piece, scratch, ids);
+  MergeByHeap(subject.model, pretoken, scratch, ids);
 }
 
 Ids Expected(const Subject& subject, std::string_view text) {
   Ids ids;
   MergeScratch scratch;
-  for (const std::string_view piece : PiecesOf(subject.model.vocab().pattern, text)) {
-    AppendPiece(subject, piece, scratch, ids);
+  for (const std::string_view pretoken : PretokensOf(subject.model.vocab().pattern, text)) {
+    AppendPretoken(subject, pretoken, scratch, ids);
   }
   return ids;
 }
@@ -153,16 +154,16 @@ std::string Text(const Subject& subject, FuzzInput& input) {
 testing::AssertionResult MergersAgree(const Subject& subject, std::string_view text) {
   MergeScratch scratch;
   for (size_t begin = 0; begin < text.size() && begin < 4 * kScanBytes; begin += kScanBytes / 2) {
-    const std::string_view piece = text.substr(begin, kScanBytes);
+    const std::string_view pretoken = text.substr(begin, kScanBytes);
     Ids by_heap;
-    MergeByHeap(subject.model, piece, scratch, by_heap);
-    Ids by_scan(piece.size());
-    by_scan.resize(MergeByScan(subject.model, piece, by_scan.data()));
+    MergeByHeap(subject.model, pretoken, scratch, by_heap);
+    Ids by_scan(pretoken.size());
+    by_scan.resize(MergeByScan(subject.model, pretoken, by_scan.data()));
     if (by_scan != by_heap) return testing::AssertionFailure() << "scan and heap differ";
     Ids explained;
-    for (const char byte : piece)
+    for (const char byte : pretoken)
       explained.push_back(subject.model.byte_id(static_cast<uint8_t>(byte)));
-    for (const BpeTokenizer::MergeStep& step : subject.tokenizer.Explain(piece)) {
+    for (const BpeTokenizer::MergeStep& step : subject.tokenizer.Explain(pretoken)) {
       if (step.before != explained) return testing::AssertionFailure() << "steps do not follow";
       explained[step.at] = step.merged;
       explained.erase(explained.begin() + static_cast<ptrdiff_t>(step.at) + 1);

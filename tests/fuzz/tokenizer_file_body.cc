@@ -22,7 +22,7 @@
 namespace folio {
 namespace {
 
-// What a file's author may get wrong, put where it does not belong.
+// Fragments that a file's author may get wrong are put where they do not belong.
 const std::vector<std::string_view>& Fragments() {
   static const std::vector<std::string_view> fragments = [] {
     std::vector<std::string_view> all = {

@@ -1,4 +1,4 @@
-// What a program gives the library wrong is refused with an Error, and the program lives on.
+// A wrong argument of a program is refused by the library with an Error, and the program lives on.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// Whether the text holds every one of the parts.
+// Returns whether the text holds every one of the parts.
 template <class... Parts>
 testing::AssertionResult Contains(std::string_view text, const Parts&... parts) {
   for (const std::string_view part : {std::string_view(parts)...}) {

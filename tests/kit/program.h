@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// What shell text printed and how it ended.
+// A run has what shell text printed and how it ended.
 struct ProgramRun {
   int status = -1;  // 128 + n: by signal n
   std::string out, err;

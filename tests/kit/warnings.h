@@ -28,7 +28,7 @@ class Warnings {
     const std::lock_guard lock(mutex_);
     return text_;
   }
-  // What came since the last Take.
+  // Returns what came since the last Take.
   std::string Take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(text_, "");

@@ -29,7 +29,7 @@ class FailingNew {
 int64_t WithEachFailing(NewOf of, const std::function<void()>& work,
                         const std::function<void()>& usable);
 
-// What is allocated now by all threads, and the most since it was reset; in bytes.
+// Bytes that all threads have allocated now, and the most since the count was reset.
 int64_t LiveBytes();
 int64_t PeakLiveBytes();
 void ResetPeakLiveBytes();

@@ -134,7 +134,7 @@ const std::vector<Said>& AllAddresses() {
   return all;
 }
 
-// What of an answer is the same each time: without ids and times.
+// Returns the part of an answer that is the same each time: without ids and times.
 std::string Lasting(const HttpReply& reply) {
   std::string lasting = std::to_string(reply.status);
   for (const char* key : {"\"text\":", "\"content\":", "\"tokens\":", "\"embedding\":",
@@ -233,8 +233,8 @@ std::vector<Said> LargeBodies(size_t bytes) {
   };
 }
 
-// What is reserved for a request is enough: with the smallest budget that it is answered with it
-// takes no more than that, beside what a small one takes.
+// The memory that is reserved for a request is enough: with the smallest budget that it is answered
+// with it takes no more than that, beside what a small one takes.
 TEST_F(MemoryOfRequests, TakeNoMoreThanTheyReserve) {
   for (const Said& said : LargeBodies(120000)) {
     Begin();

@@ -9,7 +9,7 @@
 
 namespace folio::soak {
 
-// What a process holds at a moment.
+// A reading has what a process holds at a moment.
 struct Reading {
   double megabytes = 0;  // resident
   int64_t handles = 0, threads = 0;
@@ -21,8 +21,8 @@ struct Level {
   int64_t second_handles = 0, last_handles = 0;     // fewest: files are open for a moment too
   int64_t second_threads = 0, last_threads = 0;
 
-  // What is not level: the last third's memory more than 2 % and 4 MB above the second's, or one
-  // handle or thread more. "" if all is.
+  // Says what is not level: the last third's memory more than 2 % and 4 MB above the second's, or
+  // one handle or thread more. "" if all is.
   std::string Wrong() const {
     if (last_megabytes > 1.02 * second_megabytes + 4) {
       return fmt::format("memory grew from {:.1f} to {:.1f} MB", second_megabytes, last_megabytes);

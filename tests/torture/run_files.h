@@ -6,7 +6,7 @@
 
 namespace folio::torture {
 
-// What lies below a directory, hidden or not: the bytes of files, "directory" of directories, by
+// Files below a directory, hidden or not: the bytes of files, "directory" of directories, by
 // their paths. What differs from one run to the next is left out: times in metrics.jsonl, the
 // number of threads in config.toml, and the lines that were put aside as damaged.
 using Files = std::map<std::string, std::string>;

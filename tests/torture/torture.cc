@@ -167,7 +167,8 @@ std::vector<std::string> Torture::Faults(const std::string& workload) const {
   for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWriteCall]; ++n) {
     for (const char* what : {":short", ":tear"}) add("write", n, what);
   }
-  // What goes on after a kill is hit too: at every fifth call, each time by another fault.
+  // The process that goes on after a kill is hit too: at every fifth call, each time by another
+  // fault.
   const char* const second[] = {":EIO", "+:ENOSPC", ":kill", "+:EROFS"};
   for (uint64_t n = 1; n <= prepared.counts.any; n += 5) {
     const uint64_t m = 1 + n * 7919 % (prepared.counts.any / 2 + 1);
@@ -257,7 +258,7 @@ std::string Torture::GoOn(const Prepared& prepared, int worker, int64_t* resumed
   return Compared(prepared, worker);
 }
 
-// Whether a program may end so, with these faults.
+// Returns why a program may not end so, with these faults; "" where it may.
 std::string Torture::WrongEnd(const Ended& ended, const std::string& rules) {
   const bool kills = rules.ends_with("kill") || rules.ends_with("tear");
   if (ended.hung) return "it hung";

@@ -20,14 +20,14 @@ struct Figures {
   std::atomic<int64_t> kills{0}, signals{0}, faults{0}, cuts{0}, trials{0};
 };
 
-// What is tortured: the program, and the workloads with what they leave if nothing happens to them.
+// A torture knows the program, and the workloads with what they leave if nothing happens to them.
 class Torture {
  public:
   // Everything lies in `directory`, which is made anew. Throws std::runtime_error where a workload
   // does not run to its end undisturbed.
   Torture(const std::string& program, const std::string& layer, std::filesystem::path directory);
 
-  // Whether the layer reaches into the program: not if it is linked statically.
+  // Returns whether the layer reaches into the program: not if it is linked statically.
   bool Reaches() const;
   // Runs these workloads (all if empty) undisturbed, twice: the second time under the layer.
   void Prepare(const std::vector<std::string>& names = {});
@@ -47,7 +47,7 @@ class Torture {
 
   // Makes one trial in the directory of `worker`. Returns what is wrong, or "".
   std::string Try(const std::string& trial, int worker);
-  // What a power cut takes back that an earlier one had left, of the trials made; or "".
+  // Says what a power cut took back that an earlier one had left, of the trials made; or "".
   std::string StepsLost() const;
 
   const Figures& figures() const { return figures_; }
@@ -79,7 +79,7 @@ class Torture {
   // run went on after, -1 if there was none to go on with.
   std::string GoOn(const Prepared& prepared, int worker, int64_t* resumed = nullptr) const;
   std::string Compared(const Prepared& prepared, int worker) const;
-  // Of what is no run: the target must be what it was or what it becomes.
+  // A workload that is no run must leave its target as it was or as it becomes.
   std::string WholeOrNot(const Prepared& prepared, int worker) const;
 
   std::string program_, layer_;

@@ -84,7 +84,7 @@ function Contrast(a: Rgb, b: Rgb): number {
   return Math.max(x, y) / Math.min(x, y);
 }
 
-// Of the theme's inks the first that is readable; on every colour black or white is.
+// Returns the first of the theme's inks that is readable; on every colour black or white is.
 function InkOn(theme: Theme, back: Rgb): string {
   return kInks[theme].find((ink) => Contrast(RgbOf(ink), back) >= kReadable) as string;
 }

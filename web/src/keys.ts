@@ -1,7 +1,7 @@
 import { effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-// What a key does. `key` is KeyboardEvent.key, or "Control+Enter" and the like.
+// A key runs an action. `key` is KeyboardEvent.key, or "Control+Enter" and the like.
 export interface KeyAction {
   key: string;
   label: string;
@@ -11,7 +11,7 @@ export interface KeyAction {
 const kName = "folio.single-keys";
 const sets = new Set<{ current: KeyAction[] }>();
 
-// Whether keys without Ctrl do anything.
+// True where keys without Ctrl do anything.
 export const singleKeys = signal(localStorage.getItem(kName) !== "off");
 effect(() => localStorage.setItem(kName, singleKeys.value ? "on" : "off"));
 

@@ -1,4 +1,4 @@
-// What the tests stand on: a tiny model in a temporary directory, the service over it, a browser.
+// The tests stand on a tiny model in a temporary directory, the service over it, and a browser.
 // A page that asks another origin, breaks its policy or logs an error fails its test.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -19,7 +19,7 @@ function Run(...args) {
   assert.equal(status, 0, `folio ${args.join(" ")}: ${stderr}`);
 }
 
-// Of a model that is larger than the debug preset's, and has room for a text.
+// Sizes of a model that is larger than the debug preset's, and has room for a text.
 const kSizes = [
   "train.batch_size=4",
   "train.context=32",

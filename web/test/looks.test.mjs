@@ -118,7 +118,7 @@ test("the frame of a chosen token is whole", async () => {
   await Close();
 });
 
-// Of a list of bars: the width of a row, and of its track, and those of the bars by their tracks.
+// Returns widths of a list of bars: of a row, of its track, and of the bars by their tracks.
 const Bars = (page, rows) =>
   page.locator(rows).evaluateAll((all) =>
     all.map((row) => {
@@ -269,7 +269,7 @@ test("the table has the exact numbers of the mean and of the strongest head, too
       assert.ok(Math.abs(p - join(numbers[k], numbers[T + k])) < 1e-4, `${j} ${q} ${k}: ${p}`);
       assert.ok(Math.abs(p - all[i]) < 5e-3, `${j}, place ${i}: ${p} for ${all[i]}`);
     }
-    // What is told of a cell is of the same map.
+    // The sheet of a cell tells of the same map.
     const [q, k, p] = rows.at(-1);
     await page.goto(At("attn", { t: kText, l: "1", j, q, k }));
     await Until("what is told", async () => {

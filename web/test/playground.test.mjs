@@ -132,7 +132,7 @@ test("a text goes on beyond the context, and its last window is what the screens
     await page.waitForSelector("#stop", { state: "detached" });
     assert.equal(await page.locator(".failure").count(), 0);
     assert.match(await page.textContent("#pace"), /32\/32: the beginning is forgotten/);
-    // What a token was chosen by is what the model saw then, not what stands before it.
+    // A token was chosen by what the model saw then, not by what stands before it.
     for (const at of [10, 40, 60, 99]) {
       await tokens.nth(at).click();
       await page.waitForSelector(".bars .is-this");

@@ -47,7 +47,7 @@ function Written(name, steps, row) {
   writeFileSync(join(workshop.runs, name, "metrics.jsonl"), `${rows.join("\n")}\n`);
 }
 
-// Of each chart's canvas: its pixels that have a run's colour, by run; the pixels of its left edge
+// For each chart's canvas this returns its pixels that have a run's colour, by run; the pixels of its left edge
 // that something is drawn on; and for the first run where its line is in each column.
 async function Drawn(page, runs) {
   return page.evaluate((names) => {

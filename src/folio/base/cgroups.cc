@@ -8,7 +8,8 @@ namespace {
 
 using Limit = std::function<double(const std::filesystem::path& group)>;
 
-// Of a cgroup and of all above it, in the hierarchy that is mounted at `mount`.
+// Returns the least limit of a cgroup and of all above it, in the hierarchy that is mounted at
+// `mount`.
 double LeastWithin(const std::filesystem::path& mount, std::filesystem::path group,
                    const Limit& limit) {
   double least = limit(mount);

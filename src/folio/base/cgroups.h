@@ -9,7 +9,7 @@ namespace folio {
 
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// Where Linux tells of the limits of containers.
+// The files in which Linux tells of the limits of containers.
 struct CgroupFiles {
   std::string own = "/proc/self/cgroup";
   std::string mounts = "/sys/fs/cgroup";

@@ -14,7 +14,7 @@ inline double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// How long run() takes.
+// Returns the seconds that run() takes.
 template <class F>
 double SecondsOf(F&& run) {
   const double begin = SteadySeconds();

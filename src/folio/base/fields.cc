@@ -19,7 +19,8 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-// What values are, by the index of Field::value: as types, and as errors expect them.
+// Each kind of value by its index in Field::value: its type, and the words that errors expect it
+// with.
 constexpr struct {
   const char *type, *expected;
 } kKinds[] = {{"true|false", "true or false"},

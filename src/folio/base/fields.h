@@ -58,7 +58,7 @@ std::string FieldText(const Field& field);
 // says the allowed values, if it does not parse, is out of range or is not among the choices.
 void SetField(const Field& field, const std::string& text, const std::string& where);
 
-// Whether true and false are values of it: of a truth value, or of a text among others.
+// Returns whether true and false are values of the field: all that it takes, or texts among others.
 bool TakesTruth(const Field& field);
 
 // The same fields with `prefix` before their keys ("train." + "batch_size").

@@ -34,7 +34,8 @@ double MemoryLimitOf(const std::filesystem::path& group) {
   return least;
 }
 
-// What one cgroup has left: pages of files that nobody uses now are given back when it needs them.
+// The memory that one cgroup has left counts pages of files that nobody uses now: it gets them back
+// when it needs them.
 double FreeMemoryOf(const std::filesystem::path& group) {
   const double limit = MemoryLimitOf(group);
   double used = 0;
@@ -73,7 +74,7 @@ std::byte* MapZeros(size_t bytes) {
   const size_t whole = bytes + kLargePageBytes;
   void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  // What stands before the first multiple and behind the end is given back.
+  // The memory before the first multiple and behind the end is given back.
   auto* const begin = static_cast<std::byte*>(memory);
   const size_t skip =
       (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) % kLargePageBytes;

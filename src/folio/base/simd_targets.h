@@ -20,10 +20,10 @@ void ForceSimdTarget(const std::string& name);
 std::string SimdTarget();
 size_t SimdTargetRank();
 
-// What it has for all but products of bfloat16 matrices, by Highway's name.
+// The machine's target for all but products of bfloat16 matrices, by Highway's name.
 std::string VectorTarget();
 
-// What multiplies bfloat16 matrices.
+// The unit that multiplies bfloat16 matrices.
 enum class Bf16Unit {
   kPlain,   // float32 instructions, after widening
   kAvx512,  // AVX512_BF16's dot products
@@ -33,8 +33,8 @@ enum class Bf16Unit {
 // The best one of the machine that the target in use allows.
 Bf16Unit Bf16UnitInUse();
 
-// Whether it multiplies faster than float32 instructions do. AVX512_BF16 does on AMD's processors,
-// by a factor of two; on Intel's it takes longer than them.
+// Returns whether that unit multiplies faster than float32 instructions do. AVX512_BF16 does on
+// AMD's processors, by a factor of two; on Intel's it takes longer than them.
 bool Bf16UnitIsFast();
 
 }  // namespace folio

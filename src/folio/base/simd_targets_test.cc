@@ -72,7 +72,7 @@ TEST_F(Targets, AreNamedOnceAndUnitsComeFirst) {
 
 #if defined(__x86_64__)
 
-// What Linux says of the first processor.
+// The flags that Linux lists of the first processor.
 std::set<std::string> FlagsOfTheProcessor() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

@@ -18,7 +18,7 @@ std::string Nearest(std::string_view word, std::span<const std::string> candidat
 std::vector<std::string> Split(std::string_view text, char separator);
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 
-// As a shell reads it back: in quotes where it must be.
+// Writes a text as a shell reads it back: in quotes where it must be.
 std::string ShellWord(std::string_view text);
 
 std::string HumanBytes(double bytes);      // "1.50 GB", powers of 1000

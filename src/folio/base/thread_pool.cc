@@ -24,7 +24,7 @@
 namespace folio {
 namespace {
 
-// How long a thread that waits stays awake: longer than the pauses between the operations of a
+// A thread that waits stays awake for so long: longer than the pauses between the operations of a
 // small model, short enough to leave the processor soon to whoever else has work. Linux takes 30 to
 // 50 us to wake a thread up, and longer on a busy machine.
 constexpr std::chrono::microseconds kSpin{200};
@@ -89,10 +89,10 @@ void Pause() {
 #endif
 }
 
-// Where one thread waits for what others change: awake for kSpin, then asleep. No wake-up is lost,
-// given that the change and what `ready` reads are sequentially consistent and that Wake follows
-// the change: either `ready`, which comes after setting asleep_, sees the change, or Wake sees
-// asleep_. A Wake that comes late ends some later sleep early, which then goes on.
+// A waiter waits in one thread for what others change: awake for kSpin, then asleep. No wake-up is
+// lost, given that the change and what `ready` reads are sequentially consistent and that Wake
+// follows the change: either `ready`, which comes after setting asleep_, sees the change, or Wake
+// sees asleep_. A Wake that comes late ends some later sleep early, which then goes on.
 class Waiter {
  public:
   // `blocks()` says whether this thread seems to keep the one that it waits for from its processor,
@@ -126,7 +126,7 @@ class Waiter {
   std::atomic<int> asleep_ = 0;  // an int, because that is what Linux can wait for directly
 };
 
-// What tasks of a job throw: the first that comes is kept.
+// A failure of a job is the first exception that one of its tasks throws.
 class Failure {
  public:
   void Keep(std::exception_ptr thrown) {
@@ -245,7 +245,7 @@ class Pool {
       thread_.join();
     }
 
-    // Where it looked for tasks last, -1 when it has found none.
+    // The processor on which it looked for tasks last, -1 when it has found none.
     int processor() const { return processor_.load(std::memory_order_relaxed); }
 
     void Invite() {

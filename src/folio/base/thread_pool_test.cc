@@ -59,8 +59,8 @@ TEST_F(Parallel, NestedForInASingleTaskStaysOnItsThread) {
   EXPECT_EQ(expected, 9);
 }
 
-// What a call writes must be there when it returns, and a thread that is late for one call must not
-// run tasks of it during the next one. Calls this short keep threads late all the time.
+// All that a call writes must be there when it returns, and a thread that is late for one call must
+// not run tasks of it during the next one. Calls this short keep threads late all the time.
 TEST_F(Parallel, ManyShortCallsDoNotMix) {
   SetThreads(4);
   int64_t bad = 0;

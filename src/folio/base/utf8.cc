@@ -10,7 +10,7 @@
 namespace folio {
 namespace {
 
-// What may follow a first byte: how many bytes, and the range of the first of them. The others lie
+// A first byte says how many bytes follow, and the range of the first of them. The others lie
 // in [0x80, 0xBF].
 struct Lead {
   int following;

@@ -45,10 +45,10 @@ size_t CompleteUtf8Prefix(std::string_view text);
 // The text with each maximal ill-formed subpart replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
-// For messages: `'é' (U+00E9)`, `U+000A` where the character does not print by itself.
+// Names a character in messages: `'é' (U+00E9)`, `U+000A` where it does not print by itself.
 std::string QuoteChar(char32_t code);
 
-// Where one is in a text that comes in pieces cut at characters.
+// A position in a text that comes in pieces cut at characters.
 struct TextPosition {
   int64_t line = 1;
   int64_t column = 1;  // in characters

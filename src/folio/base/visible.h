@@ -5,7 +5,7 @@
 
 namespace folio {
 
-// What stays as it is in text that is made visible.
+// A rule says which characters stay as they are in text that is made visible.
 struct VisibleRule {
   bool lines = true;    // line breaks and tabs; false: the text is to be on one line
   bool styles = false;  // the colours and weights of letters that folio itself writes, and nothing

@@ -16,7 +16,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/utf8.h"
-#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_split_pretokens.h"
 #include "folio/text/unicode.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -24,48 +24,48 @@
 namespace folio {
 namespace {
 
-struct Pieces {
+struct Pretokens {
   double count = 0;
-  double bytes_per_piece = 0;
+  double bytes_per_pretoken = 0;
   double distinct = 0;
   double once = 0;         // share of the distinct ones
   double most_common = 0;  // share of all that the hundred most common make
   double short_ones = 0;   // share of all with at most 15 bytes
 };
 
-Pieces Measure(const std::string& text) {
+Pretokens Measure(const std::string& text) {
   std::unordered_map<std::string_view, int64_t> counts;
-  Pieces pieces;
-  for (const std::string_view piece : PiecesOf(SplitPattern::kGpt2, text)) {
-    ++counts[piece];
-    ++pieces.count;
-    pieces.short_ones += piece.size() <= 15;
+  Pretokens pretokens;
+  for (const std::string_view pretoken : PretokensOf(SplitPattern::kGpt2, text)) {
+    ++counts[pretoken];
+    ++pretokens.count;
+    pretokens.short_ones += pretoken.size() <= 15;
   }
   std::vector<int64_t> sorted;
-  for (const auto& [piece, count] : counts) {
+  for (const auto& [pretoken, count] : counts) {
     sorted.push_back(count);
-    pieces.once += count == 1;
+    pretokens.once += count == 1;
   }
   std::ranges::sort(sorted, std::greater());
-  for (size_t i = 0; i < 100; ++i) pieces.most_common += static_cast<double>(sorted.at(i));
-  pieces.distinct = static_cast<double>(counts.size());
-  pieces.bytes_per_piece = static_cast<double>(text.size()) / pieces.count;
-  pieces.once /= pieces.distinct;
-  pieces.most_common /= pieces.count;
-  pieces.short_ones /= pieces.count;
-  return pieces;
+  for (size_t i = 0; i < 100; ++i) pretokens.most_common += static_cast<double>(sorted.at(i));
+  pretokens.distinct = static_cast<double>(counts.size());
+  pretokens.bytes_per_pretoken = static_cast<double>(text.size()) / pretokens.count;
+  pretokens.once /= pretokens.distinct;
+  pretokens.most_common /= pretokens.count;
+  pretokens.short_ones /= pretokens.count;
+  return pretokens;
 }
 
 struct Bounds {
   BenchLanguage language;
-  double bytes_per_piece[2];
+  double bytes_per_pretoken[2];
   double distinct[2];  // of 1 MB
   double growth[2];    // exponent of Heaps' law from 1 MB to 4 MB
   double most_common[2];
   double short_ones[2];
 };
 
-TEST(InventedText, PiecesAreLikeThoseOfRealText) {
+TEST(InventedText, PretokensAreLikeThoseOfRealText) {
   for (const Bounds& bounds :
        {Bounds{BenchLanguage::kEnglish, {4, 4.9}, {13e3, 25e3}, {.5, .7}, {.5, .62}, {.98, 1}},
         Bounds{BenchLanguage::kCode, {3.3, 4.2}, {10e3, 16e3}, {.55, .85}, {.5, .66}, {.97, 1}},
@@ -74,13 +74,13 @@ TEST(InventedText, PiecesAreLikeThoseOfRealText) {
         Bounds{BenchLanguage::kRussian, {6.6, 10}, {13e3, 25e3}, {.5, .7}, {.4, .6}, {.75, .92}}}) {
     SCOPED_TRACE(BenchLanguageName(bounds.language));
     const std::string text = InventedText(bounds.language, 4'000'000, 1);
-    const Pieces one = Measure(text.substr(0, CompleteUtf8Prefix(text.substr(0, 1'000'000))));
-    const Pieces four = Measure(text);
+    const Pretokens one = Measure(text.substr(0, CompleteUtf8Prefix(text.substr(0, 1'000'000))));
+    const Pretokens four = Measure(text);
     const auto within = [](double value, const double(&range)[2], const char* what) {
       EXPECT_GE(value, range[0]) << what;
       EXPECT_LE(value, range[1]) << what;
     };
-    within(four.bytes_per_piece, bounds.bytes_per_piece, "bytes per piece");
+    within(four.bytes_per_pretoken, bounds.bytes_per_pretoken, "bytes per piece");
     within(one.distinct, bounds.distinct, "distinct pieces");
     within(std::log(four.distinct / one.distinct) / std::log(4.0), bounds.growth, "growth");
     within(four.most_common, bounds.most_common, "most common");
@@ -98,11 +98,11 @@ TEST(InventedText, SeedsShareTheVocabularyAndNotTheText) {
     EXPECT_NE(one.substr(0, 300), other.substr(0, 300));
     EXPECT_EQ(FindInvalidUtf8(one), std::string::npos);
     EXPECT_EQ(FindInvalidUtf8(other), std::string::npos);
-    const auto pieces = PiecesOf(SplitPattern::kGpt2, one);
-    const std::set<std::string_view> seen(pieces.begin(), pieces.end());
-    const auto others = PiecesOf(SplitPattern::kGpt2, other);
+    const auto pretokens = PretokensOf(SplitPattern::kGpt2, one);
+    const std::set<std::string_view> seen(pretokens.begin(), pretokens.end());
+    const auto others = PretokensOf(SplitPattern::kGpt2, other);
     const auto shared = static_cast<double>(std::ranges::count_if(
-        others, [&](std::string_view piece) { return seen.contains(piece); }));
+        others, [&](std::string_view pretoken) { return seen.contains(pretoken); }));
     EXPECT_GT(shared / static_cast<double>(others.size()), 0.5);
     EXPECT_LT(shared / static_cast<double>(others.size()), 0.98);
   }

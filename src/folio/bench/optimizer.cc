@@ -6,6 +6,7 @@
 #include "folio/base/percentile.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/plan.h"
+#include "folio/train/optimizer.h"
 
 namespace folio {
 namespace {
@@ -15,7 +16,7 @@ constexpr int64_t kGrain = 1 << 15;
 
 MemoryPlan PlanOf(int64_t parameters) {
   MemoryPlan plan;
-  for (const char* name : {"param", "grad", "m", "v"}) plan.Add(name, Dtype::kF32, {parameters});
+  for (const char* name : {"param", "grad"}) plan.Add(name, Dtype::kF32, {parameters});
   plan.Place();
   return plan;
 }
@@ -29,7 +30,11 @@ void Time(MemoryPass& pass, F&& run) {
 class OptimizerBench {
  public:
   OptimizerBench(Backend& backend, int64_t parameters)
-      : backend_(backend), plan_(PlanOf(parameters)), arena_(plan_), n_(parameters) {
+      : backend_(backend),
+        plan_(PlanOf(parameters)),
+        arena_(plan_),
+        optimizer_(backend, Dtype::kF32, parameters),
+        n_(parameters) {
     float* param = Array(0).data<float>();
     ParallelRange(n_, kGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) param[i] = static_cast<float>(i % 997 - 498) * 1e-3f;
@@ -44,13 +49,7 @@ class OptimizerBench {
     Time(rates.read, [&] { ReadAll(grad.data<float>(), n_); });
     Time(rates.norm, [&] { backend_.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
     Time(rates.adamw, [&] {
-      backend_.Run(AdamWUpdate{.param = param,
-                               .grad = grad,
-                               .m = Array(2),
-                               .v = Array(3),
-                               .lr = 1e-5,
-                               .weight_decay = 0.1,
-                               .step = ++step_});
+      optimizer_.Step({}, {.lr = 1e-5, .step = ++step_}, ParamGroup::kDecayed, param, grad, 0);
     });
   }
 
@@ -60,6 +59,7 @@ class OptimizerBench {
   Backend& backend_;
   MemoryPlan plan_;
   Arena arena_;
+  Optimizer optimizer_;
   int64_t n_;
   int64_t step_ = 0;
 };
@@ -71,7 +71,10 @@ double OptimizerRates::seconds_per_step() const {
 }
 
 uint64_t OptimizerBytes(int64_t parameters) {
-  return PlanOf(parameters).arena_bytes();
+  MemoryPlan plan = PlanOf(parameters);
+  Optimizer::AddTo(plan, Dtype::kF32, parameters);
+  plan.Place();
+  return plan.arena_bytes();
 }
 
 OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds) {
@@ -81,7 +84,7 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
   bench.Round(warm_up);
   const double array = static_cast<double>(parameters) * sizeof(float);
   OptimizerRates rates{.norm = {"gradient norm", array},
-                       .adamw = {"adamw", 7 * array},  // reads all four, writes all but gradients
+                       .adamw = {"adamw", static_cast<double>(Optimizer::kPasses) * array},
                        .read = {"read", array},
                        .copy = {"copy", 2 * array}};
   const double begin = SteadySeconds();

@@ -22,7 +22,7 @@ struct OptimizerRates {
 // together.
 OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds);
 
-// Bytes of the arrays: parameters, gradients and two moments.
+// Bytes of the arrays: parameters, gradients and the state of the optimizer.
 uint64_t OptimizerBytes(int64_t parameters);
 
 }  // namespace folio

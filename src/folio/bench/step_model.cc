@@ -10,6 +10,7 @@
 #include "folio/train/buckets.h"
 #include "folio/train/flops.h"
 #include "folio/train/gradient_sum.h"
+#include "folio/train/optimizer.h"
 
 namespace folio {
 namespace {
@@ -114,12 +115,12 @@ class SimulatedRank {
   }
 
  private:
-  static constexpr int kStepsBefore = 2;                        // until one step is as the other
-  static constexpr double kOptimizerBytes = 8 * sizeof(float);  // the norm reads one array, AdamW
-                                                                // four and writes three
-  static constexpr double kAddBytes = 3 * sizeof(float);        // two are read, one is written
-  static constexpr int kSmallGathers = 3;    // of a Trainer: losses, seconds, flags
-  static constexpr double kEager = 1 << 16;  // longer messages ask before they come
+  static constexpr int kStepsBefore = 2;  // until one step is as the other
+  // The norm reads one array; the optimizer adds its own.
+  static constexpr double kOptimizerBytes = (1 + Optimizer::kPasses) * sizeof(float);
+  static constexpr double kAddBytes = 3 * sizeof(float);  // two are read, one is written
+  static constexpr int kSmallGathers = 3;                 // of a Trainer: losses, seconds, flags
+  static constexpr double kEager = 1 << 16;               // longer messages ask before they come
 
   void Compute(double seconds) { now_ += seconds * slower_; }
   void Wait(uint64_t ticket) { now_ = group_.Wait(now_, ticket); }

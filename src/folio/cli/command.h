@@ -13,7 +13,7 @@ namespace folio {
 
 class CommandLine;
 
-// How a command appears in help.
+// The entry of a command in help.
 struct CommandInfo {
   std::string name;                        // "train", or "data prepare"
   std::string summary;                     // one line, no full stop
@@ -22,7 +22,7 @@ struct CommandInfo {
   std::vector<std::string> examples = {};  // whole command lines
 };
 
-// What a command runs with.
+// A command runs in a context of console and settings.
 struct Context {
   Console& console;
   const ConfigSources& sources;     // for Settings::ReadSources

@@ -98,7 +98,7 @@ void CommandLine::AddCommand(std::unique_ptr<Command> command) {
   commands_.push_back(std::move(entry));
 }
 
-// Whether what stands behind `argument` is its value, in some command.
+// Returns whether the word behind `argument` is its value, in some command.
 bool CommandLine::TakesValue(const std::string& argument) const {
   if (argument.empty()) return false;
   const auto takes = [&](const Flags& flags) {
@@ -217,7 +217,7 @@ void CommandLine::ThrowUnknownFlag(const std::string& flag, const CommandEntry* 
   const std::string command = entry == nullptr ? "folio" : "folio " + entry->info.name;
   std::string spelling = flag;
   std::ranges::replace(spelling, '_', '-');
-  // Of short names each is near every other.
+  // Short names are all near each other, so that none is suggested.
   const std::string nearest = flag.starts_with("--") ? Nearest(spelling, LongNames(entry)) : "";
   std::string help = fmt::format("{} --help lists its flags", command);
   if (!nearest.empty()) {
@@ -267,7 +267,7 @@ void CommandLine::ThrowUnknownCommand(const std::string& name) const {
     if (first != entry.info.name) names.push_back(first);
   }
   std::string nearest = Nearest(name, names);
-  // Of a short word every other is near.
+  // A short word is near every other, so that none is suggested.
   if (std::cmp_greater_equal(2 * EditDistance(name, nearest), name.size())) nearest.clear();
   if (nearest.empty()) nearest = CommandAbout(name);
   if (!nearest.empty()) {

@@ -52,7 +52,7 @@ class CommandLine {
 
   // nullptr if there is none.
   const CommandEntry* Find(const std::string& name) const;
-  // Whether commands begin with the word `group` ("data").
+  // Returns whether commands begin with the word `group` ("data").
   bool HasGroup(const std::string& group) const;
   // Throws a kUsage Error that names the nearest command, or all that there are.
   [[noreturn]] void ThrowUnknownCommand(const std::string& name) const;

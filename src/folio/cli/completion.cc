@@ -98,7 +98,7 @@ const Flag* FlagAt(const CommandLine& line, const Place& place, const std::strin
   return flag != nullptr ? flag : FindFlag(line.global_flags(), name);
 }
 
-// Where the words before the last lead.
+// Returns the place that the words before the last lead to.
 Place Follow(const CommandLine& line, const std::vector<std::string>& words) {
   Place place;
   for (size_t i = 0; i + 1 < words.size(); ++i) {
@@ -124,7 +124,7 @@ Place Follow(const CommandLine& line, const std::vector<std::string>& words) {
   return place;
 }
 
-// Those of the command, or of any that has some: their keys are the same everywhere.
+// Returns the settings of the command, or of any that has some: their keys are the same everywhere.
 const Settings* SettingsOf(const CommandLine& line, const CommandEntry* command) {
   if (command != nullptr && command->flags->settings() != nullptr) {
     return command->flags->settings();
@@ -162,7 +162,7 @@ void AddSettings(const Settings& settings, const std::string& prefix, const std:
   }
 }
 
-// What may follow `flag`, with `before` in front of it: "--preset=".
+// Adds the values that may follow `flag`, with `before` in front of each: "--preset=".
 void AddValues(const CommandLine& line, const Place& place, const Flag& flag,
                const std::string& prefix, const std::string& before,
                std::vector<Completion>& found) {

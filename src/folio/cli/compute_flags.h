@@ -23,7 +23,7 @@ class SimdFlag {
 class ComputeFlags {
  public:
   void Add(Flags& flags);
-  // Before the first operation.
+  // Must be called before the first operation.
   void Use() const;
 
  private:

@@ -16,13 +16,13 @@ class Option;
 
 namespace folio {
 
-// How a flag or positional is shown, and whether it must be there.
+// The shape says how a flag or positional is shown, and whether it must be there.
 struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;
   bool hidden = false;                        // neither in help nor in completion
   std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
-  // Of the flag that is meant by arguments without one, which the command does not take: what joins
+  // Arguments without a flag may mean one that the command does not take: this text joins
   // several of them to one value, or "" if each is a value.
   std::optional<std::string> meant = {};
 };
@@ -82,7 +82,7 @@ class Flags {
   void Settings(folio::Settings* settings, const std::vector<std::string>& sections);
 
   const std::vector<Flag>& list() const { return flags_; }
-  // What Settings was called with, or nullptr.
+  // The settings that Settings was called with, or nullptr.
   const folio::Settings* settings() const { return settings_; }
 
   // The positionals after "--".

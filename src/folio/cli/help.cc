@@ -24,7 +24,7 @@ std::vector<std::string> GroupTitles(const CommandLine& line) {
   return titles;
 }
 
-// Of help, in columns: not wider than is read well.
+// The width of help, in columns, is not more than is read well.
 int64_t WidthOf(const Terminal& terminal) {
   return std::clamp(terminal.width, 20, 100);
 }

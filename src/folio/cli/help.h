@@ -6,9 +6,9 @@
 
 namespace folio {
 
-// What `folio` alone prints: twelve lines.
+// The twelve lines that `folio` alone prints.
 std::string ProgramHelp(const CommandLine& line, const Terminal& terminal);
-// What `folio --help` prints: all commands by group, then the global flags.
+// The text of `folio --help`: all commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal);
 // The commands that begin with the word `group` ("data").
 std::string GroupHelp(const CommandLine& line, const std::string& group, const Terminal& terminal);

@@ -76,7 +76,8 @@ void AbortWhenRead(Group& group, int status) {
   group.Abort(status);
 }
 
-// What befalls all ranks, the first one tells; the others give it time to, since its end is theirs.
+// The first rank tells of an error that befalls all; the others give it time to, since its end is
+// theirs.
 int ReportErrorOfRank(Console& console, const std::exception& error) {
   Group* group = JoinedGroup();
   if (group != nullptr && group->failed()) {  // told already

@@ -8,13 +8,13 @@
 
 namespace folio {
 
-// What lines of conversations look like, for messages.
+// The forms that lines of conversations have, for messages.
 inline constexpr char kConversationForms[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, {\"role\": "
     "\"assistant\", ...}]}, {\"prompt\": \"...\", \"completion\": \"...\"} or "
     "{\"instruction\": \"...\", \"output\": \"...\"}";
 
-// Whether a line of JSON is a conversation and no text: it has "messages", or "prompt" and
+// Returns whether a line of JSON is a conversation and no text: it has "messages", or "prompt" and
 // "completion", or "instruction" and "output".
 bool IsConversation(const Json& line);
 

@@ -21,8 +21,8 @@ struct TextCount {
   }
 };
 
-// Of all documents of a text (text_stream.h), "-" for standard input; tokens and errors as
-// EncodeInput (term/encode_input.h).
+// Counts the tokens of all documents of a text (text_stream.h), "-" for standard input; tokens and
+// errors are those of EncodeInput (term/encode_input.h).
 TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
                     const TextOptions& options);
 

@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How text becomes tokens (keys `data.*`).
+// Settings of how text becomes tokens (keys `data.*`).
 struct DataConfig {
   std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
   std::string add_tokens = "";     // special tokens beside its own, between commas

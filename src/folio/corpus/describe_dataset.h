@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// What a data directory holds: a line for each fact, or one JSON object (`json`).
+// Describes what a data directory holds: a line for each fact, or one JSON object (`json`).
 std::string DescribeDataset(const std::string& dir, const DatasetInfo& info, bool json);
 
 }  // namespace folio

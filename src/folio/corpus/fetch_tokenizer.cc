@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a file of an encoding lies, or is to lie.
+// Returns where a file of an encoding lies, or is to lie.
 fs::path PathOf(const PublishedEncoding& encoding, const PublishedFile& file) {
   const std::string path = EncodingFile(encoding, file);
   if (!path.empty()) return path;
@@ -41,7 +41,7 @@ bool AllThere(const PublishedEncoding& encoding) {
   return true;
 }
 
-// How to do without this machine's network.
+// Tells how to do without this machine's network.
 std::string Elsewhere(const PublishedEncoding& encoding) {
   std::vector<std::string> parts;
   for (const PublishedFile& file : encoding.files) {

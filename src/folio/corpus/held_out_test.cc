@@ -1,4 +1,4 @@
-// Which text is held out.
+// These tests look at which text is held out.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST_F(HeldOutText, IsMadeOfWholeDocumentsWhereTheseAreShort) {
     std::ranges::sort(found);
     std::ranges::sort(expected);
     EXPECT_EQ(found, expected);
-    // Of the files, too, and of the first and the last lines.
+    // The files have a share in it, too, and so have the first and the last lines.
     EXPECT_TRUE(Contains(parts.val, "document 19", "file ", "document 1"));
     EXPECT_NEAR(static_cast<double>(parts.val.size()),
                 0.1 * static_cast<double>(parts.val.size() + parts.train.size()),

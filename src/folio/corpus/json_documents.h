@@ -13,9 +13,9 @@ namespace folio {
 std::string TextOfJsonLine(std::string_view line, const std::string& field,
                            const std::function<std::string()>& where);
 
-// Whether the line holds a document.
+// Returns whether the line holds a document.
 bool HoldsDocument(std::string_view line, const std::string& field);
-// Whether it holds a conversation and no document.
+// Returns whether the line holds a conversation and no document.
 bool HoldsConversation(std::string_view line, const std::string& field);
 
 // Blank lines are no documents.

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kJournalFile[] = "progress.json";
-// In a directory whose files went elsewhere, so that nobody goes on with it.
+// This file marks a directory whose files went elsewhere, so that nobody goes on with it.
 constexpr char kHandedOverFile[] = "handed-over";
 
 // `.NAME.partial` beside a resolved target.

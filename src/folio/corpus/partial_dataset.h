@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How far the making of a data set is.
+// The state of a data set that is being made.
 struct PrepareState {
   PreparePlan plan;
   std::vector<int64_t> converted;  // bytes of the texts that inputs were converted to
@@ -25,7 +25,7 @@ struct PrepareState {
 // it is, so that a later process can go on. One process uses it at a time.
 class PartialDataset {
  public:
-  // What `identity` (JSON) says must be the same for what is there to be of use. Opens what is
+  // An earlier attempt is of use only where its `identity` (JSON) is the same. Opens what is
   // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
   // the target's parent is no directory.
   PartialDataset(const std::string& target, std::string identity);
@@ -38,9 +38,9 @@ class PartialDataset {
   static void Tidy(const std::string& target);
 
   const std::filesystem::path& path() const { return path_; }
-  // Where an earlier process was, if there was one that made the same.
+  // The state that an earlier process left, if there was one that made the same.
   const std::optional<PrepareState>& found() const { return found_; }
-  // Why what is there is of no use, or "" if nothing is there or it is: "other options".
+  // Says why an earlier attempt is of no use ("other options"), or "" if there is none or it is.
   const std::string& useless() const { return useless_; }
 
   // Begins with an empty directory.

@@ -12,7 +12,7 @@
 namespace folio {
 namespace {
 
-// What a long piece has made longer is given back.
+// A buffer that a long piece has made longer than this is given back.
 constexpr size_t kKeptBytes = size_t{1} << 20;
 
 template <class Container>

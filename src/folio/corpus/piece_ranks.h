@@ -15,7 +15,7 @@
 
 namespace folio {
 
-// What a rank does with pieces.
+// The work that a rank does on pieces.
 enum class PieceWork : char { kCountCharacters = 'c', kCountBytes = 'b', kEncode = 'e' };
 
 // The ranks that share the pieces of a data set, as the first of them sees it: who cuts the pieces,
@@ -34,7 +34,7 @@ class PieceRanks {
                             const PreparePlace& first, const std::string& special,
                             TokenWidth width);
 
-  // Those that share the pieces.
+  // The number of ranks that share the pieces.
   int size() const { return workers_ == nullptr ? 1 : workers_->ranks(); }
   // Hands the pieces of others out: of[r] are rank r's, and of[0] is not looked at.
   void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of);
@@ -48,10 +48,10 @@ class PieceRanks {
   Workers* workers_;
 };
 
-// On the other ranks, until the first one's Workers are gone.
+// Serves the first rank on all others, until its Workers are gone.
 void PrepareAsWorker(Group& group);
 
-// What becomes of a piece, as it travels.
+// FromAnswer reads the result of a piece as it travels.
 void FromAnswer(std::string_view answer, std::vector<std::byte>& tokens);
 void FromAnswer(std::string_view answer, TextCounts& counts);
 

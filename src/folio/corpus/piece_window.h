@@ -19,7 +19,7 @@ namespace folio {
 // Sizes that keep memory bounded: a thread holds one piece, and there are two windows of results.
 // Nothing that is written depends on them.
 struct WindowSizes {
-  // For so many threads.
+  // Chooses the sizes for so many threads.
   explicit WindowSizes(int threads)
       : piece_bytes(std::clamp<int64_t>(kBytes / (8 * threads), 1 << 16, 1 << 19)),
         window_bytes(std::max(kBytes, 4 * threads * piece_bytes)) {}
@@ -35,7 +35,7 @@ struct WindowSizes {
 template <class Result>
 class PieceWindow {
  public:
-  // With about as much for each of `ranks`.
+  // Fills the window with about as much for each of `ranks`.
   void Fill(PieceCutter& cutter, const WindowSizes& sizes, int ranks) {
     pieces_.clear();
     shares_.assign(static_cast<size_t>(ranks), {});
@@ -76,13 +76,13 @@ class PieceWindow {
   PreparePlace end_;
 };
 
-// Deals with all pieces: work(piece, result, thread) on all threads, and on other ranks what `kind`
-// says, which is the same; take(piece, result) in order, beside the work on the pieces after it;
-// then, on the calling thread, done(place) with the place up to which everything was taken. Each
-// may throw; of several pieces that fail the first one's exception leaves.
-template <class Result, class Work, class Take, class Done>
+// Deals with all pieces: process(piece, result, thread) on all threads, and on other ranks what
+// `kind` says, which is the same; take(piece, result) in order, beside the processing of the pieces
+// after it; then, on the calling thread, done(place) with the place up to which everything was
+// taken. Each may throw; of several pieces that fail the first one's exception leaves.
+template <class Result, class Process, class Take, class Done>
 void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks, PieceWork kind,
-               Work&& work, Take&& take, Done&& done) {
+               Process&& process, Take&& take, Done&& done) {
   PieceWindow<Result> now, before;
   for (;;) {
     now.Fill(cutter, sizes, ranks.size());
@@ -94,7 +94,7 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks,
       const size_t i = static_cast<size_t>(task) - 1;
       try {
         if (task > 0) {
-          work(now.piece(i), now.result(i), thread);
+          process(now.piece(i), now.result(i), thread);
         } else {
           for (size_t k = 0; k < before.size(); ++k) take(before.piece(k), before.result(k));
         }

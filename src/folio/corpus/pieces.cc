@@ -55,8 +55,8 @@ CutRule::CutRule(const Tokenizer& tokenizer, bool specials)
   for (const SpecialToken& special : specials_) context_ = std::max(context_, special.text.size());
 }
 
-// Whether any special token's text lies on both sides of `at`. Then no match of theirs, whichever
-// is chosen where they overlap, depends on what is behind the cut.
+// Returns whether any special token's text lies on both sides of `at`. Where none does, no match of
+// theirs, whichever is chosen where they overlap, depends on what is behind the cut.
 bool CutRule::InsideSpecial(std::string_view view, size_t at) const {
   return std::ranges::any_of(specials_, [&](const SpecialToken& special) {
     const size_t reach = special.text.size() - 1;
@@ -80,7 +80,7 @@ PieceCutter::PieceCutter(std::span<const PrepareSource> sources, const CutRule& 
   FOLIO_CHECK(piece_bytes > 0, "a piece holds something");
 }
 
-// That split, if it cuts the document of the line that begins here; else null.
+// Returns that split, if it cuts the document of the line that begins here; else null.
 const PrepareSplit* PieceCutter::InThisLine(size_t split) const {
   if (split >= splits_.size()) return nullptr;
   const PrepareSplit& found = splits_[split];
@@ -104,8 +104,8 @@ void PieceCutter::MoveTo(int64_t offset) {
   ++at_.source;
 }
 
-// What lies between two splits of a document; null where it goes to the document's beginning or
-// end.
+// Returns the part of a document that lies between two splits; null where it goes to the document's
+// beginning or end.
 PreparePiece PieceCutter::PartOfLine(const PrepareSplit* begin, const PrepareSplit* end) {
   PreparePiece piece{.begin = at_, .end = (begin != nullptr ? begin : end)->line_end};
   if (begin != nullptr) piece.text_begin = begin->inside;

@@ -14,7 +14,7 @@
 
 namespace folio {
 
-// How far the sources are dealt with. Places are in the order of their members.
+// A place up to which the sources are dealt with. Places are in the order of their members.
 struct PreparePlace {
   size_t source = 0;
   int64_t offset = 0;  // in bytes, below the source's length unless that is 0
@@ -23,8 +23,8 @@ struct PreparePlace {
   bool val() const { return part % 2 != 0; }
 };
 
-// Where one part of the text ends and the next begins: at byte `offset` of a source, or, if
-// `inside` is not 0, behind that many bytes of the document in the line that begins there. Parts
+// A split is where one part of the text ends and the next begins: at byte `offset` of a source, or,
+// if `inside` is not 0, behind that many bytes of the document in the line that begins there. Parts
 // are training text and held-out text in turns.
 struct PrepareSplit {
   size_t source = 0;
@@ -57,17 +57,17 @@ struct PrepareDocument {
 void ForDocuments(const PrepareSource& source, const PreparePiece& piece, std::string_view bytes,
                   const std::function<void(const PrepareDocument&)>& f);
 
-// Where character `index` begins, counted as CountCharacters does; text.size() if there are no more
-// than `index`.
+// Returns where character `index` begins, counted as CountCharacters does; text.size() if there are
+// no more than `index`.
 size_t FindCharacter(std::string_view text, int64_t index);
 
-// Where text that is no .jsonl may be cut into pieces.
+// A rule says where text that is no .jsonl may be cut into pieces.
 class CutRule {
  public:
-  // Before any byte that begins a character.
+  // This rule cuts before any byte that begins a character.
   CutRule() = default;
-  // Where the ids of the parts are those of the whole; if specials stand for tokens, not inside
-  // one. The tokenizer must outlive the rule.
+  // This rule cuts where the ids of the parts are those of the whole; if specials stand for tokens,
+  // not inside one. The tokenizer must outlive the rule.
   CutRule(const Tokenizer& tokenizer, bool specials);
 
   // The first such place in [at, view.size()), or view.size(). What stands within context() bytes
@@ -92,7 +92,7 @@ class PieceCutter {
               std::span<const PrepareSplit> splits, PreparePlace begin = {});
 
   std::optional<PreparePiece> Next();
-  // Where the next piece begins.
+  // The place where the next piece begins.
   const PreparePlace& place() const { return at_; }
 
  private:

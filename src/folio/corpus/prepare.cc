@@ -83,7 +83,8 @@ void CheckOptions(const PrepareOptions& options) {
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
 
-// All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
+// Returns all that decides what a data set will be, as JSON. `tokenizer` is null where the text
+// decides.
 std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput> inputs,
                        const Tokenizer* tokenizer) {
   Json files = Json::array();
@@ -206,13 +207,13 @@ class Preparing {
     val_.emplace(partial_.path(), Layout("val"), state.val);
   }
 
-  // Whether a later process can go on with what is there.
+  // Returns whether a later process can go on with what is there.
   bool GoesOn() const {
     return saved_ && options_.keep_partial &&
            std::ranges::none_of(inputs_, [](const TextInput& input) { return input.once; });
   }
 
-  // Where the text of an input is that had to be converted.
+  // Returns the path of the text of an input that had to be converted.
   std::string ConvertedPath(size_t input) const {
     return (partial_.path() / fmt::format("text_{:06}", input)).string();
   }
@@ -236,7 +237,7 @@ class Preparing {
     if (!why.empty()) Note(why + ": the first rank prepares the data alone");
   }
 
-  // Those that an earlier process has converted.
+  // Opens the sources that an earlier process has converted.
   void OpenConverted(const PrepareState& state) {
     size_t used = 0;
     OpenSources([&](size_t i) {

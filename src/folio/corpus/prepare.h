@@ -34,9 +34,11 @@ struct PrepareOptions {
 };
 
 struct PrepareHooks {
-  // How many bytes are dealt with of how many; everything is read twice. May throw to stop.
+  // Called with the bytes that are dealt with and their total; everything is read twice. May throw
+  // to stop.
   std::function<void(int64_t done, int64_t total)> progress = {};
-  // How many bytes of text came out of files that are unpacked or converted first, so far.
+  // Called with the bytes of text that came so far out of a file that is unpacked or converted
+  // first.
   std::function<void(const std::string& path, int64_t bytes)> converting = {};
   // Called once before `progress` where earlier work is gone on with: what is dealt with already.
   std::function<void(int64_t done)> going_on = {};

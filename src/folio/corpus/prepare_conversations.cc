@@ -41,7 +41,7 @@ int64_t TextBytes(const Messages& messages) {
   return bytes;
 }
 
-// What the first reading finds.
+// The first reading counts conversations and makes the tokenizer that knows their marks.
 struct Found {
   int64_t conversations = 0;
   int64_t text_bytes = 0;  // of the messages

@@ -7,7 +7,8 @@
 
 namespace folio {
 
-// Whether the files hold conversations. Throws a kInput Error where some do and others are texts.
+// Returns whether the files hold conversations. Throws a kInput Error where some do and others are
+// texts.
 bool AreConversations(std::span<const TextInput> inputs);
 
 // PrepareDataset for those. Throws a kUsage Error where special = allow or raise: messages are

@@ -53,7 +53,7 @@ TEST_F(PrepareConversations, EachIsARowOfMarkedTurnsAndABorder) {
     PackedConversations sampler(data.val(), *data.info().chat, {1, 64, 1}, 0,
                                 PackedConversations::Order::kOnce);
     EXPECT_EQ(sampler.conversations(), 2);
-    // What the first answer says looks like its end, and is text: 7 characters and the real end.
+    // The first answer looks like its own end, and is text: 7 characters and the real end.
     EXPECT_EQ(sampler.Targets(0), 7 + 1 + 1 + 1);
   }
 }

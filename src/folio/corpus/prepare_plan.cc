@@ -83,7 +83,8 @@ class PlanMaker {
     return std::reduce(units_of_.begin(), units_of_.begin() + static_cast<int64_t>(source));
   }
 
-  // Behind `units` of the document, or the end of the line if that is not `look` bytes away.
+  // Splits behind `units` of the document, or at the end of the line if that is not `look` bytes
+  // away.
   void SplitInside(const PrepareDocument& document, int64_t units, int64_t look,
                    const PrepareSource& source, PrepareSplit& split) const {
     int64_t bytes = unit_ == PrepareUnit::kByte

@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// What reading all text once tells.
+// A plan is made by reading all text once.
 struct PreparePlan {
   int64_t units = 0;  // characters, or bytes, of all documents
   int64_t documents = 0;
@@ -23,7 +23,7 @@ struct PreparePlan {
   int64_t blocks() const { return (std::ssize(splits) + 1) / 2; }
 };
 
-// Which text is held out: `fraction` of it, at its end or spread over it.
+// The share of text that is held out: `fraction` of it, at its end or spread over it.
 struct HeldOut {
   double fraction = 0;
   bool spread = false;

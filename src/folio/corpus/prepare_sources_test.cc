@@ -173,7 +173,7 @@ TEST_F(PrepareSources, StoppedItGoesOnWithWhatWasUnpacked) {
   EXPECT_EQ(converted, 0);
   EXPECT_TRUE(Contains(notes.back(), "going on"));
   EXPECT_EQ(FilesBelow(options.out), whole);
-  // What was unpacked and is no longer whole is unpacked again.
+  // A file that was unpacked and is no longer whole is unpacked again.
   for (const bool cut : {false, true}) {
     ASSERT_FALSE(run_until(both * 3 / 4));
     cut ? fs::resize_file(At(".parts.partial/text_000002"), 3)

@@ -411,7 +411,7 @@ TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
             "68a53422394c26a655ebe641f5c6f49888e8f4e45fe5d6f02abda63ba3ebd65b");
 }
 
-// What another attempt has left is gone on with, or removed: never what a link leads to, or what
+// The files of another attempt are gone on with, or removed: never what a link leads to, or what
 // belongs to somebody else.
 TEST_F(Prepare, AForeignDirectoryUnderTheNameOfAnAttemptIsLeftAlone) {
   const PrepareOptions options = Options("bytes", {"some text that is long enough\n"});

@@ -43,7 +43,7 @@ class PrepareSource {
   bool marked() const { return mark_ > 0; }  // had a byte order mark
   bool json_lines() const { return input_.form.json_lines; }
   const std::string& field() const { return field_; }  // of JSON lines
-  // Of the file as it was named.
+  // The bytes of the file as it was named, before any conversion.
   int64_t given_bytes() const { return input_.form.converted ? input_.bytes : bytes_; }
 
   // Bytes [begin, end), which replace what is in `out`. Throws a kInput Error if they cannot be

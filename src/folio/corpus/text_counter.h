@@ -11,12 +11,12 @@
 
 namespace folio {
 
-// How the units are counted that the split is made by.
+// The units that the split is made by.
 enum class PrepareUnit { kCharacter, kByte };
 
 int64_t CountUnits(std::string_view text, PrepareUnit unit);
 
-// What one piece holds.
+// The counts of one piece.
 struct TextCounts {
   int64_t units = 0;
   int64_t documents = 0;

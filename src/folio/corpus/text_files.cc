@@ -31,7 +31,7 @@ std::vector<std::string> FilesBelow(const std::string& dir) {
   return found;
 }
 
-// What a file below a directory is, where it is no text; "" where it is one.
+// Returns what a file below a directory is, where it is no text; "" where it is one.
 std::string WhyNot(const std::string& path, const TextOptions& options) {
   try {
     TextStream stream(path, options);

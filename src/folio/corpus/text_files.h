@@ -19,8 +19,8 @@ struct TextFiles {
 // Throws a kInput Error for a directory without any, and for files below it that are damaged.
 TextFiles FindTextFiles(const std::vector<std::string>& paths, const TextOptions& options);
 
-// How many bytes of text the files have together; `enough` or more where it is that many, which
-// saves unpacking what is compressed to the end. -1 where one of them can be read only once.
+// Returns how many bytes of text the files have together; `enough` or more where it is that many,
+// which saves unpacking what is compressed to the end. -1 where one of them can be read only once.
 int64_t TextBytes(const std::vector<std::string>& files, const TextOptions& options,
                   int64_t enough);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPiece = size_t{1} << 16;
 
-// What is common to filters: pieces are converted as a whole and given out as they are asked for.
+// A filtered source converts pieces as a whole and gives them out as they are asked for.
 // Filter has Convert(piece, out) and Finish(out).
 template <class Filter>
 ReadBytes Filtered(ReadBytes from, Filter filter) {

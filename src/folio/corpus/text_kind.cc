@@ -116,7 +116,7 @@ bool IsObject(std::string_view line) {
   }
 }
 
-// Behind a string that `text` begins with, or npos.
+// Returns the place behind a string that `text` begins with, or npos.
 size_t EndOfString(std::string_view text) {
   for (size_t at = 1; at < text.size(); ++at) {
     if (text[at] == '\\')

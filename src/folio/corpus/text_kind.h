@@ -11,10 +11,10 @@ namespace folio {
 
 // Bytes at the beginning of a file that say what it is.
 inline constexpr size_t kTextHead = size_t{1} << 16;
-// What may stand before UTF-8 and is no part of it.
+// The mark that may stand before UTF-8 and is no part of it.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// What a file is taken for.
+// The kind of text that a file is taken for.
 struct TextKind {
   enum class Form {
     kText,       // UTF-8, one document
@@ -31,15 +31,16 @@ struct TextKind {
   std::string help = {};        // and what to do
 };
 
-// By the first kTextHead bytes, or all if there are fewer. Where a file is not named for JSON lines
+// Recognises a text by its first kTextHead bytes, or all if there are fewer. Where a file is not
+// named for JSON lines
 // (`lines_by_name`), its first line must be an object.
 TextKind RecogniseText(std::string_view head, bool lines_by_name);
 
-// What bytes from the middle of a text show it to be instead, if they do: kOther.
+// Returns kOther where bytes from the middle of a text show that it is something else.
 std::optional<TextKind> NoText(std::string_view sample);
 
-// Whether a file is named for JSON lines: .jsonl or .ndjson in any case, with or without the ending
-// of a compression behind it.
+// Returns whether a file is named for JSON lines: .jsonl or .ndjson in any case, with or without
+// the ending of a compression behind it.
 bool NamedForJsonLines(const std::string& path);
 
 }  // namespace folio

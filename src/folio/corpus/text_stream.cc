@@ -16,7 +16,7 @@ namespace {
 
 using Form = TextKind::Form;
 
-// What was compressed again and again is no text that anybody made.
+// Nobody makes a text that was compressed more often than this.
 constexpr int kMostLayers = 3;
 
 }  // namespace

@@ -11,13 +11,13 @@
 
 namespace folio {
 
-// How texts that data is made from are read.
+// Options of how texts that data is made from are read.
 struct TextOptions {
   std::string field = "text";  // of JSON lines: the member that holds the document
   bool raw = false;            // every file is a document of bytes, whatever it looks like
 };
 
-// What a file is instead of a text.
+// A file is something else than a text.
 class NotText : public Error {
  public:
   NotText(const std::string& name, const TextKind& kind);
@@ -27,7 +27,7 @@ class NotText : public Error {
   std::string looks_like_;
 };
 
-// What came of recognising a file.
+// The form that a text was found in when its file was recognised.
 struct TextForm {
   bool converted = false;      // its text is not to be found in its bytes
   bool json_lines = false;     // the text is a JSON object in each line
@@ -44,12 +44,12 @@ class TextStream {
   TextStream(const std::string& path, const TextOptions& options, std::string name = "");
 
   const TextForm& form() const { return form_; }
-  // Whether the first document, or conversation, is there as far as can be seen; true where it
-  // cannot be.
+  // Returns whether the first document, or conversation, is there as far as can be seen; true where
+  // it cannot be.
   bool begins_with_document() const;
 
-  // As ReadBytes. Throws NotText where bytes show that this is none, and a kInput Error for
-  // compressed streams and UTF-16 that are damaged.
+  // Reads as ReadBytes does. Throws NotText where bytes show that this is none, and a kInput Error
+  // for compressed streams and UTF-16 that are damaged.
   size_t Read(std::string& out, size_t wanted);
 
   // The input from its beginning, where it is text, or bytes, as it is and can be read again; else
@@ -62,7 +62,7 @@ class TextStream {
   void Peel();
   void Convert(const TextKind& kind);
   void Peek();
-  // Of JSON lines the first that is not blank; empty where its end cannot be seen.
+  // Returns the first of JSON lines that is not blank; empty where its end cannot be seen.
   std::string_view FirstLine() const;
 
   std::string name_;

@@ -125,8 +125,8 @@ TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
           .vocab_size = tokenizer.vocab_size(),
           .merges = std::ssize(tokenizer.vocab().merges),
           .bytes = bytes,
-          .pieces = trainer.pieces(),
-          .distinct_pieces = trainer.distinct_pieces(),
+          .pretokens = trainer.pretokens(),
+          .distinct_pretokens = trainer.distinct_pretokens(),
           .tokens = trainer.tokens(),
           .count_seconds = counted - begin,
           .merge_seconds = merged - counted};
@@ -145,8 +145,8 @@ std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedT
                          {"vocab_size", made.vocab_size},
                          {"merges", made.merges},
                          {"bytes", made.bytes},
-                         {"pieces", made.pieces},
-                         {"distinct_pieces", made.distinct_pieces},
+                         {"pieces", made.pretokens},
+                         {"distinct_pieces", made.distinct_pretokens},
                          {"tokens", made.tokens},
                          {"bytes_per_token", bytes_per_token},
                          {"count_seconds", made.count_seconds},
@@ -161,8 +161,8 @@ std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedT
       "tokens       {}, {:.3f} bytes per token\n"
       "time         {:.2f} s to count, {:.2f} s to merge\n",
       options.out, WithCommas(made.vocab_size), WithCommas(made.merges), pattern,
-      HumanBytes(static_cast<double>(made.bytes)), WithCommas(made.pieces),
-      WithCommas(made.distinct_pieces), WithCommas(made.tokens), bytes_per_token,
+      HumanBytes(static_cast<double>(made.bytes)), WithCommas(made.pretokens),
+      WithCommas(made.distinct_pretokens), WithCommas(made.tokens), bytes_per_token,
       made.count_seconds, made.merge_seconds);
 }
 

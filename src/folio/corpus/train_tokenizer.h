@@ -27,28 +27,28 @@ struct TrainTokenizerHooks {
   BpeTrainer::Progress merging = {};
 };
 
-// What was made, and of what.
+// A tokenizer that was made, and the text that it was made of.
 struct TrainedTokenizer {
   std::string hash;
   int64_t vocab_size = 0;
   int64_t merges = 0;
   int64_t bytes = 0;
-  int64_t pieces = 0;
-  int64_t distinct_pieces = 0;
+  int64_t pretokens = 0;
+  int64_t distinct_pretokens = 0;
   int64_t tokens = 0;
   double count_seconds = 0;
   double merge_seconds = 0;
 };
 
 // Makes a byte-level BPE tokenizer of the documents of texts (text_stream.h) in a directory that
-// appears when it is whole, with memory bounded by the distinct pieces (bpe_trainer.h). A request
-// to stop (term/signals.h) ends it by throwing Stopped. Throws a kUsage Error for the options and
-// where the directory may not be replaced, a kInput Error for files that cannot be read or are all
-// empty, a kRuntime Error where it cannot be written.
+// appears when it is whole, with memory bounded by the distinct pretokens (bpe_trainer.h). A
+// request to stop (term/signals.h) ends it by throwing Stopped. Throws a kUsage Error for the
+// options and where the directory may not be replaced, a kInput Error for files that cannot be read
+// or are all empty, a kRuntime Error where it cannot be written.
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
                                 const TrainTokenizerHooks& hooks = {});
 
-// What came out: a line for each fact, or one JSON object (`json`).
+// Describes the tokenizer: a line for each fact, or one JSON object (`json`).
 std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedTokenizer& made,
                             bool json);
 

@@ -20,7 +20,8 @@ struct ClozeAccuracy {
   double standard_error() const;
 };
 
-// By which number an ending is chosen, the first of the largest.
+// ClozeResult has the accuracy by each number that an ending may be chosen by, the first of the
+// largest.
 struct ClozeResult {
   ClozeAccuracy acc;        // sum of its tokens' ln p (lm-eval's acc)
   ClozeAccuracy acc_norm;   // that, for each character of the ending (lm-eval's acc_norm)

@@ -69,7 +69,7 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
 // Returns the perplexity of all texts together.
 TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts);
 
-// For people, or one JSON object (`json`).
+// Describes the perplexities for people, or as one JSON object (`json`).
 std::string DescribePerplexity(const OpenedModel& model, std::span<const TextPerplexity> texts,
                                const WindowShape& shape, bool json);
 

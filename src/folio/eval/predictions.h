@@ -41,11 +41,11 @@ class Predictor {
   // Tokens that all ranks can run at once, about.
   int64_t positions() const { return positions_ * workers_.ranks(); }
 
-  // On the first rank: the numbers of all targets, window by window. Each window has at most
-  // n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for, and
-  // a kDiverged Error where logits are not finite.
+  // Returns, on the first rank, the numbers of all targets, window by window. Each window has at
+  // most n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for,
+  // and a kDiverged Error where logits are not finite.
   std::vector<double> Run(std::span<const TextWindow> windows);
-  // On the other ranks: runs what the first one has for it, until that one's Predictor is gone.
+  // Runs, on the other ranks, what the first one has for them, until that one's Predictor is gone.
   void Serve();
 
  private:

@@ -40,7 +40,7 @@ class ResultFile {
   int64_t accepted_ = 0;
 };
 
-// For people, where lines left from before are not what they should be.
+// Returns the note for people where lines left from before are not what they should be.
 std::string DamagedNote(const std::filesystem::path& path);
 
 // Returns a text that is different for models with different numbers: it covers the configuration,

@@ -17,6 +17,7 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/model/gpt.h"
+#include "folio/model/model_summary.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {
@@ -237,7 +238,7 @@ Converted ConvertModel(const Conversion& conversion,
   const auto weights = MapWeights(source.model);
   Converted converted{.from = source.path,
                       .from_format = source.format,
-                      .parameters = weights->table().parameters()};
+                      .parameters = ModelSummary(weights->table()).parameters()};
   progress(0, "writing");
   const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
   format.save(

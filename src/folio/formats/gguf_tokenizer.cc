@@ -231,9 +231,9 @@ void AddVocabulary(const Written& written, GgufHeader& header) {
 
 // llama.cpp merges, and looks nothing up as a whole before.
 void RequireMergesMakeAll(const BpeVocab& vocab) {
-  if (!vocab.whole_pieces) return;
+  if (!vocab.whole_pretokens) return;
   BpeVocab merging = vocab;
-  merging.whole_pieces = false;
+  merging.whole_pretokens = false;
   const BpeTokenizer whole(vocab), merged(std::move(merging));
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
     if (whole.EncodeOrdinary(vocab.tokens[id]) == merged.EncodeOrdinary(vocab.tokens[id])) continue;

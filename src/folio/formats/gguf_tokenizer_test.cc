@@ -171,7 +171,7 @@ TEST_F(GgufTokenizer, WhatOtherProgramsWouldEncodeOtherwiseIsNotWritten) {
                        "split pattern"));
   EXPECT_TRUE(Contains(WriteRefused(BpeTokenizer(ImproperVocab(true))), "is made by no merges"));
   BpeVocab made = LearntVocab(1, 300);  // merges make all of it
-  made.whole_pieces = true;
+  made.whole_pretokens = true;
   EXPECT_NO_THROW(Written(BpeTokenizer(made)));
 }
 

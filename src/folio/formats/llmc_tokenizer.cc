@@ -121,7 +121,7 @@ std::unique_ptr<Tokenizer> AsBpe(const StoredTokens& stored, const std::string& 
   if (single != kAllBytes) return nullptr;
   CheckBpeVocab(vocab, path);
   vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(count));
-  vocab.whole_pieces = vocab.merges.size() + kAllBytes + vocab.specials.size() < count;
+  vocab.whole_pretokens = vocab.merges.size() + kAllBytes + vocab.specials.size() < count;
   return std::make_unique<BpeTokenizer>(std::move(vocab));
 }
 

@@ -135,7 +135,7 @@ class BeamSearcher {
     return found;
   }
 
-  // The same of all beams, in order.
+  // Returns the continuations of all beams, in order.
   std::vector<Continuation> Continuations(const Tensor& logits) const {
     const int64_t V = logits.dim(1);
     RequireFiniteLogits({logits.data<float>(), beams_.size() * static_cast<size_t>(V)});

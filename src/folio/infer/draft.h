@@ -56,9 +56,9 @@ class NgramDraft final : public Draft {
 // again with the last P/2. It proposes no more tokens than its context has room for.
 class ModelDraft final : public Draft {
  public:
-  // For a model with a vocabulary of so many tokens, which are supposed to be the same. `backend`
-  // and `weights` must outlive it. Throws a kUsage Error for weights of a vocabulary of another
-  // size, and what Decoder throws.
+  // The draft is for a model with a vocabulary of so many tokens, which are supposed to be the
+  // same. `backend` and `weights` must outlive it. Throws a kUsage Error for weights of a
+  // vocabulary of another size, and what Decoder throws.
   ModelDraft(Backend& backend, const GptWeights& weights, int64_t vocab_size);
 
   void Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) override;

@@ -20,7 +20,7 @@ struct GenerateOptions {
   SamplingOptions sampling = {};
   int64_t max_tokens = 256;
   std::vector<int32_t> stop_tokens = {};       // one of these ends the text and is not given out
-  std::vector<std::string> stop_strings = {};  // for TextStreamer (text_writer.h) alone
+  std::vector<std::string> stop_strings = {};  // for TextStreamer (text_streamer.h) alone
   std::vector<bool> usable = {};               // by id: what may be chosen; empty for all
   WhenFull when_full = WhenFull::kSlide;
   std::optional<int64_t> stride = {};  // tokens forgotten at a time, 1 to P-1; P/2 if not given

@@ -70,6 +70,17 @@ std::vector<std::string> MatrixDtypeNames() {
   return names;
 }
 
+std::string_view MatrixDtypeOf(const GptWeights& weights) {
+  Dtype kept = Dtype::kF32;
+  for (const Tensor& tensor : weights.tensors()) {
+    if (kept == Dtype::kF32) kept = tensor.dtype();
+  }
+  for (const NamedMatrixDtype& named : kMatrixDtypes) {
+    if (!named.matrices.as_stored && named.matrices.dtype == kept) return named.name;
+  }
+  return "other";
+}
+
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
   FoundModel found = FindModel(path, options.loading, options.adapter);
   OpenedModel model{.path = found.path, .weights = MapWeights(found.model, options.matrices)};

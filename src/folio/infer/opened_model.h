@@ -38,6 +38,8 @@ struct OpenOptions {
 MatrixDtype MatrixDtypeNamed(std::string_view name);
 // Returns the names that MatrixDtypeNamed takes.
 std::vector<std::string> MatrixDtypeNames();
+// The name of the dtype that the matrices of a model are kept as.
+std::string_view MatrixDtypeOf(const GptWeights& weights);
 
 // Opens what `path` names, in any format (formats/model_formats.h). Throws a kInput Error where
 // there is none, or where model and tokenizer do not fit.

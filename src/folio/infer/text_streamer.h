@@ -51,9 +51,9 @@ class TextStreamer {
   // `options` for tokens: what ends a text and may be chosen is the tokenizer's too.
   static GenerateOptions ForTokens(const Tokenizer& tokenizer, GenerateOptions options);
 
-  // For TextRequest::on_token.
+  // Takes a token, as TextRequest::on_token does.
   bool Take(const NewToken& token);
-  // For what follows on_end.
+  // Takes the reason that on_end gives, and returns the text.
   GeneratedText Finish(FinishReason reason);
 
  private:

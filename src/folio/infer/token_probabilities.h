@@ -28,7 +28,7 @@ struct LogitSummary {
 };
 LogitSummary Summarize(std::span<const float> logits);
 
-// Only log_sum.
+// Returns log_sum alone.
 double LogSum(std::span<const float> logits);
 
 // Places before `id`: tokens that are likelier, or as likely with a lower id.
@@ -39,15 +39,15 @@ int32_t LikeliestToken(std::span<const float> logits);
 
 // The `k` likeliest tokens (all if there are fewer), likeliest first (of equals the lower id).
 std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k);
-// The same, with log_sum known.
+// Returns the same where log_sum is known.
 std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k, double log_sum);
 
 // Returns the probability and rank of the token, and the likeliest tokens.
 ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, int64_t likeliest);
 
 // Returns how much the second row's distribution misses of the first one's: the sum of p (ln p - ln
-// q), in nats, never below 0 (S. Kullback, R. A. Leibler, 1951). With the rows' log_sums. REQUIRES:
-// rows of one length.
+// q), in nats, never below 0 (S. Kullback, R. A. Leibler, 1951). The log_sums are those of the
+// rows. REQUIRES: rows of one length.
 double Divergence(std::span<const float> p, double p_log_sum, std::span<const float> q,
                   double q_log_sum);
 

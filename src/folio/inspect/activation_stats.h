@@ -24,7 +24,7 @@ struct ActivationStats {
   double norm_median = 0, norm_max = 0;  // of the rows' lengths
   int64_t norm_max_position = 0;
   double kurtosis = 0;  // of all values; 3 for a normal distribution, 0 where all are equal
-  // Not of a layer, but of the whole model: the embedding, the final norm.
+  // Returns true for a point of the whole model instead of a layer: the embedding, the final norm.
   bool outside() const { return point == TracePoint::kEmbedded || point == TracePoint::kFinal; }
   // Values more than 6 deviations from the mean, the farthest first, at most 8 of them.
   std::vector<Outlier> outliers = {};
@@ -32,8 +32,8 @@ struct ActivationStats {
   int64_t dead = 0;  // kActivated only: units that are below 1e-6 in size at every position
 };
 
-// For every kept point and layer: the embedding, layer by layer the points in the order of
-// TracePoint, the final norm.
+// Returns the statistics of every kept point and layer: the embedding, layer by layer the points in
+// the order of TracePoint, the final norm.
 std::vector<ActivationStats> ActivationStatistics(const Trace& trace);
 
 // Returns the statistics of x (T,width), float32, without `dead`.

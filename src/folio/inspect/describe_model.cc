@@ -96,7 +96,7 @@ std::string Text(const Seen& seen) {
                                 seen.format->title, HumanBytes(static_cast<double>(seen.bytes)));
   if (seen.found) {
     out += fmt::format("tokenizer    {}\n{}", TokenizerText(seen.found->tokenizer.get()),
-                       SummaryText(seen.found->model.config));
+                       SummaryText(ModelSummary(seen.found->model.config)));
   } else {
     out += fmt::format("refused      {}\n", seen.refusal->what());
     for (const std::string& line : {seen.refusal->cause(), seen.refusal->help()}) {
@@ -127,7 +127,7 @@ Json TokenizerJson(const Tokenizer* tokenizer) {
 
 std::string JsonText(const Seen& seen) {
   Json json = {{"schema", 1}};
-  if (seen.found) json = ParametersJson(seen.found->model.config);
+  if (seen.found) json = ParametersJson(ParamTable(seen.found->model.config));
   json["path"] = seen.path.string();
   json["format"] = seen.format->name;
   json["file_bytes"] = seen.bytes;

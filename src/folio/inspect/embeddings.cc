@@ -105,7 +105,7 @@ std::vector<double> ScatterMatrix(Backend& backend, const Tensor& table,
   return sum;
 }
 
-// With the largest entry positive.
+// Returns the vector with the sign by which its largest entry is positive.
 std::vector<double> Signed(std::vector<double> x) {
   double largest = 0;
   for (const double value : x) {

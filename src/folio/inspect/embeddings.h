@@ -41,7 +41,7 @@ struct PrincipalAxes {
   // Returns the coordinate of a row along one of the axes; 0 along one that there is not.
   double Coordinate(std::span<const float> row, size_t axis) const;
 };
-// At most `count` of them, 0 to 4, as exact as LargestEigenpairs says. `backend` multiplies.
+// Finds at most `count` of them, 0 to 4, as exact as LargestEigenpairs says. `backend` multiplies.
 PrincipalAxes FindPrincipalAxes(Backend& backend, const Tensor& table, int64_t count,
                                 double exact = 1e-11);
 

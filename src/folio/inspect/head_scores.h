@@ -13,10 +13,11 @@ struct HeadScores {
   double first = 0;     // weight on the first token
   double previous = 0;  // on the token before the query
   double self = 0;      // on the query itself
-  // On earlier occurrences of the query's token; over the queries that have one.
+  // `duplicate` is the weight on earlier occurrences of the query's token; over the queries that
+  // have one.
   double duplicate = 0;
-  // On earlier tokens that followed an occurrence of the query's token; over the queries that have
-  // one (C. Olsson et al., arXiv:2209.11895).
+  // `induction` is the weight on earlier tokens that followed an occurrence of the query's token;
+  // over the queries that have one (C. Olsson et al., arXiv:2209.11895).
   double induction = 0;
 };
 

@@ -150,7 +150,7 @@ std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenN
   return text + TableRow("in the text", next);
 }
 
-// As many of the likeliest as a line has room for.
+// Lists as many of the likeliest as a line has room for.
 std::string Likeliest(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
   constexpr int64_t kOtherColumns = 43;
   int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns : 1 << 30;

@@ -45,7 +45,7 @@ struct LensView {
 std::string LensTerminalText(const LensView& view, const TokenNames& names,
                              const Terminal& terminal);
 std::string LensJson(const LensView& view, const TokenNames& names);
-// The same table as a figure.
+// Draws the same table as a figure.
 std::string LensSvg(const LensView& view, const TokenNames& names);
 // A page with the figure, and all that is known of each position.
 std::string LensHtml(const LensView& view, const TokenNames& names);

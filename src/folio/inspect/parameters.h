@@ -3,17 +3,16 @@
 #include <string>
 
 #include "folio/io/json.h"
-#include "folio/model/config.h"
+#include "folio/model/model_summary.h"
 
 namespace folio {
 
-// A model of this configuration as a whole, then its parameters, one by one and together: text for
-// people, or one JSON object (`json`). Nothing is allocated.
-std::string DescribeParameters(const GptConfig& config, bool json);
+// A model as a whole, then its parameters, one by one and together: text for people, or one JSON
+// object (`json`). Nothing is allocated.
+std::string DescribeParameters(const ParamTable& table, bool json);
 
-// SummaryText is the part of that about the model as a whole, a line for each thing and an empty
-// one; ParametersJson is the JSON object.
-std::string SummaryText(const GptConfig& config);
-Json ParametersJson(const GptConfig& config);
+// The lines of that text that are of the model as a whole, and an empty one; and the JSON object.
+std::string SummaryText(const ModelSummary& summary);
+Json ParametersJson(const ParamTable& table);
 
 }  // namespace folio

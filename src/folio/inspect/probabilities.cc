@@ -75,7 +75,7 @@ std::string Strip(const TokenScores& scores, const std::string& by, const TokenN
   return strip + (by == "rank" ? "\n" : fmt::format(", colour: {}\n", by));
 }
 
-// As many of the alternatives as the line has room for.
+// Lists as many of the alternatives as the line has room for.
 std::string Alternatives(const TokenScore& score, const TokenNames& names, int64_t room) {
   std::string list;
   for (const TokenProbability& one : score.top) {

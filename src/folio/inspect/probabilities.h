@@ -24,7 +24,7 @@ struct TokenScores {
 // A text that is longer than the model's context is seen in windows (eval/windows.h) that begin
 // every half of it. REQUIRES: no mask for such a text.
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top);
-// The same by another backend than the model's, which may be busy. `tokenizer` may be null.
+// Does the same with another backend than the model's, which may be busy. `tokenizer` may be null.
 TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
                         ModelText text, int64_t top);
 

@@ -32,7 +32,7 @@ class TokenNames {
   TokenNames(const OpenedModel& model, const Terminal& terminal)
       : TokenNames(model.tokenizer.get(), AsciiOnly(terminal)) {}
 
-  // As VisibleToken; "#17" for an id without a token.
+  // Returns the token as VisibleToken does; "#17" for an id without a token.
   std::string Shown(int32_t id) const;
   std::vector<std::string> Shown(std::span<const int32_t> ids) const;
   // The token's bytes; none for an id without a token.

@@ -54,7 +54,7 @@ class Trace {
   // layer 0, kOutput for the others.
   Tensor Stream(int64_t layer) const;
   HeadTrace Head(int64_t layer, int64_t head) const;
-  // Only the weights, into (T,T). REQUIRES: there is room for as many.
+  // Writes the weights alone into (T,T). REQUIRES: there is room for as many.
   void HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const;
   // Logits of rows [begin, end) of `stream` (any number of rows, C), as if it were the last
   // block's: through ln_f and the head, into out (end - begin, V). Throws a kDiverged Error where

@@ -15,7 +15,7 @@ class AttentionMask {
   // (B,1,T,S): of the (B,S) u8 `key_mask` (0 for padding) and, if `causal`, of Causal both.
   static AttentionMask Combined(const Tensor& key_mask, int64_t T, bool causal);
 
-  // To be read, while the mask lives.
+  // Returns the mask to be read, while it lives.
   Tensor tensor() const { return {const_cast<uint8_t*>(memory_.data()), shape_}; }
 
  private:

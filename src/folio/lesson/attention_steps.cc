@@ -53,7 +53,7 @@ RowSizes CheckedRows(std::string_view step, std::string_view name, const Tensor&
   const int64_t S = x.shape().back();
   return {S == 0 ? 0 : x.count() / S, S};
 }
-// The same shape and dtype as x.
+// Fails unless y has the shape and dtype of x.
 void CheckLike(std::string_view step, std::string_view name, const Tensor& y, const Tensor& x) {
   CheckOperand(step, name, y, x.dtype(), x.shape());
 }

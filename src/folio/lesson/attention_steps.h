@@ -23,8 +23,9 @@ void ApplyMask(const Tensor& x, const Tensor& mask, double fill, const Tensor& o
 // Each row, the last dimension of x, becomes exp(x) / sum of exp(x); out may be x. A row of
 // -infinity gives zeros.
 void Softmax(const Tensor& x, const Tensor& out);
-// As the formula is written, without taking the row's maximum off first: in float32 it overflows
-// to NaN from x = 89 on, and below -87 nothing is left. To show why nobody does.
+// NaiveSoftmax is the formula as it is written, without taking the row's maximum off first: in
+// float32 it overflows to NaN from x = 89 on, and below -87 nothing is left. It shows why nobody
+// computes it so.
 void NaiveSoftmax(const Tensor& x, const Tensor& out);
 // SoftmaxBackward is the backward of both, from their result; d_x may be d_out.
 void SoftmaxBackward(const Tensor& out, const Tensor& d_out, const Tensor& d_x);

@@ -63,8 +63,8 @@ enum class AttentionDraws {
 
 // Fills q, k, v and, if there is one, out, in this order. REQUIRES: float32.
 void DrawAttention(AttentionWeights& weights, AttentionDraws draws, TorchRng& rng);
-// The same distributions from folio's own numbers: a function of seed, layer and element. `head`
-// tells layers of one seed apart.
+// Draws from the same distributions by folio's own numbers: a function of seed, layer and element.
+// `head` tells layers of one seed apart.
 void DrawAttention(AttentionWeights& weights, AttentionDraws draws, uint64_t seed,
                    uint64_t head = 0);
 

@@ -12,6 +12,7 @@
 #include "folio/lesson/model_tokens.h"
 #include "folio/lesson/sampling.h"
 #include "folio/lesson/step_ops.h"
+#include "folio/model/model_summary.h"
 
 namespace folio {
 namespace {
@@ -51,12 +52,13 @@ class BlockWalk {
   Walkthrough Make(const SamplingOptions& sampling) {
     const std::string& token = tokens_.labels.back();
     walk_.topic = "block";
+    const ModelSummary summary(trace_.weights().table());
     walk_.title = fmt::format("One token’s way: from “{}” to what comes next", token);
     walk_.intro = fmt::format(
         "This follows “{}”, the last of {} tokens, through a model of {} layers with {} heads "
         "each. Its vector of {} numbers, the stream, is read by every layer, and every layer adds "
         "to it; at the end it says what comes next.",
-        token, trace_.T(), config_.n_layer, config_.n_head, config_.n_embd);
+        token, trace_.T(), summary.layers, summary.heads, summary.channels);
     Ids();
     LookUp();
     Position();

@@ -33,10 +33,10 @@ std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
   return fmt::format("\\u{{{:X}}}", static_cast<uint32_t>(c.code));
 }
 
-std::string Remark(const ExplainedPiece& piece) {
-  if (piece.special) return "special token";
-  if (piece.too_long) return fmt::format("{} bytes: too long to show", piece.bytes.size());
-  return HexBytes(piece.bytes);
+std::string Remark(const ExplainedPretoken& pretoken) {
+  if (pretoken.special) return "special token";
+  if (pretoken.too_long) return fmt::format("{} bytes: too long to show", pretoken.bytes.size());
+  return HexBytes(pretoken.bytes);
 }
 
 // The symbols after `step`, the new one bold.
@@ -145,45 +145,45 @@ std::string InfoText(const Tokenizer& tokenizer, const std::string& spec, bool a
 
 }  // namespace
 
-std::string RenderPiece(const Tokenizer& tokenizer, const ExplainedPiece& piece,
-                        const Terminal& terminal) {
+std::string RenderPretoken(const Tokenizer& tokenizer, const ExplainedPretoken& pretoken,
+                           const Terminal& terminal) {
   const bool ascii = AsciiOnly(terminal);
   const std::string arrow = ascii || !terminal.utf8 ? "->" : "→";
   std::string text =
-      fmt::format("{}  {}\n", Styled(terminal, Style::kBold, QuoteBytes(piece.bytes, ascii)),
-                  Styled(terminal, Style::kDim, Remark(piece)));
+      fmt::format("{}  {}\n", Styled(terminal, Style::kBold, QuoteBytes(pretoken.bytes, ascii)),
+                  Styled(terminal, Style::kDim, Remark(pretoken)));
   size_t width = 0;
-  for (const auto& step : piece.merges) {
+  for (const auto& step : pretoken.merges) {
     width = std::max(width, QuoteBytes(tokenizer.TokenBytes(step.merged), ascii).size());
   }
   size_t number = 0;
-  for (const auto& step : piece.merges) {
+  for (const auto& step : pretoken.merges) {
     const std::string merged = QuoteBytes(tokenizer.TokenBytes(step.merged), ascii);
     text += fmt::format("  {:>3}. rank {:>6}  {}{:{}}  {}\n", ++number, step.rank, merged, "",
                         width - merged.size(), SymbolsAfter(tokenizer, step, terminal, ascii));
   }
   text += fmt::format("  {}", arrow);
-  for (const int32_t id : piece.ids) {
+  for (const int32_t id : pretoken.ids) {
     text += fmt::format(" {} {}", Styled(terminal, Style::kHelp, fmt::format("{}", id)),
                         QuoteBytes(tokenizer.TokenBytes(id), ascii));
   }
   return text + "\n";
 }
 
-std::string PieceJson(const ExplainedPiece& piece) {
-  Json json = {{"text", ReplaceInvalidUtf8(piece.bytes)}};
+std::string PretokenJson(const ExplainedPretoken& pretoken) {
+  Json json = {{"text", ReplaceInvalidUtf8(pretoken.bytes)}};
   auto& bytes = json["bytes"] = Json::array();
-  for (const char byte : piece.bytes) bytes.push_back(static_cast<unsigned char>(byte));
-  if (piece.special) json["special"] = true;
-  if (piece.too_long) json["too_long"] = true;
+  for (const char byte : pretoken.bytes) bytes.push_back(static_cast<unsigned char>(byte));
+  if (pretoken.special) json["special"] = true;
+  if (pretoken.too_long) json["too_long"] = true;
   auto& merges = json["merges"] = Json::array();
-  for (const auto& step : piece.merges) {
+  for (const auto& step : pretoken.merges) {
     merges.push_back({{"left", step.before[step.at]},
                       {"right", step.before[step.at + 1]},
                       {"merged", step.merged},
                       {"rank", step.rank}});
   }
-  json["ids"] = piece.ids;
+  json["ids"] = pretoken.ids;
   return json.dump();
 }
 

@@ -11,12 +11,12 @@
 
 namespace folio {
 
-// Lines for a person: the piece and its bytes, the symbols after each merge, the ids.
-std::string RenderPiece(const Tokenizer& tokenizer, const ExplainedPiece& piece,
-                        const Terminal& terminal);
+// Lines for a person: the pretoken and its bytes, the symbols after each merge, the ids.
+std::string RenderPretoken(const Tokenizer& tokenizer, const ExplainedPretoken& pretoken,
+                           const Terminal& terminal);
 // {"text","bytes":[72],"merges":[{"left","right","merged","rank"}],"ids":[39]}, and
 // "special" or "too_long" where they are true; what is not UTF-8 in the text is U+FFFD.
-std::string PieceJson(const ExplainedPiece& piece);
+std::string PretokenJson(const ExplainedPretoken& pretoken);
 
 // `bytes` between quotes, in which what does not print or is not UTF-8 is escaped (\n, \u{200B},
 // \xFF); with `ascii` also all that is not ASCII.
@@ -29,7 +29,7 @@ std::string HexBytes(std::string_view bytes);
 // Without `json`, `ascii` keeps all else out of the text.
 std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
                               bool ascii);
-// The same of single tokens. Throws as Tokenizer::TokenBytes.
+// Describes single tokens in the same way. Throws as Tokenizer::TokenBytes.
 std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
                            bool ascii);
 

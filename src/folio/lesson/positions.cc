@@ -175,7 +175,7 @@ class Sinusoids {
   std::vector<double> rows_;   // of those shown
 };
 
-// The same token at every position.
+// Adds the positions to the same token at each of them.
 void AddToToken(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions,
                 Walkthrough& walk) {
   const int64_t P = table.dim(0), C = table.dim(1);

@@ -16,8 +16,8 @@ struct TextStyle {
   int rows = 24;    // longer tables lose their middle rows
 };
 
-// For a terminal: each step's name, formula and shape, its numbers in an aligned table, why. A walk
-// without an introduction has no title either.
+// Renders for a terminal each step's name, formula and shape, its numbers in an aligned table, and
+// why. A walk without an introduction has no title either.
 std::string WalkthroughText(const Walkthrough& walk, const TextStyle& style);
 
 // {"schema":1,"topic","title","intro","steps":[{"name","formula","shape","values","why",

@@ -59,7 +59,7 @@ class SoftmaxWalk {
   }
 
   void Overflow() {
-    // As far as it takes for the largest to be 100.
+    // The shift makes the largest 100.
     const double shift = 100.0 - static_cast<double>(largest_);
     const StepTensor moved = Shifted(backend_, x_.tensor(), shift);
     StepValues naive = Scientific(StackedValues(

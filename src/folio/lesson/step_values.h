@@ -42,9 +42,9 @@ StepValues MatrixValues(const Tensor& x, StepLabels labels = {});
 // `rows` stacked, all equally long: the same thing done in several ways.
 StepValues StackedValues(const std::vector<std::vector<double>>& rows, StepLabels labels = {});
 
-// The same without colours, for numbers that are no sizes, such as ids.
+// Returns the values without colours, for numbers that are no sizes, such as ids.
 StepValues Plain(StepValues values, int digits = 4);
-// The same with exponents, for numbers that are far apart.
+// Returns the values with exponents, for numbers that are far apart.
 StepValues Scientific(StepValues values);
 
 // Makes values that may not be seen NaN. REQUIRES: as many marks as values, 0 for "masked".

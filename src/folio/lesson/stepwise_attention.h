@@ -64,7 +64,7 @@ class StepwiseAttention {
     return Forward(params, x, x, x);
   }
 
-  // After Forward with the same operands. d_params gets +=; d_query, d_key and d_value are
+  // Runs after Forward with the same operands. d_params gets +=; d_query, d_key and d_value are
   // overwritten. Gradients of operands that are the same tensor are one tensor too, which gets the
   // sum.
   void Backward(const AttentionParams& params, const Tensor& query, const Tensor& key,
@@ -95,7 +95,7 @@ class StepwiseAttention {
   // A (B,H,T,S) array with a row for each query.
   Tensor Rows(const Tensor& x) const { return x.Reshape({B_ * sizes_.H * T_, S_}); }
   void RunSteps();
-  // From d_context; all three are overwritten.
+  // Computes from d_context; all three are overwritten.
   void RunStepsBackward(const Tensor& d_context, const Tensor& d_q, const Tensor& d_k,
                         const Tensor& d_v) const;
 
@@ -117,7 +117,7 @@ StepwiseAttention DotProductAttention(Backend& backend, int64_t H, int64_t G, in
                                       Dtype dtype = Dtype::kF32);
 
 // Attention without weights: every row of x (B*T,C) is query, key and value at once. scores = x
-// x^T, context = weights x. Not scaled.
+// x^T, context = weights x. Scores are not scaled.
 StepwiseAttention SimpleAttention(Backend& backend, int64_t B, int64_t T, int64_t C,
                                   Weighting weighting = Weighting::kSoftmax,
                                   Dtype dtype = Dtype::kF32);

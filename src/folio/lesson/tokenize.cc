@@ -16,8 +16,8 @@
 namespace folio {
 namespace {
 
-// Only so many pieces, up to so many bytes long, are shown merge by merge.
-constexpr size_t kPiecesShown = 8;
+// Only so many pretokens, up to so many bytes long, are shown merge by merge.
+constexpr size_t kPretokensShown = 8;
 constexpr size_t kLongestFollowed = 64;  // bytes
 
 // Whole numbers with what they stand for.
@@ -45,7 +45,7 @@ class TokenizeWalk {
         "into parts that have a number, and every text can be put together again from them.";
     Bytes();
     if (tokenizer_.kind() == "char") Characters();
-    if (bpe_ != nullptr) Pieces();
+    if (bpe_ != nullptr) Pretokens();
     Ids();
     Sizes();
     return std::move(walk_);
@@ -80,22 +80,22 @@ class TokenizeWalk {
               FigureKind::kNone);
   }
 
-  bool IsSpecial(std::string_view piece) const {
-    return std::ranges::find(specials_, piece) != specials_.end();
+  bool IsSpecial(std::string_view pretoken) const {
+    return std::ranges::find(specials_, pretoken) != specials_.end();
   }
 
-  void Pieces() {
-    std::vector<std::string_view> pieces;
-    ForEachPiece(tokenizer_, text_, SpecialRule::Allow(),
-                 [&](std::string_view bytes, const SpecialToken* special) {
-                   pieces.push_back(bytes);
-                   if (special != nullptr) specials_.push_back(bytes);
-                 });
+  void Pretokens() {
+    std::vector<std::string_view> pretokens;
+    ForEachPretoken(tokenizer_, text_, SpecialRule::Allow(),
+                    [&](std::string_view bytes, const SpecialToken* special) {
+                      pretokens.push_back(bytes);
+                      if (special != nullptr) specials_.push_back(bytes);
+                    });
     std::vector<double> sizes;
     std::vector<std::string> labels;
-    for (const std::string_view piece : pieces) {
-      sizes.push_back(static_cast<double>(piece.size()));
-      labels.push_back(VisibleToken(piece));
+    for (const std::string_view pretoken : pretokens) {
+      sizes.push_back(static_cast<double>(pretoken.size()));
+      labels.push_back(VisibleToken(pretoken));
     }
     std::string why =
         "First the text is cut where words, numbers and punctuation meet, so that no token ever "
@@ -107,12 +107,12 @@ class TokenizeWalk {
     walk_.Add("pieces", fmt::format("the pattern of {}", SplitPatternName(bpe_->vocab().pattern)),
               Integers(sizes, std::move(labels)), std::move(why), FigureKind::kNone);
     std::vector<std::string_view> shown;
-    for (const std::string_view piece : pieces) {
-      const bool known = std::ranges::find(shown, piece) != shown.end() || IsSpecial(piece);
-      if (known || piece.size() < 2 || piece.size() > kLongestFollowed) continue;
-      shown.push_back(piece);
-      Merges(piece);
-      if (shown.size() == kPiecesShown) break;
+    for (const std::string_view pretoken : pretokens) {
+      const bool known = std::ranges::find(shown, pretoken) != shown.end() || IsSpecial(pretoken);
+      if (known || pretoken.size() < 2 || pretoken.size() > kLongestFollowed) continue;
+      shown.push_back(pretoken);
+      Merges(pretoken);
+      if (shown.size() == kPretokensShown) break;
     }
   }
 
@@ -131,11 +131,11 @@ class TokenizeWalk {
     return line;
   }
 
-  void Merges(std::string_view piece) {
+  void Merges(std::string_view pretoken) {
     std::vector<int32_t> ids;
-    bpe_->EncodePrefix(piece, ids);
-    const std::vector<BpeTokenizer::MergeStep> merges = bpe_->Explain(piece);
-    const std::string name = fmt::format("merges of “{}”", VisibleToken(piece));
+    bpe_->EncodePrefix(pretoken, ids);
+    const std::vector<BpeTokenizer::MergeStep> merges = bpe_->Explain(pretoken);
+    const std::string name = fmt::format("merges of “{}”", VisibleToken(pretoken));
     const bool whole = ids.size() == 1 && (merges.empty() || merges.back().merged != ids.front());
     if (merges.empty() || whole) {
       std::vector<std::string> labels;
@@ -156,7 +156,7 @@ class TokenizeWalk {
       labels.push_back(Symbols(before, at, merged));
     }
     walk_.Add(name,
-              fmt::format("{} → {}", Symbols(merges.front().before, piece.size(), 0),
+              fmt::format("{} → {}", Symbols(merges.front().before, pretoken.size(), 0),
                           Plural(std::ssize(ids), "token")),
               Plain(StackedValues(rows, {.rows = std::move(labels),
                                          .columns = {"rank", "left", "right", "new"}}),

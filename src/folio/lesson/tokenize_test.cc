@@ -42,7 +42,7 @@ TEST(Tokenize, IdsAreTheTokenizers) {
   }
 }
 
-TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
+TEST(Tokenize, PretokensAndMergesLeadToTheIds) {
   const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "hello world");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "·world"}));
@@ -55,7 +55,7 @@ TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
   EXPECT_EQ(StepOf(walk, "merges of “hello”").formula, "h e l l o → 1 token");
 }
 
-TEST(Tokenize, PiecesEndBeforeASpecialToken) {
+TEST(Tokenize, PretokensEndBeforeASpecialToken) {
   const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "hello  <|endoftext|>  hello");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "··", "<|endoftext|>", "·", "·hello"}));
@@ -76,37 +76,37 @@ TEST(Tokenize, SpecialTokensAreTakenWhole) {
   const std::string text = "hello<|endoftext|>hello";
   const Walkthrough walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(SmallTokenizer(), text));
-  const Step& pieces = StepOf(walk, "pieces");
-  EXPECT_EQ(pieces.values.column_labels,
+  const Step& pretokens = StepOf(walk, "pieces");
+  EXPECT_EQ(pretokens.values.column_labels,
             (std::vector<std::string>{"hello", "<|endoftext|>", "hello"}));
-  EXPECT_NE(pieces.why.find("special token"), std::string::npos);
-  // Of equal pieces one is shown, and no merges of the special token.
+  EXPECT_NE(pretokens.why.find("special token"), std::string::npos);
+  // Of equal pretokens one is shown, and no merges of the special token.
   EXPECT_EQ(
       std::ranges::count_if(walk.steps, [](const Step& s) { return s.name.starts_with("merges"); }),
       1);
 }
 
-TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
+TEST(Tokenize, WholePretokensAreNotMadeOfMerges) {
   const BpeTokenizer tokenizer(ImproperVocab(true));
   // No pair of the first merges, and many of the second do.
-  for (const std::string piece : {"acb", "abcabcabcabcabcabcab"}) {
-    const Walkthrough walk = ExplainTokenize(tokenizer, piece);
-    EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, piece));
+  for (const std::string pretoken : {"acb", "abcabcabcabcabcabcab"}) {
+    const Walkthrough walk = ExplainTokenize(tokenizer, pretoken);
+    EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, pretoken));
     EXPECT_EQ(StepOf(walk, "ids").values.columns(), 1);
-    const Step& merges = StepOf(walk, "merges of “" + piece + "”");
-    EXPECT_EQ(merges.values.values, Encoded(tokenizer, piece));
+    const Step& merges = StepOf(walk, "merges of “" + pretoken + "”");
+    EXPECT_EQ(merges.values.values, Encoded(tokenizer, pretoken));
     EXPECT_NE(merges.why.find("whole piece"), std::string::npos);
   }
 }
 
-TEST(Tokenize, PiecesWithoutMergesStayBytes) {
+TEST(Tokenize, PretokensWithoutMergesStayBytes) {
   const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "xyz");
   const Step& step = StepOf(walk, "merges of “xyz”");
   EXPECT_EQ(step.values.columns(), 3);
   EXPECT_EQ(step.formula, "no merge");
 }
 
-TEST(Tokenize, LongPiecesAreNotWalkedThrough) {
+TEST(Tokenize, LongPretokensAreNotWalkedThrough) {
   const std::string text(5000, 'l');
   const Walkthrough walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(StepOf(walk, "ids").values.columns(), 2500);

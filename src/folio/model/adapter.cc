@@ -109,7 +109,7 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
                      fmt::format("r is {}, lora_alpha {}, lora_dropout {}", config.rank,
                                  config.alpha, config.dropout));
   }
-  // What they add is multiplied by alpha / sqrt(r) then (D. Kalajdzievski, arXiv:2312.03732).
+  // Their result is multiplied by alpha / sqrt(r) then (D. Kalajdzievski, arXiv:2312.03732).
   const Json* rank_stabilized = json.find("use_rslora");
   if (rank_stabilized != nullptr && !SaysNo(*rank_stabilized)) {
     if (!rank_stabilized->is_boolean()) RefuseAdapter(where, "use_rslora", *rank_stabilized);
@@ -129,7 +129,7 @@ Json ReadAdapterJson(const fs::path& dir) {
   return ParseJson(ReadFile(path, kMaxConfig), path.string());
 }
 
-// What to do where an adapter does not fit the model.
+// The help of an error where an adapter does not fit the model.
 std::string AdapterHelp(const fs::path& dir) {
   const Json json = ReadAdapterJson(dir);
   const Json* base = json.find("base_model_name_or_path");
@@ -140,7 +140,7 @@ std::string AdapterHelp(const fs::path& dir) {
                      base->text());
 }
 
-// Whether both mean the same adapters; dropout is a matter of training.
+// True if both mean the same adapters; dropout is a matter of training.
 bool Same(const LoraConfig& a, const LoraConfig& b) {
   return a.rank == b.rank && a.scale() == b.scale() &&
          std::ranges::all_of(kLinearLayers, [&](std::string_view layer) {
@@ -290,7 +290,7 @@ std::vector<AdaptedLayer> AdaptedLayers(const GptConfig& config, const LoraConfi
   return layers;
 }
 
-// Whether the files hold just these.
+// Throws unless the files hold just these layers.
 void CheckAdaptedLayers(const TensorFile& file, const std::vector<AdaptedLayer>& layers,
                         const std::string& help) {
   try {

@@ -23,9 +23,9 @@ inline constexpr char kAdapterTorchFile[] = "adapter_model.bin";
 void SaveAdapter(const std::filesystem::path& dir, const GptWeights& weights,
                  const std::string& base);
 
-// What the configuration file of `dir` describes; of use_rslora the factor that it stands for.
-// Throws a kInput Error if it is missing or broken and for adapters of a kind that folio does not
-// have, naming it.
+// Reads the configuration file of `dir`; use_rslora becomes the factor that it stands for. Throws a
+// kInput Error if it is missing or broken and for adapters of a kind that folio does not have,
+// naming it.
 LoraConfig LoadAdapterConfig(const std::filesystem::path& dir);
 
 // Reads the adapters of `dir` into weights that have such. Throws a kInput Error unless the files

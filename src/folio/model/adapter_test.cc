@@ -98,7 +98,7 @@ TEST(Adapters, AreWhatHasGradientsAndMoments) {
   EXPECT_TRUE(grads.params().h[1].c_attn.lora_a && grads.params().h[1].c_attn.lora_b);
 }
 
-// What only the gradient of a frozen matrix would read is not kept.
+// Activations that only the gradient of a frozen matrix would read are not kept.
 TEST(Adapters, SpareActivations) {
   GptConfig config;
   config.n_layer = 4;

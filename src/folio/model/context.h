@@ -81,7 +81,7 @@ struct CachedRows {
   int64_t S = 0;  // keys of the sequence, where it is one: with those of the rows
 };
 
-// What the sublayers of a pass share.
+// The state of a pass that its sublayers share.
 struct PassContext {
   Backend& backend;
   const GptConfig& config;

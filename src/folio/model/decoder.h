@@ -17,7 +17,7 @@ struct DecoderOptions {
   int64_t pages = 0;                // of the cache; 0 for those of one sequence of P tokens
 };
 
-// What a pass appends to one sequence.
+// The tokens that a pass appends to one sequence.
 struct SequencePiece {
   CachedSequence* sequence = nullptr;
   std::span<const int32_t> ids = {};  // each in [0,V)
@@ -49,8 +49,8 @@ class Decoder {
   // The same without logits. REQUIRES: as above, but there may be no token.
   void Read(CachedSequence& sequence, std::span<const int32_t> ids);
 
-  // Of the last pass, valid until the next: what the final LayerNorm gave for each row, (n,C), and
-  // the logits (end - begin, V) of some of them. REQUIRES: end - begin <= kFewRows.
+  // The result of the last pass, valid until the next: the final LayerNorm's for each row, (n,C),
+  // and the logits (end - begin, V) of some of them. REQUIRES: end - begin <= kFewRows.
   const Tensor& norm() const { return buffers_.acts.norm_f.out; }
   Tensor LogitsOf(int64_t begin, int64_t end);
 

@@ -158,7 +158,7 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   pass.Forward(weights.params(), ids, dropout);
   pass.LossAndBackward(weights.params(), targets, kScale, grads.params());
   ExpectWrittenOver(pass, weights, ids, targets, dropout, kScale, grads);
-  // What is there already is added to.
+  // Gradients that are there already are added to.
   for (double& g : Elements<double>(grads.flat())) g = 0.5;
   pass.Forward(weights.params(), ids, dropout);
   const double loss = pass.LossAndBackward(weights.params(), targets, kScale, grads.params());

@@ -43,7 +43,7 @@ class KvCache {
  private:
   friend class CachedSequence;
 
-  // What is known of a page.
+  // A page as the cache knows it.
   struct Entry {
     int64_t users = 0;              // sequences that have it
     std::vector<int32_t> ids = {};  // its tokens; empty for one that cannot be shared

@@ -22,10 +22,10 @@ struct LoraConfig {
 
   bool on() const { return rank > 0; }
   double scale() const { return alpha == 0 ? 1 : alpha / static_cast<double>(rank); }
-  // Whether this layer has an adapter: its name is a target, or ends with "." and one. Allocates
+  // True if this layer has an adapter: its name is a target, or ends with "." and one. Allocates
   // nothing.
   bool Adapts(std::string_view module) const;
-  // Whether the weights that this layer multiplies with, or its adapter's, are trained.
+  // True if the weights that this layer multiplies with, or its adapter's, are trained.
   bool Trains(std::string_view module) const { return !on() || Adapts(module); }
 
   std::vector<Field> Fields();

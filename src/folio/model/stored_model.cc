@@ -83,7 +83,7 @@ void Check(const StoredModel& model) {
   }
 }
 
-// Whether the exponent of one of these bits is all ones: of a NaN or an infinity. Sums of integers,
+// True if the exponent of one of these bits is all ones: of a NaN or an infinity. Sums of integers,
 // so that the loop becomes vectors: one more in the place of the exponent carries into the sign's.
 template <class Bits>
 bool AnyNotFinite(const std::byte* data, size_t stride, int64_t count, int fraction_bits) {
@@ -122,7 +122,7 @@ int64_t FindNotFinite(const std::byte* data, size_t stride, int64_t count, int f
   return first < count ? first.load() : -1;
 }
 
-// Of a block the place of its first number, if its scale is not finite.
+// The place of the first number that is not finite; of a block whose scale is not, its first.
 int64_t FindNotFinite(const Tensor& x) {
   const int64_t count = x.count();
   switch (x.dtype()) {
@@ -186,7 +186,7 @@ Dtype TargetOf(const StoredParam& stored, const ParamInfo& info, MatrixDtype mat
   return IsStored(stored.from.dtype) ? stored.from.dtype : Dtype::kF32;
 }
 
-// Whether a parameter lies the other way round: stored ones of linear layers are (out,in).
+// True if a parameter lies the other way round: stored ones of linear layers are (out,in).
 bool IsTurned(const ParamInfo& info, Dtype dtype) {
   return IsStored(dtype) && info.kind == ParamKind::kLinear;
 }
@@ -236,6 +236,8 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
 }  // namespace
 
 StoredModel AsStored(const GptWeights& weights) {
+  FOLIO_CHECK(!weights.table().lora().on() && weights.table().shard().whole(),
+              "a stored model is whole, and has no adapters");
   StoredModel model{.config = weights.config()};
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
     const Tensor& x = weights.tensors()[i];

@@ -49,11 +49,11 @@ void DecodeParam(const StoredParam& param, std::span<float> to);
 // Error if one is not stored as floating-point numbers, or if a number of it is not finite.
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype = Dtype::kF32);
 
-// Whether a parameter is one of those that may be stored in another dtype than float32 where a
+// True if a parameter is one of those that may be stored in another dtype than float32 where a
 // model runs: of a linear layer, the embeddings of tokens, the head.
 bool IsMatrix(const ParamRow& param);
 
-// What the matrices of a model are stored as where it runs; the rest is float32.
+// The dtype that the matrices of a model have where it runs; the rest is float32.
 struct MatrixDtype {
   Dtype dtype = Dtype::kF32;  // or BF16, Q8_0, Q4_0
   bool as_stored = false;     // instead: what each is in the file, if that is one of these

@@ -154,7 +154,7 @@ TEST_F(MatrixDtypeOfFiles, IsThatOfTheFileIfItIsOneToRunIn) {
   }
 }
 
-// What was copied is let go, and can be read once more.
+// A file whose tensors were copied is let go, and can be read once more.
 TEST_F(MatrixDtypeOfFiles, AFileCanBeMappedTwice) {
   const GptWeights weights = Scattered(BlockConfig());
   SaveModel(At(""), weights);

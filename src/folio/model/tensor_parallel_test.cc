@@ -75,7 +75,7 @@ std::vector<ParallelCase> ParallelCases() {
   return cases;
 }
 
-// What a pass leaves behind; the gradient as the whole model's.
+// A pass's results; the gradient as the whole model's.
 struct Left {
   double loss = 0, evaluated = 0;
   std::vector<double> losses, gradient;
@@ -173,7 +173,7 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
       EXPECT_EQ(left[r].losses, left[0].losses);
       const ParamTable& table = grads[r]->table();
       PutShard(gradient, *grads[r]);
-      // What all have is the same for all, to the last bit.
+      // Parameters that all shards have are the same for all, to the last bit.
       for (size_t p = 0; p < table.params().size(); ++p) {
         if (!table.params()[p].shared) continue;
         EXPECT_EQ(Numbers(grads[r]->tensors()[p]), Numbers(grads[0]->tensors()[p]))

@@ -15,7 +15,7 @@ double ResidualScale(const GptConfig& config) {
   return 1.0 / std::sqrt(2.0 * static_cast<double>(config.n_layer));
 }
 
-// Whether this matrix starts narrower by that.
+// True if this matrix starts narrower by ResidualScale.
 bool IsScaled(const GptConfig& config, const ParamRow& row) {
   if (row.init != InitKind::kResidualWeight) return false;
   return config.init_scaled_residuals == "true" ||

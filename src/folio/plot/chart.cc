@@ -14,7 +14,7 @@ constexpr double kTickGap = 8;  // between tick labels and the axes
 constexpr size_t kDots = 60;    // series of at most so many points show them as dots
 constexpr const char* kDashes[] = {"none", "7 4", "2 4", "10 3 2 3"};
 
-// Of the first, second, ... line that lies on others: each leaves some of those below to be seen.
+// Dashes of the first, second, ... line that lies on others leave some of those below to be seen.
 constexpr const char* kCovering[] = {"8 8", "4 12", "2 14"};
 constexpr double kCoveringDots[] = {2, 1.4, 1};
 
@@ -59,7 +59,8 @@ class PathData {
   bool in_line_ = false;
 };
 
-// Whether one line hides the other as far as both go: nearly all of their points are the same.
+// Returns whether one line hides the other as far as both go: nearly all of their points are the
+// same.
 bool Coincide(const std::vector<PlotPoint>& a, const std::vector<PlotPoint>& b) {
   constexpr double kSame = 0.75, kMostly = 0.9;
   const size_t count = std::min(a.size(), b.size());

@@ -15,7 +15,7 @@ namespace folio {
 
 inline constexpr double kChartFont = 12;
 
-// How a line is drawn: classes, the pattern of its dashes ("none" without), and so on.
+// The look of a line: classes, the pattern of its dashes ("none" without), and so on.
 struct LineLook {
   std::string classes, dashes;
   double opacity = 1, width = 1;
@@ -35,7 +35,7 @@ struct XRange {
   }
 };
 
-// Where a chart lies, in pixels.
+// The box in which a chart lies, in pixels.
 struct ChartBox {
   double left = 0, top = 0, right = 0, bottom = 0;
 };

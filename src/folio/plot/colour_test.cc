@@ -127,7 +127,7 @@ TEST(RangeOf, OfSeveralMapsIsOne) {
   EXPECT_EQ(MeaningOf(RangeOf(maps, {}), false), "full colour is 0.5, square-root scale");
 }
 
-// Of every scale, signed and not.
+// Returns ranges of every scale, signed and not.
 std::vector<HeatRange> RangesOf(double full) {
   std::vector<HeatRange> ranges;
   for (const HeatScale scale : {HeatScale::kLinear, HeatScale::kSqrt, HeatScale::kLog}) {

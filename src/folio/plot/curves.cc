@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxPoints = 18000;  // of a figure, each at most some nine bytes
 
-// Of the x of all points that any of the panels can show.
+// Returns the range of x of all points that any of the panels can show.
 XRange SharedX(std::span<const Panel> panels) {
   XRange range;
   for (const Panel& panel : panels) {
@@ -45,7 +45,7 @@ void DrawCharts(SvgWriter& svg, std::span<Chart> charts) {
   for (const Chart& chart : charts) chart.Draw(svg);
 }
 
-// Of a legend.
+// Sizes of a legend.
 constexpr double kLegendRow = 20;   // height of a row
 constexpr double kLegendLine = 20;  // length of an entry's line
 constexpr double kSwatch = 26;      // that and its gap to the label
@@ -55,8 +55,8 @@ constexpr double kMore = 80;        // room for "+ 99 more"
 // The labelled lines of a figure, each label once, in rows.
 class Legend {
  public:
-  // In rows of at most `width`, and at most `max_rows`; the last entry then says how many are left
-  // out.
+  // Lays entries out in rows of at most `width`, and at most `max_rows`; the last entry then says
+  // how many are left out.
   Legend(std::span<const Series> series, double width, int max_rows);
 
   double Height() const;                                // 0 if there is nothing
@@ -122,10 +122,10 @@ void Legend::Draw(SvgWriter& svg, double x, double y) const {
   }
 }
 
-// Of a figure with one chart.
+// Sizes of a figure with one chart.
 constexpr double kCurvesTitleFont = 16, kCurvesTitleHeight = 24;
 constexpr double kAboveAxes = 12;  // above the axes
-// Of panels.
+// Sizes of panels.
 constexpr double kPanelFont = 13, kPanelTitle = 26;
 constexpr double kBetweenPanels = 20;  // panels
 constexpr int kLegendRows = 8;

@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// Of labels; cells of a line's height have one each.
+// Sizes of labels; cells of a line's height have one each.
 constexpr double kCellFont = 11, kCellLine = 14, kCellGap = 5, kMaxWidth = 130;
 constexpr double kMiddle = 0.35;  // from the middle of a line of text to its base, in font sizes
 
@@ -213,7 +213,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
   return std::move(svg).Finish();
 }
 
-// Where everything is.
+// The layout says where everything is.
 struct HeatmapLayout {
   Heading heading;
   CellLabels rows, columns;
@@ -251,7 +251,7 @@ HeatmapLayout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& 
           .height = std::ceil(key_top + ColourKey::kHeight)};
 }
 
-// Of grids.
+// Sizes of grids.
 constexpr int64_t kMaxCells = 96;     // on each side of a map
 constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
 constexpr double kWidth = 960;        // of the maps of a row together, about
@@ -286,7 +286,7 @@ Thumbnail MakeThumbnail(Shades shades, double side) {
   return result;
 }
 
-// What all maps have in common, and the maps.
+// A grid has maps, and all that they have in common.
 struct Grid {
   std::vector<Thumbnail> maps;
   HeatRange range;
@@ -322,7 +322,7 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
   return grid;
 }
 
-// At the first map of each row, unless the row above has the same.
+// Adds labels at the first map of each row, unless the row above has the same.
 void AddLabels(std::span<const Heatmap> maps, size_t columns, Grid* grid) {
   grid->above.resize((maps.size() + columns - 1) / columns);
   const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {

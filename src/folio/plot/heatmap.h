@@ -36,8 +36,8 @@ struct HeatmapOptions {
 // masked), and the mean share of the first column, row 0 not counted.
 Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share);
 
-// How many of a map's cells, each way, one cell of a map of at most `most` rows and columns stands
-// for; at least 1.
+// Returns how many of a map's cells, each way, one cell of a map of at most `most` rows and columns
+// stands for; at least 1.
 int64_t PoolingStep(const Heatmap& map, int64_t most);
 // The map in cells of step x step, each the value of the largest size of what it stands for (masked
 // where all of it is), so that single strong cells stay. Labels are left out unless step is 1.

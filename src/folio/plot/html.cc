@@ -43,7 +43,7 @@ nav .l2{padding-left:1rem;font-weight:600}
 td.number,th.number{text-align:right}
 )";
 
-// What stands in an address for a heading.
+// A slug stands in an address for a heading.
 std::string Slug(std::string_view text) {
   std::string slug;
   for (const char c : text) {

@@ -56,7 +56,7 @@ Axis FitAxis(std::span<const ScatterPoint> points, std::span<const ScatterPoint>
   return {.low = low - room, .high = high + room};
 }
 
-// Which small squares of the figure something lies on.
+// Occupancy knows which small squares of the figure something lies on.
 class Occupancy {
  public:
   Occupancy(double width, double height)
@@ -181,7 +181,7 @@ void DrawPoints(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis
   }
 }
 
-// How many points of the cloud lie in each small square, as a shade by its square root.
+// Draws how many points of the cloud lie in each small square, as a shade by its square root.
 void DrawCloud(SvgWriter& svg, std::span<const ScatterPoint> cloud, const Axis& x, const Axis& y) {
   std::map<std::pair<int64_t, int64_t>, int64_t> counts;
   int64_t most = 1;

@@ -21,7 +21,7 @@ inline constexpr double kFullShade = 0.72;
 std::string_view AreaClass(double shade);
 std::string_view TextOnClass(double shade);
 
-// How the values of a map become shades.
+// A range says how the values of a map become shades.
 struct HeatRange {
   HeatScale scale = HeatScale::kSqrt;
   bool is_signed = false;  // then drawn linearly
@@ -31,17 +31,17 @@ struct HeatRange {
 // The options' `full`, if it is one that a scale can have.
 std::optional<double> GivenFull(const HeatmapOptions& options);
 
-// With the options' scale and `full`, else the largest of the map's values in size, or 1 if all are
-// 0. Signed if any value is negative.
+// Returns a range with the options' scale and `full`, else the largest of the map's values in size,
+// or 1 if all are 0. Signed if any value is negative.
 HeatRange RangeOf(std::span<const Heatmap> maps, const HeatmapOptions& options);
 
-// In [0,1], or [-1,1] for a signed range; NaN where `value` is not finite.
+// Returns a shade in [0,1], or [-1,1] for a signed range; NaN where `value` is not finite.
 double Shade(double value, const HeatRange& range);
 
 // The values where a key has marks, rising, none outside of the range.
 std::vector<Tick> KeyTicks(const HeatRange& range);
 
-// What a key says of a range: its scale, and the value of full colour; `per_row`: the colours are
+// A key names a range's scale and the value of full colour; `per_row`: the colours are
 // shares of each row's largest value.
 std::string MeaningOf(const HeatRange& range, bool per_row);
 
@@ -70,8 +70,8 @@ struct Shades {
 // `per_row`: each row by the range of its own, of the same kind as `range`.
 Shades ShadesOf(const Heatmap& map, const HeatRange& range, bool per_row);
 
-// At most `max_side` rows and columns: of the cells that become one the shade of the largest size
-// stays; masked only if all are.
+// Returns at most `max_side` rows and columns: of the cells that become one the shade of the
+// largest size stays; masked only if all are.
 Shades Pooled(Shades shades, int64_t max_side);
 
 // A rectangle for each cell that has colour, with `tooltips` (none, or one for each cell).

@@ -45,7 +45,7 @@ std::string Turned(double x, double y) {
   return fmt::format("translate({} {}) rotate(-90)", SvgNumber(x), SvgNumber(y));
 }
 
-// In units of the font size, as in the wider ones of the system fonts.
+// Returns the width in units of the font size, as in the wider ones of the system fonts.
 double CharacterWidth(const Utf8Char& character) {
   if (!Printable(character)) return 1.05;  // drawn as U+FFFD
   if (character.code >= 0x1F000) return 1.3;

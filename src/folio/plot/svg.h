@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// At most two decimals, no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
+// Writes at most two decimals and no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
 std::string SvgNumber(double value);
 
 // The character at the front of `text`; one byte where that is not UTF-8. REQUIRES: not empty.
@@ -41,7 +41,7 @@ struct PlotBox {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-// How a text looks, and how it lies to its point.
+// The look of a text, and how it lies to its point.
 struct TextLook {
   std::string_view style = "ink";  // a class
   double font = 0;                 // size; the figure's if 0
@@ -69,7 +69,7 @@ class SvgWriter {
   void Text(std::string_view text, double x, double y, const TextLook& look = {});
   void Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity = {});
 
-  // What a reader sees when the pointer rests on the open element.
+  // A tooltip is shown when the pointer rests on the open element.
   void Tooltip(std::string_view text);
 
   // Closes the document. REQUIRES: every Open had its Close.
@@ -95,7 +95,7 @@ std::vector<std::string> WrapText(std::string_view text, double font_size, doubl
 
 // The margin of the figures of this room.
 inline constexpr double kFigureMargin = 16;
-// How much wider bold letters are.
+// The factor by which bold letters are wider.
 inline constexpr double kBoldWidth = 1.15;
 
 // Title and smaller lines of text at the top of a figure, in lines of at most `width`.

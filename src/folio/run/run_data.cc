@@ -1,5 +1,3 @@
-#include "folio/run/run_data.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "folio/io/guarded_directory.h"
 #include "folio/run/automatic.h"
 #include "folio/run/fine_tuning.h"
+#include "folio/run/prepared_run.h"
 #include "folio/run/watchdog.h"
 #include "folio/text/encodings.h"
 #include "folio/text/extend_tokenizer.h"

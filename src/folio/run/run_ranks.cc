@@ -26,7 +26,7 @@ std::string RunRanks::MakeTogether(const std::function<std::string(Workers*)>& m
   } else {
     PrepareAsWorker(*group_);
   }
-  return Broadcast(group_, made);
+  return Share(made);
 }
 
 void RunRanks::RequireSameSettings(RunConfig& config) const {
@@ -47,7 +47,7 @@ void RunRanks::ShareSettings(RunSettings& settings) const {
     mine += field.key + "=" + FieldText(field) + "\n";
   }
   std::vector<std::pair<std::string, std::string>> values;
-  for (const std::string& line : Split(Broadcast(group_, mine), '\n')) {
+  for (const std::string& line : Split(Share(mine), '\n')) {
     const size_t equals = line.find('=');
     if (equals != line.npos) values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }

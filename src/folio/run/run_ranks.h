@@ -31,9 +31,10 @@ class RunRanks {
   }
 
   // Waits until the first rank has come here, too.
-  void WaitForFirst() const { Broadcast(group_, ""); }
-  // The first rank's answer, for all.
-  bool Agree(bool mine) const { return !Broadcast(group_, mine ? "yes" : "").empty(); }
+  void WaitForFirst() const { Share(""); }
+  // Returns what the first rank says, for all.
+  std::string Share(const std::string& mine) const { return Broadcast(group_, mine); }
+  bool Agree(bool mine) const { return !Share(mine ? "yes" : "").empty(); }
   // Returns make(workers) of the first rank, for all. The others are its workers meanwhile; one
   // rank alone has null.
   std::string MakeTogether(const std::function<std::string(Workers*)>& make) const;

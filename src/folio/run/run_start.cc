@@ -1,5 +1,3 @@
-#include "folio/run/run_start.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +9,8 @@
 #include "folio/io/model_dir.h"
 #include "folio/run/automatic.h"
 #include "folio/run/fine_tuning.h"
+#include "folio/run/prepared_run.h"
 #include "folio/run/resumed_settings.h"
-#include "folio/run/run_directory.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/train_state.h"
 
@@ -55,7 +53,7 @@ fs::path FindCheckpoint(const fs::path& run, const RunRanks& ranks) {
                            "--overwrite in place of --resume"
                          : "leave out --resume to begin one");
   }
-  return Broadcast(ranks.group(), ranks.first() ? SoundCheckpoint(run).string() : "");
+  return ranks.Share(ranks.first() ? SoundCheckpoint(run).string() : "");
 }
 
 // The settings of the run itself, as it was stopped.

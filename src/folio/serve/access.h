@@ -31,7 +31,8 @@ std::string CheckAccess(const AccessRules& rules, const AccessKeys& keys,
 std::string RequestIdOf(const HttpRequest& request);
 std::string NewRequestId();
 
-// As which it takes its turns. REQUIRES: the service has filled in client and key.
+// Returns the name as which a request takes its turns. REQUIRES: the service has filled in client
+// and key.
 ClientName NameOfClient(const HttpRequest& request);
 
 // Adds the headers that a page of another origin needs; none for others.

@@ -19,13 +19,14 @@ struct AccessLogEntry {
   std::string refusal = {};  // why it was none that could be read, in our words
 };
 
-// As a URL has it: other bytes than printable ASCII, spaces, quotes, '\' and '%' are as "%0A". Cut
-// to about a thousand.
+// Returns the text as a URL has it: other bytes than printable ASCII, spaces, quotes, '\' and '%'
+// are as "%0A". Cut to about a thousand.
 std::string UrlText(std::string_view text);
 // Now, as AccessLogEntry has it.
 std::string LogTime();
 
-// For people: "TIME CLIENT KEY METHOD PATH STATUS 0.123 s ID", "-" for what is missing.
+// Returns a line for people: "TIME CLIENT KEY METHOD PATH STATUS 0.123 s ID", "-" for what is
+// missing.
 std::string AccessLine(const AccessLogEntry& request);
 
 // The requests as lines of JSON, in a file or, for "-", on standard output. A line that cannot be

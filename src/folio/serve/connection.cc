@@ -232,7 +232,7 @@ void Connection::Answer(HttpReply reply) {
           self->Safely([&] { self->TakePart(part, last); });
         });
     Flush();
-    // Not before: what the stream says goes behind the head.
+    // The pump begins only now, as what the stream says goes behind the head.
     if (pump_ != nullptr) pump_->Begin();
     return;
   }
@@ -297,7 +297,7 @@ void Connection::Push(std::string bytes) {
   }
 }
 
-// By a thread of the answer's stream, while nothing else is to be sent.
+// Sends by a thread of the answer's stream, while nothing else is to be sent.
 size_t Connection::SendNow(std::string_view bytes) {
   const std::lock_guard lock(socket_mutex_);
   if (!socket_.is_open()) return 0;

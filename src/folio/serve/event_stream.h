@@ -21,7 +21,7 @@ inline std::string NamedEvent(const std::string& name, const Json& json,
 inline constexpr char kLastEvent[] = "data: [DONE]\n\n";
 // A comment: keeps the connection, and finds out that nobody is there.
 inline constexpr char kHeartbeat[] = ": still writing\n\n";
-// After so many seconds of silence.
+// A heartbeat comes after so many seconds of silence.
 inline constexpr double kHeartbeatSeconds = 15;
 
 }  // namespace folio

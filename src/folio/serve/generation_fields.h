@@ -60,7 +60,7 @@ ChatFormat RequireChatFormat(const ServedModel& model);
 // Throws the ApiError of a text, at `key`, that is longer than the model's context.
 void RequireContext(std::span<const int32_t> ids, const std::string& key, const ServedModel& model);
 
-// As OpenAI names it; an ended text's.
+// Returns the reason of an ended text as OpenAI names it.
 const char* FinishReasonName(FinishReason reason);
 
 // A token as a text of its own: UTF-8, or "bytes:\xNN..." for what is none.

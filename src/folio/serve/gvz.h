@@ -19,7 +19,7 @@ class GvzFrame {
   GvzFrame(const char* dtype, const std::vector<int64_t>& shape, const char* layout = "full",
            const char* code = "lin");
 
-  // For what else the page is to know.
+  // The header takes what else the page is to know.
   Json& header() { return header_; }
   void Append(std::span<const float> numbers);
   void Append(std::span<const uint8_t> numbers);

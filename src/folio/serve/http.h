@@ -35,8 +35,8 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::shared_ptr<void> held = {};  // what it takes is given back with this, when it was sent
 
-  // Instead of `body`: what makes it as it comes, in pieces or, where the status too is not known
-  // before (`waits`), at once.
+  // A stream, instead of `body`, makes the body as it comes, in pieces or, where the status too is
+  // not known before (`waits`), at once.
   std::shared_ptr<HttpStream> stream = {};
   bool waits = false;
   // A stream calls this once, with the status, when the last of the answer is about to be sent, or
@@ -59,7 +59,7 @@ class HttpStream {
 
   virtual ~HttpStream() = default;
 
-  // Before the first Next. `news` may be called by any thread, at any time.
+  // Begin is called before the first Next. `news` may be called by any thread, at any time.
   virtual void Begin(const std::function<void()>& /*news*/) {}
   // Returns what there is now; may be nothing.
   virtual Part Next() = 0;

@@ -28,7 +28,7 @@ class HttpClient {
   // Takes a piece of an answer's body; false where it wants no more of it.
   using Take = std::function<bool(std::string_view piece)>;
 
-  // At a numeric address. `seconds`: for the connection, and for each silence.
+  // The host is a numeric address. `seconds`: for the connection, and for each silence.
   HttpClient(std::string host, int port, double seconds = 60)
       : host_(std::move(host)), port_(port), seconds_(seconds) {}
 

@@ -54,10 +54,10 @@ class HttpServer {
   // Answers until Stop, with threads that begin here, and returns when the last connection has
   // ended.
   void Serve();
-  // Instead of Serve: answers what comes over a connected socket, which it owns, until either side
+  // Answers, instead of Serve, what comes over a connected socket, which it owns, until either side
   // ends.
   void Converse(int socket);
-  // From any thread: takes no more connections and requests; those that run end.
+  // Takes no more connections and requests, from any thread; those that run end.
   void Stop();
 
   int connections() const;  // now, without those that are only told to come again

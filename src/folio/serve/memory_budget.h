@@ -42,8 +42,8 @@ class MemoryBudget {
     ~Share();
 
     int64_t bytes() const { return bytes_; }
-    // From now on it has so many. Throws an ApiError and stays as it is where there are not so
-    // many: 503 (come again), or 413 where there never will be.
+    // Makes the share so many bytes from now on. Throws an ApiError and stays as it is where there
+    // are not so many: 503 (come again), or 413 where there never will be.
     void Resize(int64_t bytes);
 
    private:

@@ -100,7 +100,7 @@ HttpReply PageApi::Info(const HttpRequest& request, const Path&) {
     json["model"] = PageModelJson(model);
     if (model.config().causal) features.push_back("generate");
     if (model.config().causal && FindChatFormat(model.tokenizer())) features.push_back("chat");
-    if (MatricesName(model) == "fp32") {
+    if (MatrixDtypeOf(*model.model.weights) == "fp32") {
       for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
     }
   }

@@ -33,7 +33,7 @@ class PageApi {
   PageApi(const PageOptions& options, const AnswerLimits& limits, const Models& models,
           ServiceMetrics& metrics);
 
-  // By many threads at once. Throws an ApiError.
+  // Answers a request, for many threads at once. Throws an ApiError.
   HttpReply Answer(const HttpRequest& request);
 
  private:

@@ -104,7 +104,7 @@ HttpReply PageEmbeddings::Projected(ServedModel& model, const HttpRequest& reque
   const std::lock_guard lock(mutex_);
   std::string& frame = frames_[&model];
   if (frame.empty()) {
-    // By a backend of its own, so that others may look into the model meanwhile.
+    // The backend is a second one, so that others may look into the model meanwhile.
     const std::unique_ptr<Backend> backend = MakeBackend(model.inspect_backend->name());
     frame = ProjectedTokens(*backend, model.model.weights->params().wte);
   }

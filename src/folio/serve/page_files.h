@@ -21,7 +21,7 @@ std::span<const PageFile> PageFiles();
 // The one that is at an address, "/" being that of /index.html; null if there is none.
 const PageFile* FindPageFile(std::string_view path);
 
-// As it is, where the client takes gzip, else unpacked.
+// Answers with the file as it is, where the client takes gzip, else unpacked.
 HttpReply AnswerPageFile(const PageFile& file, const HttpRequest& request);
 
 // A reply that clients may keep as long as `tag` stays: 304 without a body where the request has

@@ -30,7 +30,7 @@ Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
   if (text.size() > kBeginning) text = text.substr(0, tokenizer.FindCut(text, kBeginning));
   std::set<std::string_view> seen;
   Json pieces = Json::array();
-  ExplainText(tokenizer, text, SpecialRule::Allow(), "'text'", [&](const ExplainedPiece& piece) {
+  ExplainText(tokenizer, text, SpecialRule::Allow(), "'text'", [&](const ExplainedPretoken& piece) {
     if (pieces.size() == kMost || piece.merges.empty() || piece.bytes.size() > kLongest) return;
     if (!seen.insert(piece.bytes).second) return;
     Json merges = Json::array();
@@ -49,36 +49,15 @@ int64_t KnownTokens(const ServedModel& model) {
   return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
 }
 
-const char* DtypeLabel(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return "fp32";
-    case Dtype::kBF16:
-      return "bf16";
-    case Dtype::kQ8_0:
-      return "int8";
-    case Dtype::kQ4_0:
-      return "int4";
-    default:
-      return "other";
-  }
-}
-
 }  // namespace
 
-std::string MatricesName(const ServedModel& model) {
-  for (const Tensor& tensor : model.model.weights->tensors()) {
-    if (tensor.dtype() != Dtype::kF32) return DtypeLabel(tensor.dtype());
-  }
-  return DtypeLabel(Dtype::kF32);
-}
-
 void RequireFloat32(const ServedModel& model) {
-  if (MatricesName(model) == DtypeLabel(Dtype::kF32)) return;
+  const std::string_view dtype = MatrixDtypeOf(*model.model.weights);
+  if (dtype == "fp32") return;
   throw ApiError(400,
                  fmt::format("the model is kept as {}, and looking inside needs float32: serve it "
                              "with --dtype fp32",
-                             MatricesName(model)),
+                             dtype),
                  "", "needs_fp32");
 }
 
@@ -110,19 +89,19 @@ Json TopPairs(const std::vector<TokenProbability>& top) {
 }
 
 Json PageModelJson(const ServedModel& model) {
-  const GptConfig& config = model.config();
+  const ModelSummary summary = model.summary();
   return {{"name", model.name},
           {"id", model.id},
-          {"n_layer", config.n_layer},
-          {"n_head", config.n_head},
-          {"n_embd", config.n_embd},
-          {"n_ctx", config.n_positions},
-          {"n_vocab", config.vocab_size},
-          {"n_inner", config.inner()},
-          {"params", model.model.weights->table().parameters()},
-          {"dtype", MatricesName(model)},
-          {"causal", config.causal},
-          {"position_embedding", config.position_embedding},
+          {"n_layer", summary.layers},
+          {"n_head", summary.heads},
+          {"n_embd", summary.channels},
+          {"n_ctx", summary.context},
+          {"n_vocab", summary.vocabulary},
+          {"n_inner", summary.feed_forward},
+          {"params", summary.parameters()},
+          {"dtype", MatrixDtypeOf(*model.model.weights)},
+          {"causal", summary.causal},
+          {"position_embedding", summary.positions},
           {"tokenizer", std::string(model.tokenizer().kind())},
           {"end_of_text", Json(model.tokenizer().end_of_text())},
           {"begin", PromptTokens(model.tokenizer(), "")}};

@@ -18,9 +18,7 @@ namespace folio {
 inline constexpr int64_t kMostPageTop = 50;         // likeliest tokens of a place
 inline constexpr int64_t kMostScoredTokens = 4096;  // of a text
 
-// Returns the name of the dtype of its matrices: "fp32", "bf16", ...
-std::string MatricesName(const ServedModel& model);
-// Throws the 400 that says so where they are not float32, which looking inside needs.
+// Throws the 400 that says so where the matrices are not float32, which looking inside needs.
 void RequireFloat32(const ServedModel& model);
 
 // "ids", or the tokens of "text"; one at least. More than `most` are a 400.

@@ -55,15 +55,16 @@ HttpReply PageTraces::Make(ServedModel& model, const RequestFields& fields) {
                                                       TracePoint::kOutput, TracePoint::kFinal});
   }
   Keep(made);
+  const ModelSummary summary = model.summary();
   return {.body = Json{{"trace", made->id},
                        {"T", T},
-                       {"L", config.n_layer},
-                       {"H", config.n_head},
-                       {"d_head", config.head_size()},
+                       {"L", summary.layers},
+                       {"H", summary.heads},
+                       {"d_head", summary.head_size},
                        {"bytes", made->bytes},
                        {"expires_s", limits_.seconds},
                        {"ids", ids},
-                       {"causal", config.causal}}
+                       {"causal", summary.causal}}
                       .dump()};
 }
 

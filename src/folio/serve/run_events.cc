@@ -101,7 +101,7 @@ void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
     watched.rewound =
         watched.lines.Rewound() || watched.lines.left() > kFarBehind || watched.rewound;
     std::error_code ignored;
-    // On its way out, or to be there again in a moment.
+    // The log is on its way out, or there again in a moment.
     if (watched.rewound && !std::filesystem::exists(run.dir / kMetricsFile, ignored)) return;
     rewound = std::exchange(watched.rewound, false);
     if (rewound) watched.lines.SkipToEnd();

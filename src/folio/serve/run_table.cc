@@ -18,7 +18,7 @@ constexpr size_t kMostRows = 1'000'000, kMostEvents = 1000;
 constexpr uint64_t kPiece = 4 << 20;  // bytes that are read at a time
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// As metrics.jsonl has it: a number, or what JSON lacks by its name.
+// Returns a value of metrics.jsonl: a number, or what JSON lacks by its name.
 std::optional<double> ValueOf(const Json* json) {
   if (json == nullptr) return {};
   if (json->is_number()) return json->get<double>();

@@ -166,7 +166,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
     std::tuple<int64_t, int64_t, bool> most_held;
     for (auto at = open_.rbegin(); at != open_.rend(); ++at) {
       const Texts& texts = *at;
-      if (texts->waiting_.empty() || texts->cancelled_ || std::ranges::count(moved, texts) > 0) {
+      if (texts->waiting_.empty() || texts->cancelled_ || std::ranges::count(evicted, texts) > 0) {
         continue;
       }
       const Holding& of = holdings[texts->client_.key];
@@ -181,7 +181,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
     const int64_t left = most->left_;
     missing -= left;
     hold(most->client_, -left);
-    moved.push_back(most);
+    evicted.push_back(most);
   }
   for (const Texts& texts : evicted) {
     texts->Fail(429, "busy: other clients wait, with fewer texts; try again later");

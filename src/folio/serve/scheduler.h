@@ -74,7 +74,7 @@ class Scheduler {
 
   int64_t running() const { return running_; }
   int64_t waiting() const { return waiting_; }
-  // As of the DecodeBatch.
+  // These are the numbers of the DecodeBatch.
   int64_t cache_bytes() const { return cache_bytes_; }
   int64_t used_cache_bytes() const { return used_cache_bytes_; }
   const Options& options() const { return options_; }

@@ -234,7 +234,7 @@ HttpReply Service::Embedding(const HttpRequest& request) {
   return AnswerEmbedding(ModelOf(fields), fields, request, options_.limits, metrics_);
 }
 
-// As other servers': {"content"|"prompt": text} to {"tokens": ids}.
+// Tokenizes as other servers do: {"content"|"prompt": text} to {"tokens": ids}.
 HttpReply Service::Tokenize(const HttpRequest& request) {
   const RequestFields fields(request.body, options_.limits);
   const ServedModel& model = ModelOf(fields);

@@ -35,12 +35,12 @@ class Service {
   // `log` is called by many threads. Throws a kUsage Error for two models of one name.
   Service(ServiceOptions options, std::function<void(const AccessLogEntry&)> log);
 
-  // Before the first request. Throws a kInput Error for a model without a tokenizer.
+  // Adds a model, before the first request. Throws a kInput Error for a model without a tokenizer.
   void Add(const std::string& name, OpenedModel model);
 
-  // For HttpServer; by many threads at once. Every answer has an X-Request-Id.
+  // Answers a request of HttpServer, for many threads at once. Every answer has an X-Request-Id.
   HttpReply Answer(HttpRequest request);
-  // The same for what HTTP itself refused, for a `reason` in our own words: it is counted and
+  // Does the same for what HTTP itself refused, for a `reason` in our own words: it is counted and
   // logged. Returns the X-Request-Id of its answer.
   std::string Refused(const std::string& client, int status, const std::string& reason);
 

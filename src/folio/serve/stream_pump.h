@@ -28,7 +28,7 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
              Take take);
 
   void Begin();
-  // By any thread.
+  // Tells, from any thread, that the stream has news.
   void News();
   // So many bytes that were taken are not sent yet.
   void Unsent(size_t bytes);

@@ -23,7 +23,7 @@ class TextAnswer {
                                    const GeneratedTexts::Delta& delta) = 0;
   // Returns the events behind the last delta.
   virtual std::vector<Json> LastChunks(const GeneratedTexts& texts) = 0;
-  // Instead of a stream, when all have ended.
+  // Returns the whole answer, instead of a stream, when all texts have ended.
   virtual Json Whole(const GeneratedTexts& texts) = 0;
 };
 
@@ -46,7 +46,7 @@ class TextsStream : public HttpStream {
   virtual std::string FirstEvents() { return ""; }
   virtual std::string LastEvents() { return ""; }
   virtual std::string ErrorEvent(const ApiError& error) const = 0;
-  // Instead of events, where the answer waits: all of it, when the texts have ended.
+  // Returns the whole reply, instead of events, where the answer waits, when the texts have ended.
   virtual std::optional<HttpReply> Whole() { return {}; }
   virtual bool waits() const { return false; }
 

@@ -12,20 +12,20 @@
 
 namespace folio {
 
-// What a command reads from the beginning to the end: a file, a pipe, standard input or a string.
-// Not made for a second thread.
+// A command reads its input from the beginning to the end: a file, a pipe, standard input or a
+// string. Not made for a second thread.
 class ByteInput {
  public:
   // `path` "-" is standard input. Throws a kInput Error if it cannot be read.
   explicit ByteInput(const std::string& path);
   // The bytes of `text`, called `name` in messages.
   static ByteInput FromText(std::string text, std::string name);
-  // What `read` gives, as of a pipe.
+  // Makes an input of the bytes that `read` gives, as of a pipe.
   static ByteInput FromReader(ReadBytes read, std::string name);
   ByteInput(ByteInput&&) = default;
 
   const std::string& name() const { return name_; }
-  // Whether it is all there now and can be read again.
+  // Returns whether the input is all there now and can be read again.
   bool again() const { return again_; }
   // Back to where reading began. REQUIRES: again().
   void Rewind();
@@ -37,7 +37,7 @@ class ByteInput {
 
  private:
   ByteInput() = default;
-  // As many bytes as it is worth making room for.
+  // Returns how many bytes it is worth making room for.
   size_t PieceToRead() const;
 
   std::string name_;
@@ -54,12 +54,13 @@ class ByteInput {
 // writes: 128 MiB. `name` is the input's.
 void RequireLineEnds(std::string_view held, const std::string& name);
 
-// Whether standard input is a pipe or a file that somebody put there, and no terminal or nothing.
+// Returns whether standard input is a pipe or a file that somebody put there, and no terminal or
+// nothing.
 bool InputIsPiped();
-// Whether somebody types it.
+// Returns whether somebody types standard input.
 bool InputIsTerminal();
 
-// Where a command's result goes: to standard output, or into a file that appears when it is whole.
+// A command's result goes to standard output, or into a file that appears when it is whole.
 // Collects small pieces.
 class ByteOutput {
  public:
@@ -67,10 +68,10 @@ class ByteOutput {
   ByteOutput(Console& console, const std::string& path);
   ~ByteOutput();
 
-  // Whether a person would see the bytes.
+  // Returns whether a person would see the bytes.
   bool to_terminal() const;
   void Write(std::string_view bytes);
-  // What was written goes out now, to a terminal in whole characters.
+  // Sends out what was written, to a terminal in whole characters.
   void Flush();
   // Flushes, and the file appears. Without it nothing of a file is left.
   void Finish();

@@ -147,7 +147,8 @@ void Console::WriteResult(std::string_view text) {
     DrawStatus();
   }
   if (problem == EPIPE) throw OutputClosed();
-  // Of a terminal that was closed: SIGHUP says whether to stop, and nobody misses the text.
+  // A terminal that was closed is no failure: SIGHUP says whether to stop, and nobody misses the
+  // text.
   const bool gone = problem == EIO && out_.is_terminal;
   if (problem != 0 && !gone) {
     throw RuntimeError("cannot write to standard output", std::strerror(problem),

@@ -10,7 +10,7 @@ namespace folio {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
-// What one output stream can show.
+// A terminal is an output stream and what it can show.
 struct Terminal {
   bool is_terminal = false;  // a person looks at it, and it understands "\r" and escapes
   bool color = false;
@@ -63,7 +63,7 @@ class Console {
   void Bytes(std::string_view bytes);
   // Writes `text` and a line break to stderr. Does not fail.
   void Message(std::string_view text);
-  // As Message, unless verbosity is below 0.
+  // Prints as Message does, unless verbosity is below 0.
   void Note(std::string_view text);
 
   // Shows `line` at the bottom until the next call, cut to the width of the terminal; "" takes it

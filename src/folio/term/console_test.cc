@@ -93,7 +93,7 @@ class StatusLine : public testing::Test {
     size.ws_row = 24;
     ioctl(master_, TIOCSWINSZ, &size);
   }
-  // What was written since the last call.
+  // Returns what was written since the last call.
   std::string Written() const {
     constexpr int kQuiet = 100;  // milliseconds after which nothing more comes
     std::string text;

@@ -10,8 +10,8 @@
 
 namespace folio {
 
-// What becomes of one line, without its line break; `number` counts from 1. Called from several
-// threads. May throw.
+// The function that makes a new line of one, both without line breaks; `number` counts from 1.
+// Called from several threads. May throw.
 using MapLine = std::function<std::string(std::string_view line, int64_t number)>;
 
 // Writes map(line) and a line break for each line of `input`, in their order and as soon as there

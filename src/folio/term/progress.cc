@@ -58,8 +58,8 @@ std::string JoinParts(std::span<const std::string> parts) {
   return line;
 }
 
-// How many of them, from the first on, lie beside each other in fewer than `width` columns: a
-// terminal may break the line after its last one.
+// Returns how many of the parts, from the first on, lie beside each other in fewer than `width`
+// columns: a terminal may break the line after its last one.
 size_t PartsThatFit(std::vector<std::string> parts, std::span<const std::string> more, int width) {
   parts.insert(parts.end(), more.begin(), more.end());
   size_t count = parts.size();

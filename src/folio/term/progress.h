@@ -24,8 +24,8 @@ struct ProgressField {
   std::string bar;   // "loss 4.213": on a terminal; "" leaves it out there
 };
 
-// How far work is. Fields are listed by importance: a narrow terminal drops the last ones, and for
-// the first two the bar and the numbers of steps.
+// A state says how far work is. Fields are listed by importance: a narrow terminal drops the last
+// ones, and for the first two the bar and the numbers of steps.
 struct ProgressState {
   std::string unit = "step";
   int64_t done = 0;
@@ -53,7 +53,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Whether Show would print now; saves the making of a state that nobody sees.
+  // Returns whether Show would print now; saves the making of a state that nobody sees.
   bool Due(bool milestone = false) const;
   // Prints `state` if it is due.
   void Show(const ProgressState& state, bool milestone = false);

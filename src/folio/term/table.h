@@ -5,7 +5,7 @@
 
 namespace folio {
 
-// What tables are made of, here and on pages: see RenderTable.
+// The contents of a table, here and on pages: see RenderTable.
 struct TextTable {
   std::vector<std::string> columns = {};
   std::vector<std::vector<std::string>> rows = {};

@@ -72,8 +72,8 @@ int64_t CharWidth(char32_t code) {
              : 1;
 }
 
-// Of one middling lightness, so that black and white pages are equally far away and more means more
-// saturated on both: first coloured letters, then grounds under black ones.
+// Colours have one middling lightness, so that black and white pages are equally far away and more
+// means more saturated on both: first coloured letters, then grounds under black ones.
 constexpr size_t kLevels = 7, kLetters = 2;
 constexpr std::array<int, kLevels> kPositive = {67, 33, 103, 67, 68, 69, 33};
 constexpr std::array<int, kLevels> kNegative = {137, 166, 138, 137, 173, 172, 202};

@@ -29,7 +29,7 @@ std::string PadRight(std::string_view text, int64_t width);
 // `text` in lines of at most `width` columns, broken at spaces.
 std::vector<std::string> WrapLines(std::string_view text, int64_t width);
 
-// Whether only ASCII should be written: a person looks, at a terminal that shows no UTF-8.
+// Returns whether only ASCII should be written: a person looks, at a terminal that shows no UTF-8.
 inline bool AsciiOnly(const Terminal& terminal) {
   return terminal.is_terminal && !terminal.utf8;
 }

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// How ids stand in a file.
+// The format of ids in a file.
 enum class IdFormat {
   kText,  // numbers, separated by spaces, in one line
   kJson,  // {"ids":[1,2]}

@@ -17,112 +17,113 @@
 namespace folio {
 namespace {
 
-// Pieces of a text, one behind the other, and where their ids go.
+// Pretokens of a text, one behind the other, and where their ids go.
 struct Batch {
   const BpeModel& model;
   EncodeScratch& scratch;
-  const PieceCache& cache;  // the scratch's own or the model's
+  const PretokenCache& cache;  // the scratch's own or the model's
   std::string_view text;
   size_t begin;
-  size_t pieces;  // ends in scratch.ends
+  size_t pretokens;  // ends in scratch.ends
 };
 
 // Makes room behind `count` ids for the short units of a batch and `more`.
 int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
   const size_t needed =
-      count + more + EncodeScratch::kUnits * PieceKey::kMaxBytes + PieceCache::kNarrow;
+      count + more + EncodeScratch::kUnits * PretokenKey::kMaxBytes + PretokenCache::kNarrow;
   if (scratch.ids.size() < needed) scratch.ids.resize(needed + needed / 2);
   return scratch.ids.data();
 }
 
-// Where the part of a piece that begins at `begin` ends: nothing merges across. Looked for between
-// characters only. REQUIRES: begin < piece.size().
-size_t PartEnd(const BpeModel& model, std::string_view piece, size_t begin) {
+// Returns where the part of a pretoken that begins at `begin` ends: nothing merges across. Ends are
+// looked for between characters only. REQUIRES: begin < pretoken.size().
+size_t PartEnd(const BpeModel& model, std::string_view pretoken, size_t begin) {
   constexpr unsigned char kLengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(piece[i]); };
-  for (size_t i = begin + kLengths[byte(begin) >> 4]; i < piece.size();) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(pretoken[i]); };
+  for (size_t i = begin + kLengths[byte(begin) >> 4]; i < pretoken.size();) {
     if (model.Apart(byte(i - 1), byte(i))) return i;
     i += kLengths[byte(i) >> 4];
   }
-  return piece.size();
+  return pretoken.size();
 }
 
-// Writes the ids of a piece, of which the first part ends at `end`, part by part, and returns how
-// many. REQUIRES: room for piece.size() ids and PieceCache::kNarrow more.
-size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32_t* ids);
+// Writes the ids of a pretoken, of which the first part ends at `end`, part by part, and returns
+// how many. REQUIRES: room for pretoken.size() ids and PretokenCache::kNarrow more.
+size_t EncodeParts(const Batch& batch, std::string_view pretoken, size_t end, int32_t* ids);
 
-// The ids of a piece that no cache has, which goes to one of them if that will save work.
-size_t EncodeNew(const Batch& batch, std::string_view piece, const PieceKey* key, uint64_t hash,
-                 int32_t* ids) {
+// The ids of a pretoken that no cache has, which goes to one of them if that will save work.
+size_t EncodeNew(const Batch& batch, std::string_view pretoken, const PretokenKey* key,
+                 uint64_t hash, int32_t* ids) {
   EncodeScratch& scratch = batch.scratch;
   const bool proper = batch.model.proper();
-  const size_t end = proper ? PartEnd(batch.model, piece, 0) : piece.size();
-  const int32_t whole = proper ? -1 : batch.model.FindWhole(piece);
+  const size_t end = proper ? PartEnd(batch.model, pretoken, 0) : pretoken.size();
+  const int32_t whole = proper ? -1 : batch.model.FindWhole(pretoken);
   if (whole >= 0) *ids = whole;
-  const size_t count = whole >= 0 ? 1 : EncodeParts(batch, piece, end, ids);
+  const size_t count = whole >= 0 ? 1 : EncodeParts(batch, pretoken, end, ids);
   if (key != nullptr && count <= batch.cache.room()) {
     if (scratch.cache) scratch.cache->Insert(*key, hash, {ids, count});
-  } else if (scratch.long_pieces && (end == piece.size() || end == 1)) {
+  } else if (scratch.long_pretokens && (end == pretoken.size() || end == 1)) {
     // Parts of several bytes each are found as fast by themselves.
-    scratch.long_pieces->Insert(piece, hash, {ids, count});
+    scratch.long_pretokens->Insert(pretoken, hash, {ids, count});
   }
   return count;
 }
 
-// A short piece that is not in its first place in the cache. Returns how many ids were written.
-size_t EncodeShort(const Batch& batch, std::string_view piece, const PieceKey& key, uint64_t hash,
-                   int32_t* ids) {
-  if (const PieceCache::Entry* entry = batch.cache.Find(key, hash)) {
+// A short pretoken that is not in its first place in the cache. Returns how many ids were written.
+size_t EncodeShort(const Batch& batch, std::string_view pretoken, const PretokenKey& key,
+                   uint64_t hash, int32_t* ids) {
+  if (const PretokenCache::Entry* entry = batch.cache.Find(key, hash)) {
     return batch.cache.Copy(*entry, ids);
   }
-  if (batch.scratch.long_pieces && piece.size() > batch.cache.room()) {
-    if (const size_t found = batch.scratch.long_pieces->Find(piece, hash, ids)) return found;
+  if (batch.scratch.long_pretokens && pretoken.size() > batch.cache.room()) {
+    if (const size_t found = batch.scratch.long_pretokens->Find(pretoken, hash, ids)) return found;
   }
-  return EncodeNew(batch, piece, &key, hash, ids);
+  return EncodeNew(batch, pretoken, &key, hash, ids);
 }
 
-// A piece of more than 15 bytes.
-size_t EncodeLong(const Batch& batch, std::string_view piece, int32_t* ids) {
-  const uint64_t hash = LongPieceCache::Hash(piece);
-  if (batch.scratch.long_pieces) {
-    if (const size_t found = batch.scratch.long_pieces->Find(piece, hash, ids)) return found;
+// A pretoken of more than 15 bytes.
+size_t EncodeLong(const Batch& batch, std::string_view pretoken, int32_t* ids) {
+  const uint64_t hash = LongPretokenCache::Hash(pretoken);
+  if (batch.scratch.long_pretokens) {
+    if (const size_t found = batch.scratch.long_pretokens->Find(pretoken, hash, ids)) return found;
   }
-  return EncodeNew(batch, piece, nullptr, hash, ids);
+  return EncodeNew(batch, pretoken, nullptr, hash, ids);
 }
 
-// Pieces for which there is no room beforehand: a place for each byte would be most of the memory.
+// Pretokens for which there is no room beforehand: a place for each byte would be most of the
+// memory.
 constexpr size_t kHugeBytes = size_t{1} << 16;
 
-void MergeHuge(const BpeModel& model, std::string_view piece, EncodeScratch& scratch) {
+void MergeHuge(const BpeModel& model, std::string_view pretoken, EncodeScratch& scratch) {
   scratch.merged.clear();
-  const int32_t token = model.proper() ? -1 : model.FindWhole(piece);
+  const int32_t token = model.proper() ? -1 : model.FindWhole(pretoken);
   if (token >= 0) {
     scratch.merged.push_back(token);
   } else {
-    MergePiece(model, piece, scratch.merge, scratch.merged);
+    MergePretoken(model, pretoken, scratch.merge, scratch.merged);
   }
 }
 
-size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32_t* ids) {
-  if (end == piece.size()) {
-    if (piece.size() <= kScanBytes) return MergeByScan(batch.model, piece, ids);
+size_t EncodeParts(const Batch& batch, std::string_view pretoken, size_t end, int32_t* ids) {
+  if (end == pretoken.size()) {
+    if (pretoken.size() <= kScanBytes) return MergeByScan(batch.model, pretoken, ids);
     std::vector<int32_t>& merged = batch.scratch.merged;
     merged.clear();
-    MergePiece(batch.model, piece, batch.scratch.merge, merged);
+    MergePretoken(batch.model, pretoken, batch.scratch.merge, merged);
     std::copy(merged.begin(), merged.end(), ids);
     return merged.size();
   }
   size_t count = 0;
-  for (size_t begin = 0;; end = PartEnd(batch.model, piece, begin)) {
-    const std::string_view part = piece.substr(begin, end - begin);
-    if (part.size() <= PieceKey::kMaxBytes) {
-      const PieceKey key = PieceKey::In(part, batch.text.data() + batch.text.size());
+  for (size_t begin = 0;; end = PartEnd(batch.model, pretoken, begin)) {
+    const std::string_view part = pretoken.substr(begin, end - begin);
+    if (part.size() <= PretokenKey::kMaxBytes) {
+      const PretokenKey key = PretokenKey::In(part, batch.text.data() + batch.text.size());
       count += EncodeShort(batch, part, key, key.Hash(), ids + count);
     } else {
       count += EncodeParts(batch, part, part.size(), ids + count);
     }
     begin = end;
-    if (begin == piece.size()) return count;
+    if (begin == pretoken.size()) return count;
   }
 }
 
@@ -136,11 +137,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Writes all that an entry can hold.
 template <bool kNarrow>
-HWY_INLINE void CopyIds(const PieceCache::Entry& entry, int32_t* ids) {
+HWY_INLINE void CopyIds(const PretokenCache::Entry& entry, int32_t* ids) {
   if constexpr (kNarrow) {
     const hn::CappedTag<int32_t, 8> d;
     const hn::Rebind<uint16_t, decltype(d)> d16;
-    for (size_t i = 0; i < PieceCache::kNarrow; i += hn::Lanes(d)) {
+    for (size_t i = 0; i < PretokenCache::kNarrow; i += hn::Lanes(d)) {
       hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(entry.ids) + i)),
                  d, ids + i);
     }
@@ -157,9 +158,9 @@ class Units {
       : text_(batch.text), scratch_(batch.scratch), cache_(batch.cache) {}
 
   HWY_INLINE void Add(size_t begin, size_t end) {
-    if (HWY_LIKELY(end - begin <= PieceKey::kMaxBytes)) {
-      const PieceKey key =
-          PieceKey::In(text_.substr(begin, end - begin), text_.data() + text_.size());
+    if (HWY_LIKELY(end - begin <= PretokenKey::kMaxBytes)) {
+      const PretokenKey key =
+          PretokenKey::In(text_.substr(begin, end - begin), text_.data() + text_.size());
       const uint64_t hash = key.Hash();
       __builtin_prefetch(cache_.line(hash));
       scratch_.low[count_] = key.low;
@@ -173,24 +174,24 @@ class Units {
  private:
   std::string_view text_;
   EncodeScratch& scratch_;
-  const PieceCache& cache_;
+  const PretokenCache& cache_;
   size_t count_ = 0;
 };
 
-// Pieces, and the parts of long pieces of characters beyond ASCII: whole clauses of scripts that
-// are written without spaces, which seldom come again.
+// Pretokens, and the parts of long pretokens of characters beyond ASCII: whole clauses of scripts
+// that are written without spaces, which seldom come again.
 HWY_INLINE size_t MakeUnits(const Batch& batch) {
   Units units(batch);
   size_t begin = batch.begin;
-  for (size_t i = 0; i < batch.pieces; ++i) {
+  for (size_t i = 0; i < batch.pretokens; ++i) {
     const size_t end = batch.scratch.ends[i];
     const size_t length = end - begin;
-    if (HWY_UNLIKELY(length > PieceKey::kMaxBytes) && batch.model.proper() &&
+    if (HWY_UNLIKELY(length > PretokenKey::kMaxBytes) && batch.model.proper() &&
         static_cast<unsigned char>(batch.text[end - 1]) >= 0x80 &&
-        units.count() + length + batch.pieces - i <= EncodeScratch::kUnits) {
-      const std::string_view piece = batch.text.substr(begin, length);
+        units.count() + length + batch.pretokens - i <= EncodeScratch::kUnits) {
+      const std::string_view pretoken = batch.text.substr(begin, length);
       for (size_t part = 0; part < length;) {
-        const size_t part_end = PartEnd(batch.model, piece, part);
+        const size_t part_end = PartEnd(batch.model, pretoken, part);
         units.Add(begin + part, begin + part_end);
         part = part_end;
       }
@@ -205,7 +206,7 @@ HWY_INLINE size_t MakeUnits(const Batch& batch) {
 template <bool kNarrow>
 size_t EncodeBatch(const Batch& batch) {
   EncodeScratch& scratch = batch.scratch;
-  const PieceCache& cache = batch.cache;
+  const PretokenCache& cache = batch.cache;
   const size_t units = MakeUnits(batch);
   size_t count = 0;
   int32_t* ids = Room(scratch, 0, 0);
@@ -213,10 +214,10 @@ size_t EncodeBatch(const Batch& batch) {
   for (size_t i = 0; i < units; ++i) {
     const size_t end = scratch.unit_ends[i];
     const size_t length = end - begin;
-    if (HWY_LIKELY(length <= PieceKey::kMaxBytes)) {
-      const PieceKey key = {scratch.low[i], scratch.high[i]};
-      const PieceCache::Line* line = cache.line(scratch.hash[i]);
-      const PieceCache::Entry* entry = &line->entries[line->entries[1].Is(key)];
+    if (HWY_LIKELY(length <= PretokenKey::kMaxBytes)) {
+      const PretokenKey key = {scratch.low[i], scratch.high[i]};
+      const PretokenCache::Line* line = cache.line(scratch.hash[i]);
+      const PretokenCache::Entry* entry = &line->entries[line->entries[1].Is(key)];
       if (HWY_LIKELY(entry->Is(key))) {
         CopyIds<kNarrow>(*entry, ids + count);
         count += entry->count();
@@ -225,15 +226,15 @@ size_t EncodeBatch(const Batch& batch) {
             EncodeShort(batch, batch.text.substr(begin, length), key, scratch.hash[i], ids + count);
       }
     } else {
-      const std::string_view piece = batch.text.substr(begin, length);
+      const std::string_view pretoken = batch.text.substr(begin, length);
       ids = Room(scratch, count, std::min(length, kHugeBytes));
       if (HWY_UNLIKELY(length > kHugeBytes)) {
-        MergeHuge(batch.model, piece, scratch);
+        MergeHuge(batch.model, pretoken, scratch);
         ids = Room(scratch, count, scratch.merged.size());
         std::copy(scratch.merged.begin(), scratch.merged.end(), ids + count);
         count += scratch.merged.size();
       } else {
-        count += EncodeLong(batch, piece, ids + count);
+        count += EncodeLong(batch, pretoken, ids + count);
       }
     }
     begin = end;
@@ -258,23 +259,23 @@ namespace {
 HWY_EXPORT(EncodeNarrow);
 HWY_EXPORT(EncodeWide);
 
-constexpr size_t kMaxLines = size_t{1} << 19;       // 32 MiB, two pieces a line
+constexpr size_t kMaxLines = size_t{1} << 19;       // 32 MiB, two pretokens a line
 constexpr size_t kOwnCacheAfter = size_t{1} << 16;  // bytes of text
 
 // Few texts are not worth a cache of their own. One that fills up is replaced by a larger one, and
 // a long text has a large one from the beginning: new words come with every line.
-const PieceCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, size_t left) {
-  const PieceCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
+const PretokenCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, size_t left) {
+  const PretokenCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
   const bool small = scratch.cache ? scratch.cache->filled() > scratch.cache->lines() &&
                                          scratch.cache->lines() < kMaxLines
                                    : scratch.bytes >= kOwnCacheAfter && scratch.has_caches;
   if (small) {
     const size_t lines = std::min(
         std::max((scratch.cache ? 4 : 2) * old.lines(), std::bit_floor(left / 128)), kMaxLines);
-    auto larger = std::make_unique<PieceCache>(std::max(lines, old.lines()), model.narrow());
+    auto larger = std::make_unique<PretokenCache>(std::max(lines, old.lines()), model.narrow());
     larger->InsertAll(old);
     scratch.cache = std::move(larger);
-    if (!scratch.long_pieces) scratch.long_pieces = std::make_unique<LongPieceCache>();
+    if (!scratch.long_pretokens) scratch.long_pretokens = std::make_unique<LongPretokenCache>();
   }
   return scratch.cache ? *scratch.cache : model.tokens_cache();
 }
@@ -286,7 +287,7 @@ void Reserve(std::string_view text, size_t done, size_t first, size_t count,
   if (ids.size() + count <= ids.capacity()) return;
   const double ratio = static_cast<double>(ids.size() - first + count) /
                        static_cast<double>(std::max<size_t>(done, 1));
-  // The first pieces tell little.
+  // The first pretokens tell little.
   constexpr size_t kEnough = size_t{1} << 20;
   const size_t ahead = std::min(text.size() - done, done < kEnough ? kEnough : text.size());
   const auto rest = static_cast<size_t>(1.05 * ratio * static_cast<double>(ahead));
@@ -312,16 +313,16 @@ size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_vie
   size_t begin = 0;
   while (begin < text.size()) {
     Batch batch{model, scratch, CacheFor(model, scratch, text.size() - begin), text, begin, 0};
-    batch.pieces = SplitPieces(pattern, text, begin, at_end, scratch.ends);
-    if (batch.pieces == 0) break;
+    batch.pretokens = SplitPretokens(pattern, text, begin, at_end, scratch.ends);
+    if (batch.pretokens == 0) break;
     const size_t count = model.narrow() ? HWY_DYNAMIC_DISPATCH(EncodeNarrow)(batch)
                                         : HWY_DYNAMIC_DISPATCH(EncodeWide)(batch);
-    scratch.bytes += scratch.ends[batch.pieces - 1] - begin;
-    begin = scratch.ends[batch.pieces - 1];
+    scratch.bytes += scratch.ends[batch.pretokens - 1] - begin;
+    begin = scratch.ends[batch.pretokens - 1];
     Reserve(text, begin, first, count, ids);
     ids.insert(ids.end(), scratch.ids.data(), scratch.ids.data() + count);
   }
-  // A piece without an end in sight.
+  // A pretoken without an end in sight.
   constexpr size_t kLongRun = size_t{1} << 18;
   if (!at_end && text.size() - begin >= kLongRun) {
     const std::string_view rest = text.substr(begin);

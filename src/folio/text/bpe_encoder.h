@@ -8,26 +8,26 @@
 #include <vector>
 
 #include "folio/text/bpe_merger.h"
-#include "folio/text/piece_cache.h"
+#include "folio/text/pretoken_cache.h"
 
 namespace folio {
 
-// What one encoding thread remembers between texts.
+// A thread keeps its scratch, and what it has found, between texts.
 struct EncodeScratch {
-  // Gives back what one very long piece has made long.
+  // Gives back what one very long pretoken has made long.
   void Trim();
 
-  static constexpr size_t kPieces = 512;  // handled at a time
-  static constexpr size_t kUnits = 1024;  // they, or the parts of the long ones among them
+  static constexpr size_t kPretokens = 512;  // handled at a time
+  static constexpr size_t kUnits = 1024;     // they, or the parts of the long ones among them
 
-  bool has_caches = false;            // it may have those:
-  std::unique_ptr<PieceCache> cache;  // none until a thread has encoded enough to need its own
-  std::unique_ptr<LongPieceCache> long_pieces;  // likewise
-  size_t bytes = 0;                             // encoded with this so far
+  bool has_caches = false;               // it may have those:
+  std::unique_ptr<PretokenCache> cache;  // none until a thread has encoded enough to need its own
+  std::unique_ptr<LongPretokenCache> long_pretokens;  // likewise
+  size_t bytes = 0;                                   // encoded with this so far
   MergeScratch merge;
   std::vector<int32_t> merged;
   std::vector<int32_t> ids;
-  std::array<size_t, kPieces> ends;
+  std::array<size_t, kPretokens> ends;
   std::array<size_t, kUnits> unit_ends;
   std::array<uint64_t, kUnits> low, high, hash;  // of units of up to 15 bytes
 };

@@ -92,7 +92,8 @@ TEST(BpeTokenizerGolden, TokensOfEveryVocabulary) {
     for (size_t id = 0; id < tokens.size(); id += kStep) {
       if (tokens[id].empty() || special[id]) continue;
       const std::string text(tokens[id]);
-      if (NextPiece(tokenizer.vocab().pattern, text, 0) != text.size()) continue;  // several pieces
+      if (NextPretoken(tokenizer.vocab().pattern, text, 0) != text.size())
+        continue;  // several pretokens
       ASSERT_EQ(tokenizer.EncodeOrdinary(text), Ids{static_cast<int32_t>(id)}) << file;
       ++alone;
     }

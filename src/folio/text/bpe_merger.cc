@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace folio::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The pairs of a piece as numbers rank * kScanBytes + place, so that the smallest is the next to
+// The pairs of a pretoken as numbers rank * kScanBytes + place, so that the smallest is the next to
 // merge and the leftmost of its rank.
 constexpr uint32_t kNoPair = ~uint32_t{0};
 
@@ -101,11 +101,11 @@ HWY_INLINE uint64_t MergeAll(const BpeModel& model, Pairs pairs, uint64_t there,
   }
 }
 
-size_t ScanMerge(const BpeModel& model, std::string_view piece, int32_t* ids) {
-  const size_t n = piece.size();
+size_t ScanMerge(const BpeModel& model, std::string_view pretoken, int32_t* ids) {
+  const size_t n = pretoken.size();
   HWY_ALIGN uint32_t pairs[kScanBytes];
   int32_t symbols[kScanBytes];
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(piece[i]); };
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(pretoken[i]); };
   for (size_t i = 0; i < n; ++i) {
     symbols[i] = model.byte_id(byte(i));
     pairs[i] = i + 1 < n ? PairAt(model.byte_pair_rank(byte(i), byte(i + 1)), i) : kNoPair;
@@ -137,13 +137,13 @@ size_t WindowFor(const BpeModel& model) {
 
 }  // namespace
 
-size_t MergeByScan(const BpeModel& model, std::string_view piece, int32_t* ids) {
-  return HWY_DYNAMIC_DISPATCH(ScanMerge)(model, piece, ids);
+size_t MergeByScan(const BpeModel& model, std::string_view pretoken, int32_t* ids) {
+  return HWY_DYNAMIC_DISPATCH(ScanMerge)(model, pretoken, ids);
 }
 
-void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
+void MergeByHeap(const BpeModel& model, std::string_view pretoken, MergeScratch& scratch,
                  std::vector<int32_t>& ids) {
-  const size_t n = piece.size();
+  const size_t n = pretoken.size();
   FOLIO_CHECK(n < ~uint32_t{0}, "places in a piece are 32-bit");
   const PairTable& table = model.pairs();
   std::vector<int32_t>& symbols = scratch.symbols;
@@ -162,7 +162,7 @@ void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& sc
     return true;
   };
   for (size_t i = 0; i < n; ++i) {
-    symbols[i] = model.byte_id(static_cast<unsigned char>(piece[i]));
+    symbols[i] = model.byte_id(static_cast<unsigned char>(pretoken[i]));
     previous[i] = static_cast<uint32_t>(i - 1);
     next[i] = static_cast<uint32_t>(i + 1);
   }
@@ -211,7 +211,7 @@ bool BeginsForCertain(const BpeModel& model, std::string_view text, int32_t toke
 // late as one is found that the next window begins with too. A window that has to grow may begin
 // with another token then: with merges whose ranks fall along the text, the end of it decides the
 // beginning. What is put together before is wrong in that case.
-size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t window, bool at_end,
+size_t MergeByWindows(const BpeModel& model, std::string_view pretoken, size_t window, bool at_end,
                       MergeScratch& scratch, std::vector<int32_t>& ids) {
   const ByteStrings& tokens = model.vocab().tokens;
   std::vector<int32_t> current;
@@ -219,30 +219,30 @@ size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t wind
   const size_t first = ids.size();
   size_t begin = 0;
   size_t length = window;
-  MergeByHeap(model, piece.substr(begin, length), scratch, current);
-  while (begin + length < piece.size()) {
+  MergeByHeap(model, pretoken.substr(begin, length), scratch, current);
+  while (begin + length < pretoken.size()) {
     size_t at = begin + length;  // where the token `i` begins
     size_t i = current.size();
     bool found = false;
     for (int tries = 0; tries < kTries && i > 1 && !found;) {
       at -= tokens[static_cast<size_t>(current[--i])].size();
       if (at + length / 4 > begin + length) continue;  // too near the end to be sure
-      if (!at_end && (at + window > piece.size() || !BeginsCharacter(piece[at]))) continue;
+      if (!at_end && (at + window > pretoken.size() || !BeginsCharacter(pretoken[at]))) continue;
       ++tries;
       following.clear();
-      MergeByHeap(model, piece.substr(at, window), scratch, following);
+      MergeByHeap(model, pretoken.substr(at, window), scratch, following);
       found = following.front() == current[i];
     }
     if (!found) {  // not in any text that somebody wrote, but the window can grow
       length *= 2;
       const int32_t front = current.front();
       current.clear();
-      MergeByHeap(model, piece.substr(begin, length), scratch, current);
+      MergeByHeap(model, pretoken.substr(begin, length), scratch, current);
       if (begin == 0 || current.front() == front) continue;
       ids.resize(first);
       if (!at_end) return 0;
-      MergeByHeap(model, piece, scratch, ids);
-      return piece.size();
+      MergeByHeap(model, pretoken, scratch, ids);
+      return pretoken.size();
     }
     ids.insert(ids.end(), current.begin(), current.begin() + static_cast<ptrdiff_t>(i));
     current.swap(following);
@@ -250,37 +250,37 @@ size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t wind
     length = window;
   }
   if (!at_end) {
-    if (begin == 0 || BeginsForCertain(model, piece.substr(begin), current.front(), scratch)) {
+    if (begin == 0 || BeginsForCertain(model, pretoken.substr(begin), current.front(), scratch)) {
       return begin;
     }
     ids.resize(first);
     return 0;
   }
   ids.insert(ids.end(), current.begin(), current.end());
-  return piece.size();
+  return pretoken.size();
 }
 
-void MergePiece(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
-                std::vector<int32_t>& ids) {
-  if (piece.empty()) return;
-  if (piece.size() <= kScanBytes) {
+void MergePretoken(const BpeModel& model, std::string_view pretoken, MergeScratch& scratch,
+                   std::vector<int32_t>& ids) {
+  if (pretoken.empty()) return;
+  if (pretoken.size() <= kScanBytes) {
     int32_t few[kScanBytes];
-    ids.insert(ids.end(), few, few + MergeByScan(model, piece, few));
+    ids.insert(ids.end(), few, few + MergeByScan(model, pretoken, few));
     return;
   }
   const size_t window = WindowFor(model);
-  if (piece.size() <= 2 * window || !model.proper()) {
-    MergeByHeap(model, piece, scratch, ids);
+  if (pretoken.size() <= 2 * window || !model.proper()) {
+    MergeByHeap(model, pretoken, scratch, ids);
   } else {
-    MergeByWindows(model, piece, window, true, scratch, ids);
+    MergeByWindows(model, pretoken, window, true, scratch, ids);
   }
 }
 
-size_t MergeDecided(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
+size_t MergeDecided(const BpeModel& model, std::string_view pretoken, MergeScratch& scratch,
                     std::vector<int32_t>& ids) {
   const size_t window = WindowFor(model);
-  return model.proper() && piece.size() > 2 * window
-             ? MergeByWindows(model, piece, window, false, scratch, ids)
+  return model.proper() && pretoken.size() > 2 * window
+             ? MergeByWindows(model, pretoken, window, false, scratch, ids)
              : 0;
 }
 

@@ -19,39 +19,39 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-Ids ByScan(const BpeModel& model, std::string_view piece) {
-  Ids ids(piece.size());
-  ids.resize(MergeByScan(model, piece, ids.data()));
+Ids ByScan(const BpeModel& model, std::string_view pretoken) {
+  Ids ids(pretoken.size());
+  ids.resize(MergeByScan(model, pretoken, ids.data()));
   return ids;
 }
 
-Ids ByHeap(const BpeModel& model, std::string_view piece) {
+Ids ByHeap(const BpeModel& model, std::string_view pretoken) {
   MergeScratch scratch;
   Ids ids;
-  MergeByHeap(model, piece, scratch, ids);
+  MergeByHeap(model, pretoken, scratch, ids);
   return ids;
 }
 
-Ids ByWindows(const BpeModel& model, std::string_view piece, size_t window) {
+Ids ByWindows(const BpeModel& model, std::string_view pretoken, size_t window) {
   MergeScratch scratch;
   Ids ids;
-  EXPECT_EQ(MergeByWindows(model, piece, window, true, scratch, ids), piece.size());
+  EXPECT_EQ(MergeByWindows(model, pretoken, window, true, scratch, ids), pretoken.size());
   return ids;
 }
 
-Ids ByAnyWay(const BpeModel& model, std::string_view piece) {
+Ids ByAnyWay(const BpeModel& model, std::string_view pretoken) {
   MergeScratch scratch;
   Ids ids;
-  MergePiece(model, piece, scratch, ids);
+  MergePretoken(model, pretoken, scratch, ids);
   return ids;
 }
 
-std::string RandomPiece(TestRng& rng, size_t length) {
+std::string RandomPretoken(TestRng& rng, size_t length) {
   static const std::vector<std::string> kFew = {"a", "a", "b", "b", "c", "e", "ab", "ж", "中"};
   const size_t letters = 1 + rng.Below(kFew.size());
-  std::string piece;
-  while (piece.size() < length) piece += kFew[rng.Below(letters)];
-  return piece.substr(0, length);
+  std::string pretoken;
+  while (pretoken.size() < length) pretoken += kFew[rng.Below(letters)];
+  return pretoken.substr(0, length);
 }
 
 class BpeMerger : public testing::TestWithParam<std::string> {
@@ -65,10 +65,10 @@ TEST_P(BpeMerger, ScanAndHeapMergeAsDefined) {
     const BpeModel model(vocab);
     TestRng rng(3);
     for (int i = 0; i < 600; ++i) {
-      const std::string piece = RandomPiece(rng, 1 + rng.Below(kScanBytes));
-      const Ids expected = MergedAsDefined(vocab, piece);
-      ASSERT_EQ(ByScan(model, piece), expected) << piece;
-      ASSERT_EQ(ByHeap(model, piece), expected) << piece;
+      const std::string pretoken = RandomPretoken(rng, 1 + rng.Below(kScanBytes));
+      const Ids expected = MergedAsDefined(vocab, pretoken);
+      ASSERT_EQ(ByScan(model, pretoken), expected) << pretoken;
+      ASSERT_EQ(ByHeap(model, pretoken), expected) << pretoken;
     }
   }
 }
@@ -86,9 +86,9 @@ TEST(BpeMergerWindows, WindowsAreOneEncoding) {
     }
     TestRng rng(seed);
     for (int i = 0; i < (kSanitized ? 60 : 300); ++i) {
-      const std::string piece = RandomPiece(rng, 1 + rng.Below(3000));
+      const std::string pretoken = RandomPretoken(rng, 1 + rng.Below(3000));
       const size_t window = 2 * longest + rng.Below(200);
-      ASSERT_EQ(ByWindows(model, piece, window), ByHeap(model, piece));
+      ASSERT_EQ(ByWindows(model, pretoken, window), ByHeap(model, pretoken));
     }
   }
 }
@@ -98,18 +98,18 @@ TEST(BpeMergerWindows, TheEndMayDecideTheBeginning) {
   const BpeModel model(vocab);
   ASSERT_TRUE(model.proper());
   for (const size_t length : {2400, 2401, 2498, 2499, 2500, 2501, 2702, 2703}) {
-    const std::string_view piece = std::string_view(word).substr(0, length);
-    ASSERT_EQ(ByAnyWay(model, piece), ByHeap(model, piece)) << length;
+    const std::string_view pretoken = std::string_view(word).substr(0, length);
+    ASSERT_EQ(ByAnyWay(model, pretoken), ByHeap(model, pretoken)) << length;
     for (const size_t window : {4, 5, 64}) {
-      ASSERT_EQ(ByWindows(model, piece, window), ByHeap(model, piece)) << length;
+      ASSERT_EQ(ByWindows(model, pretoken, window), ByHeap(model, pretoken)) << length;
     }
     for (const size_t known : {length - 1, length - 2, length - 100}) {
       MergeScratch scratch;
       Ids ids;
-      const size_t decided = MergeDecided(model, piece.substr(0, known), scratch, ids);
-      const Ids rest = ByHeap(model, piece.substr(decided));
+      const size_t decided = MergeDecided(model, pretoken.substr(0, known), scratch, ids);
+      const Ids rest = ByHeap(model, pretoken.substr(decided));
       ids.insert(ids.end(), rest.begin(), rest.end());
-      ASSERT_EQ(ids, ByHeap(model, piece)) << length << " " << known;
+      ASSERT_EQ(ids, ByHeap(model, pretoken)) << length << " " << known;
     }
   }
 }
@@ -119,8 +119,8 @@ TEST(BpeMergerWindows, NotWhereTokensAreNotTheirOwnEncoding) {
     const BpeModel model(vocab);
     TestRng rng(6);
     for (int i = 0; i < 30; ++i) {
-      const std::string piece = RandomPiece(rng, 1 + rng.Below(9000));
-      ASSERT_EQ(ByAnyWay(model, piece), ByHeap(model, piece));
+      const std::string pretoken = RandomPretoken(rng, 1 + rng.Below(9000));
+      ASSERT_EQ(ByAnyWay(model, pretoken), ByHeap(model, pretoken));
     }
   }
 }
@@ -190,11 +190,12 @@ TEST(BpeModelProper, OfRandomMergesThoseThatAre) {
     ASSERT_EQ(model.proper(), IsProper(model));
     if (!model.proper()) continue;
     ++proper;
-    std::string piece;
+    std::string pretoken;
     for (size_t length = 100 + rng.Below(100); length > 0; --length) {
-      piece += rng.Below(2) == 0 ? 'a' : 'b';
+      pretoken += rng.Below(2) == 0 ? 'a' : 'b';
     }
-    ASSERT_EQ(ByWindows(model, piece, 2 * model.longest_token()), ByHeap(model, piece)) << piece;
+    ASSERT_EQ(ByWindows(model, pretoken, 2 * model.longest_token()), ByHeap(model, pretoken))
+        << pretoken;
   }
   EXPECT_GT(proper, kTimes / 6);
   EXPECT_LT(proper, kTimes * 5 / 6);

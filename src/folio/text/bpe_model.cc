@@ -59,7 +59,7 @@ bool BpeModel::Made(size_t id) const {
 }
 
 bool BpeModel::IsProper(const std::vector<bool>& special) const {
-  for (size_t id = 0; vocab_.whole_pieces && id < rank_of_.size(); ++id) {
+  for (size_t id = 0; vocab_.whole_pretokens && id < rank_of_.size(); ++id) {
     if (!Made(id) && !special[id] && !vocab_.tokens[id].empty()) return false;
   }
   for (uint32_t rank = 0; rank < merged_.size(); ++rank) {
@@ -99,24 +99,24 @@ bool BpeModel::StayApart(int32_t left, int32_t right, uint32_t made) const {
 void BpeModel::FillCache(const std::vector<bool>& special) {
   size_t lines = 64;
   const ByteStrings& tokens = vocab_.tokens;
-  const bool seeded = proper_ || vocab_.whole_pieces;
+  const bool seeded = proper_ || vocab_.whole_pretokens;
   while (seeded && lines < tokens.size()) lines *= 2;
-  tokens_cache_ = std::make_unique<PieceCache>(lines, narrow());
+  tokens_cache_ = std::make_unique<PretokenCache>(lines, narrow());
   if (!seeded) return;
   for (size_t id = 0; id < tokens.size(); ++id) {
     const std::string_view bytes = tokens[id];
     const auto token = static_cast<int32_t>(id);
-    if (bytes.empty() || special[id] || (!Made(id) && !vocab_.whole_pieces)) continue;
-    if (bytes.size() <= PieceKey::kMaxBytes) {
-      const PieceKey key = PieceKey::Of(bytes);
+    if (bytes.empty() || special[id] || (!Made(id) && !vocab_.whole_pretokens)) continue;
+    if (bytes.size() <= PretokenKey::kMaxBytes) {
+      const PretokenKey key = PretokenKey::Of(bytes);
       tokens_cache_->Insert(key, key.Hash(), {&token, 1});
     }
     if (!proper_) whole_tokens_.emplace(bytes, token);
   }
 }
 
-int32_t BpeModel::FindWhole(std::string_view piece) const {
-  const auto found = whole_tokens_.find(piece);
+int32_t BpeModel::FindWhole(std::string_view pretoken) const {
+  const auto found = whole_tokens_.find(pretoken);
   return found == whole_tokens_.end() ? -1 : found->second;
 }
 

@@ -12,7 +12,7 @@
 
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/pair_table.h"
-#include "folio/text/piece_cache.h"
+#include "folio/text/pretoken_cache.h"
 
 namespace folio {
 
@@ -37,24 +37,24 @@ class BpeModel {
     return byte_pair_ranks_[size_t{left} << 8 | right];
   }
   const PairTable& pairs() const { return pairs_; }
-  // What the merge of this rank makes.
+  // The token that the merge of this rank makes.
   int32_t merged(uint32_t rank) const { return merged_[rank]; }
 
   // True if every token that a text may become is what its own bytes are encoded as, and one merge
-  // makes it. Then the encoding of a piece is the one sequence of tokens of which each two
-  // neighbours are encoded as themselves; that lets pieces be looked up as a whole, and be cut.
+  // makes it. Then the encoding of a pretoken is the one sequence of tokens of which each two
+  // neighbours are encoded as themselves; that lets pretokens be looked up as a whole, and be cut.
   bool proper() const { return proper_; }
   size_t longest_token() const { return longest_token_; }  // in bytes
   // True if no token has these two bytes in a row: nothing ever merges across.
   bool Apart(unsigned char left, unsigned char right) const {
     return !together_[size_t{left} << 8 | right];
   }
-  // The token that a whole piece is encoded as though merging may not make it, or -1. A proper
+  // The token that a whole pretoken is encoded as though merging may not make it, or -1. A proper
   // model has none.
-  int32_t FindWhole(std::string_view piece) const;
+  int32_t FindWhole(std::string_view pretoken) const;
   // The short tokens, as far as they have a place in it; with an improper model only those that
   // FindWhole finds.
-  const PieceCache& tokens_cache() const { return *tokens_cache_; }
+  const PretokenCache& tokens_cache() const { return *tokens_cache_; }
   bool narrow() const { return vocab_size() <= 65536; }
 
   // Bytes of a token, 15 of them and their number; kLongToken stands for more.
@@ -71,7 +71,7 @@ class BpeModel {
   void Return(EncodeScratch* scratch) const;
 
  private:
-  // By a merge, or a byte.
+  // Returns whether a merge makes the token, or it is a byte.
   bool Made(size_t id) const;
   bool IsProper(const std::vector<bool>& special) const;
   // True if two tokens, each encoded as itself, stay as they are side by side, but for `made`, the
@@ -89,7 +89,7 @@ class BpeModel {
   bool proper_ = false;
   size_t longest_token_ = 0;
   std::unordered_map<std::string_view, int32_t> whole_tokens_;
-  std::unique_ptr<PieceCache> tokens_cache_;
+  std::unique_ptr<PretokenCache> tokens_cache_;
   std::vector<ShortToken> short_tokens_;
 
   static constexpr size_t kLent = 64;

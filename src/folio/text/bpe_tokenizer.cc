@@ -119,9 +119,9 @@ void BpeTokenizer::Save(const std::string& dir) const {
   WriteFileAtomically(std::filesystem::path(dir) / kMergesFile, MergesTxt(vocab()));
 }
 
-std::vector<BpeTokenizer::MergeStep> BpeTokenizer::Explain(std::string_view piece) const {
+std::vector<BpeTokenizer::MergeStep> BpeTokenizer::Explain(std::string_view pretoken) const {
   std::vector<int32_t> symbols;
-  for (const char byte : piece)
+  for (const char byte : pretoken)
     symbols.push_back(model_->byte_id(static_cast<unsigned char>(byte)));
   std::vector<MergeStep> steps;
   while (true) {

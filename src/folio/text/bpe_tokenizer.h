@@ -24,14 +24,14 @@ class BpeTokenizer final : public Tokenizer {
   ~BpeTokenizer() override;
 
   const BpeVocab& vocab() const;
-  // What one piece becomes, merge by merge; for showing.
+  // A step of one pretoken to its tokens, merge by merge; for showing.
   struct MergeStep {
     std::vector<int32_t> before;  // the symbols
     size_t at = 0;                // before[at] and before[at + 1] become `merged`
     int32_t merged = 0;
     int32_t rank = 0;
   };
-  std::vector<MergeStep> Explain(std::string_view piece) const;
+  std::vector<MergeStep> Explain(std::string_view pretoken) const;
 
   std::string_view kind() const override { return "bpe"; }
   int64_t vocab_size() const override;

@@ -18,7 +18,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// What the vocabularies here merge, and what is awkward in any.
+// Texts that the vocabularies here merge, and texts that are awkward in any.
 const std::vector<std::string>& Parts() {
   static const std::vector<std::string> parts = [] {
     std::vector<std::string> all = AwkwardParts();
@@ -40,12 +40,12 @@ std::vector<BpeVocab> Vocabs() {
   vocabs.push_back(ImproperVocab(false));
   vocabs.push_back(ImproperVocab(true));
   vocabs.push_back(WideVocab(LearntVocab(8, 500)));
-  // Tokens that no merge makes, and that a text becomes only where whole pieces are looked up.
-  for (const bool whole_pieces : {false, true}) {
+  // Tokens that no merge makes, and that a text becomes only where whole pretokens are looked up.
+  for (const bool whole_pretokens : {false, true}) {
     BpeVocab unmade = LearntVocab(6, 300);
     for (const char* token : {"acb", " acb", "zzzzzzzzz"}) AddToken(unmade, token);
     AddSpecial(unmade, "the");
-    unmade.whole_pieces = whole_pieces;
+    unmade.whole_pretokens = whole_pretokens;
     vocabs.push_back(std::move(unmade));
   }
   // A special token that is a word; in ordinary text it is nothing but that.
@@ -88,9 +88,9 @@ TEST_P(BpeOnTarget, HoldsWhatEveryTokenizerMust) {
 INSTANTIATE_TEST_SUITE_P(Targets, BpeOnTarget, testing::ValuesIn(SimdTargets()),
                          [](const auto& target) { return target.param; });
 
-// Tokens that no merge makes are whole pieces only, and all of them stay known, however many there
-// are and whatever else the caches see.
-TEST(BpeTokenizer, WholePiecesThatNoMergeMakes) {
+// Tokens that no merge makes are whole pretokens only, and all of them stay known, however many
+// there are and whatever else the caches see.
+TEST(BpeTokenizer, WholePretokensThatNoMergeMakes) {
   BpeVocab vocab = LearntVocab(15, 300);
   const std::vector<std::string> words = AddWords(vocab, 3000, 6);
   const BpeTokenizer tokenizer(vocab);
@@ -99,7 +99,7 @@ TEST(BpeTokenizer, WholePiecesThatNoMergeMakes) {
     std::string all;
     for (const std::string& word : words) {
       ASSERT_EQ(tokenizer.EncodeOrdinary(word).size(), 1) << word;
-      // Not a whole piece any more, though nothing merges across the last boundary.
+      // Not a whole pretoken any more, though nothing merges across the last boundary.
       for (const std::string end : {"ж", "z", "中"}) {
         ASSERT_EQ(tokenizer.EncodeOrdinary(word + end), oracle.Encode(word + end)) << word;
       }
@@ -130,7 +130,7 @@ TEST(BpeTokenizer, AsManyIdsAsBytes) {
 
 // As many parts as are handled at a time, each of as many ids as it can have: neighbours that are
 // in some token, so that nothing is cut there, but do not merge by themselves.
-TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPieces) {
+TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPretokens) {
   BpeVocab vocab = ByteVocab();
   int32_t other = 'A';
   const auto keep_together = [&](int32_t left, int32_t right) {
@@ -148,7 +148,7 @@ TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPieces) {
   CheckBpeVocab(vocab, "test");
   const BpeTokenizer tokenizer(vocab);
   std::string text;
-  for (int piece = 0; piece < 3000; ++piece) {
+  for (int pretoken = 0; pretoken < 3000; ++pretoken) {
     for (const std::string& letter : letters) text += Repeated(letter, 7 * letter.size());
     text += std::string(15, '\x80') + std::string(15, '\x90');
   }
@@ -216,9 +216,9 @@ TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
   }
 }
 
-TEST(BpeTokenizer, HugePiecesOfAnyVocabulary) {
-  for (const bool whole_pieces : {false, true}) {
-    const BpeTokenizer tokenizer(ImproperVocab(whole_pieces));
+TEST(BpeTokenizer, HugePretokensOfAnyVocabulary) {
+  for (const bool whole_pretokens : {false, true}) {
+    const BpeTokenizer tokenizer(ImproperVocab(whole_pretokens));
     const std::string text = Repeated("abcaab", 200'000);
     const Ids ids = tokenizer.EncodeOrdinary(text);
     ASSERT_EQ(tokenizer.Decode(ids), text);
@@ -228,7 +228,7 @@ TEST(BpeTokenizer, HugePiecesOfAnyVocabulary) {
 }
 
 // Runs without an end are encoded as they come, in bounded memory.
-TEST(BpeTokenizer, StreamsOfOnePieceAreNotHeld) {
+TEST(BpeTokenizer, StreamsOfOnePretokenAreNotHeld) {
   const std::vector<std::string> leads = {"", " ", "-", "A", "x "};
   const std::vector<std::string> tails = {"", "'s", "B", "b c", "  \n x", "\n", "12"};
   TestRng rng(6);

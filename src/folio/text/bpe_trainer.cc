@@ -13,7 +13,7 @@
 #include "folio/base/utf8.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/pair_merger.h"
-#include "folio/text/piece_counter.h"
+#include "folio/text/pretoken_counter.h"
 #include "folio/text/training_text.h"
 
 namespace folio {
@@ -114,7 +114,7 @@ class Learner {
   }
 
   int64_t max_symbols() const { return kBytes + merges_wanted_; }
-  // How many tokens fewer than bytes the texts have.
+  // The number of tokens that the texts have fewer than bytes.
   int64_t saved() const { return saved_; }
 
  private:
@@ -138,8 +138,8 @@ struct BpeTrainer::State {
   explicit State(const BpeTrainerOptions& from) : options(from), counter(from.pattern) {}
 
   BpeTrainerOptions options;
-  PieceCounter counter;
-  int64_t pieces = 0;
+  PretokenCounter counter;
+  int64_t pretokens = 0;
   int64_t distinct = 0;
   int64_t tokens = 0;  // the bytes, until Train is done
   bool trained = false;
@@ -155,15 +155,15 @@ BpeTrainer::~BpeTrainer() = default;
 void BpeTrainer::AddText(std::string_view text) {
   FOLIO_CHECK(!state_->trained, "texts come before Train");
   state_->counter.AddText(text);
-  state_->pieces = state_->counter.pieces();
+  state_->pretokens = state_->counter.pretokens();
   state_->tokens += std::ssize(text);
 }
 
 BpeVocab BpeTrainer::Train(const Progress& progress) {
   FOLIO_CHECK(!state_->trained, "a trainer trains once");
   state_->trained = true;
-  std::vector<CountedPieces> parts = state_->counter.Take();
-  for (const CountedPieces& part : parts) state_->distinct += std::ssize(part.counts);
+  std::vector<CountedPretokens> parts = state_->counter.Take();
+  for (const CountedPretokens& part : parts) state_->distinct += std::ssize(part.counts);
   Learner learner(state_->options);
   PairMerger merger(TrainingText(std::move(parts), learner.SymbolOfByte()),
                     static_cast<size_t>(learner.max_symbols()), state_->options.min_count);
@@ -172,11 +172,11 @@ BpeVocab BpeTrainer::Train(const Progress& progress) {
   return learner.Finish();
 }
 
-int64_t BpeTrainer::pieces() const {
-  return state_->pieces;
+int64_t BpeTrainer::pretokens() const {
+  return state_->pretokens;
 }
 
-int64_t BpeTrainer::distinct_pieces() const {
+int64_t BpeTrainer::distinct_pretokens() const {
   return state_->distinct;
 }
 

@@ -22,14 +22,14 @@ struct BpeTrainerOptions {
   int64_t min_count = 1;  // pairs that occur less often are not merged
 };
 
-// Counts pieces of text, then makes a vocabulary of the most frequent pairs (byte-pair encoding:
+// Counts pretokens of text, then makes a vocabulary of the most frequent pairs (byte-pair encoding:
 // P. Gage, "A New Algorithm for Data Compression", 1994; R. Sennrich, B. Haddow, A. Birch, "Neural
 // Machine Translation of Rare Words with Subword Units", ACL 2016). Each step merges the pair with
 // the highest count, of equal counts the one with the smallest pair of ids (left first): the rule
 // of Hugging Face's trainer. A pair counts wherever it stands, overlaps too ("aaa" has two), and is
 // merged from left to right. A pair that would make a special token's text is not merged. The
 // result does not depend on the threads or on the order of the texts; memory is bounded by the
-// distinct pieces.
+// distinct pretokens.
 class BpeTrainer {
  public:
   // Throws a kUsage Error if vocab_size has no room for the bytes and the special tokens or is too
@@ -37,19 +37,19 @@ class BpeTrainer {
   explicit BpeTrainer(const BpeTrainerOptions& options);
   ~BpeTrainer();
 
-  // Counts the pieces of one whole document, or of a part of one that begins and ends where FindCut
-  // says; on all threads. REQUIRES: Train was not called.
+  // Counts the pretokens of one whole document, or of a part of one that begins and ends where
+  // FindCut says; on all threads. REQUIRES: Train was not called.
   void AddText(std::string_view text);
-  // How far Train is: merges done of how many. May throw to stop.
+  // Called with the merges that are done and their total. May throw to stop.
   using Progress = std::function<void(int64_t done, int64_t total)>;
   // Fewer merges come out where no pair is left; special tokens that come last follow the last
-  // merge then. Throws a kResource Error if the distinct pieces have 4 GiB or more. Once, at the
+  // merge then. Throws a kResource Error if the distinct pretokens have 4 GiB or more. Once, at the
   // end.
   BpeVocab Train(const Progress& progress = {});
 
-  int64_t pieces() const;           // counted so far, repeated ones too
-  int64_t distinct_pieces() const;  // known once Train has begun to merge
-  int64_t tokens() const;           // of all texts in the vocabulary, once Train is done
+  int64_t pretokens() const;           // counted so far, repeated ones too
+  int64_t distinct_pretokens() const;  // known once Train has begun to merge
+  int64_t tokens() const;              // of all texts in the vocabulary, once Train is done
 
  private:
   struct State;

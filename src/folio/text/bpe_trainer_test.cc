@@ -12,7 +12,7 @@
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
 #include "folio/text/pair_merger.h"
-#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_split_pretokens.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/sanitized.h"
@@ -43,32 +43,33 @@ Pairs PairsOf(const BpeVocab& vocab) {
 // The rule by itself: counts all pairs anew for each merge.
 Pairs NaiveMerges(const std::vector<std::string>& texts, int64_t merges, int64_t min_count,
                   SplitPattern pattern = SplitPattern::kGpt2) {
-  std::vector<std::vector<int64_t>> pieces;
+  std::vector<std::vector<int64_t>> pretokens;
   for (const std::string& text : texts) {
-    for (const std::string_view piece : PiecesOf(pattern, text)) {
-      pieces.emplace_back();
-      for (const char byte : piece) pieces.back().push_back(static_cast<uint8_t>(byte));
+    for (const std::string_view pretoken : PretokensOf(pattern, text)) {
+      pretokens.emplace_back();
+      for (const char byte : pretoken) pretokens.back().push_back(static_cast<uint8_t>(byte));
     }
   }
   Pairs made;
   for (int64_t id = 256; id < 256 + merges; ++id) {
     std::map<std::pair<int64_t, int64_t>, int64_t> counts;
-    for (const auto& piece : pieces) {
-      for (size_t i = 0; i + 1 < piece.size(); ++i) ++counts[{piece[i], piece[i + 1]}];
+    for (const auto& pretoken : pretokens) {
+      for (size_t i = 0; i + 1 < pretoken.size(); ++i) ++counts[{pretoken[i], pretoken[i + 1]}];
     }
     const auto best = std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) {
       return a.second < b.second;  // the first of equal ones is the smallest pair
     });
     if (best == counts.end() || best->second < min_count) break;
     made.push_back(best->first);
-    for (auto& piece : pieces) {
+    for (auto& pretoken : pretokens) {
       std::vector<int64_t> merged;
-      for (size_t i = 0; i < piece.size(); ++i) {
-        const bool here = i + 1 < piece.size() && std::pair(piece[i], piece[i + 1]) == best->first;
-        merged.push_back(here ? id : piece[i]);
+      for (size_t i = 0; i < pretoken.size(); ++i) {
+        const bool here =
+            i + 1 < pretoken.size() && std::pair(pretoken[i], pretoken[i + 1]) == best->first;
+        merged.push_back(here ? id : pretoken[i]);
         i += here ? 1 : 0;
       }
-      piece = std::move(merged);
+      pretoken = std::move(merged);
     }
   }
   return made;
@@ -130,7 +131,7 @@ TEST(BpeTrainer, OneMillionEqualLettersDouble) {
   EXPECT_EQ(vocab.tokens[256 + 5], std::string(64, 'a'));
 }
 
-TEST(BpeTrainer, OnePieceOfAMillionLettersIsTrainedLikeAny) {
+TEST(BpeTrainer, OnePretokenOfAMillionLettersIsTrainedLikeAny) {
   const std::string text = RandomText(3, kSanitized ? 100'001 : 1'000'001, "abcdefghijklmnop");
   const BpeVocab vocab = TrainOn({text}, Raw(3000));
   const Pairs naive = NaiveMerges({text}, 5, 1);
@@ -151,19 +152,19 @@ TEST(BpeTrainer, DoesNotDependOnThreadsOrOnTheOrderOfTexts) {
   });
 }
 
-TEST(BpeTrainer, PiecesDoNotReachFromOneTextIntoTheNext) {
+TEST(BpeTrainer, PretokensDoNotReachFromOneTextIntoTheNext) {
   EXPECT_TRUE(TrainOn({"a", "b"}, Raw(1)).merges.empty());
   EXPECT_EQ(TrainOn({"ab"}, Raw(1)).merges.size(), 1u);
 }
 
-TEST(BpeTrainer, CountsPieces) {
+TEST(BpeTrainer, CountsPretokens) {
   BpeTrainer trainer(Raw(1));
   trainer.AddText("to be or not to be");
   trainer.AddText("to be");
   trainer.AddText("");
   trainer.Train();
-  EXPECT_EQ(trainer.pieces(), 8);
-  EXPECT_EQ(trainer.distinct_pieces(), 5);  // "to", " be", " or", " not", " to"
+  EXPECT_EQ(trainer.pretokens(), 8);
+  EXPECT_EQ(trainer.distinct_pretokens(), 5);  // "to", " be", " or", " not", " to"
 }
 
 TEST(BpeTrainer, CountsTheTokensOfTheTexts) {
@@ -240,14 +241,14 @@ TEST(BpeTrainer, ReportsProgressAndStopsWhereItThrows) {
 }
 
 TEST(PairMerger, CountsBeyond32Bits) {
-  CountedPieces pieces;
+  CountedPretokens pretokens;
   const int64_t many = (int64_t{1} << 40) + 1;
-  pieces.pieces.Add("ab");
-  pieces.pieces.Add("xyab");
-  pieces.counts = {many, 3};
+  pretokens.pretokens.Add("ab");
+  pretokens.pretokens.Add("xyab");
+  pretokens.counts = {many, 3};
   std::array<int32_t, 256> symbols;
   std::iota(symbols.begin(), symbols.end(), 0);
-  PairMerger merger(TrainingText({pieces}, symbols), 258, 1);
+  PairMerger merger(TrainingText({pretokens}, symbols), 258, 1);
   const auto best = merger.Best();
   ASSERT_TRUE(best);
   EXPECT_EQ(best->count, many + 3);

@@ -40,8 +40,8 @@ class ByteStrings {
   std::vector<size_t> ends_ = {0};
 };
 
-// Two neighbouring tokens that become one. Merges are listed by rank: of all pairs in a piece, the
-// first in the list is merged first, the leftmost where it occurs more than once.
+// Two neighbouring tokens that become one. Merges are listed by rank: of all pairs in a pretoken,
+// the first in the list is merged first, the leftmost where it occurs more than once.
 struct BpeMerge {
   int32_t left = 0;
   int32_t right = 0;
@@ -57,10 +57,11 @@ struct BpeVocab {
   // The bytes of each id; empty where an id is not used. Special tokens have theirs here too.
   ByteStrings tokens = {};
   std::vector<BpeMerge> merges = {};
-  // By id. Tokens that no merge makes; matched as text, longest first, where they are allowed.
+  // Special tokens by id: no merge makes them; they are matched as text, longest first, where they
+  // are allowed.
   std::vector<SpecialToken> specials = {};
-  // A piece that is a token is encoded as it, also where merges would not make it.
-  bool whole_pieces = false;
+  // A pretoken that is a token is encoded as it, also where merges would not make it.
+  bool whole_pretokens = false;
 
   bool operator==(const BpeVocab&) const = default;
 };
@@ -80,7 +81,7 @@ void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::str
 // several. Of a token's bytes by themselves these rules lead to one last pair or to none, and what
 // stands around them changes nothing of that until a merge reaches across their borders; so this
 // pair is the only one that ever makes the token. Returned by merged id; without those tokens that
-// can only be a whole piece.
+// can only be a whole pretoken.
 // Ids below `ranks` are tokens or empty. REQUIRES: all 256 bytes are among them.
 // The time for one token grows with the square of its length.
 std::vector<BpeMerge> MergesFromRanks(const ByteStrings& tokens, int32_t ranks);

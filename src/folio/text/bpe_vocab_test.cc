@@ -181,9 +181,9 @@ TEST(BpeVocab, RefusesTooManyIds) {
 
 // The rule itself, without an index: neighbours that together are a token of the lowest id.
 std::vector<int32_t> EncodeByRanks(const std::map<std::string, int32_t>& ranks,
-                                   const std::string& piece) {
+                                   const std::string& pretoken) {
   std::vector<std::string> symbols;
-  for (const char c : piece) symbols.emplace_back(1, c);
+  for (const char c : pretoken) symbols.emplace_back(1, c);
   while (true) {
     int32_t best = INT32_MAX;
     size_t at = 0;
@@ -220,9 +220,9 @@ TEST(MergesFromRanks, PairsDoWhatRanksDo) {
     EXPECT_TRUE(std::ranges::is_sorted(vocab.merges, {}, &BpeMerge::merged));
     for (uint32_t length = 1; length <= 9; ++length) {
       for (uint32_t bits = 0; bits < 1u << length; ++bits) {
-        std::string piece;
-        for (uint32_t i = 0; i < length; ++i) piece += (bits >> i & 1u) ? 'a' : 'b';
-        ASSERT_EQ(MergedAsDefined(vocab, piece), EncodeByRanks(ranks, piece)) << piece;
+        std::string pretoken;
+        for (uint32_t i = 0; i < length; ++i) pretoken += (bits >> i & 1u) ? 'a' : 'b';
+        ASSERT_EQ(MergedAsDefined(vocab, pretoken), EncodeByRanks(ranks, pretoken)) << pretoken;
       }
     }
   }

@@ -70,7 +70,7 @@ class InOrder {
   bool appending_ = false;
 };
 
-// What goes wrong in tasks; the first in the order of the tasks counts.
+// Of the failures of tasks the first in the order of the tasks counts.
 class FirstFailure {
  public:
   // Runs f(), which returns npos or the place where it could not go on.

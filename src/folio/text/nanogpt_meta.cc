@@ -35,7 +35,8 @@ struct MetaTokens {
   }
 };
 
-// Those of itos, which numbers them 0, 1, ...; none if it does not, or they are no such.
+// Returns the tokens of itos, which numbers them 0, 1, ...; none if it does not, or they are no
+// tokens.
 MetaTokens TokensOf(const Json* itos, const Json* specials) {
   MetaTokens tokens;
   if (itos == nullptr || !itos->is_object()) return {};

@@ -41,7 +41,7 @@ TEST_F(NanoGptMeta, ItsDirectoryIsATokenizerAsOthersAre) {
   for (const auto& place : {At(""), At("meta.pkl")}) {
     EXPECT_EQ(OpenTokenizer(place.string())->hash(), ReadNanoGptMeta(Meta(2))->hash()) << place;
   }
-  // What was made of it before comes first.
+  // A tokenizer that was made of it before comes first.
   CharTokenizer({U'x'}).Save(At("").string());
   EXPECT_EQ(LoadTokenizer(At("").string())->vocab_size(), 1);
 }

@@ -11,8 +11,8 @@ constexpr uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
 }
 
-// How often each pair of symbols stands side by side: a hash table that is asked about millions of
-// pairs, nearly all of them outside the cache, hence Prefetch.
+// Counts how often each pair of symbols stands side by side: a hash table that is asked about
+// millions of pairs, nearly all of them outside the cache, hence Prefetch.
 class PairCounts {
  public:
   PairCounts() : slots_(size_t{1} << (64 - shift_)) {}

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kByteValues = 256;
 constexpr size_t kNowhere = static_cast<size_t>(-1);
-// How far ahead of their use memory is fetched: positions of symbols, and pairs in the hash table.
+// Memory is fetched so far ahead of its use: positions of symbols, and pairs in the hash table.
 constexpr size_t kSymbolsAhead = 24;
 constexpr size_t kPairsAhead = 8;
 
@@ -69,7 +69,7 @@ int64_t PairMerger::Merge(const MergeCandidate& pair, int32_t merged) {
               "symbols are made in order, below max_symbols");
   lengths_.push_back(LengthOf(pair.left) + LengthOf(pair.right));
   const int64_t weight = Apply(pair, merged);
-  // Of a pair of equal symbols those that overlap the one before are not merged.
+  // Occurrences of a pair of equal symbols that overlap the one before are not merged.
   FOLIO_CHECK(weight == pair.count || pair.left == pair.right,
               "pairs stand where they were counted");
   CountFallen(pair, merged);

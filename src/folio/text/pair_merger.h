@@ -15,8 +15,8 @@ namespace folio {
 // A pair is counted once, when its newer symbol is made; its count can only fall after that, and
 // the positions at which it then stood hold all at which it ever will. A merge costs time in
 // proportion to the positions of its pair, and all lists of positions together are at most three
-// times as long as the text; so time and memory are linear in the distinct pieces' bytes, but for
-// the order in the queue.
+// times as long as the text; so time and memory are linear in the distinct pretokens' bytes, but
+// for the order in the queue.
 class PairMerger {
  public:
   // The symbols of the text are 0 to 255, those that merges make are below `max_symbols`. Pairs
@@ -25,9 +25,9 @@ class PairMerger {
 
   // The best pair now; nothing where none is left. It is not offered again.
   std::optional<MergeCandidate> Best() { return queue_.Pop(counts_); }
-  // Replaces the pair by `merged`, from left to right in each piece. REQUIRES: `pair` is the last
-  // Best(), and `merged` the next symbol: 256, 257 ... Returns how often it was replaced, repeated
-  // pieces counted.
+  // Replaces the pair by `merged`, from left to right in each pretoken. REQUIRES: `pair` is the
+  // last Best(), and `merged` the next symbol: 256, 257 ... Returns how often it was replaced,
+  // repeated pretokens counted.
   int64_t Merge(const MergeCandidate& pair, int32_t merged);
 
  private:
@@ -66,7 +66,7 @@ class PairMerger {
   std::vector<uint32_t> positions_;  // of left symbols; each candidate has a range, ascending
   PairCounts counts_;
   MergeQueue queue_;
-  // Of the merge that goes on, to keep their memory.
+  // Buffers of the merge that goes on are members, to keep their memory.
   std::vector<Event> events_;
   Side left_;
   Side right_;

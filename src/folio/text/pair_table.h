@@ -9,8 +9,8 @@
 
 namespace folio {
 
-// Which pairs of tokens merge, and when. A pair, its rank and nothing else in eight bytes: the
-// merging of rare words waits for these look-ups.
+// The table of the pairs of tokens that merge, and when. A pair, its rank and nothing else lie in
+// eight bytes: the merging of rare words waits for these look-ups.
 class PairTable {
  public:
   static constexpr uint32_t kNone = (uint32_t{1} << 22) - 1;  // no such merge; above every rank

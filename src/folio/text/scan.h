@@ -92,8 +92,8 @@ inline Char Read(const unsigned char* at, const unsigned char* end) {
   return ReadMultiByte(at, end, CharClasses());
 }
 
-// How many of the eight bytes at `at` from the first on (the lowest of a little-endian word) are
-// ASCII letters (only lower case with `kLowerOnly`). Bytes of other characters are not.
+// Returns how many of the eight bytes at `at` from the first on (the lowest of a little-endian
+// word) are ASCII letters (only lower case with `kLowerOnly`). Bytes of other characters are not.
 template <bool kLowerOnly>
 inline size_t CountAsciiLetters(const unsigned char* at) {
   constexpr uint64_t kOnes = 0x0101010101010101;

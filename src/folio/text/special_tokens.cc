@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kListed = 20;  // names in a message
 
-// How many leading bytes of `text` are common to both.
+// Returns how many leading bytes are common to both.
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   const size_t most = std::min(a.size(), b.size());
   size_t same = 0;

@@ -67,8 +67,8 @@ class SpecialFinder {
    private:
     // The first place from `at` on where one could begin, or text.size().
     size_t Candidate(std::string_view text, size_t at) const;
-    // What follows the tokens' first bytes in `text`: the longest token that it begins with, and
-    // whether it ends inside a token.
+    // A walk goes along `text` behind the tokens' first bytes: it finds the longest token that it
+    // begins with, and whether it ends inside a token.
     struct Walkthrough {
       const SpecialToken* longest = nullptr;
       bool partial = false;

@@ -14,7 +14,7 @@ struct PatternInfo {
   std::string_view regex;
 };
 
-// By SplitPattern.
+// Patterns are listed by SplitPattern.
 constexpr std::array<PatternInfo, 3> kPatterns = {{
     {"gpt2", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {"cl100k",
@@ -33,8 +33,8 @@ const PatternInfo& InfoOf(SplitPattern pattern) {
   return kPatterns[place];
 }
 
-// Whether every pattern begins a piece between `before` and what begins with `after`, a character
-// of the set `after_set`. `before` is 0 at the begin of the text.
+// Returns whether every pattern begins a pretoken between `before` and what begins with `after`, a
+// character of the set `after_set`. `before` is 0 at the begin of the text.
 bool IsCut(scan::ClassSet before, unsigned char after, scan::ClassSet after_set) {
   if (after == ' ') return before != 0 && before != scan::kSpaces;
   if (before == scan::kNumbers) return after_set != scan::kNumbers;
@@ -73,19 +73,19 @@ std::string_view SplitPatternRegex(SplitPattern pattern) {
   return InfoOf(pattern).regex;
 }
 
-size_t NextPiece(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {
+size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {
   switch (pattern) {
     case SplitPattern::kGpt2:
-      return NextPieceGpt2(text, begin, at_end);
+      return NextPretokenGpt2(text, begin, at_end);
     case SplitPattern::kCl100k:
-      return NextPieceCl100k(text, begin, at_end);
+      return NextPretokenCl100k(text, begin, at_end);
     case SplitPattern::kO200k:
-      return NextPieceO200k(text, begin, at_end);
+      return NextPretokenO200k(text, begin, at_end);
   }
   FOLIO_CHECK(false, "not a split pattern");
 }
 
-// A run of one class from the second character on belongs to the piece that the first one leads.
+// A run of one class from the second character on belongs to the pretoken that the first one leads.
 // GPT-2's pattern knows no kinds of letters. In the others there are two exceptions: what white
 // space becomes depends on line breaks behind it, so all of it has to be line breaks, or the same
 // character; and o200k gives capitals back if what came before them can end a word.
@@ -108,7 +108,7 @@ size_t CertainRun(SplitPattern pattern, std::string_view text) {
   }
   const bool capitals = (run & scan::kUppers & ~scan::kCaseless) != 0;
   if (pattern == SplitPattern::kO200k && capitals && (first.set & scan::kCaseless) != 0) return 0;
-  // What the end cuts off may belong to the run or not: it is not counted.
+  // A character that the end cuts off may belong to the run or not: it is not counted.
   while (end - at >= 4) {
     const scan::Char c = scan::Read(at, end);
     if ((c.set & run) == 0) return 0;

@@ -6,8 +6,8 @@
 
 namespace folio {
 
-// How a text is cut into pieces before each is encoded by itself. The pieces are those of the
-// regular expressions that the encodings were published with (in the syntax of Unicode-aware
+// A pattern cuts a text into pretokens before each is encoded by itself. The pretokens are those of
+// the regular expressions that the encodings were published with (in the syntax of Unicode-aware
 // engines, White_Space, L, N and M of Unicode 16.0); put together they are the text. A byte that
 // belongs to no well-formed UTF-8 character counts as a character of its own that is neither
 // letter, mark, number nor white space.
@@ -31,27 +31,27 @@ std::optional<SplitPattern> FindSplitPattern(std::string_view name);
 // regex read alike, so \z for the end of the text, which $ is not everywhere.
 std::string_view SplitPatternRegex(SplitPattern pattern);
 
-// What the scanners return where the end of a piece depends on what follows the text.
+// Scanners return this where the end of a pretoken depends on what follows the text.
 inline constexpr size_t kUndecided = static_cast<size_t>(-1);
 
-// The end of the piece that begins at `begin`, which must be where a piece begins. With `at_end`
-// the text ends where `text` ends; without, more may follow, and kUndecided is returned unless the
-// piece is the same whatever follows (of an incomplete character at the end nothing is assumed).
-// Never reads beyond the text. No recursion. Piece after piece, a text takes time linear in its
-// length. REQUIRES: begin < text.size().
-size_t NextPiece(SplitPattern pattern, std::string_view text, size_t begin, bool at_end = true);
+// The end of the pretoken that begins at `begin`, which must be where a pretoken begins. With
+// `at_end` the text ends where `text` ends; without, more may follow, and kUndecided is returned
+// unless the pretoken is the same whatever follows (of an incomplete character at the end nothing
+// is assumed). Never reads beyond the text. No recursion. Pretoken after pretoken, a text takes
+// time linear in its length. REQUIRES: begin < text.size().
+size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end = true);
 
 // The same of one pattern.
-size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end);
-size_t NextPieceCl100k(std::string_view text, size_t begin, bool at_end);
-size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end);
+size_t NextPretokenGpt2(std::string_view text, size_t begin, bool at_end);
+size_t NextPretokenCl100k(std::string_view text, size_t begin, bool at_end);
+size_t NextPretokenO200k(std::string_view text, size_t begin, bool at_end);
 
-// For a text that begins with a piece which NextPiece, without `at_end`, leaves undecided: how much
-// of the text is in that piece for certain, but for the last characters; 0 if that is not known.
-// Lets a run of millions of letters, or spaces, be encoded before its end has come.
+// For a text that begins with a pretoken which NextPretoken, without `at_end`, leaves undecided:
+// how much of the text is in that pretoken for certain, but for the last characters; 0 if that is
+// not known. Lets a run of millions of letters, or spaces, be encoded before its end has come.
 size_t CertainRun(SplitPattern pattern, std::string_view text);
 
-// The first place in [at, text.size()), but not 0, where every pattern begins a piece whatever
+// The first place in [at, text.size()), but not 0, where every pattern begins a pretoken whatever
 // stands before and behind its two neighbours, so that the text can be cut there and both parts be
 // split alone; or text.size(). `at` may be anything, also inside a character. Such a place is
 // before U+0020 behind what is not white space, before what is neither letter, mark nor apostrophe

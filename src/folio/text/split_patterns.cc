@@ -1,5 +1,5 @@
 #include "folio/base/check.h"
-#include "folio/text/scan_pieces.h"
+#include "folio/text/scan_pretokens.h"
 #include "folio/text/split.h"
 
 namespace folio {
@@ -9,7 +9,7 @@ using scan::Char;
 using scan::Window;
 
 // \s+(?!\S)|\s+
-size_t SpacePiece(const Window& window, const scan::SpaceRun& run) {
+size_t SpacePretoken(const Window& window, const scan::SpaceRun& run) {
   if (run.end == window.end) return window.RunEnd(run.end);
   return window.Offset(run.last > window.at ? run.last : run.end);
 }
@@ -17,20 +17,20 @@ size_t SpacePiece(const Window& window, const scan::SpaceRun& run) {
 // [^\s\p{L}\p{N}]+[\r\n]*, or with kSlash [^\s\p{L}\p{N}]+[\r\n/]*, of which the first ends at
 // `at`.
 template <bool kSlash>
-size_t OtherPiece(const Window& window, const unsigned char* at) {
+size_t OtherPretoken(const Window& window, const unsigned char* at) {
   at = scan::SkipRun<scan::kOthers>(at, window.end);
   while (at < window.end && (*at == '\r' || *at == '\n' || (kSlash && *at == '/'))) ++at;
   return window.RunEnd(at);
 }
 
 // \s+$|\s*[\r\n]|\s+(?!\S)|\s+
-size_t Cl100kSpacePiece(const Window& window) {
+size_t Cl100kSpacePretoken(const Window& window) {
   const scan::SpaceRun run = scan::ReadSpaces(window.at, window.end);
-  if (run.past_newline == nullptr || run.end == window.end) return SpacePiece(window, run);
+  if (run.past_newline == nullptr || run.end == window.end) return SpacePretoken(window, run);
   return window.Offset(run.past_newline);
 }
 
-// What U*W+, or else U+W*, matches.
+// A word is a match of U*W+, or else of U+W*.
 struct Word {
   const unsigned char* end;   // of the match; where it was looked for if there is none
   const unsigned char* read;  // where the scan stopped
@@ -63,8 +63,8 @@ Word ReadWord(const unsigned char* at, const unsigned char* end) {
   return {run, run, false};
 }
 
-// The piece of a word that ends at `at`: with the contraction behind it.
-size_t WordPiece(const Window& window, const unsigned char* at) {
+// The pretoken of a word that ends at `at`: with the contraction behind it.
+size_t WordPretoken(const Window& window, const unsigned char* at) {
   if (at == window.end) return window.RunEnd(at);
   if (*at != '\'') return window.Offset(at);
   const size_t length = scan::Contraction<true>(at, window.end);
@@ -73,16 +73,16 @@ size_t WordPiece(const Window& window, const unsigned char* at) {
 }
 
 // \s*[\r\n]+|\s+(?!\S)|\s+
-size_t O200kSpacePiece(const Window& window) {
+size_t O200kSpacePretoken(const Window& window) {
   const scan::SpaceRun run = scan::ReadSpaces(window.at, window.end);
   const bool open = run.end == window.end && !window.at_end;
-  if (run.past_newline == nullptr || open) return SpacePiece(window, run);
+  if (run.past_newline == nullptr || open) return SpacePretoken(window, run);
   return window.Offset(run.past_newline);
 }
 
 }  // namespace
 
-size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end) {
+size_t NextPretokenGpt2(std::string_view text, size_t begin, bool at_end) {
   FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
   const Window window(text, begin, at_end);
   const unsigned char* at = window.at;
@@ -99,7 +99,7 @@ size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end) {
     if (++at == window.end) return window.RunEnd(at);
   }
   const Char c = scan::Read(at, window.end);
-  if (c.set == scan::kSpaces) return SpacePiece(window, scan::ReadSpaces(window.at, window.end));
+  if (c.set == scan::kSpaces) return SpacePretoken(window, scan::ReadSpaces(window.at, window.end));
   at += c.length;
   if ((c.set & scan::kLetters) != 0) {
     return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
@@ -110,7 +110,7 @@ size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end) {
   return window.RunEnd(scan::SkipRun<scan::kOthers>(at, window.end));
 }
 
-size_t NextPieceCl100k(std::string_view text, size_t begin, bool at_end) {
+size_t NextPretokenCl100k(std::string_view text, size_t begin, bool at_end) {
   FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
   const Window window(text, begin, at_end);
   const unsigned char* at = window.at;
@@ -129,43 +129,43 @@ size_t NextPieceCl100k(std::string_view text, size_t begin, bool at_end) {
   if ((c.set & scan::kLetters) != 0) {
     return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
   }
-  if (c.set == scan::kNumbers) return scan::NumberPiece(window, at);
-  if (*window.at == '\r' || *window.at == '\n') return Cl100kSpacePiece(window);
+  if (c.set == scan::kNumbers) return scan::NumberPretoken(window, at);
+  if (*window.at == '\r' || *window.at == '\n') return Cl100kSpacePretoken(window);
   if (at == window.end) return window.RunEnd(at);
 
   const Char next = scan::Read(at, window.end);
   if ((next.set & scan::kLetters) != 0) {
     return window.RunEnd(scan::SkipRun<scan::kLetters>(at + next.length, window.end));
   }
-  if (c.set != scan::kSpaces) return OtherPiece<false>(window, at);
+  if (c.set != scan::kSpaces) return OtherPretoken<false>(window, at);
   if (*window.at == ' ' && (next.set & scan::kOthers) != 0) {
-    return OtherPiece<false>(window, at + next.length);
+    return OtherPretoken<false>(window, at + next.length);
   }
-  return Cl100kSpacePiece(window);
+  return Cl100kSpacePretoken(window);
 }
 
-size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end) {
+size_t NextPretokenO200k(std::string_view text, size_t begin, bool at_end) {
   FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
   const Window window(text, begin, at_end);
   if (window.at >= window.end) return kUndecided;
   const Char c = scan::Read(window.at, window.end);
-  if (c.set == scan::kNumbers) return scan::NumberPiece(window, window.at + c.length);
-  if (*window.at == '\r' || *window.at == '\n') return O200kSpacePiece(window);
+  if (c.set == scan::kNumbers) return scan::NumberPretoken(window, window.at + c.length);
+  if (*window.at == '\r' || *window.at == '\n') return O200kSpacePretoken(window);
 
   const bool is_letter = (c.set & scan::kLetters) != 0;
   const unsigned char* const next = window.at + c.length;
   const Word word = ReadWord(is_letter ? window.at : next, window.end);
   if (word.read == window.end && !at_end) return kUndecided;
   // A mark leads a word of U*W+; before U+ alone the first alternative matches the mark by itself.
-  if (c.set == scan::kMarks && !word.has_lower) return WordPiece(window, next);
-  if (is_letter || word.end > next) return WordPiece(window, word.end);
+  if (c.set == scan::kMarks && !word.has_lower) return WordPretoken(window, next);
+  if (is_letter || word.end > next) return WordPretoken(window, word.end);
 
-  if (c.set != scan::kSpaces) return OtherPiece<true>(window, next);
+  if (c.set != scan::kSpaces) return OtherPretoken<true>(window, next);
   if (*window.at == ' ' && next < window.end) {
     const Char other = scan::Read(next, window.end);
-    if ((other.set & scan::kOthers) != 0) return OtherPiece<true>(window, next + other.length);
+    if ((other.set & scan::kOthers) != 0) return OtherPretoken<true>(window, next + other.length);
   }
-  return O200kSpacePiece(window);
+  return O200kSpacePretoken(window);
 }
 
 }  // namespace folio

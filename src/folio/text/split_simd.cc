@@ -70,13 +70,13 @@ inline size_t Contraction(const char* text) {
   }
 }
 
-// Where pieces begin in a block that begins with a piece, of GPT-2's pattern. Right for the bytes
-// from 1 on for which the next byte is known; a contraction needs the next two.
+// Returns where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern. Right
+// for the bytes from 1 on for which the next byte is known; a contraction needs the next two.
 inline uint64_t Gpt2Starts(const char* text, const Block& b, size_t known) {
   const uint64_t other = ~(b.space | b.letter | b.number);
   const uint64_t same =
       (b.letter & b.letter << 1) | (b.number & b.number << 1) | (other & other << 1);
-  // Of a run of white space the last one goes to what follows or stands alone.
+  // The last character of a run of white space goes to what follows or stands alone.
   const uint64_t in_space = b.space & (~(b.space << 1) | ~(b.space >> 1));
   uint64_t starts = in_space | (~b.space & ~(b.blank << 1) & ~same) | 1;
   uint64_t contractions = b.apostrophe & starts & (b.letter >> 1) & Low(known < 2 ? 0 : known - 2);
@@ -126,15 +126,15 @@ HWY_INLINE Block Classify(const char* text) {
   return b;
 }
 
-// The places of a block, behind its first, where pieces begin for certain.
+// The places of a block, behind its first, where pretokens begin for certain.
 HWY_INLINE uint64_t StartsInBlock(const char* text, const CharClassTable& table) {
   Block block = Classify(text);
   const size_t known = HWY_LIKELY(block.high == 0) ? kBlock : AddHigh(text, table, block);
   return known < 2 ? 0 : Gpt2Starts(text, block, known) & Low(known - 1) & ~uint64_t{1};
 }
 
-// SplitPieces of GPT-2's pattern. Each block begins where a piece begins, so that nothing but its
-// own bytes decides it.
+// SplitPretokens of GPT-2's pattern. Each block begins where a pretoken begins, so that nothing but
+// its own bytes decides it.
 size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends, size_t capacity) {
   const CharClassTable& table = CharClasses();
   size_t count = 0;
@@ -151,7 +151,7 @@ size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends,
       } while (starts != 0);
       continue;
     }
-    const size_t end = NextPieceGpt2(text, begin, at_end);
+    const size_t end = NextPretokenGpt2(text, begin, at_end);
     if (end == kUndecided) break;
     ends[count++] = begin = end;
   }
@@ -166,15 +166,15 @@ namespace folio {
 
 HWY_EXPORT(SplitGpt2);
 
-size_t SplitPieces(SplitPattern pattern, std::string_view text, size_t begin, bool at_end,
-                   std::span<size_t> ends) {
+size_t SplitPretokens(SplitPattern pattern, std::string_view text, size_t begin, bool at_end,
+                      std::span<size_t> ends) {
   FOLIO_CHECK(ends.size() >= kMinSplitEnds, "too few ends fit");
   if (pattern == SplitPattern::kGpt2) {
     return HWY_DYNAMIC_DISPATCH(SplitGpt2)(text, begin, at_end, ends.data(), ends.size());
   }
   size_t count = 0;
   while (begin < text.size() && count < ends.size()) {
-    const size_t end = NextPiece(pattern, text, begin, at_end);
+    const size_t end = NextPretoken(pattern, text, begin, at_end);
     if (end == kUndecided) break;
     ends[count++] = begin = end;
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_texts.h"
 
 namespace folio {
@@ -22,7 +22,7 @@ class SplitSimd : public testing::TestWithParam<std::string> {
   void TearDown() override { ForceSimdTarget(""); }
 };
 
-TEST_P(SplitSimd, PiecesAreThoseOfTheScanner) {
+TEST_P(SplitSimd, PretokensAreThoseOfTheScanner) {
   TestRng rng(1);
   for (int i = 0; i < 4000; ++i) {
     const std::string text = RandomRuns(AwkwardParts(), 150, rng);
@@ -67,7 +67,7 @@ TEST_P(SplitSimd, EveryPlaceInABlock) {
   }
 }
 
-TEST_P(SplitSimd, LongPiecesAreLinear) {
+TEST_P(SplitSimd, LongPretokensAreLinear) {
   for (const std::string part : {"a", " ", "\n", "'", "-", "7", "é", "中", "👍", "\xff", "\u3000"}) {
     const std::string text = Repeated(part, 2'000'000);
     EXPECT_EQ(ManyAtATime(SplitPattern::kGpt2, text, true, 512),

@@ -9,7 +9,7 @@
 
 #include "folio/base/utf8.h"
 #include "folio/text/test_split_oracle.h"
-#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/unicode.h"
 #include "tests/kit/directory.h"
@@ -19,11 +19,11 @@ namespace folio {
 namespace {
 
 using Ends = std::vector<size_t>;
-using Pieces = std::vector<std::string_view>;
+using Pretokens = std::vector<std::string_view>;
 
 constexpr SplitPattern kAll[] = {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k};
 
-// As published, apart from line breaks.
+// The patterns are as published, apart from line breaks.
 const SplitOracle& OracleOf(SplitPattern pattern) {
   static const SplitOracle gpt2(
       R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
@@ -85,40 +85,41 @@ TEST(Split, NamesAndPatterns) {
 }
 
 TEST(Split, Gpt2Examples) {
-  const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kGpt2, text); };
+  const auto split = [](std::string_view text) { return PretokensOf(SplitPattern::kGpt2, text); };
   EXPECT_EQ(split("don't  's''s 'sup1's"),
-            (Pieces{"don", "'t", " ", " '", "s", "''", "s", " '", "sup", "1", "'s"}));
-  EXPECT_EQ(split("a  b\n\nc \n"), (Pieces{"a", " ", " b", "\n", "\n", "c", " \n"}));
-  EXPECT_EQ(split("x² 12345 e\u0301"), (Pieces{"x", "²", " 12345", " e", "\u0301"}));
-  EXPECT_EQ(split("a\u3000\u3000b I'LL"), (Pieces{"a", "\u3000", "\u3000", "b", " I", "'", "LL"}));
+            (Pretokens{"don", "'t", " ", " '", "s", "''", "s", " '", "sup", "1", "'s"}));
+  EXPECT_EQ(split("a  b\n\nc \n"), (Pretokens{"a", " ", " b", "\n", "\n", "c", " \n"}));
+  EXPECT_EQ(split("x² 12345 e\u0301"), (Pretokens{"x", "²", " 12345", " e", "\u0301"}));
+  EXPECT_EQ(split("a\u3000\u3000b I'LL"),
+            (Pretokens{"a", "\u3000", "\u3000", "b", " I", "'", "LL"}));
 }
 
 TEST(Split, Cl100kExamples) {
-  const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kCl100k, text); };
+  const auto split = [](std::string_view text) { return PretokensOf(SplitPattern::kCl100k, text); };
   EXPECT_EQ(split("I'LL 'hello x'\u017Fab"),
-            (Pieces{"I", "'LL", " '", "hello", " x", "'\u017F", "ab"}));
-  EXPECT_EQ(split("a \n \n  b"), (Pieces{"a", " \n \n", " ", " b"}));
+            (Pretokens{"I", "'LL", " '", "hello", " x", "'\u017F", "ab"}));
+  EXPECT_EQ(split("a \n \n  b"), (Pretokens{"a", " \n \n", " ", " b"}));
   EXPECT_EQ(split("1234567\tfoo!!\n\n  1 \n "),
-            (Pieces{"123", "456", "7", "\tfoo", "!!\n\n", " ", " ", "1", " \n "}));
-  EXPECT_EQ(split("'hello e\u0301a"), (Pieces{"'hello", " e", "\u0301a"}));
+            (Pretokens{"123", "456", "7", "\tfoo", "!!\n\n", " ", " ", "1", " \n "}));
+  EXPECT_EQ(split("'hello e\u0301a"), (Pretokens{"'hello", " e", "\u0301a"}));
 }
 
 TEST(Split, O200kExamples) {
-  const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kO200k, text); };
+  const auto split = [](std::string_view text) { return PretokensOf(SplitPattern::kO200k, text); };
   EXPECT_EQ(split("I'LL can't x'\u017Fab CamelCASEWord"),
-            (Pieces{"I'LL", " can't", " x'\u017F", "ab", " Camel", "CASEWord"}));
+            (Pretokens{"I'LL", " can't", " x'\u017F", "ab", " Camel", "CASEWord"}));
   EXPECT_EQ(split("e\u0301a \u0301's //\n/x \n "),
-            (Pieces{"e\u0301a", " \u0301's", " //\n/", "x", " \n", " "}));
+            (Pretokens{"e\u0301a", " \u0301's", " //\n/", "x", " \n", " "}));
   // A caseless letter takes the part of the lower case, and a mark before capitals stands alone.
-  EXPECT_EQ(split("AB\u02B0CD"), (Pieces{"AB\u02B0", "CD"}));
-  EXPECT_EQ(split("1\u0301AB"), (Pieces{"1", "\u0301", "AB"}));
+  EXPECT_EQ(split("AB\u02B0CD"), (Pretokens{"AB\u02B0", "CD"}));
+  EXPECT_EQ(split("1\u0301AB"), (Pretokens{"1", "\u0301", "AB"}));
 }
 
-TEST(Split, PiecesAreThoseOfTheRegularExpressions) {
+TEST(Split, PretokensAreThoseOfTheRegularExpressions) {
   TestRng rng(16);
   for (int round = 0; round < 50000; ++round) {
     const std::string text = RandomRuns(Alphabet(), 14, rng);
-    // What lies behind the text must not be looked at.
+    // Bytes behind the text must not be looked at.
     const std::string longer = text + (round % 2 == 0 ? "\x80\xBFs\n" : "s\u0301\n");
     for (const SplitPattern pattern : kAll) {
       const std::string_view view(longer.data(), text.size());
@@ -135,11 +136,11 @@ TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
   for (int round = 0; round < (kSanitized ? 1500 : 10000); ++round) {
     const std::string text = RandomRuns(Alphabet(), 10, rng);
     for (const SplitPattern pattern : kAll) {
-      for (size_t begin = 0; begin < text.size(); begin = NextPiece(pattern, text, begin)) {
-        const size_t end = NextPiece(pattern, text, begin, false);
+      for (size_t begin = 0; begin < text.size(); begin = NextPretoken(pattern, text, begin)) {
+        const size_t end = NextPretoken(pattern, text, begin, false);
         std::vector<size_t> possible;
         for (const std::string& follower : followers) {
-          possible.push_back(NextPiece(pattern, text + follower, begin));
+          possible.push_back(NextPretoken(pattern, text + follower, begin));
         }
         const bool differ = std::adjacent_find(possible.begin(), possible.end(),
                                                std::not_equal_to<>()) != possible.end();
@@ -153,7 +154,7 @@ TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
   }
 }
 
-TEST(Split, DecidedPiecesOfEveryPrefixAreThoseOfTheWhole) {
+TEST(Split, DecidedPretokensOfEveryPrefixAreThoseOfTheWhole) {
   TestRng rng(16);
   for (int round = 0; round < 10000; ++round) {
     const std::string text = RandomRuns(Alphabet(), 12, rng);
@@ -161,7 +162,7 @@ TEST(Split, DecidedPiecesOfEveryPrefixAreThoseOfTheWhole) {
       size_t begin = 0;
       for (const size_t end : OneByOne(pattern, text)) {
         for (size_t cut = begin + 1; cut <= text.size(); ++cut) {
-          const size_t early = NextPiece(pattern, text.substr(0, cut), begin, false);
+          const size_t early = NextPretoken(pattern, text.substr(0, cut), begin, false);
           ASSERT_TRUE(early == kUndecided || early == end)
               << SplitPatternName(pattern) << " " << testing::PrintToString(text) << " at " << begin
               << " of " << cut;
@@ -174,15 +175,15 @@ TEST(Split, DecidedPiecesOfEveryPrefixAreThoseOfTheWhole) {
 
 TEST(Split, IncompleteCharacterDecidesNothing) {
   for (const SplitPattern pattern : kAll) {
-    EXPECT_EQ(NextPiece(pattern, "ab\xC3", 0, false), kUndecided);
-    EXPECT_EQ(NextPiece(pattern, "!\xF0\x9F\x91", 0, false), kUndecided);
-    EXPECT_EQ(NextPiece(pattern, "\xE4\xB8", 0, false), kUndecided);
-    EXPECT_EQ(NextPiece(pattern, "\xE4\xB8", 0, true), 2u);
-    EXPECT_EQ(NextPiece(pattern, "a \xE4", 0, false), 1u);
+    EXPECT_EQ(NextPretoken(pattern, "ab\xC3", 0, false), kUndecided);
+    EXPECT_EQ(NextPretoken(pattern, "!\xF0\x9F\x91", 0, false), kUndecided);
+    EXPECT_EQ(NextPretoken(pattern, "\xE4\xB8", 0, false), kUndecided);
+    EXPECT_EQ(NextPretoken(pattern, "\xE4\xB8", 0, true), 2u);
+    EXPECT_EQ(NextPretoken(pattern, "a \xE4", 0, false), 1u);
   }
 }
 
-// Whether FindCut's rule holds between the characters `before` and `after`.
+// Returns whether FindCut's rule holds between the characters `before` and `after`.
 bool MayCut(char32_t before, char32_t after) {
   const CharClass a = ClassOf(before);
   const CharClass b = ClassOf(after);
@@ -243,7 +244,7 @@ TEST(Split, MillionsOfTheSameAreLinear) {
     for (const std::string& text : {run, "\u02B0" + run, "1\u0301" + run + "a", run + "\u0301"}) {
       for (const SplitPattern pattern : kAll) {
         size_t at = 0;
-        while (at < text.size()) at = NextPiece(pattern, text, at);
+        while (at < text.size()) at = NextPretoken(pattern, text, at);
         EXPECT_EQ(at, text.size());
       }
     }

@@ -15,10 +15,10 @@ class StreamingDecoder {
  public:
   explicit StreamingDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // What can be shown now that `id`, or tokens of these bytes, have come; may be empty.
+  // Returns what can be shown now that `id`, or tokens of these bytes, have come; may be empty.
   std::string Add(int32_t id) { return Add(tokenizer_.TokenBytes(id)); }
   std::string Add(std::string_view bytes);
-  // What was held back; the decoder can then begin another text.
+  // Returns what was held back; the decoder can then begin another text.
   std::string Flush();
 
  private:

@@ -51,7 +51,7 @@ size_t StreamingEncoder::EncodeSpecials(size_t limit, std::vector<int32_t>& ids)
       return limit;
     }
     searched_ = match.begin;
-    // What begins before the match or in it may be a longer one.
+    // A token that begins before the match or in it may be a longer one.
     if (match.end() > limit) return std::min(limit, match.begin);
     EncodeAll(match.begin, ids);
     ids.push_back(match.token->id);
@@ -88,9 +88,9 @@ void StreamingEncoder::EncodeDecided(size_t end, std::vector<int32_t>& ids) {
   Consume(begin_ + done);
 }
 
-// What was left is looked at again only when there is as much new text, so that a word without end
-// costs twice its length at most, or when there is a cut in the new text, before which nothing is
-// left then.
+// The text that was left is looked at again only when there is as much new text, so that a word
+// without end costs twice its length at most, or when there is a cut in the new text, before which
+// nothing is left then.
 bool StreamingEncoder::MayDecideMore(std::string_view rest, size_t complete) const {
   if (rest.empty()) return false;
   if (rest.size() <= kShort || rest.size() / 2 >= left_) return true;

@@ -35,7 +35,7 @@ class StreamingEncoder {
   // Encodes the special tokens that are certain, and what is before them. Returns the place up to
   // which held_ then is ordinary text for certain.
   size_t EncodeSpecials(size_t limit, std::vector<int32_t>& ids);
-  // Of the ordinary text up to held_[end], to be followed by more.
+  // Encodes what is decided of the ordinary text up to held_[end], to be followed by more.
   void EncodeDecided(size_t end, std::vector<int32_t>& ids);
   void EncodeAll(size_t end, std::vector<int32_t>& ids);
   bool MayDecideMore(std::string_view rest, size_t complete) const;

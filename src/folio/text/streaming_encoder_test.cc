@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// What all pieces of a text together give, each of `length` bytes.
+// Returns the ids that all pieces of a text together give, each of `length` bytes.
 Ids Stream(StreamingEncoder& encoder, std::string_view text, size_t length) {
   Ids ids;
   for (size_t at = 0; at < text.size(); at += length) encoder.Add(text.substr(at, length), ids);

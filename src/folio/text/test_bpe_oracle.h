@@ -10,8 +10,8 @@
 
 namespace folio {
 
-// For tests: the rules themselves, pieces by the regular expression, each looked up as a whole
-// where that is the rule, else merged as defined.
+// An oracle for tests follows the rules themselves: pretokens by the regular expression, each
+// looked up as a whole where that is the rule, else merged as defined.
 class BpeOracle {
  public:
   explicit BpeOracle(const BpeTokenizer& tokenizer)
@@ -34,15 +34,15 @@ class BpeOracle {
   }
 
  private:
-  void Append(std::string_view piece, std::vector<int32_t>& ids) const {
-    const auto whole = whole_.find(piece);
-    if (whole != whole_.end() && (tokenizer_.vocab().whole_pieces || piece.size() == 1)) {
+  void Append(std::string_view pretoken, std::vector<int32_t>& ids) const {
+    const auto whole = whole_.find(pretoken);
+    if (whole != whole_.end() && (tokenizer_.vocab().whole_pretokens || pretoken.size() == 1)) {
       ids.push_back(whole->second);
       return;
     }
-    const auto steps = tokenizer_.Explain(piece);
+    const auto steps = tokenizer_.Explain(pretoken);
     if (steps.empty()) {
-      for (const char& byte : piece) ids.push_back(whole_.at(std::string_view(&byte, 1)));
+      for (const char& byte : pretoken) ids.push_back(whole_.at(std::string_view(&byte, 1)));
       return;
     }
     std::vector<int32_t> last = steps.back().before;

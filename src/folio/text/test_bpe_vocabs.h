@@ -34,9 +34,9 @@ inline BpeVocab LearntVocab(uint64_t seed, int64_t tokens,
   return TrainedOn(text, {.vocab_size = tokens, .pattern = pattern});
 }
 
-// Adds random words, each once, which no merge makes and which are whole pieces; returns them.
+// Adds random words, each once, which no merge makes and which are whole pretokens; returns them.
 inline std::vector<std::string> AddWords(BpeVocab& vocab, int count, uint64_t seed) {
-  vocab.whole_pieces = true;
+  vocab.whole_pretokens = true;
   TestRng rng(seed);
   std::set<std::string> words;
   for (int i = 0; i < count; ++i) {
@@ -53,7 +53,7 @@ inline std::vector<std::string> AddWords(BpeVocab& vocab, int count, uint64_t se
 inline BpeVocab WideVocab(const BpeVocab& vocab) {
   constexpr int32_t kUnused = 70000;
   const auto moved = [](int32_t id) { return id < 256 ? id : id + kUnused; };
-  BpeVocab wide{.pattern = vocab.pattern, .whole_pieces = vocab.whole_pieces};
+  BpeVocab wide{.pattern = vocab.pattern, .whole_pretokens = vocab.whole_pretokens};
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
     for (int32_t i = 0; id == 256 && i < kUnused; ++i) wide.tokens.Add("");
     wide.tokens.Add(vocab.tokens[id]);
@@ -93,7 +93,7 @@ inline std::pair<std::string, BpeVocab> ChainVocab() {
 // One in which nothing can be looked up: tokens that several merges make, merges out of order, and
 // tokens that no merge makes or that their own bytes do not become. As no trainer makes it, but a
 // file may have it.
-inline BpeVocab ImproperVocab(bool whole_pieces) {
+inline BpeVocab ImproperVocab(bool whole_pretokens) {
   BpeVocab vocab = ByteVocab();
   const auto add = [&](std::string_view bytes) { return AddToken(vocab, bytes); };
   const int32_t ab = add("ab"), bc = add("bc"), abc = add("abc"), cab = add("cab"), aa = add("aa"),
@@ -102,7 +102,7 @@ inline BpeVocab ImproperVocab(bool whole_pieces) {
   add("acb");
   vocab.merges = {{'b', 'c', bc}, {ab, 'c', abc}, {'a', 'b', ab}, {'a', bc, abc},
                   {'c', ab, cab}, {'a', 'a', aa}, {'c', 'a', ca}, {'b', ca, bca}};
-  vocab.whole_pieces = whole_pieces;
+  vocab.whole_pretokens = whole_pretokens;
   AddSpecial(vocab, "<|endoftext|>");
   return vocab;
 }

@@ -17,8 +17,8 @@ namespace folio {
 
 // A small tokenizer for tests, in which what a byte becomes depends on its neighbours: text is cut
 // into words, each with the space before it, and white space, of which the last space before a word
-// belongs to the word; the bytes of a piece become tokens in pairs from its left, and the last of
-// an odd number a token of its own.
+// belongs to the word; the bytes of a pretoken become tokens in pairs from its left, and the last
+// of an odd number a token of its own.
 class PairTokenizer final : public Tokenizer {
  public:
   static constexpr int32_t kPairs = 256;  // the pair ab is 256 + 256 a + b
@@ -37,10 +37,10 @@ class PairTokenizer final : public Tokenizer {
   std::string_view kind() const override { return "pair"; }
   int64_t vocab_size() const override { return kSpecials + static_cast<int64_t>(specials_.size()); }
   size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override {
-    return EncodePieces(text, true, ids);
+    return EncodePretokens(text, true, ids);
   }
   size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const override {
-    return EncodePieces(text, false, ids);
+    return EncodePretokens(text, false, ids);
   }
   size_t FindCut(std::string_view text, size_t at) const override {
     for (; at < text.size(); ++at) {
@@ -66,8 +66,8 @@ class PairTokenizer final : public Tokenizer {
   mutable std::atomic<size_t> work = 0;
 
  private:
-  // The end of the piece at `at`, or 0 if it depends on what follows.
-  static size_t PieceEnd(std::string_view text, size_t at, bool at_end) {
+  // The end of the pretoken at `at`, or 0 if it depends on what follows.
+  static size_t PretokenEnd(std::string_view text, size_t at, bool at_end) {
     size_t word = at;
     while (word < text.size() && text[word] == ' ') ++word;
     if (word == text.size()) return at_end ? word : 0;
@@ -76,11 +76,11 @@ class PairTokenizer final : public Tokenizer {
     return end < text.size() || at_end ? end : 0;
   }
 
-  size_t EncodePieces(std::string_view text, bool at_end, std::vector<int32_t>& ids) const {
+  size_t EncodePretokens(std::string_view text, bool at_end, std::vector<int32_t>& ids) const {
     work += text.size();
     size_t at = 0;
     while (at < text.size()) {
-      const size_t end = PieceEnd(text, at, at_end);
+      const size_t end = PretokenEnd(text, at, at_end);
       if (end == 0) break;
       for (; at + 1 < end; at += 2)
         ids.push_back(kPairs + Byte(text[at]) * 256 + Byte(text[at + 1]));

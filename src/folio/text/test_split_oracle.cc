@@ -24,7 +24,7 @@ using CodePoint = SplitOracle::CodePoint;
 
 constexpr char32_t kIllFormed = 0xFFFFFFFF;
 
-// By binary search among the ranges, not by the table that the scanners use.
+// Finds the class by binary search among the ranges, not by the table that the scanners use.
 CharClass SlowClassOf(char32_t code) {
   if (code == kIllFormed) return CharClass::kOther;
   const auto ranges = CharClassRanges();
@@ -187,7 +187,7 @@ class Parser {
   size_t at_ = 0;
 };
 
-// What must match behind: given a position in characters.
+// A rest tells whether the pattern behind matches from a position in characters.
 using Rest = std::function<bool(size_t)>;
 
 class Matcher {

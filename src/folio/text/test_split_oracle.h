@@ -8,7 +8,7 @@
 namespace folio {
 
 // Splits by the regular expression itself, with a backtracking matcher over code points: slow (and
-// recursive in the length of a piece), but nothing in it knows a particular pattern. For tests.
+// recursive in the length of a pretoken), but nothing in it knows a particular pattern. For tests.
 class SplitOracle {
  public:
   // `regex` of the syntax that the published patterns use: literals, escapes, \s \S \p{..},
@@ -17,7 +17,7 @@ class SplitOracle {
   explicit SplitOracle(std::string_view regex);
   ~SplitOracle();
 
-  // The ends of the pieces of `text`.
+  // The ends of the pretokens of `text`.
   std::vector<size_t> Split(std::string_view text) const;
 
   struct Node;

@@ -23,14 +23,15 @@ class TestRng {
   uint64_t next_ = 0;
 };
 
-// As many of `parts`, one after the other.
+// Returns `count` of `parts`, one after the other.
 inline std::string RandomText(const std::vector<std::string>& parts, size_t count, TestRng& rng) {
   std::string text;
   for (size_t i = 0; i < count; ++i) text += parts[rng.Below(parts.size())];
   return text;
 }
 
-// At most `most` of `parts`, half of the time of a few of them only, so that runs come about.
+// Returns at most `most` of `parts`, half of the time of a few of them only, so that runs come
+// about.
 inline std::string RandomRuns(const std::vector<std::string>& parts, size_t most, TestRng& rng) {
   const size_t count = 1 + rng.Below(most);
   if (rng.Below(2) == 0) return RandomText(parts, count, rng);

@@ -16,8 +16,8 @@
 
 namespace folio {
 
-// What must hold of every tokenizer, for tests. Texts are such that the tokenizer has tokens for
-// all of it.
+// Properties must hold of every tokenizer, for tests. Texts are such that the tokenizer has tokens
+// for all of it.
 
 namespace properties {
 

@@ -85,9 +85,9 @@ inline BpeVocab SmallVocab(bool specials_first = false) {
 }
 
 // The definition: the lowest rank among all pairs, the leftmost of it, merged again and again.
-inline std::vector<int32_t> MergedAsDefined(const BpeVocab& vocab, std::string_view piece) {
+inline std::vector<int32_t> MergedAsDefined(const BpeVocab& vocab, std::string_view pretoken) {
   std::vector<int32_t> ids;
-  for (const char& byte : piece) {
+  for (const char& byte : pretoken) {
     int32_t id = 0;
     while (vocab.tokens[static_cast<size_t>(id)] != std::string_view(&byte, 1)) ++id;
     ids.push_back(id);

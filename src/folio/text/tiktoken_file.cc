@@ -44,7 +44,7 @@ bool AppendBase64(std::string_view text, std::string& bytes) {
     for (int byte = 0; byte < 3; ++byte) bytes += static_cast<char>(bits >> (16 - 8 * byte) & 0xFF);
     bits = 0;
   }
-  // What the padding stands for must be zero.
+  // The bits that the padding stands for must be zero.
   for (size_t i = 0; i < padding; ++i) {
     if (bytes.back() != '\0') return false;
     bytes.pop_back();
@@ -165,12 +165,13 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   }
   CheckBpeVocab(vocab, path);
   vocab.merges = MergesFromRanks(ranked, encoding->ranks);
-  // A whole piece is looked up first, which matters only if there are tokens that no merge makes.
+  // A whole pretoken is looked up first, which matters only if there are tokens that no merge
+  // makes.
   constexpr size_t kBytes = 256;
   const auto specials = static_cast<size_t>(
       std::count_if(vocab.specials.begin(), vocab.specials.end(),
                     [&](const SpecialToken& token) { return token.id < encoding->ranks; }));
-  vocab.whole_pieces =
+  vocab.whole_pretokens =
       vocab.merges.size() + kBytes + specials < static_cast<size_t>(encoding->ranks);
   return vocab;
 }

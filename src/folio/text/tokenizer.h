@@ -21,11 +21,13 @@ struct SpecialToken {
   bool operator==(const SpecialToken&) const = default;
 };
 
-// What is done where the text contains a special token's text; the semantics of tiktoken.
+// A rule says what is done where the text contains a special token's text; the semantics are
+// tiktoken's.
 struct SpecialRule {
   bool allow_all = false;
   std::vector<std::string> allow = {};  // these become their token
-  // Those that are not allowed and are disallowed make the text an error; the others are text.
+  // Special tokens that are not allowed and are disallowed make the text an error; the others are
+  // text.
   bool disallow_all = true;
   std::vector<std::string> disallow = {};
 
@@ -52,10 +54,10 @@ class Tokenizer {
   // that was, text.size() if all of it. What looks like a special token is ordinary text.
   virtual size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const = 0;
 
-  // As EncodePrefix, for the beginning of a longer text: stops at a place up to which the ids are
-  // the same whatever follows, and at which the rest may be encoded by itself. Returns that place.
-  // That is no earlier than any place that FindCut finds in `text` without an incomplete character
-  // at its end, but for a character before it that there is no token for.
+  // Encodes as EncodePrefix does, for the beginning of a longer text: stops at a place up to which
+  // the ids are the same whatever follows, and at which the rest may be encoded by itself. Returns
+  // that place. That is no earlier than any place that FindCut finds in `text` without an
+  // incomplete character at its end, but for a character before it that there is no token for.
   virtual size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const = 0;
 
   // The first place in [at, text.size()) where the text can be cut: the ids of both parts, one
@@ -90,7 +92,7 @@ class Tokenizer {
                               const SpecialRule& rule = SpecialRule::Raise()) const;
   // Special tokens are ordinary text.
   std::vector<int32_t> EncodeOrdinary(std::string_view text, std::string_view where = "text") const;
-  // How many ids EncodeOrdinary returns.
+  // Returns how many ids EncodeOrdinary returns.
   int64_t Count(std::string_view text, std::string_view where = "text") const;
 
   // The bytes of the tokens, which need not be UTF-8. Throws like TokenBytes.

@@ -225,7 +225,8 @@ struct FilePair {
 };
 constexpr FilePair kPairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "vocab.bpe"}};
 
-// What transformers keeps beside a vocabulary and its merges would change ids if it said so.
+// Settings that transformers keeps beside a vocabulary and its merges could change ids: such are
+// refused.
 void CheckTokenizerConfig(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;

@@ -13,9 +13,10 @@ inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr std::string_view kVocabFile = "vocab.json";
 inline constexpr std::string_view kMergesFile = "merges.txt";
-// Of transformers' older writers, beside these two: special tokens beyond the vocabulary.
+// Older writers of transformers leave special tokens beyond the vocabulary in a file beside these
+// two.
 inline constexpr std::string_view kAddedTokensFile = "added_tokens.json";
-// What Tokenizer::Save may write.
+// The files that Tokenizer::Save may write.
 inline constexpr std::array<std::string_view, 4> kTokenizerFiles = {
     kTokenizerFile, kTokenizerConfigFile, kVocabFile, kMergesFile};
 

@@ -21,7 +21,7 @@ namespace {
 
 class TokenizerFile : public InTemporaryDirectory {
  protected:
-  // What LoadTokenizer says about the file.
+  // Returns what LoadTokenizer says about the file.
   std::string Refusal(const std::string& name) const {
     return ErrorOf([&] { LoadTokenizer(At(name).string()); });
   }
@@ -52,7 +52,8 @@ TEST_F(TokenizerFile, WhatIsSavedLoadsAsTheSame) {
   EXPECT_NE(letters.hash(), CharTokenizer({U'a'}).hash());
 }
 
-// Of every kind: behind its own tokens, in the file, and among special tokens of its own.
+// Every kind of tokenizer takes them: behind its own tokens, in the file, and among special tokens
+// of its own.
 TEST_F(TokenizerFile, SpecialTokensCanBeAddedToAnyTokenizer) {
   const CharTokenizer letters = Letters();
   const ByteTokenizer bytes;

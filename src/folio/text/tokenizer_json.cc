@@ -277,7 +277,7 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
   const Json& model = Member(file, "model");
   if (parts.vocab == parts.kNowhere) Refuse(path, "the model has no vocabulary", "expected BPE");
   if (parts.merges == parts.kNowhere) Refuse(path, "the model has no merges", "expected BPE");
-  const bool whole_pieces = ReadModel(model, path);
+  const bool whole_pretokens = ReadModel(model, path);
 
   JsonReader vocab_reader(contents, TokenizerSource(path), parts.vocab);
   const NamedIds ids = ReadNamedIds(vocab_reader);
@@ -287,7 +287,7 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
   AddMerges(merges_reader, builder);
   BpeVocab vocab = builder.Finish();
   vocab.pattern = spelling.pattern;
-  vocab.whole_pieces = whole_pieces;
+  vocab.whole_pretokens = whole_pretokens;
   if (spelling.cuts_last_lines) CheckLastLines(vocab, path);
   return vocab;
 }

@@ -26,7 +26,7 @@ TEST(TokenizerJson, IsReadAsWritten) {
     for (const bool flag : {false, true}) {
       BpeVocab vocab = SmallVocab(flag);
       vocab.pattern = pattern;
-      vocab.whole_pieces = flag;
+      vocab.whole_pretokens = flag;
       const std::string json = TokenizerJson(vocab);
       const BpeVocab read = ReadTokenizerJson(json, "file");
       EXPECT_TRUE(read == vocab);
@@ -70,7 +70,7 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
   json["something_new"] = nullptr;
   std::swap(json["added_tokens"][0], json["added_tokens"][1]);
   EXPECT_TRUE(Read(json) == vocab);
-  // What transformers makes of no post processor.
+  // Transformers writes this where there is no post processor.
   const auto sequence = [](const char* id, int type) {
     return nlohmann::ordered_json{{"Sequence", {{"id", id}, {"type_id", type}}}};
   };

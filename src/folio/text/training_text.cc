@@ -11,25 +11,26 @@
 namespace folio {
 namespace {
 
-struct PieceRef {
+struct PretokenRef {
   int64_t count;
   uint32_t part;
   uint32_t index;
 };
 
-// The pieces of two bytes and more, most frequent first.
-std::vector<PieceRef> SortByCount(const std::vector<CountedPieces>& parts, size_t& positions) {
-  std::vector<PieceRef> refs;
+// The pretokens of two bytes and more, most frequent first.
+std::vector<PretokenRef> SortByCount(const std::vector<CountedPretokens>& parts,
+                                     size_t& positions) {
+  std::vector<PretokenRef> refs;
   positions = 1;
   for (uint32_t part = 0; part < parts.size(); ++part) {
     for (uint32_t i = 0; i < parts[part].counts.size(); ++i) {
-      const size_t length = parts[part].pieces[i].size();
+      const size_t length = parts[part].pretokens[i].size();
       if (length < 2) continue;
       refs.push_back({parts[part].counts[i], part, i});
       positions += length + 1;
     }
   }
-  std::sort(refs.begin(), refs.end(), [](const PieceRef& a, const PieceRef& b) {
+  std::sort(refs.begin(), refs.end(), [](const PretokenRef& a, const PretokenRef& b) {
     if (a.count != b.count) return a.count > b.count;
     return a.part != b.part ? a.part < b.part : a.index < b.index;
   });
@@ -38,10 +39,10 @@ std::vector<PieceRef> SortByCount(const std::vector<CountedPieces>& parts, size_
 
 }  // namespace
 
-TrainingText::TrainingText(std::vector<CountedPieces> parts,
+TrainingText::TrainingText(std::vector<CountedPretokens> parts,
                            const std::array<int32_t, 256>& symbols) {
   size_t positions = 0;
-  const std::vector<PieceRef> refs = SortByCount(parts, positions);
+  const std::vector<PretokenRef> refs = SortByCount(parts, positions);
   if (positions > std::numeric_limits<uint32_t>::max()) {
     throw Error(
         ErrorKind::kResource, "the text has too many different pieces",
@@ -50,8 +51,8 @@ TrainingText::TrainingText(std::vector<CountedPieces> parts,
   }
   row_.reserve(positions);
   row_.push_back(kEdge);
-  for (const PieceRef& ref : refs) {
-    for (const char c : parts[ref.part].pieces[ref.index]) {
+  for (const PretokenRef& ref : refs) {
+    for (const char c : parts[ref.part].pretokens[ref.index]) {
       row_.push_back(symbols[static_cast<uint8_t>(c)]);
     }
     row_.push_back(kEdge);

@@ -6,26 +6,26 @@
 #include <span>
 #include <vector>
 
-#include "folio/text/piece_counter.h"
+#include "folio/text/pretoken_counter.h"
 
 namespace folio {
 
-// The distinct pieces as one row of symbols, in which pairs are merged where they stand. Each byte
-// of each piece has a position. A symbol of n bytes is written at the first and at the last of its
-// n positions, and nothing that is a symbol between them; so both neighbours of a symbol are found
-// without links. kEdge stands before, between and behind the pieces.
+// The distinct pretokens as one row of symbols, in which pairs are merged where they stand. Each
+// byte of each pretoken has a position. A symbol of n bytes is written at the first and at the last
+// of its n positions, and nothing that is a symbol between them; so both neighbours of a symbol are
+// found without links. kEdge stands before, between and behind the pretokens.
 class TrainingText {
  public:
   static constexpr int32_t kEdge = -1;
   static constexpr int32_t kInside = -2;
 
-  // `symbols` are those of the 256 bytes. Pieces of a single byte, which have no pairs, are left
+  // `symbols` are those of the 256 bytes. Pretokens of a single byte, which have no pairs, are left
   // out. Frees `parts` on the way. Throws a kResource Error if there are 2^32 positions or more.
-  TrainingText(std::vector<CountedPieces> parts, const std::array<int32_t, 256>& symbols);
+  TrainingText(std::vector<CountedPretokens> parts, const std::array<int32_t, 256>& symbols);
 
   std::span<const int32_t> row() const { return row_; }
   int32_t* symbols() { return row_.data(); }
-  // How often the piece at this position occurred.
+  // Returns how often the pretoken at this position occurred.
   int64_t Weight(uint32_t position) const {
     size_t run = run_of_[position / kBlock];
     while (runs_[run].end <= position) ++run;
@@ -33,7 +33,7 @@ class TrainingText {
   }
 
  private:
-  // Pieces that occurred equally often, most frequent first.
+  // Pretokens that occurred equally often, most frequent first.
   struct Run {
     size_t end;
     int64_t weight;

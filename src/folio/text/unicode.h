@@ -4,7 +4,7 @@
 
 namespace folio {
 
-// What the split patterns of tokenizers tell apart, of Unicode 16.0.
+// The classes of characters of Unicode 16.0 that the split patterns of tokenizers tell apart.
 enum class CharClass : uint8_t {
   kOther,       // none of the below: punctuation, symbols, controls, not assigned, private use
   kSpace,       // White_Space: exactly 25 code points

@@ -43,7 +43,7 @@ NamedIds ReadNamedIds(JsonReader& reader);
 // Error.
 class VocabBuilder {
  public:
-  // Which tokens are special.
+  // The rule of which tokens are special.
   enum class Specials {
     kDeclared,  // those that AddSpecial names
     kUnmade,    // and those of more than one byte that no merge makes
@@ -55,7 +55,7 @@ class VocabBuilder {
   VocabBuilder(const VocabBuilder&) = delete;
   VocabBuilder& operator=(const VocabBuilder&) = delete;
 
-  // Before any merge. The token may be among the ids or not.
+  // Must be called before any merge. The token may be among the ids or not.
   void AddSpecial(const SpecialToken& token);
   // The next one by rank; `where` gives the place of its text for errors.
   void AddMerge(std::string_view left, std::string_view right,

@@ -42,19 +42,20 @@ struct TokenizerJsonParts {
 
   // The file with an empty vocabulary and no merges in its model.
   Json rest;
-  // Where the object "vocab" and the array "merges" begin in the file, if its model has such.
+  // The places where the object "vocab" and the array "merges" begin in the file, if its model has
+  // such.
   size_t vocab = kNowhere;
   size_t merges = kNowhere;
   bool any_merges = false;
 };
 
-// What a member has where a newer writer of the format added it and nobody uses it.
+// Returns whether a member is as a newer writer of the format leaves it where nobody uses it.
 bool IsDefault(const Json& value);
 // The member "type", empty if there is none or it is no text.
 std::string TypeOf(const Json& section);
 
-// Whether a tokenizer.json's post processor leaves the ids alone: there is none, it only moves
-// offsets (ByteLevel), or it is a template of a single text and nothing else, as transformers
+// Returns whether a tokenizer.json's post processor leaves the ids alone: there is none, it only
+// moves offsets (ByteLevel), or it is a template of a single text and nothing else, as transformers
 // writes where there was none.
 bool AddsNothing(const Json& post_processor);
 
@@ -65,10 +66,10 @@ TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::stri
 BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents,
                       const std::string& path);
 
-// What BpeTokenizer writes. All ids are kept, those of special tokens and those that are not used
-// too. Only tokenizer.json says the pattern, which unmade tokens are special, and whether pieces
-// are looked up as a whole. The same for the same vocabulary, whatever its name and the files that
-// it came from.
+// BpeTokenizer writes these files. All ids are kept, those of special tokens and those that are not
+// used too. Only tokenizer.json says the pattern, which unmade tokens are special, and whether
+// pretokens are looked up as a whole. The same for the same vocabulary, whatever its name and the
+// files that it came from.
 std::string TokenizerJson(const BpeVocab& vocab);
 std::string VocabJson(const BpeVocab& vocab);
 std::string MergesTxt(const BpeVocab& vocab);

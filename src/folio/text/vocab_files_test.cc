@@ -180,13 +180,13 @@ TEST_F(VocabFiles, ATiktokenFileIsRanksAndTheSpecialsOfItsName) {
   EXPECT_EQ(vocab.tokens[0], "\xFF");
   EXPECT_EQ(vocab.tokens[256 + 0x4142], "AB");
   EXPECT_EQ(vocab.tokens[50256], "<|endoftext|>");
-  EXPECT_FALSE(vocab.whole_pieces);  // a merge makes every token
+  EXPECT_FALSE(vocab.whole_pretokens);  // a merge makes every token
   ASSERT_EQ(vocab.merges.size(), 50000u);
   EXPECT_EQ(vocab.merges[0x4142], (BpeMerge{255 - 0x41, 255 - 0x42, 256 + 0x4142}));
   // BC comes first, and nothing makes ABCD of A, BC and D.
   const std::string& text = TiktokenFile();
   WriteFileAtomically(At("x.tiktoken"), Replaced(text, "QUI= ", "QUJDRA== "));
-  EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k").whole_pieces);
+  EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k").whole_pretokens);
   // The order of the lines says nothing.
   const size_t second = text.find('\n') + 1;
   WriteFileAtomically(At("x.tiktoken"), text.substr(second) + text.substr(0, second));
@@ -248,7 +248,7 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
 }
 
 TEST_F(VocabFiles, EveryPublishedFileOfRanksHasItsMerges) {
-  // Of all other tokens the last is made by one pair; these are whole pieces only.
+  // The last of all other tokens is made by one pair; these are whole pretokens only.
   const std::pair<const char*, size_t> merges[] = {
       {"p50k_base", 50024}, {"p50k_edit", 50024}, {"cl100k_base", 100000}, {"o200k_base", 199742}};
   for (const auto& [name, count] : merges) {

@@ -106,7 +106,8 @@ std::string PreTokenizer(const BpeVocab& vocab) {
 std::string TokenizerJson(const BpeVocab& vocab) {
   std::string out;
   out.reserve(4096 + 8 * vocab.tokens.total_bytes() + 32 * vocab.tokens.size());
-  out += fmt::format(R"({{
+  out +=
+      fmt::format(R"({{
   "version": "1.0",
   "truncation": null,
   "padding": null,
@@ -125,7 +126,7 @@ std::string TokenizerJson(const BpeVocab& vocab) {
     "byte_fallback": false,
     "ignore_merges": {},
     "vocab": {{)",
-                     AddedTokens(vocab), PreTokenizer(vocab), ByteLevel(true), vocab.whole_pieces);
+                  AddedTokens(vocab), PreTokenizer(vocab), ByteLevel(true), vocab.whole_pretokens);
   AppendVocab(vocab, "\n      ", out);
   out += "\n    },\n    \"merges\": [";
   std::string merge;

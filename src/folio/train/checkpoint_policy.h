@@ -13,8 +13,8 @@
 
 namespace folio {
 
-// When a run is saved, and what is known of the checkpoints that it has: which is due, which was
-// begun, which is written. The ranks of a group call the same functions in the same order.
+// The policy of saving a run, and what is known of the checkpoints that it has: which is due, which
+// was begun, which is written. The ranks of a group call the same functions in the same order.
 class CheckpointPolicy {
  public:
   // Told of each RUN/last that is written.
@@ -26,10 +26,8 @@ class CheckpointPolicy {
 
   const Checkpoints& checkpoints() const { return writer_.checkpoints(); }
   CheckpointWriter& writer() { return writer_; }
-  // The step of RUN/last, if that is sound and on the way that led here; else -1.
-  int64_t saved_step() const { return saved_step_; }
   bool begun() const { return begun_step_ >= 0; }
-  // "the last RUN/last (step 7)" with "the last" as `which`, or that there is none yet.
+  // "the last checkpoint is RUN/last (step 7)" with `which` as "the last"; or there is none yet.
   std::string Newest(const std::string& which) const;
   // About how long the next checkpoint takes, if it has to wait for one that is under way: as long
   // as the longest so far, or at 50 MB/s before there was one.
@@ -69,6 +67,8 @@ class CheckpointPolicy {
   const TrainConfig& config_;
   Group* group_;
   OnSaved on_saved_;
+  // Steps of RUN/last, if that is sound and on the way that led here, and of the checkpoint that
+  // was begun since; -1 for none.
   int64_t saved_step_ = -1, begun_step_ = -1;
   bool postponed_ = false;  // a checkpoint was due while steps were skipped
   bool best_due_ = false;

@@ -10,6 +10,7 @@
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
+#include "folio/dist/broadcast.h"
 #include "folio/model/adapter.h"
 #include "folio/train/gather_parts.h"
 
@@ -213,7 +214,7 @@ std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
   Written written = *std::exchange(under_way_, std::nullopt);
   std::string outcome;
   if (written_.valid()) outcome = ErrorOfRunning([&] { written_.get(); });
-  if (shards_.group != nullptr) outcome = shards_.group->Broadcast(outcome);
+  outcome = Broadcast(shards_.group, outcome);
   written.error = std::exchange(failed_, nullptr);
   if (written.error == nullptr) written.error = Unpack(outcome);
   written.seconds = SteadySeconds() - began_;

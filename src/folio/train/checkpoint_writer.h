@@ -19,7 +19,7 @@
 namespace folio {
 
 // The elements of the optimizer's state that a rank has: with a group its pieces of the model's, or
-// of those of its part of the model.
+// of those of its shard of the model.
 struct OptimizerShards {
   Group* group = nullptr;  // null for one rank alone
   const Shards* shards = nullptr;
@@ -31,7 +31,7 @@ struct OptimizerShards {
 //
 // Each of several ranks writes its pieces of the optimizer's state, all into one file
 // (optimizer_file.h), and then the first the rest; where they do not see the same files, or have
-// parts of the model, it gathers what all have. All call the same functions in the same order, and
+// shards of the model, it gathers what all have. All call the same functions in the same order, and
 // hear the same.
 class CheckpointWriter {
  public:

@@ -24,7 +24,7 @@ struct Parallelism {
   int64_t reduce_every = 1;
   Dtype reduce = Dtype::kF32;  // each such sum is rounded to this before it is added: F32 or BF16
 
-  // The ranks that have the same part of the model and share the data.
+  // The ranks that have the same shard of the model and share the data.
   Communicator data() const { return DataCommunicator(group, tensor); }
   // The number in the step of this rank's turn-th micro-batch: those that it adds up are
   // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D ranks

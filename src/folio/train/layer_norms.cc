@@ -30,7 +30,7 @@ std::vector<double> LayerNormMeter::Norms(const Tensor& flat) const {
     backend_.Run(SumOfSquares{.x = x.Reshape({x.count()}), .out = Tensor(&sum, {1})});
     (info.shared ? shared : squares)[static_cast<size_t>(info.layer + 1)] += sum;
   }
-  // Parameters that all parts have count once.
+  // Parameters that all shards have count once.
   std::vector<double> norms = shared;
   for (const std::vector<double>& part : parts_.GatherNumbers(squares)) {
     for (size_t layer = 0; layer < layers; ++layer) norms[layer] += part[layer];

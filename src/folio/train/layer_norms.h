@@ -13,7 +13,7 @@ namespace folio {
 // weights.
 class LayerNormMeter {
  public:
-  // Both must outlive it, and so must the group of the communicator of a part of a model.
+  // Both must outlive it, and so must the group of the communicator of a shard of a model.
   LayerNormMeter(Backend& backend, const GptWeights& weights, const Communicator& parts = {})
       : backend_(backend), weights_(weights), parts_(parts) {}
 

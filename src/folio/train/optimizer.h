@@ -41,6 +41,8 @@ class Optimizer {
  public:
   // The arrays that it keeps from step to step, each with a number for every element.
   static constexpr std::array<std::string_view, 2> kState = {"m", "v"};
+  // The arrays that a step reads or writes: parameters, gradients, and its state twice.
+  static constexpr int64_t kPasses = 3 + 2 * std::ssize(kState);
   // The names of their buffers in a plan begin so.
   static constexpr std::string_view kBuffers = "adamw.";
 

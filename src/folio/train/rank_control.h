@@ -1,12 +1,12 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "folio/dist/group.h"
 #include "folio/tensor/tensor.h"
-#include "folio/train/stragglers.h"
 
 namespace folio {
 
@@ -21,6 +21,20 @@ struct RankFlags {
   static constexpr std::array kAll = {&RankFlags::stop, &RankFlags::out_of_time,
                                       &RankFlags::checkpoint, &RankFlags::written,
                                       &RankFlags::writing_pieces};
+};
+
+// Looks for ranks that hold the others up: those that compute for longer than a fifth more than the
+// median of all, so many steps in a row.
+class Stragglers {
+ public:
+  static constexpr int64_t kSteps = 20;
+  static constexpr double kSlow = 1.2;
+
+  // Takes the seconds of each rank for a step. Returns those that became stragglers with this one.
+  std::vector<int> Add(const std::vector<double>& seconds);
+
+ private:
+  std::vector<int64_t> slow_;  // steps in a row, by rank
 };
 
 // The control of the ranks that train together: they poll each other's flags, and notice ranks that
@@ -39,7 +53,7 @@ class RankControl {
   // The seconds for which this rank has waited for others so far.
   double seconds_waited() const { return group_ == nullptr ? 0 : group_->traffic().seconds_waited; }
   // Throws a kRuntime Error that names a rank whose bytes are not those of the first rank that has
-  // the same part of the model, of `parts`: a processor or memory is at fault. `checkpoint` says
+  // the same shard of the model, of `parts`: a processor or memory is at fault. `checkpoint` says
   // where the run can go on from.
   void RequireSameBytes(const Tensor& weights, int parts, int64_t step,
                         const std::string& checkpoint) const;

@@ -162,7 +162,7 @@ double TrainStep::Norm() {
   };
   const double mine = sum_of(block_order_);
   if (tensor_.communicator().alone()) return std::sqrt(mine);
-  // Parameters that all parts have count once.
+  // Parameters that all shards have count once.
   double sum = sum_of(shared_blocks_);
   for (const auto& part : tensor_.communicator().GatherNumbers(std::vector<double>{mine}))
     sum += part[0];

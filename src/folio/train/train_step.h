@@ -46,7 +46,7 @@ class TrainStep : private LayerGate {
   double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
                     DropoutContext dropout, std::span<const int32_t> begins = {});
 
-  // The norm of the gradient of all micro-batches and of all parts. All ranks get the same.
+  // The norm of the gradient of all micro-batches and of all shards. All ranks get the same.
   double Norm();
   // Makes one step of the optimizer with the gradient, of this norm, clipped. `step` counts from 1.
   void Update(const OptimizerSettings& settings, double lr, double clip, int64_t step, double norm);
@@ -91,8 +91,8 @@ class TrainStep : private LayerGate {
   std::optional<GptWeights> whole_gradient_;
   std::vector<ParamGroup> groups_;                   // of each bucket
   std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
-  // Places in all_block_sums_, in the order of the flat array: of parameters that this part has
-  // alone, and of those that all parts have.
+  // Places in all_block_sums_, in the order of the flat array: of parameters that this shard has
+  // alone, and of those that all shards have.
   std::vector<size_t> block_order_, shared_blocks_;
 };
 

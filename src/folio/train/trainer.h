@@ -95,7 +95,7 @@ class Trainer {
   // last one is a kRuntime Error.
   TrainResult Run();
 
-  const GptWeights& weights() const { return weights_; }  // or this rank's part of them
+  const GptWeights& weights() const { return weights_; }  // or this rank's shard of them
   int64_t step() const { return state_.step; }            // steps done
   // config's, or what the clock has made of them. A resumed run goes on with those it had.
   int64_t max_steps() const { return config_.max_steps; }

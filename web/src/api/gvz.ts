@@ -50,7 +50,7 @@ export async function GetGvz(path: string, signal?: AbortSignal): Promise<Gvz> {
   return DecodeGvz(await (await Send(path, { signal })).arrayBuffer());
 }
 
-// What the numbers stand for.
+// Returns the values that the numbers stand for.
 export function Values({ header, data }: Gvz): Float32Array {
   const { code = "lin", offset = 0, scale = 1 } = header;
   if (code === "sqrt") return Float32Array.from(data, (number) => (number / 255) ** 2);

@@ -1,7 +1,7 @@
 import { batch, signal } from "@preact/signals";
 import { text } from "../text";
 
-// What a request failed with; `status` 0 where nobody answered.
+// A failure of a request; `status` is 0 where nobody answered.
 export class ApiFailure extends Error {
   constructor(
     readonly status: number,
@@ -15,7 +15,7 @@ export class ApiFailure extends Error {
 export const kNoModel = "model_not_found";
 const kKeyName = "folio.key";
 
-// Whether the service answered last time.
+// True where the service answered last time.
 export const online = signal(true);
 // Grows when what is known of the service may hold no more: it answers again, or knows a model by
 // its id no longer.

@@ -1,7 +1,7 @@
 import { EventsOf } from "./event_stream";
 import { doubt, IsAbort, Send } from "./http";
 
-// What happens in the runs, as it happens. One tab of a browser holds the stream (a browser opens
+// Events of the runs come as they happen. One tab of a browser holds the stream (a browser opens
 // only six connections to a service) and tells the others; a hidden tab gives it up.
 export interface LiveEvent {
   id: string;

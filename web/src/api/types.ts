@@ -1,4 +1,4 @@
-// What the service answers, as API.md describes it. Keys that are not named here are ignored.
+// Answers of the service, as API.md describes them. Keys that are not named here are ignored.
 
 export interface ModelInfo {
   name: string;

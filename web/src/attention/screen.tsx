@@ -1,16 +1,14 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { GetGvz, type Gvz } from "../api/gvz";
-import { Digits, Percent } from "../format";
 import { RampCss } from "../colour";
+import { Digits, Percent } from "../format";
 import { useKeys } from "../keys";
 import { Check, Failure, Pick, Segments } from "../parts/controls";
 import { HeatMap, type Cell } from "../parts/heat_map";
 import { Say } from "../parts/live";
 import { Sheet } from "../parts/sheet";
 import { TokenStrip } from "../parts/strip";
-import { TextBar } from "../parts/text_bar";
 import { CopyText } from "../save";
-import { useInspected } from "../state/inspected";
 import { useLoaded } from "../state/load";
 import { Address, NumberParam, Param, SetParams } from "../state/route";
 import { HasFeature, info } from "../state/server";
@@ -19,10 +17,12 @@ import { WithTrace } from "../state/trace";
 import { text } from "../text";
 import { TokenLabel } from "../tokens";
 import { HeadGrid } from "./head_grid";
+import { useInspected } from "./inspected";
 import { PairTable } from "./pair_table";
 import { QueryPanel, type Direction, type PlacedRow } from "./query_panel";
 import { SaveMap } from "./save_map";
 import { Steps } from "./steps";
+import { TextBar } from "./text_bar";
 import {
   FirstShare,
   HeadWeights,

@@ -109,7 +109,7 @@ function Vectors(props: {
   );
 }
 
-// Of many tokens the first, and those that matter.
+// Many tokens are cut down to the first, and those that matter.
 function Places(ids: number[], query: number, weights: ArrayLike<number>): number[] {
   const all = ids.map((_, i) => i);
   if (all.length <= kMostColumns) return all;
@@ -153,7 +153,7 @@ function Numbers(props: {
   );
 }
 
-// What a head computes for one query, a step at a time.
+// Shows what a head computes for one query, a step at a time.
 export function Steps(props: { ids: number[]; layer: number; head: number; query: number }) {
   const words = text.attn;
   const open = kSteps.find((step) => step === Param("step"));

@@ -31,7 +31,7 @@ export class HeadWeights {
     return (code / 255) ** 2;
   }
 
-  // Of several heads one that is their mean or maximum: what single heads do is lost in it.
+  // Makes of several heads one that is their mean or maximum: what single heads do is lost in it.
   static Join(heads: HeadWeights[], how: Join): HeadWeights {
     const first = heads[0] as HeadWeights;
     const count = first.triangle ? (first.T * (first.T + 1)) / 2 : first.T * first.T;
@@ -108,7 +108,7 @@ export function Shades(head: HeadWeights, look: Look): Float32Array {
   return shades;
 }
 
-// What the first token takes on the average of the queries behind it.
+// Returns the share that the first token takes on the average of the queries behind it.
 export function FirstShare(head: HeadWeights): number {
   let sum = 0;
   for (let q = 1; q < head.T; ++q) sum += head.At(q, 0);

@@ -128,7 +128,7 @@ export function EmbeddingsView() {
     const [ink, surface, accent] = ["--ink", "--surface", "--accent"].map((name) =>
       style.getPropertyValue(name),
     ) as [string, string, string];
-    // What is picked stands out.
+    // A point that is picked stands out.
     context.globalAlpha = chosen === null ? 1 : 0.45;
     context.drawImage(ground, 0, 0, width, height);
     context.globalAlpha = 1;

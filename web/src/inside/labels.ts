@@ -10,7 +10,7 @@ const kCell = 2; // pixels
 const kGap = 3; // pixels between a point and its name
 const kHeight = 12; // pixels of a name
 
-// Of points (x, y) by id, each a disc of `radius`, those whose names, `widthOf` pixels wide, stand
+// Returns the points (x, y) by id, each a disc of `radius`, whose names, `widthOf` pixels wide, stand
 // on the canvas without touching a name or a point; who comes first in `order` is served first.
 export function LabelsThatFit(
   spots: Float32Array,
@@ -21,7 +21,7 @@ export function LabelsThatFit(
 ): Placed[] {
   const columns = Math.ceil(size.width / kCell);
   const taken = new Uint8Array(columns * Math.ceil(size.height / kCell));
-  // Whether all cells of a box are free; with `take` they are taken.
+  // Returns whether all cells of a box are free; with `take` they are taken.
   const visit = (x0: number, y0: number, x1: number, y1: number, take: boolean): boolean => {
     for (let row = Math.floor(y0 / kCell); row <= Math.floor(y1 / kCell); ++row) {
       for (let at = Math.floor(x0 / kCell); at <= Math.floor(x1 / kCell); ++at) {

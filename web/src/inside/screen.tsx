@@ -1,6 +1,6 @@
+import { useInspected } from "../attention/inspected";
+import { TextBar } from "../attention/text_bar";
 import { Tabs } from "../parts/controls";
-import { TextBar } from "../parts/text_bar";
-import { useInspected } from "../state/inspected";
 import { Param, SetParams } from "../state/route";
 import { HasFeature, info } from "../state/server";
 import { text } from "../text";

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-// What a screen reader is told without moving to it.
+// A screen reader is told this text without moving to it.
 const said = signal("");
 let timer: ReturnType<typeof setTimeout> | undefined;
 

@@ -5,7 +5,7 @@ import { TokenLabel } from "../tokens";
 
 export type ColourMode = "none" | "probability" | "rank" | "entropy";
 
-// What is known of a token where it stands; null for one that nothing stands before.
+// A token is judged where it stands; null for one that nothing stands before.
 export interface Judged {
   id: number;
   lp: number | null;

@@ -7,7 +7,7 @@ const kClear = 40; // pixels between what was tapped and the sheet
 let tapped = 0; // where the last press was, from the top of the window
 addEventListener("pointerdown", (event) => (tapped = event.clientY), { capture: true });
 
-// What is told of a thing that was picked. On a phone it lies over the lower part of the screen
+// A sheet tells of a thing that was picked. On a phone it lies over the lower part of the screen
 // while `open`, and what was tapped is moved out from under it; elsewhere it stands where it is.
 export function Sheet(props: { open: boolean; onClose: () => void; children: ComponentChildren }) {
   const holder = useRef<HTMLDivElement>(null);

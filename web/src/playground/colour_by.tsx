@@ -5,7 +5,7 @@ import { text } from "../text";
 
 const kModes = Object.entries(text.play.colours) as [ColourMode, string][];
 
-// What tokens are coloured by, as the address has it.
+// Returns what tokens are coloured by, as the address has it.
 export function ColourChoice(): ColourMode {
   return Param("c", "probability") as ColourMode;
 }

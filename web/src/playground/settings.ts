@@ -13,7 +13,7 @@ function Stored(): Partial<Settings> {
   }
 }
 
-// What was set here; all else is as the service has it, and the program.
+// Settings that were chosen here; all others are as the service has them, and the program.
 const chosen = signal(Stored());
 effect(() => localStorage.setItem(kStored, JSON.stringify(chosen.value)));
 

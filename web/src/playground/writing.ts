@@ -63,7 +63,7 @@ export function IdsOf(of: { prompt_ids: number[]; tokens: WrittenToken[] }): num
   return [...of.prompt_ids, ...of.tokens.map(({ id }) => id)];
 }
 
-// What Undo goes back to.
+// A moment that Undo goes back to.
 interface Moment {
   prompt: string;
   shown: number | null;

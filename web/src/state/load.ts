@@ -8,7 +8,7 @@ export interface Loaded<T> {
   failure: string;
 }
 
-// What `load` gives for `key`; nothing for a null key. What is not wanted any more is given up, and
+// Returns what `load` gives for `key`; nothing for a null key. A load that is not wanted any more is given up, and
 // all is asked for again when the service has come back.
 export function useLoaded<T>(
   key: string | null,

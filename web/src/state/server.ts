@@ -4,7 +4,7 @@ import type { Info } from "../api/types";
 import { SetVocabulary } from "../tokens";
 import { OpenAt, Param, SetParams } from "./route";
 
-// What the service is, with the model that the address names, or its first. Its vocabulary has come
+// The service and the model that the address names, or its first. Its vocabulary has come
 // with it.
 export const info = signal<Info | null>(null);
 export const infoError = signal("");
@@ -12,7 +12,7 @@ export const infoError = signal("");
 export const modelId = computed(() => info.value?.model?.id ?? "");
 // How often the service has come back: what it left unanswered is to be asked again.
 export const comebacks = signal(0);
-// Whether the model became another without anybody having picked it.
+// True where the model became another without anybody having picked it.
 export const replaced = signal(false);
 
 function BytesOf(base64: string): Uint8Array {

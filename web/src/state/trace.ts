@@ -21,7 +21,7 @@ function TraceOf(ids: number[]): Promise<TraceInfo> {
   return made;
 }
 
-// What `read` makes of the trace of `ids`. Where the service has forgotten it, it is made anew.
+// Returns what `read` makes of the trace of `ids`. Where the service has forgotten it, it is made anew.
 export async function WithTrace<T>(
   ids: number[],
   read: (path: string, trace: TraceInfo) => Promise<T>,

@@ -33,7 +33,7 @@ function TextWidth(said: string): number {
 // The ways between ticks of what is counted.
 const kWholeTicks = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
 
-// Whether a line would be too short to be seen.
+// Returns whether a line would be too short to be seen.
 function IsLone(values: ArrayLike<unknown> | undefined): boolean {
   let count = 0;
   for (let i = 0; values && i < values.length && count < 2; ++i)

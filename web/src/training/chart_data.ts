@@ -3,7 +3,7 @@ import { Duration, Short } from "../format";
 import { Smoothed, type Curve } from "./curve";
 import type { Axis } from "./series";
 
-// What a chart shows, on the screen and as it is saved.
+// A chart shows runs alike on the screen and as it is saved.
 export interface ChartRun {
   id: string;
   colour: string;
@@ -21,7 +21,7 @@ export interface ChartView {
   log_y: boolean;
 }
 
-// Of steps and tokens there are no parts.
+// Steps and tokens are counts: they have no parts.
 export function IsCount(axis: Axis): boolean {
   return axis === "step" || axis === "tokens";
 }

@@ -12,7 +12,7 @@ import { kKeys, useCurves, type Axis, type Key, type Range } from "./series";
 const words = text.training;
 const kAxes = Object.entries(words.axes) as [Axis, string][];
 const kSpans = [0, 2, 5, 10, 20, 50, 100, 200, 500, 1000]; // steps
-// What is measured again at each step, and so is noise in part: evaluations and plans are not.
+// Values that are measured again at each step are noise in part: evaluations and plans are not.
 const kNoisy: readonly Key[] = ["loss", "grad_norm", "tokens_per_second"];
 const kPoints = 1200;
 

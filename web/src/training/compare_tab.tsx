@@ -21,7 +21,7 @@ function BestOf({ x, min }: Series): Best | null {
   return best;
 }
 
-// What differs between the shown runs: results, and settings that are not the same in all.
+// Shows what differs between the shown runs: results, and settings that are not the same in all.
 export function CompareTab({ shown, details }: { shown: RunInfo[]; details: RunDetails[] }) {
   const best = useLoaded(
     shown.map(({ id, step }) => `${id}.${Math.floor(step / 100)}`).join(","),

@@ -155,7 +155,7 @@ TEST_F(ConvertCommand, MistakesAreErrors) {
   expect(3, "convert " + tiny_ + " m --to hf --adapter " + tiny_, "no adapter here");
   expect(3, "convert /nowhere m --to gguf", "/nowhere");
   expect(3, "convert " + Fixture("gpt2-untied-postnorm").string() + " m --to gguf",
-         "norm_position is post");
+         "norm_position = post");
   expect(2, "inspect model " + tiny_ + " --model " + tiny_, "--model");
   expect(2, "inspect model " + tiny_ + " --set model.n_layer=3", "model.n_layer");
   EXPECT_TRUE(Names().empty());

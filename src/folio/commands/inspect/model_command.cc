@@ -39,8 +39,9 @@ class InspectModelCommand final : public Command {
     settings_.Resolve(context.sources);
     RequireModelFor(adapter_, settings_.path());
     const bool json = context.console.json();
+    const auto& [model, train, data, log] = settings_.config();
     context.console.Result(settings_.path().empty()
-                               ? DescribeParameters(settings_.config().model, json)
+                               ? DescribeParameters(ParamTable(model, train.lora), json)
                                : DescribeModel(settings_.path(), adapter_, json));
     return 0;
   }

@@ -106,10 +106,10 @@ class TokenizerEncodeCommand final : public Command {
     const Terminal terminal = out_.empty() || out_ == "-" ? console.out() : Terminal{.utf8 = true};
     if (json) out.Write("{\"pieces\":[");
     bool first = true;
-    ExplainText(tokenizer, text, rule, input.name(), [&](const ExplainedPiece& piece) {
+    ExplainText(tokenizer, text, rule, input.name(), [&](const ExplainedPretoken& pretoken) {
       if (json && !first) out.Write(",");
       first = false;
-      out.Write(json ? PieceJson(piece) : RenderPiece(tokenizer, piece, terminal));
+      out.Write(json ? PretokenJson(pretoken) : RenderPretoken(tokenizer, pretoken, terminal));
     });
     if (json) out.Write("]}\n");
   }

@@ -47,8 +47,8 @@ TEST_F(TokenizerTrainTest, SpecialTokensComeFirstWhereThatIsAsked) {
   EXPECT_EQ(Out("$T encode --text '<b>ab' --special allow --tokenizer ./made"), "1 258\n");
 }
 
-// The text is read in windows, of which one ends in the middle of a piece without a place to cut,
-// and the others behind whatever comes.
+// The text is read in windows, of which one ends in the middle of a pretoken without a place to
+// cut, and the others behind whatever comes.
 TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
   const std::string text =
       Words((size_t{1} << 25) - 2'000'000) + std::string(3'000'001, 'x') + Words(3'000'000);
@@ -60,8 +60,8 @@ TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
   for (const std::string& run : {command + " <t", "cat t | " + command}) {
     const nlohmann::json made = nlohmann::json::parse(Out(run));
     EXPECT_EQ(made["tokenizer_hash"], hash) << run;
-    EXPECT_EQ(made["pieces"], trainer.pieces());
-    EXPECT_EQ(made["distinct_pieces"], trainer.distinct_pieces());
+    EXPECT_EQ(made["pieces"], trainer.pretokens());
+    EXPECT_EQ(made["distinct_pieces"], trainer.distinct_pretokens());
   }
 }
 

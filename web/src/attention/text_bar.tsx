@@ -1,9 +1,9 @@
 import { useRef } from "preact/hooks";
 import { useKeys } from "../keys";
-import { InspectedText, type Inspected } from "../state/inspected";
+import { Failure } from "../parts/controls";
 import { SetParams } from "../state/route";
 import { text } from "../text";
-import { Failure } from "./controls";
+import { InspectedText, type Inspected } from "./inspected";
 
 // The field of the text that is looked at.
 export function TextBar({ found }: { found: Inspected }) {

@@ -9,35 +9,36 @@
 
 namespace folio {
 
-// The ends of the pieces that are decided, by the scanner: what SplitPieces must give. For tests.
+// The ends of the pretokens that are decided, by the scanner: what SplitPretokens must give. For
+// tests.
 inline std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text,
                                     bool at_end = true) {
   std::vector<size_t> ends;
   for (size_t begin = 0; begin < text.size();) {
-    begin = NextPiece(pattern, text, begin, at_end);
+    begin = NextPretoken(pattern, text, begin, at_end);
     if (begin == kUndecided) break;
     ends.push_back(begin);
   }
   return ends;
 }
 
-inline std::vector<std::string_view> PiecesOf(SplitPattern pattern, std::string_view text) {
-  std::vector<std::string_view> pieces;
+inline std::vector<std::string_view> PretokensOf(SplitPattern pattern, std::string_view text) {
+  std::vector<std::string_view> pretokens;
   size_t begin = 0;
   for (const size_t end : OneByOne(pattern, text)) {
-    pieces.push_back(text.substr(begin, end - begin));
+    pretokens.push_back(text.substr(begin, end - begin));
     begin = end;
   }
-  return pieces;
+  return pretokens;
 }
 
-// By SplitPieces, with room for `capacity` at a time.
+// Splits by SplitPretokens, with room for `capacity` at a time.
 inline std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end,
                                        size_t capacity) {
   std::vector<size_t> ends;
   std::vector<size_t> some(capacity);
   while (const size_t count =
-             SplitPieces(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
+             SplitPretokens(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
     ends.insert(ends.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
   }
   return ends;

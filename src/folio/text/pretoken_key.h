@@ -11,35 +11,36 @@ namespace folio {
 
 static_assert(std::endian::native == std::endian::little, "the last byte is bits 56 to 63");
 
-// A piece of text of 1 to 15 bytes as a number: the bytes, zeros, and the length in the last byte.
-struct PieceKey {
+// A pretoken of text of 1 to 15 bytes as a number: the bytes, zeros, and the length in the last
+// byte.
+struct PretokenKey {
   static constexpr size_t kMaxBytes = 15;
 
   uint64_t low = 0;
   uint64_t high = 0;
 
-  // From 16 readable bytes, of which the piece is the first `length`.
-  static PieceKey Load(const char* bytes, size_t length) {
-    PieceKey key;
+  // Makes the key from 16 readable bytes, of which the pretoken is the first `length`.
+  static PretokenKey Load(const char* bytes, size_t length) {
+    PretokenKey key;
     std::memcpy(&key.low, bytes, 8);
     std::memcpy(&key.high, bytes + 8, 8);
     key.low &= kKeepLow[length];
     key.high = (key.high & kKeepHigh[length]) | uint64_t{length} << 56;
     return key;
   }
-  // Of a piece behind which nothing may be read.
-  static PieceKey Of(std::string_view piece) {
+  // Makes the key of a pretoken behind which nothing may be read.
+  static PretokenKey Of(std::string_view pretoken) {
     char bytes[16] = {};
-    std::memcpy(bytes, piece.data(), piece.size());
-    return Load(bytes, piece.size());
+    std::memcpy(bytes, pretoken.data(), pretoken.size());
+    return Load(bytes, pretoken.size());
   }
-  // Of a piece in a text that ends at `end`.
-  static PieceKey In(std::string_view piece, const char* end) {
-    return end - piece.data() >= 16 ? Load(piece.data(), piece.size()) : Of(piece);
+  // Makes the key of a pretoken in a text that ends at `end`.
+  static PretokenKey In(std::string_view pretoken, const char* end) {
+    return end - pretoken.data() >= 16 ? Load(pretoken.data(), pretoken.size()) : Of(pretoken);
   }
   size_t length() const { return static_cast<size_t>(high >> 56); }
   // One comparison, not two: which half differs cannot be foretold.
-  bool operator==(const PieceKey& other) const {
+  bool operator==(const PretokenKey& other) const {
     return ((low ^ other.low) | (high ^ other.high)) == 0;
   }
   uint64_t Hash() const {
@@ -60,7 +61,7 @@ struct PieceKey {
   static const std::array<uint64_t, 16> kKeepLow;
   static const std::array<uint64_t, 16> kKeepHigh;
 };
-inline constexpr std::array<uint64_t, 16> PieceKey::kKeepLow = PieceKey::Keep(0);
-inline constexpr std::array<uint64_t, 16> PieceKey::kKeepHigh = PieceKey::Keep(8);
+inline constexpr std::array<uint64_t, 16> PretokenKey::kKeepLow = PretokenKey::Keep(0);
+inline constexpr std::array<uint64_t, 16> PretokenKey::kKeepHigh = PretokenKey::Keep(8);
 
 }  // namespace folio

@@ -2,9 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 import { IsAbort, MessageOf } from "../api/http";
 import type { Tokenized } from "../api/types";
 import { takeText } from "../playground/writing";
+import { Param } from "../state/route";
+import { comebacks, info, PostToModel } from "../state/server";
 import { text } from "../text";
-import { Param } from "./route";
-import { comebacks, info, PostToModel } from "./server";
 
 // The text that Attention and Inside look at, as the address has it.
 export function InspectedText(): string {

@@ -34,7 +34,7 @@ inline SpaceRun ReadSpaces(const unsigned char* at, const unsigned char* end) {
   return run;
 }
 
-// What Contraction returns where more text is needed to tell.
+// Contraction returns this where more text is needed to tell.
 inline constexpr size_t kContractionOpen = 9;
 
 // Length in bytes of the contraction ('s 't 'd 'm 'll 've 're) that begins with the apostrophe at
@@ -53,7 +53,7 @@ inline size_t Contraction(const unsigned char* at, const unsigned char* end) {
   return letter(2) == (first == 'l' ? 'l' : 'e') ? 3 : 0;
 }
 
-// A text from where a piece begins to where the scanner may look.
+// A text from where a pretoken begins to where the scanner may look.
 struct Window {
   const unsigned char* text;  // where offsets count from
   const unsigned char* at;
@@ -69,14 +69,14 @@ struct Window {
   }
 
   size_t Offset(const unsigned char* stop) const { return static_cast<size_t>(stop - text); }
-  // The end of a piece that goes on as far as `stop` allows.
+  // The end of a pretoken that goes on as far as `stop` allows.
   size_t RunEnd(const unsigned char* stop) const {
     return stop == end && !at_end ? kUndecided : Offset(stop);
   }
 };
 
 // The end of \p{N}{1,3}, of which the first ends at `at`.
-inline size_t NumberPiece(const Window& window, const unsigned char* at) {
+inline size_t NumberPretoken(const Window& window, const unsigned char* at) {
   for (int more = 0; more < 2; ++more) {
     if (at == window.end) return window.RunEnd(at);
     const Char c = Read(at, window.end);

@@ -8,31 +8,31 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/text/piece_key.h"
+#include "folio/text/pretoken_key.h"
 
 namespace folio {
 
-// For what malloc and its like gave.
+// Frees what malloc and its like gave.
 struct FreeMemory {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// From short pieces to their ids, of a bounded size: a piece has four places, and a new one takes
-// that of another where all are in use. What is not found must be worked out again, so nothing but
-// speed depends on what is kept. Ids are stored as four 32-bit numbers or, where all ids of a
-// vocabulary are below 2^16, as eight 16-bit ones; pieces of more ids are not kept.
-class PieceCache {
+// A cache from short pretokens to their ids, of a bounded size: a pretoken has four places, and a
+// new one takes that of another where all are in use. What is not found must be worked out again,
+// so nothing but speed depends on what is kept. Ids are stored as four 32-bit numbers or, where all
+// ids of a vocabulary are below 2^16, as eight 16-bit ones; pretokens of more ids are not kept.
+class PretokenCache {
  public:
   static constexpr size_t kNarrow = 8;
   static constexpr size_t kWide = 4;
 
   struct Entry {
-    uint64_t low;   // PieceKey::low
-    uint64_t high;  // PieceKey::high, with the number of ids in the uppermost four bits
+    uint64_t low;   // PretokenKey::low
+    uint64_t high;  // PretokenKey::high, with the number of ids in the uppermost four bits
     alignas(16) unsigned char ids[16];
 
     // One comparison, not two: which half differs cannot be foretold.
-    bool Is(const PieceKey& key) const {
+    bool Is(const PretokenKey& key) const {
       return ((low ^ key.low) | ((high & kKeyBits) ^ key.high)) == 0;
     }
     size_t count() const { return static_cast<size_t>(high >> 60); }
@@ -42,7 +42,7 @@ class PieceCache {
   };
 
   // `lines` is a power of two, at least 2. Memory is taken as it is used.
-  PieceCache(size_t lines, bool narrow);
+  PretokenCache(size_t lines, bool narrow);
 
   size_t lines() const { return mask_ + 1; }
   size_t filled() const { return filled_; }  // places in use, of two in a line
@@ -51,7 +51,7 @@ class PieceCache {
   const Line* other_line(uint64_t hash) const { return &lines_[(hash & mask_) ^ 1]; }
 
   // nullptr if it is not there.
-  const Entry* Find(const PieceKey& key, uint64_t hash) const {
+  const Entry* Find(const PretokenKey& key, uint64_t hash) const {
     for (const Line* at : {line(hash), other_line(hash)}) {
       for (const Entry& entry : at->entries) {
         if (entry.Is(key)) return &entry;
@@ -61,10 +61,10 @@ class PieceCache {
     return nullptr;
   }
   // Nothing is kept if there are no ids or too many.
-  void Insert(const PieceKey& key, uint64_t hash, std::span<const int32_t> ids);
+  void Insert(const PretokenKey& key, uint64_t hash, std::span<const int32_t> ids);
   // Inserts all of another of the same width.
-  void InsertAll(const PieceCache& other);
-  // The most ids that a piece may have here.
+  void InsertAll(const PretokenCache& other);
+  // The most ids that a pretoken may have here.
   size_t room() const { return narrow_ ? kNarrow : kWide; }
   // Writes room() ids, and returns how many of them are the entry's.
   size_t Copy(const Entry& entry, int32_t* out) const;
@@ -78,20 +78,20 @@ class PieceCache {
   bool narrow_;
 };
 
-// From pieces of up to 64 bytes to their ids, for those that have too many bytes or ids for
-// PieceCache: indentation, rules of dashes, long names. Each piece has one place, and the last to
-// come stays. The caller brings any hash of the bytes.
-class LongPieceCache {
+// A cache from pretokens of up to 64 bytes to their ids, for those that have too many bytes or ids
+// for PretokenCache: indentation, rules of dashes, long names. Each pretoken has one place, and the
+// last to come stays. The caller brings any hash of the bytes.
+class LongPretokenCache {
  public:
   static constexpr size_t kMaxBytes = 64;
 
-  LongPieceCache();
+  LongPretokenCache();
 
   // REQUIRES: at least 8 bytes.
-  static uint64_t Hash(std::string_view piece);
-  // Writes the ids and returns how many; 0 if the piece is not there.
-  size_t Find(std::string_view piece, uint64_t hash, int32_t* ids) const;
-  void Insert(std::string_view piece, uint64_t hash, std::span<const int32_t> ids);
+  static uint64_t Hash(std::string_view pretoken);
+  // Writes the ids and returns how many; 0 if the pretoken is not there.
+  size_t Find(std::string_view pretoken, uint64_t hash, int32_t* ids) const;
+  void Insert(std::string_view pretoken, uint64_t hash, std::span<const int32_t> ids);
 
  private:
   static constexpr size_t kPlaces = size_t{1} << 15;

@@ -1,4 +1,4 @@
-#include "folio/text/piece_cache.h"
+#include "folio/text/pretoken_cache.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace folio {
 
-PieceCache::PieceCache(size_t lines, bool narrow) : mask_(lines - 1), narrow_(narrow) {
+PretokenCache::PretokenCache(size_t lines, bool narrow) : mask_(lines - 1), narrow_(narrow) {
   FOLIO_CHECK(lines >= 2 && (lines & mask_) == 0, "not a power of two");
   const size_t bytes = lines * sizeof(Line);
   void* memory =
@@ -20,7 +20,7 @@ PieceCache::PieceCache(size_t lines, bool narrow) : mask_(lines - 1), narrow_(na
   lines_.reset(static_cast<Line*>(memory));
 }
 
-void PieceCache::Insert(const PieceKey& key, uint64_t hash, std::span<const int32_t> ids) {
+void PretokenCache::Insert(const PretokenKey& key, uint64_t hash, std::span<const int32_t> ids) {
   if (ids.empty() || ids.size() > room()) return;
   const size_t home = hash & mask_;
   // Where all are in use, a bit of the hash that did not choose the line chooses who goes.
@@ -50,7 +50,7 @@ void PieceCache::Insert(const PieceKey& key, uint64_t hash, std::span<const int3
   }
 }
 
-size_t PieceCache::Copy(const Entry& entry, int32_t* out) const {
+size_t PretokenCache::Copy(const Entry& entry, int32_t* out) const {
   if (narrow_) {
     uint16_t ids[kNarrow];
     std::memcpy(ids, entry.ids, sizeof(ids));
@@ -61,54 +61,56 @@ size_t PieceCache::Copy(const Entry& entry, int32_t* out) const {
   return entry.count();
 }
 
-void PieceCache::InsertAll(const PieceCache& other) {
+void PretokenCache::InsertAll(const PretokenCache& other) {
   FOLIO_CHECK(narrow_ == other.narrow_, "caches of different widths");
   int32_t ids[kNarrow];
   for (size_t i = 0; i <= other.mask_; ++i) {
     for (const Entry& entry : other.lines_[i].entries) {
       if (entry.high == 0) continue;
-      const PieceKey key{entry.low, entry.high & kKeyBits};
+      const PretokenKey key{entry.low, entry.high & kKeyBits};
       Insert(key, key.Hash(), {ids, other.Copy(entry, ids)});
     }
   }
 }
 
-LongPieceCache::LongPieceCache()
+LongPretokenCache::LongPretokenCache()
     : places_(static_cast<Place*>(std::calloc(kPlaces, sizeof(Place)))) {
   if (!places_) throw std::bad_alloc();
 }
 
-uint64_t LongPieceCache::Hash(std::string_view piece) {
-  uint64_t hash = piece.size();
+uint64_t LongPretokenCache::Hash(std::string_view pretoken) {
+  uint64_t hash = pretoken.size();
   const auto mix = [&](const char* bytes) {
     uint64_t word;
     std::memcpy(&word, bytes, sizeof(word));
     const auto product = static_cast<unsigned __int128>(hash ^ word) * 0x9E3779B97F4A7C15;
     hash = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   };
-  if (piece.size() > kMaxBytes) return 0;
-  for (size_t i = 0; i + 8 <= piece.size(); i += 8) mix(piece.data() + i);
-  mix(piece.data() + piece.size() - 8);
+  if (pretoken.size() > kMaxBytes) return 0;
+  for (size_t i = 0; i + 8 <= pretoken.size(); i += 8) mix(pretoken.data() + i);
+  mix(pretoken.data() + pretoken.size() - 8);
   return hash;
 }
 
-size_t LongPieceCache::Find(std::string_view piece, uint64_t hash, int32_t* ids) const {
+size_t LongPretokenCache::Find(std::string_view pretoken, uint64_t hash, int32_t* ids) const {
   if (tags_[hash % kPlaces] != static_cast<uint16_t>(hash >> 48)) return 0;
   const Place& place = places_[hash % kPlaces];
-  if (place.length != piece.size() || std::memcmp(place.bytes, piece.data(), piece.size()) != 0) {
+  if (place.length != pretoken.size() ||
+      std::memcmp(place.bytes, pretoken.data(), pretoken.size()) != 0) {
     return 0;
   }
   std::copy_n(place.ids, place.count, ids);
   return place.count;
 }
 
-void LongPieceCache::Insert(std::string_view piece, uint64_t hash, std::span<const int32_t> ids) {
-  if (piece.size() > kMaxBytes || ids.size() > kMaxIds) return;
+void LongPretokenCache::Insert(std::string_view pretoken, uint64_t hash,
+                               std::span<const int32_t> ids) {
+  if (pretoken.size() > kMaxBytes || ids.size() > kMaxIds) return;
   tags_[hash % kPlaces] = static_cast<uint16_t>(hash >> 48);
   Place& place = places_[hash % kPlaces];
-  place.length = static_cast<uint32_t>(piece.size());
+  place.length = static_cast<uint32_t>(pretoken.size());
   place.count = static_cast<uint32_t>(ids.size());
-  std::copy(piece.begin(), piece.end(), place.bytes);
+  std::copy(pretoken.begin(), pretoken.end(), place.bytes);
   std::copy(ids.begin(), ids.end(), place.ids);
 }
 

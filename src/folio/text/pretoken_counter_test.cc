@@ -1,4 +1,4 @@
-#include "folio/text/piece_counter.h"
+#include "folio/text/pretoken_counter.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "folio/base/rng.h"
-#include "folio/text/piece_table.h"
-#include "folio/text/test_split_pieces.h"
+#include "folio/text/pretoken_table.h"
+#include "folio/text/test_split_pretokens.h"
 #include "tests/kit/threads.h"
 
 namespace folio {
@@ -15,12 +15,12 @@ namespace {
 
 using Counts = std::map<std::string, int64_t>;
 
-Counts Gather(PieceCounter& counter) {
+Counts Gather(PretokenCounter& counter) {
   Counts counts;
-  for (const CountedPieces& part : counter.Take()) {
-    EXPECT_EQ(part.pieces.size(), part.counts.size());
+  for (const CountedPretokens& part : counter.Take()) {
+    EXPECT_EQ(part.pretokens.size(), part.counts.size());
     for (size_t i = 0; i < part.counts.size(); ++i) {
-      const auto [entry, is_new] = counts.emplace(part.pieces[i], part.counts[i]);
+      const auto [entry, is_new] = counts.emplace(part.pretokens[i], part.counts[i]);
       EXPECT_TRUE(is_new) << "twice: " << entry->first;
     }
   }
@@ -29,8 +29,8 @@ Counts Gather(PieceCounter& counter) {
 
 Counts Naive(std::string_view text) {
   Counts counts;
-  for (const std::string_view piece : PiecesOf(SplitPattern::kGpt2, text)) {
-    ++counts[std::string(piece)];
+  for (const std::string_view pretoken : PretokensOf(SplitPattern::kGpt2, text)) {
+    ++counts[std::string(pretoken)];
   }
   return counts;
 }
@@ -50,22 +50,22 @@ std::string Words(size_t bytes) {
   return text;
 }
 
-TEST(PieceCounter, CountsEveryPieceOnceOnAnyThreads) {
+TEST(PretokenCounter, CountsEveryPretokenOnceOnAnyThreads) {
   const std::string text = Words(3'500'000);
   const Counts expected = Naive(text);
-  int64_t pieces = 0;
-  for (const auto& [piece, count] : expected) pieces += count;
+  int64_t pretokens = 0;
+  for (const auto& [pretoken, count] : expected) pretokens += count;
   ExpectSameOnThreads([&] {
-    PieceCounter counter(SplitPattern::kGpt2);
+    PretokenCounter counter(SplitPattern::kGpt2);
     counter.AddText(text);
-    EXPECT_EQ(counter.pieces(), pieces);
+    EXPECT_EQ(counter.pretokens(), pretokens);
     EXPECT_EQ(Gather(counter), expected);
     return true;
   });
 }
 
-TEST(PieceCounter, AddsUpTexts) {
-  PieceCounter counter(SplitPattern::kGpt2);
+TEST(PretokenCounter, AddsUpTexts) {
+  PretokenCounter counter(SplitPattern::kGpt2);
   for (const char* text : {"one two", "", "two two", "a word of more than fifteen-bytes-or-so"}) {
     counter.AddText(text);
   }
@@ -79,18 +79,18 @@ TEST(PieceCounter, AddsUpTexts) {
   EXPECT_TRUE(Gather(counter).empty());
 }
 
-TEST(PieceCounter, TellsZeroBytesAtTheEndApart) {
-  PieceCounter counter(SplitPattern::kGpt2);
+TEST(PretokenCounter, TellsZeroBytesAtTheEndApart) {
+  PretokenCounter counter(SplitPattern::kGpt2);
   for (size_t length = 1; length <= 20; ++length) counter.AddText(std::string(length, '\0'));
   const Counts counts = Gather(counter);
   EXPECT_EQ(counts.size(), 20u);
-  for (const auto& [piece, count] : counts) EXPECT_EQ(count, 1) << piece.size();
+  for (const auto& [pretoken, count] : counts) EXPECT_EQ(count, 1) << pretoken.size();
 }
 
-TEST(PieceCounter, ReadsNothingBehindTheText) {
+TEST(PretokenCounter, ReadsNothingBehindTheText) {
   for (size_t length = 1; length <= 33; ++length) {
     const std::vector<char> exact(length, 'q');  // no zero behind it, as a string would have
-    PieceCounter counter(SplitPattern::kGpt2);
+    PretokenCounter counter(SplitPattern::kGpt2);
     counter.AddText({exact.data(), exact.size()});
     EXPECT_EQ(Gather(counter), (Counts{{std::string(length, 'q'), 1}}));
   }

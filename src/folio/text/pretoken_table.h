@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/text/piece_key.h"
+#include "folio/text/pretoken_key.h"
 
 namespace folio {
 
@@ -77,11 +77,11 @@ class CountTable {
   size_t size_ = 0;
 };
 
-// Pieces with their counts. Those that a PieceKey holds lie in their entry.
-class PieceTable {
+// Pretokens with their counts. Those that a PretokenKey holds lie in their entry.
+class PretokenTable {
  public:
   struct ShortEntry {
-    PieceKey key;
+    PretokenKey key;
     int64_t count = 0;
 
     uint64_t hash() const { return key.Hash(); }
@@ -95,19 +95,19 @@ class PieceTable {
     uint64_t hash() const { return hash_bits; }
   };
 
-  explicit PieceTable(int skip = 0) : short_(skip), long_(skip) {}
+  explicit PretokenTable(int skip = 0) : short_(skip), long_(skip) {}
 
-  // Counts the pieces text[0, ends[0]), text[ends[0], ends[1]) ...; what lies between the last end
-  // and `readable` is not looked at, but may be read. REQUIRES: n <= kBatch.
+  // Counts the pretokens text[0, ends[0]), text[ends[0], ends[1]) ...; what lies between the last
+  // end and `readable` is not looked at, but may be read. REQUIRES: n <= kBatch.
   static constexpr size_t kBatch = 256;
   void AddBatch(const char* text, const size_t* ends, size_t n, const char* readable);
 
   // Counts what hashes into `part` in `other`. REQUIRES: made with skip kPartBits.
-  void AddPart(const PieceTable& other, uint64_t part);
+  void AddPart(const PretokenTable& other, uint64_t part);
 
-  int64_t pieces() const { return pieces_; }
+  int64_t pretokens() const { return pretokens_; }
   size_t distinct() const { return short_.size() + long_.size(); }
-  // Calls f(piece, count) for each.
+  // Calls f(pretoken, count) for each.
   template <class F>
   void ForEach(F&& f) const {
     short_.ForEach([&](const ShortEntry& entry) {
@@ -120,16 +120,16 @@ class PieceTable {
   }
 
  private:
-  void AddShort(const PieceKey& key, uint64_t hash, int64_t count);
-  void AddLong(std::string_view piece, uint64_t hash, int64_t count);
+  void AddShort(const PretokenKey& key, uint64_t hash, int64_t count);
+  void AddLong(std::string_view pretoken, uint64_t hash, int64_t count);
   std::string_view Bytes(const LongEntry& entry) const {
     return std::string_view(arena_).substr(entry.begin, entry.length);
   }
 
   CountTable<ShortEntry> short_;
   CountTable<LongEntry> long_;
-  std::string arena_;  // the long pieces, one behind the other
-  int64_t pieces_ = 0;
+  std::string arena_;  // the long pretokens, one behind the other
+  int64_t pretokens_ = 0;
 };
 
 }  // namespace folio
