@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
+#include "folio/model/lifetimes.h"
+
 namespace folio {
 
 HeadLayout PassShape::heads() const {
@@ -11,11 +16,19 @@ HeadLayout PassShape::heads() const {
 MemoryPlan PlanBuffers(const PassShape& pass) {
   MemoryPlan plan;
   PassBuffers none;
+  std::vector<Beyond> beyond;
   VisitBuffers(pass, none, [&](const BufferRow& row, const Tensor&) {
     std::string name =
         row.layer < 0 ? std::string(row.name) : fmt::format("h.{}.{}", row.layer, row.name);
-    plan.Add(std::move(name), row.dtype, row.shape, row.life.first, row.life.last);
+    plan.Add(std::move(name), row.dtype, row.shape);
+    beyond.push_back(row.beyond);
   });
+  const std::vector<Lifetime> lives = RecordLifetimes(pass, plan);
+  for (size_t i = 0; i < lives.size(); ++i) {
+    const bool input = beyond[i] == Beyond::kInput, stays = beyond[i] != Beyond::kNothing;
+    plan.SetLife(static_cast<MemoryPlan::Id>(i), input ? 0 : lives[i].first,
+                 stays ? MemoryPlan::kAlways : lives[i].last);
+  }
   plan.Place();
   return plan;
 }
@@ -23,13 +36,12 @@ MemoryPlan PlanBuffers(const PassShape& pass) {
 void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& arena,
                  PassBuffers& buffers) {
   MemoryPlan::Id next = 0;
-  VisitBuffers(pass, buffers, [&](const BufferRow& row, Tensor& slot) {
+  BindBuffersTo(pass, buffers, [&](const BufferRow& row) {
     const Tensor planned = arena.Get(plan, next++);
     FOLIO_CHECK(planned.dtype() == row.dtype && row.shape.count() <= planned.count(),
                 "the plan is another pass's");
-    slot = Tensor(planned.raw(), row.dtype, row.shape);
+    return Tensor(planned.raw(), row.dtype, row.shape);
   });
-  if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
 }
 
 }  // namespace folio

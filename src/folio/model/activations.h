@@ -8,6 +8,7 @@
 #include "folio/model/layers/embedding.h"
 #include "folio/model/layers/head.h"
 #include "folio/model/pass_shape.h"
+#include "folio/tensor/plan.h"
 
 namespace folio {
 
@@ -32,30 +33,38 @@ template <class Visit>
 void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   const int64_t B = pass.B, T = pass.T, N = pass.N(), C = pass.config.n_embd;
   const BufferList<std::remove_reference_t<Visit>> list{pass, visit};
-  list.Add("ids", buffers.ids, Dtype::kI32, {B, T}, {});
-  list.Add("targets", buffers.targets, Dtype::kI32, {N}, {});
+  const bool decode = pass.kind == PassKind::kDecode;
+  list.Add("ids", buffers.ids, Dtype::kI32, {B, T}, Beyond::kInput);
+  if (!decode) list.Add("targets", buffers.targets, Dtype::kI32, {N}, Beyond::kInput);
   if (pass.options.packed) {
-    list.Add("positions", buffers.positions, Dtype::kI32, {B, T}, {});
-    list.Add("same_text", buffers.same_text, Dtype::kU8, {B, 1, T, T}, {});
+    list.Add("positions", buffers.positions, Dtype::kI32, {B, T}, Beyond::kInput);
+    list.Add("same_text", buffers.same_text, Dtype::kU8, {B, 1, T, T}, Beyond::kInput);
   }
   VisitPositionBuffers(list, buffers.sinusoids);
   GptActivations& acts = buffers.acts;
-  list.Keep("embedded", acts.embedded, list.number(), {N, C}, 0, pass.BlockTick(1), 1);
-  list.Add("branch", acts.branch, list.low(), {N, C}, {1, pass.HeadTick() - 1});
+  list.Add("embedded", acts.embedded, list.number(), {N, C});
+  list.Add("branch", acts.branch, list.low(), {N, C});
   acts.h.resize(static_cast<size_t>(pass.config.n_layer));
   auto block = list;
   for (BlockActivations& h : acts.h) {
-    block.tick = pass.BlockTick(++block.layer);
+    ++block.layer;
     VisitBlockBuffers(block, h);
   }
-  const auto head = list.After(pass.HeadTick());
-  VisitHeadBuffers(head, acts);
+  VisitHeadBuffers(list, acts);
   if (!pass.training()) return;
-  VisitHeadGradients(head, buffers.grads);
-  VisitBlockGradients(head, buffers.grads);
+  VisitHeadGradients(list, buffers.grads);
+  VisitBlockGradients(list, buffers.grads);
 }
 
-// The buffers of a pass, placed. Throws a kResource Error on overflow.
+// Makes each buffer what tensor_of(row) gives for it.
+template <class TensorOf>
+void BindBuffersTo(const PassShape& pass, PassBuffers& buffers, const TensorOf& tensor_of) {
+  VisitBuffers(pass, buffers, [&](const BufferRow& row, Tensor& slot) { slot = tensor_of(row); });
+  if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
+}
+
+// The buffers of a pass, placed by the lives that lifetimes.h records. Throws a kResource Error on
+// overflow.
 MemoryPlan PlanBuffers(const PassShape& pass);
 
 // Makes `buffers` those of a pass whose plan, or that of the same pass with a longer T, is `plan`,

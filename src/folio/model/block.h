@@ -42,30 +42,34 @@ void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
   VisitMlpParams(list, params.mlp);
 }
 
-// Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc +
-// activation, 6 c_proj, 7 residual. A post-norm block's norms are the stream and live longer.
+// Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters
+// or activations, has of it.
+template <class Visit, class... Blocks>
+void ForEachLinear(Visit&& visit, Blocks&... blocks) {
+  visit(kCAttn, blocks.attn.c_attn...);
+  visit(kAttnCProj, blocks.attn.c_proj...);
+  visit(kCFc, blocks.mlp.c_fc...);
+  visit(kMlpCProj, blocks.mlp.c_proj...);
+}
+
 template <class Visit>
 void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   const PassShape& pass = list.pass;
-  const int64_t N = pass.N(), C = pass.config.n_embd, next = PassShape::kBlockTicks;
-  const bool pre = pass.config.pre_norm();
-  const Dtype number = list.number(), norm = pre ? list.low() : number;
-  VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1,
-                   {norm, 0, pre ? 1 : 7, 4, pre && list.Dispensable(kCAttn.name)});
-  VisitAttentionBuffers(list.After(1), h.attn);
-  list.Keep("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
-  VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2,
-                   {norm, 4, pre ? 5 : 7 + next, 7, pre && list.Dispensable(kCFc.name)});
-  VisitMlpBuffers(list.After(5), h.mlp);
-  list.Keep("sum_2", h.sum_2, number, {N, C}, 7, 7 + next, 7);
-  VisitBuffers(list.After(1), kCAttn, h.attn.c_attn);
-  VisitBuffers(list.After(3), kAttnCProj, h.attn.c_proj);
-  VisitBuffers(list.After(5), kCFc, h.mlp.c_fc);
-  VisitBuffers(list.After(6), kMlpCProj, h.mlp.c_proj);
+  const int64_t N = pass.N(), C = pass.config.n_embd;
+  // A post-norm block's norms are the stream.
+  const Dtype number = list.number(), norm = pass.config.pre_norm() ? list.low() : number;
+  VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1, norm);
+  VisitAttentionBuffers(list, h.attn);
+  list.Add("sum_1", h.sum_1, number, {N, C});
+  VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
+  VisitMlpBuffers(list, h.mlp);
+  list.Add("sum_2", h.sum_2, number, {N, C});
+  ForEachLinear(
+      [&](const Linear& linear, LinearActivations& acts) { VisitBuffers(list, linear, acts); }, h);
   const LoraConfig& lora = pass.lora();
   if (!pass.training() || !lora.on() || lora.dropout == 0) return;
   list.Add("lora.input", h.adapter_input, list.low(),
-           {N, std::max({C, pass.F(), pass.heads().q_width()})}, {list.tick + 1, list.tick + 6});
+           {N, std::max({C, pass.F(), pass.heads().q_width()})});
 }
 
 // What serves the backward of all blocks.
@@ -76,31 +80,20 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   const HeadLayout heads = pass.heads();
   const LoraConfig& lora = pass.lora();
   const Dtype low = list.low(), number = list.number();
-  const Lifetime backward = pass.InBackward();
-  list.Add("d_stream", grads.d_stream, number, {N, C}, backward);
-  list.Add("d_branch", grads.d_branch, low, {N, C}, {list.tick, backward.last});
-  list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), F)}, backward);
-  list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()}, backward);
+  list.Add("d_stream", grads.d_stream, number, {N, C});
+  list.Add("d_branch", grads.d_branch, low, {N, C});
+  list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), F)});
+  list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()});
   // Pre-norm blocks recompute their LayerNorms here, post-norm ones round or drop from the stream.
   const bool recompute = pass.options.recompute;
   if (pass.config.pre_norm() ? recompute : low != number || pass.config.sublayer_pdrop > 0) {
-    list.Add("input", grads.input, low, {N, C}, backward);
+    list.Add("input", grads.input, low, {N, C});
   }
-  if (recompute && lora.Trains(kMlpCProj.name)) list.Add("act", grads.act, low, {N, F}, backward);
+  if (recompute && lora.Trains(kMlpCProj.name)) list.Add("act", grads.act, low, {N, F});
   if (!lora.on()) return;
-  list.Add("d_lora", grads.d_lora, low, {N, lora.rank}, backward);
+  list.Add("d_lora", grads.d_lora, low, {N, lora.rank});
   if (lora.dropout == 0) return;
-  list.Add("lora_input", grads.lora_input, low, {N, std::max({C, F, heads.q_width()})}, backward);
-}
-
-// Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters
-// or activations, has of it.
-template <class Visit, class... Blocks>
-void ForEachLinear(Visit&& visit, Blocks&... blocks) {
-  visit(kCAttn, blocks.attn.c_attn...);
-  visit(kAttnCProj, blocks.attn.c_proj...);
-  visit(kCFc, blocks.mlp.c_fc...);
-  visit(kMlpCProj, blocks.mlp.c_proj...);
+  list.Add("lora_input", grads.lora_input, low, {N, std::max({C, F, heads.q_width()})});
 }
 
 // The linear layers of a block, by the names that targets of adapters have.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "folio/backend/backend.h"
@@ -72,16 +73,16 @@ class TraceSink {
   virtual void Take(TracePoint point, int64_t layer, const Tensor& x) = 0;
 };
 
-class KvCache;
 class LayerGate;
 class TensorParallelGroup;
 
 // Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of
 // one sequence, or few rows of any.
 struct CachedRows {
-  const KvCache* cache = nullptr;
-  Tensor tables = {};        // (N,W) i32, as in ops.h
-  Tensor keys, values = {};  // (S,KD), room for those of a sequence
+  std::span<const Tensor> pages = {};  // of the KvCache, of each layer
+  Tensor tables = {};                  // (N,W) i32, as in ops.h
+  Tensor keys, values = {};            // (P,KD), room for those of a sequence
+  int64_t S = 0;  // keys of the sequence, where it is one: with those of the rows
 };
 
 // The state of a pass that its sublayers share.

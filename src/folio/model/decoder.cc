@@ -52,7 +52,8 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
   cached_plan_.Place();
   cached_arena_ = Arena(cached_plan_);
   const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
-  cached_ = {&cache_, get(tables), get(keys), get(values)};
+  cached_ = {
+      .pages = cache_.layers(), .tables = get(tables), .keys = get(keys), .values = get(values)};
   positions_ = get(places);
   if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
@@ -72,7 +73,7 @@ void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
   const SequenceView v(First(cached_.values, {rows, width}), 1, rows, 0, width);
   std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
   for (size_t l = 0; l < weights_.params().h.size(); ++l) {
-    const Tensor& pages = cache_.layer(l);
+    const Tensor& pages = cache_.layers()[l];
     std::fill_n(tables.data<int32_t>(), rows, from);
     backend_.Run(
         CacheRead{.pages = pages, .table = tables.Slice(0, 1).Reshape({1}), .k = k, .v = v});
@@ -118,6 +119,7 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
       std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);
     }
   }
+  rows.S = positions_.data<int32_t>()[N - 1] + 1;
   TransformerForward({.backend = backend_,
                       .config = config(),
                       .lora = weights_.table().lora(),

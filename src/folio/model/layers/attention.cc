@@ -1,6 +1,5 @@
 #include "folio/model/layers/attention.h"
 
-#include "folio/model/kv_cache.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
@@ -29,7 +28,7 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
   const CachedRows& cached = *pass.cached;
   const int64_t N = pass.N();
   const HeadLayout heads = pass.heads();
-  const Tensor& pages = cached.cache->layer(static_cast<size_t>(layer));
+  const Tensor& pages = cached.pages[static_cast<size_t>(layer)];
   const Tensor positions = pass.positions.Reshape({N});
   pass.backend.Run(CacheWrite{.k = View(acts.qkv, 1, N, heads.k()),
                               .v = View(acts.qkv, 1, N, heads.v()),
@@ -45,7 +44,7 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                            .H = heads.query_heads,
                                            .scale = pass.config.attention_scale(layer)});
   }
-  const int64_t S = positions.data<int32_t>()[N - 1] + 1;
+  const int64_t S = cached.S;
   const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, heads.kv_width());
   const SequenceView v(cached.values.Slice(0, S), 1, S, 0, heads.kv_width());
   const Tensor table = cached.tables.Slice(0, 1).Reshape({cached.tables.dim(1)});

@@ -42,14 +42,13 @@ void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
   VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C}, bias);
 }
 
-// c_attn is the list's first operation, attention the next.
 template <class Visit>
 void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivations& acts) {
   const PassShape& pass = list.pass;
   const HeadLayout heads = pass.heads();
-  list.Keep("qkv", acts.qkv, list.low(), {pass.N(), heads.qkv_width()}, 0, 1, 0);
-  list.Keep("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T}, 1, 1, 1);
-  list.Keep("attn", acts.attn, list.low(), {pass.N(), heads.q_width()}, 1, 2, 1);
+  list.Add("qkv", acts.qkv, list.low(), {pass.N(), heads.qkv_width()});
+  list.Add("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T});
+  list.Add("attn", acts.attn, list.low(), {pass.N(), heads.q_width()});
 }
 
 // x is the sublayer's input (N,C), out its result (N,C), before dropout. Where the pass has a KV

@@ -40,13 +40,20 @@ struct ParamList {
   }
 };
 
+// How a buffer lives beyond the operations of the pass that use it.
+enum class Beyond {
+  kNothing,
+  kInput,   // it is filled before the pass, and stays
+  kResult,  // it is read after the pass
+};
+
 // One row of the list of buffers.
 struct BufferRow {
   int64_t layer;  // -1 outside of the blocks
   std::string_view name;
   Dtype dtype;
   Shape shape;
-  Lifetime life;
+  Beyond beyond = Beyond::kNothing;
 };
 
 // Takes the declarations of a pass's buffers, layer by layer, and hands each to visit(row, slot).
@@ -56,27 +63,12 @@ struct BufferList {
   const PassShape& pass;
   Visit& visit;
   int64_t layer = -1;  // -1 outside of the blocks
-  int64_t tick = 0;    // of the first operation of the block or layer
 
   Dtype low() const { return pass.options.dtype; }
   Dtype number() const { return pass.options.number(); }
-  // The same list from a later operation on.
-  BufferList After(int64_t ticks) const { return {pass, visit, layer, tick + ticks}; }
-
   void Add(std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
-           const Lifetime& life) const {
-    visit(BufferRow{layer, name, dtype, shape, life}, slot);
-  }
-  // Written at a tick, read up to one, and by the backward of the operation at `reader`.
-  void Keep(std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape, int64_t written,
-            int64_t read, int64_t reader, bool dispensable = false) const {
-    Add(name, slot, dtype, shape,
-        pass.Kept(tick + written, tick + read, tick + reader, dispensable));
-  }
-  // Whether the backward does without a buffer that `reader` read: it is recomputed, or is wanted
-  // by the gradient of that linear layer's weights, or by its adapter, alone.
-  bool Dispensable(std::string_view reader) const {
-    return pass.options.recompute || !pass.lora().Trains(reader);
+           Beyond beyond = Beyond::kNothing) const {
+    visit(BufferRow{layer, name, dtype, shape, beyond}, slot);
   }
 };
 

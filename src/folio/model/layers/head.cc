@@ -1,10 +1,9 @@
 #include "folio/model/layers/head.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "folio/model/param_list.h"
+#include "folio/model/tensor_parallel_group.h"
 
 namespace folio {
 namespace {
@@ -26,32 +25,6 @@ void ForEachChunk(const PassContext& pass, const GptParams& params, const HeadAc
   }
 }
 
-// Makes of the losses of rows [begin, end), and of their log-sum-exps, of this shard of the
-// vocabulary those of all of it. A row whose target is in another shard has no loss here.
-template <class Number>
-void JoinShards(const PassContext& pass, const HeadActivations& acts, const Tensor& targets,
-                int64_t begin, int64_t end) {
-  const int64_t rows = end - begin, shards = pass.shard.count;
-  // Everybody's log-sum-exps: each adds its own to the others' zeros.
-  const Tensor all = acts.lse_parts.Reshape({acts.lse_parts.count()}).Slice(0, shards * rows);
-  Number* lse = acts.loss_lse.data<Number>() + begin;
-  Number* of_shards = all.data<Number>();
-  pass.backend.Run(Fill{.out = all, .value = 0});
-  std::copy_n(lse, rows, of_shards + pass.shard.index * rows);
-  pass.Sum(all);
-  Number* losses = acts.losses.data<Number>() + begin;
-  for (int64_t n = 0; n < rows; ++n) {
-    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t s = 0; s < shards; ++s) {
-      largest = std::max<double>(largest, of_shards[s * rows + n]);
-    }
-    for (int64_t s = 0; s < shards; ++s) sum += std::exp(of_shards[s * rows + n] - largest);
-    const auto joined = static_cast<Number>(largest + std::log(sum));
-    if (targets.data<int32_t>()[begin + n] >= 0) losses[n] += joined - lse[n];
-    lse[n] = joined;
-  }
-}
-
 void ChunkLosses(const PassContext& pass, const HeadActivations& acts, const Tensor& targets,
                  int64_t begin, int64_t end, const Tensor& logits) {
   pass.backend.Run(CrossEntropyForward{.logits = logits,
@@ -59,11 +32,8 @@ void ChunkLosses(const PassContext& pass, const HeadActivations& acts, const Ten
                                        .losses = acts.losses.Slice(begin, end),
                                        .lse = acts.loss_lse.Slice(begin, end)});
   if (pass.shard.whole()) return;
-  if (acts.losses.dtype() == Dtype::kF64) {
-    JoinShards<double>(pass, acts, targets, begin, end);
-  } else {
-    JoinShards<float>(pass, acts, targets, begin, end);
-  }
+  pass.group->JoinLosses(pass.shard, targets.Slice(begin, end), acts.lse_parts,
+                         acts.loss_lse.Slice(begin, end), acts.losses.Slice(begin, end));
 }
 
 }  // namespace

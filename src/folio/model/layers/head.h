@@ -38,18 +38,18 @@ int64_t LogitRows(const PassShape& pass);
 // Losses, and the rows that logits are made of, outlive the pass.
 template <class Visit>
 void VisitHeadBuffers(const BufferList<Visit>& list, HeadActivations& acts) {
+  using enum Beyond;
   const PassShape& pass = list.pass;
-  const Dtype low = list.low(), number = list.number();
-  const int64_t N = pass.N(), head = list.tick;
-  const Lifetime here = {head, head}, kept = pass.Kept(head, head, head);
-  list.Add("norm_f", acts.norm_f.out, low, {N, pass.config.n_embd}, {head});
-  list.Add("norm_f.mean", acts.norm_f.mean, number, {N}, kept);
-  list.Add("norm_f.rstd", acts.norm_f.rstd, number, {N}, kept);
+  const bool decode = pass.kind == PassKind::kDecode;
+  const int64_t N = pass.N(), V = pass.shard().Size(pass.config.vocab_size);
+  VisitNormBuffers(list, {"norm_f", "norm_f.mean", "norm_f.rstd"}, acts.norm_f, list.low(),
+                   kResult);
   const int64_t rows = LogitRows(pass), shards = pass.shard().count;
-  list.Add("logits", acts.logits, number, {rows, pass.shard().Size(pass.config.vocab_size)}, here);
-  list.Add("losses", acts.losses, number, {N}, {head});
-  list.Add("losses.lse", acts.loss_lse, number, {N}, here);
-  if (shards > 1) list.Add("lse_parts", acts.lse_parts, number, {shards, rows}, here);
+  list.Add("logits", acts.logits, list.number(), {rows, V}, decode ? kResult : kNothing);
+  if (decode) return;
+  list.Add("losses", acts.losses, list.number(), {N}, kResult);
+  list.Add("losses.lse", acts.loss_lse, list.number(), {N});
+  if (shards > 1) list.Add("lse_parts", acts.lse_parts, list.number(), {shards, rows});
 }
 
 // The gradient of the logits, where they are not of its dtype.
@@ -58,7 +58,7 @@ void VisitHeadGradients(const BufferList<Visit>& list, GptGradients& grads) {
   if (list.low() == list.number()) return;
   const PassShape& pass = list.pass;
   list.Add("d_logits", grads.d_logits, list.low(),
-           {LogitRows(pass), pass.shard().Size(pass.config.vocab_size)}, {list.tick, list.tick});
+           {LogitRows(pass), pass.shard().Size(pass.config.vocab_size)});
 }
 
 // The logits (R,V) of rows x (R,C) of norm_f's result, into `out`.

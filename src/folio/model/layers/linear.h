@@ -51,7 +51,7 @@ template <class Visit>
 void VisitBuffers(const BufferList<Visit>& list, const Linear& linear, LinearActivations& acts) {
   const LoraConfig& lora = list.pass.lora();
   if (!lora.Adapts(linear.name)) return;
-  list.Keep(linear.adapted, acts.adapted, list.low(), {list.pass.N(), lora.rank}, 0, 0, 0);
+  list.Add(linear.adapted, acts.adapted, list.low(), {list.pass.N(), lora.rank});
 }
 
 // Runs `op`, whose weight and bias the layer gives, and adds what the adapter makes of op.x.

@@ -38,12 +38,11 @@ void VisitMlpParams(const ParamList<Visit>& list, Params& params) {
   VisitParams(list, kMlpCProj, params.c_proj, {F, C}, bias);
 }
 
-// c_fc with the activation is the list's first operation, c_proj the next.
 template <class Visit>
 void VisitMlpBuffers(const BufferList<Visit>& list, MlpActivations& acts) {
   const Shape shape = {list.pass.N(), list.pass.F()};
-  list.Keep("fc", acts.fc, list.low(), shape, 0, 0, 1);
-  list.Keep("act", acts.act, list.low(), shape, 0, 1, 1, list.Dispensable(kMlpCProj.name));
+  list.Add("fc", acts.fc, list.low(), shape);
+  list.Add("act", acts.act, list.low(), shape);
 }
 
 // x and out are (N,C); out is before its own dropout.

@@ -27,20 +27,14 @@ void VisitNormParams(const ParamList<Visit>& list, std::string_view module, Para
   list.Add(module, "bias", params.bias, shape, kElementwise, InitKind::kZero);
 }
 
-// The result in `dtype`, which lives as Keep says; mean and rstd live up to the tick `read`.
-struct NormLife {
-  Dtype dtype;
-  int64_t written, out_read, read;
-  bool dispensable;
-};
+// `names` are those of the result, which is in `dtype`, of mean and of rstd.
 template <class Visit>
 void VisitNormBuffers(const BufferList<Visit>& list, const std::array<std::string_view, 3>& names,
-                      NormActivations& acts, const NormLife& life) {
-  const int64_t N = list.pass.N(), t = life.written;
-  list.Keep(names[0], acts.out, life.dtype, {N, list.pass.config.n_embd}, t, life.out_read, t,
-            life.dispensable);
-  list.Keep(names[1], acts.mean, list.number(), {N}, t, life.read, t);
-  list.Keep(names[2], acts.rstd, list.number(), {N}, t, life.read, t);
+                      NormActivations& acts, Dtype dtype, Beyond beyond = Beyond::kNothing) {
+  const int64_t N = list.pass.N();
+  list.Add(names[0], acts.out, dtype, {N, list.pass.config.n_embd}, beyond);
+  list.Add(names[1], acts.mean, list.number(), {N});
+  list.Add(names[2], acts.rstd, list.number(), {N});
 }
 
 // x is (N,C).

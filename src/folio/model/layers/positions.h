@@ -22,7 +22,8 @@ template <class Visit>
 void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
   const GptConfig& config = list.pass.config;
   if (config.learned_positions()) return;
-  list.Add("sinusoids", sinusoids, list.number(), {config.n_positions, config.n_embd}, {});
+  list.Add("sinusoids", sinusoids, list.number(), {config.n_positions, config.n_embd},
+           Beyond::kInput);
 }
 
 // The fixed table: out[p, 2i] = sin(p / 10000^(2i/C)) and out[p, 2i+1] = cos of the same angle. out
