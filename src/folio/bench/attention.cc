@@ -3,6 +3,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/percentile.h"
 #include "folio/base/rng.h"
+#include "folio/model/head_layout.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
@@ -11,13 +12,14 @@ namespace {
 // The arrays, and the operations on them.
 class AttentionBench {
  public:
-  explicit AttentionBench(const AttentionShape& shape) : shape_(shape) {
-    const int64_t N = shape.B * shape.T, C = shape.H * shape.D;
-    qkv_ = plan_.Add("qkv", shape.dtype, {N, 3 * C});
-    out_ = plan_.Add("out", shape.dtype, {N, C});
+  explicit AttentionBench(const AttentionShape& shape)
+      : shape_(shape), heads_{shape.H, shape.H, shape.D} {
+    const int64_t N = shape.B * shape.T;
+    qkv_ = plan_.Add("qkv", shape.dtype, {N, heads_.qkv_width()});
+    out_ = plan_.Add("out", shape.dtype, {N, heads_.q_width()});
     lse_ = plan_.Add("lse", Dtype::kF32, {shape.B, shape.H, shape.T});
-    d_out_ = plan_.Add("d_out", shape.dtype, {N, C});
-    d_qkv_ = plan_.Add("d_qkv", shape.dtype, {N, 3 * C});
+    d_out_ = plan_.Add("d_out", shape.dtype, {N, heads_.q_width()});
+    d_qkv_ = plan_.Add("d_qkv", shape.dtype, {N, heads_.qkv_width()});
     plan_.Place();
   }
 
@@ -30,25 +32,25 @@ class AttentionBench {
   }
 
   AttentionForward Forward() const {
-    return {.q = Part(qkv_, 0),
-            .k = Part(qkv_, 1),
-            .v = Part(qkv_, 2),
-            .out = Part(out_, 0),
+    return {.q = Columns(qkv_, heads_.q()),
+            .k = Columns(qkv_, heads_.k()),
+            .v = Columns(qkv_, heads_.v()),
+            .out = Columns(out_, heads_.q()),
             .lse = arena_.Get(plan_, lse_),
             .H = shape_.H,
             .dropout = DropoutHere()};
   }
 
   AttentionBackward Backward() const {
-    return {.q = Part(qkv_, 0),
-            .k = Part(qkv_, 1),
-            .v = Part(qkv_, 2),
-            .out = Part(out_, 0),
+    return {.q = Columns(qkv_, heads_.q()),
+            .k = Columns(qkv_, heads_.k()),
+            .v = Columns(qkv_, heads_.v()),
+            .out = Columns(out_, heads_.q()),
             .lse = arena_.Get(plan_, lse_),
-            .d_out = Part(d_out_, 0),
-            .d_q = Part(d_qkv_, 0),
-            .d_k = Part(d_qkv_, 1),
-            .d_v = Part(d_qkv_, 2),
+            .d_out = Columns(d_out_, heads_.q()),
+            .d_q = Columns(d_qkv_, heads_.q()),
+            .d_k = Columns(d_qkv_, heads_.k()),
+            .d_v = Columns(d_qkv_, heads_.v()),
             .H = shape_.H,
             .dropout = DropoutHere()};
   }
@@ -56,10 +58,8 @@ class AttentionBench {
  private:
   Dropout DropoutHere() const { return {.p = shape_.dropout, .seed = 1}; }
 
-  // Columns [part * C, (part + 1) * C).
-  SequenceView Part(MemoryPlan::Id id, int64_t part) const {
-    const int64_t C = shape_.H * shape_.D;
-    return {arena_.Get(plan_, id), shape_.B, shape_.T, part * C, C};
+  SequenceView Columns(MemoryPlan::Id id, const ColumnRange& columns) const {
+    return View(arena_.Get(plan_, id), shape_.B, shape_.T, columns);
   }
 
   // Uniform in [-1, 1).
@@ -77,6 +77,7 @@ class AttentionBench {
   }
 
   AttentionShape shape_;
+  HeadLayout heads_;
   MemoryPlan plan_;
   MemoryPlan::Id qkv_, out_, lse_, d_out_, d_qkv_;
   Arena arena_;

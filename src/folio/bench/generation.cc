@@ -8,6 +8,7 @@
 #include "folio/base/percentile.h"
 #include "folio/bench/memory_pass.h"
 #include "folio/model/decoder.h"
+#include "folio/model/head_layout.h"
 
 namespace folio {
 namespace {
@@ -25,7 +26,8 @@ double WeightBytes(const GptWeights& weights) {
 }
 
 double CacheBytes(const GptConfig& config, Dtype dtype, int64_t position) {
-  return static_cast<double>(DtypeBytes(dtype, 2 * config.n_layer * config.n_embd * position));
+  return static_cast<double>(
+      DtypeBytes(dtype, 2 * config.n_layer * config.head_layout().kv_width() * position));
 }
 
 // Any tokens do.

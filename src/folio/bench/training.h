@@ -8,8 +8,8 @@
 #include "folio/backend/backend.h"
 #include "folio/backend/timed_backend.h"
 #include "folio/dist/group.h"
-#include "folio/model/activations.h"
 #include "folio/model/config.h"
+#include "folio/model/pass_shape.h"
 #include "folio/train/config.h"
 
 namespace folio {

@@ -15,6 +15,7 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/model/layers/head.h"
 #include "folio/term/signals.h"
 
 namespace folio {

@@ -5,6 +5,7 @@
 #include "folio/eval/cloze.h"
 #include "folio/eval/compare.h"
 #include "folio/eval/test_measured_model.h"
+#include "folio/model/param_list.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

@@ -18,6 +18,7 @@
 #include "folio/io/guarded_directory.h"
 #include "folio/model/gpt.h"
 #include "folio/model/model_summary.h"
+#include "folio/model/param_list.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {

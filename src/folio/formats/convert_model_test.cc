@@ -13,6 +13,7 @@
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/directory.h"

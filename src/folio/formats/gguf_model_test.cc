@@ -19,6 +19,7 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -68,7 +69,7 @@ TEST_F(GgufModel, OfAnotherProgramGivesItsNumbersLogitsAndIds) {
     return std::vector<float>(x.data<float>(), x.data<float>() + x.count());
   };
   EXPECT_EQ(floats(weights->params().wte), expected.ReadAs<float>("wte"));
-  EXPECT_EQ(floats(weights->params().h[1].c_attn.weight), expected.ReadAs<float>("c_attn"));
+  EXPECT_EQ(floats(weights->params().h[1].attn.c_attn.weight), expected.ReadAs<float>("c_attn"));
 
   const std::vector<float> logits = LogitsOf(*weights, expected.ReadAs<int32_t>("ids"));
   const std::vector<double> theirs = expected.ReadAs<double>("logits");
@@ -135,7 +136,7 @@ TEST_F(GgufModel, HasTheNamesShapesAndTypesThatOtherProgramsAskFor) {
     Saved(config);
     return GgufFile(At("m.gguf")).ReadAs<float>("blk.0.attn_qkv.weight");
   }();
-  const float* ours = weights_->params().h[0].c_attn.weight.data<float>();
+  const float* ours = weights_->params().h[0].attn.c_attn.weight.data<float>();
   for (size_t in = 0; in < 64; ++in) {
     for (size_t out = 0; out < 192; ++out) EXPECT_EQ(qkv[out * 64 + in], ours[in * 192 + out]);
   }

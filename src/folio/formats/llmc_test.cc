@@ -14,6 +14,7 @@
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/tensor/bf16.h"
 #include "folio/text/bpe_tokenizer.h"
@@ -100,18 +101,18 @@ TEST_F(Llmc, EveryArrayLiesWhereLlmcPutsIt) {
     const auto at = static_cast<float>(l);
     EXPECT_EQ(first(h.ln_1.weight), 3000 + at * kC);
     EXPECT_EQ(first(h.ln_1.bias), 4000 + at * kC);
-    EXPECT_EQ(first(h.c_attn.bias), 6000 + at * 3 * kC);
-    EXPECT_EQ(first(h.attn_c_proj.weight), 7000 + at * kC * kC);
+    EXPECT_EQ(first(h.attn.c_attn.bias), 6000 + at * 3 * kC);
+    EXPECT_EQ(first(h.attn.c_proj.weight), 7000 + at * kC * kC);
     EXPECT_EQ(first(h.ln_2.weight), 9000 + at * kC);
-    EXPECT_EQ(first(h.mlp_c_proj.bias), 14000 + at * kC);
+    EXPECT_EQ(first(h.mlp.c_proj.bias), 14000 + at * kC);
     // (out,in) in the file: the next input is the next number, the next output C numbers on.
     for (int64_t in = 0; in < kC; ++in) {
       for (int64_t out = 0; out < 3 * kC; ++out) {
-        EXPECT_EQ(h.c_attn.weight.data<float>()[in * 3 * kC + out],
+        EXPECT_EQ(h.attn.c_attn.weight.data<float>()[in * 3 * kC + out],
                   5000 + at * 3 * kC * kC + static_cast<float>(out * kC + in));
       }
     }
-    EXPECT_EQ(h.mlp_c_proj.weight.data<float>()[kC], 13000 + at * 4 * kC * kC + 1);
+    EXPECT_EQ(h.mlp.c_proj.weight.data<float>()[kC], 13000 + at * 4 * kC * kC + 1);
   }
   EXPECT_EQ(first(p.ln_f.weight), 15000);
   EXPECT_EQ(first(p.ln_f.bias), 16000);

@@ -13,6 +13,7 @@
 #include "folio/io/test_zip_bytes.h"
 #include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -83,9 +84,10 @@ TEST_F(Peft, AConversionMergesIt) {
 TEST_F(Peft, WhatHasNoAdapterIsNotCopied) {
   const auto weights = MapWeights(Open().model), bare = MapWeights(FindModel(model_).model);
   const BlockParams &a = weights->params().h[0], &b = bare->params().h[0];
-  EXPECT_TRUE(std::ranges::equal(Elements<float>(a.c_fc.weight), Elements<float>(b.c_fc.weight)));
-  EXPECT_FALSE(
-      std::ranges::equal(Elements<float>(a.c_attn.weight), Elements<float>(b.c_attn.weight)));
+  EXPECT_TRUE(
+      std::ranges::equal(Elements<float>(a.mlp.c_fc.weight), Elements<float>(b.mlp.c_fc.weight)));
+  EXPECT_FALSE(std::ranges::equal(Elements<float>(a.attn.c_attn.weight),
+                                  Elements<float>(b.attn.c_attn.weight)));
   // The same numbers as those of a run that trains one.
   const GptWeights apart(ParamTable(bare->config(), LoadAdapterConfig(At("adapter"))));
   for (size_t i = 0, k = 0; i < apart.tensors().size(); ++i) {

@@ -10,6 +10,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/gpt.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/model/context.h"
+#include "folio/model/param_list.h"
 #include "folio/model/params.h"
 
 // A GPT as its definition reads, in double and without the backends, for the tests of what a trace
@@ -154,14 +155,16 @@ class PlainModel {
   Matrix Block(const BlockParams& p, int64_t l, const Matrix& x) {
     using enum TracePoint;
     const bool pre = config_.pre_norm();
-    const Matrix& qkv = Keep(kQkv, l, Linear(p.c_attn, pre ? Keep(kNorm1, l, Norm(p.ln_1, x)) : x));
+    const Matrix& qkv =
+        Keep(kQkv, l, Linear(p.attn.c_attn, pre ? Keep(kNorm1, l, Norm(p.ln_1, x)) : x));
     const Matrix& attention =
-        Keep(kAttention, l, Linear(p.attn_c_proj, Keep(kHeads, l, Heads(l, qkv))));
+        Keep(kAttention, l, Linear(p.attn.c_proj, Keep(kHeads, l, Heads(l, qkv))));
     const Matrix& middle = Keep(kMiddle, l, Sum(x, attention));
     const Matrix& normed =
         pre ? Keep(kNorm2, l, Norm(p.ln_2, middle)) : Keep(kNorm1, l, Norm(p.ln_1, middle));
-    const Matrix& activated = Keep(kActivated, l, Activate(Keep(kUp, l, Linear(p.c_fc, normed))));
-    const Matrix& mlp = Keep(kMlp, l, Linear(p.mlp_c_proj, activated));
+    const Matrix& activated =
+        Keep(kActivated, l, Activate(Keep(kUp, l, Linear(p.mlp.c_fc, normed))));
+    const Matrix& mlp = Keep(kMlp, l, Linear(p.mlp.c_proj, activated));
     if (pre) return Keep(kOutput, l, Sum(middle, mlp));
     return Keep(kOutput, l, Keep(kNorm2, l, Norm(p.ln_2, Sum(normed, mlp))));
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 
 namespace folio {
@@ -109,11 +110,11 @@ TEST(ActivationStats, OfATrace) {
   GptWeights weights(config);
   Scatter(weights, 1);
   // Channel 2 of block 0's result is always 0, but no unit; unit 3 of block 1 never rises above 0.
-  weights.params().h[0].mlp_c_proj.bias.data<float>()[2] = 0;
+  weights.params().h[0].mlp.c_proj.bias.data<float>()[2] = 0;
   for (int64_t f = 0; f < 24; ++f) {
-    weights.params().h[0].mlp_c_proj.weight.data<float>()[f * 6 + 2] = 0;
+    weights.params().h[0].mlp.c_proj.weight.data<float>()[f * 6 + 2] = 0;
   }
-  weights.params().h[1].c_fc.bias.data<float>()[3] = -1000;
+  weights.params().h[1].mlp.c_fc.bias.data<float>()[3] = -1000;
   const std::unique_ptr<Backend> backend = MakeBackend("reference");
   const std::vector<int32_t> ids = RandomTokens(5, config.vocab_size, 2);
   const Trace trace(*backend, weights, ids, Trace::AllPoints());

@@ -9,6 +9,7 @@
 
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
+#include "folio/model/layers/head.h"
 #include "folio/plot/html.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "folio/base/thread_pool.h"
+#include "folio/model/layers/head.h"
 
 namespace folio {
 namespace {

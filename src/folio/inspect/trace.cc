@@ -8,21 +8,18 @@
 
 #include "folio/base/error.h"
 #include "folio/infer/token_probabilities.h"
-#include "folio/model/attention.h"
-#include "folio/model/head.h"
-#include "folio/model/norm.h"
+#include "folio/model/layers/attention.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 namespace {
 
-bool OncePerPass(TracePoint point) {
-  return point == TracePoint::kEmbedded || point == TracePoint::kFinal;
-}
-
 int64_t Width(const GptConfig& config, TracePoint point) {
   switch (point) {
     case TracePoint::kQkv:
-      return 3 * config.n_embd;
+      return config.head_layout().qkv_width();
+    case TracePoint::kHeads:
+      return config.head_layout().q_width();
     case TracePoint::kUp:
     case TracePoint::kActivated:
       return config.inner();
@@ -31,10 +28,10 @@ int64_t Width(const GptConfig& config, TracePoint point) {
   }
 }
 
-// Columns [column, column + D) of x (T,width), dense.
-std::vector<float> Columns(const Tensor& x, int64_t column, int64_t D) {
-  const int64_t T = x.dim(0);
-  const SequenceView part(x, 1, T, column, D);
+// Columns of x (T,width), dense.
+std::vector<float> Columns(const Tensor& x, const ColumnRange& columns) {
+  const int64_t T = x.dim(0), D = columns.width;
+  const SequenceView part = View(x, 1, T, columns);
   std::vector<float> out;
   out.reserve(static_cast<size_t>(T * D));
   for (int64_t t = 0; t < T; ++t) {
@@ -87,7 +84,7 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
   MemoryPlan plan;
   for (const TracePoint point : points) {
     std::vector<MemoryPlan::Id>& layers = buffers[static_cast<size_t>(point)];
-    const size_t L = OncePerPass(point) ? 1 : static_cast<size_t>(config().n_layer);
+    const size_t L = IsOncePerPass(point) ? 1 : static_cast<size_t>(config().n_layer);
     while (layers.size() < L) {
       layers.push_back(
           plan.Add(std::string(TracePointName(point)), Dtype::kF32, {T(), Width(config(), point)}));
@@ -125,16 +122,17 @@ Tensor Trace::Stream(int64_t layer) const {
 }
 
 HeadTrace Trace::Head(int64_t layer, int64_t head) const {
-  const int64_t C = config().n_embd, D = config().head_size();
+  const HeadLayout heads = config().head_layout();
+  const int64_t D = heads.head_dim;
   const Tensor qkv = At(TracePoint::kQkv, layer);
   HeadTrace trace{.T = T(), .D = D};
   trace.scores.resize(static_cast<size_t>(T() * T()));
   trace.weights.resize(static_cast<size_t>(T() * T()));
   trace.context.resize(static_cast<size_t>(T() * D));
   HeadWeights(layer, head, trace.weights);
-  trace.q = Columns(qkv, head * D, D);
-  trace.k = Columns(qkv, C + head * D, D);
-  trace.v = Columns(qkv, 2 * C + head * D, D);
+  trace.q = Columns(qkv, heads.q(head));
+  trace.k = Columns(qkv, heads.k(head));
+  trace.v = Columns(qkv, heads.v(head));
   const Tensor q(trace.q.data(), {T(), D}), k(trace.k.data(), {T(), D}),
       v(trace.v.data(), {T(), D});
   const Tensor scores(trace.scores.data(), {T(), T()}), weights(trace.weights.data(), {T(), T()});
@@ -147,16 +145,16 @@ HeadTrace Trace::Head(int64_t layer, int64_t head) const {
 }
 
 void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const {
-  const int64_t C = config().n_embd, D = config().head_size();
-  if (head < 0 || head >= config().n_head) {
+  const HeadLayout heads = config().head_layout();
+  if (head < 0 || head >= heads.query_heads) {
     throw UsageError(fmt::format("no head {}", head),
-                     fmt::format("there are 0 to {}", config().n_head - 1));
+                     fmt::format("there are 0 to {}", heads.query_heads - 1));
   }
   FOLIO_CHECK(std::ssize(weights) == T() * T(), "weights are (T,T)");
   const Tensor qkv = At(TracePoint::kQkv, layer);
-  AttentionProbabilities(backend_, config(), layer, SequenceView(qkv, 1, T(), head * D, D),
-                         SequenceView(qkv, 1, T(), C + head * D, D),
-                         Tensor(weights.data(), {1, 1, T(), T()}), mask_);
+  AttentionProbabilities(backend_, config(), layer, View(qkv, 1, T(), heads.q(head)),
+                         View(qkv, 1, T(), heads.k(head)), Tensor(weights.data(), {1, 1, T(), T()}),
+                         mask_);
 }
 
 void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const {

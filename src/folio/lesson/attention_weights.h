@@ -8,7 +8,7 @@
 
 #include "folio/base/torch_rng.h"
 #include "folio/lesson/step_values.h"
-#include "folio/model/params.h"
+#include "folio/model/layers/linear.h"
 
 namespace folio {
 

@@ -13,6 +13,7 @@
 #include "folio/lesson/sampling.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/model/model_summary.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "folio/lesson/attention_mask.h"
 #include "folio/lesson/test_attention.h"
-#include "folio/model/attention.h"
+#include "folio/model/layers/attention.h"
 
 namespace folio {
 namespace {
@@ -33,7 +33,7 @@ TEST(MultiHeadAttention, IsGptsSublayerWithMappedWeights) {
                        T,
                        T,
                        {.mask = AttentionMask::Combined(key_mask, T, true),
-                        .dropout = pass.BlockDropout(0, DropoutPlace::kAttention)}};
+                        .dropout = pass.BlockDropout(0, kAttentionDropout)}};
     const Results operands = form.Operands();
     const AttentionWeights weights(form.sizes, m.dtype), d_weights(form.sizes, m.dtype);
     for (const auto& [name, x] : Named(weights.params())) Assign(x, operands.at(name));
@@ -47,13 +47,13 @@ TEST(MultiHeadAttention, IsGptsSublayerWithMappedWeights) {
       CopyColumns(layers[i].bias.Reshape({1, C}), 0, c_attn_bias, i * C, C);
     }
     const auto flat = [](const Tensor& x) { return x.Reshape({3 * C}); };
-    BlockParams params, d_params;
+    SelfAttentionParams params, d_params;
     params.c_attn = {c_attn, flat(c_attn_bias)};
-    params.attn_c_proj = p.out;
+    params.c_proj = p.out;
     d_params.c_attn = {d_c_attn, flat(d_c_attn_bias)};
-    d_params.attn_c_proj = d.out;
+    d_params.c_proj = d.out;
     const Array qkv({B * T, 3 * C}, m.dtype), lse({B, H, T}, m.dtype), attn({B * T, C}, m.dtype);
-    BlockActivations acts;
+    SelfAttentionActivations acts;
     acts.qkv = qkv;
     acts.lse = lse;
     acts.attn = attn;
@@ -64,8 +64,8 @@ TEST(MultiHeadAttention, IsGptsSublayerWithMappedWeights) {
     const Array x({B * T, C}, m.dtype, operands.at("query"));
     const Array d_out({B * T, C}, m.dtype, operands.at("d_out"));
     const Array out({B * T, C}, m.dtype), d_x({B * T, C}, m.dtype);
-    AttentionSublayerForward(pass, 0, params, acts, x, out);
-    AttentionSublayerBackward(pass, 0, params, acts, x, d_out, d_params, grads, d_x, false);
+    SelfAttentionForward(pass, 0, params, acts, {}, x, out);
+    SelfAttentionBackward(pass, 0, params, acts, x, d_out, d_params, grads, d_x, false);
 
     Results expected = {{"out", out.values()}, {"d_query", d_x.values()}};
     for (int64_t i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-#include "folio/model/positions.h"
+#include "folio/model/layers/positions.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/topics.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 namespace {

@@ -2,24 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
+#include "folio/model/lifetimes.h"
+
 namespace folio {
 
-int64_t LossChunkRows(int64_t N, int64_t V, Dtype dtype) {
-  // A chunk of bfloat16 rounds and packs the head's whole matrix anew, as dear as about 100 rows of
-  // its product; one of float32 reads the matrix as it is.
-  const int64_t min_rows = dtype == Dtype::kBF16 ? 512 : 256;
-  constexpr int64_t kElements = int64_t{1} << 22;
-  return std::min(N, std::max(min_rows, kElements / V / 64 * 64));
+HeadLayout PassShape::heads() const {
+  return config.head_layout().ShardOf(shard());
 }
 
 MemoryPlan PlanBuffers(const PassShape& pass) {
   MemoryPlan plan;
   PassBuffers none;
+  std::vector<Beyond> beyond;
   VisitBuffers(pass, none, [&](const BufferRow& row, const Tensor&) {
     std::string name =
         row.layer < 0 ? std::string(row.name) : fmt::format("h.{}.{}", row.layer, row.name);
-    plan.Add(std::move(name), row.dtype, row.shape, row.life.first, row.life.last);
+    plan.Add(std::move(name), row.dtype, row.shape);
+    beyond.push_back(row.beyond);
   });
+  const std::vector<Lifetime> lives = RecordLifetimes(pass, plan);
+  for (size_t i = 0; i < lives.size(); ++i) {
+    const bool input = beyond[i] == Beyond::kInput, stays = beyond[i] != Beyond::kNothing;
+    plan.SetLife(static_cast<MemoryPlan::Id>(i), input ? 0 : lives[i].first,
+                 stays ? MemoryPlan::kAlways : lives[i].last);
+  }
   plan.Place();
   return plan;
 }
@@ -27,13 +36,12 @@ MemoryPlan PlanBuffers(const PassShape& pass) {
 void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& arena,
                  PassBuffers& buffers) {
   MemoryPlan::Id next = 0;
-  VisitBuffers(pass, buffers, [&](const BufferRow& row, Tensor& slot) {
+  BindBuffersTo(pass, buffers, [&](const BufferRow& row) {
     const Tensor planned = arena.Get(plan, next++);
     FOLIO_CHECK(planned.dtype() == row.dtype && row.shape.count() <= planned.count(),
                 "the plan is another pass's");
-    slot = Tensor(planned.raw(), row.dtype, row.shape);
+    return Tensor(planned.raw(), row.dtype, row.shape);
   });
-  if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
 }
 
 }  // namespace folio

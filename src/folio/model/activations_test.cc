@@ -6,13 +6,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 
 #include "folio/backend/generic_backend.h"
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
-#include "folio/model/head.h"
+#include "folio/model/layers/head.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
 
@@ -307,6 +309,84 @@ TEST(PassPlan, MemoryGrowsWithBatchAndContextAsALine) {
     EXPECT_NEAR(bytes(2, 1024) / bytes(2, 128), 8, 0.2);
   }
 }
+
+// A configuration of the plan, and the arena that its lives, numbered by hand, once took.
+struct PlannedCase {
+  std::string name;
+  size_t bound;
+  std::function<void(GptConfig&)> edit = [](GptConfig&) {};
+  PassOptions options = {};
+  PassKind kind = PassKind::kTraining;
+};
+
+void EverywhereDropped(GptConfig& config) {
+  for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
+}
+
+void PostNorm(GptConfig& config) {
+  config.norm_position = "post";
+}
+
+void PostNormDropped(GptConfig& config) {
+  PostNorm(config);
+  EverywhereDropped(config);
+}
+
+std::vector<PlannedCase> PlannedCases() {
+  const auto lora = [](std::string targets) {
+    return LoraConfig{.rank = 4, .targets = std::move(targets), .dropout = 0.1};
+  };
+  const std::string all = "c_attn,attn.c_proj,c_fc,mlp.c_proj";
+  const auto none = [](GptConfig&) {};
+  const Dtype bf16 = Dtype::kBF16;
+  return {
+      {"pre_norm", 27034112},
+      {"post_norm", 27034112, PostNorm},
+      {"sinusoidal", 27083328, [](GptConfig& c) { c.position_embedding = "sinusoidal"; }},
+      {"no_bias", 27034112, [](GptConfig& c) { c.bias = false; }},
+      {"untied", 27034112, [](GptConfig& c) { c.tie_word_embeddings = false; }},
+      {"dropout", 27034112, EverywhereDropped},
+      {"post_norm_dropout", 27034112, PostNormDropped},
+      {"recompute", 18428800, none, {.recompute = true}},
+      {"post_norm_recompute", 21378688, PostNormDropped, {.recompute = true}},
+      {"bf16", 17746496, none, {.dtype = bf16}},
+      {"post_norm_bf16", 19221056, PostNorm, {.dtype = bf16}},
+      {"bf16_recompute", 13321664, EverywhereDropped, {.dtype = bf16, .recompute = true}},
+      {"lora", 19722368, none, {.lora = lora("c_attn")}},
+      {"lora_everywhere", 27281408, EverywhereDropped, {.lora = lora(all)}},
+      {"lora_post_norm", 27400960, PostNormDropped, {.lora = lora("c_proj")}},
+      {"lora_recompute", 19659200, none, {.recompute = true, .lora = lora(all)}},
+      {"lora_bf16", 16302656, PostNorm, {.dtype = bf16, .lora = lora("c_fc")}},
+      {"packed", 27118720, none, {.packed = true}},
+      {"shard", 16881216, none, {.shard = {.index = 0, .count = 2}}},
+      {"shard_post_norm", 14292672, PostNormDropped, {.recompute = true, .shard = {1, 2}}},
+      {"forward", 3205824, none, {}, PassKind::kForward},
+      {"forward_post_norm", 3697472, PostNorm, {}, PassKind::kForward},
+      {"forward_bf16", 2944576, none, {.dtype = bf16}, PassKind::kForward},
+      {"forward_shard", 1976960, none, {.shard = {.index = 0, .count = 2}}, PassKind::kForward},
+      {"decode", 592512, none, {}, PassKind::kDecode},
+      {"decode_post_norm", 740160, PostNorm, {}, PassKind::kDecode},
+  };
+}
+
+class PlannedBytes : public testing::TestWithParam<PlannedCase> {};
+
+TEST_P(PlannedBytes, AreNoMoreThanThoseOfLivesNumberedByHand) {
+  const PlannedCase& c = GetParam();
+  GptConfig config;
+  config.vocab_size = 1000;
+  config.n_positions = 128;
+  config.n_embd = 96;
+  config.n_head = 4;
+  config.n_layer = 6;
+  c.edit(config);
+  const bool decode = c.kind == PassKind::kDecode;
+  const MemoryPlan plan = GptPass::Plan(config, decode ? 1 : 5, 128, c.kind, c.options);
+  EXPECT_LE(plan.arena_bytes(), c.bound);
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, PlannedBytes, testing::ValuesIn(PlannedCases()),
+                         [](const auto& planned) { return planned.param.name; });
 
 }  // namespace
 }  // namespace folio

@@ -17,6 +17,7 @@
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
+#include "folio/model/param_list.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/convert.h"
 
@@ -377,10 +378,9 @@ std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
   for (size_t l = 0; l < weights.params().h.size(); ++l) {
     const BlockParams& from = weights.params().h[l];
     const BlockParams& to = merged->params().h[l];
-    MergeLayer(from.c_attn, to.c_attn, scale);
-    MergeLayer(from.attn_c_proj, to.attn_c_proj, scale);
-    MergeLayer(from.c_fc, to.c_fc, scale);
-    MergeLayer(from.mlp_c_proj, to.mlp_c_proj, scale);
+    ForEachLinear([&](const Linear&, const LinearParams& layer,
+                      const LinearParams& target) { MergeLayer(layer, target, scale); },
+                  from, to);
   }
   return merged;
 }

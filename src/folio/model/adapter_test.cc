@@ -10,6 +10,7 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/decoder.h"
 #include "folio/model/gpt.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "tests/kit/directory.h"
@@ -94,8 +95,8 @@ TEST(Adapters, AreWhatHasGradientsAndMoments) {
   EXPECT_EQ(bare.trained_size(), bare.flat_size());
   const GptWeights grads(table, Dtype::kF32, ParamPart::kTrained);
   EXPECT_EQ(grads.flat().count(), table.trained_size());
-  EXPECT_FALSE(grads.params().wte || grads.params().h[0].c_attn.weight);
-  EXPECT_TRUE(grads.params().h[1].c_attn.lora_a && grads.params().h[1].c_attn.lora_b);
+  EXPECT_FALSE(grads.params().wte || grads.params().h[0].attn.c_attn.weight);
+  EXPECT_TRUE(grads.params().h[1].attn.c_attn.lora_a && grads.params().h[1].attn.c_attn.lora_b);
 }
 
 // Activations that only the gradient of a frozen matrix would read are not kept.

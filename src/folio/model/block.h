@@ -1,10 +1,104 @@
 #pragma once
 
-#include "folio/model/activations.h"
-#include "folio/model/context.h"
-#include "folio/model/params.h"
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "folio/model/layers/attention.h"
+#include "folio/model/layers/mlp.h"
+#include "folio/model/layers/norm.h"
 
 namespace folio {
+
+inline constexpr DropoutPlace kAttentionResidual = {.number = 1, .rate = &GptConfig::resid_pdrop};
+inline constexpr DropoutPlace kMlpResidual = {.number = 2, .rate = &GptConfig::resid_pdrop};
+inline constexpr DropoutPlace kAttentionInput = {.number = 4, .rate = &GptConfig::sublayer_pdrop};
+inline constexpr DropoutPlace kMlpInput = {.number = 5, .rate = &GptConfig::sublayer_pdrop};
+
+// The parameters of a block, or their gradients.
+struct BlockParams {
+  NormParams ln_1;
+  SelfAttentionParams attn;
+  NormParams ln_2;
+  MlpParams mlp;
+};
+
+// Buffers of one block, all (N,...) with N = B*T.
+struct BlockActivations {
+  NormActivations norm_1;  // in a post-norm block out is the stream itself
+  SelfAttentionActivations attn;
+  Tensor sum_1;  // (N,C), input + attention sublayer
+  NormActivations norm_2;
+  MlpActivations mlp;
+  Tensor sum_2;          // (N,C), + feed-forward sublayer
+  Tensor adapter_input;  // (N,max(C,F,HD)), elements: what an adapter reads, dropped from
+};
+
+template <class Visit, class Params>
+void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
+  VisitNormParams(list, "ln_1", params.ln_1);
+  VisitAttentionParams(list, params.attn);
+  VisitNormParams(list, "ln_2", params.ln_2);
+  VisitMlpParams(list, params.mlp);
+}
+
+// Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters
+// or activations, has of it.
+template <class Visit, class... Blocks>
+void ForEachLinear(Visit&& visit, Blocks&... blocks) {
+  visit(kCAttn, blocks.attn.c_attn...);
+  visit(kAttnCProj, blocks.attn.c_proj...);
+  visit(kCFc, blocks.mlp.c_fc...);
+  visit(kMlpCProj, blocks.mlp.c_proj...);
+}
+
+template <class Visit>
+void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
+  const PassShape& pass = list.pass;
+  const int64_t N = pass.N(), C = pass.config.n_embd;
+  // A post-norm block's norms are the stream.
+  const Dtype number = list.number(), norm = pass.config.pre_norm() ? list.low() : number;
+  VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1, norm);
+  VisitAttentionBuffers(list, h.attn);
+  list.Add("sum_1", h.sum_1, number, {N, C});
+  VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
+  VisitMlpBuffers(list, h.mlp);
+  list.Add("sum_2", h.sum_2, number, {N, C});
+  ForEachLinear(
+      [&](const Linear& linear, LinearActivations& acts) { VisitBuffers(list, linear, acts); }, h);
+  const LoraConfig& lora = pass.lora();
+  if (!pass.training() || !lora.on() || lora.dropout == 0) return;
+  list.Add("lora.input", h.adapter_input, list.low(),
+           {N, std::max({C, pass.F(), pass.heads().q_width()})});
+}
+
+// What serves the backward of all blocks.
+template <class Visit>
+void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
+  const PassShape& pass = list.pass;
+  const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.F();
+  const HeadLayout heads = pass.heads();
+  const LoraConfig& lora = pass.lora();
+  const Dtype low = list.low(), number = list.number();
+  list.Add("d_stream", grads.d_stream, number, {N, C});
+  list.Add("d_branch", grads.d_branch, low, {N, C});
+  list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), F)});
+  list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()});
+  // Pre-norm blocks recompute their LayerNorms here, post-norm ones round or drop from the stream.
+  const bool recompute = pass.options.recompute;
+  if (pass.config.pre_norm() ? recompute : low != number || pass.config.sublayer_pdrop > 0) {
+    list.Add("input", grads.input, low, {N, C});
+  }
+  if (recompute && lora.Trains(kMlpCProj.name)) list.Add("act", grads.act, low, {N, F});
+  if (!lora.on()) return;
+  list.Add("d_lora", grads.d_lora, low, {N, lora.rank});
+  if (lora.dropout == 0) return;
+  list.Add("lora_input", grads.lora_input, low, {N, std::max({C, F, heads.q_width()})});
+}
+
+// The linear layers of a block, by the names that targets of adapters have.
+inline constexpr std::array<std::string_view, 4> kLinearLayers = {kCAttn.name, kAttnCProj.name,
+                                                                  kCFc.name, kMlpCProj.name};
 
 // The stream after the block: (N,C), inside `acts`.
 Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts);

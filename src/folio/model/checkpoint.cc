@@ -17,6 +17,7 @@
 #include "folio/model/adapter.h"
 #include "folio/model/config_json.h"
 #include "folio/model/family_tensors.h"
+#include "folio/model/head_layout.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {
@@ -94,7 +95,8 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   }
   const GptConfig& config = weights.config();
   const auto own = TensorsByName(weights);
-  std::vector<float> zeros(static_cast<size_t>(std::max(3 * config.n_embd, config.inner())));
+  std::vector<float> zeros(static_cast<size_t>(
+      std::max({config.n_embd, config.head_layout().qkv_width(), config.inner()})));
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
   const ParamTable table(family.all_biases ? WithBiases(config) : config);
   std::vector<NamedTensor> tensors;

@@ -11,6 +11,7 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/config_json.h"
 #include "folio/model/families.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

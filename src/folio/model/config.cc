@@ -8,6 +8,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/model/divisors.h"
+#include "folio/model/head_layout.h"
 
 namespace folio {
 
@@ -21,6 +22,10 @@ std::vector<std::string> GptConfig::ActivationNames() {
   std::vector<std::string> names;
   for (const NamedActivation& activation : kActivations) names.emplace_back(activation.name);
   return names;
+}
+
+HeadLayout GptConfig::head_layout() const {
+  return {.query_heads = n_head, .kv_heads = n_head, .head_dim = head_size()};
 }
 
 double GptConfig::attention_scale(int64_t layer) const {

@@ -13,6 +13,8 @@
 
 namespace folio {
 
+struct HeadLayout;
+
 // The architecture of a GPT. Names are those of Hugging Face's config.json where it has one.
 struct GptConfig {
   int64_t vocab_size = 50257;                    // V
@@ -48,6 +50,7 @@ struct GptConfig {
   std::optional<int64_t> eos_token_id = {};
 
   int64_t head_size() const { return n_embd / n_head; }           // D
+  HeadLayout head_layout() const;                                 // head_layout.h
   int64_t inner() const { return n_inner.value_or(4 * n_embd); }  // F
   bool has_attention_bias() const { return attention_bias.value_or(bias); }
   bool has_mlp_bias() const { return mlp_bias.value_or(bias); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "folio/backend/backend.h"
@@ -19,18 +20,17 @@ struct DropoutContext {
   int64_t first_sequence = 0;  // of the micro-batch, in the whole batch of the step
 };
 
-// Where a dropout sits in the model.
-enum class DropoutPlace : uint64_t {
-  kAttention = 0,
-  kAttentionResidual = 1,
-  kMlpResidual = 2,
-  kActivation = 3,
-  kAttentionInput = 4,
-  kMlpInput = 5,
-  kAttnAdapter = 6,
-  kAttnProjAdapter = 7,
-  kFcAdapter = 8,
-  kMlpProjAdapter = 9,
+// A place of dropout in a block, which the layer that has it declares.
+struct DropoutPlace {
+  enum Of : uint8_t {
+    kRows,   // (N,C), which every shard has
+    kHeads,  // weights of attention, of the heads of a shard
+    kInner,  // (N,F), of which a shard has some columns
+  };
+
+  uint64_t number = 0;                // of its random numbers; no two places of a block share one
+  double GptConfig::*rate = nullptr;  // null in front of adapters: theirs
+  Of of = kRows;
 };
 
 // Places in a pass where its insides can be taken, in the order of a pass with norm_position "pre".
@@ -39,8 +39,8 @@ enum class DropoutPlace : uint64_t {
 enum class TracePoint {
   kEmbedded,   // (N,C) token and position embeddings, what the first block sees; layer 0
   kNorm1,      // (N,C) result of ln_1
-  kQkv,        // (N,3C) queries, keys and values
-  kHeads,      // (N,C) the heads' contexts side by side, before c_proj
+  kQkv,        // (N,(H+2K)D) queries, keys and values
+  kHeads,      // (N,HD) the heads' contexts side by side, before c_proj
   kAttention,  // (N,C) result of the attention sublayer, before it joins the stream
   kMiddle,     // (N,C) the stream after attention
   kNorm2,      // (N,C) result of ln_2
@@ -60,6 +60,11 @@ constexpr std::string_view TracePointName(TracePoint point) {
   return kNames[static_cast<int>(point)];
 }
 
+// Whether a pass has the point once, and not in each block.
+constexpr bool IsOncePerPass(TracePoint point) {
+  return point == TracePoint::kEmbedded || point == TracePoint::kFinal;
+}
+
 // Is shown the insides of a pass as they come. A pass without one does nothing for it.
 class TraceSink {
  public:
@@ -68,16 +73,16 @@ class TraceSink {
   virtual void Take(TracePoint point, int64_t layer, const Tensor& x) = 0;
 };
 
-class KvCache;
 class LayerGate;
 class TensorParallelGroup;
 
 // Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of
 // one sequence, or few rows of any.
 struct CachedRows {
-  const KvCache* cache = nullptr;
-  Tensor tables = {};        // (N,W) i32, as in ops.h
-  Tensor keys, values = {};  // (S,C), room for those of a sequence
+  std::span<const Tensor> pages = {};  // of the KvCache, of each layer
+  Tensor tables = {};                  // (N,W) i32, as in ops.h
+  Tensor keys, values = {};            // (P,KD), room for those of a sequence
+  int64_t S = 0;  // keys of the sequence, where it is one: with those of the rows
 };
 
 // The state of a pass that its sublayers share.
@@ -98,8 +103,7 @@ struct PassContext {
   bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }
-  int64_t heads() const { return shard.Size(config.n_head); }
-  int64_t channels() const { return heads() * config.head_size(); }  // of q, k and v each
+  HeadLayout heads() const;  // of the shard
   // Shows `x` to whoever looks.
   void Show(TracePoint point, int64_t layer, const Tensor& x) const {
     if (trace != nullptr) trace->Take(point, layer, x);
@@ -110,7 +114,7 @@ struct PassContext {
   // `rows_per_sequence`: rows that one sequence has in the array that is dropped from.
   Dropout DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const;
   Dropout EmbeddingDropout() const { return DropoutAt(config.embd_pdrop, 0, T); }
-  Dropout BlockDropout(int64_t layer, DropoutPlace place) const;
+  Dropout BlockDropout(int64_t layer, const DropoutPlace& place) const;
   // Drops elements of x (N,...) in place, if `at` is active: of a value, or, which is the same, of
   // its gradient.
   void Drop(const Tensor& x, const Dropout& at) const;

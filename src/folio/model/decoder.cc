@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/model/head.h"
-#include "folio/model/positions.h"
+#include "folio/model/head_layout.h"
+#include "folio/model/param_list.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
@@ -47,12 +47,13 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
     return cached_plan_.Add(std::move(name), dtype, shape);
   };
   const auto tables = add("tables", Dtype::kI32, {N, W}), places = add("places", Dtype::kI32, {N});
-  const auto keys = add("keys", options.dtype, {capacity(), config().n_embd});
-  const auto values = add("values", options.dtype, {capacity(), config().n_embd});
+  const Shape rows = {capacity(), config().head_layout().kv_width()};
+  const auto keys = add("keys", options.dtype, rows), values = add("values", options.dtype, rows);
   cached_plan_.Place();
   cached_arena_ = Arena(cached_plan_);
   const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
-  cached_ = {&cache_, get(tables), get(keys), get(values)};
+  cached_ = {
+      .pages = cache_.layers(), .tables = get(tables), .keys = get(keys), .values = get(values)};
   positions_ = get(places);
   if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
@@ -66,13 +67,13 @@ PassShape Decoder::Pass(int64_t rows) const {
 }
 
 void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
-  const int64_t C = config().n_embd;
+  const int64_t width = config().head_layout().kv_width();
   const Tensor tables = First(cached_.tables, {rows, 1}), positions = First(positions_, {rows});
-  const SequenceView k(First(cached_.keys, {rows, C}), 1, rows, 0, C);
-  const SequenceView v(First(cached_.values, {rows, C}), 1, rows, 0, C);
+  const SequenceView k(First(cached_.keys, {rows, width}), 1, rows, 0, width);
+  const SequenceView v(First(cached_.values, {rows, width}), 1, rows, 0, width);
   std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
   for (size_t l = 0; l < weights_.params().h.size(); ++l) {
-    const Tensor& pages = cache_.layer(l);
+    const Tensor& pages = cache_.layers()[l];
     std::fill_n(tables.data<int32_t>(), rows, from);
     backend_.Run(
         CacheRead{.pages = pages, .table = tables.Slice(0, 1).Reshape({1}), .k = k, .v = v});
@@ -118,6 +119,7 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
       std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);
     }
   }
+  rows.S = positions_.data<int32_t>()[N - 1] + 1;
   TransformerForward({.backend = backend_,
                       .config = config(),
                       .lora = weights_.table().lora(),

@@ -5,9 +5,8 @@
 #include <iterator>
 
 #include "folio/base/error.h"
-#include "folio/model/head.h"
+#include "folio/model/activations.h"
 #include "folio/model/param_list.h"
-#include "folio/model/positions.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
@@ -64,10 +63,17 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
     throw UsageError(fmt::format("no pass is over {} sequences of {} tokens", B, T),
                      fmt::format("the context holds from 1 to {}", config.n_positions));
   }
+  buffers_ = std::make_unique<PassBuffers>();
   plan_ = PlanBuffers(shape_);
   arena_ = Arena(plan_);
-  BindBuffers(shape_, plan_, arena_, buffers_);
-  if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
+  BindBuffers(shape_, plan_, arena_, *buffers_);
+  if (buffers_->sinusoids) FillSinusoids(buffers_->sinusoids);
+}
+
+GptPass::~GptPass() = default;
+
+const Tensor& GptPass::losses() const {
+  return buffers_->acts.losses;
 }
 
 void GptPass::set_key_mask(Tensor key_mask) {
@@ -97,14 +103,14 @@ void GptPass::set_mask(Tensor mask) {
 void GptPass::set_begins(std::span<const int32_t> begins) {
   FOLIO_CHECK(begins.empty() || shape_.options.packed, "not planned for texts");
   if (!begins.empty()) RequireBegins(begins, B(), T());
-  pass_.mask = begins.empty() ? Tensor() : buffers_.same_text;
-  pass_.positions = begins.empty() ? Tensor() : buffers_.positions;
+  pass_.mask = begins.empty() ? Tensor() : buffers_->same_text;
+  pass_.positions = begins.empty() ? Tensor() : buffers_->positions;
   if (begins.empty()) return;
-  uint8_t* same = buffers_.same_text.data<uint8_t>();
+  uint8_t* same = buffers_->same_text.data<uint8_t>();
   for (int64_t n = 0; n < B() * T(); ++n) {
     const int64_t first = n / T() * T();  // of the sequence
     const int64_t begin = begins[static_cast<size_t>(n)];
-    buffers_.positions.data<int32_t>()[n] = static_cast<int32_t>(n - first - begin);
+    buffers_->positions.data<int32_t>()[n] = static_cast<int32_t>(n - first - begin);
     for (int64_t s = 0; s < T(); ++s) {
       same[n * T() + s] = begins[static_cast<size_t>(first + s)] == begin;
     }
@@ -120,33 +126,33 @@ void GptPass::set_trace(TraceSink* trace) {
 void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
                       DropoutContext dropout) {
   FOLIO_CHECK(!dropout.on || shape_.training(), "dropout is for training");
-  CopyTokensOf(pass_.shard, config_.vocab_size, ids, buffers_.ids, 0);
+  CopyTokensOf(pass_.shard, config_.vocab_size, ids, buffers_->ids, 0);
   pass_.dropout = dropout;
-  TransformerForward(pass_, params, buffers_);
+  TransformerForward(pass_, params, *buffers_);
 }
 
 void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out) {
   FOLIO_CHECK(pass_.shard.whole(), "a shard has no whole row of logits");
-  HeadLogits(pass_, params, buffers_.acts.norm_f.out.Slice(begin, end), out);
+  HeadLogits(pass_, params, buffers_->acts.norm_f.out.Slice(begin, end), out);
 }
 
 double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) {
-  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_.targets,
+  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
                CrossEntropyForward::kIgnore);
-  HeadForward(pass_, params, buffers_.acts, buffers_.targets);
+  HeadForward(pass_, params, buffers_->acts, buffers_->targets);
   return SumOfLosses();
 }
 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
                                 double scale, const GptParams& d_params, bool accumulate) {
   FOLIO_CHECK(shape_.training(), "a forward pass has no backward");
-  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_.targets,
+  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
                CrossEntropyForward::kIgnore);
   pass_.accumulate = accumulate;
   if (!accumulate) ZeroWhatIsAddedTo(d_params);
-  HeadForwardBackward(pass_, params, buffers_.acts, buffers_.targets, scale, d_params,
-                      buffers_.grads);
-  TransformerBackward(pass_, params, buffers_, d_params);
+  HeadForwardBackward(pass_, params, buffers_->acts, buffers_->targets, scale, d_params,
+                      buffers_->grads);
+  TransformerBackward(pass_, params, *buffers_, d_params);
   return SumOfLosses();
 }
 
@@ -159,7 +165,7 @@ void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
 }
 
 double GptPass::SumOfLosses() const {
-  const Tensor& losses = buffers_.acts.losses;
+  const Tensor& losses = buffers_->acts.losses;
   double sum = 0;
   for (int64_t n = 0; n < losses.count(); ++n) {
     sum += losses.dtype() == Dtype::kF64 ? losses.data<double>()[n] : losses.data<float>()[n];

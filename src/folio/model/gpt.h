@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
-#include "folio/model/activations.h"
 #include "folio/model/context.h"
 #include "folio/model/params.h"
+#include "folio/model/pass_shape.h"
 
 namespace folio {
+
+struct PassBuffers;
 
 // GPT-2 (A. Radford et al., 2019) over batches of B sequences of T tokens: forward, loss and
 // backward, composed of a backend's operations on buffers planned beforehand. Owns the activations,
@@ -21,6 +24,7 @@ class GptPass {
   GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T, PassKind kind,
           const PassOptions& options = {});
   GptPass(const GptPass&) = delete;
+  ~GptPass();
 
   // The buffers of such a pass, without allocating them.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
@@ -69,7 +73,7 @@ class GptPass {
                          const GptParams& d_params, bool accumulate = true);
 
   // Losses of the rows, after Loss or LossAndBackward, (N).
-  const Tensor& losses() const { return buffers_.acts.losses; }
+  const Tensor& losses() const;
 
  private:
   // All gradients but those that LinearBackward writes over.
@@ -81,7 +85,7 @@ class GptPass {
   PassContext pass_;
   MemoryPlan plan_;
   Arena arena_;
-  PassBuffers buffers_;
+  std::unique_ptr<PassBuffers> buffers_;
 };
 
 }  // namespace folio

@@ -287,20 +287,21 @@ TEST_F(Gpt, DropsWhereTheConfigurationSays) {
 }
 
 TEST_F(Gpt, EachPlaceDropsOtherElements) {
-  PassContext pass{.backend = *backend_, .config = config_, .B = B, .T = T};
+  const LoraConfig lora = {.rank = 1, .dropout = 0.5};
+  PassContext pass{.backend = *backend_, .config = config_, .lora = lora, .B = B, .T = T};
   pass.dropout = {.on = true, .seed = 1, .step = 2};
   std::vector<uint64_t> streams = {pass.EmbeddingDropout().stream};
   for (int64_t layer : {0, 1}) {
-    for (DropoutPlace place :
-         {DropoutPlace::kAttention, DropoutPlace::kAttentionResidual, DropoutPlace::kMlpResidual}) {
+    for (const DropoutPlace& place : {kAttentionDropout, kAttentionResidual, kMlpResidual}) {
       streams.push_back(pass.BlockDropout(layer, place).stream);
       // Runs that were begun long ago go on with their own numbers.
       EXPECT_EQ(streams.back(), RngStream(RngPurpose::kDropout, 2, streams.size() - 1));
     }
   }
   for (int64_t layer : {0, 1}) {
-    for (DropoutPlace place :
-         {DropoutPlace::kActivation, DropoutPlace::kAttentionInput, DropoutPlace::kMlpInput}) {
+    for (const DropoutPlace& place :
+         {kActivationDropout, kAttentionInput, kMlpInput, kCAttn.adapter_dropout,
+          kAttnCProj.adapter_dropout, kCFc.adapter_dropout, kMlpCProj.adapter_dropout}) {
       streams.push_back(pass.BlockDropout(layer, place).stream);
     }
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/model/head_layout.h"
 
 namespace folio {
 
@@ -13,7 +14,7 @@ KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages)
       R_(PageTokens(config)),
       books_(static_cast<size_t>(pages)),
       free_(static_cast<size_t>(pages)) {
-  const Shape shape = {pages, config.n_head, 2, R_, config.n_embd / config.n_head};
+  const Shape shape = config.head_layout().Pages(pages, R_);
   for (int64_t l = 0; l < config.n_layer; ++l)
     plan_.Add(fmt::format("h.{}.pages", l), dtype, shape);
   plan_.Place();

@@ -38,7 +38,7 @@ class KvCache {
   int64_t pages() const { return static_cast<int64_t>(books_.size()); }
   int64_t bytes() const { return static_cast<int64_t>(plan_.arena_bytes()); }
   int64_t free_pages() const;                                 // that no sequence has
-  const Tensor& layer(size_t l) const { return layers_[l]; }  // (pages,H,2,R,D)
+  std::span<const Tensor> layers() const { return layers_; }  // (pages,K,2,R,D) each
 
  private:
   friend class CachedSequence;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
+#include "folio/model/block.h"
 
 namespace folio {
 namespace {

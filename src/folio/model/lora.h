@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,9 +36,5 @@ struct LoraConfig {
 
 // Everything is trained, and a linear layer is its weight and bias.
 const LoraConfig& NoAdapters();
-
-// The linear layers of a block, by the names that targets have.
-inline constexpr std::array<std::string_view, 4> kLinearLayers = {"attn.c_attn", "attn.c_proj",
-                                                                  "mlp.c_fc", "mlp.c_proj"};
 
 }  // namespace folio

@@ -9,6 +9,25 @@
 
 namespace folio {
 
+Shape ShapeInShard(const GptConfig& config, const Shard& shard, const Shape& whole,
+                   ShardAxis axis) {
+  const auto last = [&](int64_t width) {
+    return whole.rank() == 1 ? Shape{width} : Shape{whole[0], width};
+  };
+  switch (axis) {
+    case ShardAxis::kNone:
+      return whole;
+    case ShardAxis::kRows:
+      return whole.rank() == 1 ? Shape{shard.Size(whole[0])}
+                               : Shape{shard.Size(whole[0]), whole[1]};
+    case ShardAxis::kColumns:
+      return last(shard.Size(whole.back()));
+    case ShardAxis::kQkv:
+      return last(config.head_layout().ShardOf(shard).qkv_width());
+  }
+  FOLIO_CHECK(false, "no such axis");
+}
+
 std::string ParamRow::Name() const {
   if (layer >= 0) return fmt::format("{}h.{}.{}.{}", kNamePrefix, layer, module, part);
   return fmt::format("{}{}.{}", module == kHeadName ? "" : kNamePrefix, module, part);
@@ -20,16 +39,10 @@ ParamTable::ParamTable(const GptConfig& config, const LoraConfig& lora, const Sh
   GptParams none;
   none.h.resize(static_cast<size_t>(config.n_layer));
   VisitParams(config, lora, shard, none, [&](const ParamRow& row, const Tensor&) {
-    params_.push_back({row, row.Name(), row.shape.rank() >= 2});
+    const bool shared = !shard.whole() && row.axis == ShardAxis::kNone;
+    params_.push_back({row, row.Name(), IsDecayed(row.kind), shared});
     parameters_ += row.shape.count();
   });
-  if (!shard.whole()) {
-    size_t next = 0;
-    VisitParams(config, lora, Shard(), none, [&](const ParamRow& row, const Tensor&) {
-      params_[next].shared = params_[next].shape == row.shape;
-      next += 1;
-    });
-  }
   const auto place = [&](bool trained, bool decay) {
     for (const bool shared : {false, true}) {
       for (ParamInfo& info : params_) {
@@ -86,7 +99,7 @@ GptWeights::GptWeights(ParamTable table, Dtype dtype, ParamPart part)
     const bool there = part == ParamPart::kAll || info.trained;
     tensors_.push_back(there ? table_.View(info, flat_) : Tensor());
   }
-  params_ = BindParams(table_, tensors_);
+  params_ = std::make_shared<const GptParams>(BindParams(table_, tensors_));
 }
 
 GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
@@ -100,7 +113,7 @@ GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
     FOLIO_CHECK(tensors_[i].shape() == (turned ? Shape{shape[1], shape[0]} : shape),
                 "parameter of another model");
   }
-  params_ = BindParams(table_, tensors_);
+  params_ = std::make_shared<const GptParams>(BindParams(table_, tensors_));
 }
 
 const Tensor& GptWeights::flat() const {

@@ -15,34 +15,11 @@
 
 namespace folio {
 
-// The parameters of a layer, or their gradients; a part that the configuration leaves out is empty.
-struct NormParams {
-  Tensor weight, bias;  // (C), (C)
-};
-struct LinearParams {
-  Tensor weight, bias;              // (in,out), (out)
-  Tensor lora_a = {}, lora_b = {};  // (rank,in), (out,rank): of the adapter
-};
-struct BlockParams {
-  NormParams ln_1;
-  LinearParams c_attn;       // (C,3C): columns are q | k | v, heads contiguous
-  LinearParams attn_c_proj;  // (C,C)
-  NormParams ln_2;
-  LinearParams c_fc;        // (C,F)
-  LinearParams mlp_c_proj;  // (F,C)
-};
-
-struct GptParams {
-  Tensor wte;  // (V,C)
-  Tensor wpe;  // (P,C), empty for sinusoidal positions
-  std::vector<BlockParams> h;
-  NormParams ln_f;
-  Tensor lm_head_weight, lm_head_bias;  // (V,C) unless tied to wte; (V)
-};
+struct GptParams;  // param_list.h
 
 enum class InitKind {
   kWeight,          // normal(0, initializer_range) or Xavier-uniform
-  kQkvWeight,       // the same; (C,3C), which may count as three matrices
+  kQkvWeight,       // the same; q | k | v, which may count as three matrices
   kResidualWeight,  // the same; the deviation may be divided by sqrt(2L): what adds to the residual
   kFanIn,           // uniform up to 1 / sqrt(in), as PyTorch's linear layers
   kZero,
@@ -59,10 +36,23 @@ enum class ParamKind {
   kElementwise,    // what a LayerNorm multiplies with and adds
 };
 
+// The dimension of a parameter that shards divide.
+enum class ShardAxis {
+  kNone,     // every shard has all of it
+  kRows,     // the first
+  kColumns,  // the last
+  kQkv,      // the last, in each of q | k | v by heads (head_layout.h)
+};
+
 // Whether LinearBackward writes over its gradient at first. Others are added to, zeroed before.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;
+}
+
+// Whether AdamW decays it.
+constexpr bool IsDecayed(ParamKind kind) {
+  return kind != ParamKind::kBias && kind != ParamKind::kElementwise;
 }
 
 // What Hugging Face's names of all but the head begin with, and what the head is called.
@@ -75,13 +65,14 @@ struct ParamRow {
   Shape shape;
   ParamKind kind;
   InitKind init;
+  ShardAxis axis;
   bool trained;              // beside adapters nothing else is
   std::string Name() const;  // Hugging Face's, "transformer.h.0.attn.c_attn.weight"
 };
 
 struct ParamInfo : ParamRow {
   std::string name;
-  bool decay = false;   // AdamW decays it: two or more dimensions
+  bool decay = false;   // IsDecayed(kind)
   bool shared = false;  // in a shard: every shard has all of it
   int64_t offset = 0;   // of its first element
 };
@@ -144,7 +135,7 @@ class GptWeights {
   Dtype dtype() const { return dtype_; }
   // Those of table().params(), in its order; empty where they are not here.
   std::span<const Tensor> tensors() const { return tensors_; }
-  const GptParams& params() const { return params_; }
+  const GptParams& params() const { return *params_; }
   // REQUIRES: the parameters are not views of memory elsewhere.
   const Tensor& flat() const;
 
@@ -156,7 +147,7 @@ class GptWeights {
   Tensor flat_;
   std::vector<Tensor> tensors_;
   std::shared_ptr<const void> owner_;
-  GptParams params_;
+  std::shared_ptr<const GptParams> params_;
 };
 
 }  // namespace folio

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/model/shard.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 
@@ -34,17 +33,8 @@ struct PassOptions {
   bool operator==(const PassOptions&) const = default;
 };
 
-// The ticks from which and up to which a buffer lives.
-struct Lifetime {
-  int64_t first = 0, last = MemoryPlan::kAlways;
-};
-
-// A pass and the order of its operations in ticks. Forward: the embedding is tick 0, block l takes
-// kBlockTicks ticks from BlockTick(l), the head with its own backward follows. Backward: the same,
-// mirrored, and begins one tick after the head.
+// A pass over B sequences of T tokens.
 struct PassShape {
-  static constexpr int64_t kBlockTicks = 8;
-
   const GptConfig& config;
   int64_t B = 1, T = 1;
   PassKind kind = PassKind::kForward;
@@ -53,22 +43,9 @@ struct PassShape {
   int64_t N() const { return B * T; }
   const Shard& shard() const { return options.shard; }
   const LoraConfig& lora() const { return options.lora; }
-  // Of q, k and v each, of the feed-forward layer, and of the vocabulary.
-  int64_t A() const { return shard().Size(config.n_head) * config.head_size(); }
+  HeadLayout heads() const;  // of the shard
   int64_t F() const { return shard().Size(config.inner()); }
   bool training() const { return kind == PassKind::kTraining; }
-
-  int64_t BlockTick(int64_t layer) const { return 1 + layer * kBlockTicks; }
-  int64_t HeadTick() const { return BlockTick(config.n_layer); }
-  int64_t Mirrored(int64_t tick) const { return 2 * HeadTick() + 1 - tick; }
-
-  // What the forward writes at tick `written` and reads up to `read`, and, in training, the
-  // backward of the operation at tick `reader` reads too: unless it recomputes or does not need it.
-  Lifetime Kept(int64_t written, int64_t read, int64_t reader, bool dispensable = false) const {
-    return {written, training() && !dispensable ? std::max(read, Mirrored(reader)) : read};
-  }
-  // What serves the backward of all blocks and of the embedding.
-  Lifetime InBackward() const { return {Mirrored(HeadTick()), Mirrored(0)}; }
 };
 
 }  // namespace folio

@@ -6,6 +6,7 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/divisors.h"
+#include "folio/model/head_layout.h"
 #include "folio/model/params.h"
 
 namespace folio {
@@ -30,19 +31,22 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
   }
 }
 
-PlaceInWhole::PlaceInWhole(const Shard& shard, const ParamInfo& info, const Shape& whole)
-    : width_(info.shape[info.shape.rank() - 1]),
-      group_(width_),
-      whole_width_(whole[whole.rank() - 1]),
-      whole_group_(whole_width_) {
-  const bool matrix = whole.rank() == 2;
-  if (matrix && info.shape[0] != whole[0]) first_row_ = shard.Begin(whole[0]);
-  if (width_ == whole_width_) return;
-  if (info.module == "attn.c_attn") {
-    group_ /= 3;
-    whole_group_ /= 3;
+PlaceInWhole::PlaceInWhole(const ParamTable& table, const ParamInfo& info, const Shape& whole)
+    : width_(info.shape.back()), whole_width_(whole.back()) {
+  const Shard& shard = table.shard();
+  const bool rows = info.axis == ShardAxis::kRows && whole.rank() == 2;
+  if (rows) first_row_ = shard.Begin(whole[0]);
+  if (rows || info.axis == ShardAxis::kNone) return;
+  if (info.axis != ShardAxis::kQkv) {
+    runs_.fill({0, shard.Begin(whole_width_)});
+    return;
   }
-  first_column_ = shard.Begin(whole_group_);
+  const HeadLayout heads = table.config().head_layout();
+  const auto of_whole = heads.columns(), of_shard = heads.ShardOf(shard).columns();
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const int64_t begin = of_whole[i].begin + shard.Begin(of_whole[i].width);
+    runs_[i] = {of_shard[i].begin, begin - of_shard[i].begin};
+  }
 }
 
 namespace {
@@ -55,7 +59,7 @@ void ForEachElement(const GptWeights& whole, const GptWeights& shard, const Copy
     const Tensor &of_shard = shard.tensors()[p], &of_whole = whole.tensors()[p];
     if (!of_shard) continue;
     const ParamInfo& info = shard.table().params()[p];
-    const PlaceInWhole place(shard.table().shard(), info, whole.table().params()[p].shape);
+    const PlaceInWhole place(shard.table(), info, whole.table().params()[p].shape);
     Number* in_whole = of_whole.data<Number>();
     Number* in_shard = of_shard.data<Number>();
     constexpr int64_t kGrain = 1 << 14;

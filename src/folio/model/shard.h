@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "folio/tensor/tensor.h"
@@ -7,6 +9,7 @@
 namespace folio {
 
 class GptWeights;
+class ParamTable;
 struct GptConfig;
 struct LoraConfig;
 struct ParamInfo;
@@ -32,20 +35,25 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
 // Maps the elements of a shard's parameter to their places in the whole model's.
 class PlaceInWhole {
  public:
-  // `info` is the shard's parameter, and `whole` the shape of the whole model's.
-  PlaceInWhole(const Shard& shard, const ParamInfo& info, const Shape& whole);
+  // `info` is a parameter of the shard's table, and `whole` the shape of the whole model's.
+  PlaceInWhole(const ParamTable& table, const ParamInfo& info, const Shape& whole);
 
   // The place of the shard's i-th element.
   int64_t operator()(int64_t i) const {
     const int64_t row = i / width_, column = i % width_;
-    return (first_row_ + row) * whole_width_ + column / group_ * whole_group_ + first_column_ +
-           column % group_;
+    size_t run = runs_.size() - 1;
+    while (column < runs_[run].begin) --run;
+    return (first_row_ + row) * whole_width_ + column + runs_[run].shift;
   }
 
  private:
-  int64_t width_, group_;  // of a row, and of columns that lie side by side in the whole: q, k or v
-  int64_t whole_width_, whole_group_;
-  int64_t first_row_ = 0, first_column_ = 0;  // of the latter in each group
+  // Columns from `begin` on lie side by side in the whole too, `shift` columns further: q, k or v.
+  struct Run {
+    int64_t begin = 0, shift = 0;
+  };
+  int64_t width_, whole_width_;
+  int64_t first_row_ = 0;
+  std::array<Run, 3> runs_ = {};
 };
 
 // Copy a shard's share of the whole model's parameters, or of gradients and moments laid out like

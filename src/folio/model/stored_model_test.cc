@@ -11,6 +11,7 @@
 #include "folio/backend/operands.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/decoder.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/tensor/convert.h"
 #include "tests/kit/directory.h"
@@ -147,7 +148,7 @@ TEST_F(MatrixDtypeOfFiles, IsThatOfTheFileIfItIsOneToRunIn) {
     const auto mapped = MapWeights(model, {.as_stored = true});
     const Dtype expected = dtype == Dtype::kBF16 ? dtype : Dtype::kF32;
     EXPECT_EQ(mapped->params().wte.dtype(), expected);
-    EXPECT_EQ(mapped->params().h[0].c_fc.weight.dtype(), expected);
+    EXPECT_EQ(mapped->params().h[0].mlp.c_fc.weight.dtype(), expected);
     EXPECT_EQ(mapped->params().wpe.dtype(), Dtype::kF32);
     // Not copied where nothing has to be turned or widened.
     EXPECT_EQ(mapped->params().wte.raw() == model.params[0].from.data, dtype != Dtype::kF16);

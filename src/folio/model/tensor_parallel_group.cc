@@ -1,5 +1,9 @@
 #include "folio/model/tensor_parallel_group.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <span>
 
 #include "folio/base/check.h"
@@ -90,6 +94,23 @@ void AddPieces(Number* mine, const std::byte* received, int64_t n, int rank, int
   });
 }
 
+// `of_shards` has the log-sum-exps of all shards, one shard's behind the other's.
+template <class Number>
+void JoinRows(const Shard& shard, const Tensor& targets, const Number* of_shards, Number* lse,
+              Number* losses) {
+  const int64_t rows = targets.count();
+  for (int64_t n = 0; n < rows; ++n) {
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t s = 0; s < shard.count; ++s) {
+      largest = std::max<double>(largest, of_shards[s * rows + n]);
+    }
+    for (int64_t s = 0; s < shard.count; ++s) sum += std::exp(of_shards[s * rows + n] - largest);
+    const auto joined = static_cast<Number>(largest + std::log(sum));
+    if (targets.data<int32_t>()[n] >= 0) losses[n] += joined - lse[n];
+    lse[n] = joined;
+  }
+}
+
 }  // namespace
 
 void TensorParallelGroup::Sum(const Tensor& x) {
@@ -112,6 +133,23 @@ void TensorParallelGroup::Sum(const Tensor& x) {
   }
   SpreadPieces spread(pieces, rank);
   communicator_.Do(spread);
+}
+
+void TensorParallelGroup::JoinLosses(const Shard& shard, const Tensor& targets,
+                                     const Tensor& lse_parts, const Tensor& lse,
+                                     const Tensor& losses) {
+  const int64_t rows = targets.count();
+  // Each shard adds its own log-sum-exps to the others' zeros.
+  const Tensor all = lse_parts.Reshape({lse_parts.count()}).Slice(0, shard.count * rows);
+  std::memset(all.raw(), 0, all.bytes());
+  const Tensor own = all.Slice(shard.index * rows, (shard.index + 1) * rows);
+  std::memcpy(own.raw(), lse.raw(), own.bytes());
+  Sum(all);
+  if (lse.dtype() == Dtype::kF64) {
+    JoinRows(shard, targets, all.data<double>(), lse.data<double>(), losses.data<double>());
+  } else {
+    JoinRows(shard, targets, all.data<float>(), lse.data<float>(), losses.data<float>());
+  }
 }
 
 }  // namespace folio

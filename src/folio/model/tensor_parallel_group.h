@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "folio/dist/communicator.h"
+#include "folio/model/shard.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -14,9 +15,16 @@ class TensorParallelGroup {
   // The team's group must outlive it.
   explicit TensorParallelGroup(const Communicator& team) : communicator_(team) {}
 
+  virtual ~TensorParallelGroup() = default;
+
   // x, of which each has as much, becomes the sum of everybody's, added up in their order and then
   // rounded, once, to its dtype: the same bits for all. F32, F64 or BF16.
-  void Sum(const Tensor& x);
+  virtual void Sum(const Tensor& x);
+  // Makes of the losses (R) of this shard of the vocabulary, and of their log-sum-exps, those of
+  // all of it. A row whose target is in another shard has no loss here. lse_parts is scratch of at
+  // least a number for each row and shard.
+  virtual void JoinLosses(const Shard& shard, const Tensor& targets, const Tensor& lse_parts,
+                          const Tensor& lse, const Tensor& losses);
 
   const Communicator& communicator() const { return communicator_; }
 

@@ -6,9 +6,7 @@
 #include <iterator>
 
 #include "folio/base/error.h"
-#include "folio/model/block.h"
 #include "folio/model/layer_gate.h"
-#include "folio/model/norm.h"
 
 namespace folio {
 namespace {
@@ -37,17 +35,7 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
     if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
   };
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
-  // Of several shards, the first adds the position.
-  const bool first = pass.shard.index == 0;
-  const Tensor& wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe;
-  pass.backend.Run(EmbeddingForward{.ids = buffers.ids,
-                                    .wte = params.wte,
-                                    .wpe = first ? wpe : Tensor(),
-                                    .out = acts.embedded,
-                                    .positions = pass.positions});
-  pass.Sum(acts.embedded);
-  pass.Drop(acts.embedded, pass.EmbeddingDropout());
-  pass.Show(TracePoint::kEmbedded, 0, acts.embedded);
+  EmbedForward(pass, params, buffers.ids, buffers.sinusoids, acts.embedded);
   for (size_t l = 0; l < L; ++l) {
     ready(l);
     BlockForward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
@@ -75,13 +63,7 @@ void TransformerBackward(const PassContext& pass, const GptParams& params,
                   StreamBefore(pass.config, acts, l), d_params.h[l], grads);
     done(static_cast<int64_t>(l));
   }
-  if (!d_params.wte) return done(-1);
-  pass.Drop(grads.d_stream, pass.EmbeddingDropout());
-  pass.backend.Run(EmbeddingBackward{.ids = buffers.ids,
-                                     .d_out = grads.d_stream,
-                                     .d_wte = d_params.wte,
-                                     .d_wpe = d_params.wpe,
-                                     .positions = pass.positions});
+  EmbedBackward(pass, buffers.ids, grads.d_stream, d_params);
   done(-1);
 }
 

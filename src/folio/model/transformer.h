@@ -4,8 +4,7 @@
 #include <span>
 
 #include "folio/model/activations.h"
-#include "folio/model/context.h"
-#include "folio/model/params.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 
@@ -14,7 +13,7 @@ void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest,
 
 // A model up to its final LayerNorm, from the tokens in buffers.ids: embeddings, blocks, ln_f. The
 // step that training, evaluation and decoding share; logits and losses of acts.norm_f.out are
-// head.h's.
+// layers/head.h's.
 void TransformerForward(const PassContext& pass, const GptParams& params,
                         const PassBuffers& buffers);
 

@@ -7,6 +7,8 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
+#include "folio/model/head_layout.h"
+#include "folio/model/layers/mlp.h"
 
 namespace folio {
 namespace {
@@ -19,7 +21,7 @@ double ResidualScale(const GptConfig& config) {
 bool IsScaled(const GptConfig& config, const ParamRow& row) {
   if (row.init != InitKind::kResidualWeight) return false;
   return config.init_scaled_residuals == "true" ||
-         (config.init_scaled_residuals == "mlp" && row.module == "mlp.c_proj");
+         (config.init_scaled_residuals == "mlp" && row.module == kMlpCProj.name);
 }
 
 template <class Value>
@@ -37,13 +39,16 @@ void FillWith(const Tensor& x, Value&& value) {
 
 }  // namespace
 
-double InitSpread(const GptConfig& config, const ParamInfo& info) {
+double InitSpread(const GptConfig& config, const ParamInfo& info, int64_t column) {
   if (info.init == InitKind::kFanIn) return 1 / std::sqrt(static_cast<double>(info.shape[1]));
   if (config.init == "normal") {
     return config.initializer_range * (IsScaled(config, info) ? ResidualScale(config) : 1);
   }
   const bool split = info.init == InitKind::kQkvWeight && config.init == "xavier_uniform_split";
-  const int64_t columns = info.shape[1] / (split ? 3 : 1);
+  const HeadLayout heads = config.head_layout();
+  const int64_t columns = !split                     ? info.shape[1]
+                          : column < heads.q_width() ? heads.q_width()
+                                                     : heads.kv_width();
   return std::sqrt(6.0 / static_cast<double>(info.shape[0] + columns));
 }
 
@@ -61,12 +66,18 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
       continue;
     }
     const double spread = InitSpread(config, whole);
-    const PlaceInWhole place(weights.table().shard(), info, whole.shape);
+    const PlaceInWhole place(weights.table(), info, whole.shape);
     const auto index = [&](int64_t i) { return static_cast<uint64_t>(place(i)); };
     if (info.init != InitKind::kFanIn && config.init == "normal") {
       FillWith(x, [&](int64_t i) { return rng.Normal(index(i)) * spread; });
     } else {
-      FillWith(x, [&](int64_t i) { return (2 * rng.Uniform(index(i)) - 1) * spread; });
+      const auto width = static_cast<uint64_t>(whole.shape[1]);
+      const auto q_width = static_cast<uint64_t>(config.head_layout().q_width());
+      const double kv_spread = InitSpread(config, whole, config.head_layout().q_width());
+      FillWith(x, [&](int64_t i) {
+        const uint64_t at = index(i);
+        return (2 * rng.Uniform(at) - 1) * (at % width < q_width ? spread : kv_spread);
+      });
     }
   }
 }

@@ -23,7 +23,8 @@ void InitWeightsFrom(const GptWeights& from, const GptWeights& to);
 
 // How wide the first numbers of a matrix are: the standard deviation of normal ones, the bound of
 // uniform ones. REQUIRES: info.init is neither kZero nor kOne, and info is of a whole model.
-double InitSpread(const GptConfig& config, const ParamInfo& info);
+// `column` is one of the matrix, of which some may count as matrices of their own: q, k and v.
+double InitSpread(const GptConfig& config, const ParamInfo& info, int64_t column = 0);
 
 // The same distribution with the draws, and in the order of draws, of nanoGPT's constructor under
 // torch.manual_seed: default layer initialisation in module order, then normal draws in module

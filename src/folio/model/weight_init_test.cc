@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/base/thread_pool.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
 
@@ -72,8 +73,8 @@ TEST(InitWeights, GivesEveryParameterNumbersOfItsOwn) {
   InitWeights(weights, 3);
   const BlockParams& first = weights.params().h[0];
   const BlockParams& second = weights.params().h[1];
-  EXPECT_NE(first.c_attn.weight.data<float>()[0], second.c_attn.weight.data<float>()[0]);
-  EXPECT_NE(first.c_attn.weight.data<float>()[0], first.c_fc.weight.data<float>()[0]);
+  EXPECT_NE(first.attn.c_attn.weight.data<float>()[0], second.attn.c_attn.weight.data<float>()[0]);
+  EXPECT_NE(first.attn.c_attn.weight.data<float>()[0], first.mlp.c_fc.weight.data<float>()[0]);
 }
 
 TEST(InitWeights, XavierFillsItsBounds) {
@@ -99,12 +100,12 @@ TEST(InitWeights, XavierTakesQkvAsThreeMatricesIfAsked) {
   config.init = "xavier_uniform_split";
   GptWeights weights(config);
   InitWeights(weights, 3);
-  const std::span<const float> packed = Elements<float>(weights.params().h[1].c_attn.weight);
+  const std::span<const float> packed = Elements<float>(weights.params().h[1].attn.c_attn.weight);
   EXPECT_NEAR(Largest(packed), 0.1768, 2e-4);  // sqrt(6 / (96 + 96))
   config.init = "xavier_uniform";
   GptWeights whole(config);
   InitWeights(whole, 3);
-  EXPECT_NEAR(Largest(Elements<float>(whole.params().h[1].c_attn.weight)), 0.125, 2e-4);
+  EXPECT_NEAR(Largest(Elements<float>(whole.params().h[1].attn.c_attn.weight)), 0.125, 2e-4);
   // All else is the same.
   for (const ParamInfo& info : weights.table().params()) {
     if (info.module == "attn.c_attn") continue;
@@ -208,26 +209,26 @@ TEST(InitWeightsLikeTorch, DrawsWhatNanoGptDraws) {
        {0.012806390412151814f, -0.01703101210296154f, -0.014931118115782738f,
         -0.018009353429079056f, 0.011699833907186985f, -0.015265545807778835f,
         0.012685329653322697f, 0.0026640628930181265f}},
-      {p.h[0].c_attn.weight,
+      {p.h[0].attn.c_attn.weight,
        384,
        19.597348217165855,
        {},
        {0.000764419324696064f, -0.029279107227921486f, 0.003945759031921625f,
         -0.00033145691850222647f}},
-      {p.h[1].attn_c_proj.weight,
+      {p.h[1].attn.c_proj.weight,
        128,
        0.8094682137975022,
        {},
        {0.004990449640899897f, 0.001366102835163474f, -0.0033936400432139635f,
         0.002176049165427685f}},
-      {p.h[2].c_fc.weight,
+      {p.h[2].mlp.c_fc.weight,
        512,
        26.190015476010494,
        -5.495217132736741,
        {0.0009097569854930043f, -0.02702200412750244f, 0.004762579686939716f,
         0.0019482026109471917f, -0.015961403027176857f, -0.034441545605659485f,
         -0.011418420821428299f, -0.008569289930164814f}},
-      {p.h[3].mlp_c_proj.weight,
+      {p.h[3].mlp.c_proj.weight,
        128,
        3.2957086309342385,
        0.0122832145273577,
@@ -268,10 +269,10 @@ TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
   config.init_scaled_residuals = "false";
   GptWeights unscaled(config);
   InitWeightsLikeTorch(unscaled, unscaled_rng);
-  const auto c_fc = [](const GptWeights& weights) { return weights.params().h[1].c_fc.weight; };
+  const auto c_fc = [](const GptWeights& weights) { return weights.params().h[1].mlp.c_fc.weight; };
   EXPECT_EQ(c_fc(unscaled).data<float>()[0], c_fc(usual).data<float>()[0]);
   const std::span<const float> projection =
-      Elements<float>(unscaled.params().h[1].mlp_c_proj.weight);
+      Elements<float>(unscaled.params().h[1].mlp.c_proj.weight);
   ExpectNormal(projection, config.initializer_range, "c_proj");
   EXPECT_NE(rng.Random32(), unscaled_rng.Random32());
   // A last loop over half of the projections draws half as much.
@@ -279,14 +280,15 @@ TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
   GptWeights half(config);
   TorchRng half_rng(7);
   InitWeightsLikeTorch(half, half_rng);
-  const auto same = [&](const GptWeights& a, const GptWeights& b,
-                        LinearParams BlockParams::*layer) {
-    const auto x = Elements<float>((a.params().h[1].*layer).weight);
-    return std::ranges::equal(x, Elements<float>((b.params().h[1].*layer).weight));
+  const auto attention = [](const GptWeights& weights) {
+    return Elements<float>(weights.params().h[1].attn.c_proj.weight);
   };
-  EXPECT_TRUE(same(half, unscaled, &BlockParams::attn_c_proj));
-  EXPECT_FALSE(same(half, unscaled, &BlockParams::mlp_c_proj));
-  EXPECT_FALSE(same(half, usual, &BlockParams::mlp_c_proj));  // drawn before
+  const auto mlp = [](const GptWeights& weights) {
+    return Elements<float>(weights.params().h[1].mlp.c_proj.weight);
+  };
+  EXPECT_TRUE(std::ranges::equal(attention(half), attention(unscaled)));
+  EXPECT_FALSE(std::ranges::equal(mlp(half), mlp(unscaled)));
+  EXPECT_FALSE(std::ranges::equal(mlp(half), mlp(usual)));  // drawn before
   config.init_zero_positions = true;
   GptWeights zero(config);
   InitWeightsLikeTorch(zero, zero_rng);

@@ -11,7 +11,7 @@
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/attention.h"
+#include "folio/model/layers/attention.h"
 #include "folio/train/train_step.h"
 
 namespace folio {
@@ -117,9 +117,10 @@ class FirstBatch : public TraceSink {
     const size_t l = static_cast<size_t>(layer);
     if (point == TracePoint::kOutput) std::memcpy(hidden_[l].raw(), x.raw(), x.bytes());
     if (point != TracePoint::kQkv) return;
-    const int64_t B = attn_[l].dim(0), T = attn_[l].dim(2), C = x.dim(1) / 3;
-    AttentionProbabilities(backend_, config_, layer, SequenceView(x, B, T, 0, C),
-                           SequenceView(x, B, T, C, C), attn_[l]);
+    const int64_t B = attn_[l].dim(0), T = attn_[l].dim(2);
+    const HeadLayout heads = config_.head_layout();
+    AttentionProbabilities(backend_, config_, layer, View(x, B, T, heads.q()),
+                           View(x, B, T, heads.k()), attn_[l]);
   }
 
   void AddTo(const ParamTable& table, std::vector<NamedTensor>& tensors) const {

@@ -49,7 +49,7 @@ LayerTensor TensorNamed(const std::string& name, int64_t L) {
   const std::string point = dot == std::string::npos ? name : name.substr(dot + 1);
   if (dot != std::string::npos) named.layer = IntegerIn(name.substr(0, dot), "layer", 0, L - 1);
   for (const TracePoint one : Trace::AllPoints()) {
-    const bool outside = one == TracePoint::kEmbedded || one == TracePoint::kFinal;
+    const bool outside = IsOncePerPass(one);
     if (TracePointName(one) != point || outside != (dot == std::string::npos)) continue;
     named.point = one;
     return named;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "folio/base/clock.h"
+#include "folio/model/head_layout.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/page_model.h"
@@ -26,8 +27,9 @@ bool RemembersWeights(const GptConfig& config, int64_t T) {
 
 uint64_t TraceBytes(const GptConfig& config, int64_t T) {
   const int64_t C = config.n_embd, L = config.n_layer, F = config.inner();
-  const int64_t kept = 2 * C + 4 * C * L;  // embedded, final; qkv, output
-  const int64_t layer = 11 * C + 2 * F;    // all points of one
+  const int64_t qkv = config.head_layout().qkv_width(), heads = config.head_layout().q_width();
+  const int64_t kept = 2 * C + (qkv + C) * L;         // embedded, final; qkv, output
+  const int64_t layer = 7 * C + qkv + heads + 2 * F;  // all points of one
   const int64_t maps = T * T * (2 + (RemembersWeights(config, T) ? config.n_head : 0));
   return sizeof(float) * static_cast<uint64_t>(T * (kept + layer) + maps);
 }

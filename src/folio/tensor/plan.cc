@@ -33,6 +33,13 @@ MemoryPlan::Id MemoryPlan::Add(std::string name, Dtype dtype, Shape shape, int64
   return static_cast<Id>(buffers_.size()) - 1;
 }
 
+void MemoryPlan::SetLife(Id id, int64_t first_tick, int64_t last_tick) {
+  FOLIO_CHECK(first_tick <= last_tick, "buffer dies before it is born");
+  Buffer& buffer = buffers_[static_cast<size_t>(id)];
+  buffer.first_tick = first_tick;
+  buffer.last_tick = last_tick;
+}
+
 void MemoryPlan::Place() {
   std::vector<size_t> order(buffers_.size());
   std::iota(order.begin(), order.end(), size_t{0});

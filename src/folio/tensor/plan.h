@@ -33,6 +33,9 @@ class MemoryPlan {
   Id Add(std::string name, Dtype dtype, Shape shape, int64_t first_tick = 0,
          int64_t last_tick = kAlways);
 
+  // Replaces the range of ticks that Add was given.
+  void SetLife(Id id, int64_t first_tick, int64_t last_tick);
+
   // Gives each buffer its offset: largest first, each at the lowest place free over its life.
   void Place();
 

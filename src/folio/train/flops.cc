@@ -5,6 +5,7 @@
 #include <array>
 
 #include "folio/base/strings.h"
+#include "folio/model/head_layout.h"
 #include "folio/model/params.h"
 
 namespace folio {
@@ -15,10 +16,10 @@ TrainFlops::TrainFlops(const GptConfig& config, int64_t T, const LoraConfig& lor
       products_per_token(4.0 * static_cast<double>(matrix_parameters) +
                          2.0 * static_cast<double>(trained_parameters)),
       attention_per_token(12.0 * static_cast<double>(config.n_layer) * static_cast<double>(T) *
-                          static_cast<double>(config.n_embd)),
+                          static_cast<double>(config.head_layout().q_width())),
       n_layer_(config.n_layer),
       T_(T),
-      n_embd_(config.n_embd) {}
+      q_width_(config.head_layout().q_width()) {}
 
 std::string TrainFlops::Explanation() const {
   const std::string products =
@@ -29,7 +30,7 @@ std::string TrainFlops::Explanation() const {
   return fmt::format(
       "{} a token = {} + 12 x {} layers x {} positions x {} channels of attention, its masked half "
       "too",
-      HumanFlops(per_token()), products, n_layer_, T_, n_embd_);
+      HumanFlops(per_token()), products, n_layer_, T_, q_width_);
 }
 
 std::string HumanFlops(double flops) {

@@ -24,7 +24,7 @@ struct TrainFlops {
   std::string Explanation() const;
 
  private:
-  int64_t n_layer_, T_, n_embd_;
+  int64_t n_layer_, T_, q_width_;
 };
 
 // Explains flops_per_token, for programs.

@@ -10,6 +10,7 @@
 #include "folio/backend/generic_backend.h"
 #include "folio/io/checksums.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/param_list.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 
@@ -161,7 +162,7 @@ TEST_F(Health, TheFirstTensorIsThatOfTheLastLayer) {
   EXPECT_EQ(FirstNonFinite(table, grads.flat()), "");
   grads.params().wpe.data<float>()[3] = NAN;
   EXPECT_EQ(FirstNonFinite(table, grads.flat()), "transformer.wpe.weight");
-  grads.params().h[0].c_fc.weight.data<float>()[3] = -HUGE_VALF;
+  grads.params().h[0].mlp.c_fc.weight.data<float>()[3] = -HUGE_VALF;
   grads.params().h[1].ln_1.bias.data<float>()[0] = NAN;
   EXPECT_EQ(FirstNonFinite(table, grads.flat()), "transformer.h.1.ln_1.bias");
 }
@@ -235,7 +236,7 @@ TEST_F(Health, CheckedNumbersLeaveTheSameFiles) {
 TEST_F(Health, PlacesInMemoryAreNamed) {
   const Trainer trainer = Make("run");
   const BlockParams& h = trainer.weights().params().h[1];
-  EXPECT_EQ(trainer.NameOf(h.c_fc.weight.raw() + h.c_fc.weight.bytes() - 4),
+  EXPECT_EQ(trainer.NameOf(h.mlp.c_fc.weight.raw() + h.mlp.c_fc.weight.bytes() - 4),
             "transformer.h.1.mlp.c_fc.weight");
   EXPECT_EQ(trainer.NameOf(reinterpret_cast<const std::byte*>(&trainer)), "");
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "folio/model/param_list.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 
@@ -21,7 +22,7 @@ TEST_F(Training, LayerNormsAreThoseOfTheirParts) {
   Scatter(grads, 2);
   LayerNormMeter meter(*backend_, weights);
   meter.Begin();
-  for (int i = 0; i < 4; ++i) weights.params().h[1].c_fc.weight.data<float>()[i] += 0.5F;
+  for (int i = 0; i < 4; ++i) weights.params().h[1].mlp.c_fc.weight.data<float>()[i] += 0.5F;
   weights.params().wpe.data<float>()[0] -= 3;
   const LayerNorms norms = meter.End(grads.flat());
   ASSERT_EQ(norms.grad.size(), static_cast<size_t>(model_.n_layer) + 1);

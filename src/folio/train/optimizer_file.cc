@@ -95,7 +95,7 @@ void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& tabl
     const ParamInfo& info = table.params()[p];
     if (!info.trained) continue;
     const Shape& shape = whole.params()[p].shape;
-    const PlaceInWhole place(table.shard(), info, shape);
+    const PlaceInWhole place(table, info, shape);
     for (const NamedTensor& array : optimizer.State()) {
       const std::vector<float> values =
           ReadPart(file, FileName(array, info), shape, info.shape, place);

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "folio/base/machine.h"
-#include "folio/model/activations.h"
 #include "folio/model/config.h"
+#include "folio/model/pass_shape.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/config.h"
 

@@ -7,6 +7,7 @@
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/expect.h"
@@ -220,7 +221,7 @@ TEST_F(Eval, WrongInputIsNamed) {
 TEST_F(Eval, AModelThatIsNotFiniteIsRefused) {
   const GptWeights weights(LoadModelConfig(At("model")));
   Scatter(weights, 7);
-  weights.params().h[1].c_attn.weight.data<float>()[36 * 2 + 5] = NAN;
+  weights.params().h[1].attn.c_attn.weight.data<float>()[36 * 2 + 5] = NAN;
   SaveModel(At("model"), weights);
   for (const std::string call :
        {"generate --prompt a", "inspect probabilities --text abc", "eval perplexity a.txt"}) {

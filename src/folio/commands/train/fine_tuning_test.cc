@@ -8,6 +8,7 @@
 #include "folio/io/model_dir.h"
 #include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 namespace {

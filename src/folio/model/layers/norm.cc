@@ -1,4 +1,4 @@
-#include "folio/model/norm.h"
+#include "folio/model/layers/norm.h"
 
 namespace folio {
 

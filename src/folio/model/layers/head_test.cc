@@ -1,4 +1,4 @@
-#include "folio/model/head.h"
+#include "folio/model/layers/head.h"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ HeadResult RunHead(int64_t chunk, bool tied) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i));
   std::vector<double> d_x(N * C);
   std::vector<int32_t> targets = {3, -1, 0, 10, 5, 5, -1};
-  GptActivations acts;
+  HeadActivations acts;
   acts.norm_f.out = Tensor(x.data(), {N, C});
   acts.logits = Tensor(logits.data(), {chunk, V});
   acts.losses = Tensor(losses.data(), {N});

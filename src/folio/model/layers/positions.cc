@@ -1,4 +1,4 @@
-#include "folio/model/positions.h"
+#include "folio/model/layers/positions.h"
 
 #include <cmath>
 

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "folio/model/head_layout.h"
+#include "folio/model/layers/linear.h"
+
+namespace folio {
+
+// Multi-head self-attention: A. Vaswani et al., arXiv:1706.03762, with GPT-2's fused c_attn; causal
+// if the configuration says so.
+
+inline constexpr Linear kCAttn = {.name = "attn.c_attn",
+                                  .adapted = "lora.c_attn",
+                                  .init = InitKind::kQkvWeight,
+                                  .axis = ShardAxis::kQkv,
+                                  .adapter_dropout = {.number = 6}};
+inline constexpr Linear kAttnCProj = {.name = "attn.c_proj",
+                                      .adapted = "lora.attn_c_proj",
+                                      .init = InitKind::kResidualWeight,
+                                      .axis = ShardAxis::kRows,
+                                      .adapter_dropout = {.number = 7}};
+inline constexpr DropoutPlace kAttentionDropout = {
+    .number = 0, .rate = &GptConfig::attn_pdrop, .of = DropoutPlace::kHeads};
+
+struct SelfAttentionParams {
+  LinearParams c_attn;  // (C,(H+2K)D): columns are q | k | v (head_layout.h)
+  LinearParams c_proj;  // (HD,C)
+};
+
+struct SelfAttentionActivations {
+  Tensor qkv;   // (N,(H+2K)D)
+  Tensor lse;   // (B,H,T)
+  Tensor attn;  // (N,HD), before c_proj
+  LinearActivations c_attn, c_proj;
+};
+
+template <class Visit, class Params>
+void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
+  const HeadLayout heads = list.config.head_layout();
+  const int64_t C = list.config.n_embd;
+  const bool bias = list.config.has_attention_bias();
+  VisitParams(list, kCAttn, params.c_attn, {C, heads.qkv_width()}, bias);
+  VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C}, bias);
+}
+
+template <class Visit>
+void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivations& acts) {
+  const PassShape& pass = list.pass;
+  const HeadLayout heads = pass.heads();
+  list.Add("qkv", acts.qkv, list.low(), {pass.N(), heads.qkv_width()});
+  list.Add("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T});
+  list.Add("attn", acts.attn, list.low(), {pass.N(), heads.q_width()});
+}
+
+// x is the sublayer's input (N,C), out its result (N,C), before dropout. Where the pass has a KV
+// cache, rows attend to what is there of their sequences.
+void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
+                          const SelfAttentionActivations& acts, const Tensor& scratch,
+                          const Tensor& x, const Tensor& out);
+
+// d_out (N,C) is the gradient of out. d_x (N,C) gets that of x, added to what is there if
+// accumulate. Scratch: grads.d_wide and grads.d_attn.
+void SelfAttentionBackward(const PassContext& pass, int64_t layer,
+                           const SelfAttentionParams& params, const SelfAttentionActivations& acts,
+                           const Tensor& x, const Tensor& d_out,
+                           const SelfAttentionParams& d_params, const GptGradients& grads,
+                           const Tensor& d_x, bool accumulate);
+
+// The weights (B,H,T,S) that a block's attention over these queries (B,T,H*D) and keys (B,S,K*D)
+// uses, recomputed: no pass keeps them. H may be a part of the block's heads. `mask` is as in
+// ops.h, or empty.
+void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t layer,
+                            const SequenceView& q, const SequenceView& k, const Tensor& probs,
+                            const Tensor& mask = {});
+
+}  // namespace folio

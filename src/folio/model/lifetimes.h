@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "folio/backend/generic_backend.h"
+#include "folio/model/activations.h"
+#include "folio/model/context.h"
+#include "folio/model/tensor_parallel_group.h"
+
+namespace folio {
+
+// The first and the last operation of a pass, counted from 0, that uses a buffer.
+struct Lifetime {
+  int64_t first = -1, last = -1;  // -1: none does
+};
+
+// Records which operations use which buffers. It stands for everything that a pass hands a buffer
+// to, looks at addresses alone and touches no memory; a view counts as a use of its buffer.
+class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
+ public:
+  // `begins`: the addresses of the buffers, ascending, and the end of the last.
+  explicit BufferUses(std::vector<const std::byte*> begins)
+      : begins_(std::move(begins)), lives_(begins_.size() - 1), sources_(lives_.size(), kNone) {}
+
+  std::string name() const override { return "uses"; }
+  std::string description() const override { return "records the uses of buffers"; }
+  bool Supports(Dtype) const override { return true; }
+  Dtype PreferredDtype() const override { return Dtype::kF32; }
+
+  std::span<const Lifetime> lives() const { return lives_; }
+  TensorParallelGroup& group() { return group_; }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    ++operation_;
+    VisitOperands(op, [&](std::string_view, const auto& x, Access access) {
+      if (x) Use(Address(x), access);
+    });
+    if constexpr (std::is_same_v<Op, ResidualForward>) {
+      if (!op.residual) Copy(op.x.raw(), op.out.raw());
+    } else if constexpr (std::is_same_v<Op, ResidualBackward>) {
+      Copy(op.d_out.raw(), op.d_x.raw());
+    }
+  }
+  // The insides of a pass are shown after the operation that made them.
+  void Take(TracePoint, int64_t, const Tensor& x) override { Use(x.raw(), Access::kRead); }
+
+ private:
+  static constexpr int32_t kNone = -1;
+
+  // Ranks add up in place what an operation made.
+  class Group final : public TensorParallelGroup {
+   public:
+    explicit Group(BufferUses& uses) : TensorParallelGroup({}), uses_(uses) {}
+    void Sum(const Tensor& x) override { uses_.Use(x.raw(), Access::kUpdate); }
+    void JoinLosses(const Shard&, const Tensor& targets, const Tensor& lse_parts, const Tensor& lse,
+                    const Tensor& losses) override {
+      for (const Tensor* x : {&targets, &lse_parts, &lse, &losses}) Sum(*x);
+    }
+
+   private:
+    BufferUses& uses_;
+  };
+
+  static const std::byte* Address(const Tensor& x) { return x.raw(); }
+  static const std::byte* Address(const SequenceView& x) { return x.data; }
+
+  // The number of the buffer that has the address, or kNone: a parameter's.
+  int32_t BufferAt(const std::byte* address) const;
+  void Use(const std::byte* address, Access access);
+  // Dropout copies what it drops from, and where it is off the source itself is read in place of
+  // the copy: then reading the copy counts as a use of the source.
+  void Copy(const std::byte* from, const std::byte* to);
+
+  std::vector<const std::byte*> begins_;
+  std::vector<Lifetime> lives_;
+  std::vector<int32_t> sources_;  // of each buffer that is a copy
+  int64_t operation_ = -1;
+  Group group_{*this};
+};
+
+// Runs a pass dry, over buffers at made-up addresses, and says how its operations use the buffers
+// of VisitBuffers, which `plan` has in that order, placed or not.
+std::vector<Lifetime> RecordLifetimes(const PassShape& shape, const MemoryPlan& plan);
+
+}  // namespace folio
