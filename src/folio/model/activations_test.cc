@@ -4,16 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <memory>
 
 #include "folio/backend/generic_backend.h"
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layers/head.h"
+#include "folio/model/lifetimes.h"
 #include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
@@ -31,43 +33,39 @@ MemoryPlan Apart(const MemoryPlan& plan) {
   return apart;
 }
 
-// Checks the operands of each operation and notes when each buffer of an arena is used.
-class Watch final : public GenericBackend<Watch> {
- public:
-  struct Life {
-    int64_t first = -1, last = -1;  // operations, counted from 0
-  };
+// Fills a buffer with NaN, in any dtype.
+void Poison(const Tensor& x) {
+  std::memset(x.raw(), 0xFF, x.bytes());
+}
 
-  Watch(const MemoryPlan& plan, const Arena& arena) : lives_(plan.buffers().size()) {
-    for (size_t i = 0; i < lives_.size(); ++i) {
-      begins_[arena.Get(plan, static_cast<int>(i)).raw()] = i;
-    }
-    end_ = begins_.begin()->first + plan.arena_bytes();
+// Runs the operations of a pass on the reference, and poisons each buffer at the end of its life.
+class Poisoner final : public GenericBackend<Poisoner> {
+ public:
+  Poisoner(const MemoryPlan& lives, const MemoryPlan& plan, const Arena& arena)
+      : lives_(lives), plan_(plan), arena_(arena) {
+    for (size_t i = 0; i < lives.buffers().size(); ++i) Poison(At(i));
   }
-  std::string name() const override { return "watch"; }
-  std::string description() const override { return "watch"; }
+  std::string name() const override { return "poisoner"; }
+  std::string description() const override { return "poisoner"; }
   bool Supports(Dtype) const override { return true; }
   Dtype PreferredDtype() const override { return Dtype::kF32; }
-  const std::vector<Life>& lives() const { return lives_; }
 
   template <class Op>
   void Apply(const Op& op) {
-    for (const Operand& operand : Operands(op)) {
-      auto at = begins_.upper_bound(operand.data());
-      if (at == begins_.begin() || operand.data() >= end_) continue;  // a parameter or a token
-      Life& life = lives_[(--at)->second];
-      if (life.first < 0) life.first = operations_;
-      life.last = operations_;
+    reference_->Run(op);
+    for (size_t i = 0; i < lives_.buffers().size(); ++i) {
+      if (lives_.buffers()[i].last_tick == operation_) Poison(At(i));
     }
-    ++operations_;
-    op.Check();
+    ++operation_;
   }
 
  private:
-  std::map<const std::byte*, size_t> begins_;  // of the buffers
-  const std::byte* end_ = nullptr;             // of the arena
-  std::vector<Life> lives_;
-  int64_t operations_ = 0;
+  Tensor At(size_t i) const { return arena_.Get(plan_, static_cast<MemoryPlan::Id>(i)); }
+
+  const MemoryPlan &lives_, &plan_;
+  const Arena& arena_;
+  std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
+  int64_t operation_ = 0;
 };
 
 struct ActivationsCase {
@@ -83,7 +81,7 @@ std::string ActivationsName(const testing::TestParamInfo<ActivationsCase>& info)
   return c.norm + "_L" + std::to_string(c.layers) + "_F" + std::to_string(c.inner) +
          (c.kind == PassKind::kTraining ? "_training" : "_forward") +
          (c.options.dtype == Dtype::kBF16 ? "_bf16" : "") +
-         (c.options.recompute ? "_recompute" : "");
+         (c.options.recompute ? "_recompute" : "") + (c.options.lora.on() ? "_lora" : "");
 }
 
 std::vector<ActivationsCase> ActivationsCases() {
@@ -94,7 +92,10 @@ std::vector<ActivationsCase> ActivationsCases() {
         for (const Dtype dtype : {Dtype::kF64, Dtype::kBF16}) {
           cases.push_back({norm, layers, inner, PassKind::kForward, {.dtype = dtype}});
           for (const bool recompute : {false, true}) {
-            cases.push_back({norm, layers, inner, PassKind::kTraining, {dtype, recompute}});
+            PassOptions options{.dtype = dtype, .recompute = recompute};
+            cases.push_back({norm, layers, inner, PassKind::kTraining, options});
+            options.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
+            if (inner == 8) cases.push_back({norm, layers, inner, PassKind::kTraining, options});
           }
         }
       }
@@ -112,8 +113,8 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
     config_.n_layer = GetParam().layers;
     config_.n_inner = GetParam().inner;
     for (double GptConfig::*rate : GptConfig::DropoutRates()) config_.*rate = training() ? 0.3 : 0;
-    weights_ = std::make_unique<GptWeights>(config_, options().number());
-    grads_ = std::make_unique<GptWeights>(config_, options().number());
+    weights_ = Parameters(ParamPart::kAll);
+    grads_ = Parameters(ParamPart::kTrained);
     Scatter(*weights_, 1);
     ids_ = RandomTokens(N, config_.vocab_size, 2);
     targets_ = RandomTokens(N, config_.vocab_size, 3);
@@ -121,11 +122,15 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
     apart_ = Apart(packed_);
   }
   const PassOptions& options() const { return GetParam().options; }
+  std::unique_ptr<GptWeights> Parameters(ParamPart part) const {
+    return std::make_unique<GptWeights>(ParamTable(config_, options().lora), options().number(),
+                                        part);
+  }
   bool training() const { return GetParam().kind == PassKind::kTraining; }
 
   // The operations of a pass on memory of the test's own. Returns the losses.
   std::vector<double> RunOn(Backend& backend, const MemoryPlan& memory, const Arena& arena) {
-    PassContext pass{.backend = backend, .config = config_, .B = B, .T = T};
+    PassContext pass{.backend = backend, .config = config_, .lora = options().lora, .B = B, .T = T};
     pass.dropout = dropout_;
     const GptParams& p = weights_->params();
     PassBuffers buffers;
@@ -152,28 +157,53 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
   MemoryPlan packed_, apart_;
 };
 
-TEST_P(PlannedPass, BuffersInUseAtOnceDoNotShareMemory) {
+// Where dropout is off, as it may be in any pass, operations are fewer and read other buffers.
+TEST_P(PlannedPass, BuffersInUseAtOnceDoNotShareMemoryWithoutDropoutEither) {
   const Arena arena(apart_);
-  Watch watch(apart_, arena);
-  RunOn(watch, apart_, arena);
   const std::span<const MemoryPlan::Buffer> planned = packed_.buffers();
-  for (size_t i = 0; i < planned.size(); ++i) {
-    const Watch::Life& a = watch.lives()[i];
-    ASSERT_GE(a.first, 0) << planned[i].name << " is never used";
-    for (size_t j = 0; j < planned.size(); ++j) {
-      const Watch::Life& b = watch.lives()[j];
-      if (planned[i].last_tick < planned[j].first_tick) {
-        EXPECT_LT(a.last, b.first)
-            << planned[i].name << " outlives the birth of " << planned[j].name;
+  const auto begin_of = [&](size_t i) -> const std::byte* {
+    return arena.Get(apart_, static_cast<int>(i)).raw();
+  };
+  for (const bool dropout : {true, false}) {
+    dropout_.on = dropout && training();
+    std::vector<const std::byte*> begins;
+    for (size_t i = 0; i < planned.size(); ++i) begins.push_back(begin_of(i));
+    std::ranges::sort(begins);
+    begins.push_back(begins.front() + apart_.arena_bytes());
+    BufferUses uses(begins);
+    RunOn(uses, apart_, arena);
+    const auto life_of = [&](size_t i) {
+      return uses
+          .lives()[static_cast<size_t>(std::ranges::find(begins, begin_of(i)) - begins.begin())];
+    };
+    for (size_t i = 0; i < planned.size(); ++i) {
+      const Lifetime a = life_of(i);
+      if (a.first < 0) {
+        EXPECT_FALSE(dropout_.on) << planned[i].name << " is never used";
+        continue;
       }
-      const bool together = a.first <= b.last && b.first <= a.last;
-      const bool overlap = planned[i].offset < planned[j].offset + planned[j].bytes &&
-                           planned[j].offset < planned[i].offset + planned[i].bytes;
-      if (i != j) {
-        EXPECT_FALSE(together && overlap) << planned[i].name << " and " << planned[j].name;
+      for (size_t j = 0; j < planned.size(); ++j) {
+        const Lifetime b = life_of(j);
+        const bool together = a.first <= b.last && b.first <= a.last;
+        const bool overlap = planned[i].offset < planned[j].offset + planned[j].bytes &&
+                             planned[j].offset < planned[i].offset + planned[i].bytes;
+        if (i != j) {
+          EXPECT_FALSE(together && overlap) << planned[i].name << " and " << planned[j].name;
+        }
       }
     }
   }
+}
+
+TEST_P(PlannedPass, NobodyReadsABufferOutsideOfItsLife) {
+  const Arena arena(apart_), poisoned(apart_);
+  const auto reference = MakeReferenceBackend();
+  const std::vector<double> losses = RunOn(*reference, apart_, arena);
+  const std::vector<double> gradient = Values(grads_->flat());
+  std::memset(grads_->flat().raw(), 0, grads_->flat().bytes());
+  Poisoner poisoner(packed_, apart_, poisoned);
+  EXPECT_EQ(RunOn(poisoner, apart_, poisoned), losses);
+  EXPECT_EQ(Values(grads_->flat()), gradient);
 }
 
 TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
@@ -181,12 +211,13 @@ TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
   const Arena arena(apart_);
   for (const MemoryPlan::Buffer& buffer : apart_.buffers()) {
     const Tensor x = arena.Get(apart_, static_cast<int>(&buffer - apart_.buffers().data()));
-    std::memset(x.raw(), 0xFF, x.bytes());  // all of them NaN, in any dtype
+    Poison(x);
   }
   const std::vector<double> losses = RunOn(*backend, apart_, arena);
   for (double loss : losses) ASSERT_TRUE(std::isfinite(loss));
 
-  const GptWeights grads(config_, options().number());
+  const std::unique_ptr<GptWeights> owned = Parameters(ParamPart::kTrained);
+  const GptWeights& grads = *owned;
   GptPass pass(*backend, config_, B, T, GetParam().kind, options());
   for (const bool first : {true, false}) {  // other tokens first, so that something stale is there
     const std::vector<int32_t> ids = first ? RandomTokens(N, config_.vocab_size, 7) : ids_;
@@ -225,6 +256,14 @@ TEST(PassPlan, NoLayerHoldsAnArrayOfAllPairsOfPositions) {
     if (buffer.name == "logits") continue;
     EXPECT_LT(buffer.shape.count(), B * config.n_head * T * T) << buffer.name;
   }
+}
+
+TEST(PassPlan, KnowsNoBatchSoLargeThatRecordingItTakesLong) {
+  GptConfig config = TinyConfig();
+  config.n_positions = 1 << 20;
+  const auto begin = std::chrono::steady_clock::now();
+  GptPass::Plan(config, 1 << 18, 1 << 20, PassKind::kTraining);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
 TEST(PassPlan, RefusesWhatNoMachineHolds) {
