@@ -25,7 +25,7 @@ std::vector<std::string> GptConfig::ActivationNames() {
 }
 
 HeadLayout GptConfig::head_layout() const {
-  return {.query_heads = n_head, .kv_heads = n_head, .head_dim = head_size()};
+  return {.query_heads = n_head, .kv_heads = n_kv_head.value_or(n_head), .head_dim = head_size()};
 }
 
 double GptConfig::attention_scale(int64_t layer) const {
@@ -34,15 +34,23 @@ double GptConfig::attention_scale(int64_t layer) const {
 }
 
 void GptConfig::Validate(const std::string& where) const {
-  if (n_embd % n_head != 0) {
+  if (!head_dim && n_embd % n_head != 0) {
     throw UsageError(fmt::format("{}: n_head must divide n_embd", where),
                      fmt::format("n_embd is {}, n_head is {}", n_embd, n_head),
                      fmt::format("set n_head to {}", NearestDivisors(n_embd, n_head)));
   }
+  const HeadLayout heads = head_layout();
+  if (n_head % heads.kv_heads != 0) {
+    throw UsageError(fmt::format("{}: n_kv_head must divide n_head", where),
+                     fmt::format("n_head is {}, n_kv_head is {}", n_head, heads.kv_heads),
+                     fmt::format("set n_kv_head to {}", NearestDivisors(n_head, heads.kv_heads)));
+  }
   // Beyond this, sums of sizes could overflow; no machine holds such a model anyway.
   constexpr double kMaxParameters = 1e14;
   const double C = static_cast<double>(n_embd), F = static_cast<double>(inner());
-  const double per_block = 4 * C * C + 2 * C * F + 9 * C + F;
+  const auto q_width = static_cast<double>(heads.q_width());
+  const auto qkv_width = static_cast<double>(heads.qkv_width());
+  const double per_block = (q_width + qkv_width) * C + 2 * C * F + 6 * C + qkv_width + F;
   const double total = C * static_cast<double>(2 * vocab_size + n_positions) +
                        per_block * static_cast<double>(n_layer);
   if (total > kMaxParameters) {

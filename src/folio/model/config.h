@@ -21,7 +21,9 @@ struct GptConfig {
   int64_t n_positions = 1024;                    // P, the longest context
   int64_t n_embd = 768;                          // C
   int64_t n_layer = 12;                          // L
-  int64_t n_head = 12;                           // H, divides C
+  int64_t n_head = 12;                           // H, divides C unless head_dim is given
+  std::optional<int64_t> n_kv_head = {};         // K, divides H, null means H
+  std::optional<int64_t> head_dim = {};          // D, null means C / H
   std::optional<int64_t> n_inner = {};           // F, null means 4C
   std::string activation_function = "gelu_new";  // a name of kActivations (ops.h)
   double layer_norm_epsilon = 1e-5;
@@ -49,9 +51,9 @@ struct GptConfig {
   std::optional<int64_t> bos_token_id = {};
   std::optional<int64_t> eos_token_id = {};
 
-  int64_t head_size() const { return n_embd / n_head; }           // D
-  HeadLayout head_layout() const;                                 // head_layout.h
-  int64_t inner() const { return n_inner.value_or(4 * n_embd); }  // F
+  int64_t head_size() const { return head_dim.value_or(n_embd / n_head); }  // D
+  HeadLayout head_layout() const;                                           // head_layout.h
+  int64_t inner() const { return n_inner.value_or(4 * n_embd); }            // F
   bool has_attention_bias() const { return attention_bias.value_or(bias); }
   bool has_mlp_bias() const { return mlp_bias.value_or(bias); }
   bool has_layer_norm_bias() const { return layer_norm_bias.value_or(bias); }
@@ -68,14 +70,20 @@ struct GptConfig {
         Field{"n_positions", &n_positions, "longest context the model can see", 1, kMaxSize},
         Field{"n_embd", &n_embd, "channels of the residual stream", 1, kMaxSize},
         Field{"n_layer", &n_layer, "transformer blocks", 1, 65535},
-        Field{"n_head", &n_head, "attention heads; must divide n_embd", 1, kMaxSize},
+        Field{"n_head", &n_head, "attention heads; must divide n_embd where head_dim is null", 1,
+              kMaxSize},
+        Field{"n_kv_head", &n_kv_head,
+              "heads of keys and values, each shared by n_head / n_kv_head heads of queries; null "
+              "means n_head",
+              1, kMaxSize},
+        Field{"head_dim", &head_dim, "size of a head; null means n_embd / n_head", 1, kMaxSize},
         Field{"n_inner", &n_inner, "width of the feed-forward layer; null means 4 n_embd", 1,
               kMaxSize},
         Field{"activation_function", &activation_function, "of the feed-forward layer"}.Choices(
             ActivationNames()),
         Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
         Field{"scale_attn_weights", &scale_attn_weights,
-              "attention scores are divided by sqrt(n_embd / n_head)"},
+              "attention scores are divided by the square root of the size of a head"},
         Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
               "attention scores of block i are divided by i too, counted from 1"},
         Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,

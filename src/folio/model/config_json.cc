@@ -197,6 +197,10 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
   }
 }
 
+// Fields that are left out where they are null: other programs ask whether a model has them, not for
+// their values.
+constexpr std::array<std::string_view, 2> kOnlyWithAValue = {"n_kv_head", "head_dim"};
+
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
   Json json;
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
@@ -205,7 +209,11 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
   GptConfig copy = config;
   copy.activation_function.insert(0, family.activation_prefix);
   const std::vector<Field> fields = copy.Fields();
-  for (const Field& field : fields) json[KeysOf(family, field.key).front()] = ValueOf(field);
+  for (const Field& field : fields) {
+    Json value = ValueOf(field);
+    if (value.is_null() && std::ranges::count(kOnlyWithAValue, field.key) > 0) continue;
+    json[KeysOf(family, field.key).front()] = std::move(value);
+  }
   for (const auto& [field, keys] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));
   }

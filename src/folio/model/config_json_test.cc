@@ -42,6 +42,7 @@ TEST(ConfigJson, EveryFieldReadsBack) {
   for (const Field& field : config.Fields()) {
     std::visit([&](auto* value) { Change(*value, field.choices); }, field.value);
   }
+  config.n_kv_head = 6;
   // A field that still has its default here would not be tested.
   GptConfig fresh;
   const std::vector<Field> set = config.Fields(), defaults = fresh.Fields();

@@ -17,11 +17,13 @@ namespace {
 struct DecoderCase {
   std::string backend, norm, positions;
   Dtype dtype;
+  int64_t kv_heads = 3;
 };
 
 std::string DecoderName(const testing::TestParamInfo<DecoderCase>& info) {
   const DecoderCase& c = info.param;
-  return c.backend + "_" + c.norm + "_" + c.positions + (c.dtype == Dtype::kF64 ? "_f64" : "_f32");
+  return c.backend + "_" + c.norm + "_" + c.positions + (c.dtype == Dtype::kF64 ? "_f64" : "_f32") +
+         (c.kv_heads == 1 ? "_grouped" : "");
 }
 
 class Decoding : public testing::TestWithParam<DecoderCase> {
@@ -33,6 +35,10 @@ class Decoding : public testing::TestWithParam<DecoderCase> {
     config_.n_embd = 36;
     config_.n_layer = 3;
     config_.n_head = 3;
+    if (GetParam().kv_heads != 3) {
+      config_.n_kv_head = GetParam().kv_heads;
+      config_.head_dim = 16;
+    }
     config_.scale_attn_by_inverse_layer_idx = true;
     weights_ = std::make_unique<GptWeights>(config_, GetParam().dtype);
     Scatter(*weights_, 1);
@@ -106,6 +112,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Decoding,
                                                      Dtype::kF64},
                                          DecoderCase{"reference", "pre", "learned", Dtype::kF32},
                                          DecoderCase{"cpu", "pre", "learned", Dtype::kF32},
+                                         DecoderCase{"reference", "pre", "learned", Dtype::kF64, 1},
+                                         DecoderCase{"cpu", "pre", "learned", Dtype::kF32, 1},
                                          DecoderCase{"cpu", "pre", "sinusoidal", Dtype::kF32},
                                          DecoderCase{"cpu", "post", "learned", Dtype::kF32}),
                          DecoderName);

@@ -56,6 +56,23 @@ std::vector<GradientsCase> GradientsCases() {
     add("wide_inner", [](C& c) { c.n_inner = 37; });
     add("one_head", [](C& c) { c.n_head = 1; });
     add("heads_of_one_channel", [](C& c) { c.n_head = c.n_embd; });
+    add("grouped_heads", [](C& c) {
+      c.n_head = 4;
+      c.n_kv_head = 2;
+      c.head_dim = 3;
+    });
+    add("one_kv_head", [](C& c) { c.n_kv_head = 1; });
+    add("narrow_heads", [](C& c) {
+      c.n_head = 5;
+      c.head_dim = 1;
+      c.n_kv_head = 1;
+    });
+    add("grouped_heads_adapters", [](C& c) {
+      c.n_head = 4;
+      c.n_kv_head = 2;
+      c.head_dim = 5;
+      c.attn_pdrop = 0.3;
+    }).lora = {.rank = 2, .alpha = 3, .targets = "c_attn,c_proj", .dropout = 0.3};
     add("one_layer", [](C& c) { c.n_layer = 1; });
     add("four_layers", [](C& c) { c.n_layer = 4; });
     add("key_mask", [](C&) {}).key_mask = true;

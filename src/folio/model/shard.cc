@@ -20,7 +20,9 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
   if (lora.on()) {
     refuse("adapters are trained by each rank whole", "leave --tensor-parallel or --lora out");
   }
-  for (const auto& [name, n] : {NamedSize{"n_head", config.n_head}, {"n_inner", config.inner()}}) {
+  for (const auto& [name, n] : {NamedSize{"n_head", config.n_head},
+                                {"n_kv_head", config.head_layout().kv_heads},
+                                {"n_inner", config.inner()}}) {
     if (n % count == 0) continue;
     refuse(fmt::format("each has as much of {}, which is {}", name, n),
            fmt::format("use --tensor-parallel {}", NearestDivisors(n, count)));

@@ -46,6 +46,12 @@ std::vector<ParallelCase> ParallelCases() {
     });
     add("sinusoidal", [](C& c) { c.position_embedding = "sinusoidal"; });
     add("no_bias", [](C& c) { c.bias = false; });
+    add("grouped_heads", [](C& c) {
+      c.n_head = 8;
+      c.n_kv_head = 4;
+      c.head_dim = 10;
+      c.attn_pdrop = 0.3;
+    });
     add("uneven_vocabulary", [](C& c) { c.vocab_size = 307; });
     add("ignored_targets", [](C&) {}).ignore_targets = true;
     add("packed", [](C&) {}).packed = true;
