@@ -26,9 +26,9 @@ class RunsOperations<OperationList<Op, Rest...>> : public RunsOperations<Operati
 };
 }  // namespace internal
 
-// What runs operations, chosen at run time: Run(op) for each of Operations. It returns when the
-// operation is done. One thread at a time may use a Backend; it spreads the work over Threads()
-// threads itself.
+// A Backend, chosen at run time, runs operations: it has Run(op) for each of Operations. Run
+// returns when the operation is done. One thread at a time may use a Backend; it spreads the work
+// over Threads() threads itself.
 class Backend : public internal::RunsOperations<Operations> {
  public:
   virtual std::string name() const = 0;          // "reference", "cpu"
@@ -36,7 +36,8 @@ class Backend : public internal::RunsOperations<Operations> {
   virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
   // The dtype that models train fastest in, of F32 and BF16.
   virtual Dtype PreferredDtype() const = 0;
-  // What multiplies matrices of F32 or BF16, for people: "AMX", "AVX3", "reference".
+  // ProductUnit names, for people, what multiplies matrices of F32 or BF16: "AMX", "AVX3",
+  // "reference".
   virtual std::string ProductUnit(Dtype) const { return name(); }
 };
 

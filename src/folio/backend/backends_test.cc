@@ -1,4 +1,4 @@
-// What every backend must do with every operation.
+// These tests hold every backend to what it must do with every operation.
 
 #include <gtest/gtest.h>
 

@@ -73,7 +73,8 @@ AttentionForward Attention(OpMemory& m) {
   return op;
 }
 
-// What the checked backend says about a faulty one running `op`; "" if nothing.
+// ComplaintAbout gives what the checked backend says about a faulty one running `op`; "" if
+// nothing.
 template <class Op>
 std::string ComplaintAbout(const Op& op, Fault fault, double by) {
   const auto backend =

@@ -15,7 +15,7 @@ std::string Mismatch::ToString() const {
 namespace internal {
 namespace {
 
-// Whether an operand that is only read is the same array as one that is written.
+// IsOverwritten says whether an operand that is only read is the same array as one that is written.
 bool IsOverwritten(const Operand& operand, const std::vector<Operand>& operands) {
   return std::any_of(operands.begin(), operands.end(), [&](const Operand& other) {
     return other.access != Access::kRead && other.data() == operand.data();
@@ -88,7 +88,7 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
     if (operands[k].access == Access::kRead) continue;
     const bool cancels = operands[k].name == cancelled.operand;
     const double largest = std::max(Largest(expected[k]), cancels ? cancelled.largest : 0);
-    // Of a single number the change may be none by chance: its sum rounds all the same.
+    // The change of a single number may be none by chance: its sum rounds all the same.
     const double change = std::max(sensitivity.to_numbers[k], unit * largest);
     tolerances[k] = errors * change + 4 * unit * largest;
     if (sensitivity.to_halves.empty() || operands[k].dtype() != Dtype::kBF16) continue;

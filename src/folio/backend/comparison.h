@@ -48,7 +48,7 @@ inline Derivation DerivationOf(const LinearForward&) {
   return {"act", "out", 1.13};  // the steepest slope that an activation has, gelu's at 1.4
 }
 
-// Whether the operation may round numbers inside to bfloat16.
+// MayRoundInside says whether the operation may round numbers inside to bfloat16.
 template <class Op>
 bool MayRoundInside(const Op&) {
   return false;
@@ -70,13 +70,14 @@ double RoundingUnit(const std::vector<Operand>& operands);
 std::vector<double> LargestChanges(const std::vector<Operand>& from,
                                    const std::vector<Operand>& to);
 
-// What an operation does to its operands where these are off by a little: by the rounding unit of
-// what it computes in, and, if it may round inside, bfloat16 ones by kHalfDisturbance (else empty).
+// Sensitivity holds the largest change that each operand undergoes: `to_numbers` if all operands
+// are off by the rounding unit of what the operation computes in; `to_halves`, empty unless the
+// operation may round inside, if those of bfloat16 are off by kHalfDisturbance.
 struct Sensitivity {
   std::vector<double> to_numbers;
   std::vector<double> to_halves = {};
 };
-// How far each operand may be off, but for the storing of bfloat16 elements.
+// Tolerances gives how far each operand may be off, but for the storing of bfloat16 elements.
 std::vector<double> Tolerances(const std::vector<Operand>& operands,
                                const std::vector<Operand>& expected, const Sensitivity& sensitivity,
                                const CancelledTerms& cancelled);
@@ -86,7 +87,8 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const Derivation& derivation);
 }  // namespace internal
 
-// What an operation should do, worked out in float64 by a trusted backend on copies.
+// A Comparison knows what an operation should do: a trusted backend works it out in float64, on
+// copies.
 //
 // How far a result may be off is worked out too. The operation also runs on operands each off by
 // one rounding unit u of what it computes in (float64 if its results are, else float32), up or down
@@ -102,7 +104,7 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
 template <class Op>
 class Comparison {
  public:
-  // To be made before the operation runs. REQUIRES: trusted supports F64.
+  // A Comparison is made before the operation runs. REQUIRES: trusted supports F64.
   Comparison(const Op& op, Backend& trusted) : expected_(op) {
     const std::vector<Operand> operands = Operands(op);
     const internal::CancelledTerms cancelled = internal::CancelledTermsOf(expected_.op());
@@ -115,7 +117,7 @@ class Comparison {
     tolerances_ = internal::Tolerances(operands, expected_.operands(), sensitivity, cancelled);
   }
 
-  // To be called after `op` ran elsewhere.
+  // Check is called after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
     return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_,
                                   internal::DerivationOf(op));

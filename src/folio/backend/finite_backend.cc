@@ -9,7 +9,8 @@
 namespace folio {
 namespace {
 
-// In `count` numbers of which the first is element `first` of the operand.
+// FindIn finds the first number that is not finite among `count`, which begin with element `first`
+// of the operand.
 template <class T>
 std::optional<NonFinite> FindIn(const std::byte* data, int64_t count, int64_t first) {
   const T* numbers = reinterpret_cast<const T*>(data);

@@ -15,10 +15,10 @@
 
 namespace folio {
 
-// What the caller knows of the operations; either may be empty.
+// OperationContext holds what the caller knows of the operations; either function may be empty.
 struct OperationContext {
   std::function<std::string()> when = {};  // "step 12"
-  // Whose number lies there, "" for nobody's: "transformer.h.0.mlp.c_fc.weight".
+  // `name_of` says whose number lies there, "" for nobody's: "transformer.h.0.mlp.c_fc.weight".
   std::function<std::string(const std::byte*)> name_of = {};
 };
 

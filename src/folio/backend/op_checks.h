@@ -1,7 +1,7 @@
 #pragma once
 
-// What the Check functions of the operations are made of. Each aborts with the operation's and the
-// operand's name.
+// The Check functions of the operations are made of these functions. Each check aborts with the
+// operation's and the operand's name.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype nu
 
 void CheckOperand(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
                   const Shape& shape);
-// As CheckOperand, if x is there at all.
+// CheckOptional does as CheckOperand, if x is there at all.
 void CheckOptional(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
                    const Shape& shape);
 void CheckRank(std::string_view op, std::string_view name, const Tensor& x, int rank);
@@ -58,7 +58,7 @@ void CheckOverlap(const Op& op, std::string_view written = {},
   });
 }
 
-// For Flops, which outgrow integers.
+// Count and Product are doubles for Flops, which outgrow integers.
 inline double Count(const Tensor& x) {
   return static_cast<double>(x.count());
 }

@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// What an operation does with an operand.
+// Access says what an operation does with an operand.
 enum class Access { kRead, kWrite, kUpdate };
 
 // An operand of an operation that is still there: a Tensor or a SequenceView.
@@ -52,11 +52,11 @@ struct Dropout {
   bool active() const { return p > 0; }
   uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
   double scale() const { return 1.0 / (1.0 - p); }
-  // Of the number that element (row, column) of an array of `columns` has.
+  // Index is the number that element (row, column) of an array of `columns` has in the whole batch.
   int64_t Index(int64_t row, int64_t column, int64_t columns) const {
     return (first_row + row) * RowStride(width > 0 ? width : columns) + first_column + column;
   }
-  // Of query t of head h of sequence b, where there are H heads here.
+  // Row is Index's row of query t of head h of sequence b, where there are H heads here.
   int64_t Row(int64_t b, int64_t h, int64_t t, int64_t H, int64_t T) const {
     return (b * (heads > 0 ? heads : H) + h) * T + t;
   }

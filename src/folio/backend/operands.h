@@ -33,7 +33,7 @@ struct Operand {
   int64_t count() const;
   size_t bytes() const { return DtypeBytes(dtype(), count()); }
   int64_t largest_dimension() const;
-  // In row-major order. REQUIRES: F32, BF16, Q8_0, Q4_0, F64, I32 or U8.
+  // Elements are in row-major order. REQUIRES: F32, BF16, Q8_0, Q4_0, F64, I32 or U8.
   std::vector<double> Elements() const;
 };
 
@@ -57,7 +57,8 @@ void VisitMutable(Op& op, F&& f) {
   });
 }
 
-// What the float32 operand of that name is rounded to as it enters the operation: F32 if it is not.
+// EntersAs gives the dtype that the float32 operand `name` is rounded to as it enters the
+// operation: F32 if it is not rounded.
 template <class Op>
 Dtype EntersAs(const Op&, std::string_view) {
   return Dtype::kF32;
@@ -71,7 +72,8 @@ inline Dtype EntersAs(const LinearBackward& op, std::string_view name) {
   return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
 
-// What the numbers of a twin are off by: each is multiplied by 1 + its part or 1 - it, at random.
+// A Disturbance says how far numbers of a twin are off: each is multiplied by 1 plus or minus its
+// part, at random.
 struct Disturbance {
   double numbers = 0;  // of float32 and float64 operands
   double halves = 0;   // of bfloat16 ones
@@ -82,7 +84,8 @@ class OperandCopies {
  public:
   explicit OperandCopies(Disturbance disturbance) : disturbance_(disturbance) {}
 
-  // Dense, in the operand's row-major order; of its numbers as `rounded` can hold them.
+  // The copy is dense, in the operand's row-major order, with its numbers as `rounded` can hold
+  // them.
   Tensor Copy(const Operand& x, Dtype rounded = Dtype::kF32);
 
  private:
@@ -122,9 +125,9 @@ class Twin {
   Twin(const Twin&) = delete;
   Twin& operator=(const Twin&) = delete;
 
-  // To be run. What enters the original rounded is rounded already.
+  // op() is the operation to run. What enters the original rounded is rounded already.
   const Op& op() const { return op_; }
-  // As Operands(op()), but not rounded.
+  // operands() are as Operands(op()), but not rounded.
   const std::vector<Operand>& operands() const { return operands_; }
 
  private:

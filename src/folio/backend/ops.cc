@@ -233,7 +233,8 @@ int64_t KeyChannels(std::string_view op, int64_t C, int64_t H, int64_t G) {
   return C / H * KeyHeads(H, G);
 }
 
-// What forward and backward of attention have in common; gives the dtype of q, k and v.
+// CheckAttention checks what forward and backward of attention have in common; it gives the dtype
+// of q, k and v.
 template <class Op>
 Dtype CheckAttention(const Op& op) {
   constexpr std::string_view kName = Op::kName;
@@ -300,7 +301,7 @@ int64_t KeyChannels(const Tensor& pages) {
   return pages.dim(1) * pages.dim(4);
 }
 
-// Whether the first `count` pages of a row of a table are there.
+// HasPages says whether the first `count` pages of a row of a table are there.
 bool HasPages(const int32_t* table, int64_t count, const Tensor& pages) {
   return std::all_of(table, table + count,
                      [&](int32_t page) { return page >= 0 && page < pages.dim(0); });
@@ -361,7 +362,7 @@ void CacheAttention::Check() const {
   CheckPlaces(kName, tables, positions, pages, N);
 }
 
-// As AttentionForward's.
+// Each pair and head counts as AttentionForward's do.
 double CacheAttention::Flops() const {
   double pairs = 0;
   for (int64_t n = 0; n < q.T; ++n) pairs += positions.data<int32_t>()[n] + 1;

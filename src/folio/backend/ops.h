@@ -29,7 +29,7 @@
 
 namespace folio {
 
-// Whether a weight of that dtype is "stored".
+// IsStored says whether a weight of that dtype is "stored".
 inline bool IsStored(Dtype weight) {
   return weight == Dtype::kBF16 || IsBlocked(weight);
 }
@@ -43,7 +43,7 @@ inline int64_t KeyHeads(int64_t H, int64_t G) {
 }
 
 // ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[t] ---------------------------------------------
-// What is kElsewhere has zeros in wte, and no gradient there.
+// A token that is kElsewhere has zeros in wte, and no gradient there.
 
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the files that list cases share.
+// The files that list cases share these functions and types.
 
 #include <cstdint>
 #include <string>
@@ -17,9 +17,9 @@ struct Rows {
   int64_t N, C;
 };
 
-// Whether an operation has operands of low precision.
 template <class Op, class... Ops>
 inline constexpr bool kIsOneOf = (std::is_same_v<Op, Ops> || ...);
+// kHasHalves says whether an operation has operands of low precision.
 template <class Op>
 inline constexpr bool kHasHalves =
     kIsOneOf<Op, LayerNormForward, LayerNormBackward, LinearForward, LinearBackward,
@@ -32,17 +32,17 @@ class Cases {
  public:
   explicit Cases(std::vector<OpCase>& cases) : cases_(cases) {}
 
-  // With bfloat16 too, if the operation has operands of low precision.
+  // Add adds a case, with bfloat16 too if the operation has operands of low precision.
   template <class Make>
   void Add(std::string name, Make make) {
     Append(std::move(name), make, true, kHasHalves<MadeBy<Make>>);
   }
-  // What is not allowed with bfloat16.
+  // AddPlain adds a case that is not allowed with bfloat16.
   template <class Make>
   void AddPlain(std::string name, Make make) {
     Append(std::move(name), make, true, false);
   }
-  // Some operands of low precision are bfloat16, others are not.
+  // AddMixed adds a case in which some operands of low precision are bfloat16 and others are not.
   template <class Make>
   void AddMixed(std::string name, Make make) {
     Append(std::move(name), make, false, true);
@@ -61,7 +61,7 @@ class Cases {
   std::vector<OpCase>& cases_;
 };
 
-// What the backward reads of the forward.
+// RunReference(forward) makes what the backward reads of the forward.
 template <class Op>
 void RunReference(const Op& op) {
   MakeReferenceBackend()->Run(op);

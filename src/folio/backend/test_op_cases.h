@@ -59,7 +59,7 @@ class OpMemory {
   void Set(const SequenceView& x, int64_t i, double value);
   void Randomize(const SequenceView& x);
 
-  // Whether nothing was written outside the arrays.
+  // GuardsIntact says whether nothing was written outside the arrays.
   bool GuardsIntact() const;
   std::vector<std::byte> Bytes() const;  // of all arrays, one after the other
 
@@ -82,7 +82,7 @@ struct OpCase {
   std::string op;    // kName
   std::string name;  // sizes and options
   std::function<AnyOp(OpMemory&)> make;
-  // Whether it is one where half is number, and one where half is bfloat16.
+  // `plain`: it is a case where half is number; `bf16`: it is one where half is bfloat16.
   bool plain = true, bf16 = true;
 };
 

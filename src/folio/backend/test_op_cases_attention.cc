@@ -91,7 +91,8 @@ struct CacheSizes {
   std::string ToString() const { return fmt::format("N{} W{} R{} H{} G{} D{}", N, W, R, H, G, D); }
 };
 
-// Of N sequences with pages of their own, in any order; the last row has all its places.
+// CachePlaces are tables and positions of N sequences with pages of their own, in any order; the
+// last row has all its places.
 struct CachePlaces {
   Tensor tables, positions;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
-// What holds for an operation on bfloat16: it does what its twin on float32 does, and rounds once.
+// Tests that an operation on bfloat16 does what its twin on float32 does, and rounds once, share
+// these functions.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +23,8 @@ inline Tensor Converted(OpMemory& memory, const Tensor& x, Dtype dtype) {
   return copy;
 }
 
-// What a float32 array holds against what its twin holds, bit for bit but for the kind of NaN.
+// ExpectTwin expects in `actual` the numbers of the float32 array `expected`, rounded if `actual`
+// is bfloat16, bit for bit but for the kind of NaN.
 template <class View, class Twin>
 void ExpectTwin(std::string_view name, const View& expected, const Twin& actual) {
   const bool rounded = Operand{name, Access::kRead, actual}.dtype() == Dtype::kBF16;

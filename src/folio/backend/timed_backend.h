@@ -13,7 +13,7 @@
 
 namespace folio {
 
-// What all calls of one operation took.
+// An OpTime holds what all calls of one operation took.
 struct OpTime {
   std::string_view name;
   int64_t calls = 0;

@@ -94,7 +94,7 @@ void DecodeQ40(const std::byte* data, std::span<Out> out) {
   }
 }
 
-// What numbers are multiplied with before they are rounded: 0 where they all vanish.
+// Numbers are multiplied with InverseOf(scale) before they are rounded: 0 where they all vanish.
 float InverseOf(float scale) {
   const float inverse = 1.0f / scale;
   return std::isfinite(inverse) ? inverse : 0.0f;

@@ -8,7 +8,7 @@
 #define FOLIO_BACKEND_CPU_ADAMW_
 namespace folio::cpu {
 
-// What one step multiplies with, each prepared in double and rounded once.
+// One step computes with AdamWFactors, each prepared in double and rounded once.
 struct AdamWFactors {
   float grad_scale, beta1, new1, beta2, new2;  // new = 1 - beta
   float decay;                                 // lr * weight_decay

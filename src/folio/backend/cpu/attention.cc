@@ -19,7 +19,7 @@ int64_t RoundUp(int64_t n, int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-// What an object takes of the scratch memory of its thread.
+// BytesOf is what a Head takes of the scratch memory of its thread.
 template <class Head, class Op>
 int64_t BytesOf(const Op& op, const AttentionSizes& sizes) {
   ScratchParts parts(nullptr);

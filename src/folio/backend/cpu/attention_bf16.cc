@@ -11,7 +11,7 @@ MatrixView<BF16> Bf16Rows(const SequenceView& x, int64_t b, int64_t t, int64_t h
   return {x.row<BF16>(b, t) + h * D, x.row_stride, transposed};
 }
 
-// From one row of tiles of an operand to the next.
+// TileStride is the number of elements from one row of tiles of an operand to the next.
 int64_t TileStride(int64_t depth) {
   return DepthTiles(depth) * kTileElements;
 }

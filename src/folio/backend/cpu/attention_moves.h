@@ -6,7 +6,8 @@
 
 namespace folio::cpu {
 
-// What attention does with rows beside products and softmax, on the calling thread.
+// These functions do what attention does with rows beside products and softmax, on the calling
+// thread.
 
 // x[r * columns + c] *= factors[c]. REQUIRES: columns is a multiple of 16.
 void ScaleColumns(const float* factors, int64_t rows, int64_t columns, float* x);

@@ -22,7 +22,7 @@ struct KeyRows {
   int64_t stride;
 };
 
-// Of `heads` heads of queries (heads,D) that share keys:
+// ScoreRows scores `heads` heads of queries (heads,D) that share keys:
 // scores[h * stride + s] = scale * q[h] . k[s]
 void ScoreRows(const float* q, int64_t heads, int64_t D, KeyRows<float> k, int64_t keys,
                float scale, float* scores, int64_t stride);

@@ -1,6 +1,7 @@
 #pragma once
 
-// What an attention works on: its sizes, which query sees which key, and where a tile of it lies.
+// This header describes what an attention works on: its sizes, which query sees which key, and
+// where a tile of it lies.
 
 #include <algorithm>
 #include <cmath>
@@ -97,7 +98,8 @@ inline HeadRows HeadOf(const SequenceView& x, int64_t b, int64_t t, int64_t h, i
 struct TilePlace {
   int64_t s = 0, keys = 0, t = 0, queries = 0, seen = 0;
 
-  // How many keys some query before column `end` sees, and the first query that sees key `row`.
+  // KeysBefore is how many keys some query before column `end` sees, FirstQuery the first query
+  // that sees key `row`.
   int64_t KeysBefore(int64_t end) const { return std::clamp<int64_t>(seen + end - 1, 0, keys); }
   int64_t FirstQuery(int64_t row) const { return std::clamp<int64_t>(row + 1 - seen, 0, queries); }
 };

@@ -120,8 +120,9 @@ struct AttentionNumbers {
   std::vector<double> q, k, v, lse, probs, out, d_out, d_q, d_k, d_v;
 };
 
-// How far each result may be off, from the exact weights: `unit` is what rounding may do to a
-// number that enters a product or is stored, relatively, and `sums` what it does to anything else.
+// Bounds hold how far each result may be off, from the exact weights: `unit` is what rounding may
+// do to a number that enters a product or is stored, relatively, and `sums` what it does to
+// anything else.
 struct Bounds {
   Bounds(const AttentionSizes& s, const AttentionNumbers& e, double unit, double sums)
       : out(e.out.size()), d_q(e.q.size()), d_k(e.k.size()), d_v(e.v.size()) {
@@ -185,8 +186,8 @@ void ExpectNear(const std::vector<double>& found, const std::vector<double>& exp
   }
 }
 
-// What a sum in float32 may be off by: a few roundings for each of its terms, which are not above
-// 4 * 4 in a score.
+// A sum in float32 may be off by SumError: a few roundings for each of its terms, which are not
+// above 4 * 4 in a score.
 double SumError(const AttentionSizes& s) {
   const double terms = static_cast<double>(s.D + s.S + s.T);
   return std::ldexp(8 + 4 * std::sqrt(terms), -24) * 8;

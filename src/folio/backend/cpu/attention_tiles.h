@@ -20,7 +20,8 @@ struct ScoreTile {
   const uint8_t* key_mask = nullptr;  // (keys), or null; where it is 0 the key does not count
   float scale = 1;                    // score = scale * q . k
   Dropout dropout = {};
-  // Where the tile begins in dropout's array. REQUIRES: dropout_column is a multiple of 64.
+  // The tile begins at (dropout_row, dropout_column) of dropout's array, which is dropout_width
+  // wide. REQUIRES: dropout_column is a multiple of 64.
   int64_t dropout_row = 0, dropout_width = 0, dropout_column = 0;
 };
 

@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(sizeof(BF16) == sizeof(uint16_t));
 
-// As many 16-bit numbers as D has floats.
+// Bf16Tag<D> has as many 16-bit numbers as D has floats.
 template <class D>
 using Bf16Tag = hn::Rebind<uint16_t, D>;
 

@@ -14,7 +14,7 @@ struct Bf16Range {
   int64_t begin = 0, size = 0;
 };
 
-// Where a part of c (M,N) = left (M,K) right (K,N) lies, and its sums.
+// A Bf16Block says where a part of c (M,N) = left (M,K) right (K,N) lies, and has its sums.
 struct Bf16Block {
   Bf16Range rows, columns;
   const float* sums = nullptr;  // (rows, columns), rows `stride` apart

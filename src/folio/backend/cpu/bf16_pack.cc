@@ -52,8 +52,8 @@ struct ByIntegers {
 #define FOLIO_HAS_ROUNDING (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 #if FOLIO_HAS_ROUNDING
 
-// With an instruction that each unit has which multiplies bfloat16 numbers. It takes subnormal
-// numbers for zero, and so do the products of these units.
+// ByInstruction rounds with an instruction that every unit for products of bfloat16 numbers has. It
+// takes subnormal numbers for zero, and so do the products of these units.
 struct ByInstruction {
   static HWY_INLINE __m512i Both(hn::Vec<Floats> a, hn::Vec<Floats> b) {
     __m512i both;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kTileBytes = 64;  // of a row of a tile
 
-// What LDTILECFG reads: palette 1, eight tiles of 16 rows of 64 bytes.
+// LDTILECFG reads a TileConfig: palette 1, eight tiles of 16 rows of 64 bytes.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

@@ -40,7 +40,8 @@ void CrossEntropyGradient(const float* logits, int64_t n, int32_t target, float 
   const auto factor = hn::Set(d, scale);
   const auto softmax = [&](auto v) HWY_ATTR { return hn::Mul(Exp(d, hn::Sub(v, shift)), factor); };
   if (target == kElsewhere) return Map(d, n, d_logits, softmax, logits);
-  // Before its logit may be overwritten, and in float32: it is rounded once.
+  // `of_target` is made before the target's logit may be overwritten, and in float32: it is rounded
+  // once.
   const float of_target = hn::GetLane(softmax(hn::Set(d, logits[target]))) - scale;
   Map(d, n, d_logits, softmax, logits);
   Map(

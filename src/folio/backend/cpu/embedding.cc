@@ -68,7 +68,7 @@ void CheckPositions(const Tensor& positions, int64_t P) {
   }
 }
 
-// Before anything is read by them.
+// CheckRows checks tokens and positions before anything is read by them.
 template <class Op>
 void CheckRows(const Op& op, const Tensor& wte, const Tensor& wpe) {
   CheckTokens(op.ids, wte.dim(0));

@@ -19,7 +19,7 @@ class Pages {
   explicit Pages(const Tensor& pages)
       : data_(pages.data<T>()), G(pages.dim(1)), R(pages.dim(3)), D(pages.dim(4)) {}
 
-  // Where the keys (part 0) or values (part 1) of a head are, from the first place of a page.
+  // Part points to the keys (part 0) or values (part 1) of a head, from the first place of a page.
   T* Part(int32_t page, int64_t g, int64_t part) const {
     return data_ + ((page * G + g) * 2 + part) * R * D;
   }

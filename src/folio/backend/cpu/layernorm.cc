@@ -64,8 +64,8 @@ void LayerNormRows(const LayerNormForward& op, int64_t begin, int64_t end) {
   }
 }
 
-// Of one row, with n = (x - mean) * rstd and g = d_out * weight: adds d_out * n to d_weight and
-// d_out to d_bias, and gives the sums of g and of g * n.
+// LayerNormRowSums adds, for one row with n = (x - mean) * rstd and g = d_out * weight, d_out * n
+// to d_weight and d_out to d_bias, and gives the sums of g and of g * n.
 template <class T>
 void LayerNormRowSums(const float* x, const T* d_out, const float* weight, float mean, float rstd,
                       int64_t C, float* d_weight, float* d_bias, float* sum_g, float* sum_gn) {

@@ -34,7 +34,7 @@ void Unpack(const std::byte* block, Dtype dtype, int32_t* out) {
   }
 }
 
-// On any machine.
+// PlainKernel runs on any machine.
 template <Dtype dtype>
 void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
                  int64_t stride) {

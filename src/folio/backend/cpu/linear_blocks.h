@@ -18,8 +18,8 @@ class BlockedRows {
   static constexpr int64_t kScaleBytes = 2;  // with which each block begins
   static constexpr int64_t kGroup = 4;       // blocks
 
-  // Whether more than LinearForward::kFewRows rows are allowed: the kernel in use is faster with
-  // any number than products of decoded numbers are.
+  // MayBeMany says whether more than LinearForward::kFewRows rows are allowed: they are where the
+  // kernel in use is faster with any number than products of decoded numbers are.
   static bool MayBeMany();
 
   // x (N,I), for weights of that dtype. Lives in `scratch`. REQUIRES: I is whole blocks.
@@ -28,14 +28,14 @@ class BlockedRows {
   // out (N,O), columns [begin, end) of it = x times rows [begin, end) of the weight.
   void Multiply(const Tensor& weight, int64_t begin, int64_t end, const Tensor& out) const;
 
-  // As kernels see them. Block b of row n has its numbers at numbers + 32 (n stride + b), its scale
-  // at scales[n stride + b]; the stride is whole groups of blocks, with zeros behind the last
-  // block.
+  // Kernels see the rows in these members. Block b of row n has its numbers at numbers + 32 (n
+  // stride + b), its scale at scales[n stride + b]; the stride is whole groups of blocks, with
+  // zeros behind the last block.
   int64_t rows = 0, blocks = 0, stride = 0;
   const int8_t* numbers = nullptr;
   const float* scales = nullptr;
-  // Of each four numbers: -128 or -8 times their sum, since kernels have the weight's integers as
-  // unsigned ones, which are so much larger.
+  // corrections[i] is -128 or -8 times the sum of the four numbers from numbers + 4 i on, since
+  // kernels have the weight's integers as unsigned ones, which are so much larger.
   const int32_t* corrections = nullptr;
 };
 

@@ -72,7 +72,8 @@ FOLIO_VNNI FOLIO_INLINE __m512i TwoBlocks(const std::byte* block) {
   }
 }
 
-// Where the scales of two blocks go, that come first and last of a group's.
+// FirstScales and LastScales hold, for the sums of the first and of the last two blocks of a group,
+// the index of the scale that each is multiplied with.
 FOLIO_VNNI FOLIO_INLINE __m512i FirstScales() {
   return _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
 }
@@ -80,7 +81,7 @@ FOLIO_VNNI FOLIO_INLINE __m512i LastScales() {
   return _mm512_add_epi32(FirstScales(), _mm512_set1_epi32(2));
 }
 
-// One row of x.
+// VnniGroup adds the products of one group of blocks to `sum`, for one row of x.
 template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE __m512 VnniGroup(const BlockedRows& x, const std::byte* group,
                                          int64_t block, __m512 sum) {

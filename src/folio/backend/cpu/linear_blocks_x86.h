@@ -8,7 +8,7 @@ namespace folio::cpu {
 using BlockKernel = void (*)(const BlockedRows& x, const std::byte* weight, int64_t rows,
                              float* out, int64_t stride);
 
-// Whether the kernels in use take more than LinearForward::kFewRows rows.
+// X86TakesAnyRows says whether the kernels in use take more than LinearForward::kFewRows rows.
 bool X86TakesAnyRows();
 
 // The fastest for a weight of that dtype, and for one row of x or for several, of the instruction

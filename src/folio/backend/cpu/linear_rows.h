@@ -5,9 +5,10 @@
 
 namespace folio::cpu {
 
-// Whether RunLinearRows is for it: rows of float32, nothing added to what is there, and at most
-// LinearForward::kFewRows of them; or any number where the processor's dot products of bfloat16
-// numbers, or of integers, are faster with the weight as it lies than products of many rows are.
+// RunsByRows says whether RunLinearRows is for `op`: its rows are of float32, it adds nothing to
+// what is there, and it has at most LinearForward::kFewRows of them; or any number where the
+// processor's dot products of bfloat16 numbers, or of integers, are faster with the weight as it
+// lies than products of many rows are.
 bool RunsByRows(const LinearForward& op);
 
 // Products of a few rows, as decoding needs them: the weight is read once, in the order in which it

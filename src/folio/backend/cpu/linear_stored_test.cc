@@ -113,7 +113,7 @@ TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
         const auto mismatch = comparison.Check(op);
         EXPECT_FALSE(mismatch) << mismatch->ToString();
       }
-      // What the reference makes of it in float32.
+      // The reference must agree in float32 as well.
       reference->Run(op);
       const auto mismatch = comparison.Check(op);
       EXPECT_FALSE(mismatch) << mismatch->ToString();
@@ -121,7 +121,7 @@ TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
   }
 }
 
-// So that a sequence comes out the same whoever shares its batch.
+// A sequence must come out the same whoever shares its batch.
 TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
   const auto backend = MakeBackend("cpu");
   for (const Sizes sizes : AllSizes()) {

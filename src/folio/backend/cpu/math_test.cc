@@ -58,7 +58,7 @@ void DropoutArray(const Dropout& dropout, int64_t row, int64_t width, int64_t co
   DropoutFactors(dropout, row, width, column, out);
 }
 
-// Whether MulAdd rounds once.
+// Fused says whether MulAdd rounds once.
 bool Fused() {
   return HWY_NATIVE_FMA != 0;
 }
@@ -204,7 +204,7 @@ TEST_P(CpuMath, SumsOfEveryLengthLeaveNothingOutAndAddNothing) {
   for (size_t start : {0, 1, 3}) {
     float expected = 0;
     for (size_t n = 0; start + n < x.size(); ++n) {
-      // Of exactly this length, so that a sanitizer sees reads beyond the end.
+      // `part` has exactly this length, so that a sanitizer sees reads beyond the end.
       const std::vector<float> part(x.begin() + static_cast<int64_t>(start),
                                     x.begin() + static_cast<int64_t>(start + n));
       ASSERT_EQ(HWY_DYNAMIC_DISPATCH(SumArray)(part.data(), static_cast<int64_t>(n)), expected);

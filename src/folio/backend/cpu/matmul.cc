@@ -21,9 +21,10 @@ double CutCost(const MatMulCut& cut, int64_t K) {
   return static_cast<double>(CeilDiv(cut.tiles(), kRound)) * tile;
 }
 
-// Whether SmallProduct is the faster one, as measured with operands that come from a third-level
-// cache: oneDNN packs both of them, which is slow where B is transposed, and does not pay where few
-// columns of C share what was packed. It wins where B does not stay in a second-level cache.
+// IsSmall says whether SmallProduct is faster than oneDNN, as measured with operands that come from
+// a third-level cache: oneDNN packs both of them, which is slow where B is transposed, and does not
+// pay where few columns of C share what was packed. It wins where B does not stay in a second-level
+// cache.
 bool IsSmall(const MatMulArgs& args) {
   constexpr int64_t kMaxElements = 256 * 1024;  // of B
   if (args.K * args.N > kMaxElements) return false;

@@ -27,8 +27,8 @@ struct MatMulArgs {
 // the library from starting threads of its own.
 void MatMulOnThread(const MatMulArgs& args);
 
-// How C is cut into tiles that threads share: by the sizes alone, and never along K, so that the
-// result does not depend on the number of threads.
+// A MatMulCut says how C is cut into tiles that threads share: by the sizes alone, and never along
+// K, so that the result does not depend on the number of threads.
 struct MatMulCut {
   int64_t rows = 0, columns = 0;  // of a tile; the last ones may be smaller
   int64_t row_tiles = 0, column_tiles = 0;
@@ -36,7 +36,7 @@ struct MatMulCut {
 };
 MatMulCut CutMatMul(int64_t M, int64_t N, int64_t K);
 
-// Where a tile lies in C.
+// A MatMulTile says where a tile lies in C.
 struct MatMulTile {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };

@@ -14,7 +14,8 @@
 namespace folio::cpu {
 namespace {
 
-// What oneDNN may use at most for a target that was forced; nothing where it has no name for that.
+// IsaOf is what oneDNN may use at most for a target that was forced; nothing where it has no name
+// for that.
 std::optional<dnnl_cpu_isa_t> IsaOf(std::string_view target) {
   if (target == "AMX" || target.starts_with("AVX3")) return dnnl_cpu_isa_avx512_core;
   if (target == "AVX2") return dnnl_cpu_isa_avx2;

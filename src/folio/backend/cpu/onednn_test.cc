@@ -14,7 +14,8 @@
 namespace folio::cpu {
 namespace {
 
-// Whether a call gave the right product; `used` whether oneDNN or nobody may have made it.
+// ProductIsRight says whether oneDNN made the right product if `used`, and otherwise whether it
+// declined and left c alone.
 bool ProductIsRight(bool used) {
   constexpr int64_t kM = 37, kN = 29, kK = 41;
   std::vector<float> a(kM * kK), b(kK * kN), c(kM * kN, -1), expected = c;
@@ -38,7 +39,7 @@ bool ProductIsRight(bool used) {
   return right && c == expected;
 }
 
-// What oneDNN must be held to, 0 where it cannot be.
+// HeldTo is the instruction set that oneDNN must be held to, 0 where it cannot be.
 int HeldTo(const std::string& target) {
   if (target == "AMX" || target.starts_with("AVX3")) return dnnl_cpu_isa_avx512_core;
   if (target == "AVX2") return dnnl_cpu_isa_avx2;

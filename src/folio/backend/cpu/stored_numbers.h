@@ -11,17 +11,17 @@ namespace folio::cpu {
 // Decoding and rounding, many numbers at a time, on the calling thread. What comes out is what
 // tensor/convert.h makes of them, bit for bit, but for which NaN stands for NaN.
 
-// As DecodeFloats. REQUIRES: BF16, Q8_0 or Q4_0; whole blocks.
+// DecodeStored does as DecodeFloats. REQUIRES: BF16, Q8_0 or Q4_0; whole blocks.
 void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out);
 
-// As RoundTo, out of place. REQUIRES: BF16 or Q8_0; whole blocks.
+// RoundStored does as RoundTo, out of place. REQUIRES: BF16 or Q8_0; whole blocks.
 void RoundStored(Dtype to, const float* x, int64_t count, float* out);
 
-// As ToBF16.
+// RoundToHalves rounds each number as ToBF16 does.
 void RoundToHalves(const float* x, int64_t count, BF16* out);
 
-// As EncodeFloats to Q8_0: 32 integers and a scale, which binary16 holds, of each block. Zeros, and
-// NaN, of one that cannot be quantised.
+// RoundToBlocks does as EncodeFloats to Q8_0: it gives 32 integers and a scale, which binary16
+// holds, for each block; zeros, and NaN, for one that cannot be quantised.
 void RoundToBlocks(const float* x, int64_t blocks, int8_t* numbers, float* scales);
 
 }  // namespace folio::cpu

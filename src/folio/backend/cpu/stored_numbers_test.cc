@@ -61,7 +61,7 @@ TEST_P(StoredNumbers, OfEveryPatternAreDecoded) {
   const CounterRng rng(3, 0);
   for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
     for (const int64_t blocks : {int64_t{1}, kBlocks}) {
-      // As rows of a file may lie: on any even address.
+      // The numbers lie as rows of a file may: on any even address.
       std::vector<std::byte> bytes(2 + DtypeBytes(dtype, blocks * kBlock));
       for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(rng.Bits(i));
       const auto count = static_cast<size_t>(blocks * kBlock);

@@ -15,7 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether vectors consist of whole blocks of 128 bits, of a number known to the compiler.
+// FOLIO_HAS_FIXED_BLOCKS says whether vectors consist of whole blocks of 128 bits, of a number
+// known to the compiler.
 #undef FOLIO_HAS_FIXED_BLOCKS
 #define FOLIO_HAS_FIXED_BLOCKS (HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE)
 #if FOLIO_HAS_FIXED_BLOCKS

@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether masked float loads and stores leave the masked-out memory alone.
+// FOLIO_MASKED_IS_SAFE says whether masked float loads and stores leave the masked-out memory
+// alone.
 #undef FOLIO_MASKED_IS_SAFE
 #if HWY_TARGET == HWY_AVX2 || !HWY_MEM_OPS_MIGHT_FAULT
 #define FOLIO_MASKED_IS_SAFE 1

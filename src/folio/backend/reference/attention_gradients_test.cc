@@ -70,7 +70,7 @@ TEST(ReferenceGradients, Attention) {
     // The first key of the second sequence is hidden: with T = S its first query sees nothing.
     std::vector<uint8_t> mask(Size(2 * S), 1);
     mask[Size(S)] = 0;
-    // One for both sequences: a number for each pair but the first.
+    // `added` is one mask for both sequences, with a number for each pair but the first.
     Real added = RandomNumbers(T * S, 9);
     added[0] = -std::numeric_limits<double>::infinity();
     std::vector<uint8_t> allowed(Size(2 * T * S), 1);

@@ -7,7 +7,7 @@
 
 namespace folio::reference {
 
-// What dropout multiplies element (row, column) of an array of `width` columns with.
+// Dropout multiplies element (row, column) of an array of `width` columns with DropoutFactor.
 inline double DropoutFactor(const Dropout& dropout, int64_t row, int64_t column, int64_t width) {
   if (!dropout.active()) return 1;
   const int64_t index = dropout.Index(row, column, width);

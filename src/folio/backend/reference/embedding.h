@@ -7,7 +7,7 @@
 
 namespace folio::reference {
 
-// Where row n stands: at positions[n], or, where they are null, at its place among the T.
+// Row n stands at positions[n] or, where `positions` is null, at its place among the T.
 inline int64_t PositionOf(const int32_t* positions, int64_t n, int64_t T) {
   return positions != nullptr ? positions[n] : n % T;
 }

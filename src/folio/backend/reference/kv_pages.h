@@ -14,7 +14,8 @@ namespace folio::reference {
 struct PageShape {
   int64_t G = 1, R = 1, D = 1;
 
-  // Where the keys (part 0) or values (part 1) of a head at a position of a sequence are.
+  // Place is the index in the pages of the keys (part 0) or values (part 1) of head g at a position
+  // of a sequence.
   int64_t Place(const int32_t* table, int64_t position, int64_t g, int64_t part) const {
     return (((table[position / R] * G + g) * 2 + part) * R + position % R) * D;
   }

@@ -142,7 +142,7 @@ struct Reference {
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
 };
 
-// Whether this holds for the dtype of some operand.
+// `Has` says whether `holds` is true of the dtype of some operand.
 template <class Op>
 bool Has(const Op& op, bool (*holds)(Dtype)) {
   return std::ranges::any_of(Operands(op), [&](const Operand& x) { return holds(x.dtype()); });

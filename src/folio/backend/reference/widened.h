@@ -35,7 +35,7 @@ class Widened {
   Widened(const Widened&) = delete;
   Widened& operator=(const Widened&) = delete;
 
-  // To be run.
+  // op() is the operation to run.
   const Op& op() const { return op_; }
 
   // Rounds what was written, to where the original's operands are.
