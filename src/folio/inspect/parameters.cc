@@ -24,6 +24,7 @@ std::string InitText(const ParamInfo& info, const GptConfig& config) {
 Json SummaryJson(const ModelSummary& summary) {
   return {{"layers", summary.layers},
           {"heads", summary.heads},
+          {"kv_heads", summary.kv_heads},
           {"head_size", summary.head_size},
           {"channels", summary.channels},
           {"feed_forward", summary.feed_forward},
@@ -63,16 +64,18 @@ std::string ParametersText(const ParamTable& table) {
 std::string SummaryText(const ModelSummary& summary) {
   return fmt::format(
       "layers       {}\n"
-      "heads        {} of {} channels\n"
+      "heads        {} of {} channels{}\n"
       "channels     {}, feed-forward {}\n"
       "context      {} tokens, {} positions\n"
       "vocabulary   {} tokens\n"
       "head         {}\n"
       "norm         {}\n"
       "activation   {}\n\n",
-      summary.layers, summary.heads, WithCommas(summary.head_size), WithCommas(summary.channels),
-      WithCommas(summary.feed_forward), WithCommas(summary.context), summary.positions,
-      WithCommas(summary.vocabulary),
+      summary.layers, summary.heads, WithCommas(summary.head_size),
+      summary.kv_heads == summary.heads ? ""
+                                        : fmt::format(", {} of keys and values", summary.kv_heads),
+      WithCommas(summary.channels), WithCommas(summary.feed_forward), WithCommas(summary.context),
+      summary.positions, WithCommas(summary.vocabulary),
       summary.tied ? "tied: wte is its matrix too" : "not tied: a matrix of its own",
       summary.norm == "pre" ? "pre: before each sublayer" : "post: after each residual sum",
       summary.activation);

@@ -5,6 +5,7 @@ namespace folio {
 ModelSummary::ModelSummary(const ParamTable& table)
     : layers(table.config().n_layer),
       heads(table.config().n_head),
+      kv_heads(table.config().head_layout().kv_heads),
       head_size(table.config().head_size()),
       channels(table.config().n_embd),
       feed_forward(table.config().inner()),

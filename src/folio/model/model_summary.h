@@ -16,9 +16,9 @@ struct ModelSummary {
     int64_t tensors = 0, parameters = 0;
   };
 
-  int64_t layers, heads, head_size, channels;  // of the whole model, as all sizes
-  int64_t feed_forward;                        // F
-  int64_t context;                             // P
+  int64_t layers, heads, kv_heads, head_size, channels;  // of the whole model, as all sizes
+  int64_t feed_forward;                                  // F
+  int64_t context;                                       // P
   int64_t vocabulary;
   std::string positions, norm, activation;  // as the configuration names them
   bool tied, causal;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <optional>
 
+#include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/bench/training.h"
 #include "folio/run/preview.h"
@@ -59,7 +60,9 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
   std::optional<Choice> best;
   double rate = 1e10;
   const int64_t whole = std::min(LongestConversation(data), kMostChosen);
+  const int64_t kv_heads = config.model.n_kv_head.value_or(1);
   for (Size size : kSizes) {
+    if (size.heads % kv_heads != 0) continue;
     size.context =
         context > 0 ? context : std::max(whole, std::min(size.context, LongestContext(data)));
     RunConfig tried = config;
@@ -82,6 +85,11 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
     const double tokens = seconds * rate / flops.per_token();
     if (best && tokens < kTokensPerParameter * parameters) break;
     best = Choice{size, tokens};
+  }
+  if (!best) {
+    throw UsageError("settings: no size that is chosen for a text has such heads",
+                     fmt::format("n_kv_head is {}, which divides none of their n_head", kv_heads),
+                     "set n_head and n_embd, too");
   }
   return *best;
 }

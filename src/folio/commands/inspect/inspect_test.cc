@@ -65,9 +65,20 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
       << text;
   const nlohmann::json summary = nlohmann::json::parse(RunFolio(of + " --json").out).at("summary");
   EXPECT_EQ(summary,
-            nlohmann::json::parse(R"({"layers": 12, "heads": 12, "head_size": 64, "channels": 768,
+            nlohmann::json::parse(
+                R"({"layers": 12, "heads": 12, "kv_heads": 12, "head_size": 64, "channels": 768,
       "feed_forward": 1000, "context": 1024, "positions": "learned", "vocabulary": 50257,
       "tied": false, "norm": "post", "activation": "gelu_new"})"));
+}
+
+TEST(InspectModel, SaysHowManyHeadsHaveKeysAndValues) {
+  const std::string of = "inspect model --preset gpt2 --set model.n_kv_head=4 model.head_dim=32";
+  EXPECT_TRUE(Contains(RunFolio(of).out, "heads        12 of 32 channels, 4 of keys and values\n"));
+  const nlohmann::json json = nlohmann::json::parse(RunFolio(of + " --json").out);
+  EXPECT_EQ(json.at("summary").at("kv_heads"), 4);
+  const ProgramRun wrong = RunFolio("inspect model --preset gpt2 --set model.n_kv_head=5");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(Contains(wrong.err, "n_kv_head must divide n_head")) << wrong.err;
 }
 
 TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {

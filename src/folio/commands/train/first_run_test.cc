@@ -51,6 +51,15 @@ TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
   ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is no time");
 }
 
+TEST_F(FirstRun, ASizeIsChosenWhoseHeadsShareKeysAndValuesEvenly) {
+  const std::string train = "train --max-steps 1 --batch 2 --data " + data_ + Out();
+  const ProgramRun run = RunFolio(train + "--set model.n_kv_head=3");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Setting("n_head"), "3");
+  EXPECT_EQ(Setting("n_kv_head"), "3");
+  ExpectError(2, train + "--overwrite --set model.n_kv_head=5", "n_kv_head is 5");
+}
+
 TEST_F(FirstRun, ALongerSequenceIsWhatTheSizeIsChosenFor) {
   const ProgramRun run =
       RunFolio("train --dry-run --budget 1s --context 96 --data " + data_ + Out());
