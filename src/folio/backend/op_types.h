@@ -24,7 +24,7 @@ template <class View>
 NamedOperand<View> Updates(std::string_view name, const View& view) {
   return {name, view, Access::kUpdate};
 }
-// Overwrites it, or adds to what is there.
+// Writes names an operand that is overwritten or, if `adds`, added to.
 template <class View>
 NamedOperand<View> Writes(std::string_view name, const View& view, bool adds = false) {
   return {name, view, adds ? Access::kUpdate : Access::kWrite};

@@ -130,7 +130,7 @@ enum class Activation {
   kTanh,
 };
 
-// All of them.
+// kActivations names every Activation.
 struct NamedActivation {
   Activation kind;
   std::string_view name;  // in config.json

@@ -42,7 +42,7 @@ class OpMemory {
   Tensor Unset(Dtype dtype, Shape shape) { return Allocate(dtype, shape); }
   Tensor Unset(Shape shape) { return Allocate(number_, shape); }
   Tensor UnsetLow(Shape shape) { return Allocate(half_, shape); }
-  // Uniform in [0, limit); about a quarter is -1 instead if `ignore`.
+  // Integers are uniform in [0, limit); about a quarter is -1 instead if `ignore`.
   Tensor Integers(Shape shape, int64_t limit, bool ignore = false);
   Tensor Mask(Shape shape);  // 0 or 1
   // (B,T,C) with `gap` elements after each row and `spare` rows after each sequence, unset.
@@ -54,7 +54,7 @@ class OpMemory {
     return Wide(half_, B, T, C, gap, spare);
   }
 
-  // Element i, in row-major order.
+  // Set sets element i, in row-major order.
   void Set(const Tensor& x, int64_t i, double value);
   void Set(const SequenceView& x, int64_t i, double value);
   void Randomize(const SequenceView& x);

@@ -12,8 +12,8 @@ constexpr std::byte kUnset{0xFF};
 
 }  // namespace
 
-// Kept from one memory to the next: all draw the same numbers, and making them would take half of
-// the time of the tests.
+// `numbers` are kept from one memory to the next: all draw the same ones, and making them would
+// take half of the time of the tests.
 double OpMemory::Normal(uint64_t index) {
   static std::vector<float> numbers;
   const CounterRng rng(1, 2);

@@ -33,7 +33,7 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
   std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
 
-  // Since the start or the last Reset, the longest time first.
+  // Times are since the start or the last Reset, the longest first.
   std::vector<OpTime> Times() const;
   void Reset() { times_.clear(); }
 

@@ -134,8 +134,8 @@ TEST(Encode, BlocksComeBackWithinHalfAStep) {
       for (size_t j = i / 32 * 32; j < i / 32 * 32 + 32; ++j) {
         largest = std::max(largest, std::abs(numbers[j]));
       }
-      // Half a step, a whole one at the end that Q4_0's 16 levels do not reach, and the scale's
-      // own rounding.
+      // `bound` is half a step, a whole one at the end that Q4_0's 16 levels do not reach, and the
+      // scale's own rounding.
       const float step = largest / steps;
       const float bound = (dtype == Dtype::kQ4_0 ? 1.0f : 0.5f) * step + largest * 0x1p-11f;
       EXPECT_LE(std::abs(out[i] - numbers[i]), bound) << DtypeName(dtype) << " " << i;

@@ -20,7 +20,7 @@ class MemoryPlan {
     Dtype dtype;
     Shape shape;
     int64_t first_tick = 0, last_tick = 0;
-    // Rounded up to kAlignment, plus one vector that kernels may read past the end.
+    // `bytes` is rounded up to kAlignment, plus one vector that kernels may read past the end.
     size_t bytes = 0;
     size_t offset = 0;  // from the start of the arena, set by Place
   };

@@ -27,7 +27,7 @@ HWY_INLINE V GeluNewExp(D d, V c) {
   return ExpInRange(d, hn::Neg(hn::Mul(c, slope)));
 }
 
-// logistic(g(c)) of it.
+// logistic(g(c)) of e = GeluNewExp(c).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V GeluNewLogistic(D d, V e) {
   return Reciprocal(d, hn::Add(hn::Set(d, 1.0f), e));

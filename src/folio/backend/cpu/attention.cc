@@ -142,7 +142,7 @@ void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& sc
   });
 }
 
-// Fewer queries have a row of scores each, and no lanes left empty.
+// Fewer queries than kFewQueries have a row of scores each, and no lanes left empty.
 constexpr int64_t kFewQueries = 16;
 
 void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch& scratch) {

@@ -87,7 +87,7 @@ class Strip {
   int64_t column() const { return column_; }
   int64_t all() const { return all_; }    // rows [0, all) are seen by every lane
   int64_t some() const { return some_; }  // rows from here on are seen by none
-  // Lanes that see a row below some().
+  // Seen gives the lanes that see `row`, which is below some().
   HWY_INLINE hn::Mask<Lane> Seen(int64_t row) const {
     const Lane d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -197,7 +197,7 @@ class GradientStrip {
   int64_t all() const { return strip_.all(); }
   int64_t some() const { return strip_.some(); }
 
-  // Comes before the rows [row, row + 64), some of which are seen.
+  // Refill comes before the rows [row, row + 64), some of which are seen.
   HWY_INLINE void Refill(int64_t row) {
     if constexpr (kDropout) FactorsOf(tile_, strip_, row, factors_);
   }

@@ -60,7 +60,7 @@ struct alignas(64) Tile {
 };
 using Tiles = std::vector<Tile>;
 
-// Filled with what no packer may leave behind.
+// Unpacked gives tiles filled with what no packer may leave behind.
 Tiles Unpacked(int64_t rows, int64_t depth) {
   Tiles tiles(static_cast<size_t>(RowTiles(rows) * DepthTiles(depth)));
   for (Tile& tile : tiles) std::fill_n(tile.numbers, kTileElements, BF16{0x1234});
@@ -134,7 +134,8 @@ TEST_P(Bf16Pack, FoldedPairsRowsSixteenApart) {
 }
 
 TEST_P(Bf16Pack, NotANumberStaysOne) {
-  // Quiet and signalling ones, of which rounding as if they were numbers would make others.
+  // `bits` are quiet and signalling NaNs, of which rounding as if they were numbers would make
+  // others.
   const uint32_t bits[] = {0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0xFF80FFFF};
   std::vector<float> x(20 * 40, 1.0f);
   for (size_t i = 0; i < std::size(bits); ++i) std::memcpy(&x[i * 41], &bits[i], sizeof(float));

@@ -58,8 +58,9 @@ void PackFolded(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF
 struct PackedProduct {
   const BF16* left = nullptr;
   const BF16* right = nullptr;
-  // From one row of tiles of left, and one column of tiles of right, to the next, in elements:
-  // kTileElements times the tiles of the whole depth, of which depth_tiles take part.
+  // left_stride is from one row of tiles of left to the next, right_stride from one column of tiles
+  // of right to the next, in elements: kTileElements times the tiles of the whole depth, of which
+  // depth_tiles take part.
   int64_t left_stride = 0, right_stride = 0;
   int64_t row_tiles = 0, column_tiles = 0, depth_tiles = 0;  // >= 1
   float* c = nullptr;                                        // whole tiles are written
@@ -67,7 +68,8 @@ struct PackedProduct {
   bool accumulate = false;  // c += instead of c =
 };
 
-// Multiplies on the thread that made it. Cheap enough to be made once a task, not once a product.
+// A PackedMultiplier multiplies on the thread that made it. It is cheap enough to be made once a
+// task, not once a product.
 class PackedMultiplier {
  public:
   PackedMultiplier();

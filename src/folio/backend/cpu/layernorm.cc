@@ -122,7 +122,7 @@ void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end
     const auto mean_gn = hn::Set(d, sum_gn / static_cast<float>(C));
     const auto gradient = [&](auto v, auto dy, auto w) HWY_ATTR {
       const auto n = hn::Mul(hn::Sub(v, center), factor);
-      // Rounded as in the sums, so that one element alone has gradient 0.
+      // dy w is rounded as in the sums, so that one element alone has gradient 0.
       const auto g = hn::Sub(hn::Mul(dy, w), mean_g);
       return hn::Mul(hn::NegMulAdd(n, mean_gn, g), factor);
     };

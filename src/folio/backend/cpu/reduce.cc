@@ -49,7 +49,7 @@ void ScaleRange(const Tensor& x, float factor, int64_t begin, int64_t end) {
   x.dtype() == Dtype::kBF16 ? scale(x.data<BF16>() + begin) : scale(x.data<float>() + begin);
 }
 
-// Past the caches, which a large array would only empty.
+// FillStream writes past the caches, which a large array would only empty.
 void FillStream(float value, int64_t n, float* out) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

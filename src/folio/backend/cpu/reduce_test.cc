@@ -12,7 +12,8 @@ namespace {
 
 class LargeFill : public OnSimdTarget {};
 
-// Large enough that it goes past the caches, in vectors that begin at a boundary of their own.
+// The array is so large that Fill goes past the caches, in vectors that begin at a boundary of
+// their own.
 TEST_P(LargeFill, WritesEveryElementAndNothingElse) {
   const int64_t n = (4 << 20) + 21;
   std::vector<float> memory(static_cast<size_t>(n) + 64);

@@ -171,7 +171,7 @@ void RunBlock(const Block& x) {
 
 using BlockFunction = void (*)(const Block& x);
 
-// Indexed by the number of rows less one.
+// The table is indexed by the number of rows less one.
 template <bool transposed, int vectors, int... i>
 constexpr std::array<BlockFunction, kMaxRows> MakeTable(std::integer_sequence<int, i...>) {
   return {{RunBlock<transposed, vectors, i + 1>...}};

@@ -59,7 +59,7 @@ HWY_INLINE void TransposeBlocks(D d, const hn::TFromD<D>* x, int64_t stride, int
   const auto block = [&](int64_t r, int64_t c) HWY_ATTR {
     TransposeFours(d, x + r * stride + c, stride, to + c * to_stride + r, to_stride);
   };
-  // Along the rows that are further apart, of which fewer may share the cache.
+  // Blocks follow the rows that are further apart, of which fewer may share the cache.
   if (stride > to_stride) {
     for (int64_t r = 0; r < rows; r += kLanes) {
       for (int64_t c = 0; c < columns; c += 4) block(r, c);

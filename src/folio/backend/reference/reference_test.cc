@@ -159,7 +159,8 @@ TEST(Reference, CrossEntropyOfEqualLogitsIsLogV) {
   EXPECT_EQ(losses[2], 0);
 }
 
-// By hand: with m = v = 0, step 1 moves by lr * sign(g), whatever the size of g.
+// The results are worked out by hand: with m = v = 0, step 1 moves by lr * sign(g), whatever the
+// size of g.
 TEST(Reference, AdamWFirstAndSecondStep) {
   AdamWUpdate op;
   op.lr = 0.1;
