@@ -197,8 +197,8 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
   }
 }
 
-// Fields that are left out where they are null: other programs ask whether a model has them, not for
-// their values.
+// Fields that are left out where they are null: other programs ask whether a model has them, not
+// for their values.
 constexpr std::array<std::string_view, 2> kOnlyWithAValue = {"n_kv_head", "head_dim"};
 
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
