@@ -72,7 +72,7 @@ void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
            {N, std::max({C, pass.F(), pass.heads().q_width()})});
 }
 
-// What serves the backward of all blocks.
+// Visits the buffers that serve the backward of all blocks.
 template <class Visit>
 void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   const PassShape& pass = list.pass;

@@ -60,7 +60,7 @@ constexpr std::string_view TracePointName(TracePoint point) {
   return kNames[static_cast<int>(point)];
 }
 
-// Whether a pass has the point once, and not in each block.
+// Returns whether a pass has the point once, and not in each block.
 constexpr bool IsOncePerPass(TracePoint point) {
   return point == TracePoint::kEmbedded || point == TracePoint::kFinal;
 }

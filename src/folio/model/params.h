@@ -44,18 +44,19 @@ enum class ShardAxis {
   kQkv,      // the last, in each of q | k | v by heads (head_layout.h)
 };
 
-// Whether LinearBackward writes over its gradient at first. Others are added to, zeroed before.
+// Returns whether LinearBackward writes over the gradient at first. Other gradients are added to, and
+// zeroed before.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;
 }
 
-// Whether AdamW decays it.
+// Returns whether AdamW decays such a parameter.
 constexpr bool IsDecayed(ParamKind kind) {
   return kind != ParamKind::kBias && kind != ParamKind::kElementwise;
 }
 
-// What Hugging Face's names of all but the head begin with, and what the head is called.
+// Hugging Face's names begin with the first, but for the head, which has the second.
 inline constexpr std::string_view kNamePrefix = "transformer.", kHeadName = "lm_head";
 
 // One row of the list of parameters.
@@ -97,7 +98,8 @@ class ParamTable {
   // The beginning of the flat array, with what is trained; gradients and moments end there.
   int64_t trained_size() const { return trained_size_; }
   int64_t decay_size() const { return decay_size_; }  // the first part of that
-  // Of linear operations: all but wpe, biases and LayerNorms; of those that are trained.
+  // Elements of the weights of linear operations (all but wpe, biases and LayerNorms), and of those
+  // that are trained.
   int64_t matrix_parameters() const;
   int64_t trained_matrix_parameters() const;
 
@@ -133,7 +135,7 @@ class GptWeights {
   const GptConfig& config() const { return table_.config(); }
   const ParamTable& table() const { return table_; }
   Dtype dtype() const { return dtype_; }
-  // Those of table().params(), in its order; empty where they are not here.
+  // The parameters of table().params(), in its order; a parameter that is not here is empty.
   std::span<const Tensor> tensors() const { return tensors_; }
   const GptParams& params() const { return *params_; }
   // REQUIRES: the parameters are not views of memory elsewhere.

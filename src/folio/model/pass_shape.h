@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// What a pass over B sequences of T tokens is for, and so how long its buffers live.
+// A kind of pass over B sequences of T tokens, from which follows how long its buffers live.
 enum class PassKind {
   kForward,   // logits or loss only: a buffer lives until the next operations have read it
   kTraining,  // the backward follows: what it reads lives until then

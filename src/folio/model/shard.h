@@ -21,7 +21,7 @@ struct Shard {
   int64_t index = 0, count = 1;
 
   bool whole() const { return count == 1; }
-  // Of n things the shard has those from Begin(n) on, Size(n) of them.
+  // The shard has Size(n) of n things, from Begin(n) on.
   int64_t Begin(int64_t n) const { return n * index / count; }
   int64_t Size(int64_t n) const { return n * (index + 1) / count - Begin(n); }
   bool operator==(const Shard&) const = default;

@@ -70,7 +70,7 @@ class InOrder {
   bool appending_ = false;
 };
 
-// Of the failures of tasks the first in the order of the tasks counts.
+// The failure that counts is that of the first task in their order.
 class FirstFailure {
  public:
   // Runs f(), which returns npos or the place where it could not go on.

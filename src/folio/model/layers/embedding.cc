@@ -4,7 +4,7 @@ namespace folio {
 
 void EmbedForward(const PassContext& pass, const EmbeddingParams& params, const Tensor& ids,
                   const Tensor& sinusoids, const Tensor& out) {
-  // Of several shards, the first adds the position.
+  // The first shard adds the position.
   const Tensor wpe = sinusoids ? sinusoids : params.wpe;
   pass.backend.Run(EmbeddingForward{.ids = ids,
                                     .wte = params.wte,

@@ -5,7 +5,7 @@
 namespace folio {
 namespace {
 
-// What the adapter reads of x (N,in): in `scratch`, if it is dropped from.
+// Returns x (N,in) as the adapter reads it: in `scratch`, if it is dropped from.
 Tensor AdapterInput(const PassContext& pass, const Dropout& dropout, const Tensor& x,
                     const Tensor& scratch) {
   if (!dropout.active()) return x;
