@@ -44,8 +44,8 @@ enum class ShardAxis {
   kQkv,      // the last, in each of q | k | v by heads (head_layout.h)
 };
 
-// Returns whether LinearBackward writes over the gradient at first. Other gradients are added to, and
-// zeroed before.
+// Returns whether LinearBackward writes over the gradient at first. Other gradients are added to,
+// and zeroed before.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;
