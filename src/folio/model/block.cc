@@ -60,8 +60,8 @@ struct BlockPass {
                                      .dropout = dropout});
   }
 
-  // Returns the norm of x that a pre-norm block's sublayer read: the forward's, or recomputed. Where
-  // `reader`, the linear layer behind it, trains nothing, nobody reads it again.
+  // Returns the norm of x that a pre-norm block's sublayer read: the forward's, or recomputed.
+  // Where `reader`, the linear layer behind it, trains nothing, nobody reads it again.
   Tensor ReadNorm(const DropoutPlace& place, const NormParams& params, const Tensor& x,
                   const NormActivations& acts, const GptGradients& grads,
                   const Linear& reader) const {

@@ -21,8 +21,9 @@ void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::st
 using OnEncoded = std::function<void(std::string_view text, std::span<const int32_t> ids)>;
 
 // Encodes all of `input`, with the ids of Tokenizer::Encode, in memory that does not grow with it.
-// An input that can be read again goes over all threads. A disallowed special token is an error before the
-// first call of `on_encoded`; in a pipe only where it is among the first kHeldBack bytes.
+// An input that can be read again goes over all threads. A disallowed special token is an error
+// before the first call of `on_encoded`; in a pipe only where it is among the first kHeldBack
+// bytes.
 inline constexpr size_t kHeldBack = size_t{1} << 25;
 void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
                  const OnEncoded& on_encoded);
