@@ -77,7 +77,7 @@ void AddOutliers(const Tensor& x, ActivationStats& stats) {
 }
 
 std::string PointName(TracePoint point) {
-  return std::string(TracePointName(point));
+  return std::string(InfoOf(point).name);
 }
 
 // Three digits that count.

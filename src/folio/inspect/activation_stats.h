@@ -25,7 +25,7 @@ struct ActivationStats {
   int64_t norm_max_position = 0;
   double kurtosis = 0;  // of all values; 3 for a normal distribution, 0 where all are equal
   // Returns true for a point of the whole model instead of a layer: the embedding, the final norm.
-  bool outside() const { return IsOncePerPass(point); }
+  bool outside() const { return InfoOf(point).once; }
   // Values more than 6 deviations from the mean, the farthest first, at most 8 of them.
   std::vector<Outlier> outliers = {};
   int64_t outlier_count = 0;  // all of them

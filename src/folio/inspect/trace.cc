@@ -14,20 +14,6 @@
 namespace folio {
 namespace {
 
-int64_t Width(const GptConfig& config, TracePoint point) {
-  switch (point) {
-    case TracePoint::kQkv:
-      return config.head_layout().qkv_width();
-    case TracePoint::kHeads:
-      return config.head_layout().q_width();
-    case TracePoint::kUp:
-    case TracePoint::kActivated:
-      return config.inner();
-    default:
-      return config.n_embd;
-  }
-}
-
 // Columns of x (T,width), dense.
 std::vector<float> Columns(const Tensor& x, const ColumnRange& columns) {
   const int64_t T = x.dim(0), D = columns.width;
@@ -80,14 +66,14 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
     }
     mask_ = Tensor(mask_values_.data(), {1, 1, T(), T()});
   }
-  std::array<std::vector<MemoryPlan::Id>, kTracePoints> buffers;
+  std::array<std::vector<MemoryPlan::Id>, kTracePoints.size()> buffers;
   MemoryPlan plan;
   for (const TracePoint point : points) {
     std::vector<MemoryPlan::Id>& layers = buffers[static_cast<size_t>(point)];
-    const size_t L = IsOncePerPass(point) ? 1 : static_cast<size_t>(config().n_layer);
+    const size_t L = InfoOf(point).once ? 1 : static_cast<size_t>(config().n_layer);
     while (layers.size() < L) {
-      layers.push_back(
-          plan.Add(std::string(TracePointName(point)), Dtype::kF32, {T(), Width(config(), point)}));
+      layers.push_back(plan.Add(std::string(InfoOf(point).name), Dtype::kF32,
+                                {T(), InfoOf(point).width(config())}));
     }
   }
   plan.Place();
@@ -104,7 +90,7 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
 
 std::vector<TracePoint> Trace::AllPoints() {
   std::vector<TracePoint> points;
-  for (int p = 0; p < kTracePoints; ++p) points.push_back(static_cast<TracePoint>(p));
+  for (size_t p = 0; p < kTracePoints.size(); ++p) points.push_back(static_cast<TracePoint>(p));
   return points;
 }
 

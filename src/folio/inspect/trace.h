@@ -74,7 +74,7 @@ class Trace {
   std::vector<float> mask_values_;
   Tensor mask_;  // (1,1,T,T), empty for none
   Arena arena_;
-  std::array<std::vector<Tensor>, kTracePoints> kept_;  // by layer; empty if not asked for
+  std::array<std::vector<Tensor>, kTracePoints.size()> kept_;  // by layer; empty if not asked for
 };
 
 }  // namespace folio

@@ -54,7 +54,7 @@ TEST_P(Tracing, EveryPointIsWhatItsNameSays) {
   for (const TracePoint point : Trace::AllPoints()) {
     const bool once = point == TracePoint::kEmbedded || point == TracePoint::kFinal;
     for (int64_t layer = 0; layer < (once ? 1 : config().n_layer); ++layer) {
-      SCOPED_TRACE(std::string(TracePointName(point)) + " " + std::to_string(layer));
+      SCOPED_TRACE(std::string(InfoOf(point).name) + " " + std::to_string(layer));
       ExpectClose(Elements<float>(trace.At(point, layer)), plain.At(point, layer), kFloat32Model);
     }
   }

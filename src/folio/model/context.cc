@@ -11,6 +11,14 @@ HeadLayout PassContext::heads() const {
   return config.head_layout().ShardOf(shard);
 }
 
+int64_t TracePointInfo::Qkv(const GptConfig& config) {
+  return config.head_layout().qkv_width();
+}
+
+int64_t TracePointInfo::Heads(const GptConfig& config) {
+  return config.head_layout().q_width();
+}
+
 void PassContext::Sum(const Tensor& x) const {
   FOLIO_CHECK(shard.whole() || group != nullptr, "nobody has the other shards");
   if (!shard.whole()) group->Sum(x);

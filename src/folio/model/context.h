@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -50,19 +52,40 @@ enum class TracePoint {
   kOutput,     // (N,C) the stream after the block
   kFinal,      // (N,C) result of ln_f; layer 0
 };
-inline constexpr int kTracePoints = 12;
 
-// "embedded", "ln_1", "qkv" and so on, for people and for keys.
-constexpr std::string_view TracePointName(TracePoint point) {
-  constexpr std::string_view kNames[kTracePoints] = {"embedded",  "ln_1",   "qkv",    "heads",
-                                                     "attention", "middle", "ln_2",   "up",
-                                                     "activated", "mlp",    "output", "final"};
-  return kNames[static_cast<int>(point)];
-}
+// A row of the list of points: its name, for people and for keys, the width of its rows, and
+// whether a pass has it once instead of in each block.
+struct TracePointInfo {
+  using WidthOf = int64_t (*)(const GptConfig& config);
+  static int64_t C(const GptConfig& config) { return config.n_embd; }
+  static int64_t F(const GptConfig& config) { return config.inner(); }
+  static int64_t Qkv(const GptConfig& config);    // (H+2K)D
+  static int64_t Heads(const GptConfig& config);  // HD
 
-// Returns whether a pass has the point once, and not in each block.
-constexpr bool IsOncePerPass(TracePoint point) {
-  return point == TracePoint::kEmbedded || point == TracePoint::kFinal;
+  std::string_view name;
+  WidthOf width = &C;
+  bool once = false;
+};
+
+// The points by their numbers.
+inline constexpr auto kTracePoints = std::to_array<TracePointInfo>({
+    {.name = "embedded", .once = true},
+    {.name = "ln_1"},
+    {.name = "qkv", .width = &TracePointInfo::Qkv},
+    {.name = "heads", .width = &TracePointInfo::Heads},
+    {.name = "attention"},
+    {.name = "middle"},
+    {.name = "ln_2"},
+    {.name = "up", .width = &TracePointInfo::F},
+    {.name = "activated", .width = &TracePointInfo::F},
+    {.name = "mlp"},
+    {.name = "output"},
+    {.name = "final", .once = true},
+});
+
+// Returns the row of a point.
+constexpr const TracePointInfo& InfoOf(TracePoint point) {
+  return kTracePoints[static_cast<size_t>(point)];
 }
 
 // Is shown the insides of a pass as they come. A pass without one does nothing for it.

@@ -75,7 +75,7 @@ TEST_F(Gpt, LogitsAreThereAfterTheBackwardToo) {
 
 struct Recorder : TraceSink {
   void Take(TracePoint point, int64_t layer, const Tensor& x) override {
-    seen.push_back(std::string(TracePointName(point)) + " " + std::to_string(layer));
+    seen.push_back(std::string(InfoOf(point).name) + " " + std::to_string(layer));
     shapes.push_back(x.shape());
   }
   std::vector<std::string> seen;

@@ -23,7 +23,7 @@ constexpr int64_t kMostTensorCells = 256;   // each way of one that is not
 // Copies what a pass shows of one layer, and of the whole model.
 class LayerKeeper final : public TraceSink {
  public:
-  explicit LayerKeeper(int64_t layer) : layer_(layer), points_(kTracePoints) {}
+  explicit LayerKeeper(int64_t layer) : layer_(layer), points_(kTracePoints.size()) {}
 
   void Take(TracePoint point, int64_t layer, const Tensor& x) override {
     if (layer != layer_) return;
@@ -49,8 +49,8 @@ LayerTensor TensorNamed(const std::string& name, int64_t L) {
   const std::string point = dot == std::string::npos ? name : name.substr(dot + 1);
   if (dot != std::string::npos) named.layer = IntegerIn(name.substr(0, dot), "layer", 0, L - 1);
   for (const TracePoint one : Trace::AllPoints()) {
-    const bool outside = IsOncePerPass(one);
-    if (TracePointName(one) != point || outside != (dot == std::string::npos)) continue;
+    const bool outside = InfoOf(one).once;
+    if (InfoOf(one).name != point || outside != (dot == std::string::npos)) continue;
     named.point = one;
     return named;
   }

@@ -219,7 +219,7 @@ TEST_F(PageTraceTest, TensorsAreThoseOfThePass) {
     const bool outside = point == TracePoint::kEmbedded || point == TracePoint::kFinal;
     for (int64_t layer = 0; layer < (outside ? 1 : 2); ++layer) {
       const std::string name =
-          (outside ? "" : std::to_string(layer) + ".") + std::string(TracePointName(point));
+          (outside ? "" : std::to_string(layer) + ".") + std::string(InfoOf(point).name);
       const ReadFrame frame = Frame(at_ + "tensor/" + name);
       const Tensor x = trace_->At(point, layer);
       const std::span<const float> wanted = Elements<float>(x);
