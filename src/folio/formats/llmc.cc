@@ -14,6 +14,7 @@
 #include "folio/formats/gpt2_encoding.h"
 #include "folio/formats/llmc_tokenizer.h"
 #include "folio/io/byte_reader.h"
+#include "folio/io/json.h"
 #include "folio/model/config_json.h"
 #include "folio/model/family_tensors.h"
 #include "folio/tensor/convert.h"

@@ -8,6 +8,7 @@
 #include "folio/base/error.h"
 #include "folio/formats/gpt2_encoding.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/io/tf_bundle.h"
 #include "folio/model/config_json.h"
 #include "folio/model/family_tensors.h"
