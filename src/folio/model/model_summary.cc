@@ -1,5 +1,7 @@
 #include "folio/model/model_summary.h"
 
+#include "folio/model/head_layout.h"
+
 namespace folio {
 
 ModelSummary::ModelSummary(const ParamTable& table)
