@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "folio/model/layers/attention.h"
@@ -45,7 +46,7 @@ void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
 // Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters
 // or activations, has of it.
 template <class Visit, class... Blocks>
-void ForEachLinear(Visit&& visit, Blocks&... blocks) {
+constexpr void ForEachLinear(Visit&& visit, Blocks&... blocks) {
   visit(kCAttn, blocks.attn.c_attn...);
   visit(kAttnCProj, blocks.attn.c_proj...);
   visit(kCFc, blocks.mlp.c_fc...);
@@ -97,8 +98,12 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
 }
 
 // The linear layers of a block, by the names that targets of adapters have.
-inline constexpr std::array<std::string_view, 4> kLinearLayers = {kCAttn.name, kAttnCProj.name,
-                                                                  kCFc.name, kMlpCProj.name};
+inline constexpr auto kLinearLayers = [] {
+  std::array<std::string_view, 4> names = {};
+  size_t next = 0;
+  ForEachLinear([&](const Linear& linear) { names[next++] = linear.name; });
+  return names;
+}();
 
 // The stream after the block: (N,C), inside `acts`.
 Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts);

@@ -145,6 +145,10 @@ void SetFromFile(const Field& field, const std::string& value, const std::string
   }
 }
 
+// Fields that are left out where they are null: other programs ask whether a model has them, not
+// for their values.
+constexpr std::array<std::string_view, 2> kOnlyWithAValue = {"n_kv_head", "head_dim"};
+
 // The value as config.json has it.
 Json ValueOf(const Field& field) {
   const std::string text = FieldText(field);
@@ -196,10 +200,6 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
     if (**id >= config.vocab_size) (*id)->reset();
   }
 }
-
-// Fields that are left out where they are null: other programs ask whether a model has them, not
-// for their values.
-constexpr std::array<std::string_view, 2> kOnlyWithAValue = {"n_kv_head", "head_dim"};
 
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
   Json json;
