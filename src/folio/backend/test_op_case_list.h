@@ -75,7 +75,7 @@ void RunReference(const Op& op) {
   MakeReferenceBackend()->Run(op);
 }
 
-void AddLinear(Cases cases);
-void AddAttention(Cases cases);
+void AddLinear(Cases& cases);
+void AddAttention(Cases& cases);
 
 }  // namespace folio::op_cases

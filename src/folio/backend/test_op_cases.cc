@@ -20,7 +20,7 @@ Tensor Partly(OpMemory& m, const Shape& shape, int64_t V, bool ignore) {
   return tokens;
 }
 
-void AddEmbedding(Cases cases) {
+void AddEmbedding(Cases& cases) {
   struct Sizes {
     int64_t B, T, C, V, P;
   };
@@ -85,7 +85,7 @@ LayerNormBackward WithoutParameters(LayerNormBackward op) {
   return op;
 }
 
-void AddLayerNorm(Cases cases) {
+void AddLayerNorm(Cases& cases) {
   for (const Rows s :
        {Rows{1, 1}, {1, 2}, {3, 5}, {7, 16}, {5, 33}, {130, 65}, {2, 257}, {300, 64}}) {
     for (const bool bias : {true, false}) {
@@ -114,7 +114,7 @@ Tensor ActivationInput(OpMemory& m, Rows s) {
   return x;
 }
 
-void AddActivation(Cases cases) {
+void AddActivation(Cases& cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 257}}) {
     for (const auto& [kind, activation] : kActivations) {
       const std::string name = fmt::format("N{} C{} {}", s.N, s.C, activation);
@@ -133,7 +133,7 @@ void AddActivation(Cases cases) {
   }
 }
 
-void AddResidual(Cases cases) {
+void AddResidual(Cases& cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 64}, {9, 65}, {70, 257}}) {
     const Dropout drops = {.p = 0.2, .seed = 1, .stream = 2, .first_row = 3};
     Dropout part = drops;  // of a wider array
@@ -176,7 +176,7 @@ CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale, bool par
           .lse = m.Unset({s.N})};
 }
 
-void AddCrossEntropy(Cases cases) {
+void AddCrossEntropy(Cases& cases) {
   for (const Rows s : {Rows{1, 1}, {3, 2}, {5, 13}, {7, 257}, {33, 1031}}) {
     for (const auto& [scale, part] : {std::pair(1.0, false), {300.0, false}, {2.0, true}}) {
       const std::string name =
@@ -199,7 +199,7 @@ void AddCrossEntropy(Cases cases) {
   }
 }
 
-void AddOptimizer(Cases cases) {
+void AddOptimizer(Cases& cases) {
   for (const int64_t n : {1, 7, 33, 1000, 70001}) {
     for (const int64_t step : {1, 7}) {
       cases.Add(fmt::format("n{} step {}", n, step), [=](OpMemory& m) {
@@ -240,7 +240,7 @@ void AddOptimizer(Cases cases) {
 
 std::vector<OpCase> OpCases() {
   std::vector<OpCase> cases;
-  const Cases all(cases);
+  Cases all(cases);
   AddEmbedding(all);
   AddLayerNorm(all);
   op_cases::AddLinear(all);

@@ -105,7 +105,7 @@ CachePlaces MakePlaces(OpMemory& m, CacheSizes s) {
   return places;
 }
 
-void AddCache(Cases cases) {
+void AddCache(Cases& cases) {
   // Multiples of 7 are no numbers of pages: each is taken once.
   const CacheSizes sizes[] = {{1, 1, 1, 1, 1, 1},  {1, 3, 4, 2, 2, 5},   {3, 2, 5, 4, 2, 8},
                               {2, 1, 37, 3, 1, 7}, {1, 4, 16, 2, 2, 64}, {5, 2, 9, 6, 3, 33}};
@@ -143,7 +143,7 @@ void AddCache(Cases cases) {
 
 }  // namespace
 
-void AddAttention(Cases cases) {
+void AddAttention(Cases& cases) {
   AddCache(cases);
   const AttentionSizes sizes[] = {
       {1, 1, 1, 1, 0, 1},      {2, 3, 3, 1, 0, 5},        {2, 5, 9, 2, 0, 7},

@@ -69,20 +69,20 @@ LinearBackward MakeLinearBackward(OpMemory& m, const LinearSizes& s, const Gradi
   return op;
 }
 
-void AddForward(Cases cases, const LinearSizes& s, bool bias, bool act = false) {
+void AddForward(Cases& cases, const LinearSizes& s, bool bias, bool act = false) {
   const std::string name = fmt::format("{} bias {} act {}", s.ToString(), bias, act);
   cases.Add(name, [=](OpMemory& m) { return MakeLinear(m, s, bias, act, m.half()); });
   cases.AddMixed(name + " out plain",
                  [=](OpMemory& m) { return MakeLinear(m, s, bias, act, m.number()); });
 }
 
-void AddSum(Cases cases, const LinearSizes& s) {
+void AddSum(Cases& cases, const LinearSizes& s) {
   const std::string name = s.ToString() + " added";
   cases.Add(name, [=](OpMemory& m) { return MakeLinearSum(m, s, m.half()); });
   cases.AddMixed(name + " out plain", [=](OpMemory& m) { return MakeLinearSum(m, s, m.number()); });
 }
 
-void AddBackward(Cases cases, const LinearSizes& s, const Gradients& g) {
+void AddBackward(Cases& cases, const LinearSizes& s, const Gradients& g) {
   const std::string name = fmt::format("{} {}", s.ToString(), g.ToString());
   cases.Add(name, [=](OpMemory& m) { return MakeLinearBackward(m, s, g, m.half()); });
   if (!g.d_x) return;
@@ -92,7 +92,7 @@ void AddBackward(Cases cases, const LinearSizes& s, const Gradients& g) {
 
 }  // namespace
 
-void AddLinear(Cases cases) {
+void AddLinear(Cases& cases) {
   const LinearSizes sizes[] = {{1, 1, 1},    {1, 7, 5},      {3, 16, 33},   {17, 31, 13},
                                {65, 64, 96}, {70, 100, 130}, {300, 33, 70}, {2, 257, 67}};
   for (LinearSizes s : sizes) {
