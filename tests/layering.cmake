@@ -1,7 +1,7 @@
 # Reads every #include below SOURCE/folio and fails on what docs/architecture.md does not allow:
-# a room that uses a room it may not know, an outside library outside its place, a file too long, two
-# headers that give one name to two types (the linker would mix them up without a word), a file opened
-# for reading in a way that may wait or never end.
+# a room that uses a room it may not know, an outside library outside its place, two headers that give one name to
+# two types (the linker would mix them up without a word), a file opened for reading in a way that may wait or
+# never end. It warns of files beyond a thousand lines.
 #   cmake -DSOURCE=DIR -P layering.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -70,12 +70,7 @@ set(test_file "(^|/)test_[a-z0-9_]+\\.(cc|h)$|_test\\.cc$")
 set(other_opening "ifstream|filebuf|[^a-z_o]fstream [a-z_]+|fopen *\\(|open(at2?)? *\\([^;]*O_RDONLY[^;]*")
 set(read_without_limit "[^a-zA-Z_]ReadFile\\([^,;()]*(\\([^,;()]*\\))?[^,;()]*\\)")
 
-set(max_lines_cc 500)  # so that a file is one thought, about 400 as a rule
-set(max_lines_h 200)
-# Longer files, each with its reason.
-set(longer
-    "lesson/test_attention.h"  # a form of attention, its run, and what is checked of every one
-    "backend/ops.h")  # the whole hardware contract on one page
+set(max_lines 1000)  # a file is one thought, as long as that thought needs: beyond it a look is due
 
 set(mistakes 0)
 function(mistake text)
@@ -143,9 +138,8 @@ foreach(file ${files})
 
   string(REGEX MATCHALL "\n" lines "${text}")
   list(LENGTH lines length)
-  string(REGEX REPLACE ".*\\." "" kind ${file})
-  if(length GREATER max_lines_${kind} AND NOT file IN_LIST longer)
-    mistake("${file}: ${length} lines, at most ${max_lines_${kind}}")
+  if(length GREATER max_lines)
+    message("${file}: ${length} lines: is it one thought? (no mistake)")
   endif()
 endforeach()
 

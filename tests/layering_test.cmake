@@ -44,13 +44,6 @@ check(io/a.h "class Box : Base {\n" "Box is another type" plot/a.h "class Box fi
 check(io/a.h "struct Box\;\n" "" plot/a.h "struct Box {\n")
 check(backend/cpu/a.h "struct Box {\n" "" plot/a.h "struct Box {\n")
 
-string(REPEAT "\n" 500 lines)
-check(io/a.cc "${lines}" "")
-check(io/a.cc "${lines}\n" "501 lines, at most 500")
-string(REPEAT "\n" 201 lines)
-check(io/a.h "${lines}" "201 lines, at most 200")
-check(backend/ops.h "${lines}" "")
-
 check(data/a.cc "FileDescriptor fd = OpenForReading(path)\;\nfd_ = open(p, O_WRONLY | O_CLOEXEC)\;\n" "")
 check(data/a.cc "fd_ = open(p,\n  O_RDONLY | O_DIRECTORY | O_CLOEXEC)\;\n" "")
 check(data/a.cc "fd_ = open(p,\n  O_RDONLY | O_CLOEXEC)\;\n" "not how files are opened for reading")

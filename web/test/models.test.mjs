@@ -196,6 +196,7 @@ test("one of several models is picked, and every request says which", async () =
   const service = await Serve("--model", `one=${bytes}`, "--model", `two=${merging}`);
   const { page, Close } = await Open(browser, `${service.url}/#/play`);
   const asked = Listen(page);
+  await page.waitForSelector("#model option", { state: "attached" });
   assert.deepEqual(await page.locator("#model option").allTextContents(), ["one", "two"]);
   assert.equal(await page.inputValue("#model"), "one");
   await Write(page, "The cat");
