@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/inspect/head_scores.h"
+#include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
 #include "folio/lesson/model_tokens.h"
 #include "folio/lesson/step_ops.h"

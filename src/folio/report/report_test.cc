@@ -369,6 +369,15 @@ TEST(Value, NumbersAreWrittenInOneWay) {
   EXPECT_EQ(Value::Fixed(1500, 1, 1e3).json, Json(1500.0));
 }
 
+TEST(PercentText, SmallSharesAreNotNothing) {
+  EXPECT_EQ(PercentText(1), "100%");
+  EXPECT_EQ(PercentText(0.374), "37%");
+  EXPECT_EQ(PercentText(0.0096), "1%");
+  EXPECT_EQ(PercentText(0.003), "0.3%");
+  EXPECT_EQ(PercentText(1e-9), "<.1%");
+  EXPECT_EQ(PercentText(0), "0%");
+}
+
 Report ThreeSteps() {
   return {
       .topic = "t",

@@ -86,17 +86,13 @@ class TextRenderer {
         FactLines(part.facts, fact_columns_, [this](const Value& value) { return Written(value); });
     ShowRows(part.table);
     // A heading alone is one of a figure.
-    if (!part.heading.empty() && !text_.empty()) text_ = Bold(Label(part.heading)) + "\n" + text_;
-  }
-
-  // A name or a token in a place of its own.
-  std::string Label(const std::string& text) const {
-    return utf8_ ? text : TerminalLabel(text, kAnyWidth, /*utf8=*/false);
+    if (!part.heading.empty() && !text_.empty())
+      text_ = Bold(Spelled(terminal_, part.heading)) + "\n" + text_;
   }
 
   // Of a list as much as has room.
   std::string Written(const Value& value, int64_t room = kAnyWidth) const {
-    std::string text = Label(value.text);
+    std::string text = Spelled(terminal_, value.text);
     for (const Value& one : value.list) {
       const std::string next = (text.empty() ? "" : "  ") + Written(one);
       room -= DisplayWidth(next);

@@ -13,10 +13,8 @@
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/lesson/lessons.h"
 #include "folio/report/report.h"
 #include "folio/text/encodings.h"
@@ -66,42 +64,21 @@ class ExplainCommand final : public Command {
   void AddFlags(Flags& flags) override {
     AddLessonFlags(flags);
     if (Takes(kLessonModel)) {
-      model_.Add(flags, lesson_.model_required);
+      model_.AddModel(flags, lesson_.model_required);
+      model_.AddCompute(flags);
     } else {
       AddBackendFlag(flags, &model_.backend);
     }
     flags.Group("output");
     flags.List("--step", &steps_, "show only this step; its name with - for spaces",
                {.placeholder = "NAME"});
-    flags.Value(Field{"svg", &svg_, "write the figures into this directory"},
-                {.placeholder = "DIR"});
-    page_.Add(flags);
+    output_.Add(flags, "write the figures into this directory", "DIR");
   }
 
   int Run(const Context& context) override {
-    Console& console = context.console;
-    page_.Check(console);
-    CheckFigureDirectory(svg_);
+    output_.Check(context.console);
     CheckInput();
-    const Report walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
-    // Before stdout: its reader may go away.
-    if (!svg_.empty()) {
-      const auto figures = ReportFigures(walk);
-      CreateDirectories(svg_);
-      const GuardedDirectory inside(svg_);
-      for (const auto& [name, svg] : figures) {
-        WriteFileAtomically(std::filesystem::path(svg_) / name, svg);
-      }
-      const size_t count = figures.size();
-      console.Note(
-          fmt::format("wrote {} {} to {}", count, count == 1 ? "figure" : "figures", svg_));
-    }
-    if (page_.given()) page_.Write(console, ReportHtml(walk));
-    if (console.json()) {
-      console.Result(ReportJson(walk));
-    } else if (svg_.empty() && !page_.given()) {
-      console.Result(ReportText(walk, console.out()));
-    }
+    output_.Show(context.console, SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_));
     return 0;
   }
 
@@ -206,7 +183,7 @@ class ExplainCommand final : public Command {
   }
 
   Report WalkOfModel() const {
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     LessonInput input = Input(*model.backend);
     input.model = &model;
     return lesson_.walk(input);
@@ -232,15 +209,16 @@ class ExplainCommand final : public Command {
   std::optional<int64_t> layer_, head_, seed_, positions_, channels_;
   double dropout_ = 0.5;
   SamplingOptions sampling_{.temperature = 0.8, .top_k = 5, .top_p = 0.9};
-  std::string svg_;
-  PageFlag page_;
+  OutputFlags output_{.directory = true, .svg_alone = true};
   std::vector<std::string> steps_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> NewExplainCommand(const Lesson& lesson) {
-  return std::make_unique<ExplainCommand>(lesson);
+CommandList ExplainCommands() {
+  CommandList list;
+  for (const Lesson& lesson : Lessons()) list.push_back(std::make_unique<ExplainCommand>(lesson));
+  return list;
 }
 
 }  // namespace folio

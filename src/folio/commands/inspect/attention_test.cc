@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/commands/inspect/test_inspect.h"
-#include "folio/inspect/head_scores.h"
+#include "folio/inspect/attention.h"
 #include "folio/plot/heatmap.h"
 #include "folio/term/terminal_text.h"
 #include "tests/kit/near.h"
