@@ -13,7 +13,7 @@
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/render.h"
@@ -65,7 +65,8 @@ class ExplainCommand final : public Command {
   void AddFlags(Flags& flags) override {
     AddLessonFlags(flags);
     if (Takes(kLessonModel)) {
-      model_.Add(flags, lesson_.model_required);
+      model_.AddModel(flags, lesson_.model_required);
+      model_.AddCompute(flags);
     } else {
       AddBackendFlag(flags, &model_.backend);
     }
@@ -201,7 +202,7 @@ class ExplainCommand final : public Command {
   }
 
   Walkthrough WalkOfModel() const {
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     LessonInput input = Input(*model.backend);
     input.model = &model;
     return lesson_.walk(input);
@@ -234,8 +235,10 @@ class ExplainCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewExplainCommand(const Lesson& lesson) {
-  return std::make_unique<ExplainCommand>(lesson);
+CommandList ExplainCommands() {
+  CommandList list;
+  for (const Lesson& lesson : Lessons()) list.push_back(std::make_unique<ExplainCommand>(lesson));
+  return list;
 }
 
 }  // namespace folio
