@@ -66,7 +66,7 @@ TEST(AttentionOnTokensOfOnesOwn, ComputesWithThem) {
   const Report walk =
       ExplainAttention(*backend, AttentionTopic{.form = "no-weights", .vectors = two});
   EXPECT_TRUE(Contains(walk.intro, "Your tokens: 2"));
-  const std::string text = ReportText(walk, {.width = 100});
+  const std::string text = ReportText(walk, {.utf8 = true, .width = 100});
   const std::string share = fmt::format("{:.4f}", std::exp(2) / (std::exp(1) + std::exp(2)));
   EXPECT_TRUE(Contains(text, "s[warm, warm] = 1·1 + 1·1 = 2.0000", "context of “warm”", share));
   EXPECT_EQ(text.find("journey"), std::string::npos);
@@ -81,7 +81,7 @@ TEST(AttentionOnTokensOfOnesOwn, TakesAnySize) {
       for (size_t t = 0; t < T; ++t) vectors.labels.push_back("<&\"" + std::to_string(t));
       for (size_t i = 0; i < T * C; ++i) vectors.numbers.push_back(static_cast<float>(i % 5) / 4);
       const Report walk = ExplainAttention(*backend, AttentionTopic{.vectors = vectors});
-      const std::string text = ReportText(walk, {});
+      const std::string text = ReportText(walk, {.utf8 = true});
       EXPECT_EQ(text.find("journey"), std::string::npos) << T << " tokens of " << C;
       EXPECT_EQ(text.find("step”"), std::string::npos) << T << " tokens of " << C;
       EXPECT_FALSE(ReportHtml(walk).empty());

@@ -26,11 +26,13 @@ class TextRenderer {
  public:
   TextRenderer(const Terminal& terminal, int rows)
       : terminal_(terminal),
-        utf8_(!AsciiOnly(terminal)),
         width_(std::max<int64_t>(kNarrowest, terminal.width)),
         rows_(std::max(3, rows)) {}
 
   std::string Render(const Report& report) {
+    // The prose of a walk loses nothing in ASCII; the tokens of a view do, and stay as they are in
+    // pipes.
+    utf8_ = report.topic.empty() ? !AsciiOnly(terminal_) : terminal_.utf8;
     if (!report.intro.empty()) {
       Line(Bold(Prose(report.title)));
       text_ += '\n';
@@ -279,7 +281,7 @@ class TextRenderer {
   }
 
   const Terminal& terminal_;
-  bool utf8_;
+  bool utf8_ = true;
   int64_t width_;
   int64_t rows_;
   int64_t fact_columns_ = 0;

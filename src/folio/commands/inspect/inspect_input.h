@@ -42,7 +42,7 @@ void ShowReport(Console& console, const Report& report);
 struct OutputFlags {
   bool directory = false;  // what --svg names
   bool svg_alone = false;  // figures are given instead of text
-  std::string svg, html;
+  std::string svg = {}, html = {};
 
   // `svg_help` and `placeholder` are those of --svg.
   void Add(Flags& flags, const std::string& svg_help, const std::string& placeholder);
