@@ -6,7 +6,7 @@
 #include "bodies.h"
 #include "changes.h"
 #include "folio/data/dataset.h"
-#include "folio/formats/hf_directory.h"
+#include "folio/formats/convert_model.h"
 #include "folio/formats/nanogpt.h"
 #include "folio/formats/openai_checkpoint.h"
 #include "folio/io/safetensors.h"
@@ -108,7 +108,7 @@ testing::AssertionResult ModelDirectoryIsReadOrRefused(std::string_view bytes) {
   const uint8_t kind = input.Byte();
   WriteChanged(kind < 100 ? sharded : kind < 192 ? old : openai, input);
   return ReadOrRefused([&] {
-    const FoundModel found = kind < 192 ? OpenHfDirectory(TheScratch().dir(), Loading::kMap)
+    const FoundModel found = kind < 192 ? SavedFormat("hf").open(TheScratch().dir(), Loading::kMap)
                                         : OpenOpenAiCheckpoint(TheScratch().dir(), Loading::kMap);
     ReadWeights(found.model);
   });

@@ -9,7 +9,6 @@
 #include "folio/corpus/json_documents.h"
 #include "folio/eval/cloze_items.h"
 #include "folio/io/json.h"
-#include "folio/io/json_reader.h"
 #include "folio/io/settings.h"
 #include "folio/model/config_json.h"
 #include "folio/train/config.h"

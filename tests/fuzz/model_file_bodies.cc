@@ -5,7 +5,6 @@
 #include "bodies.h"
 #include "changes.h"
 #include "folio/formats/llmc.h"
-#include "folio/formats/llmc_tokenizer.h"
 #include "folio/formats/nanogpt.h"
 #include "folio/io/file.h"
 #include "folio/io/test_tf_bytes.h"

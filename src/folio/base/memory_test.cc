@@ -1,31 +1,18 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <string>
 
 #include "folio/base/machine.h"
+#include "tests/kit/directory.h"
 
 namespace folio {
 namespace {
 
-class Memory : public testing::Test {
+class Memory : public InTemporaryDirectory {
  protected:
-  Memory() {
-    std::string name = testing::TempDir() + "memoryXXXXXX";
-    root_ = mkdtemp(name.data());
-  }
-  ~Memory() override { std::filesystem::remove_all(root_); }
-
-  void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text << "\n";
-  }
-  uint64_t Bytes() const { return PhysicalMemoryBytes({root_ / "own", root_ / "cg"}); }
-  uint64_t Left() const { return ThisMachinesMemory({root_ / "own", root_ / "cg"}).available; }
-
- private:
-  std::filesystem::path root_;
+  void Write(const std::string& path, const std::string& text) { PutFile(path, text + "\n"); }
+  uint64_t Bytes() const { return PhysicalMemoryBytes({At("own"), At("cg")}); }
+  uint64_t Left() const { return ThisMachinesMemory({At("own"), At("cg")}).available; }
 };
 
 TEST_F(Memory, IsTheMachinesWithoutCgroups) {

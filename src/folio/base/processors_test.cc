@@ -7,35 +7,26 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "tests/kit/directory.h"
 
 namespace folio {
 namespace {
 
 // A tree of files like Linux's, in a directory of its own.
-class Processors : public testing::Test {
+class Processors : public InTemporaryDirectory {
  protected:
-  Processors() {
-    std::string name = testing::TempDir() + "processorsXXXXXX";
-    root_ = mkdtemp(name.data());
-    files_ = {.processors = root_ / "cpu", .cgroups = {root_ / "own", root_ / "cg"}};
-  }
-  ~Processors() override { std::filesystem::remove_all(root_); }
-
-  void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text << "\n";
-  }
+  void Write(const std::string& path, const std::string& text) { PutFile(path, text + "\n"); }
   void WriteSiblings(int processor, const std::string& siblings) {
     Write("cpu/cpu" + std::to_string(processor) + "/topology/thread_siblings_list", siblings);
   }
   int Cores(const std::vector<int>& processors) const { return UsableCores(processors, files_); }
 
  private:
-  std::filesystem::path root_;
-  ProcessorFiles files_;
+  const ProcessorFiles files_ = {.processors = At("cpu"), .cgroups = {At("own"), At("cg")}};
 };
 
 TEST_F(Processors, HyperthreadsAreOneCore) {

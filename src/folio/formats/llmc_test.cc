@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/formats/llmc_tokenizer.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
@@ -72,10 +71,7 @@ GptConfig Config() {
 
 class Llmc : public InTemporaryDirectory {
  protected:
-  void Put(const std::string& bytes) const {
-    std::filesystem::remove(At("m.bin"));
-    std::ofstream(At("m.bin"), std::ios::binary) << bytes;
-  }
+  void Put(const std::string& bytes) const { PutFile("m.bin", bytes); }
   std::string Refusal(const std::string& bytes) const {
     Put(bytes);
     return ErrorAndHelp([&] { OpenLlmc(At("m.bin"), Loading::kMap); });

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/formats/gpt2_encoding.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/tf_bundle.h"

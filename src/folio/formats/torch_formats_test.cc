@@ -10,7 +10,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/pickle_json.h"
+#include "folio/io/pickle.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/checkpoint.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -34,6 +35,13 @@ void EncodeTensor(const TensorToWrite& tensor,
     }
     write(std::span(bytes).first(static_cast<size_t>(count) * row_bytes));
   }
+}
+
+bool MultiplyBytes(uint64_t& bytes, uint64_t size) {
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  if (size > kMax || (size != 0 && bytes > kMax / size)) return false;
+  bytes *= size;
+  return true;
 }
 
 bool IsAligned(const TensorInfo& info) {

@@ -41,6 +41,10 @@ struct TensorToWrite {
 void EncodeTensor(const TensorToWrite& tensor,
                   const std::function<void(std::span<const std::byte> bytes)>& write);
 
+// Multiplies the bytes of a tensor by the next of its sizes. False where the product of those so
+// far overflows 63 bits, even if a later size is 0: whoever multiplies them needs no check then.
+bool MultiplyBytes(uint64_t& bytes, uint64_t size);
+
 // Returns whether a tensor's numbers can be read where they lie.
 bool IsAligned(const TensorInfo& info);
 
