@@ -24,7 +24,7 @@
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
