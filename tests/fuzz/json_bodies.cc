@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "bodies.h"
-#include "changes.h"
 #include "folio/base/log.h"
 #include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
@@ -14,7 +13,6 @@
 #include "folio/train/config.h"
 #include "folio/train/run_log.h"
 #include "input.h"
-#include "scratch.h"
 
 namespace folio {
 namespace {
