@@ -1,5 +1,3 @@
-#include "folio/formats/gguf_model.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
 #include "folio/model/family_tensors.h"
 #include "folio/text/bpe_tokenizer.h"

@@ -1,5 +1,3 @@
-#include "folio/formats/gguf_model.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"

@@ -1,5 +1,3 @@
-#include "folio/formats/llmc.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/published_models.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
@@ -28,6 +27,7 @@
 namespace folio {
 namespace {
 
+constexpr char kLlmcTokenizerFile[] = "gpt2_tokenizer.bin";
 using TokenizerHeader = std::array<int32_t, 256>;
 namespace fs = std::filesystem;
 

@@ -1,5 +1,3 @@
-#include "folio/formats/llmc.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"

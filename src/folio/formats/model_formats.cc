@@ -9,10 +9,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/formats/gguf_model.h"
-#include "folio/formats/llmc.h"
-#include "folio/formats/nanogpt.h"
-#include "folio/formats/openai_checkpoint.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/published_models.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"

@@ -1,5 +1,3 @@
-#include "folio/formats/nanogpt.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"

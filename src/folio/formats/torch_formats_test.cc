@@ -5,7 +5,7 @@
 
 #include "folio/formats/convert_model.h"
 #include "folio/formats/model_formats.h"
-#include "folio/formats/nanogpt.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -115,43 +116,27 @@ Tensor TensorFile::Get(std::string_view name) {
 }
 
 template <class T>
-void TensorFile::ReadFloats(std::string_view name, std::span<T> out) const {
+void TensorFile::Read(std::string_view name, std::span<T> out) const {
   const TensorInfo& info = Require(name);
   FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  if (!IsFloating(info.dtype)) {
+  constexpr bool kFloats = std::is_floating_point_v<T>;
+  if (IsFloating(info.dtype) != kFloats) {
     throw InputError(
         fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-        fmt::format("expected floating-point numbers, found {}", DtypeName(info.dtype)));
+        fmt::format("expected {}, found {}", kFloats ? "floating-point numbers" : "integers",
+                    DtypeName(info.dtype)));
   }
-  DecodeFloats(info.data, info.dtype, out);
-}
-
-template <class T>
-void TensorFile::ReadIntegers(std::string_view name, std::span<T> out) const {
-  const TensorInfo& info = Require(name);
-  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  if (IsFloating(info.dtype)) {
-    throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-                     fmt::format("expected integers, found {}", DtypeName(info.dtype)));
-  }
-  if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
+  if constexpr (kFloats) {
+    DecodeFloats(info.data, info.dtype, out);
+  } else if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
     throw InputError(
         fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
         fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
   }
 }
-
-void TensorFile::Read(std::string_view name, std::span<float> out) const {
-  ReadFloats(name, out);
-}
-void TensorFile::Read(std::string_view name, std::span<double> out) const {
-  ReadFloats(name, out);
-}
-void TensorFile::Read(std::string_view name, std::span<int64_t> out) const {
-  ReadIntegers(name, out);
-}
-void TensorFile::Read(std::string_view name, std::span<int32_t> out) const {
-  ReadIntegers(name, out);
-}
+template void TensorFile::Read(std::string_view name, std::span<float> out) const;
+template void TensorFile::Read(std::string_view name, std::span<double> out) const;
+template void TensorFile::Read(std::string_view name, std::span<int64_t> out) const;
+template void TensorFile::Read(std::string_view name, std::span<int32_t> out) const;
 
 }  // namespace folio
