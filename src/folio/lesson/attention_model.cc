@@ -5,8 +5,7 @@
 
 #include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_tokens.h"
-#include "folio/lesson/step_ops.h"
+#include "folio/lesson/walk_parts.h"
 
 namespace folio {
 namespace {
