@@ -10,7 +10,7 @@
 #include "folio/formats/nanogpt.h"
 #include "folio/formats/openai_checkpoint.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/adapter.h"
+#include "folio/model/lora.h"
 #include "folio/model/test_models.h"
 #include "folio/tensor/convert.h"
 #include "folio/train/train_state.h"

@@ -19,7 +19,7 @@
 #include "folio/train/flops.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/train_step.h"
 
 namespace folio {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/all_to_all.h"
 #include "folio/dist/group.h"
 
 namespace folio {

@@ -15,13 +15,16 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/dist/all_to_all.h"
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/dist/transport.h"
 
 namespace folio {
+
 namespace {
 
 // One for each lane, and one for signs of life.
@@ -442,6 +445,44 @@ void Group::Abort(int status) {
   impl_->aborting = status;
   impl_->changed.notify_all();
   if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+std::string BroadcastResult(Group* group, const std::function<std::string()>& find) {
+  if (group == nullptr) return find();
+  std::string found, failed;
+  if (group->first()) {
+    try {
+      found = find();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      failed = fmt::format("{}: {}", error.what(), error.cause());
+    }
+  }
+  failed = group->Broadcast(failed);
+  if (!failed.empty()) throw InputError(failed);
+  return group->Broadcast(found);
+}
+
+void RequireSame(Group& group, const std::string& what, const std::string& lines,
+                 const std::string& help) {
+  constexpr size_t kMostShown = 3;
+  const std::vector<std::string> all = group.Gather(lines);
+  for (int rank = 1; rank < group.size(); ++rank) {
+    const std::string& others = all[static_cast<size_t>(rank)];
+    if (others == all[0]) continue;
+    const std::vector<std::string> had = Split(all[0], '\n'), has = Split(others, '\n');
+    std::vector<std::string> differences;
+    for (size_t i = 0; i < std::max(had.size(), has.size()); ++i) {
+      const std::string was = i < had.size() ? had[i] : "nothing";
+      const std::string is = i < has.size() ? has[i] : "nothing";
+      if (was != is) differences.push_back(fmt::format("'{}' there, '{}' at rank 0", is, was));
+    }
+    const size_t more = differences.size() > kMostShown ? differences.size() - kMostShown : 0;
+    differences.resize(differences.size() - more);
+    throw UsageError(fmt::format("{} has other {} than the first rank", group.NameOf(rank), what),
+                     Join(differences, "; ") + (more > 0 ? fmt::format("; and {} more", more) : ""),
+                     help);
+  }
 }
 
 }  // namespace folio

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -12,7 +14,6 @@
 
 namespace folio {
 
-class AllToAll;   // dist/all_to_all.h
 class Transport;  // dist/transport.h
 
 // The traffic between the ranks so far, as this one saw it.
@@ -30,6 +31,23 @@ struct GroupOptions {
   // Called by the group's thread several times a second, whatever the program does; `progress` is
   // what set_progress said.
   std::function<void(const std::string& progress)> on_heartbeat = {};
+};
+
+// An all-to-all, the one collective that a Group knows: each rank sends to each of the others and
+// receives from it, all at once. It may be begun again when it is done.
+class AllToAll {
+ public:
+  // So many are under way at a time. Each has a slot of its own, for memory that they share.
+  static constexpr int kInFlight = 2;
+
+  virtual ~AllToAll() = default;
+  // On the group's thread: before anything is sent, and when everything is here.
+  virtual void Prepare(int /*slot*/) {}
+  virtual void Finish(int /*slot*/) {}
+  // May be empty, if what the other rank says of it is too. Asked after Prepare, and never of the
+  // rank itself.
+  virtual std::span<const std::byte> Outgoing(int to, int slot) const = 0;
+  virtual std::span<std::byte> Incoming(int from, int slot) = 0;
 };
 
 // Some ranks of a group: every stride-th from the first on.
@@ -111,5 +129,21 @@ std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<N
   }
   return all;
 }
+
+// The first rank's `mine`, for all ranks. A group of null, here and below, is one rank alone.
+inline std::string Broadcast(Group* group, const std::string& mine) {
+  return group == nullptr ? mine : group->Broadcast(mine);
+}
+
+// The result of find(), which the first rank alone calls, for all ranks. An Error of kind kInput is
+// thrown on all of them too.
+std::string BroadcastResult(Group* group, const std::function<std::string()>& find);
+
+// Throws a kUsage Error unless all ranks say the same: it names the first rank that says something
+// else than the first one, and the lines that differ, and has this help. `what` is "settings"; all
+// ranks call it.
+void RequireSame(
+    Group& group, const std::string& what, const std::string& lines,
+    const std::string& help = "start all ranks with the same program, command line and files");
 
 }  // namespace folio

@@ -17,7 +17,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/processors.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/dist/transport.h"
 
 namespace folio {

@@ -12,7 +12,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/dist/all_to_all.h"
+#include "folio/dist/group.h"
 #include "folio/dist/transport.h"
 
 namespace folio {

@@ -13,7 +13,7 @@
 #include "folio/base/utf8.h"
 #include "folio/formats/gguf_tokenizer.h"
 #include "folio/io/gguf.h"
-#include "folio/model/family_tensors.h"
+#include "folio/model/families.h"
 
 namespace folio {
 namespace {

@@ -15,8 +15,8 @@
 #include "folio/formats/llmc_tokenizer.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/json.h"
-#include "folio/model/config_json.h"
-#include "folio/model/family_tensors.h"
+#include "folio/model/config.h"
+#include "folio/model/families.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {

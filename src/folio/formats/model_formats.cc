@@ -18,8 +18,8 @@
 #include "folio/io/checksums.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/lora.h"
 
 namespace folio {
 

@@ -8,8 +8,8 @@
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 

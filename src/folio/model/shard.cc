@@ -5,7 +5,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/model/divisors.h"
+#include "folio/model/config.h"
 #include "folio/model/head_layout.h"
 #include "folio/model/params.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/model/param_list.h"
 #include "folio/model/params.h"
+#include "folio/model/transformer.h"
 
 // Small models for the tests of this room and of those above it.
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "folio/base/thread_pool.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/near.h"
 
 namespace folio {

@@ -15,7 +15,6 @@
 #include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/term/table.h"
-#include "folio/train/budget.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/flops.h"
 #include "folio/train/precision.h"

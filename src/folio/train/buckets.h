@@ -1,9 +1,14 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
 #include "folio/dist/shards.h"
 #include "folio/model/params.h"
+#include "folio/tensor/tensor.h"
 
 namespace folio {
 
@@ -13,5 +18,49 @@ namespace folio {
 // is of one ParamGroup. In a shard of a model, the parameters that all shards have are in buckets
 // of their own.
 std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer);
+
+// Brings what each rank owns of a flat array to all others, bucket by bucket, in the order in which
+// the next forward needs them.
+class WeightGather {
+ public:
+  // All must outlive it. `flat` is F32.
+  WeightGather(const Communicator& communicator, const Shards& shards, const Tensor& flat);
+  ~WeightGather();
+  WeightGather(const WeightGather&) = delete;
+
+  // Buckets in the order in which Begin is to be called.
+  const std::vector<size_t>& order() const { return order_; }
+  // This rank's piece of the bucket is what the others shall have.
+  void Begin(size_t bucket);
+  // Waits until those of a layer, or all of them, are here.
+  void Wait(int64_t layer);
+  void WaitForAll();
+
+ private:
+  class Piece;
+
+  Communicator communicator_;
+  const Shards& shards_;
+  std::vector<std::unique_ptr<Piece>> pieces_;  // by bucket
+  std::vector<uint64_t> tickets_;
+  std::vector<size_t> order_;
+};
+
+// The form in which a rank has its share of a float32 array that is laid out as a model's
+// parameters.
+enum class PartHeld {
+  kAll,     // all of its shard of the model
+  kPieces,  // of that its pieces alone (dist/shards.h), one after the other
+};
+
+// Brings what the ranks have of such an array to the first, where `whole` gets the whole model's;
+// the others' is null. `table` is of the rank's shard, of which everything is trained. All ranks
+// call it.
+void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
+                 const GptWeights* whole);
+
+// Brings an array of which each rank has its pieces (F32) to the first: into `whole`, which is
+// empty elsewhere.
+void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio

@@ -1,10 +1,10 @@
 // Runs that have a time to keep, by a clock of their own.
 #include <gtest/gtest.h>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/io/file.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

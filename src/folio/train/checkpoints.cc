@@ -15,8 +15,8 @@
 #include "folio/io/guarded_directory.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
-#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/lora.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

@@ -16,7 +16,7 @@ namespace folio {
 
 // Earlier checkpoints of a run are kept here, each in a directory named by its step.
 inline constexpr char kStepsDir[] = "steps";
-// Several ranks write the state of the optimizer (optimizer_file.h) to this file in the directory
+// Several ranks write the state of the optimizer (train_state.h) to this file in the directory
 // of the run.
 inline constexpr char kMomentsFile[] = ".moments";
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
@@ -17,6 +16,7 @@
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/full_disk.h"
+#include "tests/kit/thread_ranks.h"
 #include "tests/kit/warnings.h"
 
 namespace folio {

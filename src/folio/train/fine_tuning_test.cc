@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "folio/io/file.h"
-#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/paths.h"

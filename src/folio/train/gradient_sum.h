@@ -9,8 +9,8 @@
 #include "folio/backend/backend.h"
 #include "folio/dist/communicator.h"
 #include "folio/dist/shards.h"
-#include "folio/model/param_list.h"
 #include "folio/model/params.h"
+#include "folio/model/transformer.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {

@@ -7,7 +7,7 @@
 
 #include "folio/base/machine.h"
 #include "folio/model/config.h"
-#include "folio/model/pass_shape.h"
+#include "folio/model/context.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/config.h"
 

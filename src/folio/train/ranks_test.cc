@@ -1,15 +1,19 @@
 // Steps of several ranks: whoever computes, the bytes are the same.
+#include "folio/train/ranks.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 
-#include "folio/dist/thread_ranks.h"
+#include "folio/base/error.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/test_rank_steps.h"
 #include "folio/train/train_step.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {
@@ -158,6 +162,53 @@ TEST(RankMemory, OptimizerAndSumAreShared) {
   };
   EXPECT_NEAR(bytes(8, "adamw") / bytes(1, "adamw"), 1.0 / 8, 0.001);
   EXPECT_LT(bytes(8, "gradients"), 0.65 * bytes(1, "gradients"));
+}
+
+// Were a flag left out of RankFlags::kAll, some ranks would stop and the others wait for them.
+TEST(RankControls, AFlagOfOneIsAFlagOfAll) {
+  for (const auto flag : RankFlags::kAll) {
+    RunOnThreads(3, [&](Group& group) {
+      RankFlags mine;
+      mine.*flag = group.rank() == 2;
+      const RankFlags all = RankControl(&group).Poll(mine);
+      for (const auto other : RankFlags::kAll) EXPECT_EQ(all.*other, other == flag);
+    });
+    RankFlags mine;
+    mine.*flag = true;
+    EXPECT_TRUE(RankControl(nullptr).Poll(mine).*flag);
+  }
+  static_assert(sizeof(RankFlags) == RankFlags::kAll.size() * sizeof(bool), "flags are missing");
+}
+
+TEST(RankControls, ARankThatDiffersIsNamedWithTheCheckpoint) {
+  std::vector<float> same = {1, 2}, other = {1, 3};
+  RunOnThreads(4, [&](Group& group) {
+    const RankControl control(&group);
+    const auto require = [&](std::vector<float>& weights, int parts) {
+      control.RequireSameBytes(Tensor(weights.data(), {2}), parts, 7, "there is none");
+    };
+    require(same, 1);
+    std::vector<float>& mine = group.rank() % 2 == 0 ? same : other;
+    require(mine, 2);  // of two parts, ranks 0 and 2 have one, 1 and 3 the other
+    const std::string error = ErrorOf([&] { require(mine, 1); }, ErrorKind::kRuntime);
+    EXPECT_TRUE(Contains(error, group.NameOf(1), "at step 7"));
+  });
+}
+
+TEST(Stragglers, WhoIsSlowForLongIsNamedOnce) {
+  Stragglers stragglers;
+  for (int64_t step = 1; step <= 3 * Stragglers::kSteps; ++step) {
+    const std::vector<int> found = stragglers.Add({1, 1.1, 1.3, 1});
+    EXPECT_EQ(found, step == Stragglers::kSteps ? std::vector<int>{2} : std::vector<int>{});
+  }
+  EXPECT_TRUE(stragglers.Add({1, 1, 1, 1}).empty());
+}
+
+TEST(Stragglers, ASlowStepNowAndThenIsNone) {
+  Stragglers stragglers;
+  for (int64_t step = 0; step < 100; ++step) {
+    EXPECT_TRUE(stragglers.Add({1, step % Stragglers::kSteps == 0 ? 1.0 : 9.0, 1}).empty());
+  }
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <memory>
 #include <span>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/model/shard.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/test_rank_steps.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/near.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

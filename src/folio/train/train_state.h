@@ -7,6 +7,7 @@
 
 #include "folio/base/torch_rng.h"
 #include "folio/dist/shards.h"
+#include "folio/io/safetensors.h"
 #include "folio/model/params.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/health.h"
@@ -43,7 +44,7 @@ struct TrainState {
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 
-// Writes dir/train_state/state.json and optimizer.safetensors (optimizer_file.h), the optimizer's
+// Writes dir/train_state/state.json and optimizer.safetensors, the optimizer's
 // state; `written` is that file where it is there already, and is moved to its place.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, std::span<const NamedTensor> optimizer,
@@ -58,5 +59,40 @@ double SavedBudgetSeconds(const std::filesystem::path& dir);
 // or do not belong to the model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           const Optimizer& optimizer, const Shards* shards = nullptr, int rank = 0);
+
+// The optimizer's state in a checkpoint, a safetensors file: for each trained parameter P and each
+// array A of the state a tensor "A.P" of P's shape. Here the arrays of `state` are laid out as what
+// is trained of a ParamTable, or as the pieces that a rank owns of that.
+
+// Writes the state of a whole model. Throws as WriteSafetensors does.
+void WriteOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
+                        std::span<const NamedTensor> state);
+
+// Reads the pieces that this rank owns (`shards`, null for one rank alone) of the model of
+// `table`, or of the shard that it is of. Throws a kInput Error where the file is missing or of
+// another model.
+void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
+                       const Optimizer& optimizer, const Shards* shards, int rank);
+
+// An optimizer file that all ranks write at the same time, each its pieces. All see the same file
+// system; the first rank then puts the file in its place.
+class SharedOptimizerFile {
+ public:
+  SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights);
+
+  const std::filesystem::path& path() const { return path_; }
+  // Makes the file as long as it will be, with its header. The first rank calls it. Throws a
+  // kRuntime Error if it cannot.
+  void Create() const;
+  // Returns whether this rank can write the file that the first has created.
+  bool IsHere() const;
+  // Writes the pieces of a rank and flushes them. Throws a kRuntime Error if it cannot.
+  void Write(const Shards& shards, int rank, std::span<const NamedTensor> state) const;
+
+ private:
+  std::filesystem::path path_;
+  const ParamTable& table_;
+  SafetensorsLayout layout_;
+};
 
 }  // namespace folio

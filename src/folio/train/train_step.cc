@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "folio/train/buckets.h"
-#include "folio/train/clip.h"
+#include "folio/train/schedule.h"
 
 namespace folio {
 namespace {

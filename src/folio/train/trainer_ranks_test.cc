@@ -1,10 +1,10 @@
 // Runs of several ranks, which leave what one process leaves.
 #include <gtest/gtest.h>
 
-#include "folio/dist/thread_ranks.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

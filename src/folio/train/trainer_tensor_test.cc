@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/model/checkpoint.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

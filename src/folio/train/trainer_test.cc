@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "folio/base/clock.h"
-#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"

@@ -10,7 +10,7 @@
 #include "folio/base/strings.h"
 #include "folio/cli/ranks.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/eval/result_file.h"
 #include "folio/io/file.h"
 

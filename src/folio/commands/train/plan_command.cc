@@ -15,7 +15,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/trainer.h"
 
 namespace folio {

@@ -1,6 +1,6 @@
 // The plan of a pass: nothing may lie on memory that somebody still reads.
 
-#include "folio/model/activations.h"
+#include "folio/model/transformer.h"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,7 @@
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layers/head.h"
-#include "folio/model/lifetimes.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
-#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {
