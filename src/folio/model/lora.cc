@@ -180,14 +180,14 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
 }
 
 Json ReadAdapterJson(const fs::path& dir) {
-  constexpr uint64_t kMaxConfig = 1 << 20;
+  constexpr uint64_t kMostBytes = 1 << 20;
   const fs::path path = dir / kAdapterConfigFile;
   if (!fs::exists(path)) {
     throw InputError(fmt::format("{}: no adapter here", dir.string()),
                      fmt::format("{} is missing", kAdapterConfigFile),
                      "give the directory that PEFT's save_pretrained wrote, or RUN/last/adapter");
   }
-  return ParseJson(ReadFile(path, kMaxConfig), path.string());
+  return ParseJson(ReadFile(path, kMostBytes), path.string());
 }
 
 // The help of an error where an adapter does not fit the model.

@@ -15,6 +15,8 @@
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layers/head.h"
+#include "folio/model/lifetimes.h"
+#include "folio/model/lifetimes.h"
 #include "folio/model/test_models.h"
 
 namespace folio {

@@ -79,13 +79,6 @@ std::vector<float> ReadPart(const SafetensorsFile& file, const std::string& name
   return part;
 }
 
-}  // namespace
-
-void WriteOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
-                        std::span<const NamedTensor> state) {
-  WriteSafetensors(path, FileTensors(table, state));
-}
-
 void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
                        const Optimizer& optimizer, const Shards* shards, int rank) {
   const ParamTable whole = table.Whole();
@@ -115,6 +108,8 @@ void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& tabl
     }
   }
 }
+
+}  // namespace
 
 SharedOptimizerFile::SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights)
     : path_(std::move(path)), table_(weights.table()) {
@@ -299,7 +294,7 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
     const auto error = internal::Rename(written, at / kOptimizerFile);
     if (error) internal::ThrowCannotWrite(at / kOptimizerFile, error.value());
   } else {
-    WriteOptimizerFile(at / kOptimizerFile, table, optimizer);
+    WriteSafetensors(at / kOptimizerFile, FileTensors(table, optimizer));
   }
   Json json;
   json["format"] = kFormatVersion;

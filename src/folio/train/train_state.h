@@ -44,8 +44,10 @@ struct TrainState {
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 
-// Writes dir/train_state/state.json and optimizer.safetensors, the optimizer's
-// state; `written` is that file where it is there already, and is moved to its place.
+// Writes dir/train_state/state.json and optimizer.safetensors: for each trained parameter P and
+// each array A of the optimizer's state a tensor "A.P" of P's shape. `optimizer` has the arrays,
+// laid out as what is trained of `table`; `written` is that file where it is there already, and is
+// moved to its place. Throws as WriteSafetensors does.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, std::span<const NamedTensor> optimizer,
                     const std::filesystem::path& written = {});
@@ -55,24 +57,11 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
 int64_t SavedStep(const std::filesystem::path& dir);
 double SavedBudgetSeconds(const std::filesystem::path& dir);
 
-// Reads both back, the second as ReadOptimizerFile does. Throws a kInput Error if they are missing
-// or do not belong to the model.
+// Reads both back: of the optimizer's state the pieces that this rank owns (`shards`, null for one
+// rank alone), of the model of `table` or of the shard that it is of. Throws a kInput Error if they
+// are missing or do not belong to the model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           const Optimizer& optimizer, const Shards* shards = nullptr, int rank = 0);
-
-// The optimizer's state in a checkpoint, a safetensors file: for each trained parameter P and each
-// array A of the state a tensor "A.P" of P's shape. Here the arrays of `state` are laid out as what
-// is trained of a ParamTable, or as the pieces that a rank owns of that.
-
-// Writes the state of a whole model. Throws as WriteSafetensors does.
-void WriteOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
-                        std::span<const NamedTensor> state);
-
-// Reads the pieces that this rank owns (`shards`, null for one rank alone) of the model of
-// `table`, or of the shard that it is of. Throws a kInput Error where the file is missing or of
-// another model.
-void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
-                       const Optimizer& optimizer, const Shards* shards, int rank);
 
 // An optimizer file that all ranks write at the same time, each its pieces. All see the same file
 // system; the first rank then puts the file in its place.
