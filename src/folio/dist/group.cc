@@ -30,32 +30,30 @@ namespace {
 // One for each lane, and one for signs of life.
 constexpr int kBulkTag = 1, kAtOnceTag = 2, kBeatTag = 3;
 constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
+// Between the parts of an error on its way to other ranks.
+constexpr char kBetweenParts[] = "\x1f";
 
 std::string HostName() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
 }
 
-// Strings of sizes that all ranks know.
-class StringsAllToAll final : public AllToAll {
+// Strings of sizes that all ranks know: `to` has one for each of them, or one for all.
+class StringsOfRanks final : public AllToAll {
  public:
-  StringsAllToAll(std::string mine, const std::vector<size_t>& sizes) : mine_(std::move(mine)) {
-    for (const size_t size : sizes) all_.emplace_back(size, '\0');
-  }
-  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
-    return std::as_bytes(std::span(mine_));
+  StringsOfRanks(std::span<const std::string> to, std::vector<std::string>& from)
+      : to_(to), from_(from) {}
+
+  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
+    return std::as_bytes(std::span<const char>(to_.size() == 1 ? to_[0] : to_[size_t(to)]));
   }
   std::span<std::byte> Incoming(int from, int /*slot*/) override {
-    return std::as_writable_bytes(std::span(all_[static_cast<size_t>(from)]));
-  }
-  std::vector<std::string> Take(int rank) {
-    all_[static_cast<size_t>(rank)] = mine_;
-    return std::move(all_);
+    return std::as_writable_bytes(std::span<char>(from_[size_t(from)]));
   }
 
  private:
-  std::string mine_;
-  std::vector<std::string> all_;
+  std::span<const std::string> to_;
+  std::vector<std::string>& from_;
 };
 
 // The signs of life of other ranks. The first rank listens to all, all listen to the first.
@@ -394,28 +392,41 @@ void Group::Do(AllToAll& all_to_all) {
   Do(all_to_all, {.size = size_});
 }
 
-std::vector<std::string> Group::Gather(const std::string& mine) {
-  if (impl_ == nullptr) return {mine};
-  const uint64_t size = mine.size();
-  std::string as_text(sizeof(size), '\0');
-  std::memcpy(as_text.data(), &size, sizeof(size));
-  std::vector<size_t> sizes;
-  for (const std::string& text : GatherEqual(as_text)) {
-    uint64_t bytes = 0;
-    std::memcpy(&bytes, text.data(), sizeof(bytes));
-    FOLIO_CHECK(bytes <= Transport::kMostBytes, "more than a message holds");
-    sizes.push_back(bytes);
+std::vector<std::string> Group::Swap(std::span<const std::string> to) {
+  if (impl_ == nullptr) return {to[0]};
+  const auto own = static_cast<size_t>(to.size() == 1 ? 0 : rank_);
+  uint64_t size = 0;
+  std::vector<std::string> sizes_to,
+      sizes(static_cast<size_t>(size_), std::string(sizeof(size), 0));
+  for (const std::string& text : to) {
+    size = text.size();
+    FOLIO_CHECK(size <= Transport::kMostBytes, "more than a message holds");
+    sizes_to.emplace_back(reinterpret_cast<const char*>(&size), sizeof(size));
   }
-  StringsAllToAll strings(mine, sizes);
-  Do(strings);
-  return strings.Take(rank_);
+  sizes[static_cast<size_t>(rank_)] = sizes_to[own];
+  StringsOfRanks exchange_of_sizes(sizes_to, sizes);
+  Do(exchange_of_sizes);
+  std::vector<std::string> from;
+  for (const std::string& text : sizes) {
+    std::memcpy(&size, text.data(), sizeof(size));
+    FOLIO_CHECK(size <= Transport::kMostBytes, "more than a message holds");
+    from.emplace_back(size, '\0');
+  }
+  StringsOfRanks exchange(to, from);
+  Do(exchange);
+  from[static_cast<size_t>(rank_)] = to[own];
+  return from;
+}
+
+std::vector<std::string> Group::Gather(const std::string& mine) {
+  return Swap({&mine, 1});
 }
 
 std::vector<std::string> Group::GatherEqual(const std::string& mine) {
-  if (impl_ == nullptr) return {mine};
-  StringsAllToAll strings(mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
-  Do(strings);
-  return strings.Take(rank_);
+  std::vector<std::string> all(static_cast<size_t>(size_), mine);
+  StringsOfRanks exchange({&mine, 1}, all);
+  Do(exchange);
+  return all;
 }
 
 std::string Group::Broadcast(const std::string& mine) {
@@ -445,6 +456,17 @@ void Group::Abort(int status) {
   impl_->aborting = status;
   impl_->changed.notify_all();
   if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+std::string PackError(const Error& error) {
+  const std::vector<std::string> parts = {std::to_string(error.exit_status()), error.what(),
+                                          error.cause(), error.help()};
+  return Join(parts, kBetweenParts);
+}
+
+Error UnpackError(const std::string& packed) {
+  const std::vector<std::string> parts = Split(packed, kBetweenParts[0]);
+  return {static_cast<ErrorKind>(std::stoi(parts[0])), parts[1], parts[2], parts[3]};
 }
 
 std::string BroadcastResult(Group* group, const std::function<std::string()>& find) {

@@ -93,6 +93,9 @@ class Group {
   void Do(AllToAll& all_to_all);
   void Do(AllToAll& all_to_all, const Members& among);
 
+  // The string of each rank for this one, by rank, of which each sends `to` the others: one for
+  // each, by rank, or one for all.
+  std::vector<std::string> Swap(std::span<const std::string> to);
   // The string of each rank, by rank; the second, where all strings have the same size, is sooner
   // done.
   std::vector<std::string> Gather(const std::string& mine);
@@ -134,6 +137,10 @@ std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<N
 inline std::string Broadcast(Group* group, const std::string& mine) {
   return group == nullptr ? mine : group->Broadcast(mine);
 }
+
+// An error as a string, for other ranks, and back.
+std::string PackError(const Error& error);
+Error UnpackError(const std::string& packed);
 
 // The result of find(), which the first rank alone calls, for all ranks. An Error of kind kInput is
 // thrown on all of them too.

@@ -19,6 +19,8 @@
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/block.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/convert.h"

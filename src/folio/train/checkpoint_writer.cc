@@ -25,21 +25,9 @@ void CopyBytes(const Tensor& from, const Tensor& to) {
   std::memcpy(to.raw(), from.raw(), from.bytes());
 }
 
-// Between the parts of an error on its way to other ranks.
-constexpr char kBetween[] = "\x1f";
-
-std::string Pack(const Error& error) {
-  const std::vector<std::string> parts = {std::to_string(error.exit_status()), error.what(),
-                                          error.cause(), error.help()};
-  return Join(parts, kBetween);
-}
-
 // Null for "".
 std::exception_ptr Unpack(const std::string& packed) {
-  if (packed.empty()) return nullptr;
-  const std::vector<std::string> parts = Split(packed, kBetween[0]);
-  return std::make_exception_ptr(
-      Error(static_cast<ErrorKind>(std::stoi(parts[0])), parts[1], parts[2], parts[3]));
+  return packed.empty() ? nullptr : std::make_exception_ptr(UnpackError(packed));
 }
 
 // The error of run(), packed; "" if it has none.
@@ -49,7 +37,7 @@ std::string ErrorOfRunning(const F& run) {
     run();
     return "";
   } catch (const Error& error) {
-    return Pack(error);
+    return PackError(error);
   }
 }
 
