@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/faults/journal.h"
+#include "tests/faults/calls.h"
 
 namespace folio::faults {
 

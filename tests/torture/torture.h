@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "tests/faults/calls.h"
-#include "tests/faults/journal.h"
-#include "tests/torture/run_files.h"
+#include "tests/torture/process.h"
 #include "tests/torture/workloads.h"
 
 namespace folio::torture {
