@@ -16,7 +16,6 @@
 #include "folio/base/strings.h"
 #include "folio/bench/matmul_rate.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/flops.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
 #include "folio/train/ranks.h"

@@ -38,23 +38,14 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
 }
 
-// Strings of sizes that all ranks know: `to` has one for each of them, or one for all.
-class StringsOfRanks final : public AllToAll {
- public:
-  StringsOfRanks(std::span<const std::string> to, std::vector<std::string>& from)
-      : to_(to), from_(from) {}
-
-  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
-    return std::as_bytes(std::span<const char>(to_.size() == 1 ? to_[0] : to_[size_t(to)]));
-  }
-  std::span<std::byte> Incoming(int from, int /*slot*/) override {
-    return std::as_writable_bytes(std::span<char>(from_[size_t(from)]));
-  }
-
- private:
-  std::span<const std::string> to_;
-  std::vector<std::string>& from_;
-};
+// Exchanges strings of sizes that all ranks know: `to` has one for each of them, or one for all.
+void ExchangeStrings(Group& group, std::span<const std::string> to,
+                     std::vector<std::string>& from) {
+  Exchange strings(
+      [&](int rank) { return std::span(to.size() == 1 ? to[0] : to[static_cast<size_t>(rank)]); },
+      [&](int rank) { return std::span(from[static_cast<size_t>(rank)]); });
+  group.Do(strings);
+}
 
 // The signs of life of other ranks. The first rank listens to all, all listen to the first.
 class Heartbeat {
@@ -404,16 +395,14 @@ std::vector<std::string> Group::Swap(std::span<const std::string> to) {
     sizes_to.emplace_back(reinterpret_cast<const char*>(&size), sizeof(size));
   }
   sizes[static_cast<size_t>(rank_)] = sizes_to[own];
-  StringsOfRanks exchange_of_sizes(sizes_to, sizes);
-  Do(exchange_of_sizes);
+  ExchangeStrings(*this, sizes_to, sizes);
   std::vector<std::string> from;
   for (const std::string& text : sizes) {
     std::memcpy(&size, text.data(), sizeof(size));
     FOLIO_CHECK(size <= Transport::kMostBytes, "more than a message holds");
     from.emplace_back(size, '\0');
   }
-  StringsOfRanks exchange(to, from);
-  Do(exchange);
+  ExchangeStrings(*this, to, from);
   from[static_cast<size_t>(rank_)] = to[own];
   return from;
 }
@@ -424,8 +413,7 @@ std::vector<std::string> Group::Gather(const std::string& mine) {
 
 std::vector<std::string> Group::GatherEqual(const std::string& mine) {
   std::vector<std::string> all(static_cast<size_t>(size_), mine);
-  StringsOfRanks exchange({&mine, 1}, all);
-  Do(exchange);
+  ExchangeStrings(*this, {&mine, 1}, all);
   return all;
 }
 

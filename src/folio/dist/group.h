@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -48,6 +49,25 @@ class AllToAll {
   // rank itself.
   virtual std::span<const std::byte> Outgoing(int to, int slot) const = 0;
   virtual std::span<std::byte> Incoming(int from, int slot) = 0;
+};
+
+// An all-to-all that two functions describe: to(rank) is what goes to a rank, from(rank) the place
+// of what comes from it.
+template <class To, class From>
+class Exchange final : public AllToAll {
+ public:
+  Exchange(To to, From from) : to_(std::move(to)), from_(std::move(from)) {}
+
+  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
+    return std::as_bytes(to_(to));
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override {
+    return std::as_writable_bytes(from_(from));
+  }
+
+ private:
+  To to_;
+  From from_;
 };
 
 // Some ranks of a group: every stride-th from the first on.

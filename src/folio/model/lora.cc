@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -237,6 +236,20 @@ void AddProduct(const Tensor& weight, const Tensor& a, const Tensor& b, double s
   });
 }
 
+using AdapterTensors = std::vector<std::pair<std::string, Shape>>;
+
+// Throws unless the file holds just these.
+void RequireJust(const TensorFile& file, const AdapterTensors& tensors, const std::string& cause) {
+  for (const auto& [name, shape] : tensors) file.Require(name, shape);
+  for (const TensorInfo& info : file.tensors()) {
+    const auto is_name = [&](const auto& tensor) { return tensor.first == info.name; };
+    if (std::ranges::any_of(tensors, is_name)) continue;
+    throw InputError(
+        fmt::format("{}: tensor '{}' is not part of the adapter", file.path().string(), info.name),
+        cause);
+  }
+}
+
 void MergeLayer(const LinearParams& from, const LinearParams& to, double scale) {
   if (!from.lora_a) return;
   if (to.weight.dtype() == Dtype::kF64) {
@@ -293,24 +306,17 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
                      "go on with the settings that the run began with");
   }
   const SafetensorsFile file(dir / kAdapterWeightsFile);
-  std::set<std::string, std::less<>> names;
+  const auto name = [](const ParamInfo& info) { return std::string(kAdapterPrefix) + info.name; };
+  AdapterTensors tensors;
   for (const ParamInfo& info : weights.table().params()) {
-    if (info.kind != ParamKind::kAdapter) continue;
-    const std::string name = std::string(kAdapterPrefix) + info.name;
-    file.Require(name, info.shape);
-    names.insert(name);
+    if (info.kind == ParamKind::kAdapter) tensors.emplace_back(name(info), info.shape);
   }
-  for (const TensorInfo& info : file.tensors()) {
-    if (names.contains(info.name)) continue;
-    throw InputError(
-        fmt::format("{}: tensor '{}' is not part of the adapter", file.path().string(), info.name),
-        fmt::format("{} beside it describes one without it", kAdapterConfigFile));
-  }
+  RequireJust(file, tensors,
+              fmt::format("{} beside it describes one without it", kAdapterConfigFile));
   for (const ParamInfo& info : weights.table().params()) {
     if (info.kind != ParamKind::kAdapter) continue;
     const Tensor to = weights.table().View(info, weights.flat());
-    file.Read(std::string(kAdapterPrefix) + info.name,
-              std::span(to.data<float>(), static_cast<size_t>(to.count())));
+    file.Read(name(info), std::span(to.data<float>(), static_cast<size_t>(to.count())));
   }
 }
 
@@ -353,29 +359,6 @@ std::vector<AdaptedLayer> AdaptedLayers(const GptConfig& config, const LoraConfi
   return layers;
 }
 
-// Throws unless the files hold just these layers.
-void CheckAdaptedLayers(const TensorFile& file, const std::vector<AdaptedLayer>& layers,
-                        const std::string& help) {
-  try {
-    for (const AdaptedLayer& layer : layers) {
-      file.Require(layer.a, layer.a_shape);
-      file.Require(layer.b, layer.b_shape);
-    }
-  } catch (const Error& error) {
-    throw InputError(error.what(), error.cause(), help);
-  }
-  std::set<std::string_view> names;
-  for (const AdaptedLayer& layer : layers) names.insert({layer.a, layer.b});
-  for (const TensorInfo& info : file.tensors()) {
-    if (names.contains(info.name)) continue;
-    throw InputError(
-        fmt::format("{}: tensor '{}' is not part of the adapter", file.path().string(), info.name),
-        fmt::format("{} beside it describes one without it, or the model has no such layer",
-                    kAdapterConfigFile),
-        help);
-  }
-}
-
 std::vector<float> FiniteNumbers(const TensorFile& file, const std::string& name) {
   std::vector<float> numbers = file.ReadAs<float>(name);
   if (!std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); })) {
@@ -413,7 +396,18 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
   const LoraConfig lora = LoadAdapterConfig(dir);
   const auto file = OpenAdapterWeights(dir);
   const std::vector<AdaptedLayer> layers = AdaptedLayers(model.config, lora, *file);
-  CheckAdaptedLayers(*file, layers, AdapterHelp(dir));
+  AdapterTensors tensors;
+  for (const AdaptedLayer& layer : layers) {
+    tensors.emplace_back(layer.a, layer.a_shape);
+    tensors.emplace_back(layer.b, layer.b_shape);
+  }
+  try {
+    RequireJust(*file, tensors,
+                fmt::format("{} beside it describes one without it, or the model has no such layer",
+                            kAdapterConfigFile));
+  } catch (const Error& error) {
+    throw InputError(error.what(), error.cause(), AdapterHelp(dir));
+  }
   StoredModel merged = model;
   const auto replaced = std::make_shared<ReplacedTensors>(model.file);
   const ParamTable table(model.config);

@@ -16,7 +16,7 @@
 #include "folio/model/params.h"
 #include "folio/term/table.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "folio/train/precision.h"
 #include "folio/train/schedule.h"
 #include "folio/train/train_step.h"

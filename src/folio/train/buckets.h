@@ -2,15 +2,57 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "folio/dist/communicator.h"
 #include "folio/dist/group.h"
-#include "folio/dist/shards.h"
 #include "folio/model/params.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
+
+// A part [begin, end) of a flat array whose elements come and go together.
+struct ShardBucket {
+  int64_t begin = 0, end = 0;
+  int64_t layer = 0;  // whose parameters they are: LayerGate's numbers
+
+  int64_t size() const { return end - begin; }
+};
+
+// The elements of a flat array that belong to each rank: a piece of each bucket, so that all ranks
+// send and receive as much at any time. Pieces begin at multiples of kBlock in their bucket; sums
+// over blocks therefore do not depend on the number of ranks. A rank keeps its pieces one after the
+// other, in the order of the buckets.
+class Shards {
+ public:
+  static constexpr int64_t kBlock = 4096;
+
+  // The buckets follow each other without gaps.
+  Shards(std::vector<ShardBucket> buckets, int ranks);
+
+  struct Piece {
+    int64_t begin = 0, end = 0;  // in the flat array
+    int64_t offset = 0;          // of its first element in what the rank keeps
+
+    int64_t size() const { return end - begin; }
+  };
+
+  std::span<const ShardBucket> buckets() const { return buckets_; }
+  int ranks() const { return ranks_; }
+  Piece PieceOf(size_t bucket, int rank) const;
+  int64_t SizeOf(int rank) const { return sizes_[static_cast<size_t>(rank)]; }
+  int64_t BlocksOf(int rank) const { return blocks_[static_cast<size_t>(rank)]; }
+  // Elements of the longest piece.
+  int64_t longest() const { return longest_; }
+
+ private:
+  std::vector<ShardBucket> buckets_;
+  int ranks_;
+  std::vector<Piece> pieces_;  // (buckets, ranks)
+  std::vector<int64_t> sizes_, blocks_;
+  int64_t longest_ = 0;
+};
 
 // The trained part of a model's flat array by layers, as the backward comes to know its gradient:
 // what decays of the embeddings, of each block and of a head of its own, in pieces of a few million
@@ -25,7 +67,6 @@ class WeightGather {
  public:
   // All must outlive it. `flat` is F32.
   WeightGather(const Communicator& communicator, const Shards& shards, const Tensor& flat);
-  ~WeightGather();
   WeightGather(const WeightGather&) = delete;
 
   // Buckets in the order in which Begin is to be called.
@@ -37,11 +78,9 @@ class WeightGather {
   void WaitForAll();
 
  private:
-  class Piece;
-
   Communicator communicator_;
   const Shards& shards_;
-  std::vector<std::unique_ptr<Piece>> pieces_;  // by bucket
+  std::vector<std::unique_ptr<AllToAll>> pieces_;  // by bucket
   std::vector<uint64_t> tickets_;
   std::vector<size_t> order_;
 };
@@ -50,7 +89,7 @@ class WeightGather {
 // parameters.
 enum class PartHeld {
   kAll,     // all of its shard of the model
-  kPieces,  // of that its pieces alone (dist/shards.h), one after the other
+  kPieces,  // of that its pieces alone (Shards), one after the other
 };
 
 // Brings what the ranks have of such an array to the first, where `whole` gets the whole model's;

@@ -12,7 +12,6 @@
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
 #include "folio/train/buckets.h"
-#include "folio/train/checkpoint_writer.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/full_disk.h"

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "folio/base/torch_rng.h"
-#include "folio/dist/shards.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/params.h"
+#include "folio/train/buckets.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/health.h"
 #include "folio/train/optimizer.h"

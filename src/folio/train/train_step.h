@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/dist/shards.h"
 #include "folio/model/context.h"
 #include "folio/model/gpt.h"
 #include "folio/model/tensor_parallel_group.h"

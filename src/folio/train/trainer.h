@@ -14,7 +14,7 @@
 #include "folio/dist/group.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/tokenizer.h"
-#include "folio/train/checkpoint_writer.h"
+#include "folio/train/checkpoints.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/health.h"
