@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
 #include "folio/dist/communicator.h"

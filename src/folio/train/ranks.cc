@@ -7,7 +7,7 @@
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/model/config.h"
 #include "folio/model/shard.h"
 #include "folio/train/precision.h"
