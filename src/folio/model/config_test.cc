@@ -184,9 +184,7 @@ TEST(ConfigJson, RefusesFieldsThatContradictEachOther) {
 }
 
 TEST(ConfigValidate, HelpNamesTheNearestNumberOfHeads) {
-  GptConfig config;
-  config.n_embd = 128;
-  config.n_head = 6;
+  GptConfig config{.n_embd = 128, .n_head = 6};
   const Error error = Refused([&] { config.Validate("here"); }, ErrorKind::kUsage);
   EXPECT_STREQ(error.what(), "here: n_head must divide n_embd");
   EXPECT_EQ(error.help(), "set n_head to 4 or 8");

@@ -16,11 +16,7 @@ int64_t Count(const GptConfig& config) {
 }
 
 GptConfig Sized(int64_t layers, int64_t heads, int64_t channels) {
-  GptConfig config;
-  config.n_layer = layers;
-  config.n_head = heads;
-  config.n_embd = channels;
-  return config;
+  return {.n_embd = channels, .n_layer = layers, .n_head = heads};
 }
 
 TEST(ParamTable, CountsThePublishedSizes) {
