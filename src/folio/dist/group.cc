@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -20,6 +19,7 @@
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/dist/transport.h"
 
@@ -32,11 +32,6 @@ constexpr int kBulkTag = 1, kAtOnceTag = 2, kBeatTag = 3;
 constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
 // Between the parts of an error on its way to other ranks.
 constexpr char kBetweenParts[] = "\x1f";
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
-}
 
 // Exchanges strings of sizes that all ranks know: `to` has one for each of them, or one for all.
 void ExchangeStrings(Group& group, std::span<const std::string> to,
