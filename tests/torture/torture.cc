@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <optional>
 #include <random>
 #include <stdexcept>
 #include <utility>

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

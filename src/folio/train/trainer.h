@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/rng.h"

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
 
 #include "folio/model/checkpoint.h"
 #include "folio/train/ranks.h"

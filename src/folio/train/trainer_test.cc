@@ -7,7 +7,9 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
