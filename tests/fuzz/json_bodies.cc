@@ -5,7 +5,6 @@
 #include "bodies.h"
 #include "changes.h"
 #include "folio/base/log.h"
-#include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/eval/cloze_items.h"
 #include "folio/io/json.h"

@@ -9,7 +9,7 @@
 #include "bodies.h"
 #include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
-#include "folio/text/bpe_merger.h"
+#include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/test_split_pretokens.h"

@@ -15,7 +15,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/corpus/piece_encoder.h"
+#include "folio/corpus/pieces.h"
 #include "folio/text/tokenizer_file.h"
 
 namespace folio {

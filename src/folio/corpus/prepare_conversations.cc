@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "folio/corpus/prepare.h"
-#include "folio/corpus/source.h"
+#include "folio/corpus/text_files.h"
 
 namespace folio {
 

@@ -107,4 +107,7 @@ class Dataset {
   std::optional<TokenFile> val_;
 };
 
+// Describes what a data directory holds: a line for each fact, or one JSON object (`json`).
+std::string DescribeDataset(const std::string& dir, const DatasetInfo& info, bool json);
+
 }  // namespace folio

@@ -18,7 +18,7 @@
 #include "folio/io/torch_file.h"
 #include "folio/model/config_json.h"
 #include "folio/model/family_tensors.h"
-#include "folio/text/nanogpt_meta.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

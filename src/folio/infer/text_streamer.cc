@@ -6,7 +6,7 @@
 #include "folio/infer/opened_model.h"
 #include "folio/infer/stop_strings.h"
 #include "folio/text/chat.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 
 namespace folio {
 

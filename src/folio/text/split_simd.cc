@@ -1,11 +1,10 @@
-#include "folio/text/split_simd.h"
-
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "folio/base/check.h"
 #include "folio/text/scan.h"
+#include "folio/text/split.h"
 #include "folio/text/unicode.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -8,7 +8,6 @@
 #include "folio/base/check.h"
 #include "folio/base/utf8.h"
 #include "folio/text/unicode.h"
-#include "folio/text/unicode_ranges.h"
 
 namespace folio {
 

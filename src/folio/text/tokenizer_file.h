@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,5 +32,12 @@ std::string CharTokenizerFile(const CharTokenizer& tokenizer);
 // A byte tokenizer is a BPE model without merges over GPT-2's printable names of the 256 bytes,
 // behind ByteLevel, with the added special tokens, of which <|endoftext|> is the first.
 std::string ByteTokenizerFile(std::span<const SpecialToken> specials);
+
+// The tokenizer that meta.pkl of a data set of nanoGPT says: `itos` numbers its characters, in
+// ascending order, and behind them as many special tokens, which are longer, as "special_tokens"
+// says, which is folio's own; their number is `vocab_size`. Of `stoi`, which says the same, nothing
+// is read. Throws a kInput Error for anything else; whatever the pickle holds is only read, and
+// nothing of it executed.
+std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path);
 
 }  // namespace folio

@@ -12,7 +12,6 @@
 
 #include "folio/io/json_reader.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/byte_index.h"
 
 namespace folio {
 

@@ -4,7 +4,6 @@
 
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
-#include "folio/corpus/describe_dataset.h"
 #include "folio/data/dataset.h"
 
 namespace folio {

@@ -5,10 +5,10 @@
 
 #include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
-#include "folio/corpus/describe_dataset.h"
 #include "folio/corpus/piece_ranks.h"
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/text_files.h"
+#include "folio/data/dataset.h"
 #include "folio/run/run_config.h"
 #include "folio/term/signals.h"
 

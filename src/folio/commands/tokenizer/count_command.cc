@@ -1,16 +1,101 @@
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "folio/base/strings.h"
+#include "folio/base/utf8.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
-#include "folio/corpus/count_tokens.h"
+#include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
+#include "folio/corpus/text_stream.h"
+#include "folio/io/json.h"
+#include "folio/term/encode_input.h"
 #include "folio/term/signals.h"
+#include "folio/term/table.h"
 #include "folio/text/encodings.h"
+#include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
 namespace {
+
+struct TextCount {
+  std::string name;
+  int64_t tokens = 0;
+  int64_t bytes = 0;
+  int64_t characters = 0;  // bytes that do not continue a UTF-8 character
+
+  double bytes_per_token() const {
+    return tokens == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(tokens);
+  }
+};
+
+// Counts the tokens of all documents of a text (text_stream.h), "-" for standard input; tokens and
+// errors are those of EncodeInput (term/encode_input.h).
+TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
+                    const TextOptions& options);
+
+// The texts and what they have together: a table, or one JSON object (`json`).
+std::string DescribeCounts(std::vector<TextCount> counts, bool json);
+
+Json ToJson(const TextCount& count) {
+  return {{"tokens", count.tokens},
+          {"bytes", count.bytes},
+          {"characters", count.characters},
+          {"bytes_per_token", count.bytes_per_token()}};
+}
+
+TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
+                    const TextOptions& options) {
+  TextStream stream(file, options);
+  TextCount count{.name = file};
+  const OnEncoded add = [&](std::string_view text, std::span<const int32_t> ids) {
+    count.tokens += std::ssize(ids);
+    count.bytes += std::ssize(text);
+    count.characters += CountCharacters(text);
+  };
+  if (stream.form().json_lines) {
+    ForJsonDocuments(stream, file, options.field,
+                     [&](const std::string& text, const std::string& where) {
+                       ByteInput input = ByteInput::FromText(text, where);
+                       EncodeInput(tokenizer, input, rule, add);
+                     });
+  } else {
+    ByteInput input = stream.AsInput();
+    EncodeInput(tokenizer, input, rule, add);
+  }
+  return count;
+}
+
+std::string DescribeCounts(std::vector<TextCount> counts, bool json) {
+  TextCount total{.name = "total"};
+  for (const TextCount& count : counts) {
+    total.tokens += count.tokens;
+    total.bytes += count.bytes;
+    total.characters += count.characters;
+  }
+  if (json) {
+    Json all = {{"schema", 1}};
+    for (const TextCount& count : counts) {
+      Json one = {{"file", count.name}};
+      one.update(ToJson(count));
+      all["files"].push_back(std::move(one));
+    }
+    all["total"] = ToJson(total);
+    return all.dump() + "\n";
+  }
+  if (counts.size() > 1) counts.push_back(total);
+  std::vector<std::vector<std::string>> rows;
+  for (const TextCount& count : counts) {
+    rows.push_back({WithCommas(count.tokens), WithCommas(count.bytes), WithCommas(count.characters),
+                    fmt::format("{:.3f}", count.bytes_per_token()), count.name});
+  }
+  return RenderTable({">tokens", ">bytes", ">characters", ">bytes/token", "text"}, rows);
+}
 
 class TokenizerCountCommand final : public Command {
  public:

@@ -4,7 +4,7 @@
 
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
-#include "folio/corpus/fetch_tokenizer.h"
+#include "folio/corpus/fetch_published.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"

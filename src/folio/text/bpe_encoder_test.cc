@@ -1,4 +1,4 @@
-#include "folio/text/bpe_merger.h"
+#include "folio/text/bpe_encoder.h"
 
 #include <gtest/gtest.h>
 
