@@ -77,47 +77,36 @@ struct WindowSizes {
 
 // Some consecutive pieces and what became of each.
 template <class Result>
-class PieceWindow {
- public:
+struct PieceWindow {
+  std::vector<PreparePiece> pieces;
+  std::vector<std::span<const PreparePiece>> shares;  // of each rank, one after the other
+  std::vector<Result> results;                        // at least as many as pieces
+  std::vector<std::exception_ptr> failures;
+  PreparePlace end;  // behind its pieces
+
   // Fills the window with about as much for each of `ranks`.
   void Fill(PieceCutter& cutter, const WindowSizes& sizes, int ranks) {
-    pieces_.clear();
-    shares_.assign(static_cast<size_t>(ranks), {});
+    pieces.clear();
     std::vector<size_t> ends;
     for (int rank = 0; rank < ranks; ++rank) {
-      const size_t begin = pieces_.size();
+      const size_t begin = pieces.size();
       int64_t bytes = 0;
-      while (pieces_.size() - begin < WindowSizes::kMaxPieces && bytes < sizes.window_bytes) {
+      while (pieces.size() - begin < WindowSizes::kMaxPieces && bytes < sizes.window_bytes) {
         const std::optional<PreparePiece> piece = cutter.Next();
         if (!piece) break;
-        pieces_.push_back(*piece);
+        pieces.push_back(*piece);
         bytes += piece->end - piece->begin.offset;
       }
-      ends.push_back(pieces_.size());
+      ends.push_back(pieces.size());
     }
+    shares.clear();
     for (size_t r = 0, begin = 0; r < ends.size(); begin = ends[r++]) {
-      shares_[r] = std::span(pieces_).subspan(begin, ends[r] - begin);
+      shares.push_back(std::span(pieces).subspan(begin, ends[r] - begin));
     }
-    end_ = cutter.place();
-    if (results_.size() < pieces_.size()) results_.resize(pieces_.size());
-    failures_.assign(pieces_.size(), nullptr);
+    end = cutter.place();
+    if (results.size() < pieces.size()) results.resize(pieces.size());
+    failures.assign(pieces.size(), nullptr);
   }
-
-  size_t size() const { return pieces_.size(); }
-  // The pieces of each rank, one after the other.
-  const std::vector<std::span<const PreparePiece>>& shares() const { return shares_; }
-  const PreparePiece& piece(size_t i) const { return pieces_[i]; }
-  Result& result(size_t i) { return results_[i]; }
-  std::exception_ptr& failure(size_t i) { return failures_[i]; }
-  // The place behind its pieces.
-  const PreparePlace& end() const { return end_; }
-
- private:
-  std::vector<PreparePiece> pieces_;
-  std::vector<std::span<const PreparePiece>> shares_;
-  std::vector<Result> results_;
-  std::vector<std::exception_ptr> failures_;
-  PreparePlace end_;
 };
 
 // Deals with all pieces: process(piece, result, thread) on all threads, and on other ranks what
@@ -130,32 +119,34 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks,
   PieceWindow<Result> now, before;
   for (;;) {
     now.Fill(cutter, sizes, ranks.size());
-    if (now.size() + before.size() == 0) return;
-    ranks.Scatter(kind, now.shares());
-    const size_t own = now.shares()[0].size();
+    if (now.pieces.empty() && before.pieces.empty()) return;
+    ranks.Scatter(kind, now.shares);
+    const size_t own = now.shares[0].size();
     std::exception_ptr taking, others;
     ParallelFor(1 + static_cast<int64_t>(own), [&](int64_t task, int thread) {
       const size_t i = static_cast<size_t>(task) - 1;
       try {
         if (task > 0) {
-          process(now.piece(i), now.result(i), thread);
+          process(now.pieces[i], now.results[i], thread);
         } else {
-          for (size_t k = 0; k < before.size(); ++k) take(before.piece(k), before.result(k));
+          for (size_t k = 0; k < before.pieces.size(); ++k) {
+            take(before.pieces[k], before.results[k]);
+          }
         }
       } catch (...) {
-        (task > 0 ? now.failure(i) : taking) = std::current_exception();
+        (task > 0 ? now.failures[i] : taking) = std::current_exception();
       }
     });
     try {
       size_t i = own;
-      ranks.Gather([&](std::string_view answer) { FromAnswer(answer, now.result(i++)); });
+      ranks.Gather([&](std::string_view answer) { FromAnswer(answer, now.results[i++]); });
     } catch (...) {
       others = std::current_exception();
     }
     if (taking) std::rethrow_exception(taking);
-    if (before.size() > 0) done(before.end());
+    if (!before.pieces.empty()) done(before.end);
     for (size_t i = 0; i < own; ++i) {
-      if (now.failure(i)) std::rethrow_exception(now.failure(i));
+      if (now.failures[i]) std::rethrow_exception(now.failures[i]);
     }
     if (others) std::rethrow_exception(others);
     std::swap(now, before);

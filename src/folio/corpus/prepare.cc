@@ -303,36 +303,32 @@ bool IsOurs(const std::string& name) {
 
 // Throws a kUsage Error if the options cannot be used, or if the target may not be replaced.
 void CheckOptions(const PrepareOptions& options) {
-  if (options.files.empty()) throw UsageError("no files to prepare", "", "name a text file");
-  if (options.out.empty()) throw UsageError("no directory to write to", "", "name it with --out");
-  if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
-    throw UsageError(fmt::format("--val-fraction: {} is out of range", options.val_fraction),
-                     "expected a number from 0 to below 1", "use --val-fraction 0.1");
-  }
-  if (options.val_split != "spread" && options.val_split != "tail") {
-    throw UsageError(fmt::format("--val-split: unknown split '{}'", options.val_split),
-                     "expected spread or tail", "use --val-split spread");
-  }
-  if (options.shard_tokens < 0) {
-    throw UsageError(fmt::format("--shard-tokens: {} is out of range", options.shard_tokens),
-                     "expected a number of tokens, or 0", "use --shard-tokens 100000000");
-  }
-  if (!FindTokenFormat(options.format)) {
-    throw UsageError(fmt::format("--format: unknown format '{}'", options.format),
-                     "expected folio or llmc", "use --format folio");
-  }
-  if (options.special != "allow" && options.special != "raise" && options.special != "ordinary") {
-    throw UsageError(fmt::format("--special: unknown rule '{}'", options.special),
-                     "expected allow, raise or ordinary", "use --special ordinary");
-  }
-  if (std::ranges::count(options.files, "-") > 1) {
-    throw UsageError("standard input is read once", "- is named more than once");
-  }
-  if (options.raw && options.tokenizer != "bytes") {
-    throw UsageError("--raw: only bytes can be taken as they are",
-                     fmt::format("the tokenizer is {}", options.tokenizer),
-                     "use --tokenizer bytes, or leave --raw out");
-  }
+  const auto require = [](bool good, std::string what, std::string cause, std::string help = "") {
+    if (!good) throw UsageError(std::move(what), std::move(cause), std::move(help));
+  };
+  require(!options.files.empty(), "no files to prepare", "", "name a text file");
+  require(!options.out.empty(), "no directory to write to", "", "name it with --out");
+  require(options.val_fraction >= 0 && options.val_fraction < 1,
+          fmt::format("--val-fraction: {} is out of range", options.val_fraction),
+          "expected a number from 0 to below 1", "use --val-fraction 0.1");
+  require(options.val_split == "spread" || options.val_split == "tail",
+          fmt::format("--val-split: unknown split '{}'", options.val_split),
+          "expected spread or tail", "use --val-split spread");
+  require(options.shard_tokens >= 0,
+          fmt::format("--shard-tokens: {} is out of range", options.shard_tokens),
+          "expected a number of tokens, or 0", "use --shard-tokens 100000000");
+  require(FindTokenFormat(options.format).has_value(),
+          fmt::format("--format: unknown format '{}'", options.format), "expected folio or llmc",
+          "use --format folio");
+  require(options.special == "allow" || options.special == "raise" || options.special == "ordinary",
+          fmt::format("--special: unknown rule '{}'", options.special),
+          "expected allow, raise or ordinary", "use --special ordinary");
+  require(std::ranges::count(options.files, "-") <= 1, "standard input is read once",
+          "- is named more than once");
+  require(!options.raw || options.tokenizer == "bytes",
+          "--raw: only bytes can be taken as they are",
+          fmt::format("the tokenizer is {}", options.tokenizer),
+          "use --tokenizer bytes, or leave --raw out");
   PartialDataset::Tidy(options.out);
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
@@ -452,13 +448,9 @@ class Preparing {
 
   TokenWidth Width() const { return WidthForVocab(tokenizer_->vocab_size()); }
 
-  ShardLayout Layout(const char* part) const {
-    return {part, Width(), *FindTokenFormat(options_.format), options_.shard_tokens};
-  }
-
   void OpenWriters(const PrepareState& state) {
-    train_.emplace(partial_.path(), Layout("train"), state.train);
-    val_.emplace(partial_.path(), Layout("val"), state.val);
+    train_.emplace(partial_.path(), LayoutOf("train", options_, *tokenizer_), state.train);
+    val_.emplace(partial_.path(), LayoutOf("val", options_, *tokenizer_), state.val);
   }
 
   // Returns whether a later process can go on with what is there.
@@ -625,24 +617,14 @@ class Preparing {
   }
 
   DatasetInfo Complete() {
-    DatasetInfo info;
-    info.width = Width();
-    info.format = *FindTokenFormat(options_.format);
-    info.vocab_size = tokenizer_->vocab_size();
-    info.tokenizer_kind = tokenizer_->kind();
-    info.tokenizer_hash = state_.tokenizer_hash;
-    info.special = options_.special;
+    DatasetInfo info = TokensInfo(options_, *tokenizer_);
     info.documents = state_.plan.documents;
     info.text_bytes = state_.plan.text_bytes;
     info.val_blocks = state_.plan.blocks();
     for (const PrepareSource& source : sources_) {
       info.sources.push_back({source.path(), source.given_bytes()});
     }
-    info.train_shards = train_->Finish();
-    info.val_shards = val_->Finish();
-    for (const TokenShard& shard : info.train_shards) info.train_tokens += shard.tokens;
-    for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
-
+    FinishParts(*train_, *val_, info);
     AtomicDirectory directory(options_.out);
     partial_.HandOver(info.train_shards, directory.path());
     partial_.HandOver(info.val_shards, directory.path());

@@ -68,7 +68,7 @@ struct TextForm {
   bool converted = false;      // its text is not to be found in its bytes
   bool json_lines = false;     // the text is a JSON object in each line
   bool json_values = false;    // and lines are the values of a file that had other ones
-  bool conversations = false;  // and they are conversations, by the first (corpus/conversation.h)
+  bool conversations = false;  // and they are conversations, by the first (corpus/json_documents.h)
 };
 
 // A file, or standard input ("-"), as UTF-8: recognised by its first bytes, unpacked and converted

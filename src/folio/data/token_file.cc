@@ -55,6 +55,19 @@ void Narrow(std::span<const int32_t> ids, std::byte* out) {
   }
 }
 
+// Calls f with a word of this width.
+template <class F>
+auto WithWord(TokenWidth width, F&& f) {
+  switch (width) {
+    case TokenWidth::k16:
+      return f(uint16_t{});
+    case TokenWidth::k32:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
 Error NotLlmC(const std::string& path, std::string cause) {
   return InputError(fmt::format("{}: not a file of llm.c's tokens that folio reads", path),
                     std::move(cause),
@@ -117,30 +130,11 @@ void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vecto
   }
   const size_t begin = out.size();
   out.resize(begin + ids.size() * static_cast<size_t>(width));
-  std::byte* to = out.data() + begin;
-  switch (width) {
-    case TokenWidth::k16:
-      Narrow<uint16_t>(ids, to);
-      break;
-    case TokenWidth::k32:
-      Narrow<uint32_t>(ids, to);
-      break;
-    case TokenWidth::k64:
-      Narrow<uint64_t>(ids, to);
-      break;
-  }
+  WithWord(width, [&]<class Word>(Word) { Narrow<Word>(ids, out.data() + begin); });
 }
 
 uint32_t WidenTokens(const std::byte* bytes, TokenWidth width, std::span<int32_t> out) {
-  switch (width) {
-    case TokenWidth::k16:
-      return WidenWords<uint16_t>(bytes, out);
-    case TokenWidth::k32:
-      return WidenWords<uint32_t>(bytes, out);
-    case TokenWidth::k64:
-      return WidenWords<uint64_t>(bytes, out);
-  }
-  return 0;
+  return WithWord(width, [&]<class Word>(Word) { return WidenWords<Word>(bytes, out); });
 }
 
 std::string TokenHeader(int64_t tokens, TokenWidth width) {

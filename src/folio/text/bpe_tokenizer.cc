@@ -9,7 +9,6 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/text/bpe_encoder.h"
-#include "folio/text/bpe_model.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer_file.h"
@@ -33,31 +32,6 @@ class Borrowed {
   const BpeModel& model_;
   EncodeScratch* scratch_;
 };
-
-using OnPretoken = std::function<void(const ExplainedPretoken&)>;
-
-void ExplainBpePretoken(const BpeTokenizer& tokenizer, std::string_view bytes,
-                        const OnPretoken& on_pretoken) {
-  ExplainedPretoken pretoken{.bytes = bytes, .too_long = bytes.size() > kLongestShown};
-  if (!pretoken.too_long) pretoken.merges = tokenizer.Explain(bytes);
-  tokenizer.EncodePrefix(bytes, pretoken.ids);
-  on_pretoken(pretoken);
-}
-
-// A pretoken of the text that is no special token.
-void ExplainOrdinary(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
-                     const OnPretoken& on_pretoken) {
-  if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer)) {
-    ExplainBpePretoken(*bpe, text, on_pretoken);
-    return;
-  }
-  size_t at = 0;
-  for (const int32_t id : tokenizer.EncodeOrdinary(text, where)) {
-    const size_t length = tokenizer.TokenBytes(id).size();
-    on_pretoken({.bytes = text.substr(at, length), .ids = {id}});
-    at += length;
-  }
-}
 
 }  // namespace
 
@@ -321,12 +295,24 @@ void ForEachPretoken(
 }
 
 void ExplainText(const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
-                 std::string_view where, const OnPretoken& on_pretoken) {
+                 std::string_view where,
+                 const std::function<void(const ExplainedPretoken&)>& on_pretoken) {
+  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
   ForEachPretoken(tokenizer, text, rule, [&](std::string_view bytes, const SpecialToken* special) {
-    if (special == nullptr) {
-      ExplainOrdinary(tokenizer, bytes, where, on_pretoken);
-    } else {
+    if (special != nullptr) {
       on_pretoken({.bytes = bytes, .special = true, .ids = {special->id}});
+    } else if (bpe != nullptr) {
+      ExplainedPretoken pretoken{.bytes = bytes, .too_long = bytes.size() > kLongestShown};
+      if (!pretoken.too_long) pretoken.merges = bpe->Explain(bytes);
+      bpe->EncodePrefix(bytes, pretoken.ids);
+      on_pretoken(pretoken);
+    } else {
+      size_t at = 0;
+      for (const int32_t id : tokenizer.EncodeOrdinary(bytes, where)) {
+        const size_t length = tokenizer.TokenBytes(id).size();
+        on_pretoken({.bytes = bytes.substr(at, length), .ids = {id}});
+        at += length;
+      }
     }
   });
 }

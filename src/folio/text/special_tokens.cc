@@ -85,7 +85,6 @@ SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const Speci
   std::vector<bool> disallowed(specials.size());
   Mark(specials, rule.allow, allowed);
   Mark(specials, rule.disallow, disallowed);
-  (rule.allow_all ? allowed_ : disallowed_).Reserve(specials.size());
   for (size_t i = 0; i < specials.size(); ++i) {
     if (allowed[i]) allowed_.Add(specials[i]);
     if (rule.disallow_all ? !allowed[i] : disallowed[i]) disallowed_.Add(specials[i]);

@@ -57,7 +57,6 @@ class SpecialFinder {
  private:
   class Set {
    public:
-    void Reserve(size_t tokens) { tokens_.reserve(tokens); }
     void Add(const SpecialToken& token) { tokens_.push_back(&token); }
     // Call once, when all are added.
     void Prepare();
