@@ -6,9 +6,8 @@
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
