@@ -24,38 +24,36 @@ constexpr PublishedFile kTinyShakespeare = {
 
 namespace fs = std::filesystem;
 
-// Returns where a file of an encoding lies, or is to lie.
-fs::path PathOf(const PublishedEncoding& encoding, const PublishedFile& file) {
-  const std::string path = EncodingFile(encoding, file);
-  if (!path.empty()) return path;
-  throw UsageError("there is no place for tokenizers",
-                   "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
-                   "set FOLIO_HOME to a directory for them");
+WantedFile Wanted(const PublishedSet& set, size_t file) {
+  return {set.paths[file], std::string(set.files[file].sha256), set.files[file].bytes};
 }
 
-fs::path EncodingDir(const PublishedEncoding& encoding) {
-  return PathOf(encoding, encoding.files.front()).parent_path();
-}
-
-WantedFile Wanted(const PublishedEncoding& encoding, const PublishedFile& file) {
-  return {PathOf(encoding, file), std::string(file.sha256), file.bytes};
-}
-
-bool AllThere(const PublishedEncoding& encoding) {
-  for (const PublishedFile& file : encoding.files) {
-    if (!IsThere(Wanted(encoding, file))) return false;
+std::vector<size_t> Missing(const PublishedKind& kind, const PublishedSet& set) {
+  std::vector<size_t> missing;
+  std::error_code ignored;
+  for (size_t i = 0; i < set.files.size(); ++i) {
+    const bool here = kind.hashed ? IsThere(Wanted(set, i)) : fs::exists(set.paths[i], ignored);
+    if (!here) missing.push_back(i);
   }
-  return true;
+  return missing;
 }
 
-// Tells how to do without this machine's network.
-std::string Elsewhere(const PublishedEncoding& encoding) {
+std::optional<PublishedSet> FindVocabulary(const std::string& name) {
+  const PublishedEncoding* encoding = FindPublishedEncoding(name);
+  if (encoding == nullptr) return std::nullopt;
+  RequireFetchedHome("tokenizers");
+  PublishedSet set{.name = encoding->name, .summary = encoding->summary, .files = encoding->files};
+  for (const PublishedFile& file : set.files) set.paths.push_back(EncodingFile(*encoding, file));
+  set.dir = set.paths.front().parent_path();
+  set.more["vocab_size"] = encoding->vocab_size;
+  return set;
+}
+
+std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>& missing) {
   std::vector<std::string> parts;
-  for (const PublishedFile& file : encoding.files) {
-    const WantedFile wanted = Wanted(encoding, file);
-    if (IsThere(wanted)) continue;
-    parts.push_back(
-        fmt::format("download {} elsewhere and put it here as {}", file.url, wanted.path.string()));
+  for (const size_t file : missing) {
+    parts.push_back(fmt::format("download {} elsewhere and put it here as {}", set.files[file].url,
+                                set.paths[file].string()));
   }
   return Join(parts, "; ");
 }
@@ -97,49 +95,69 @@ void FetchText(const PublishedFile& text, const std::filesystem::path& out,
   console.Note(fmt::format("{} is now {}", text.name, path));
 }
 
-const PublishedEncoding& EncodingNamed(const std::string& name) {
-  if (const PublishedEncoding* encoding = FindPublishedEncoding(name)) return *encoding;
-  const std::vector<std::string> names = PublishedEncodingNames();
-  const std::string nearest = Nearest(name, names);
-  throw UsageError(fmt::format("there is no published encoding '{}'", name),
-                   "the encodings are " + Join(names, ", "),
-                   nearest.empty() ? "folio tokenizer fetch --list describes them"
+const PublishedKind& PublishedVocabularies() {
+  static const PublishedKind kind = {.one = "encoding",
+                                     .many = "encodings",
+                                     .command = "folio tokenizer fetch",
+                                     .contents = "tokens",
+                                     .hashed = true,
+                                     .names = PublishedEncodingNames(),
+                                     .find = FindVocabulary,
+                                     .otherwise = DownloadElsewhere};
+  return kind;
+}
+
+fs::path RequireFetchedHome(std::string_view kind) {
+  const fs::path home = FetchedHome(kind);
+  if (!home.empty()) return home;
+  throw UsageError(fmt::format("there is no place for {}", kind),
+                   "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
+                   "set FOLIO_HOME to a directory for them");
+}
+
+PublishedSet PublishedNamed(const PublishedKind& kind, const std::string& name) {
+  if (std::optional<PublishedSet> set = kind.find(name)) return *std::move(set);
+  const std::string nearest = Nearest(name, kind.names);
+  throw UsageError(fmt::format("there is no published {} '{}'", kind.one, name),
+                   fmt::format("the {} are {}", kind.many, Join(kind.names, ", ")),
+                   nearest.empty() ? fmt::format("{} --list describes them", kind.command)
                                    : fmt::format("did you mean '{}'?", nearest));
 }
 
-fs::path FetchEncoding(const PublishedEncoding& encoding, const fs::path& from, Console& console,
-                       ProgressMode mode) {
+void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path& from,
+              Console& console, ProgressMode mode) {
   bool any = false;
-  for (const PublishedFile& file : encoding.files) {
-    WantedFile wanted = Wanted(encoding, file);
+  for (size_t i = 0; i < set.files.size(); ++i) {
+    WantedFile wanted = Wanted(set, i);
     if (IsThere(wanted)) continue;
     any = true;
     CreateParentOf(wanted.path);
     const GuardedDirectory inside(wanted.path.parent_path());
-    if (from.empty()) wanted.otherwise = Elsewhere(encoding);
-    FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
+    if (from.empty()) wanted.otherwise = kind.otherwise(set, Missing(kind, set));
+    FetchPublished(set.files[i], wanted, from.empty() ? from : from / set.files[i].name, console,
+                   mode);
   }
-  fs::path dir = EncodingDir(encoding);
-  console.Note(any ? fmt::format("{} is now in {}", encoding.name, dir.string())
-                   : fmt::format("{} is in {} already", encoding.name, dir.string()));
-  return dir;
+  console.Note(fmt::format("{} is {} {}{}", set.name, any ? "now in" : "in", set.dir.string(),
+                           any ? "" : " already"));
 }
 
-std::string DescribeEncodings(bool json) {
+std::string DescribePublished(const PublishedKind& kind, bool json) {
   Json all = {{"schema", 1}};
   std::vector<std::vector<std::string>> rows;
-  for (const PublishedEncoding& encoding : PublishedEncodings()) {
-    const bool here = AllThere(encoding);
+  for (const std::string& name : kind.names) {
+    const PublishedSet set = PublishedNamed(kind, name);
+    const bool here = Missing(kind, set).empty();
     int64_t bytes = 0;
-    for (const PublishedFile& file : encoding.files) bytes += file.bytes;
-    all["encodings"].push_back({{"name", encoding.name},
-                                {"vocab_size", encoding.vocab_size},
-                                {"dir", EncodingDir(encoding).string()},
-                                {"here", here}});
-    rows.push_back({std::string(encoding.name), here ? "here" : "-",
-                    HumanBytes(static_cast<double>(bytes)), std::string(encoding.summary)});
+    for (const PublishedFile& file : set.files) bytes += file.bytes;
+    Json one = {{"name", name}};
+    one.update(set.more);
+    one.update({{"dir", set.dir.string()}, {"here", here}});
+    all[kind.many].push_back(std::move(one));
+    rows.push_back({name, here ? "here" : "-", HumanBytes(static_cast<double>(bytes)),
+                    std::string(set.summary)});
   }
-  return json ? all.dump() + "\n" : RenderTable({"name", "files", ">size", "tokens"}, rows);
+  return json ? all.dump() + "\n"
+              : RenderTable({"name", "files", ">size", std::string(kind.contents)}, rows);
 }
 
 }  // namespace folio
