@@ -13,7 +13,7 @@
 #include "folio/io/tf_bundle.h"
 #include "folio/io/torch_file.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "input.h"
 #include "scratch.h"
 #include "tests/kit/paths.h"

@@ -13,7 +13,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
 #include "scratch.h"

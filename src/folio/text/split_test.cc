@@ -10,7 +10,7 @@
 
 #include "folio/base/simd_targets.h"
 #include "folio/base/utf8.h"
-#include "folio/text/test_split_oracle.h"
+#include "folio/text/test_oracles.h"
 #include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/unicode.h"

@@ -1,4 +1,4 @@
-#include "folio/text/test_split_oracle.h"
+#include "folio/text/test_oracles.h"
 
 #include <algorithm>
 #include <functional>
