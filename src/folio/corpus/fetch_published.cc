@@ -24,6 +24,18 @@ constexpr PublishedFile kTinyShakespeare = {
 
 namespace fs = std::filesystem;
 
+// Gets a published file to wanted.path: a copy of `from`, or where that is "" from the network.
+void FetchPublished(const PublishedFile& file, const WantedFile& wanted,
+                    const std::filesystem::path& from, Console& console, ProgressMode mode) {
+  if (!from.empty()) return CopyFile(from, wanted);
+  const std::string name(file.name);
+  Progress progress(console, mode);
+  FetchFile(std::string(file.url), wanted, [&](int64_t bytes) {
+    ThrowIfStopRequested();
+    progress.Show({"bytes", bytes, wanted.bytes, {{"file", name, name}}});
+  });
+}
+
 WantedFile Wanted(const PublishedSet& set, size_t file) {
   return {set.paths[file], std::string(set.files[file].sha256), set.files[file].bytes};
 }
@@ -59,17 +71,6 @@ std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>
 }
 
 }  // namespace
-
-void FetchPublished(const PublishedFile& file, const WantedFile& wanted,
-                    const std::filesystem::path& from, Console& console, ProgressMode mode) {
-  if (!from.empty()) return CopyFile(from, wanted);
-  const std::string name(file.name);
-  Progress progress(console, mode);
-  FetchFile(std::string(file.url), wanted, [&](int64_t bytes) {
-    ThrowIfStopRequested();
-    progress.Show({"bytes", bytes, wanted.bytes, {{"file", name, name}}});
-  });
-}
 
 const PublishedFile& PublishedText(const std::string& name) {
   if (name == kTinyShakespeare.name) return kTinyShakespeare;

@@ -14,12 +14,6 @@
 
 namespace folio {
 
-// Gets a published file to wanted.path: a copy of the file `from`, or where that is "" from the
-// network, with a progress line. Throws as FetchFile and CopyFile (io/fetch.h) do; a request to
-// stop (term/signals.h) ends it by throwing Stopped.
-void FetchPublished(const PublishedFile& file, const WantedFile& wanted,
-                    const std::filesystem::path& from, Console& console, ProgressMode mode);
-
 // What is published under a name in several files: a vocabulary, a model.
 struct PublishedSet {
   std::string_view name;
@@ -53,9 +47,10 @@ std::filesystem::path RequireFetchedHome(std::string_view kind);
 // The set of that name. Throws a kUsage Error that names the nearest where there is none.
 PublishedSet PublishedNamed(const PublishedKind& kind, const std::string& name);
 
-// Gets the files of a set that are not here yet to their paths: from the directory `from`, or where
-// that is "" from the network, as FetchPublished does. What an earlier call left of a file is gone
-// on from.
+// Gets the files of a set that are not here yet to their paths: copies of those in the directory
+// `from`, or where that is "" from the network, with a progress line; what an earlier call left of
+// a file is gone on from. Throws as FetchFile and CopyFile (io/fetch.h) do; a request to stop
+// (term/signals.h) ends it by throwing Stopped.
 void FetchSet(const PublishedKind& kind, const PublishedSet& set, const std::filesystem::path& from,
               Console& console, ProgressMode mode);
 
@@ -66,8 +61,8 @@ std::string DescribePublished(const PublishedKind& kind, bool json);
 // lists them where there is none.
 const PublishedFile& PublishedText(const std::string& name);
 
-// Gets a text to the file `out`, as FetchPublished does; nothing is done where it lies there
-// already. Throws a kUsage Error where another file does, unless `overwrite`.
+// Gets a text to the file `out`, as FetchSet does (`from` is a file); nothing is done where it lies
+// there already. Throws a kUsage Error where another file does, unless `overwrite`.
 void FetchText(const PublishedFile& text, const std::filesystem::path& out,
                const std::filesystem::path& from, bool overwrite, Console& console,
                ProgressMode mode);

@@ -19,6 +19,24 @@
 #include "folio/io/posix.h"
 
 namespace folio {
+
+// The kind of text that a file is taken for.
+struct TextKind {
+  enum class Form {
+    kText,       // UTF-8, one document
+    kJsonLines,  // a JSON object in each line, each a document
+    kJson,       // JSON of another layout: an array, or values over several lines
+    kUtf16Little,
+    kUtf16Big,    // both behind a byte order mark
+    kCompressed,  // in `compression`
+    kOther,       // none of these
+  };
+  Form form = Form::kText;
+  Compression compression = Compression::kGzip;
+  std::string looks_like = {};  // of kOther: "a Parquet file"
+  std::string help = {};        // and what to do
+};
+
 namespace {
 
 using Form = TextKind::Form;
@@ -356,8 +374,7 @@ class JsonFilter {
 // Nobody makes a text that was compressed more often than this.
 constexpr int kMostLayers = 3;
 
-}  // namespace
-
+// Returns kOther where bytes from the middle of a text show that it is something else.
 std::optional<TextKind> NoText(std::string_view sample) {
   // Both ends may be inside a character.
   while (!sample.empty() && !BeginsCharacter(sample[0])) sample.remove_prefix(1);
@@ -365,6 +382,8 @@ std::optional<TextKind> NoText(std::string_view sample) {
   return ByEncoding(sample);
 }
 
+// Recognises a text by its first kTextHead bytes, or all if there are fewer. Where a file is not
+// named for JSON lines (`lines_by_name`), its first line must be an object.
 TextKind RecogniseText(std::string_view head, bool lines_by_name) {
   if (const auto compression = FindCompression(head)) {
     return {.form = Form::kCompressed, .compression = *compression};
@@ -386,6 +405,8 @@ TextKind RecogniseText(std::string_view head, bool lines_by_name) {
   if (auto other = ByEncoding(head)) return *other;
   return {.form = TextOrJson(head, lines_by_name)};
 }
+
+}  // namespace
 
 bool NamedForJsonLines(const std::string& path) {
   std::filesystem::path name(path);

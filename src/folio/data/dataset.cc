@@ -34,7 +34,6 @@ bool IsCount(const Json& object, const char* key) {
   return count != nullptr && count->is_number_unsigned() && count->get<uint64_t>() <= kMost;
 }
 
-// A file in the directory itself.
 // Reads members of dataset.json and complains by name.
 class Reader {
  public:
@@ -277,6 +276,23 @@ bool VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards,
   return true;
 }
 
+// As dataset.json lists them.
+Json ToJson(const std::vector<TokenShard>& shards) {
+  Json json = Json::array();
+  for (const TokenShard& shard : shards) {
+    json.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
+  }
+  return json;
+}
+
+Json ToJson(const std::vector<DatasetInfo::Source>& sources) {
+  Json json = Json::array();
+  for (const DatasetInfo::Source& source : sources) {
+    json.push_back({{"path", source.path}, {"bytes", source.bytes}});
+  }
+  return json;
+}
+
 // 0 if not known.
 double TokensPerByte(const DatasetInfo& info) {
   if (info.text_bytes == 0) return 0;
@@ -312,22 +328,6 @@ std::string DescribeShards(const std::vector<TokenShard>& shards) {
 }
 
 }  // namespace
-
-Json ToJson(const std::vector<TokenShard>& shards) {
-  Json json = Json::array();
-  for (const TokenShard& shard : shards) {
-    json.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
-  }
-  return json;
-}
-
-Json ToJson(const std::vector<DatasetInfo::Source>& sources) {
-  Json json = Json::array();
-  for (const DatasetInfo::Source& source : sources) {
-    json.push_back({{"path", source.path}, {"bytes", source.bytes}});
-  }
-  return json;
-}
 
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
   Json json = {{"format_version", DatasetInfo::kFormatVersion},

@@ -2,14 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/pretoken_cache.h"
 #include "folio/text/split.h"
 
 namespace folio {
@@ -78,61 +75,6 @@ class CountTable {
   int shift_ = 64 - 10;
   std::vector<Entry> slots_;
   size_t size_ = 0;
-};
-
-// Pretokens with their counts. Those that a PretokenKey holds lie in their entry.
-class PretokenTable {
- public:
-  struct ShortEntry {
-    PretokenKey key;
-    int64_t count = 0;
-
-    uint64_t hash() const { return key.Hash(); }
-  };
-  struct LongEntry {
-    uint64_t hash_bits = 0;
-    size_t begin = 0;  // in the arena
-    size_t length = 0;
-    int64_t count = 0;
-
-    uint64_t hash() const { return hash_bits; }
-  };
-
-  explicit PretokenTable(int skip = 0) : short_(skip), long_(skip) {}
-
-  // Counts the pretokens text[0, ends[0]), text[ends[0], ends[1]) ...; what lies between the last
-  // end and `readable` is not looked at, but may be read. REQUIRES: n <= kBatch.
-  static constexpr size_t kBatch = 256;
-  void AddBatch(const char* text, const size_t* ends, size_t n, const char* readable);
-
-  // Counts what hashes into `part` in `other`. REQUIRES: made with skip kPartBits.
-  void AddPart(const PretokenTable& other, uint64_t part);
-
-  int64_t pretokens() const { return pretokens_; }
-  size_t distinct() const { return short_.size() + long_.size(); }
-  // Calls f(pretoken, count) for each.
-  template <class F>
-  void ForEach(F&& f) const {
-    short_.ForEach([&](const ShortEntry& entry) {
-      char bytes[16];
-      std::memcpy(bytes, &entry.key.low, 8);
-      std::memcpy(bytes + 8, &entry.key.high, 8);
-      f(std::string_view(bytes, entry.key.length()), entry.count);
-    });
-    long_.ForEach([&](const LongEntry& entry) { f(Bytes(entry), entry.count); });
-  }
-
- private:
-  void AddShort(const PretokenKey& key, uint64_t hash, int64_t count);
-  void AddLong(std::string_view pretoken, uint64_t hash, int64_t count);
-  std::string_view Bytes(const LongEntry& entry) const {
-    return std::string_view(arena_).substr(entry.begin, entry.length);
-  }
-
-  CountTable<ShortEntry> short_;
-  CountTable<LongEntry> long_;
-  std::string arena_;  // the long pretokens, one behind the other
-  int64_t pretokens_ = 0;
 };
 
 // Distinct pretokens, each with how often it occurred.

@@ -160,6 +160,81 @@ size_t O200kSpacePretoken(const Window& window) {
   return window.Offset(run.past_newline);
 }
 
+size_t Gpt2Pretoken(const Window& window) {
+  const unsigned char* at = window.at;
+  if (*at == '\'') {
+    const size_t length = Contraction<false>(at, window.end);
+    if (length == kContractionOpen) {
+      if (!window.at_end) return kUndecided;
+    } else if (length > 0) {
+      return window.Offset(at + length);
+    }
+  } else if (*at == ' ') {
+    if (++at == window.end) return window.RunEnd(at);
+  }
+  const Char c = scan::Read(at, window.end);
+  if (c.set == scan::kSpaces) return SpacePretoken(window, ReadSpaces(window.at, window.end));
+  at += c.length;
+  if ((c.set & scan::kLetters) != 0) {
+    return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
+  }
+  if (c.set == scan::kNumbers) {
+    return window.RunEnd(scan::SkipRun<scan::kNumbers>(at, window.end));
+  }
+  return window.RunEnd(scan::SkipRun<scan::kOthers>(at, window.end));
+}
+
+size_t Cl100kPretoken(const Window& window) {
+  const unsigned char* at = window.at;
+  if (*at == '\'') {
+    const size_t length = Contraction<true>(at, window.end);
+    if (length == kContractionOpen) {
+      if (!window.at_end) return kUndecided;
+    } else if (length > 0) {
+      return window.Offset(at + length);
+    }
+  }
+  const Char c = scan::Read(at, window.end);
+  at += c.length;
+  if ((c.set & scan::kLetters) != 0) {
+    return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
+  }
+  if (c.set == scan::kNumbers) return NumberPretoken(window, at);
+  if (*window.at == '\r' || *window.at == '\n') return Cl100kSpacePretoken(window);
+  if (at == window.end) return window.RunEnd(at);
+
+  const Char next = scan::Read(at, window.end);
+  if ((next.set & scan::kLetters) != 0) {
+    return window.RunEnd(scan::SkipRun<scan::kLetters>(at + next.length, window.end));
+  }
+  if (c.set != scan::kSpaces) return OtherPretoken<false>(window, at);
+  if (*window.at == ' ' && (next.set & scan::kOthers) != 0) {
+    return OtherPretoken<false>(window, at + next.length);
+  }
+  return Cl100kSpacePretoken(window);
+}
+
+size_t O200kPretoken(const Window& window) {
+  const Char c = scan::Read(window.at, window.end);
+  if (c.set == scan::kNumbers) return NumberPretoken(window, window.at + c.length);
+  if (*window.at == '\r' || *window.at == '\n') return O200kSpacePretoken(window);
+
+  const bool is_letter = (c.set & scan::kLetters) != 0;
+  const unsigned char* const next = window.at + c.length;
+  const Word word = ReadWord(is_letter ? window.at : next, window.end);
+  if (word.read == window.end && !window.at_end) return kUndecided;
+  // A mark leads a word of U*W+; before U+ alone the first alternative matches the mark by itself.
+  if (c.set == scan::kMarks && !word.has_lower) return WordPretoken(window, next);
+  if (is_letter || word.end > next) return WordPretoken(window, word.end);
+
+  if (c.set != scan::kSpaces) return OtherPretoken<true>(window, next);
+  if (*window.at == ' ' && next < window.end) {
+    const Char other = scan::Read(next, window.end);
+    if ((other.set & scan::kOthers) != 0) return OtherPretoken<true>(window, next + other.length);
+  }
+  return O200kSpacePretoken(window);
+}
+
 struct PatternInfo {
   std::string_view name;
   std::string_view regex;
@@ -209,92 +284,6 @@ scan::ClassSet SetBefore(const unsigned char* text, const unsigned char* at,
 
 }  // namespace
 
-size_t NextPretokenGpt2(std::string_view text, size_t begin, bool at_end) {
-  FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
-  const Window window(text, begin, at_end);
-  const unsigned char* at = window.at;
-  if (at >= window.end) return kUndecided;
-
-  if (*at == '\'') {
-    const size_t length = Contraction<false>(at, window.end);
-    if (length == kContractionOpen) {
-      if (!at_end) return kUndecided;
-    } else if (length > 0) {
-      return begin + length;
-    }
-  } else if (*at == ' ') {
-    if (++at == window.end) return window.RunEnd(at);
-  }
-  const Char c = scan::Read(at, window.end);
-  if (c.set == scan::kSpaces) return SpacePretoken(window, ReadSpaces(window.at, window.end));
-  at += c.length;
-  if ((c.set & scan::kLetters) != 0) {
-    return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
-  }
-  if (c.set == scan::kNumbers) {
-    return window.RunEnd(scan::SkipRun<scan::kNumbers>(at, window.end));
-  }
-  return window.RunEnd(scan::SkipRun<scan::kOthers>(at, window.end));
-}
-
-size_t NextPretokenCl100k(std::string_view text, size_t begin, bool at_end) {
-  FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
-  const Window window(text, begin, at_end);
-  const unsigned char* at = window.at;
-  if (at >= window.end) return kUndecided;
-
-  if (*at == '\'') {
-    const size_t length = Contraction<true>(at, window.end);
-    if (length == kContractionOpen) {
-      if (!at_end) return kUndecided;
-    } else if (length > 0) {
-      return begin + length;
-    }
-  }
-  const Char c = scan::Read(at, window.end);
-  at += c.length;
-  if ((c.set & scan::kLetters) != 0) {
-    return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
-  }
-  if (c.set == scan::kNumbers) return NumberPretoken(window, at);
-  if (*window.at == '\r' || *window.at == '\n') return Cl100kSpacePretoken(window);
-  if (at == window.end) return window.RunEnd(at);
-
-  const Char next = scan::Read(at, window.end);
-  if ((next.set & scan::kLetters) != 0) {
-    return window.RunEnd(scan::SkipRun<scan::kLetters>(at + next.length, window.end));
-  }
-  if (c.set != scan::kSpaces) return OtherPretoken<false>(window, at);
-  if (*window.at == ' ' && (next.set & scan::kOthers) != 0) {
-    return OtherPretoken<false>(window, at + next.length);
-  }
-  return Cl100kSpacePretoken(window);
-}
-
-size_t NextPretokenO200k(std::string_view text, size_t begin, bool at_end) {
-  FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
-  const Window window(text, begin, at_end);
-  if (window.at >= window.end) return kUndecided;
-  const Char c = scan::Read(window.at, window.end);
-  if (c.set == scan::kNumbers) return NumberPretoken(window, window.at + c.length);
-  if (*window.at == '\r' || *window.at == '\n') return O200kSpacePretoken(window);
-
-  const bool is_letter = (c.set & scan::kLetters) != 0;
-  const unsigned char* const next = window.at + c.length;
-  const Word word = ReadWord(is_letter ? window.at : next, window.end);
-  if (word.read == window.end && !at_end) return kUndecided;
-  // A mark leads a word of U*W+; before U+ alone the first alternative matches the mark by itself.
-  if (c.set == scan::kMarks && !word.has_lower) return WordPretoken(window, next);
-  if (is_letter || word.end > next) return WordPretoken(window, word.end);
-
-  if (c.set != scan::kSpaces) return OtherPretoken<true>(window, next);
-  if (*window.at == ' ' && next < window.end) {
-    const Char other = scan::Read(next, window.end);
-    if ((other.set & scan::kOthers) != 0) return OtherPretoken<true>(window, next + other.length);
-  }
-  return O200kSpacePretoken(window);
-}
-
 std::string_view SplitPatternName(SplitPattern pattern) {
   return InfoOf(pattern).name;
 }
@@ -311,13 +300,16 @@ std::string_view SplitPatternRegex(SplitPattern pattern) {
 }
 
 size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {
+  FOLIO_CHECK(begin < text.size(), "there is no piece at the end of the text");
+  const Window window(text, begin, at_end);
+  if (window.at >= window.end) return kUndecided;
   switch (pattern) {
     case SplitPattern::kGpt2:
-      return NextPretokenGpt2(text, begin, at_end);
+      return Gpt2Pretoken(window);
     case SplitPattern::kCl100k:
-      return NextPretokenCl100k(text, begin, at_end);
+      return Cl100kPretoken(window);
     case SplitPattern::kO200k:
-      return NextPretokenO200k(text, begin, at_end);
+      return O200kPretoken(window);
   }
   FOLIO_CHECK(false, "not a split pattern");
 }

@@ -42,11 +42,6 @@ inline constexpr size_t kUndecided = static_cast<size_t>(-1);
 // time linear in its length. REQUIRES: begin < text.size().
 size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end = true);
 
-// The same of one pattern.
-size_t NextPretokenGpt2(std::string_view text, size_t begin, bool at_end);
-size_t NextPretokenCl100k(std::string_view text, size_t begin, bool at_end);
-size_t NextPretokenO200k(std::string_view text, size_t begin, bool at_end);
-
 // For a text that begins with a pretoken which NextPretoken, without `at_end`, leaves undecided:
 // how much of the text is in that pretoken for certain, but for the last characters; 0 if that is
 // not known. Lets a run of millions of letters, or spaces, be encoded before its end has come.

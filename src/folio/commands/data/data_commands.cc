@@ -148,25 +148,20 @@ class DataInfoCommand final : public Command {
 
 constexpr size_t kStoryBytes = 1 << 20;
 
-// Hands text on in pieces of at least kStoryBytes bytes.
+// Hands on stories, or conversations about them in lines of JSON (`questions`), until there are so
+// many bytes: in pieces of at least kStoryBytes.
 template <class Write>
-void TellStories(uint64_t seed, int64_t bytes, const Write& write) {
+void TellStories(uint64_t seed, int64_t bytes, bool questions, const Write& write) {
   std::string piece;
-  GenerateStories(seed, bytes, [&](std::string_view story) {
-    piece += story;
+  const auto add = [&](std::string_view text) {
+    piece += text;
     if (piece.size() < kStoryBytes) return;
     write(piece);
     piece.clear();
-  });
-  write(piece);
-}
-
-// Conversations about stories, in lines of JSON, until there are so many bytes.
-template <class Write>
-void AskAboutStories(uint64_t seed, int64_t bytes, const Write& write) {
-  std::string piece;
+  };
+  if (!questions) GenerateStories(seed, bytes, add);
   int64_t written = 0;
-  for (uint64_t index = 0; written < bytes; ++index) {
+  for (uint64_t index = 0; questions && written < bytes; ++index) {
     const StoryQuestion asked = AskAboutStory(seed, index);
     const Json line = {
         {"messages",
@@ -174,11 +169,9 @@ void AskAboutStories(uint64_t seed, int64_t bytes, const Write& write) {
                       {{"role", "assistant"}, {"content", asked.answer}}})}};
     const std::string text = line.dump() + "\n";
     written += std::ssize(text);
-    piece += text;
-    if (piece.size() < kStoryBytes && written < bytes) continue;
-    write(piece);
-    piece.clear();
+    add(text);
   }
+  write(piece);
 }
 
 class StoriesCommand final : public Command {
@@ -207,13 +200,16 @@ class StoriesCommand final : public Command {
   }
 
   int Run(const Context& context) override {
+    const auto tell = [&](const auto& write) {
+      TellStories(static_cast<uint64_t>(seed_), bytes_, questions_, write);
+    };
     if (out_ == "-") {
-      Make([&](const std::string& text) { context.console.Result(text); });
+      tell([&](const std::string& text) { context.console.Result(text); });
       return 0;
     }
     CheckNewFile(out_, overwrite_);
     AtomicFile file(out_);
-    Make([&](const std::string& text) { file.Write(text); });
+    tell([&](const std::string& text) { file.Write(text); });
     file.Commit();
     context.console.Note(
         fmt::format("wrote {} ({})", out_, HumanBytes(static_cast<double>(file.written()))));
@@ -221,16 +217,6 @@ class StoriesCommand final : public Command {
   }
 
  private:
-  template <class Write>
-  void Make(const Write& write) const {
-    const auto seed = static_cast<uint64_t>(seed_);
-    if (questions_) {
-      AskAboutStories(seed, bytes_, write);
-    } else {
-      TellStories(seed, bytes_, write);
-    }
-  }
-
   std::string out_;
   int64_t bytes_ = 4'000'000;
   int64_t seed_ = 1;
