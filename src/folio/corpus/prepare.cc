@@ -41,6 +41,8 @@
 namespace folio {
 namespace {
 
+namespace fs = std::filesystem;
+
 // The state of a data set that is being made.
 struct PrepareState {
   PreparePlan plan;
@@ -50,52 +52,6 @@ struct PrepareState {
   ShardProgress train;
   ShardProgress val;
 };
-
-// The directory `.NAME.partial` beside the target, where a data set grows and a file says how far
-// it is, so that a later process can go on. One process uses it at a time.
-class PartialDataset {
- public:
-  // An earlier attempt is of use only where its `identity` (JSON) is the same. Opens what is
-  // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
-  // the target's parent is no directory.
-  PartialDataset(const std::string& target, std::string identity);
-  ~PartialDataset();
-  PartialDataset(const PartialDataset&) = delete;
-  PartialDataset& operator=(const PartialDataset&) = delete;
-
-  // Removes what a process left that was killed when the target was there already: the directory,
-  // if its files are the target's.
-  static void Tidy(const std::string& target);
-
-  const std::filesystem::path& path() const { return path_; }
-  // The state that an earlier process left, if there was one that made the same.
-  const std::optional<PrepareState>& found() const { return found_; }
-  // Says why an earlier attempt is of no use ("other options"), or "" if there is none or it is.
-  const std::string& useless() const { return useless_; }
-
-  // Begins with an empty directory.
-  void Begin();
-  // Makes the state durable. The files must be so already.
-  void Save(const PrepareState& state);
-  // Moves files of the directory, by their names, to another one on the same file system; where
-  // links are possible they stay here too.
-  void HandOver(const std::vector<TokenShard>& shards, const std::filesystem::path& to) const;
-  void Remove();
-
- private:
-  void Lock();
-  void Read();
-
-  MadeParents parents_;
-  std::filesystem::path path_;
-  std::optional<GuardedDirectory> inside_;  // it, too, is no link
-  std::string identity_;
-  int fd_ = -1;  // of the directory, locked
-  std::optional<PrepareState> found_;
-  std::string useless_;
-};
-
-namespace fs = std::filesystem;
 
 constexpr char kJournalFile[] = "progress.json";
 // This file marks a directory whose files went elsewhere, so that nobody goes on with it.
@@ -195,95 +151,121 @@ std::string Difference(const Json& a, const Json& b) {
   return "version";
 }
 
-PartialDataset::PartialDataset(const std::string& target, std::string identity)
-    : parents_(target), identity_(std::move(identity)) {
-  path_ = PathFor(internal::ResolveTarget(target));
-  inside_.emplace(GuardedDirectory::AlsoItself(path_));
-  if (!internal::IsThere(path_)) return;
-  if (!internal::IsDirectoryItself(path_) || !internal::IsOwn(path_)) {
-    throw RuntimeError(fmt::format("cannot write {}", target),
-                       fmt::format("{} is there and no directory of this user's", path_.string()),
-                       "remove it, or choose a place that nobody else may write to");
-  }
-  Lock();
-  try {
-    Read();
-  } catch (const Error&) {
-    useless_ = "what was begun cannot be read";
-  } catch (const JsonError&) {
-    useless_ = "what was begun cannot be read";
-  }
-}
-
-void PartialDataset::Tidy(const std::string& target) {
-  std::error_code ignored;
-  if (!fs::exists(target, ignored)) return;
-  const fs::path whole = internal::ResolveTarget(target), partial = PathFor(whole);
-  const GuardedDirectory inside = GuardedDirectory::AlsoItself(partial);
-  if (!internal::IsDirectoryItself(partial) || !internal::IsOwn(partial)) return;
-  const internal::FileDescriptor held(internal::OpenFile(partial, O_RDONLY | O_DIRECTORY));
-  if (held.get() < 0) return;
-  if (flock(held.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
-  if (std::ranges::any_of(internal::NamesIn(partial), [&](const std::string& name) {
-        return name == kHandedOverFile || IsSameFile(partial / name, whole / name);
-      })) {
-    internal::RemoveTree(partial);
-  }
-}
-
-PartialDataset::~PartialDataset() {
-  if (fd_ >= 0) close(fd_);
-}
-
-void PartialDataset::Lock() {
-  fd_ = internal::OpenFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
-}
-
-void PartialDataset::Read() {
-  constexpr uint64_t kMost = uint64_t{64} << 20;  // of some hundred thousand texts
-  const std::string file = (path_ / kJournalFile).string();
-  const Json json = ParseJson(ReadFile(file, kMost), file);
-  const Json identity = ParseJson(identity_, "identity");
-  if (json.at("made_of") != identity) {
-    useless_ = fmt::format("another {}", Difference(json.at("made_of"), identity));
-    return;
-  }
-  found_ = StateFrom(json.at("state"));
-}
-
-void PartialDataset::Begin() {
-  if (fd_ < 0) {
-    const std::error_code error = internal::MakeDirectory(path_);
-    if (error) internal::ThrowCannotWrite(path_, error.value());
+// The directory `.NAME.partial` beside the target, where a data set grows and a file says how far
+// it is, so that a later process can go on. One process uses it at a time.
+class PartialDataset {
+ public:
+  // An earlier attempt is of use only where its `identity` (JSON) is the same. Opens what is
+  // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
+  // the target's parent is no directory.
+  PartialDataset(const std::string& target, std::string identity)
+      : parents_(target), identity_(std::move(identity)) {
+    path_ = PathFor(internal::ResolveTarget(target));
+    inside_.emplace(GuardedDirectory::AlsoItself(path_));
+    if (!internal::IsThere(path_)) return;
+    if (!internal::IsDirectoryItself(path_) || !internal::IsOwn(path_)) {
+      throw RuntimeError(fmt::format("cannot write {}", target),
+                         fmt::format("{} is there and no directory of this user's", path_.string()),
+                         "remove it, or choose a place that nobody else may write to");
+    }
     Lock();
+    try {
+      Read();
+    } catch (const Error&) {
+      useless_ = "what was begun cannot be read";
+    } catch (const JsonError&) {
+      useless_ = "what was begun cannot be read";
+    }
   }
-  found_.reset();
-  for (const std::string& name : internal::NamesIn(path_)) {
-    const std::error_code error = internal::RemoveTree(path_ / name);
-    if (error) internal::ThrowCannotWrite(path_ / name, error.value());
+  ~PartialDataset() {
+    if (fd_ >= 0) close(fd_);
   }
-}
+  PartialDataset(const PartialDataset&) = delete;
+  PartialDataset& operator=(const PartialDataset&) = delete;
 
-void PartialDataset::Save(const PrepareState& state) {
-  const Json json = {{"made_of", ParseJson(identity_, "identity")}, {"state", ToJson(state)}};
-  WriteFileAtomically(path_ / kJournalFile, json.dump() + "\n");
-}
-
-void PartialDataset::HandOver(const std::vector<TokenShard>& shards, const fs::path& to) const {
-  for (const TokenShard& shard : shards) {
-    std::error_code error = internal::Link(path_ / shard.file, to / shard.file);
-    if (error) WriteFileAtomically(path_ / kHandedOverFile, "");
-    if (error) error = internal::Rename(path_ / shard.file, to / shard.file);
-    if (error) internal::ThrowCannotWrite(to / shard.file, error.value());
+  // Removes what a process left that was killed when the target was there already: the directory,
+  // if its files are the target's.
+  static void Tidy(const std::string& target) {
+    std::error_code ignored;
+    if (!fs::exists(target, ignored)) return;
+    const fs::path whole = internal::ResolveTarget(target), partial = PathFor(whole);
+    const GuardedDirectory inside = GuardedDirectory::AlsoItself(partial);
+    if (!internal::IsDirectoryItself(partial) || !internal::IsOwn(partial)) return;
+    const internal::FileDescriptor held(internal::OpenFile(partial, O_RDONLY | O_DIRECTORY));
+    if (held.get() < 0) return;
+    if (flock(held.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
+    if (std::ranges::any_of(internal::NamesIn(partial), [&](const std::string& name) {
+          return name == kHandedOverFile || IsSameFile(partial / name, whole / name);
+        })) {
+      internal::RemoveTree(partial);
+    }
   }
-}
 
-void PartialDataset::Remove() {
-  internal::RemoveTree(path_);
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
+  const fs::path& path() const { return path_; }
+  // The state that an earlier process left, if there was one that made the same.
+  const std::optional<PrepareState>& found() const { return found_; }
+  // Says why an earlier attempt is of no use ("other options"), or "" if there is none or it is.
+  const std::string& useless() const { return useless_; }
+
+  // Begins with an empty directory.
+  void Begin() {
+    if (fd_ < 0) {
+      const std::error_code error = internal::MakeDirectory(path_);
+      if (error) internal::ThrowCannotWrite(path_, error.value());
+      Lock();
+    }
+    found_.reset();
+    for (const std::string& name : internal::NamesIn(path_)) {
+      const std::error_code error = internal::RemoveTree(path_ / name);
+      if (error) internal::ThrowCannotWrite(path_ / name, error.value());
+    }
+  }
+  // Makes the state durable. The files must be so already.
+  void Save(const PrepareState& state) {
+    const Json json = {{"made_of", ParseJson(identity_, "identity")}, {"state", ToJson(state)}};
+    WriteFileAtomically(path_ / kJournalFile, json.dump() + "\n");
+  }
+  // Moves files of the directory, by their names, to another one on the same file system; where
+  // links are possible they stay here too.
+  void HandOver(const std::vector<TokenShard>& shards, const fs::path& to) const {
+    for (const TokenShard& shard : shards) {
+      std::error_code error = internal::Link(path_ / shard.file, to / shard.file);
+      if (error) WriteFileAtomically(path_ / kHandedOverFile, "");
+      if (error) error = internal::Rename(path_ / shard.file, to / shard.file);
+      if (error) internal::ThrowCannotWrite(to / shard.file, error.value());
+    }
+  }
+  void Remove() {
+    internal::RemoveTree(path_);
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  void Lock() {
+    fd_ = internal::OpenFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
+    if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
+  }
+  void Read() {
+    constexpr uint64_t kMost = uint64_t{64} << 20;  // of some hundred thousand texts
+    const std::string file = (path_ / kJournalFile).string();
+    const Json json = ParseJson(ReadFile(file, kMost), file);
+    const Json identity = ParseJson(identity_, "identity");
+    if (json.at("made_of") != identity) {
+      useless_ = fmt::format("another {}", Difference(json.at("made_of"), identity));
+      return;
+    }
+    found_ = StateFrom(json.at("state"));
+  }
+
+  MadeParents parents_;
+  fs::path path_;
+  std::optional<GuardedDirectory> inside_;  // it, too, is no link
+  std::string identity_;
+  int fd_ = -1;  // of the directory, locked
+  std::optional<PrepareState> found_;
+  std::string useless_;
+};
 
 // A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
 bool IsOurs(const std::string& name) {
@@ -489,7 +471,7 @@ class Preparing {
     OpenSources([&](size_t i) {
       const std::string text = ConvertedPath(i);
       std::error_code error;
-      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(text, error));
+      const auto bytes = static_cast<int64_t>(fs::file_size(text, error));
       if (error || used == state.converted.size() || bytes != state.converted[used++]) {
         throw InputError(fmt::format("{}: not as it was left", text));
       }
@@ -505,7 +487,7 @@ class Preparing {
       };
       PrepareSource source =
           ConvertSource(inputs_[i], TextOptionsOf(options_), ConvertedPath(i), progress);
-      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(ConvertedPath(i)));
+      const auto bytes = static_cast<int64_t>(fs::file_size(ConvertedPath(i)));
       before += bytes;
       state_.converted.push_back(bytes);
       return source;
