@@ -17,11 +17,11 @@ namespace folio {
 // What is published under a name in several files: a vocabulary, a model.
 struct PublishedSet {
   std::string_view name;
-  std::string_view summary;
-  std::filesystem::path dir;  // where its files are looked for
-  std::vector<PublishedFile> files;
-  std::vector<std::filesystem::path> paths;  // where each lies, or is to lie
-  Json more = Json::object();                // what else its JSON says
+  std::string_view summary = {};
+  std::filesystem::path dir = {};  // where its files are looked for
+  std::vector<PublishedFile> files = {};
+  std::vector<std::filesystem::path> paths = {};  // where each lies, or is to lie
+  Json more = Json::object();                     // what else its JSON says
 };
 
 // A kind of such sets, and how it is spoken of.

@@ -86,7 +86,8 @@ size_t EncodeShort(const Batch& batch, std::string_view pretoken, const Pretoken
 
 // A pretoken of more than 15 bytes.
 size_t EncodeLong(const Batch& batch, std::string_view pretoken, int32_t* ids) {
-  const uint64_t hash = LongPretokenCache::Hash(pretoken);
+  const bool kept = pretoken.size() <= LongPretokenCache::kMaxBytes;
+  const uint64_t hash = kept ? LongPretokenCache::Hash(pretoken) : 0;
   if (batch.scratch.long_pretokens) {
     if (const size_t found = batch.scratch.long_pretokens->Find(pretoken, hash, ids)) return found;
   }

@@ -11,31 +11,6 @@
 #include "folio/text/split.h"
 
 namespace folio {
-namespace {
-
-// Both halves of the product put together: every bit of both goes into the first bits.
-uint64_t MixBits(uint64_t a, uint64_t b) {
-  const __uint128_t product =
-      static_cast<__uint128_t>(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xc2b2ae3d27d4eb4fu);
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
-uint64_t HashLong(std::string_view pretoken) {
-  uint64_t hash = pretoken.size();
-  uint64_t a = 0;
-  uint64_t b = 0;
-  for (; pretoken.size() > 16; pretoken.remove_prefix(16)) {
-    std::memcpy(&a, pretoken.data(), 8);
-    std::memcpy(&b, pretoken.data() + 8, 8);
-    hash = MixBits(hash ^ a, b);
-  }
-  a = b = 0;
-  std::memcpy(&a, pretoken.data(), std::min<size_t>(8, pretoken.size()));
-  if (pretoken.size() > 8) std::memcpy(&b, pretoken.data() + 8, pretoken.size() - 8);
-  return MixBits(MixBits(hash ^ a, b), hash);
-}
-
-}  // namespace
 
 // Pretokens with their counts. Those that a PretokenKey holds lie in their entry.
 class PretokenTable {
@@ -73,7 +48,7 @@ class PretokenTable {
       const std::string_view pretoken(text + begin, ends[i] - begin);
       begin = ends[i];
       if (pretoken.size() > PretokenKey::kMaxBytes) {
-        AddLong(pretoken, HashLong(pretoken), 1);
+        AddLong(pretoken, LongPretokenCache::Hash(pretoken), 1);
         continue;
       }
       keys[shorts] = PretokenKey::In(pretoken, readable);

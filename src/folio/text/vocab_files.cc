@@ -20,15 +20,21 @@
 namespace folio {
 namespace {
 
+// Takes the first line away and returns it, without what ends it.
+std::string_view TakeLine(std::string_view& text) {
+  const size_t end = text.find('\n');
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
 void AddMerges(std::string_view text, const std::string& path, VocabBuilder& builder) {
   int64_t number = 0;  // of the line
   const auto where = [&] { return fmt::format("{}:{}", path, number); };
   while (!text.empty()) {
     ++number;
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string_view line = TakeLine(text);
     if (number == 1 && line.starts_with("#version")) continue;
     const size_t space = line.find(' ');
     if (space == line.npos || space == 0 || space + 1 == line.size() ||
@@ -105,12 +111,8 @@ class TiktokenReader {
     std::string bytes;
     while (!text.empty()) {
       ++line_;
-      const size_t end = text.find('\n');
-      std::string_view line = text.substr(0, end);
-      text.remove_prefix(end == text.npos ? text.size() : end + 1);
-      if (line.ends_with('\r')) line.remove_suffix(1);
       bytes.clear();
-      Place(Line(line, bytes));
+      Place(Line(TakeLine(text), bytes));
       lines.Add(bytes);
     }
     return ByRank(lines);
