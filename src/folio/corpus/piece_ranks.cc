@@ -13,10 +13,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/pieces.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/json_documents.h"

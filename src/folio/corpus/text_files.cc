@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

@@ -6,7 +6,6 @@
 #include <bit>
 #include <limits>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "folio/base/check.h"

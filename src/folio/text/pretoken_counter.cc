@@ -1,6 +1,5 @@
 #include "folio/text/pretoken_counter.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>

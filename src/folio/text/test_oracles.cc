@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "folio/base/check.h"
 #include "folio/base/utf8.h"

@@ -16,7 +16,6 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle_json.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/encodings.h"

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json_reader.h"

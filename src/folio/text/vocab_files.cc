@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"

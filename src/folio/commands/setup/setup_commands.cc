@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,7 +19,6 @@
 #include "folio/run/fine_tuning.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
