@@ -8,7 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/text/bpe_vocab.h"
 
 namespace folio {
