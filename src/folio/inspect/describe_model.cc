@@ -13,8 +13,8 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/adapter.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
+#include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 
 namespace folio {

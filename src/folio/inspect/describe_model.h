@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "folio/model/model_summary.h"
+#include "folio/model/params.h"
 #include "folio/report/report.h"
 
 namespace folio {

@@ -11,8 +11,8 @@
 #include "folio/inspect/trace.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
-#include "folio/model/model_summary.h"
-#include "folio/model/param_list.h"
+#include "folio/model/params.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

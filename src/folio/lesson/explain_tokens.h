@@ -7,7 +7,7 @@
 
 #include "folio/report/report.h"
 #include "folio/term/console.h"
-#include "folio/text/explain_text.h"
+#include "folio/text/bpe_tokenizer.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

@@ -12,7 +12,7 @@
 #include "folio/lesson/attention_steps.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

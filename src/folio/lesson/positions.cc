@@ -13,7 +13,7 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -24,7 +24,7 @@
 #include "folio/term/progress.h"
 #include "folio/term/signals.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 
 namespace folio {
 namespace {
