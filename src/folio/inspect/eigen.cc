@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "folio/base/check.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
 
@@ -16,16 +17,6 @@ constexpr size_t kSpace = 8;                       // dimensions of the space th
 constexpr size_t kTaskProducts = size_t{1} << 16;  // what one task of a product multiplies
 constexpr int kIterations = 10'000;  // a bound, for eigenvalues that nothing tells apart
 constexpr double kShift = 1e-10;     // of it: keeps a space that the matrix makes vanish
-
-double Dot(std::span<const double> a, std::span<const double> b) {
-  double sums[4] = {};
-  size_t i = 0;
-  for (; i + 4 <= a.size(); i += 4) {
-    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
 
 void Add(double scale, const Vector& x, Vector& to) {
   for (size_t i = 0; i < to.size(); ++i) to[i] += scale * x[i];

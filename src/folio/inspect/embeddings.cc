@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "folio/base/math.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
@@ -30,19 +31,6 @@ namespace {
 
 constexpr int64_t kGrain = 256;         // rows of one task
 constexpr int64_t kProductRows = 4096;  // rows whose products are added up in float32
-
-double Dot(std::span<const float> a, std::span<const float> b) {
-  constexpr size_t kLanes = 8;
-  double sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= a.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
-    }
-  }
-  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * b[i];
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
 
 double Cosine(double product, double squares_a, double squares_b) {
   const double lengths = std::sqrt(squares_a) * std::sqrt(squares_b);
