@@ -15,7 +15,7 @@
 #include "folio/run/whole_conversations.h"
 #include "folio/tensor/dtype.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/train_state.h"
 #include "folio/train/trainer.h"
 

@@ -11,13 +11,13 @@
 #include "folio/base/utf8.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/inspect/probabilities.h"
-#include "folio/io/json_writer.h"
+#include "folio/io/json.h"
 #include "folio/plot/png.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/page_files.h"
-#include "folio/text/explain_text.h"
+#include "folio/text/bpe_tokenizer.h"
 
 namespace folio {
 namespace {

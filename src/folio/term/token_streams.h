@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "folio/term/byte_streams.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -19,6 +19,10 @@ enum class IdFormat {
   kU16,   // little-endian, no header
   kU32,
 };
+
+// "text", "u16", "u32", or "bin": nanoGPT's files, u16 where all ids of the tokenizer fit and else
+// u32. Throws a kUsage Error for u16 where they do not.
+IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer);
 
 // Writes ids in one of the formats as they come. `out` must outlive it.
 class IdWriter {

@@ -2,8 +2,8 @@
 #include "folio/bench/attention.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/dtypes.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
 
 namespace folio {
 namespace {

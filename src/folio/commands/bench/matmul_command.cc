@@ -1,8 +1,8 @@
 #include "folio/bench/describe.h"
 #include "folio/bench/dtypes.h"
 #include "folio/bench/matmul_rate.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
 
 namespace folio {
 namespace {

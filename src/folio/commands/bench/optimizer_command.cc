@@ -1,9 +1,8 @@
 #include "folio/base/machine.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/optimizer.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
+#include "folio/commands/model_flags.h"
 #include "folio/model/params.h"
 
 namespace folio {

@@ -6,9 +6,8 @@
 #include "folio/base/strings.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/tokenizer_speed.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 
 namespace folio {
 namespace {

@@ -5,12 +5,11 @@
 #include "folio/base/thread_pool.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/training.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
+#include "folio/commands/model_flags.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 
 namespace folio {
 namespace {

@@ -33,8 +33,8 @@ class EvalClozeCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
-    AddModelFlag(flags, &model_, true);
-    AddAdapterFlag(flags, &adapter_);
+    AddModelFlag(flags, &open_.model, true);
+    AddAdapterFlag(flags, &open_.adapter);
     flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
         {"plain", "hellaswag"}));
     flags.Value(Field{"batch", &batch_,
@@ -49,7 +49,7 @@ class EvalClozeCommand final : public Command {
     RequireFileName("--out", out_);
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval cloze");
-    const OpenedModel model = open_.Open(model_, adapter_);
+    const OpenedModel model = open_.Open();
     model.RequireTokenizer(", or name it with --tokenizer");
     RequireSameModel(group, model, out_);
     const ClozeOptions options{
@@ -61,7 +61,7 @@ class EvalClozeCommand final : public Command {
       MeasureCloze(model, file_, options);
       return 0;
     }
-    const GuardedDirectory inside(model_);  // a run's own files lead nowhere
+    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
     MeasureReport report(context, /*max_tokens=*/false);
     const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
     report.Finish();
@@ -70,7 +70,7 @@ class EvalClozeCommand final : public Command {
   }
 
  private:
-  std::string file_, model_, adapter_, text_ = "plain", out_;
+  std::string file_, text_ = "plain", out_;
   int64_t batch_ = 0;
   OpenFlags open_;
 };

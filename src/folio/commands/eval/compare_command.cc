@@ -47,8 +47,9 @@ class EvalCompareCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval compare");
-    const OpenedModel a = open_.Open(model_a_, adapter_a_),
-                      b = open_.Open(model_b_, adapter_b_, dtype_b_);
+    const OpenedModel a = open_.Open(model_a_, adapter_a_);
+    if (!dtype_b_.empty()) open_.dtype = dtype_b_;
+    const OpenedModel b = open_.Open(model_b_, adapter_b_);
     RequireComparable(a, b);
     const ReadingOptions reading = windows_.Options(
         std::min(a.weights->config().n_positions, b.weights->config().n_positions));

@@ -9,37 +9,24 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/cli/ranks.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/eval/result_file.h"
 #include "folio/io/file.h"
 
 namespace folio {
 
 void OpenFlags::Add(Flags& flags) {
-  flags.Value(
-      Field{"dtype", &dtype_, "what matrices are kept and multiplied as; auto: as they are stored"}
-          .Choices(MatrixDtypeNames()));
-  AddTokenizerFlag(flags, &tokenizer_, /*required=*/false);
-  load_.Add(flags);
-  compute_.Add(flags);
-  AddBackendFlag(flags, &backend_);
+  AddDtype(flags);
+  AddTokenizerFlag(flags, &tokenizer, /*required=*/false);
+  AddLoad(flags);
+  AddCompute(flags);
 }
 
 Group& OpenFlags::Use(Console& console, const std::string& command) const {
   Group& group = JoinRanks(console, command);
-  compute_.Use();
+  compute.Use();
   RequireSameSimd(group);
   return group;
-}
-
-OpenedModel OpenFlags::Open(const std::string& model, const std::string& adapter,
-                            const std::string& dtype) const {
-  return OpenModel(model, {.backend = backend_,
-                           .tokenizer = tokenizer_,
-                           .adapter = adapter,
-                           .loading = load_.loading(),
-                           .matrices = MatrixDtypeNamed(dtype.empty() ? dtype_ : dtype)});
 }
 
 void WindowFlags::Add(Flags& flags) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "folio/cli/command.h"
-#include "folio/cli/compute_flags.h"
+#include "folio/commands/model_flags.h"
 #include "folio/dist/group.h"
 #include "folio/eval/perplexity.h"
 
@@ -13,20 +13,11 @@ namespace folio {
 // These flags and functions are common to the commands that measure models.
 
 // The flags --dtype, --tokenizer, --load, --backend, --threads and --simd.
-class OpenFlags {
- public:
+struct OpenFlags : ModelFlags {
   void Add(Flags& flags);
   // Joins the ranks that share the work of the command and takes --threads and --simd into effect:
   // before the first model.
   Group& Use(Console& console, const std::string& command) const;
-  // With the adapter of that directory, and another dtype than --dtype says, unless these are "".
-  OpenedModel Open(const std::string& model, const std::string& adapter,
-                   const std::string& dtype = "") const;
-
- private:
-  std::string backend_ = "cpu", tokenizer_, dtype_ = "auto";
-  LoadFlag load_;
-  ComputeFlags compute_;
 };
 
 // The flags --context, --stride, --max-tokens, --batch, --special and --field.

@@ -37,8 +37,8 @@ class EvalPerplexityCommand final : public Command {
     flags.Positionals("FILE", &files_,
                       "texts or data, or directories of such; - for standard input",
                       {.required = true});
-    AddModelFlag(flags, &model_, true);
-    AddAdapterFlag(flags, &adapter_);
+    AddModelFlag(flags, &open_.model, true);
+    AddAdapterFlag(flags, &open_.adapter);
     windows_.Add(flags);
     flags.Value(Field{"csv", &csv_, "write a row for each token"}, {.placeholder = "FILE"});
     open_.Add(flags);
@@ -48,7 +48,7 @@ class EvalPerplexityCommand final : public Command {
     RequireFileName("--csv", csv_);
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval perplexity");
-    const OpenedModel model = open_.Open(model_, adapter_);
+    const OpenedModel model = open_.Open();
     const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
     RequireSameModel(group, model, csv_);
     const PerplexityOptions options{.reading = reading, .csv = csv_, .group = &group};
@@ -58,7 +58,7 @@ class EvalPerplexityCommand final : public Command {
     }
     const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
     MeasureReport report(context, /*max_tokens=*/true);
-    const GuardedDirectory inside(model_);  // a run's own files lead nowhere
+    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
     const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
     context.console.Result(
@@ -68,7 +68,7 @@ class EvalPerplexityCommand final : public Command {
 
  private:
   std::vector<std::string> files_;
-  std::string model_, adapter_, csv_;
+  std::string csv_;
   WindowFlags windows_;
   OpenFlags open_;
 };
