@@ -9,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/encodings.h"
 
 namespace folio {

@@ -17,6 +17,7 @@
 #include "folio/io/json.h"
 #include "folio/model/families.h"
 #include "folio/model/head_layout.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 
