@@ -4,7 +4,6 @@
 
 #include "bodies.h"
 #include "folio/base/log.h"
-#include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/eval/cloze_items.h"
 #include "folio/io/json.h"

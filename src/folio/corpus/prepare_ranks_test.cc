@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <mutex>
 
 #include "folio/corpus/piece_ranks.h"
 #include "folio/corpus/prepare.h"

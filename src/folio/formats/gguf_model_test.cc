@@ -27,7 +27,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/gguf_bytes.h"

@@ -18,7 +18,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"

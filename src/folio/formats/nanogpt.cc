@@ -17,7 +17,7 @@
 #include "folio/io/torch_file.h"
 #include "folio/model/config.h"
 #include "folio/model/families.h"
-#include "folio/text/nanogpt_meta.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

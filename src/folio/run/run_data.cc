@@ -7,7 +7,6 @@
 #include "folio/base/strings.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/prepare.h"
-#include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/dist/group.h"
@@ -18,7 +17,7 @@
 #include "folio/run/prepared_run.h"
 #include "folio/run/watchdog.h"
 #include "folio/text/encodings.h"
-#include "folio/text/extend_tokenizer.h"
+#include "folio/text/special_tokens.h"
 
 namespace folio {
 namespace {

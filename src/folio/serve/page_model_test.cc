@@ -14,7 +14,7 @@
 #include "folio/serve/gvz.h"
 #include "folio/serve/test_page.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/near.h"
 
 namespace folio {

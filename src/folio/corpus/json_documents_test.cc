@@ -1,4 +1,4 @@
-#include "folio/corpus/conversation.h"
+#include "folio/corpus/json_documents.h"
 
 #include <gtest/gtest.h>
 

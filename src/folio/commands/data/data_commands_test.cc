@@ -1,14 +1,20 @@
-// Runs the real program on texts of every kind, for data, for training and for tokenizers.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
 
+#include "folio/corpus/data_tokenizer.h"
+#include "folio/corpus/fetch_published.h"
+#include "folio/corpus/prepare.h"
 #include "folio/data/dataset.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/program.h"
 
 namespace folio {
@@ -147,6 +153,111 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
     EXPECT_EQ(run.status, 3) << files;
     EXPECT_TRUE(Contains(run.err, what)) << run.err;
   }
+}
+
+class DataFetch : public InTemporaryDirectory {
+ protected:
+  ProgramRun Shell(const std::string& text) const { return RunShell(At(""), text); }
+};
+
+constexpr char kFetch[] = "https_proxy=http://127.0.0.1:1 $F data fetch tinyshakespeare ";
+
+TEST_F(DataFetch, WithoutANetworkItSaysWhatToPutWhere) {
+  const std::string fetch = std::string(kFetch) + "--out texts/t.txt -q";
+  const ProgramRun nowhere = Shell(fetch);
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_TRUE(Contains(nowhere.err, "texts is not an existing directory", "mkdir -p "));
+  fs::create_directory(At("texts"));
+  const ProgramRun run = Shell(fetch);
+  EXPECT_EQ(run.status, 1);
+  const std::string url(PublishedText("tinyshakespeare").url);
+  EXPECT_TRUE(Contains(run.err, "download " + url + " elsewhere and put it here as texts/t.txt"));
+  EXPECT_TRUE(fs::is_empty(At("texts")));
+}
+
+TEST_F(DataFetch, KnowsItsTexts) {
+  const ProgramRun run = Shell("$F data fetch shakespeare");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(Contains(run.err, "'shakespeare'", "tinyshakespeare"));
+}
+
+TEST_F(DataFetch, NeverReplacesOrKeepsAnotherText) {
+  WriteFileAtomically(At("mine.txt"), "my own");
+  const ProgramRun refused = Shell(std::string(kFetch) + "--out mine.txt");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(Contains(refused.err, "mine.txt: is there already", "--overwrite"));
+  const ProgramRun other = Shell("$F data fetch tinyshakespeare --from mine.txt");
+  EXPECT_EQ(other.status, 3);
+  EXPECT_TRUE(Contains(other.err, "mine.txt is not the published file", "1115394"));
+  EXPECT_FALSE(fs::exists(At("tinyshakespeare.txt")));
+  EXPECT_EQ(ReadFile(At("mine.txt")), "my own");
+}
+
+TEST_F(DataFetch, ThePublishedTextIsKept) {
+  const std::string source = TestData("tinyshakespeare/input.txt");
+  if (source.empty()) GTEST_SKIP() << "tinyshakespeare is not here; set FOLIO_TEST_DATA";
+  const ProgramRun run = Shell("$F data fetch tinyshakespeare --from '" + source + "'");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "next: folio train --data tinyshakespeare.txt"));
+  EXPECT_TRUE(ReadFile(At("tinyshakespeare.txt")) == ReadFile(source));
+  // Nothing is asked of the network any more.
+  const ProgramRun again = Shell(std::string(kFetch) + "--json");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(Contains(again.err, "already"));
+  EXPECT_TRUE(Contains(again.out, "\"path\":\"tinyshakespeare.txt\""));
+}
+
+class DataTokenizer : public InTemporaryDirectory {
+ protected:
+  void SetUp() override {
+    WriteFileAtomically(At("text"), "abracadabra");
+    PrepareDataset(
+        {.files = {At("text").string()}, .tokenizer = "char", .out = At("data").string()});
+    std::filesystem::create_directory(At("model"));
+  }
+};
+
+TEST_F(DataTokenizer, IsTheOneThatMadeTheTokens) {
+  const Dataset data(At("data").string());
+  EXPECT_EQ(LoadDataTokenizer(data)->hash(), data.info().tokenizer_hash);
+  CharTokenizer({U'x', U'y'}).Save(At("data").string());
+  EXPECT_TRUE(Contains(ErrorOf([&] { LoadDataTokenizer(data); }),
+                       "not the tokenizer that made the data", data.info().tokenizer_hash));
+  std::filesystem::remove(At("data/tokenizer.json"));
+  ErrorOf([&] { LoadDataTokenizer(data); });
+  std::filesystem::remove(At("data/dataset.json"));
+  EXPECT_EQ(LoadDataTokenizer(Dataset(At("data").string())), nullptr);
+}
+
+TEST_F(DataTokenizer, MustBeTheModels) {
+  const Dataset data(At("data").string());
+  const auto tokenizer = LoadDataTokenizer(data);
+  RequireSameTokenizer(At("model"), data, *tokenizer);  // that came without one
+  tokenizer->Save(At("model").string());
+  RequireSameTokenizer(At("model"), data, *tokenizer);
+  ByteTokenizer().Save(At("model").string());
+  const std::string error = ErrorOf([&] { RequireSameTokenizer(At("model"), data, *tokenizer); });
+  EXPECT_TRUE(Contains(error, "another tokenizer than the model", tokenizer->hash(),
+                       ByteTokenizer().hash()));
+}
+
+TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
+  WriteFileAtomically(At("other"), "cadabra brad bad card");
+  for (const char* text : {"text", "other"}) {
+    std::string letters;
+    for (int i = 0; i < 20; ++i) letters += ReadFile(At(text));
+    WriteFileAtomically(At(text), letters);
+    PrepareDataset({.files = {At(text).string()},
+                    .tokenizer = "char",
+                    .out = At(std::string(text) + ".data").string()});
+  }
+  const std::string rest = " --out " + At("run").string() +
+                           " --max-steps 1 --batch-size 1 --set model.n_layer=1 model.n_head=1 "
+                           "model.n_embd=8 model.n_positions=8 model.vocab_size=8 --data ";
+  const ProgramRun first = RunFolio("train" + rest + At("text.data").string());
+  ASSERT_EQ(first.status, 0) << first.err;
+  ExpectError(3, "train --resume" + rest + At("other.data").string(),
+              "the data has another tokenizer than the model");
 }
 
 }  // namespace

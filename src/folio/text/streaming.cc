@@ -1,4 +1,4 @@
-#include "folio/text/streaming_encoder.h"
+#include "folio/text/streaming.h"
 
 #include <algorithm>
 #include <utility>
@@ -109,6 +109,18 @@ void StreamingEncoder::Compact() {
   held_.erase(0, begin_);
   for (size_t* place : {&checked_, &searched_, &scanned_}) *place -= std::min(*place, begin_);
   begin_ = 0;
+}
+
+std::string StreamingDecoder::Add(std::string_view bytes) {
+  held_ += bytes;
+  const size_t complete = CompleteUtf8Prefix(held_);
+  std::string text = ReplaceInvalidUtf8(std::string_view(held_).substr(0, complete));
+  held_.erase(0, complete);
+  return text;
+}
+
+std::string StreamingDecoder::Flush() {
+  return ReplaceInvalidUtf8(std::exchange(held_, {}));
 }
 
 }  // namespace folio

@@ -1,14 +1,11 @@
-#include "folio/text/test_split_oracle.h"
+#include "folio/text/test_oracles.h"
 
 #include <algorithm>
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "folio/base/check.h"
 #include "folio/base/utf8.h"
 #include "folio/text/unicode.h"
-#include "folio/text/unicode_ranges.h"
 
 namespace folio {
 

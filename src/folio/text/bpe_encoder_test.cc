@@ -1,4 +1,4 @@
-#include "folio/text/bpe_merger.h"
+#include "folio/text/bpe_encoder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/sanitized.h"
