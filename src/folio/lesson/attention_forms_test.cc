@@ -7,8 +7,8 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/lesson/lessons.h"
 #include "folio/lesson/test_walks.h"
-#include "folio/lesson/topics.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"

@@ -5,7 +5,12 @@
 #include <limits>
 
 #include "folio/base/rng.h"
+#include "folio/plot/bars.h"
+#include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
+#include "folio/plot/html.h"
+#include "folio/plot/scatter.h"
+#include "folio/plot/token_strip.h"
 #include "tests/figures/figure_checks.h"
 
 namespace folio {
@@ -14,7 +19,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr uint32_t kLightPage = 0xFFFFFF, kDarkPage = 0x16181C;
 
-class HeatmapFigures : public ::testing::Test {
+class Figures : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const std::string why = WhyNoRenderer(); !why.empty()) GTEST_SKIP() << why;
@@ -56,7 +61,7 @@ Heatmap Signed(int64_t rows, int64_t columns) {
   return map;
 }
 
-TEST_F(HeatmapFigures, AttentionOfAnyLengthIsSound) {
+TEST_F(Figures, AttentionOfAnyLengthIsSound) {
   for (const int64_t size : {1, 2, 6, 24, 63, 64, 201}) {
     const std::string svg = HeatmapSvg(Attention(size, 0.6F), {});
     EXPECT_EQ(CheckFigure(svg, {"Layer 5, head 1", "previous token 0.83", "query", "key", "The"}),
@@ -68,13 +73,13 @@ TEST_F(HeatmapFigures, AttentionOfAnyLengthIsSound) {
             "");
 }
 
-TEST_F(HeatmapFigures, ALongTextIsSoundAndSmall) {
+TEST_F(Figures, ALongTextIsSoundAndSmall) {
   const std::string svg = HeatmapSvg(Attention(1024, 0.3F), {.scale = HeatScale::kLog});
   EXPECT_LT(svg.size(), 1500000U);
   EXPECT_EQ(CheckFigure(svg, {"query", "key", "logarithmic scale"}), "");
 }
 
-TEST_F(HeatmapFigures, OtherScalesAndSharesAreSound) {
+TEST_F(Figures, OtherScalesAndSharesAreSound) {
   const Heatmap map = Attention(12, 0.7F);
   EXPECT_EQ(CheckFigure(HeatmapSvg(map, {.per_row = true}), {"share of each row's largest value"}),
             "");
@@ -84,7 +89,7 @@ TEST_F(HeatmapFigures, OtherScalesAndSharesAreSound) {
   EXPECT_EQ(CheckFigure(HeatmapSvg(map, {.scale = HeatScale::kLinear, .numbers = false}), {}), "");
 }
 
-TEST_F(HeatmapFigures, SignedMapsOfAnyShapeAreSound) {
+TEST_F(Figures, SignedMapsOfAnyShapeAreSound) {
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{8, 8}, {1, 40}, {40, 1}, {3, 20}, {90, 64}, {1024, 5}}) {
     EXPECT_EQ(CheckFigure(HeatmapSvg(Signed(rows, columns), {}), {"signed", "0"}), "")
@@ -92,7 +97,7 @@ TEST_F(HeatmapFigures, SignedMapsOfAnyShapeAreSound) {
   }
 }
 
-TEST_F(HeatmapFigures, StrangeLabelsStayInTheirPlace) {
+TEST_F(Figures, StrangeLabelsStayInTheirPlace) {
   Heatmap map = Attention(5, 0.4F);
   map.row_labels = {"", std::string(300, 'W'), "\xE4\xBD\xA0\xE5\xA5\xBD\xE4\xB8\x96\xE7\x95\x8C",
                     "\x01\xff\x7f\t\n", "<a href=\"b\">&amp;"};
@@ -104,7 +109,7 @@ TEST_F(HeatmapFigures, StrangeLabelsStayInTheirPlace) {
   EXPECT_EQ(CheckFigure(HeatmapSvg(map, {}), {"<a href=\"b\">&amp;"}), "");
 }
 
-TEST_F(HeatmapFigures, GridsAreSound) {
+TEST_F(Figures, GridsAreSound) {
   for (const auto& [size, across] :
        {std::pair<int64_t, int64_t>{1, 1}, {6, 4}, {24, 4}, {64, 12}, {200, 3}}) {
     std::vector<Heatmap> maps(static_cast<size_t>(across * across), Attention(size, 0.5F));
@@ -164,7 +169,7 @@ void ExpectNear(uint32_t colour, uint32_t expected, const std::string& what) {
 }
 
 // 0, a quarter, a half and full colour, small as rectangles and large as a picture.
-TEST_F(HeatmapFigures, ZeroIsThePageAndAHalfIsAHalfInBothModesAndBothWaysOfDrawing) {
+TEST_F(Figures, ZeroIsThePageAndAHalfIsAHalfInBothModesAndBothWaysOfDrawing) {
   for (const bool large : {false, true}) {
     for (const float sign : {1.0F, -1.0F}) {
       const int64_t repeat = large ? 17 : 1, columns = 4 * repeat, rows = large ? 71 : 4;
@@ -191,7 +196,7 @@ TEST_F(HeatmapFigures, ZeroIsThePageAndAHalfIsAHalfInBothModesAndBothWaysOfDrawi
   }
 }
 
-TEST_F(HeatmapFigures, MaskedCellsAreHatchedAndOthersAreNot) {
+TEST_F(Figures, MaskedCellsAreHatchedAndOthersAreNot) {
   for (const int64_t size : {4, 70}) {
     Heatmap map{.rows = size, .columns = size};
     for (int64_t i = 0; i < size * size; ++i) {
@@ -212,7 +217,7 @@ TEST_F(HeatmapFigures, MaskedCellsAreHatchedAndOthersAreNot) {
   }
 }
 
-TEST_F(HeatmapFigures, EachCellOfAPictureHasSharpEdges) {
+TEST_F(Figures, EachCellOfAPictureHasSharpEdges) {
   Heatmap map{.rows = 70, .columns = 70};
   for (int64_t i = 0; i < 70 * 70; ++i) map.values.push_back(static_cast<float>((i + i / 70) % 2));
   const std::string svg = HeatmapSvg(map, {});
@@ -227,5 +232,102 @@ TEST_F(HeatmapFigures, EachCellOfAPictureHasSharpEdges) {
   }
 }
 
+const char* const kStrange[] = {"",
+                                " the",
+                                "\xE4\xBD\xA0\xE5\xA5\xBD",
+                                "\xF0\x9F\x98\x80",
+                                "\x01\xff",
+                                "WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW",
+                                "\xD0\xA9\xD0\xA9\xD0\xA9",
+                                "<&>\"'",
+                                "#+=~^@%"};
+
+TEST_F(Figures, ScattersAreSound) {
+  const CounterRng rng(3, 3);
+  std::vector<ScatterPoint> points;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    points.push_back({.x = rng.Normal(i),
+                      .y = rng.Normal(i + 5000),
+                      .label = i < 9 ? kStrange[i] : fmt::format("token {}", i),
+                      .colour = static_cast<int>(i % 7)});
+  }
+  const ScatterOptions options{.title = "Embeddings", .x_label = "first", .y_label = "second"};
+  EXPECT_EQ(CheckFigure(ScatterSvg(points, options), {"Embeddings", "first", "second"}), "");
+  points.resize(40);
+  EXPECT_EQ(CheckFigure(ScatterSvg(points, options), {"token 12", "<&>\"'"}), "");
+  // All in one place: one label at most on each side.
+  for (ScatterPoint& point : points) point.x = point.y = 3;
+  EXPECT_EQ(CheckFigure(ScatterSvg(points, options), {}), "");
+  EXPECT_EQ(CheckFigure(ScatterSvg({}, options), {"no data"}), "");
+}
+
+TEST_F(Figures, BarsAreSound) {
+  std::vector<Bar> bars;
+  for (const char* label : kStrange) bars.push_back({.label = label, .value = 0.1, .note = label});
+  bars.push_back({.label = "largest", .value = 0.7});
+  bars.push_back({.label = "cut", .value = 0.05, .muted = true});
+  const BarsOptions options{.title = "Next token"};
+  EXPECT_EQ(CheckFigure(BarsSvg(bars, options), {"Next token", "largest", "0.7", "cut"}), "");
+  bars[1].value = -0.4;
+  bars[2].value = -1e300;
+  EXPECT_EQ(CheckFigure(BarsSvg(bars, options), {"largest"}), "");
+  EXPECT_EQ(CheckFigure(BarsSvg(bars, {.width = 10}), {}), "");
+}
+
+TEST_F(Figures, TokenStripsAreSound) {
+  std::vector<StripToken> tokens;
+  for (size_t i = 0; i < 60; ++i) {
+    tokens.push_back({.text = VisibleToken(kStrange[i % 9]),
+                      .heat = static_cast<double>(i % 11) / 10,
+                      .underline = static_cast<int>(i % 4),
+                      .note = i % 5 == 0 ? "" : fmt::format("{}", i * i),
+                      .line_break = i % 17 == 16});
+  }
+  const StripOptions options{.title = "Surprise", .key = "how unlikely"};
+  EXPECT_EQ(CheckFigure(TokenStripSvg(tokens, options),
+                        {"Surprise", "how unlikely", "\xC2\xB7the", "<01><FF>"}),
+            "");
+  EXPECT_EQ(CheckFigure(TokenStripSvg(tokens, {.width = 100}), {}), "");
+}
+
+TEST_F(Figures, CurvesAreSound) {
+  std::vector<Series> series(3, {"", {1, 2, 3, 40}, {4, 3.5, 3.1, 2.9}});
+  for (size_t i = 0; i < series.size(); ++i) series[i].label = fmt::format("run {}", i);
+  const CurvesOptions options{.title = "Loss", .x_label = "step", .y_label = "nats", .log_x = true};
+  EXPECT_EQ(CheckFigure(CurvesSvg(series, options), {"Loss", "step", "nats", "run 0", "run 2"}),
+            "");
+}
+
+TEST_F(Figures, PanelsAreSound) {
+  std::vector<Panel> panels(4);
+  for (size_t i = 0; i < panels.size(); ++i) {
+    panels[i].options = {.title = fmt::format("panel {}", i), .x_label = "step", .y_label = "nats"};
+    panels[i].series = {{"first", {1, 2, 3}, {4, 3.5, 3.1}}, {"second", {1, 2}, {3, 2}}};
+  }
+  EXPECT_EQ(CheckFigure(PanelsSvg(panels, {.title = "Runs"}),
+                        {"Runs", "first", "second", "panel 0", "panel 3", "step", "nats"}),
+            "");
+}
+
+TEST_F(Figures, SeveralFiguresOfAPageDoNotDisturbEachOther) {
+  Heatmap map{.title = "Large", .rows = 70, .columns = 70};
+  map.values.assign(70 * 70, 0.5F);
+  map.values[1] = -1;
+  const std::string large = HeatmapSvg(map, {});
+  map = {.title = "Small", .rows = 1, .columns = 2, .values = {1, 0}};
+  HtmlPage page("Two maps");
+  page.Heading(1, "Two maps");
+  page.Figure(large, "one");
+  page.Figure(HeatmapSvg(map, {}));
+  page.Figure(large);
+  const std::string html = std::move(page).Finish();
+  EXPECT_EQ(CheckPage(html, {"Large", "Small"}), "");
+  const std::vector<std::string> figures = FiguresOf(html);
+  ASSERT_EQ(figures.size(), 3U);
+  EXPECT_EQ(Render(figures[0]).pixels, Render(large).pixels);
+  EXPECT_EQ(Render(figures[2]).pixels, Render(large).pixels);
+}
+
 }  // namespace
+
 }  // namespace folio
