@@ -373,7 +373,7 @@ TEST_F(TokenizerCommandTest, InfoTellsWhatTheTokenizerIs) {
   EXPECT_EQ(json.at("hash").get<std::string>().size(), 32u);
   EXPECT_FALSE(json.at("files").empty());
   EXPECT_TRUE(Contains(Out("$T info --tokenizer bpe"), "70000 \"<|end|>\""));
-  EXPECT_TRUE(Contains(Out("$T info --tokenizer char"), "vocabulary    5\n"));
+  EXPECT_TRUE(Contains(Out("$T info --tokenizer char"), "vocabulary     5\n"));
   EXPECT_EQ(Out("$T info --tokenizer bpe --token 10 --token 259"),
             "10 \"\\n\" (1 bytes: 0A)\n259 \"hello\" (5 bytes: 68 65 6C 6C 6F)\n");
   Wrong("$T info --tokenizer bpe --token 70001", 3);
