@@ -8,7 +8,7 @@
 #include "folio/eval/cloze_items.h"
 #include "folio/io/json.h"
 #include "folio/io/settings.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 #include "folio/train/config.h"
 #include "folio/train/run_log.h"
 #include "input.h"

@@ -9,7 +9,7 @@
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/run/automatic.h"

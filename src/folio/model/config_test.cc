@@ -1,4 +1,4 @@
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 
 #include <gtest/gtest.h>
 
@@ -184,12 +184,43 @@ TEST(ConfigJson, RefusesFieldsThatContradictEachOther) {
 }
 
 TEST(ConfigValidate, HelpNamesTheNearestNumberOfHeads) {
-  GptConfig config;
-  config.n_embd = 128;
-  config.n_head = 6;
+  GptConfig config{.n_embd = 128, .n_head = 6};
   const Error error = Refused([&] { config.Validate("here"); }, ErrorKind::kUsage);
   EXPECT_STREQ(error.what(), "here: n_head must divide n_embd");
   EXPECT_EQ(error.help(), "set n_head to 4 or 8");
+}
+
+TEST(NearestDivisors, StandOnEitherSide) {
+  EXPECT_EQ(NearestDivisors(10, 4), "2 or 5");
+  EXPECT_EQ(NearestDivisors(10, 5), "5");
+  EXPECT_EQ(NearestDivisors(7, 3), "1 or 7");
+  EXPECT_EQ(NearestDivisors(7, 9), "7");
+  EXPECT_EQ(NearestDivisors(1, 1), "1");
+}
+
+TEST(CheckDivides, NamesBothNumbersAndWhatWouldDo) {
+  CheckDivides("attention", {"heads", 4}, {"d_out", 12});
+  const auto refusal = [](int64_t d_out) {
+    return ErrorAndHelp(
+        [&] {
+          CheckDivides("attention", {"heads", 4}, {"d_out", d_out});
+        },
+        ErrorKind::kUsage);
+  };
+  EXPECT_EQ(
+      refusal(10),
+      "attention: heads must divide d_out | d_out is 10, heads is 4 | set heads to 2 or 5, or "
+      "d_out to 8 or 12");
+  EXPECT_TRUE(refusal(3).ends_with(" | set heads to 3, or d_out to 4"));
+}
+
+TEST(CheckSize, RefusesWhatIsNoSize) {
+  CheckSize("x", {"C", 1});
+  for (const int64_t value : {int64_t{0}, int64_t{-3}, int64_t{1} << 30}) {
+    EXPECT_THROW(CheckSize("x", {"C", value}), Error) << value;
+    EXPECT_THROW(CheckDivides("x", {"H", value}, {"C", 12}), Error) << value;
+    EXPECT_THROW(CheckDivides("x", {"H", 1}, {"C", value}), Error) << value;
+  }
 }
 
 }  // namespace

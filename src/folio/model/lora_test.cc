@@ -1,4 +1,4 @@
-#include "folio/model/adapter.h"
+#include "folio/model/lora.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/decoder.h"
 #include "folio/model/gpt.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "folio/model/weight_init.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -1,4 +1,4 @@
-#include "folio/dist/shards.h"
+#include "folio/train/buckets.h"
 
 #include <gtest/gtest.h>
 

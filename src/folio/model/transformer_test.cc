@@ -1,6 +1,6 @@
 // The plan of a pass: nothing may lie on memory that somebody still reads.
 
-#include "folio/model/activations.h"
+#include "folio/model/transformer.h"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,7 @@
 #include "folio/model/gpt.h"
 #include "folio/model/layers/head.h"
 #include "folio/model/lifetimes.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
-#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {
@@ -317,9 +315,7 @@ double BytesPerTokenAndLayer(GptConfig config, const PassOptions& options) {
 }
 
 TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
-  GptConfig config;
-  config.n_embd = 256;
-  config.n_head = 4;
+  GptConfig config{.n_embd = 256, .n_head = 4};
   const double C = 256, small = 5 * 4.0 + 4 * 4.0;  // statistics of two norms, lse of four heads
   const auto expect = [&](const PassOptions& options, double low_channels) {
     const double low = options.dtype == Dtype::kBF16 ? 2 : 4;
@@ -334,11 +330,7 @@ TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
 }
 
 TEST(PassPlan, MemoryGrowsWithBatchAndContextAsALine) {
-  GptConfig config;
-  config.n_layer = 3;
-  config.n_embd = 64;
-  config.n_head = 4;
-  config.vocab_size = 100;
+  GptConfig config{.vocab_size = 100, .n_embd = 64, .n_layer = 3, .n_head = 4};
   for (const PassOptions& options : {PassOptions{}, PassOptions{Dtype::kBF16, true}}) {
     const auto bytes = [&](int64_t B, int64_t T) {
       return static_cast<double>(
@@ -412,12 +404,7 @@ class PlannedBytes : public testing::TestWithParam<PlannedCase> {};
 
 TEST_P(PlannedBytes, AreNoMoreThanThoseOfLivesNumberedByHand) {
   const PlannedCase& c = GetParam();
-  GptConfig config;
-  config.vocab_size = 1000;
-  config.n_positions = 128;
-  config.n_embd = 96;
-  config.n_head = 4;
-  config.n_layer = 6;
+  GptConfig config{.vocab_size = 1000, .n_positions = 128, .n_embd = 96, .n_layer = 6, .n_head = 4};
   c.edit(config);
   const bool decode = c.kind == PassKind::kDecode;
   const MemoryPlan plan = GptPass::Plan(config, decode ? 1 : 5, 128, c.kind, c.options);
