@@ -19,7 +19,7 @@ llvm-profdata merge -sparse "$profiles"/*.profraw -o "$profiles/all.profdata"
 
 # What reads bytes that may come from anybody.
 parsers=(corpus/{conversation,json_documents,text_kind,text_stream}.cc
-  data/{dataset,token_file,token_format}.cc eval/cloze_items.cc
+  data/{dataset,token_file,token_format}.cc eval/cloze.cc
   formats/{gguf_model,gguf_tokenizer,hf_directory,llmc,llmc_tokenizer,nanogpt,openai_checkpoint,out_in_model}.cc
   io/{byte_reader,decompress,gguf,gunzip,json,json_reader,model_shards,pickle,pickle_json,safetensors}.cc
   io/{settings,settings_toml,tensor_file,tf_bundle,torch_file,zip}.cc

@@ -7,7 +7,7 @@
 #include "folio/base/log.h"
 #include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/eval/cloze_items.h"
+#include "folio/eval/cloze.h"
 #include "folio/io/json.h"
 #include "folio/io/json_reader.h"
 #include "folio/io/settings.h"

@@ -5,10 +5,8 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/bench/attention.h"
 #include "folio/bench/generation.h"
-#include "folio/bench/matmul_rate.h"
-#include "folio/bench/optimizer.h"
+#include "folio/bench/operations.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/bench/memory_pass.h"
+#include "folio/bench/operations.h"
 #include "folio/model/params.h"
 
 namespace folio {

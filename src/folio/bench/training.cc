@@ -1,20 +1,15 @@
 #include "folio/bench/training.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <numeric>
 
 #include "folio/base/clock.h"
-#include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/percentile.h"
 #include "folio/base/rng.h"
-#include "folio/base/strings.h"
-#include "folio/bench/matmul_rate.h"
+#include "folio/bench/operations.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/flops.h"
 #include "folio/train/plan.h"
@@ -257,20 +252,6 @@ double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, doub
   while (part.model.n_layer > 1 && FlopsPerStep(part) > most) --part.model.n_layer;
   if (part.train.batch_size == 1 && part.model.n_layer == 1 && (B > 1 || L > 1)) return first;
   return StepRate(backend, part, kSteps);
-}
-
-std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag) {
-  std::vector<int64_t> batches;
-  for (const std::string& part : Split(text, ',')) {
-    int64_t B = 0;
-    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), B);
-    if (problem != std::errc{} || end != part.data() + part.size() || B < 1 || B > 1 << 24) {
-      throw UsageError(fmt::format("{}: '{}' is no batch size", flag, part), {},
-                       fmt::format("for example {} 1,2,4,8", flag));
-    }
-    batches.push_back(B);
-  }
-  return batches;
 }
 
 }  // namespace folio

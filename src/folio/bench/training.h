@@ -75,7 +75,4 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
 // with fewer layers. What is allocated for it is given back.
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops);
 
-// "1,2,4" as batch sizes. Throws a kUsage Error that names `flag` unless they are integers above 0.
-std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag);
-
 }  // namespace folio

@@ -9,7 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/percentile.h"
 #include "folio/base/strings.h"
-#include "folio/eval/predictions.h"
+#include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 

@@ -10,7 +10,6 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/bench/matmul_rate.h"
 #include "folio/bench/training.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
@@ -135,8 +134,8 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
   return work;
 }
 
-std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks) {
-  constexpr double kWeek = 7 * 86400, kProbeSeconds = 0.1;
+std::string LengthWarning(const RunSettings& settings, const std::function<double()>& rate) {
+  constexpr double kWeek = 7 * 86400;
   constexpr double kSlowMachine = 1e9;  // a second; what ends there in time is not measured
   constexpr std::string_view kPublished = "gpt2";  // presets called like a published model
   const auto& [model, train, data, log] = settings.config;
@@ -145,9 +144,8 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
   ran.context = ContextOf(model, train);
   const double flops = WorkAhead(model, ran, /*held_out_tokens=*/0, 0).flops;
   if (flops / kSlowMachine < kWeek) return "";
-  const double rate =
-      ranks * MeasureMatmulPeak(backend, TrainDtype(train, model, backend), kProbeSeconds);
-  if (flops / rate < kWeek) return "";
+  const double seconds = flops / rate();
+  if (seconds < kWeek) return "";
   const std::string& origin = settings.layers.origin("model.n_embd");
   const std::string preset = origin.starts_with("preset ") ? origin.substr(7) : "";
   std::string mend = "--max-steps N trains for fewer";
@@ -164,7 +162,7 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
   return fmt::format("{} steps of {} tokens take more than {} on this machine: {}",
                      WithCommas(train.max_steps),
                      WithCommas(train.batch_size * train.grad_accumulation * ran.context),
-                     HumanSeconds(flops / rate), mend);
+                     HumanSeconds(seconds), mend);
 }
 
 TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
@@ -241,41 +239,40 @@ std::string TrainPreview::Estimate() const {
       config_.train.budget.empty() ? "" : with_budget);
 }
 
-std::string TrainPreview::Event() const {
+Json TrainPreview::Event() const {
   const PlanTotals totals(PlanOf(shape_));
-  const Json json = {{"event", "plan"},
-                     {"schema", 1},
-                     {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()},
-                     {"batch", shape_.B},
-                     {"context", shape_.T},
-                     {"grad_accumulation", shape_.grad_accumulation},
-                     {"ranks", shape_.ranks},
-                     {"tensor_parallel", shape_.tensor},
-                     {"tokens_per_step", TokensPerStep(shape_)},
-                     {"train_tokens", data_.train().size()},
-                     {"val_tokens", data_.val().size()},
-                     {"vocab_size", config_.model.vocab_size},
-                     {"dtype", TrainDtypeName(shape_.options.dtype)},
-                     {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
-                     {"recompute", shape_.options.recompute},
-                     {"simd", SimdTarget()},
-                     {"backend", backend_.name()},
-                     {"backend_description", backend_.description()},
-                     {"threads", Threads()},
-                     {"weights_bytes", totals.weights},
-                     {"gradients_bytes", totals.gradients},
-                     {"optimizer_bytes", totals.optimizer},
-                     {"activations_bytes", totals.activations},
-                     {"logits_bytes", totals.logits},
-                     {"peak_bytes", totals.peak},
-                     {"memory_total_bytes", memory_.total},
-                     {"memory_available_bytes", memory_.available},
-                     {"steps", work_.steps},
-                     {"evaluations", work_.evaluations},
-                     {"flops", work_.flops},
-                     {"model_flops_per_second", flops_per_second_},
-                     {"estimated_seconds", EstimatedSeconds()}};
-  return json.dump();
+  return {{"event", "plan"},
+          {"schema", 1},
+          {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()},
+          {"batch", shape_.B},
+          {"context", shape_.T},
+          {"grad_accumulation", shape_.grad_accumulation},
+          {"ranks", shape_.ranks},
+          {"tensor_parallel", shape_.tensor},
+          {"tokens_per_step", TokensPerStep(shape_)},
+          {"train_tokens", data_.train().size()},
+          {"val_tokens", data_.val().size()},
+          {"vocab_size", config_.model.vocab_size},
+          {"dtype", TrainDtypeName(shape_.options.dtype)},
+          {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
+          {"recompute", shape_.options.recompute},
+          {"simd", SimdTarget()},
+          {"backend", backend_.name()},
+          {"backend_description", backend_.description()},
+          {"threads", Threads()},
+          {"weights_bytes", totals.weights},
+          {"gradients_bytes", totals.gradients},
+          {"optimizer_bytes", totals.optimizer},
+          {"activations_bytes", totals.activations},
+          {"logits_bytes", totals.logits},
+          {"peak_bytes", totals.peak},
+          {"memory_total_bytes", memory_.total},
+          {"memory_available_bytes", memory_.available},
+          {"steps", work_.steps},
+          {"evaluations", work_.evaluations},
+          {"flops", work_.flops},
+          {"model_flops_per_second", flops_per_second_},
+          {"estimated_seconds", EstimatedSeconds()}};
 }
 
 }  // namespace folio

@@ -20,9 +20,10 @@ class CheckpointPolicy {
   // Told of each RUN/last that is written.
   using OnSaved = std::function<void(int64_t step, const std::filesystem::path& dir)>;
 
-  // `config` and what the writer refers to must outlive it.
+  // `config` and what the writer refers to must outlive it. `clock` is that of the run, in seconds.
   CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints, const GptWeights& weights,
-                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved);
+                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved,
+                   std::function<double()> clock);
 
   const Checkpoints& checkpoints() const { return writer_.checkpoints(); }
   CheckpointWriter& writer() { return writer_; }
@@ -67,6 +68,7 @@ class CheckpointPolicy {
   const TrainConfig& config_;
   Group* group_;
   OnSaved on_saved_;
+  std::function<double()> clock_;
   // Steps of RUN/last, if that is sound and on the way that led here, and of the checkpoint that
   // was begun since; -1 for none.
   int64_t saved_step_ = -1, begun_step_ = -1;
