@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Types the commands of README.md, those of its sh blocks, one after the other in an empty directory,
-# as somebody does who follows it: each must succeed, so that whatever it names was made by one before
-# it. Training ends after a few seconds (train.max_time by its environment variable), and what mpirun
-# and srun would start on several ranks is done by one. scripts/test_readme.sh FOLIO [README]
+# Types the commands of README.md and of the pages in docs/ that go on from it, those of their sh blocks, one after the
+# other in an empty directory, as somebody does who follows them: each must succeed, so that whatever it names was made by
+# one before it. Training ends after a few seconds (train.max_time by its environment variable), and what mpirun
+# and srun would start on several ranks is done by one. scripts/test_readme.sh FOLIO [PAGE...]
 set -uo pipefail
 here="$(cd "$(dirname "$0")/.." && pwd)"
-folio="$(realpath "${1:?usage: scripts/test_readme.sh FOLIO [README]}")"
-readme="$(realpath "${2:-$here/README.md}")"
+folio="$(realpath "${1:?usage: scripts/test_readme.sh FOLIO [PAGE...]}")"
+shift
+pages=("$@")
+if (($# == 0)); then
+  pages=("$here"/README.md "$here"/docs/{training,writing,models,tokenizers,looking,machines}.md)
+fi
+mapfile -t pages < <(realpath "${pages[@]}")
 
 # What is not typed here, and why.
 skip() {
@@ -66,7 +71,7 @@ while IFS= read -r line; do
       command=""
       ;;
   esac
-done < "$readme"
+done < <(cat "${pages[@]}")
 
-echo "$typed commands of the README typed, $skipped skipped, $failed failed"
+echo "$typed commands typed, $skipped skipped, $failed failed"
 ((failed == 0 && typed > 0))

@@ -33,7 +33,7 @@ set(uses_commands base tensor io backend text plot data model dist formats term 
 # An outside header, and the only files that may include it.
 set(outside hwy dnnl omp json toml cli curl openssl png zlib archive boost edit mpi seccomp)
 set(hwy_header "^hwy/")
-set(hwy_place "^backend/cpu/|^text/|^base/(simd_targets|exponentials)\\.cc$")
+set(hwy_place "^backend/cpu/|^text/|^base/(simd_targets|math)\\.cc$")
 set(dnnl_header "dnnl")
 set(dnnl_place "^backend/cpu/")
 set(omp_header "^omp\\.h$")
@@ -65,7 +65,7 @@ set(seccomp_header "^seccomp\\.h$")
 set(seccomp_place "^serve/sandbox\\.cc$")
 # Files are opened for reading by the functions of io/posix.h, and read as a whole up to a size that their
 # kind justifies. Elsewhere only what the kernel says of itself is opened, and what is to be flushed.
-set(opens_for_reading "^io/(posix|atomic)\\.cc$|^base/(cgroups|machine)\\.cc$|^commands/setup/doctor_command\\.cc$")
+set(opens_for_reading "^io/(posix|atomic)\\.cc$|^base/machine\\.cc$|^commands/setup/doctor_command\\.cc$")
 set(test_file "(^|/)test_[a-z0-9_]+\\.(cc|h)$|_test\\.cc$")
 set(other_opening "ifstream|filebuf|[^a-z_o]fstream [a-z_]+|fopen *\\(|open(at2?)? *\\([^;]*O_RDONLY[^;]*")
 set(read_without_limit "[^a-zA-Z_]ReadFile\\([^,;()]*(\\([^,;()]*\\))?[^,;()]*\\)")

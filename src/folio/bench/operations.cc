@@ -10,7 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/head_layout.h"

@@ -7,7 +7,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/machine.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/bench/operations.h"
 #include "folio/model/weight_init.h"

@@ -5,7 +5,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 #include "folio/io/json.h"
 
 namespace folio {

@@ -4,7 +4,7 @@
 
 namespace folio {
 
-std::string Version();    // "0.1.0"
+std::string Version();    // "0.2.0"
 std::string Compiler();   // "GCC 12.2.0"
 std::string BuildType();  // "Release"
 

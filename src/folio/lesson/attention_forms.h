@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/lesson/attention_weights.h"
 #include "folio/lesson/step_values.h"
 #include "folio/lesson/topics.h"

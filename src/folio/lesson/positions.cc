@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/topics.h"

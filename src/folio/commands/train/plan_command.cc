@@ -36,7 +36,7 @@ class PlanCommand final : public Command {
             "then measured for a few seconds. Each rank has --micro-batches of a step, or its\n"
             "share of --grad-accumulation. The processor that serves messages is one of the\n"
             "--threads that compute; with --flops-per-second and no --threads it is one more.\n"
-            "docs/scale.md has the formulas and what was measured beside them.",
+            "docs/machines.md has the formulas and what was measured beside them.",
         .examples = {"folio plan --preset gpt2 --batch 4 --ranks 1,8,64 --network 10Gbit,100Gbit",
                      "folio plan --preset gpt2-xl --ranks 64 --network 100Gbit --flops-per-second "
                      "5e13 --reduce-dtype bf16",
