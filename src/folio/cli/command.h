@@ -40,4 +40,14 @@ class Command {
   virtual int Run(const Context& context) = 0;
 };
 
+using CommandList = std::vector<std::unique_ptr<Command>>;
+
+// One of each.
+template <class... Each>
+CommandList CommandsOf() {
+  CommandList list;
+  (list.push_back(std::make_unique<Each>()), ...);
+  return list;
+}
+
 }  // namespace folio

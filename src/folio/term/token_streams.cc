@@ -170,6 +170,19 @@ void ReadRaw(ByteInput& input, const OnIds& on_ids) {
 
 }  // namespace
 
+IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer) {
+  constexpr int64_t kU16Ids = int64_t{1} << 16;
+  const bool fits = tokenizer.vocab_size() <= kU16Ids;
+  if (name == "u16" && !fits) {
+    throw UsageError("--format u16: the ids do not fit",
+                     fmt::format("this tokenizer has ids up to {}, and 16 bits end at {}",
+                                 tokenizer.vocab_size() - 1, kU16Ids - 1),
+                     "use --format u32");
+  }
+  if (name == "u16" || (name == "bin" && fits)) return IdFormat::kU16;
+  return name == "text" ? IdFormat::kText : IdFormat::kU32;
+}
+
 IdWriter::IdWriter(ByteOutput& out, IdFormat format) : out_(out), format_(format) {
   const bool raw = format == IdFormat::kU16 || format == IdFormat::kU32;
   if (raw && out.to_terminal()) {

@@ -20,6 +20,10 @@ enum class IdFormat {
   kU32,
 };
 
+// "text", "u16", "u32", or "bin": nanoGPT's files, u16 where all ids of the tokenizer fit and else
+// u32. Throws a kUsage Error for u16 where they do not.
+IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer);
+
 // Writes ids in one of the formats as they come. `out` must outlive it.
 class IdWriter {
  public:

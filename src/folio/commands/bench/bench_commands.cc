@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,11 +18,9 @@
 #include "folio/bench/operations.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -599,32 +598,10 @@ class BenchServeCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewBenchTrainCommand() {
-  return std::make_unique<BenchTrainCommand>();
-}
-
-std::unique_ptr<Command> NewBenchGenerateCommand() {
-  return std::make_unique<BenchGenerateCommand>();
-}
-
-std::unique_ptr<Command> NewBenchMatmulCommand() {
-  return std::make_unique<BenchMatmulCommand>();
-}
-
-std::unique_ptr<Command> NewBenchAttentionCommand() {
-  return std::make_unique<BenchAttentionCommand>();
-}
-
-std::unique_ptr<Command> NewBenchOptimizerCommand() {
-  return std::make_unique<BenchOptimizerCommand>();
-}
-
-std::unique_ptr<Command> NewBenchTokenizerCommand() {
-  return std::make_unique<BenchTokenizerCommand>();
-}
-
-std::unique_ptr<Command> NewBenchServeCommand() {
-  return std::make_unique<BenchServeCommand>();
+CommandList BenchCommands() {
+  return CommandsOf<BenchTrainCommand, BenchMatmulCommand, BenchAttentionCommand,
+                    BenchGenerateCommand, BenchOptimizerCommand, BenchServeCommand,
+                    BenchTokenizerCommand>();
 }
 
 }  // namespace folio

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/cli/error_report.h"
 #include "folio/commands/chat/chat_history.h"
 #include "folio/commands/chat/chat_line.h"
@@ -17,6 +16,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/generate/sampling_flags.h"
 #include "folio/commands/generate/text_teller.h"
+#include "folio/commands/model_flags.h"
 #include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
 #include "folio/term/terminal_text.h"
@@ -47,18 +47,11 @@ class ChatCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    AddModelFlag(flags, &model_, /*required=*/true);
-    AddAdapterFlag(flags, &adapter_);
-    load_.Add(flags);
-    flags.Value(Field{"tokenizer", &tokenizer_, "of a model that came without one"},
-                {.placeholder = "NAME|DIR|FILE"});
-    flags.Value(Field{"dtype", &dtype_,
-                      "what the matrices are kept and multiplied as; auto: as they are stored"}
-                    .Choices(MatrixDtypeNames()));
+    model_.AddModel(flags);
+    model_.AddDecoding(flags);
     flags.Value(MaxTokens());
-    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
-    compute_.Add(flags);
-    AddBackendFlag(flags, &backend_);
+    model_.AddCache(flags);
+    model_.AddCompute(flags);
     sampling_.Add(flags);
   }
 
@@ -70,13 +63,8 @@ class ChatCommand final : public Command {
                        "programs use folio generate --interactive, with --chat to be answered");
     }
     CatchSignals();
-    compute_.Use();
-    const OpenedModel model = OpenModel(model_, {.backend = backend_,
-                                                 .tokenizer = tokenizer_,
-                                                 .adapter = adapter_,
-                                                 .loading = load_.loading(),
-                                                 .matrices = MatrixDtypeNamed(dtype_)});
-    Dialogue dialogue(model, bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt);
+    const OpenedModel model = model_.Open();
+    Dialogue dialogue(model, model_.cache());
     [[maybe_unused]] const GenerateOptions checked = Options(model, console);
     console.Note(dialogue.answers()
                      ? "The model answers. /help lists the commands, Ctrl-D ends."
@@ -198,19 +186,17 @@ class ChatCommand final : public Command {
     console.Result(text);
   }
 
-  std::string model_, adapter_, tokenizer_, backend_ = "cpu", dtype_ = "auto";
-  LoadFlag load_;
-  ComputeFlags compute_;
+  ModelFlags model_;
   SamplingFlags sampling_;
   int64_t max_tokens_ = GenerateOptions{}.max_tokens;
-  bool bf16_cache_ = false, told_of_forgetting_ = false;
+  bool told_of_forgetting_ = false;
   GeneratedText last_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> NewChatCommand() {
-  return std::make_unique<ChatCommand>();
+CommandList ChatCommands() {
+  return CommandsOf<ChatCommand>();
 }
 
 }  // namespace folio

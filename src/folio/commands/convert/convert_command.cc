@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "folio/base/strings.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
 #include "folio/formats/convert_model.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
@@ -121,8 +121,8 @@ class ConvertCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewConvertCommand() {
-  return std::make_unique<ConvertCommand>();
+CommandList ConvertCommands() {
+  return CommandsOf<ConvertCommand>();
 }
 
 }  // namespace folio

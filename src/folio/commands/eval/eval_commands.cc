@@ -9,11 +9,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/cli/command.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/dist/group.h"
 #include "folio/dist/same.h"
 #include "folio/eval/cloze.h"
@@ -27,41 +25,22 @@ namespace folio {
 namespace {
 
 // The flags --dtype, --tokenizer, --load, --backend, --threads and --simd.
-class OpenFlags {
- public:
+struct OpenFlags : ModelFlags {
   void Add(Flags& flags) {
-    flags.Value(Field{"dtype", &dtype_,
-                      "what matrices are kept and multiplied as; auto: as they are stored"}
-                    .Choices(MatrixDtypeNames()));
-    AddTokenizerFlag(flags, &tokenizer_, /*required=*/false);
-    load_.Add(flags);
-    compute_.Add(flags);
-    AddBackendFlag(flags, &backend_);
+    AddDtype(flags);
+    AddTokenizerFlag(flags, &tokenizer, /*required=*/false);
+    AddLoad(flags);
+    AddCompute(flags);
   }
 
   // Joins the ranks that share the work of the command and takes --threads and --simd into effect:
   // before the first model.
   Group& Use(Console& console, const std::string& command) const {
     Group& group = JoinRanks(console, command);
-    compute_.Use();
+    compute.Use();
     RequireSameSimd(group);
     return group;
   }
-
-  // With the adapter of that directory, and another dtype than --dtype says, unless these are "".
-  OpenedModel Open(const std::string& model, const std::string& adapter,
-                   const std::string& dtype = "") const {
-    return OpenModel(model, {.backend = backend_,
-                             .tokenizer = tokenizer_,
-                             .adapter = adapter,
-                             .loading = load_.loading(),
-                             .matrices = MatrixDtypeNamed(dtype.empty() ? dtype_ : dtype)});
-  }
-
- private:
-  std::string backend_ = "cpu", tokenizer_, dtype_ = "auto";
-  LoadFlag load_;
-  ComputeFlags compute_;
 };
 
 // Tokens that run at once: `batch` windows of `context`, or with 0 about 2048.
@@ -244,8 +223,8 @@ class EvalPerplexityCommand final : public Command {
     flags.Positionals("FILE", &files_,
                       "texts or data, or directories of such; - for standard input",
                       {.required = true});
-    AddModelFlag(flags, &model_, true);
-    AddAdapterFlag(flags, &adapter_);
+    AddModelFlag(flags, &open_.model, true);
+    AddAdapterFlag(flags, &open_.adapter);
     windows_.Add(flags);
     flags.Value(Field{"csv", &csv_, "write a row for each token"}, {.placeholder = "FILE"});
     open_.Add(flags);
@@ -255,7 +234,7 @@ class EvalPerplexityCommand final : public Command {
     RequireFileName("--csv", csv_);
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval perplexity");
-    const OpenedModel model = open_.Open(model_, adapter_);
+    const OpenedModel model = open_.Open();
     const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
     RequireSameModel(group, model, csv_);
     const PerplexityOptions options{.reading = reading, .csv = csv_, .group = &group};
@@ -265,7 +244,7 @@ class EvalPerplexityCommand final : public Command {
     }
     const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
     MeasureReport report(context, /*max_tokens=*/true);
-    const GuardedDirectory inside(model_);  // a run's own files lead nowhere
+    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
     const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
     context.console.Result(
@@ -275,8 +254,74 @@ class EvalPerplexityCommand final : public Command {
 
  private:
   std::vector<std::string> files_;
-  std::string model_, adapter_, csv_;
+  std::string csv_;
   WindowFlags windows_;
+  OpenFlags open_;
+};
+
+class EvalClozeCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "eval cloze",
+            .summary = "measure how often a model chooses the right ending",
+            .group = "model",
+            .details =
+                "Each line of FILE is a question of multiple choice, as HellaSwag has them:\n"
+                "{\"ctx\":\"...\",\"endings\":[\"...\",...],\"label\":0}, or with \"query\",\n"
+                "\"choices\" and \"gold\". Context and ending, with a space between, are encoded\n"
+                "together, and the tokens of the ending are scored. acc chooses the ending with\n"
+                "the largest sum of ln p, acc_norm that for each of its characters (both are\n"
+                "lm-eval's), acc_token that for each of its tokens (llm.c's acc_norm).\n"
+                "\n"
+                "--text hellaswag writes the items of HellaSwag's files as lm-eval does: with the\n"
+                "activity before them and without what is in brackets. With --out a line is\n"
+                "written for each item, and a call that was interrupted goes on where it stopped.",
+            .examples = {"folio eval cloze --model gpt2 hellaswag_val.jsonl",
+                         "folio eval cloze -m gpt2 hellaswag_val.jsonl --text hellaswag "
+                         "--out items.jsonl"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
+    AddModelFlag(flags, &open_.model, true);
+    AddAdapterFlag(flags, &open_.adapter);
+    flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
+        {"plain", "hellaswag"}));
+    flags.Value(Field{"batch", &batch_,
+                      "as many tokens run at once as so many windows of the model's context have; "
+                      "0 for about 2048",
+                      0, 1e6});
+    flags.Value(Field{"out", &out_, "write a line for each item"}, {.placeholder = "FILE"});
+    open_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    RequireFileName("--out", out_);
+    CatchSignals();
+    Group& group = open_.Use(context.console, "folio eval cloze");
+    const OpenedModel model = open_.Open();
+    model.RequireTokenizer(", or name it with --tokenizer");
+    RequireSameModel(group, model, out_);
+    const ClozeOptions options{
+        .text = text_ == "hellaswag" ? ClozeText::kHellaSwag : ClozeText::kAsIs,
+        .positions = BatchPositions(batch_, model.weights->config().n_positions),
+        .out = out_,
+        .group = &group};
+    if (!group.first()) {
+      MeasureCloze(model, file_, options);
+      return 0;
+    }
+    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
+    MeasureReport report(context, /*max_tokens=*/false);
+    const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
+    report.Finish();
+    context.console.Result(DescribeCloze(model, file_, result, context.console.json()));
+    return 0;
+  }
+
+ private:
+  std::string file_, text_ = "plain", out_;
+  int64_t batch_ = 0;
   OpenFlags open_;
 };
 
@@ -317,8 +362,9 @@ class EvalCompareCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval compare");
-    const OpenedModel a = open_.Open(model_a_, adapter_a_),
-                      b = open_.Open(model_b_, adapter_b_, dtype_b_);
+    const OpenedModel a = open_.Open(model_a_, adapter_a_);
+    if (!dtype_b_.empty()) open_.dtype = dtype_b_;
+    const OpenedModel b = open_.Open(model_b_, adapter_b_);
     RequireComparable(a, b);
     const ReadingOptions reading = windows_.Options(
         std::min(a.weights->config().n_positions, b.weights->config().n_positions));
@@ -345,84 +391,10 @@ class EvalCompareCommand final : public Command {
   OpenFlags open_;
 };
 
-class EvalClozeCommand final : public Command {
- public:
-  CommandInfo info() const override {
-    return {.name = "eval cloze",
-            .summary = "measure how often a model chooses the right ending",
-            .group = "model",
-            .details =
-                "Each line of FILE is a question of multiple choice, as HellaSwag has them:\n"
-                "{\"ctx\":\"...\",\"endings\":[\"...\",...],\"label\":0}, or with \"query\",\n"
-                "\"choices\" and \"gold\". Context and ending, with a space between, are encoded\n"
-                "together, and the tokens of the ending are scored. acc chooses the ending with\n"
-                "the largest sum of ln p, acc_norm that for each of its characters (both are\n"
-                "lm-eval's), acc_token that for each of its tokens (llm.c's acc_norm).\n"
-                "\n"
-                "--text hellaswag writes the items of HellaSwag's files as lm-eval does: with the\n"
-                "activity before them and without what is in brackets. With --out a line is\n"
-                "written for each item, and a call that was interrupted goes on where it stopped.",
-            .examples = {"folio eval cloze --model gpt2 hellaswag_val.jsonl",
-                         "folio eval cloze -m gpt2 hellaswag_val.jsonl --text hellaswag "
-                         "--out items.jsonl"}};
-  }
-
-  void AddFlags(Flags& flags) override {
-    flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
-    AddModelFlag(flags, &model_, true);
-    AddAdapterFlag(flags, &adapter_);
-    flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
-        {"plain", "hellaswag"}));
-    flags.Value(Field{"batch", &batch_,
-                      "as many tokens run at once as so many windows of the model's context have; "
-                      "0 for about 2048",
-                      0, 1e6});
-    flags.Value(Field{"out", &out_, "write a line for each item"}, {.placeholder = "FILE"});
-    open_.Add(flags);
-  }
-
-  int Run(const Context& context) override {
-    RequireFileName("--out", out_);
-    CatchSignals();
-    Group& group = open_.Use(context.console, "folio eval cloze");
-    const OpenedModel model = open_.Open(model_, adapter_);
-    model.RequireTokenizer(", or name it with --tokenizer");
-    RequireSameModel(group, model, out_);
-    const ClozeOptions options{
-        .text = text_ == "hellaswag" ? ClozeText::kHellaSwag : ClozeText::kAsIs,
-        .positions = BatchPositions(batch_, model.weights->config().n_positions),
-        .out = out_,
-        .group = &group};
-    if (!group.first()) {
-      MeasureCloze(model, file_, options);
-      return 0;
-    }
-    const GuardedDirectory inside(model_);  // a run's own files lead nowhere
-    MeasureReport report(context, /*max_tokens=*/false);
-    const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
-    report.Finish();
-    context.console.Result(DescribeCloze(model, file_, result, context.console.json()));
-    return 0;
-  }
-
- private:
-  std::string file_, model_, adapter_, text_ = "plain", out_;
-  int64_t batch_ = 0;
-  OpenFlags open_;
-};
-
 }  // namespace
 
-std::unique_ptr<Command> NewEvalPerplexityCommand() {
-  return std::make_unique<EvalPerplexityCommand>();
-}
-
-std::unique_ptr<Command> NewEvalCompareCommand() {
-  return std::make_unique<EvalCompareCommand>();
-}
-
-std::unique_ptr<Command> NewEvalClozeCommand() {
-  return std::make_unique<EvalClozeCommand>();
+CommandList EvalCommands() {
+  return CommandsOf<EvalPerplexityCommand, EvalClozeCommand, EvalCompareCommand>();
 }
 
 }  // namespace folio

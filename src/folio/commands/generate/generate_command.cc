@@ -8,13 +8,13 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/generate/beams.h"
 #include "folio/commands/generate/line_input.h"
 #include "folio/commands/generate/prompts.h"
 #include "folio/commands/generate/sampling_flags.h"
 #include "folio/commands/generate/text_teller.h"
+#include "folio/commands/model_flags.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/draft.h"
@@ -57,21 +57,13 @@ class GenerateCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    AddModelFlag(flags, &model_, /*required=*/true);
-    AddAdapterFlag(flags, &adapter_);
-    load_.Add(flags);
+    model_.AddModel(flags);
     prompts_.Add(flags);
-    flags.Value(Field{"tokenizer", &tokenizer_,
-                      "of a model that came without one: a published encoding, or the path of a "
-                      "tokenizer's directory or file"},
-                {.placeholder = "NAME|DIR|FILE"});
-    flags.Value(Field{"dtype", &dtype_,
-                      "what the matrices are kept and multiplied as; auto: as they are stored"}
-                    .Choices(MatrixDtypeNames()));
+    model_.AddDecoding(flags);
     flags.Value(Field{"max-tokens", &max_tokens_, "tokens to add at most", 0, 1e12});
     flags.Value(Field{"n", &n_, "texts to write for each prompt", 1, 1e6}.WithFlag("-n,--n"));
     flags.Value(Field{"batch", &batch_, "of these, texts to write at once", 1, 1e4});
-    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
+    model_.AddCache(flags);
     flags.List("--stop", &stops_, "a text that ends what is written, and is not shown",
                {.placeholder = "TEXT"});
     flags.Value(
@@ -93,26 +85,20 @@ class GenerateCommand final : public Command {
     flags.Value(Field{"length-penalty", &length_penalty_,
                       "of beam search: ln p of a text is divided by its length to this power", -10,
                       10});
-    compute_.Add(flags);
-    AddBackendFlag(flags, &backend_);
+    model_.AddCompute(flags);
     sampling_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
-    compute_.Use();
     Console& console = context.console;
     CheckFlags(console);
-    const OpenedModel model = OpenModel(model_, {.backend = backend_,
-                                                 .tokenizer = tokenizer_,
-                                                 .adapter = adapter_,
-                                                 .loading = load_.loading(),
-                                                 .matrices = MatrixDtypeNamed(dtype_)});
+    const OpenedModel model = model_.Open();
     if (beams_) {
       TellBeams(
           console, model, ReadPrompts(model, prompts_),
           {.beams = *beams_, .length_penalty = length_penalty_, .max_tokens = max_tokens_, .n = n_},
-          Cache());
+          model_.cache());
     } else {
       OpenDraft(model);
       interactive_ ? Converse(console, model) : ContinueAll(console, model);
@@ -159,14 +145,12 @@ class GenerateCommand final : public Command {
   }
 
   DecodeBatch MakeBatch(const OpenedModel& model, int64_t texts) const {
-    return {*model.backend, *model.weights, {.texts = std::min(texts, AtOnce()), .cache = Cache()}};
+    return {*model.backend,
+            *model.weights,
+            {.texts = std::min(texts, AtOnce()), .cache = model_.cache()}};
   }
   // A draft guesses for one text at a time.
   int64_t AtOnce() const { return draft_.empty() ? batch_ : 1; }
-
-  std::optional<Dtype> Cache() const {
-    return bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt;
-  }
 
   void OpenDraft(const OpenedModel& model) {
     if (draft_.empty()) return;
@@ -174,9 +158,7 @@ class GenerateCommand final : public Command {
       guesser_ = std::make_unique<NgramDraft>();
       return;
     }
-    draft_model_ = OpenModel(
-        draft_,
-        {.backend = backend_, .loading = load_.loading(), .matrices = MatrixDtypeNamed(dtype_)});
+    draft_model_ = model_.Open(draft_, "");
     guesser_ = std::make_unique<ModelDraft>(*draft_model_.backend, *draft_model_.weights,
                                             model.weights->config().vocab_size);
   }
@@ -260,21 +242,20 @@ class GenerateCommand final : public Command {
   std::unique_ptr<Draft> guesser_;
   std::optional<int64_t> beams_;
   double length_penalty_ = 1;
-  std::string model_, adapter_, tokenizer_, backend_ = "cpu", dtype_ = "auto", when_full_ = "slide";
-  LoadFlag load_;
+  ModelFlags model_;
+  std::string when_full_ = "slide";
   PromptFlags prompts_;
   SamplingFlags sampling_;
   int64_t max_tokens_ = GenerateOptions{}.max_tokens, n_ = 1, batch_ = 8;
   std::vector<std::string> stops_;
   std::optional<int64_t> stride_, likeliest_;
-  ComputeFlags compute_;
-  bool truncate_ = false, interactive_ = false, bf16_cache_ = false;
+  bool truncate_ = false, interactive_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> NewGenerateCommand() {
-  return std::make_unique<GenerateCommand>();
+CommandList GenerateCommands() {
+  return CommandsOf<GenerateCommand>();
 }
 
 }  // namespace folio

@@ -9,7 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/commands/text_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/text/chat.h"

@@ -9,7 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
 #include "folio/base/strings.h"
-#include "folio/commands/text_input.h"
+#include "folio/commands/model_flags.h"
 
 namespace folio {
 namespace {

@@ -36,7 +36,8 @@ class InspectActivationsCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    model_.Add(flags);
+    model_.AddModel(flags);
+    model_.AddCompute(flags);
     text_.Add(flags);
     flags.Value(Field{"layer", &layer_, "only this layer, from 0", 0, 1e6});
     flags.Value(Field{"svg", &svg_, "draw a figure"}, {.placeholder = "FILE"});
@@ -47,7 +48,7 @@ class InspectActivationsCommand final : public Command {
     CatchSignals();
     CheckFigureFile(svg_);
     page_.Check(context.console);
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     CheckIndex("layer", layer_, model.weights->config().n_layer);
     const ModelText text = ReadOneText(model, text_, "inspect activations");
     const Trace trace(*model.backend, *model.weights, text.ids, Trace::AllPoints(), text.mask);

@@ -40,7 +40,8 @@ class InspectAttentionCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    model_.Add(flags);
+    model_.AddModel(flags);
+    model_.AddCompute(flags);
     text_.Add(flags);
     flags.Value(Field{"layer", &view_.layer, "only this layer, from 0", 0, 1e6});
     flags.Value(Field{"head", &view_.head, "only this head of the layer, from 0", 0, 1e6});
@@ -71,7 +72,7 @@ class InspectAttentionCommand final : public Command {
     view_.scale = scale_ == "linear" ? HeatScale::kLinear
                   : scale_ == "log"  ? HeatScale::kLog
                                      : HeatScale::kSqrt;
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     const GptConfig& config = model.weights->config();
     CheckIndex("layer", view_.layer, config.n_layer);
     CheckIndex("head", view_.head, config.n_head);

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
 #include "folio/run/dump.h"
 
 namespace folio {

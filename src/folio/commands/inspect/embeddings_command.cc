@@ -37,7 +37,8 @@ class InspectEmbeddingsCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    model_.Add(flags);
+    model_.AddModel(flags);
+    model_.AddCompute(flags);
     flags.List("--token", &tokens_, "the token whose neighbours to list, as text",
                {.placeholder = "TEXT"});
     flags.Value(Field{"id", &id_, "the same, by its number", 0, 2147483647.0});
@@ -52,7 +53,7 @@ class InspectEmbeddingsCommand final : public Command {
     CheckFigureDirectory(svg_);
     page_.Check(context.console);
     RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     const std::optional<int32_t> token = ChosenToken(model);
     const EmbeddingsView view = InspectEmbeddings(model, token, top_, points_, [&] {
       context.console.SetStatus(fmt::format("principal components of {} tokens",

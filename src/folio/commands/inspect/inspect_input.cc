@@ -12,8 +12,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/commands/text_input.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/term/encode_input.h"
@@ -88,21 +87,6 @@ std::string Numbered(const std::string& flag, size_t i, size_t count) {
 }
 
 }  // namespace
-
-void ModelFlags::Add(Flags& flags, bool required) {
-  AddModelFlag(flags, &model, required);
-  AddAdapterFlag(flags, &adapter);
-  load.Add(flags);
-  compute.Add(flags);
-  AddBackendFlag(flags, &backend);
-}
-
-OpenedModel OpenModel(const ModelFlags& flags) {
-  flags.compute.Use();
-  return OpenModel(
-      flags.model,
-      {.backend = flags.backend, .adapter = flags.adapter, .loading = flags.load.loading()});
-}
 
 void TextFlags::Add(Flags& flags) {
   flags.List("--text", &texts, "the text to look at", {.placeholder = "TEXT", .meant = " "});

@@ -7,27 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/cli/compute_flags.h"
 #include "folio/cli/flags.h"
+#include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
 #include "folio/term/console.h"
 
 namespace folio {
 
 // These flags and functions are common to the commands that look into a trained model.
-
-// The flags --model, --adapter, --load, --backend, --threads and --simd.
-struct ModelFlags {
-  std::string model, adapter, backend = "cpu";
-  LoadFlag load;
-  ComputeFlags compute;
-
-  void Add(Flags& flags, bool required = true);
-};
-
-// Loads what the flags name: a checkpoint, or a run's best one. Takes --threads and --simd into
-// effect. Throws a kInput Error also where model and tokenizer do not fit.
-OpenedModel OpenModel(const ModelFlags& flags);
 
 // The flags --text, --file and --ids (each may be repeated), --special, --tail and --mask.
 struct TextFlags {

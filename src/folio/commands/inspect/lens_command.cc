@@ -31,7 +31,8 @@ class InspectLensCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    model_.Add(flags);
+    model_.AddModel(flags);
+    model_.AddCompute(flags);
     text_.Add(flags);
     flags.Value(Field{"positions", &positions_, "which tokens to look at"},
                 {.placeholder = "LIST|all"});
@@ -44,7 +45,7 @@ class InspectLensCommand final : public Command {
     CatchSignals();
     CheckFigureFile(svg_);
     page_.Check(context.console);
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     LensView view{.text = ReadOneText(model, text_, "inspect lens"), .positions = {}, .cells = {}};
     view.positions = ParsePositions(positions_, static_cast<int64_t>(view.text.ids.size()));
     view.layers = model.weights->config().n_layer + 1;

@@ -1,8 +1,7 @@
 #include <string>
 
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
+#include "folio/commands/model_flags.h"
 #include "folio/inspect/describe_model.h"
 #include "folio/inspect/parameters.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
+#include "folio/commands/model_flags.h"
 #include "folio/model/shard.h"
 #include "folio/run/preview.h"
 #include "folio/train/precision.h"

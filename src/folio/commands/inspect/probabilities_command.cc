@@ -31,7 +31,8 @@ class InspectProbabilitiesCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    model_.Add(flags);
+    model_.AddModel(flags);
+    model_.AddCompute(flags);
     text_.Add(flags);
     flags.Value(Field{"top", &top_, "likeliest tokens to list", 1, 1e6});
     flags.Value(
@@ -44,7 +45,7 @@ class InspectProbabilitiesCommand final : public Command {
     CatchSignals();
     CheckFigureFile(svg_);
     page_.Check(context.console);
-    const OpenedModel model = OpenModel(model_);
+    const OpenedModel model = model_.Open();
     ModelText text = ReadOneText(model, text_, "inspect probabilities", TextLength::kAny);
     RequireTwoTokens(text, "the first token is not foreseen by anything");
     const TokenScores scores = ScoreTokens(model, std::move(text), top_);

@@ -90,8 +90,8 @@ class PlotCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewPlotCommand() {
-  return std::make_unique<PlotCommand>();
+CommandList PlotCommands() {
+  return CommandsOf<PlotCommand>();
 }
 
 }  // namespace folio

@@ -14,8 +14,8 @@
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/commands/serve/served_files.h"
 #include "folio/infer/opened_model.h"
@@ -124,15 +124,10 @@ class ServeCommand final : public Command {
                       "MB that all requests may take together; 0: an eighth of what is free, at "
                       "most 1 GiB",
                       0, 1e7});
-    load_.Add(flags);
-    flags.Value(Field{"tokenizer", &tokenizer_, "of models that came without one"},
-                {.placeholder = "NAME|DIR|FILE"});
-    flags.Value(Field{"dtype", &dtype_,
-                      "what the matrices are kept and multiplied as; auto: as they are stored"}
-                    .Choices(MatrixDtypeNames()));
-    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
-    compute_.Add(flags);
-    AddBackendFlag(flags, &backend_);
+    model_.AddLoad(flags);
+    model_.AddDecoding(flags);
+    model_.AddCache(flags);
+    model_.AddCompute(flags);
     flags.Switch("--no-sandbox", &no_sandbox_,
                  "let the process do all that its user may (folio doctor says what it is kept in)");
   }
@@ -140,7 +135,7 @@ class ServeCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     CatchReload();
-    compute_.Use();
+    model_.compute.Use();
     Console& console = context.console;
     ServiceOptions options = Options();
     if (models_.empty() && options.page.runs.empty()) {
@@ -160,11 +155,7 @@ class ServeCommand final : public Command {
     Json names = Json::array();
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
-      service.Add(name, OpenModel(path, {.backend = backend_,
-                                         .tokenizer = tokenizer_,
-                                         .adapter = adapters[name],
-                                         .loading = load_.loading(),
-                                         .matrices = MatrixDtypeNamed(dtype_)}));
+      service.Add(name, model_.Open(path, adapters[name]));
       names.push_back(name);
     }
     serving.Begin();
@@ -192,13 +183,10 @@ class ServeCommand final : public Command {
 
  private:
   ServiceOptions Options() const {
-    ServiceOptions options{
-        .scheduler = {.slots = slots_,
-                      .queue = queue_,
-                      .cache = bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt},
-        .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
-        .access = {.hosts = hosts_, .origins = origins_, .proxies = Proxies()},
-        .page = ProgramPage(RunDirectories())};
+    ServiceOptions options{.scheduler = {.slots = slots_, .queue = queue_, .cache = model_.cache()},
+                           .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
+                           .access = {.hosts = hosts_, .origins = origins_, .proxies = Proxies()},
+                           .page = ProgramPage(RunDirectories())};
     if (request_memory_ > 0) {
       options.limits.memory = std::make_shared<MemoryBudget>(request_memory_ * 1000 * 1000);
     }
@@ -221,7 +209,7 @@ class ServeCommand final : public Command {
         }
       }
     }
-    for (auto& path : FilesToOpen(tokenizer_)) rules.readable.push_back(std::move(path));
+    for (auto& path : FilesToOpen(model_.tokenizer)) rules.readable.push_back(std::move(path));
     // SIGHUP opens what has their names then.
     if (!key_file_.empty()) AddDirectoriesOf(key_file_, rules.readable);
     if (!log_file_.empty() && log_file_ != "-") AddDirectoriesOf(log_file_, rules.writable);
@@ -291,18 +279,16 @@ class ServeCommand final : public Command {
   }
 
   std::vector<std::string> models_, adapters_, runs_, hosts_, proxies_, origins_;
-  std::string host_ = "127.0.0.1", key_file_, log_file_, timeout_ = "10m", tokenizer_,
-              dtype_ = "auto", backend_ = "cpu";
+  std::string host_ = "127.0.0.1", key_file_, log_file_, timeout_ = "10m";
   int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256, request_memory_ = 0;
-  LoadFlag load_;
-  ComputeFlags compute_;
-  bool bf16_cache_ = false, no_sandbox_ = false;
+  ModelFlags model_;
+  bool no_sandbox_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> NewServeCommand() {
-  return std::make_unique<ServeCommand>();
+CommandList ServeCommands() {
+  return CommandsOf<ServeCommand>();
 }
 
 }  // namespace folio

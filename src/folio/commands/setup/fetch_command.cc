@@ -149,8 +149,8 @@ class FetchCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewFetchCommand() {
-  return std::make_unique<FetchCommand>();
+CommandList FetchCommands() {
+  return CommandsOf<FetchCommand>();
 }
 
 }  // namespace folio

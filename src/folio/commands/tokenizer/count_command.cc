@@ -1,9 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/corpus/count_tokens.h"
 #include "folio/corpus/text_files.h"
 #include "folio/term/signals.h"

@@ -7,7 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/term/json_lines.h"
 #include "folio/term/signals.h"
 #include "folio/term/token_streams.h"

@@ -2,9 +2,8 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/lesson/explain_tokens.h"
 #include "folio/term/encode_input.h"
 #include "folio/term/json_lines.h"

@@ -3,7 +3,7 @@
 
 #include "folio/base/fields.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/commands/model_flags.h"
 #include "folio/lesson/explain_tokens.h"
 #include "folio/term/terminal_text.h"
 #include "folio/text/encodings.h"

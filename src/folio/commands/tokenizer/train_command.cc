@@ -7,8 +7,8 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/term/progress.h"

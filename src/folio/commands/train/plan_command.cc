@@ -10,9 +10,8 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/step_model.h"
-#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
+#include "folio/commands/model_flags.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
 #include "folio/train/trainer.h"
@@ -165,8 +164,8 @@ class PlanCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewPlanCommand() {
-  return std::make_unique<PlanCommand>();
+CommandList PlanCommands() {
+  return CommandsOf<PlanCommand>();
 }
 
 }  // namespace folio

@@ -4,10 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "folio/cli/compute_flags.h"
 #include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/model_settings.h"
+#include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
 #include "folio/serve/background_server.h"
@@ -130,8 +129,8 @@ class TrainCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> NewTrainCommand() {
-  return std::make_unique<TrainCommand>();
+CommandList TrainCommands() {
+  return CommandsOf<TrainCommand>();
 }
 
 }  // namespace folio

@@ -1,0 +1,231 @@
+#include "folio/commands/model_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
+#include "folio/formats/model_formats.h"
+#include "folio/term/token_streams.h"
+#include "folio/text/encodings.h"
+#include "folio/train/presets.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+std::vector<Field> WithFlagsOf(std::vector<Field> fields, const std::vector<std::string>& flags) {
+  for (Field& field : fields) {
+    if (std::ranges::find(flags, field.flag) == flags.end()) field.flag.clear();
+  }
+  return fields;
+}
+
+}  // namespace
+
+void SimdFlag::Add(Flags& flags) {
+  flags.Value(Field{"simd", &name_, "instruction set to use instead of the best"}.Suggestions(
+                  SimdTargets()),
+              {.placeholder = "NAME"});
+}
+
+void SimdFlag::Use() const {
+  if (!name_.empty()) ForceSimdTarget(name_);
+}
+
+void ComputeFlags::Add(Flags& flags) {
+  flags.Value(
+      Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMaxThreads});
+  simd_.Add(flags);
+}
+
+void ComputeFlags::Use() const {
+  UseThreads(threads_);
+  simd_.Use();
+}
+
+void UseThreads(int64_t threads) {
+  if (threads > 0) SetThreads(static_cast<int>(threads));
+}
+
+void AddModelFlag(Flags& flags, std::string* model, bool required) {
+  flags.Value(
+      Field{"model", model, "a run, a model directory or a model file"}.WithFlag("-m,--model"),
+      {.placeholder = "DIR", .required = required});
+}
+
+void AddAdapterFlag(Flags& flags, std::string* adapter) {
+  flags.Value(Field{"adapter", adapter,
+                    "an adapter (LoRA) for the model, as PEFT saves it, to add to its weights"},
+              {.placeholder = "DIR"});
+}
+
+void RequireModelFor(const std::string& adapter, const std::string& model) {
+  if (adapter.empty() || !model.empty()) return;
+  throw UsageError("--adapter needs --model", "an adapter is added to the weights of a model",
+                   "add --model, with the one that the adapter was trained for");
+}
+
+void AddBackendFlag(Flags& flags, std::string* backend) {
+  flags.Value(Field{"backend", backend, "what computes"}.Choices({"cpu", "reference"}));
+}
+
+void AddPresetFlag(Flags& flags, std::string* preset) {
+  std::vector<std::string> names;
+  for (const Preset& known : Presets()) names.push_back(known.name);
+  flags.Value(
+      Field{"preset", preset, "a named model with its training settings"}.Choices(std::move(names)),
+      {.placeholder = "NAME"});
+}
+
+void AddTokenizerFlag(Flags& flags, std::string* spec, bool required) {
+  std::vector<std::string> known = PublishedEncodingNames();
+  known.insert(known.begin(), "bytes");
+  flags.Value(Field{"tokenizer", spec,
+                    "a published encoding (gpt2, cl100k_base), bytes, or the path of a tokenizer's "
+                    "directory or file"}
+                  .Suggestions(std::move(known)),
+              {.placeholder = "NAME|DIR|FILE", .required = required});
+}
+
+void AddSpecialFlag(Flags& flags, std::string* name) {
+  flags.Value(
+      Field{"special", name, "special tokens in the text: an error, their token, or ordinary text"}
+          .Choices({"raise", "allow", "ordinary"}));
+}
+
+void ModelFlags::AddModel(Flags& flags, bool required) {
+  AddModelFlag(flags, &model, required);
+  AddAdapterFlag(flags, &adapter);
+  AddLoad(flags);
+}
+
+void ModelFlags::AddLoad(Flags& flags) {
+  flags.Value(Field{"load", &load,
+                    "map: weights are read from the file when they are looked at; read: at once, "
+                    "which is faster from network disks"}
+                  .Choices({"map", "read"}));
+}
+
+void ModelFlags::AddDecoding(Flags& flags) {
+  flags.Value(Field{"tokenizer", &tokenizer,
+                    "of a model that came without one: a published encoding, or the path of a "
+                    "tokenizer's directory or file"},
+              {.placeholder = "NAME|DIR|FILE"});
+  AddDtype(flags);
+}
+
+void ModelFlags::AddDtype(Flags& flags) {
+  dtype = "auto";
+  flags.Value(Field{"dtype", &dtype,
+                    "what the matrices are kept and multiplied as; auto: as they are stored"}
+                  .Choices(MatrixDtypeNames()));
+}
+
+void ModelFlags::AddCache(Flags& flags) {
+  flags.Switch("--bf16-cache", &bf16_cache, "keep keys and values in bfloat16: half the memory");
+}
+
+void ModelFlags::AddCompute(Flags& flags) {
+  compute.Add(flags);
+  AddBackendFlag(flags, &backend);
+}
+
+OpenedModel ModelFlags::Open() const {
+  compute.Use();
+  return Open(model, adapter);
+}
+
+OpenedModel ModelFlags::Open(const std::string& path, const std::string& its_adapter) const {
+  return OpenModel(path, {.backend = backend,
+                          .tokenizer = tokenizer,
+                          .adapter = its_adapter,
+                          .loading = load == "read" ? Loading::kRead : Loading::kMap,
+                          .matrices = MatrixDtypeNamed(dtype)});
+}
+
+std::optional<Dtype> ModelFlags::cache() const {
+  return bf16_cache ? std::optional(Dtype::kBF16) : std::nullopt;
+}
+
+ModelSettings::ModelSettings(const std::vector<std::string>& flags)
+    : settings_(WithFlagsOf(config_.Fields(), flags)) {}
+
+void ModelSettings::AddFlags(Flags& flags) {
+  AddPresetFlag(flags, &preset_);
+  AddModelFlag(flags, &model_, /*required=*/false);
+  flags.Settings(&settings_, {"train", "lora"});
+}
+
+void ModelSettings::SetPath(const std::string& path) {
+  RefuseTogether(!path.empty() && !model_.empty(), path, "--model");
+  if (!path.empty()) model_ = path;
+}
+
+void ModelSettings::Resolve(const ConfigSources& sources) {
+  if (!preset_.empty() && !model_.empty()) {
+    throw UsageError("--preset and --model do not go together", "both say which model is meant",
+                     "leave one of them out");
+  }
+  if (!preset_.empty()) settings_.UsePreset(preset_, FindPreset(preset_).settings);
+  settings_.ReadSources(sources);
+  settings_.Resolve();
+  if (model_.empty()) {
+    config_.model.Validate("settings");
+    config_.train.lora.Validate("settings");
+    return;
+  }
+  for (const Field& field : settings_.fields()) {
+    if (field.key.starts_with("model.") && settings_.layer(field.key) == Layer::kSet) {
+      throw UsageError(fmt::format("--set {} does not go with --model", field.key),
+                       fmt::format("'{}' says what the model is", model_), "leave one of them out");
+    }
+  }
+}
+
+void ModelSettings::Read(const ConfigSources& sources) {
+  Resolve(sources);
+  if (model_.empty()) return;
+  config_.model = FindModel(model_).model.config;
+}
+
+std::string ModelSettings::name() const {
+  if (!model_.empty()) return model_;
+  return preset_.empty() ? "settings" : preset_;
+}
+
+int64_t ModelSettings::Context() const {
+  return ContextOf(config_.model, config_.train);
+}
+
+std::string ReadAll(ByteInput input) {
+  constexpr size_t kLongestText = size_t{1} << 26;
+  std::string text;
+  while (input.Read(text, size_t{1} << 20) > 0) {
+    if (text.size() > kLongestText) {
+      throw InputError(fmt::format("{}: longer than {} bytes", input.name(), kLongestText), {},
+                       "give the part that the model is to see");
+    }
+  }
+  return text;
+}
+
+std::vector<int32_t> ParseIds(const std::string& list, const std::string& where, int64_t V) {
+  std::vector<int32_t> ids;
+  ByteInput input = ByteInput::FromText(list, where);
+  ReadIds(input, IdFormat::kText,
+          [&](std::span<const int32_t> some) { ids.insert(ids.end(), some.begin(), some.end()); });
+  for (const int32_t id : ids) {
+    if (id >= V) {
+      throw InputError(fmt::format("{}: the model has no token {}", where, id),
+                       fmt::format("its tokens are 0 to {}", V - 1));
+    }
+  }
+  return ids;
+}
+
+}  // namespace folio
