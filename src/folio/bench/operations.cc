@@ -5,17 +5,24 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/math.h"
 #include "folio/base/rng.h"
+#include "folio/base/simd_targets.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/io/json.h"
 #include "folio/model/head_layout.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/optimizer.h"
+#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
@@ -440,6 +447,133 @@ std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend) 
                      "use --dtype fp32, or --backend cpu");
   }
   return dtypes;
+}
+
+namespace {
+
+Value GflopsValue(double flops_per_second) {
+  return Value::Fixed(flops_per_second, 1, 1e9);
+}
+
+std::vector<Cell> CellsOf(const MemoryPass& pass) {
+  return {{"name", "pass", pass.name},
+          {"seconds", ">ms", Value::Fixed(Median(pass.seconds), 3, 1e-3)},
+          {"seconds_min", "", Percentile(pass.seconds, 0)},
+          {"bytes", ">bytes", Value::Bytes(pass.bytes)},
+          {"bytes_per_second", ">GB/s", Value::Fixed(pass.bytes_per_second(), 1, 1e9)}};
+}
+
+// The same for people alone.
+std::vector<Cell> Shown(std::vector<Cell> cells, const std::string& share) {
+  for (Cell& cell : cells) cell.key.clear();
+  cells.push_back({"", "share", share});
+  return cells;
+}
+
+}  // namespace
+
+std::vector<Cell> MachineFacts(const Backend& backend) {
+  const std::string description(backend.description());
+  return {{"backend", "", backend.name()},
+          {"backend_description",
+           "backend",
+           {fmt::format("{}, {} threads", description, Threads()), description}},
+          {"simd", "", SimdTarget()},
+          {"threads", "", Threads()}};
+}
+
+Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
+                    const std::vector<MatmulRate>& rates) {
+  ReportTable products{.key = "products"};
+  for (const MatmulRate& rate : rates) {
+    const auto& [shape, kind, dtype] = rate.product;
+    products.rows.push_back(
+        {{"dtype", "dtype", TrainDtypeName(dtype)},
+         {"product", "product", MatmulKindName(kind)},
+         {"N", ">N", shape.N},
+         {"I", ">I", shape.I},
+         {"O", ">O", shape.O},
+         {"seconds", ">ms", Value::Fixed(rate.seconds, 3, 1e-3)},
+         {"seconds_min", "", rate.seconds_min},
+         {"flops_per_second", ">GFLOP/s", GflopsValue(rate.flops_per_second())},
+         {"flops_per_second_max", ">best", GflopsValue(rate.product.flops() / rate.seconds_min)}});
+  }
+  Json peaks = Json::object(), units = Json::object();
+  std::vector<Cell> peak_facts;
+  for (const Dtype dtype : dtypes) {
+    const std::string name = TrainDtypeName(dtype), unit = backend.ProductUnit(dtype);
+    const double peak = PeakOf(dtype, rates);
+    peaks[name] = peak;
+    units[name] = unit;
+    peak_facts.push_back(
+        {"", "peak " + name, fmt::format("{:.1f} GFLOP/s ({})", peak / 1e9, unit)});
+  }
+  return {.parts = {{.facts = MachineFacts(backend)}, {.table = products}, {.facts = peak_facts}},
+          .data = {{"peak_flops_per_second", peaks}, {"units", units}}};
+}
+
+Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates) {
+  const auto direction = [](const AttentionTiming& timing) {
+    const double seconds = Median(timing.seconds);
+    return Value(fmt::format("{:.3f}", seconds * 1e3),
+                 Json{{"seconds", seconds},
+                      {"seconds_min", Percentile(timing.seconds, 0)},
+                      {"flops", timing.flops},
+                      {"flops_per_second", timing.flops_per_second()}});
+  };
+  ReportTable runs{.key = "runs"};
+  for (const AttentionRate& rate : rates) {
+    const AttentionShape& shape = rate.shape;
+    const double bytes = static_cast<double>(rate.planned_bytes);
+    runs.rows.push_back(
+        {{"dtype", "dtype", TrainDtypeName(shape.dtype)},
+         {"batch", "", shape.B},
+         {"context", ">T", shape.T},
+         {"heads", "", shape.H},
+         {"head_size", "", shape.D},
+         {"dropout", "", shape.dropout},
+         {"forward", ">forward ms", direction(rate.forward)},
+         {"", ">GFLOP/s", GflopsValue(rate.forward.flops_per_second())},
+         {"backward", ">backward ms", direction(rate.backward)},
+         {"", ">GFLOP/s", GflopsValue(rate.backward.flops_per_second())},
+         {"tokens_per_second", ">tokens/s", WholeRate(rate.tokens_per_second())},
+         {"peak_bytes", ">memory", Value::Bytes(rate.planned_bytes)},
+         {"", ">bytes/token", Value::Fixed(bytes / static_cast<double>(shape.B * shape.T), 0)}});
+  }
+  const AttentionShape& shape = rates.front().shape;
+  std::vector<Cell> facts = {{"", "shape",
+                              fmt::format("{} sequences, {} heads of {} channels, dropout {}",
+                                          shape.B, shape.H, shape.D, shape.dropout)}};
+  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
+  return {.parts = {{.facts = facts}, {.table = runs}}};
+}
+
+Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates) {
+  const double seconds = rates.seconds_per_step(), bytes = rates.bytes_per_step();
+  ReportTable passes{.key = "passes"};
+  for (const auto& [part, machine] :
+       {std::pair(&rates.norm, &rates.read), std::pair(&rates.adamw, &rates.copy)}) {
+    const double share = part->bytes_per_second() / machine->bytes_per_second();
+    std::vector<Cell>& row = passes.rows.emplace_back(CellsOf(*part));
+    row.push_back({"share", "share", Value::Percent(share).In(" of " + machine->name)});
+    row.push_back({"of", "", machine->name});
+  }
+  passes.rows.push_back(Shown(CellsOf({"together", bytes, {seconds}}), ""));
+  for (const MemoryPass* pass : {&rates.read, &rates.copy}) {
+    passes.rows.push_back(Shown(CellsOf(*pass), "what memory does"));
+  }
+  std::vector<Cell> facts = {{"parameters", "parameters", Value::Commas(parameters)},
+                             {"seconds_per_step", "", seconds},
+                             {"bytes_per_step", "", bytes},
+                             {"bytes_per_second", "", bytes / seconds}};
+  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
+  return {.parts = {{.facts = facts}, {.table = passes}},
+          .data = {{"machine",
+                    Json::array({AsJson(CellsOf(rates.read)), AsJson(CellsOf(rates.copy))})}}};
+}
+
+Value WholeRate(double a_second) {
+  return {WithCommas(static_cast<int64_t>(a_second)), a_second};
 }
 
 }  // namespace folio

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/report/report.h"
 
 namespace folio {
 
@@ -128,5 +129,16 @@ uint64_t OptimizerBytes(int64_t parameters);
 // The dtypes that a benchmark's --dtype means: "fp32", "bf16", or "both" for all that the backend
 // supports. Throws a kUsage Error for one that it does not.
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend);
+
+// The lines that every report of a benchmark has of what computed it.
+std::vector<Cell> MachineFacts(const Backend& backend);
+// "12,345" of so many things a second.
+Value WholeRate(double a_second);
+
+// The findings as reports. REQUIRES: some rates.
+Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
+                    const std::vector<MatmulRate>& rates);
+Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates);
+Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates);
 
 }  // namespace folio

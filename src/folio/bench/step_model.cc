@@ -439,95 +439,40 @@ std::string StepSeconds(double seconds) {
   return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
-std::string StepsText(const StepPlan& plan) {
-  const ParamTable table(plan.config, plan.pass.lora);
-  const NetworkRates& network = plan.rows.front().network;
-  std::string text = fmt::format(
-      "model    {}, {} parameters, {}\n"
-      "batch    {} x {} tokens in a micro-batch; gradients {}are sent as {}\n"
-      "rank     {}/s of forward and backward, {}/s of optimizer, {}/s of adding up ({})\n"
-      "network  {} from rank to rank, {} for each message\n\n",
-      plan.model, HumanCount(static_cast<double>(table.parameters())),
-      TrainDtypeName(plan.pass.dtype), plan.B, plan.T,
-      plan.reduce_every > 1 ? fmt::format("of {} in a row ", plan.reduce_every) : "",
-      TrainDtypeName(plan.reduce), HumanFlops(plan.rank.flops_per_second),
-      HumanBytes(plan.rank.memory_bytes_per_second), HumanBytes(plan.rank.sum_bytes_per_second),
-      plan.rates_from, StepSeconds(network.latency), StepSeconds(network.seconds_per_message));
-  std::vector<std::vector<std::string>> rows;
-  for (const StepPlan::Row& row : plan.rows) {
-    const StepPrediction& step = row.step;
-    const bool alone = row.ranks == 1;
-    rows.push_back(
-        {fmt::format("{}", row.ranks), alone ? "-" : HumanBits(row.network.bits_per_second),
-         fmt::format("{}", row.grad_accumulation / row.ranks), StepSeconds(step.seconds),
-         WithCommas(static_cast<int64_t>(step.tokens_per_second())),
-         fmt::format("{:.1f}%", step.efficiency() * 100),
-         alone ? "-" : fmt::format("{:.0f}%", step.hidden() * 100), HumanBytes(step.bytes_sent),
-         step.memory == UINT64_MAX ? "too much" : HumanBytes(static_cast<double>(step.memory)),
-         StepBoundName(step.bound)});
-  }
-  text += RenderTable({">ranks", ">network", ">micro-batches", ">step", ">tokens/s", ">efficiency",
-                       ">hidden", ">sent", ">memory", "bound by"},
-                      rows);
-  return text +
-         "\nmicro-batches, sent and memory are those of one rank, in a step. Efficiency is the "
-         "share\nof a step in which a rank computes, hidden the share of its messages' time in "
-         "which it\ncomputes too. Bound by compute: messages cost less than a tenth; network: "
-         "bytes;\nmessages: their number and latency; sums: adding up gradients.\n";
-}
-
-Json ToJson(const StepPlan::Row& row) {
+std::vector<Cell> CellsOf(const StepPlan::Row& row) {
   const StepPrediction& step = row.step;
-  Json json = {{"ranks", row.ranks},
-               {"grad_accumulation", row.grad_accumulation},
-               {"seconds_per_step", step.seconds},
-               {"tokens_per_step", step.tokens},
-               {"tokens_per_second", step.tokens_per_second()},
-               {"flops_per_step", step.flops},
-               {"forward_seconds", step.forward},
-               {"backward_seconds", step.backward},
-               {"optimizer_seconds", step.optimizer},
-               {"efficiency", step.efficiency()},
-               {"bound", StepBoundName(step.bound)}};
-  if (step.memory != UINT64_MAX) json["peak_bytes"] = step.memory;
-  if (row.ranks == 1) return json;
+  const bool alone = row.ranks == 1, too_much = step.memory == UINT64_MAX;
   // No number stands for a network without an end to it.
-  if (std::isfinite(row.network.bits_per_second)) {
-    json["network_bits_per_second"] = row.network.bits_per_second;
-  }
-  json["communication"] = {{"bytes_sent_per_step", step.bytes_sent},
-                           {"reduce_bytes_per_micro_batch", step.reduce_bytes},
-                           {"gather_bytes_per_step", step.gather_bytes},
-                           {"messages_per_step", step.messages},
-                           {"seconds_per_step", step.communication},
-                           {"seconds_waited_per_step", step.waited},
-                           {"thread_seconds_per_step", step.thread},
-                           {"overlap", step.hidden()}};
-  return json;
-}
-
-std::string StepsJson(const StepPlan& plan) {
-  const NetworkRates& network = plan.rows.front().network;
-  Json json = {{"schema", 1},
-               {"model", plan.model},
-               {"parameters", ParamTable(plan.config, plan.pass.lora).parameters()},
-               {"dtype", TrainDtypeName(plan.pass.dtype)},
-               {"reduce_every", plan.reduce_every},
-               {"reduce_dtype", TrainDtypeName(plan.reduce)},
-               {"recompute", plan.pass.recompute},
-               {"batch", plan.B},
-               {"context", plan.T},
-               {"rank",
-                {{"flops_per_second", plan.rank.flops_per_second},
-                 {"memory_bytes_per_second", plan.rank.memory_bytes_per_second},
-                 {"sum_bytes_per_second", plan.rank.sum_bytes_per_second},
-                 {"threads", plan.rank.threads},
-                 {"from", plan.rates_from}}},
-               {"latency_seconds", network.latency},
-               {"seconds_per_message", network.seconds_per_message},
-               {"rows", Json::array()}};
-  for (const StepPlan::Row& row : plan.rows) json["rows"].push_back(ToJson(row));
-  return json.dump(2) + "\n";
+  const bool finite = !alone && std::isfinite(row.network.bits_per_second);
+  const Json communication = {{"bytes_sent_per_step", step.bytes_sent},
+                              {"reduce_bytes_per_micro_batch", step.reduce_bytes},
+                              {"gather_bytes_per_step", step.gather_bytes},
+                              {"messages_per_step", step.messages},
+                              {"seconds_per_step", step.communication},
+                              {"seconds_waited_per_step", step.waited},
+                              {"thread_seconds_per_step", step.thread},
+                              {"overlap", step.hidden()}};
+  return {{"ranks", ">ranks", row.ranks},
+          {finite ? "network_bits_per_second" : "",
+           ">network",
+           {alone ? "-" : HumanBits(row.network.bits_per_second), row.network.bits_per_second}},
+          {"grad_accumulation",
+           ">micro-batches",
+           {fmt::format("{}", row.grad_accumulation / row.ranks), row.grad_accumulation}},
+          {"seconds_per_step", ">step", {StepSeconds(step.seconds), step.seconds}},
+          {"tokens_per_step", "", step.tokens},
+          {"tokens_per_second", ">tokens/s", WholeRate(step.tokens_per_second())},
+          {"flops_per_step", "", step.flops},
+          {"forward_seconds", "", step.forward},
+          {"backward_seconds", "", step.backward},
+          {"optimizer_seconds", "", step.optimizer},
+          {"efficiency", ">efficiency", Value::Percent(step.efficiency(), 1)},
+          {"", ">hidden", alone ? "-" : Value::Percent(step.hidden()).text},
+          {"", ">sent", Value::Bytes(step.bytes_sent)},
+          {too_much ? "" : "peak_bytes", ">memory",
+           too_much ? Value("too much") : Value::Bytes(step.memory)},
+          {"bound", "bound by", StepBoundName(step.bound)},
+          {alone ? "" : "communication", "", communication}};
 }
 
 }  // namespace
@@ -563,8 +508,54 @@ std::string HumanBits(double bits_per_second) {
   return fmt::format("{:.4g} {}", bits_per_second, unit);
 }
 
-std::string DescribeSteps(const StepPlan& plan, bool json) {
-  return json ? StepsJson(plan) : StepsText(plan);
+Report StepsReport(const StepPlan& plan) {
+  const NetworkRates& network = plan.rows.front().network;
+  const int64_t parameters = ParamTable(plan.config, plan.pass.lora).parameters();
+  const std::string dtype = TrainDtypeName(plan.pass.dtype), reduce = TrainDtypeName(plan.reduce);
+  const std::vector<Cell> facts = {
+      {"model",
+       "model",
+       {fmt::format("{}, {} parameters, {}", plan.model,
+                    HumanCount(static_cast<double>(parameters)), dtype),
+        plan.model}},
+      {"parameters", "", parameters},
+      {"dtype", "", dtype},
+      {"batch",
+       "batch",
+       {fmt::format("{} x {} tokens in a micro-batch; gradients {}are sent as {}", plan.B, plan.T,
+                    plan.reduce_every > 1 ? fmt::format("of {} in a row ", plan.reduce_every) : "",
+                    reduce),
+        plan.B}},
+      {"context", "", plan.T},
+      {"reduce_every", "", plan.reduce_every},
+      {"reduce_dtype", "", reduce},
+      {"recompute", "", plan.pass.recompute},
+      {"rank",
+       "rank",
+       {fmt::format("{}/s of forward and backward, {}/s of optimizer, {}/s of adding up ({})",
+                    HumanFlops(plan.rank.flops_per_second),
+                    HumanBytes(plan.rank.memory_bytes_per_second),
+                    HumanBytes(plan.rank.sum_bytes_per_second), plan.rates_from),
+        Json{{"flops_per_second", plan.rank.flops_per_second},
+             {"memory_bytes_per_second", plan.rank.memory_bytes_per_second},
+             {"sum_bytes_per_second", plan.rank.sum_bytes_per_second},
+             {"threads", plan.rank.threads},
+             {"from", plan.rates_from}}}},
+      {"latency_seconds",
+       "network",
+       {fmt::format("{} from rank to rank, {} for each message", StepSeconds(network.latency),
+                    StepSeconds(network.seconds_per_message)),
+        network.latency}},
+      {"seconds_per_message", "", network.seconds_per_message}};
+  ReportTable rows{.key = "rows"};
+  for (const StepPlan::Row& row : plan.rows) rows.rows.push_back(CellsOf(row));
+  return {.parts = {{.facts = facts},
+                    {.table = rows},
+                    {.text = "micro-batches, sent and memory are those of one rank, in a step. "
+                             "Efficiency is the share of a step in which a rank computes, hidden "
+                             "the share of its messages' time in which it computes too. Bound by "
+                             "compute: messages cost less than a tenth; network: bytes; messages: "
+                             "their number and latency; sums: adding up gradients."}}};
 }
 
 }  // namespace folio

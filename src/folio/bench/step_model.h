@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/bench/training.h"
+#include "folio/report/report.h"
 #include "folio/train/plan.h"
 
 namespace folio {
@@ -152,7 +153,7 @@ double ParseShortTime(const std::string& text, const std::string& flag);
 
 std::string HumanBits(double bits_per_second);  // "10 Gbit/s"
 
-// A table for people, with what its columns mean, or one JSON object. REQUIRES: rows.
-std::string DescribeSteps(const StepPlan& plan, bool json);
+// A table, with what its columns mean. REQUIRES: rows.
+Report StepsReport(const StepPlan& plan);
 
 }  // namespace folio

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/report/report.h"
+
 namespace folio {
 
 enum class BenchLanguage { kEnglish, kCode, kChinese, kJapanese, kRussian };
@@ -75,5 +77,8 @@ struct TokenizerTiming {
 // Error if the tokenizer cannot encode a text.
 void BenchTokenizer(const BenchTokenizerOptions& options,
                     const std::function<void(const TokenizerTiming&)>& done);
+
+Report TokenizerReport(const BenchTokenizerOptions& options,
+                       const std::vector<TokenizerTiming>& timings);
 
 }  // namespace folio

@@ -10,6 +10,7 @@
 #include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/pass_shape.h"
+#include "folio/report/report.h"
 #include "folio/train/config.h"
 
 namespace folio {
@@ -74,5 +75,11 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
 // operations take, 2 s at most: where whole steps would take longer, with fewer sequences and then
 // with fewer layers. What is allocated for it is given back.
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops);
+
+// The results as a report. `model` is its name. With `growth` they are those of several batch
+// sizes, and how the cost grows from the first to the others is told too; without it there is one.
+Report TrainingReport(const std::string& model, const Backend& backend,
+                      const std::vector<BenchTrainOptions>& options,
+                      const std::vector<BenchTrainResult>& results, bool growth);
 
 }  // namespace folio

@@ -17,7 +17,6 @@
 #include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
-#include "folio/term/table.h"
 
 namespace folio {
 namespace {
@@ -373,27 +372,24 @@ ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
   return meter.Finish();
 }
 
-std::string DescribeCloze(const OpenedModel& model, const std::string& file,
-                          const ClozeResult& result, bool json) {
-  const std::pair<const char*, const ClozeAccuracy*> all[] = {
-      {"acc", &result.acc}, {"acc_norm", &result.acc_norm}, {"acc_token", &result.acc_token}};
-  if (json) {
-    Json object = {
-        {"schema", 1}, {"model", model.path.string()}, {"file", file}, {"items", result.acc.items}};
-    for (const auto& [name, accuracy] : all) {
-      object[name] = accuracy->part();
-      object[std::string(name) + "_stderr"] = accuracy->standard_error();
-    }
-    return object.dump() + "\n";
+Report ClozeReport(const OpenedModel& model, const std::string& file, const ClozeResult& result) {
+  Report report{
+      .data = {{"model", model.path.string()}, {"file", file}, {"items", result.acc.items}}};
+  ReportTable table;
+  for (const auto& [name, accuracy] :
+       {std::pair("acc", &result.acc), std::pair("acc_norm", &result.acc_norm),
+        std::pair("acc_token", &result.acc_token)}) {
+    const double part = accuracy->part(), error = accuracy->standard_error();
+    report.data[name] = part;
+    report.data[std::string(name) + "_stderr"] = error;
+    table.rows.push_back(
+        {{"", "choice by", name},
+         {"", ">right", Value::Percent(part, 2)},
+         {"", ">standard error", Value::Percent(error, 2)},
+         {"", ">items", fmt::format("{} of {}", accuracy->right, accuracy->items)}});
   }
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, accuracy] : all) {
-    const double error = accuracy->standard_error();
-    rows.push_back({name, fmt::format("{:.2f}%", 100 * accuracy->part()),
-                    std::isnan(error) ? "-" : fmt::format("{:.2f}%", 100 * error),
-                    fmt::format("{} of {}", accuracy->right, accuracy->items)});
-  }
-  return RenderTable({"choice by", ">right", ">standard error", ">items"}, rows);
+  report.parts.push_back({.table = std::move(table)});
+  return report;
 }
 
 }  // namespace folio

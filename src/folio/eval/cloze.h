@@ -9,6 +9,7 @@
 
 #include "folio/eval/perplexity.h"
 #include "folio/eval/windows.h"
+#include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -81,7 +82,6 @@ struct ClozeOptions {
 ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
                          const ClozeOptions& options, const MeasureHooks& hooks = {});
 
-std::string DescribeCloze(const OpenedModel& model, const std::string& file,
-                          const ClozeResult& result, bool json);
+Report ClozeReport(const OpenedModel& model, const std::string& file, const ClozeResult& result);
 
 }  // namespace folio

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 #include <optional>
 #include <utility>
@@ -25,7 +26,6 @@
 #include "folio/io/json.h"
 #include "folio/model/config_json.h"
 #include "folio/term/encode_input.h"
-#include "folio/term/table.h"
 
 namespace folio {
 
@@ -80,6 +80,11 @@ std::string ModelFingerprint(const OpenedModel& model) {
   return GptConfigToJson(model.weights->config()) + hasher.Hex() +
          (model.tokenizer ? model.tokenizer->hash() : "") +
          std::string(model.backend->description());
+}
+
+std::string_view BytesOf(const Tokenizer* tokenizer, int32_t id) {
+  const bool known = tokenizer != nullptr && id < tokenizer->vocab_size();
+  return known ? tokenizer->TokenBytes(id) : std::string_view();
 }
 
 namespace {
@@ -145,17 +150,12 @@ class WindowReader {
     for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
       const auto piece = ids.subspan(0, std::min(ids.size(), kPiece));
       for (const int32_t id : piece) {
-        ends_.push_back(document_bytes_ += std::ssize(Bytes(id)));
-        if (tokenizer_ != nullptr) words_.Add(Bytes(id));
+        ends_.push_back(document_bytes_ += std::ssize(BytesOf(tokenizer_, id)));
+        if (tokenizer_ != nullptr) words_.Add(BytesOf(tokenizer_, id));
       }
       document_tokens_ += std::ssize(piece);
       cutter_.Add(piece);
     }
-  }
-
-  std::string_view Bytes(int32_t id) const {
-    return tokenizer_ != nullptr && id < tokenizer_->vocab_size() ? tokenizer_->TokenBytes(id)
-                                                                  : std::string_view();
   }
 
   void Queue(TextWindow window) {
@@ -379,11 +379,6 @@ class PerplexityMeter {
   }
 
  private:
-  std::string_view Bytes(int32_t id) const {
-    return tokenizer_ != nullptr && id < tokenizer_->vocab_size() ? tokenizer_->TokenBytes(id)
-                                                                  : std::string_view();
-  }
-
   void Damaged() {
     if (hooks_.on_note) hooks_.on_note(DamagedNote(csv_path_));
     csv_->Stop();
@@ -392,7 +387,7 @@ class PerplexityMeter {
   void Add(const TextWindow& window, std::span<const Predicted> predicted) {
     TextPerplexity& sum = sums_[window.text];
     int64_t bytes = 0;
-    for (const int32_t id : window.targets) bytes += std::ssize(Bytes(id));
+    for (const int32_t id : window.targets) bytes += std::ssize(BytesOf(tokenizer_, id));
     for (const Predicted& one : predicted) {
       sum.nats += one.nats;
       all_nats_ += one.nats;
@@ -424,7 +419,7 @@ class PerplexityMeter {
         return false;
       }
       predicted.push_back(*one);
-      byte += std::ssize(Bytes(window.targets[i]));
+      byte += std::ssize(BytesOf(tokenizer_, window.targets[i]));
       lines.remove_prefix(line.size());
     }
     Add(window, predicted);
@@ -435,7 +430,7 @@ class PerplexityMeter {
   std::string RowHead(const TextWindow& window, size_t i, int64_t byte) const {
     const int32_t id = window.targets[i];
     return fmt::format("{},{},{},{},{},", window.document, window.begin + static_cast<int64_t>(i),
-                       byte, id, CsvToken(Bytes(id)));
+                       byte, id, CsvToken(BytesOf(tokenizer_, id)));
   }
   std::string Rows(const TextWindow& window, std::span<const Predicted> predicted) const {
     std::string rows;
@@ -443,7 +438,7 @@ class PerplexityMeter {
     for (size_t i = 0; i < predicted.size(); ++i) {
       rows += RowHead(window, i, byte);
       rows += fmt::format("{},{}\n", predicted[i].nats, predicted[i].rank);
-      byte += std::ssize(Bytes(window.targets[i]));
+      byte += std::ssize(BytesOf(tokenizer_, window.targets[i]));
     }
     return rows;
   }
@@ -459,23 +454,18 @@ class PerplexityMeter {
   std::optional<ResultFile> csv_;
 };
 
-Json AsJson(const TextPerplexity& text) {
-  Json json = {{"documents", text.documents},
-               {"tokens", text.tokens},
-               {"bytes", nullptr},
-               {"words", nullptr},
-               {"nats_per_token", text.nats_per_token()},
-               {"perplexity", text.perplexity()},
-               {"bits_per_byte", text.bits_per_byte()},
-               {"word_perplexity", text.word_perplexity()}};
-  if (text.bytes > 0) json["bytes"] = text.bytes;
-  if (text.words > 0) json["words"] = text.words;
-  return json;
-}
-
-// "-" for what is not known.
-std::string Number(double value, int digits) {
-  return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
+std::vector<Cell> CellsOf(const TextPerplexity& text) {
+  const auto known = [](int64_t count) {
+    return count > 0 ? Value::Commas(count) : Value("-", Json());
+  };
+  return {{"documents", "", text.documents},
+          {"tokens", ">tokens", Value::Commas(text.tokens)},
+          {"bytes", ">bytes", known(text.bytes)},
+          {"words", "", known(text.words)},
+          {"nats_per_token", ">nats/token", Value::Fixed(text.nats_per_token(), 4)},
+          {"perplexity", ">perplexity", Value::Fixed(text.perplexity(), 3)},
+          {"bits_per_byte", ">bits/byte", Value::Fixed(text.bits_per_byte(), 4)},
+          {"word_perplexity", ">word perplexity", Value::Fixed(text.word_perplexity(), 2)}};
 }
 
 }  // namespace
@@ -540,58 +530,45 @@ TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts) {
   return total;
 }
 
-std::string DescribePerplexity(const OpenedModel& model, std::span<const TextPerplexity> texts,
-                               const WindowShape& shape, bool json) {
-  const TextPerplexity total = TotalPerplexity(texts);
-  if (json) {
-    Json all = {{"schema", 1},
-                {"model", model.path.string()},
-                {"context", shape.context},
-                {"stride", shape.stride},
-                {"texts", Json::array()}};
-    for (const TextPerplexity& text : texts) {
-      Json one = {{"file", text.name}};
-      one.update(AsJson(text));
-      all["texts"].push_back(std::move(one));
-    }
-    all["total"] = AsJson(total);
-    return all.dump() + "\n";
+Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity> texts,
+                        const WindowShape& shape) {
+  ReportTable table{.key = "texts"};
+  for (const TextPerplexity& text : texts) {
+    table.rows.push_back(CellsOf(text));
+    table.rows.back().push_back({"file", "text", text.name});
   }
-  std::vector<TextPerplexity> listed(texts.begin(), texts.end());
-  if (listed.size() > 1) listed.push_back(total);
-  std::vector<std::vector<std::string>> rows;
-  for (const TextPerplexity& text : listed) {
-    rows.push_back({WithCommas(text.tokens), text.bytes > 0 ? WithCommas(text.bytes) : "-",
-                    Number(text.nats_per_token(), 4), Number(text.perplexity(), 3),
-                    Number(text.bits_per_byte(), 4), Number(text.word_perplexity(), 2), text.name});
+  std::vector<Cell> total = CellsOf(TotalPerplexity(texts));
+  const Json total_json = AsJson(total);
+  if (texts.size() > 1) {
+    for (Cell& cell : total) cell.key.clear();
+    total.push_back({"", "text", "total"});
+    table.rows.push_back(std::move(total));
   }
-  return RenderTable(
-      {">tokens", ">bytes", ">nats/token", ">perplexity", ">bits/byte", ">word perplexity", "text"},
-      rows);
+  return {.parts = {{.table = std::move(table)}},
+          .data = {{"model", model.path.string()},
+                   {"context", shape.context},
+                   {"stride", shape.stride},
+                   {"total", total_json}}};
 }
 
 std::string CsvToken(std::string_view bytes) {
+  static const std::map<char, std::string> kEscapes = {
+      {'\n', "\\n"}, {'\t', "\\t"}, {'\r', "\\r"}, {'\\', "\\\\"}, {'"', "\"\""}};
   std::string text = "\"";
   for (size_t at = 0; at < bytes.size();) {
     const Utf8Char c = DecodeUtf8(bytes, at);
-    const std::string_view part = bytes.substr(at, c.length);
-    at += c.length;
-    if (c.status != Utf8Status::kValid || c.code < 0x20 || c.code == 0x7F) {
-      for (const char byte : part) {
-        if (byte == '\n')
-          text += "\\n";
-        else if (byte == '\t')
-          text += "\\t";
-        else if (byte == '\r')
-          text += "\\r";
-        else
-          text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    const bool shown = c.status == Utf8Status::kValid && c.code >= 0x20 && c.code != 0x7F;
+    for (const char byte : bytes.substr(at, c.length)) {
+      const auto escape = kEscapes.find(byte);
+      if (escape != kEscapes.end()) {
+        text += escape->second;
+      } else if (shown) {
+        text += byte;
+      } else {
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
       }
-    } else if (c.code == '\\' || c.code == '"') {
-      text += c.code == '"' ? "\"\"" : "\\\\";
-    } else {
-      text += part;
     }
+    at += c.length;
   }
   return text + '"';
 }

@@ -14,6 +14,7 @@
 #include "folio/eval/windows.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/partial_file.h"
+#include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -70,6 +71,9 @@ struct MeasuredTexts {
 // Directories are data sets, or stand for the texts below them. Throws a kInput Error where there
 // is nothing to read.
 MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options);
+
+// The bytes of a token, as far as they are known.
+std::string_view BytesOf(const Tokenizer* tokenizer, int32_t id);
 
 // TextTotals counts what was read of a text. Each of the documents of a text, as JSON lines has
 // several, is by itself: nothing is predicted from another one.
@@ -157,9 +161,9 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
 // Returns the perplexity of all texts together.
 TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts);
 
-// Describes the perplexities for people, or as one JSON object (`json`).
-std::string DescribePerplexity(const OpenedModel& model, std::span<const TextPerplexity> texts,
-                               const WindowShape& shape, bool json);
+// The perplexities of the texts, and of all together.
+Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity> texts,
+                        const WindowShape& shape);
 
 // The token's bytes in double quotes, as a field of CSV without line breaks: \n, \t, \r, \\, and
 // \x07 for other control characters and for what is not UTF-8.

@@ -8,14 +8,15 @@
 #include "folio/base/machine.h"
 #include "folio/data/dataset.h"
 #include "folio/io/json.h"
+#include "folio/report/report.h"
 #include "folio/run/run_config.h"
 #include "folio/train/plan.h"
 
 namespace folio {
 
-// Every buffer of a training step in this shape, and the memory that it takes: a table for people,
-// or one JSON object (`json`). Nothing is allocated.
-std::string DescribeBuffers(const TrainShape& shape, bool json);
+// Every buffer of a training step in this shape, and the memory that it takes. Nothing is
+// allocated.
+Report BuffersReport(const TrainShape& shape);
 
 // The work of a run that is still to do.
 struct TrainWork {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "folio/base/clock.h"
@@ -14,7 +13,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
-#include "folio/bench/describe.h"
+#include "folio/bench/generation.h"
 #include "folio/bench/operations.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
@@ -27,7 +26,8 @@
 #include "folio/model/decoder.h"
 #include "folio/model/params.h"
 #include "folio/model/weight_init.h"
-#include "folio/serve/http_server.h"
+#include "folio/report/report.h"
+#include "folio/serve/background_server.h"
 #include "folio/serve/load.h"
 #include "folio/serve/service.h"
 #include "folio/train/precision.h"
@@ -115,8 +115,8 @@ class BenchTrainCommand final : public Command {
       results.push_back(BenchTrain(*backend, each, timed));
     }
     if (!group.first()) return 0;
-    context.console.Result(DescribeTraining(settings_.name(), plain, options, results,
-                                            !batches_.empty(), context.console.json()));
+    ShowReport(context.console,
+               TrainingReport(settings_.name(), plain, options, results, !batches_.empty()));
     return 0;
   }
 
@@ -220,8 +220,8 @@ class BenchGenerateCommand final : public Command {
     }
     const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
     const GenerationTimings timings = MeasureGeneration(*backend, *weights, options_);
-    context.console.Result(DescribeGeneration(settings_.name(), *backend, dtype_, load_seconds,
-                                              timings, context.console.json()));
+    ShowReport(context.console,
+               GenerationReport(settings_.name(), *backend, dtype_, load_seconds, timings));
     return 0;
   }
 
@@ -231,6 +231,25 @@ class BenchGenerateCommand final : public Command {
   std::string adapter_, dtype_ = "auto", positions_, batches_ = "1,4,16";
   bool bf16_cache_ = false;
   SimdFlag simd_;
+};
+
+// --dtype, --seconds, --backend, --threads and --simd, of the commands that measure an operation.
+struct OperationFlags {
+  std::string dtype = "both", backend = "cpu";
+  double seconds = 0;
+  ComputeFlags compute = {};
+
+  void Add(Flags& flags) {
+    flags.Value(Field{"dtype", &dtype, "number format; both: all that the backend has"}.Choices(
+        {"fp32", "bf16", "both"}));
+    flags.Value(Field{"seconds", &seconds, "measure each at least so long", 0, 1e6});
+    AddBackendFlag(flags, &backend);
+    compute.Add(flags);
+  }
+  std::unique_ptr<Backend> Use() const {
+    compute.Use();
+    return MakeBackend(backend);
+  }
 };
 
 class BenchMatmulCommand final : public Command {
@@ -249,34 +268,28 @@ class BenchMatmulCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Value(Field{"dtype", &dtype_, "number format; both: all that the backend has"}.Choices(
-        {"fp32", "bf16", "both"}));
     flags.Value(
         Field{"products", &products_, "sizes of GPT-2, of a small model, or of both"}.Choices(
             {"gpt2", "small", "all"}));
-    flags.Value(Field{"seconds", &seconds_, "measure each product at least so long", 0, 1e6});
-    AddBackendFlag(flags, &backend_);
-    compute_.Add(flags);
+    flags_.Add(flags);
   }
 
   int Run(const Context& context) override {
-    compute_.Use();
-    const std::unique_ptr<Backend> backend = MakeBackend(backend_);
-    const std::vector<Dtype> dtypes = DtypesNamed(dtype_, *backend);
+    const std::unique_ptr<Backend> backend = flags_.Use();
+    const std::vector<Dtype> dtypes = DtypesNamed(flags_.dtype, *backend);
     std::vector<MatmulShape> shapes;
     if (products_ != "small") shapes.assign(Gpt2Matmuls().begin(), Gpt2Matmuls().end());
     if (products_ != "gpt2") {
       shapes.insert(shapes.end(), SmallMatmuls().begin(), SmallMatmuls().end());
     }
-    const std::vector<MatmulRate> rates = MeasureMatmuls(*backend, shapes, dtypes, seconds_);
-    context.console.Result(DescribeMatmuls(*backend, dtypes, rates, context.console.json()));
+    const std::vector<MatmulRate> rates = MeasureMatmuls(*backend, shapes, dtypes, flags_.seconds);
+    ShowReport(context.console, MatmulReport(*backend, dtypes, rates));
     return 0;
   }
 
  private:
-  std::string backend_ = "cpu", dtype_ = "both", products_ = "all";
-  double seconds_ = 0.1;
-  ComputeFlags compute_;
+  std::string products_ = "all";
+  OperationFlags flags_{.seconds = 0.1};
 };
 
 class BenchAttentionCommand final : public Command {
@@ -300,38 +313,31 @@ class BenchAttentionCommand final : public Command {
     flags.Value(Field{"heads", &shape_.H, "heads", 1, 1 << 16});
     flags.Value(Field{"head-size", &shape_.D, "channels of a head", 1, 1 << 16});
     flags.Value(Field{"dropout", &shape_.dropout, "part of the weights that is dropped", 0, 0.99});
-    flags.Value(Field{"dtype", &dtype_, "number format; both: all that the backend has"}.Choices(
-        {"fp32", "bf16", "both"}));
-    flags.Value(Field{"seconds", &seconds_, "measure each at least so long", 0, 1e6});
-    AddBackendFlag(flags, &backend_);
-    compute_.Add(flags);
+    flags_.Add(flags);
   }
 
   int Run(const Context& context) override {
-    compute_.Use();
-    const std::unique_ptr<Backend> backend = MakeBackend(backend_);
+    const std::unique_ptr<Backend> backend = flags_.Use();
     std::vector<int64_t> contexts = {64, 128, 256, 512, 1024, 2048};
     if (context_ > 0) contexts = {context_};
     std::vector<AttentionRate> rates;
-    for (const Dtype dtype : DtypesNamed(dtype_, *backend)) {
+    for (const Dtype dtype : DtypesNamed(flags_.dtype, *backend)) {
       for (const int64_t T : contexts) {
         shape_.T = T;
         shape_.dtype = dtype;
         RequireMemory("this benchmark", AttentionBytes(shape_),
                       "lower --batch, --context, --heads or --head-size");
-        rates.push_back(MeasureAttention(*backend, shape_, seconds_));
+        rates.push_back(MeasureAttention(*backend, shape_, flags_.seconds));
       }
     }
-    context.console.Result(DescribeAttention(*backend, rates, context.console.json()));
+    ShowReport(context.console, AttentionReport(*backend, rates));
     return 0;
   }
 
  private:
   AttentionShape shape_{};
   int64_t context_ = 0;
-  double seconds_ = 0.3;
-  std::string dtype_ = "both", backend_ = "cpu";
-  ComputeFlags compute_;
+  OperationFlags flags_{.seconds = 0.3};
 };
 
 class BenchOptimizerCommand final : public Command {
@@ -368,7 +374,7 @@ class BenchOptimizerCommand final : public Command {
                   parameters_ > 0 ? "lower --parameters" : "choose a smaller model");
     const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
     const OptimizerRates rates = MeasureOptimizer(*backend, parameters, seconds_);
-    context.console.Result(DescribeOptimizer(*backend, parameters, rates, context.console.json()));
+    ShowReport(context.console, OptimizerReport(*backend, parameters, rates));
     return 0;
   }
 
@@ -452,7 +458,7 @@ class BenchTokenizerCommand final : public Command {
       }
       timings.push_back(timing);
     });
-    context.console.Result(DescribeTokenizerSpeed(options_, timings, context.console.json()));
+    ShowReport(context.console, TokenizerReport(options_, timings));
     return 0;
   }
 
@@ -472,24 +478,16 @@ class LocalService {
  public:
   LocalService(OpenedModel model, int64_t slots)
       : service_({.scheduler = {.slots = slots, .queue = 256}}, {}),
-        server_([this](const HttpRequest& request) { return service_.Answer(request); },
-                {.connections = kClients, .client_connections = kClients}) {
+        serving_(service_, "127.0.0.1", 0,
+                 {.connections = kClients, .client_connections = kClients}) {
     service_.Add("model", std::move(model));
-    port_ = server_.Bind("127.0.0.1", 0);
-    serving_ = std::thread([this] { server_.Serve(); });
+    serving_.Begin();
   }
-  ~LocalService() {
-    server_.Stop();
-    serving_.join();
-  }
-  LocalService(const LocalService&) = delete;
-  int port() const { return port_; }
+  int port() const { return serving_.port(); }
 
  private:
   Service service_;
-  HttpServer server_;
-  std::thread serving_;
-  int port_ = 0;
+  BackgroundServer serving_;
 };
 
 class BenchServeCommand final : public Command {

@@ -19,6 +19,7 @@
 #include "folio/eval/perplexity.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
+#include "folio/report/report.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -247,8 +248,7 @@ class EvalPerplexityCommand final : public Command {
     const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
     const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
-    context.console.Result(
-        DescribePerplexity(model, measured, reading.shape, context.console.json()));
+    ShowReport(context.console, PerplexityReport(model, measured, reading.shape), -1);
     return 0;
   }
 
@@ -315,7 +315,7 @@ class EvalClozeCommand final : public Command {
     MeasureReport report(context, /*max_tokens=*/false);
     const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
     report.Finish();
-    context.console.Result(DescribeCloze(model, file_, result, context.console.json()));
+    ShowReport(context.console, ClozeReport(model, file_, result), -1);
     return 0;
   }
 
@@ -379,8 +379,7 @@ class EvalCompareCommand final : public Command {
     MeasureReport report(context, /*max_tokens=*/true);
     const ModelComparison comparison = CompareModels(a, b, texts, reading, report.hooks(), &group);
     report.Finish();
-    context.console.Result(
-        DescribeComparison(a, b, comparison, reading.shape, context.console.json()));
+    ShowReport(context.console, ComparisonReport(a, b, comparison, reading.shape), -1);
     return 0;
   }
 

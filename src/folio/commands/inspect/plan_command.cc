@@ -3,6 +3,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/model/shard.h"
+#include "folio/report/report.h"
 #include "folio/run/preview.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
@@ -45,7 +46,7 @@ class InspectPlanCommand final : public Command {
     const TrainShape shape =
         ShapeOf(model, train, settings_.Context(),
                 PassOptionsOf(train, model, *MakeBackend(train.backend)), static_cast<int>(ranks_));
-    context.console.Result(DescribeBuffers(shape, context.console.json()));
+    ShowReport(context.console, BuffersReport(shape));
     return 0;
   }
 

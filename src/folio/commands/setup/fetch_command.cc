@@ -12,9 +12,9 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/report/report.h"
 #include "folio/term/progress.h"
 #include "folio/term/signals.h"
-#include "folio/term/table.h"
 
 namespace folio {
 namespace {
@@ -75,10 +75,9 @@ fs::path FetchModel(const PublishedModel& model, const fs::path& from, Console& 
   return dir;
 }
 
-// All published models, and which of them are here: a table, or one JSON object (`json`).
-std::string DescribeModels(bool json) {
-  Json all = {{"schema", 1}};
-  std::vector<std::vector<std::string>> rows;
+// All published models, and which of them are here.
+Report ModelsReport() {
+  ReportTable table{.key = "models"};
   for (const PublishedModel& model : PublishedModels()) {
     const fs::path dir = DirOf(model);
     int64_t bytes = 0;
@@ -88,11 +87,13 @@ std::string DescribeModels(bool json) {
       bytes += file.bytes;
       here = here && fs::exists(dir / file.name, ignored);
     }
-    all["models"].push_back({{"name", model.name}, {"dir", dir.string()}, {"here", here}});
-    rows.push_back({std::string(model.name), here ? "here" : "-",
-                    HumanBytes(static_cast<double>(bytes)), std::string(model.summary)});
+    table.rows.push_back({{"name", "name", model.name},
+                          {"here", "files", {here ? "here" : "-", here}},
+                          {"dir", "", dir.string()},
+                          {"", ">size", Value::Bytes(bytes)},
+                          {"", "model", model.summary}});
   }
-  return json ? all.dump() + "\n" : RenderTable({"name", "files", ">size", "model"}, rows);
+  return {.parts = {{.table = table}}};
 }
 
 class FetchCommand final : public Command {
@@ -118,7 +119,7 @@ class FetchCommand final : public Command {
 
   int Run(const Context& context) override {
     if (list_) {
-      context.console.Result(DescribeModels(context.console.json()));
+      ShowReport(context.console, ModelsReport(), -1);
       return 0;
     }
     if (names_.empty()) {

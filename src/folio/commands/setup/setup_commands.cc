@@ -21,6 +21,7 @@
 #include "folio/commands/model_flags.h"
 #include "folio/dist/join.h"
 #include "folio/io/json.h"
+#include "folio/report/report.h"
 #include "folio/run/fine_tuning.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
@@ -179,67 +180,49 @@ std::vector<Product> MeasureProducts() {
   return products;
 }
 
-std::string MachineJson(const Machine& m, const std::vector<Product>& products,
-                        const Sandbox& sandbox) {
-  Json rates = Json::array();
-  for (const Product& product : products) {
-    rates.push_back({{"dtype", TrainDtypeName(product.dtype)},
-                     {"unit", product.unit},
-                     {"flops_per_second", product.flops_per_second}});
+Report MachineReport() {
+  const Machine m;
+  const Sandbox sandbox = FindSandbox();
+  std::vector<Cell> facts = {
+      {"version", "folio", {fmt::format("{} ({})", Version(), Compiler()), Version()}},
+      {"compiler", "", Compiler()},
+      {"cpu", "cpu", {m.cpu.empty() ? "unknown" : m.cpu, m.cpu}},
+      {"simd", "simd", {m.simd.empty() ? "none known" : Join(m.simd, " "), m.simd}},
+      {"simd_targets", "", Json(SimdTargets())},
+      {"threads",
+       "threads",
+       {fmt::format("{} of {} processors", m.threads, m.processors), m.threads}},
+      {"processors", "", m.processors},
+      {"memory_available_bytes",
+       "memory",
+       {fmt::format("{} free of {}", HumanBytes(static_cast<double>(m.memory.available)),
+                    HumanBytes(static_cast<double>(m.memory.total))),
+        m.memory.available}},
+      {"memory_total_bytes", "", m.memory.total},
+      {"disk_available_bytes", "disk", Value::Bytes(m.disk_available).In(" free here")}};
+  Json products = Json::array(), mpi = Json::array();
+  for (const Product& product : MeasureProducts()) {
+    const std::string dtype = TrainDtypeName(product.dtype);
+    facts.push_back({"", dtype,
+                     fmt::format("products of matrices at {:.0f} GFLOP/s ({})",
+                                 product.flops_per_second / 1e9, product.unit)});
+    products.push_back(
+        {{"dtype", dtype}, {"unit", product.unit}, {"flops_per_second", product.flops_per_second}});
   }
-  Json mpi = Json::array();
   for (const MpiPlugin& plugin : m.mpi) {
+    facts.push_back({"", "mpi",
+                     plugin.problem.empty()
+                         ? plugin.mpi
+                         : plugin.mpi + ", which cannot be opened: " + plugin.problem});
     mpi.push_back({{"name", plugin.mpi}, {"path", plugin.path}, {"problem", plugin.problem}});
   }
-  const Json json = {{"schema", 1},
-                     {"version", Version()},
-                     {"compiler", Compiler()},
-                     {"cpu", m.cpu},
-                     {"simd", m.simd},
-                     {"simd_targets", SimdTargets()},
-                     {"products", rates},
-                     {"processors", m.processors},
-                     {"threads", m.threads},
-                     {"memory_total_bytes", m.memory.total},
-                     {"memory_available_bytes", m.memory.available},
-                     {"disk_available_bytes", m.disk_available},
-                     {"mpi", mpi},
-                     {"landlock", sandbox.landlock},
-                     {"seccomp", sandbox.seccomp},
-                     {"warnings", m.Warnings()}};
-  return json.dump(2) + "\n";
-}
-
-std::string MachineText(const Machine& m, const std::vector<Product>& products,
-                        const Sandbox& sandbox) {
-  std::string text = fmt::format(
-      "folio    {} ({})\n"
-      "cpu      {}\n"
-      "simd     {}\n"
-      "threads  {} of {} processors\n"
-      "memory   {} free of {}\n"
-      "disk     {} free here\n",
-      Version(), Compiler(), m.cpu.empty() ? "unknown" : m.cpu,
-      m.simd.empty() ? "none known" : Join(m.simd, " "), m.threads, m.processors,
-      HumanBytes(static_cast<double>(m.memory.available)),
-      HumanBytes(static_cast<double>(m.memory.total)),
-      HumanBytes(static_cast<double>(m.disk_available)));
-  for (const Product& product : products) {
-    text +=
-        fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
-                    TrainDtypeName(product.dtype), product.flops_per_second / 1e9, product.unit);
-  }
-  for (const MpiPlugin& plugin : m.mpi) {
-    text +=
-        fmt::format("mpi      {}{}\n", plugin.mpi,
-                    plugin.problem.empty() ? "" : ", which cannot be opened: " + plugin.problem);
-  }
-  if (m.mpi.empty()) text += "mpi      none: folio trains on this machine alone\n";
-  text += fmt::format("sandbox  {}\n", DescribeSandbox(sandbox));
+  if (m.mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
+  facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
+  facts.push_back({"seccomp", "", sandbox.seccomp});
   const std::vector<std::string> warnings = m.Warnings();
-  for (const std::string& warning : warnings) text += fmt::format("warning  {}\n", warning);
-  if (warnings.empty()) text += "all is well\n";
-  return text;
+  for (const std::string& warning : warnings) facts.push_back({"", "warning", warning});
+  return {.parts = {{.facts = facts}, {.text = warnings.empty() ? "all is well" : ""}},
+          .data = {{"products", products}, {"mpi", mpi}, {"warnings", warnings}}};
 }
 
 class DoctorCommand final : public Command {
@@ -253,11 +236,7 @@ class DoctorCommand final : public Command {
   void AddFlags(Flags&) override {}
 
   int Run(const Context& context) override {
-    const Machine machine;
-    const std::vector<Product> products = MeasureProducts();
-    const Sandbox sandbox = FindSandbox();
-    context.console.Result(
-        (context.console.json() ? MachineJson : MachineText)(machine, products, sandbox));
+    ShowReport(context.console, MachineReport());
     return 0;
   }
 };

@@ -12,6 +12,7 @@
 #include "folio/bench/step_model.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
+#include "folio/report/report.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
 #include "folio/train/trainer.h"
@@ -92,7 +93,7 @@ class PlanCommand final : public Command {
       shape.grad_accumulation = row.grad_accumulation;
       row.step = PredictStep(shape, plan.rank, row.network);
     }
-    context.console.Result(DescribeSteps(plan, context.console.json()));
+    ShowReport(context.console, StepsReport(plan));
     return 0;
   }
 
