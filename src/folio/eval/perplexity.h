@@ -13,7 +13,7 @@
 #include "folio/corpus/text_stream.h"
 #include "folio/eval/windows.h"
 #include "folio/infer/opened_model.h"
-#include "folio/io/partial_file.h"
+#include "folio/io/file.h"
 #include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 

@@ -22,7 +22,6 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
-#include "folio/io/line_file.h"
 #include "folio/run/prepared_run.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_config.h"
