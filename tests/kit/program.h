@@ -25,6 +25,11 @@ inline ProgramRun RunFolio(const std::string& arguments) {
   return RunShell(".", "unset HOME; $F " + arguments + " --no-config");
 }
 
+// Shell text that waits, for ten seconds at most, until the test holds.
+inline std::string Awaited(const std::string& test) {
+  return "i=0; until " + test + " || [ $i = 500 ]; do sleep 0.02; i=$((i+1)); done\n";
+}
+
 // The run, which must have ended so.
 inline ProgramRun Ended(int status, ProgramRun run) {
   EXPECT_EQ(run.status, status) << run.err;

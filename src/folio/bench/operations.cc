@@ -27,6 +27,10 @@
 namespace folio {
 namespace {
 
+constexpr size_t kFewestRuns = 3;  // of each operation
+// Elements that one thread takes at a time: small beside any cache, large beside the taking.
+constexpr int64_t kPassGrain = 1 << 15;
+
 constexpr MatmulShape kGpt2[] = {
     {1024, 768, 2304}, {1024, 768, 768}, {1024, 768, 3072}, {1024, 3072, 768}, {256, 768, 50257}};
 constexpr MatmulShape kSmall[] = {{768, 128, 384}, {768, 128, 128}, {768, 128, 512},
@@ -42,6 +46,19 @@ float NumberAt(size_t i, size_t step) {
   return static_cast<float>(i * step % kDistinct) / (kDistinct - 1) - 0.5f;
 }
 
+// Sets each element, float32 or bfloat16, to number_at of its index.
+template <class F>
+void Fill(const Tensor& tensor, const F& number_at) {
+  const auto count = static_cast<size_t>(tensor.count());
+  for (size_t i = 0; i < count; ++i) {
+    if (tensor.dtype() == Dtype::kBF16) {
+      tensor.data<BF16>()[i] = ToBF16(number_at(i));
+    } else {
+      tensor.data<float>()[i] = number_at(i);
+    }
+  }
+}
+
 // An array of float32 or bfloat16 numbers.
 class Numbers {
  public:
@@ -49,14 +66,7 @@ class Numbers {
       : memory_(
             std::make_unique<std::byte[]>(static_cast<size_t>(shape.count()) * DtypeSize(dtype))),
         tensor_(memory_.get(), dtype, shape) {
-    const size_t count = static_cast<size_t>(shape.count());
-    for (size_t i = 0; i < count; ++i) {
-      if (dtype == Dtype::kBF16) {
-        tensor_.data<BF16>()[i] = ToBF16(NumberAt(i, step));
-      } else {
-        tensor_.data<float>()[i] = NumberAt(i, step);
-      }
-    }
+    Fill(tensor_, [&](size_t i) { return NumberAt(i, step); });
   }
 
   const Tensor& tensor() const { return tensor_; }
@@ -129,7 +139,6 @@ MatmulRate RateOf(const Matmul& product, const std::vector<double>& runs) {
 
 void MeasureShape(Backend& backend, MatmulShape shape, std::span<const Dtype> dtypes,
                   double seconds, std::vector<MatmulRate>& rates) {
-  constexpr size_t kFewestRuns = 3;
   struct Entrant {
     const MatmulOperands* operands;
     MatmulKind kind;
@@ -268,15 +277,7 @@ class AttentionBench {
   // Uniform in [-1, 1).
   static void FillRandom(const Tensor& tensor, uint64_t stream) {
     const CounterRng rng(1, stream);
-    const size_t count = static_cast<size_t>(tensor.count());
-    for (size_t i = 0; i < count; ++i) {
-      const float x = static_cast<float>(rng.Bits(i)) * 0x1p-31f - 1;
-      if (tensor.dtype() == Dtype::kBF16) {
-        tensor.data<BF16>()[i] = ToBF16(x);
-      } else {
-        tensor.data<float>()[i] = x;
-      }
-    }
+    Fill(tensor, [&](size_t i) { return static_cast<float>(rng.Bits(i)) * 0x1p-31f - 1; });
   }
 
   AttentionShape shape_;
@@ -302,7 +303,6 @@ uint64_t AttentionBytes(const AttentionShape& shape) {
 }
 
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds) {
-  constexpr size_t kFewestRuns = 3;
   AttentionBench bench(shape);
   bench.Allocate();
   const AttentionForward forward = bench.Forward();
@@ -320,13 +320,6 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
   }
   return rate;
 }
-
-namespace {
-
-// Elements that one thread takes at a time: small beside any cache, large beside the taking.
-constexpr int64_t kPassGrain = 1 << 15;
-
-}  // namespace
 
 double MemoryPass::bytes_per_second() const {
   return bytes / Median(seconds);
@@ -354,9 +347,6 @@ void CopyAll(const float* from, float* to, int64_t n) {
 
 namespace {
 
-// Elements that one thread takes at a time.
-constexpr int64_t kGrain = 1 << 15;
-
 MemoryPlan PlanOf(int64_t parameters) {
   MemoryPlan plan;
   for (const char* name : {"param", "grad"}) plan.Add(name, Dtype::kF32, {parameters});
@@ -379,7 +369,7 @@ class OptimizerBench {
         optimizer_(backend, Dtype::kF32, parameters),
         n_(parameters) {
     float* param = Array(0).data<float>();
-    ParallelRange(n_, kGrain, [&](int64_t begin, int64_t end, int) {
+    ParallelRange(n_, kPassGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) param[i] = static_cast<float>(i % 997 - 498) * 1e-3f;
     });
   }
@@ -421,7 +411,6 @@ uint64_t OptimizerBytes(int64_t parameters) {
 }
 
 OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds) {
-  constexpr size_t kFewestRounds = 3;
   OptimizerBench bench(backend, parameters);
   OptimizerRates warm_up;
   bench.Round(warm_up);
@@ -431,7 +420,7 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
                        .read = {"read", array},
                        .copy = {"copy", 2 * array}};
   const double begin = SteadySeconds();
-  while (SteadySeconds() - begin < seconds || rates.adamw.seconds.size() < kFewestRounds) {
+  while (SteadySeconds() - begin < seconds || rates.adamw.seconds.size() < kFewestRuns) {
     bench.Round(rates);
   }
   return rates;

@@ -323,6 +323,10 @@ class TokenizerBench {
     return std::ranges::count(options_.measures, measure) > 0;
   }
 
+  double CopyCalls(const std::vector<std::string_view>& calls, bool threads) const {
+    return CopySeconds(calls, threads, options_.seconds / 4);
+  }
+
   static uint64_t Bytes(const std::vector<std::string_view>& calls) {
     uint64_t bytes = 0;
     for (const std::string_view call : calls) bytes += call.size();
@@ -335,7 +339,7 @@ class TokenizerBench {
                            .text = name,
                            .calls = std::ssize(calls),
                            .bytes = Bytes(calls)};
-    timing.copy_seconds = CopySeconds(calls, /*threads=*/false, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(calls, /*threads=*/false);
     const auto encode = [&](const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
       timing.tokens = 0;
       for (const std::string_view call : calls) {
@@ -369,8 +373,7 @@ class TokenizerBench {
                            .calls = 1,
                            .bytes = text.size(),
                            .tokens = std::ssize(ids)};
-    timing.copy_seconds =
-        CopySeconds(CutCalls(text, kLargeCall), /*threads=*/true, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(CutCalls(text, kLargeCall), /*threads=*/true);
     const auto encode = [&](const Tokenizer& tokenizer) {
       std::vector<int32_t> result;
       const double seconds = SecondsOf([&] { result = EncodeParallel(tokenizer, text, name); });
@@ -388,7 +391,7 @@ class TokenizerBench {
         CutCalls(Beginning(text, kSmallCall * kSmallCalls), kSmallCall);
     timing.calls = std::ssize(calls);
     timing.bytes = Bytes(calls);
-    timing.copy_seconds = CopySeconds(calls, /*threads=*/true, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(calls, /*threads=*/true);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::vector<std::vector<int32_t>> results;
       const double seconds = SecondsOf([&] { results = EncodeBatch(*tokenizer_, calls); });
@@ -404,7 +407,7 @@ class TokenizerBench {
                            .text = name,
                            .bytes = text.size(),
                            .tokens = std::ssize(ids)};
-    timing.copy_seconds = CopySeconds({text}, /*threads=*/false, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls({text}, /*threads=*/false);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::string decoded;
       const double seconds = SecondsOf([&] { decoded = tokenizer_->Decode(ids); });
@@ -424,8 +427,7 @@ class TokenizerBench {
                            .cold = true,
                            .threads = Threads(),
                            .bytes = text.size()};
-    timing.copy_seconds =
-        CopySeconds(CutCalls(text, kLargeCall), /*threads=*/true, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(CutCalls(text, kLargeCall), /*threads=*/true);
     timing.seconds.push_back(SecondsOf([&] {
       trainer.AddText(text);
       trainer.Train();

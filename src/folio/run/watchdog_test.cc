@@ -37,6 +37,9 @@ class Watching : public InTemporaryDirectory {
     WriteFileAtomically(At("data") / name, bytes);
   }
   Dataset Data() const { return Dataset(At("data").string(), 256); }
+  Watchdog Watched(const Dataset& data, const char* dir = "data") {
+    return {At(""), 1000, data, At(dir), [this] { return now_; }};
+  }
   std::string Told() { return told_.Take(); }
 
   Warnings told_;
@@ -45,7 +48,7 @@ class Watching : public InTemporaryDirectory {
 };
 
 TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
-  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(Data());
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   now_.memory.available = 1500;
@@ -66,7 +69,7 @@ TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
 
 TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
   now_ = {};
-  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(Data());
   watchdog.Look();
   now_.disk = {.capacity = static_cast<uintmax_t>(-1),
                .free = static_cast<uintmax_t>(-1),
@@ -76,7 +79,7 @@ TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
 }
 
 TEST_F(Watching, TellsOfTokensThatChange) {
-  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(Data());
   const fs::path file = At("data/train.bin");
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
   watchdog.Look();
@@ -94,7 +97,7 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
   const fs::path file = At("data/train.bin");
   const auto time = fs::last_write_time(file);
   {
-    Watchdog watchdog(At(""), 1000, data, At("data"), [this] { return now_; });
+    Watchdog watchdog = Watched(data);
     watchdog.Finish(data);
     EXPECT_EQ(Told(), "");
     std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(100).put('\7');
@@ -105,7 +108,7 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
     EXPECT_TRUE(Contains(Told(), "the tokens in ", "data were changed while the run trained"));
   }
   // Another file in its place, as a copy that keeps times makes it.
-  Watchdog watchdog(At(""), 1000, data, At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(data);
   const auto before = fs::last_write_time(file);
   WriteTokens("train.bin", 5000, 9);
   fs::last_write_time(file, before);
@@ -119,7 +122,7 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
 TEST_F(Watching, TokensThatMovedWithTheirRunAreWatchedWhereTheyAre) {
   const Dataset data = Data();
   fs::rename(At("data"), At("moved"));
-  Watchdog watchdog(At(""), 1000, data, At("moved"), [this] { return now_; });
+  Watchdog watchdog = Watched(data, "moved");
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   fs::remove(At("moved/val.bin"));
@@ -145,10 +148,6 @@ TEST_F(Watching, AnotherTextThanTheRunBeganWithIsToldLoudly) {
   EXPECT_EQ(ReadFile(At("") / kRunFingerprintFile), kept);
 }
 
-}  // namespace
-
-namespace {
-
 // Runs of the smallest preset on data that was prepared before.
 class DataChecks : public InTemporaryDirectory {
  protected:
@@ -170,24 +169,26 @@ class DataChecks : public InTemporaryDirectory {
              const std::function<bool()>& stop = {}) const {
     RunSettings settings;
     settings.UsePreset("debug");
-    settings.Set("train.max_steps", steps);
-    settings.Set("train.checkpoint_every", "5");
-    settings.Set("train.eval_every", "0");
-    settings.Set("train.threads", "1");
+    for (const auto& [key, value] :
+         {std::pair("max_steps", steps.c_str()), std::pair("checkpoint_every", "5"),
+          std::pair("eval_every", "0"), std::pair("threads", "1")}) {
+      settings.Set(std::string("train.") + key, value);
+    }
     TrainingRun run(settings,
                     {.data = {At("data").string()}, .out = At("run"), .hashed_at_once = at_once});
     run.Train({.on_step = on_step, .stop_requested = stop});
   }
 
+  const int64_t kAtOnce = TrainingRunOptions{}.hashed_at_once;
   Warnings told_;
 };
 
 TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
-  Train(TrainingRunOptions{}.hashed_at_once, "2");
+  Train(kAtOnce, "2");
   fs::remove_all(At("run"));
   for (const char* file : {"train.bin", "val.bin"}) {
     Damage(file);
-    EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(TrainingRunOptions{}.hashed_at_once); }),
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(kAtOnce); }),
                          std::string(file) + ": not the tokens that were prepared",
                          "dataset.json says they hash to", "prepare the data again"));
     EXPECT_FALSE(fs::exists(At("run")));
@@ -197,7 +198,7 @@ TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
   // Tokens of others have no hashes.
   fs::remove(At("data/dataset.json"));
   Damage("train.bin");
-  Train(TrainingRunOptions{}.hashed_at_once, "2");
+  Train(kAtOnce, "2");
 }
 
 TEST_F(DataChecks, LargeDataIsCheckedBesideTraining) {
@@ -233,7 +234,7 @@ TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
     if (m.step == 2) Damage("train.bin");
     if (m.step == 39) at_checkpoint = told_.text();
   };
-  Train(TrainingRunOptions{}.hashed_at_once, "40", change);
+  Train(kAtOnce, "40", change);
   EXPECT_EQ(Count(told_.Take(), "train.bin was changed while the run trains on it"), 1u);
   EXPECT_TRUE(Contains(at_checkpoint, "train.bin was changed"));
   fs::remove_all(At("run"));
@@ -245,10 +246,9 @@ TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
     Damage("train.bin");
     fs::last_write_time(At("data/train.bin"), time);
   };
-  Train(TrainingRunOptions{}.hashed_at_once, "40", unseen);
+  Train(kAtOnce, "40", unseen);
   EXPECT_TRUE(Contains(told_.Take(), "were changed while the run trained on them"));
 }
 
 }  // namespace
-
 }  // namespace folio

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
@@ -11,6 +10,7 @@
 #include "folio/model/test_models.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/sanitized.h"
 
 namespace folio {
@@ -51,20 +51,13 @@ class Eval : public TrainTest {
   std::string Perplexity(const std::string& more) const {
     return "eval perplexity --model " + Path("model") + " " + more;
   }
-  static nlohmann::json Answer(const std::string& arguments) {
-    const ProgramRun run = RunFolio(arguments + " --json");
-    EXPECT_EQ(run.status, 0) << arguments << "\n" << run.err;
-    return nlohmann::json::parse(run.out);
-  }
 };
 
 // The whole held-out set in windows of the context is what training measures after its last step.
 TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
   ASSERT_EQ(Train("--set train.eval_batches=0 train.eval_stride=16").status, 0);
   double val_loss = 0;
-  for (const std::string& line : Split(ReadFile(At("run/metrics.jsonl")), '\n')) {
-    if (line.empty()) continue;
-    const nlohmann::json step = nlohmann::json::parse(line);
+  for (const nlohmann::json& step : JsonLines(ReadFile(At("run/metrics.jsonl")))) {
     if (step.contains("val_loss")) val_loss = step.at("val_loss");
   }
   const nlohmann::json found = Answer("eval perplexity --model " + Path("run/last") + " " +
@@ -120,9 +113,12 @@ TEST_F(Eval, ALongTextMayBeCutAndSaysSo) {
   EXPECT_EQ(Answer(Perplexity(a + " --max-tokens 50")).at("total").at("tokens"), 49);
   ExpectError(2, compare + " --max-tokens 1", "nothing to predict");
   // Reading it all with a stride of one token takes minutes, which is said within seconds.
-  const ProgramRun run =
-      Ended(130, RunShell(At(""), "timeout --preserve-status -s INT 12 $F " + compare +
-                                      " --stride 1 --threads 1 --backend reference"));
+  const ProgramRun run = Ended(
+      130, RunShell(At(""), "$F " + compare +
+                                " --stride 1 --threads 1 --backend reference 2>told & "
+                                "p=$!\n" +
+                                Awaited("grep -q 'this takes about' told") +
+                                "sleep 0.3; kill -INT $p; wait $p; s=$?; cat told >&2; exit $s"));
   EXPECT_EQ(Count(run.err, "this takes about"), 1u) << run.err;
   EXPECT_TRUE(Contains(run.err, "; --max-tokens ", "in about a minute"));
 }

@@ -2,7 +2,6 @@
 // real program.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "folio/base/strings.h"
@@ -11,8 +10,8 @@
 #include "folio/io/file.h"
 #include "folio/text/tokenizer.h"
 #include "tests/kit/directory.h"
+#include "tests/kit/json.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -97,13 +96,7 @@ class TrainsOnConversations : public TrainTest {
     data_ = At("talk.jsonl").string();
     WriteFileAtomically(data_, lines);
   }
-  std::vector<json> Samples() const {
-    std::vector<json> samples;
-    for (const std::string& line : Split(ReadFile(At("run/samples.jsonl")), '\n')) {
-      if (!line.empty()) samples.push_back(json::parse(line));
-    }
-    return samples;
-  }
+  std::vector<json> Samples() const { return JsonLines(ReadFile(At("run/samples.jsonl"))); }
 };
 
 TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
@@ -162,23 +155,11 @@ TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
       Contains(Ended(2, RunFolio(init)).err, "leave the long ones out; --context 64 cuts them"));
 }
 
-class ShortenedData : public InTemporaryDirectory {};
-
-TEST_F(ShortenedData, EndsTrainingWithAMessage) {
-  std::string text;
-  for (int i = 0; i < 30000; ++i) text += static_cast<char>('a' + i * i % 23);
-  WriteFileAtomically(At("text.txt"), text);
-  EXPECT_TRUE(Contains(
-      Ended(3,
-            RunShell(
-                At(""),
-                "$F data prepare text.txt --out data --tokenizer char --quiet && "
-                "{ $F train --data data --preset debug --out run --max-steps 1000000 --log-every 1 "
-                "--quiet --no-config & pid=$!; "
-                "until [ -s run/metrics.jsonl ]; do sleep 0.02; done; "
-                "truncate -s 1000 data/train.bin; wait $pid; }"))
-          .err,
-      "train.bin became shorter while it was read"));
+TEST_F(NanoGptData, ThatIsShortenedEndsTrainingWithAMessage) {
+  const ProgramRun run = RunShell(At(""), "$F " + Words("--max-steps 1000000 --quiet --no-config") +
+                                              " & p=$!\n" + Awaited("[ -s run/metrics.jsonl ]") +
+                                              "truncate -s 100 chars/train.bin; wait $p");
+  EXPECT_TRUE(Contains(Ended(3, run).err, "train.bin became shorter while it was read"));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
@@ -13,6 +12,7 @@
 #include "folio/commands/train/test_train.h"
 #include "folio/train/run_log.h"
 #include "folio/train/test_event_reader.h"
+#include "tests/kit/json.h"
 
 namespace folio {
 namespace {
@@ -25,14 +25,6 @@ class TrainOutput : public TrainTest {
     EXPECT_EQ(RunFolio("data prepare " + data_ + " --tokenizer char --out " + out).status, 0);
     data_ = out;
   }
-
-  static std::vector<nlohmann::json> Lines(const std::string& text) {
-    std::vector<nlohmann::json> lines;
-    for (const std::string& line : Split(text, '\n')) {
-      if (line.starts_with("{")) lines.push_back(nlohmann::json::parse(line));
-    }
-    return lines;
-  }
 };
 
 TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
@@ -41,9 +33,12 @@ TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
   ExpectError(2, "generate --prompt a" + model, "cannot write", "causal = false");
   ExpectError(2, Words("--overwrite --set model.causal=false log.sample_every=2"),
               "log.sample_every is 2");
-  const ProgramRun heads = Well(RunFolio("inspect attention --layer 0 --json --text tex" + model));
-  const nlohmann::json weights =
-      nlohmann::json::parse(heads.out).at("texts").at(0).at("heads").at(0).at("weights");
+  const nlohmann::json weights = Answer("inspect attention --layer 0 --text tex" + model)
+                                     .at("texts")
+                                     .at(0)
+                                     .at("heads")
+                                     .at(0)
+                                     .at("weights");
   EXPECT_GT(weights.at(0).at(2).get<double>(), 0);  // ahead
   const ProgramRun walk = Well(RunFolio("explain attention --text tex" + model));
   EXPECT_EQ(walk.out.find("scores of later tokens"), std::string::npos);
@@ -53,7 +48,7 @@ TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
 TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
   EXPECT_TRUE(Contains(Well(Train("--dry-run")).out, "weights", "gradients", "moments", "logits",
                        "peak", "about ", "4 steps", "fp32 on ", "32 tokens a step"));
-  const std::vector<nlohmann::json> lines = Lines(Train("--dry-run --json").out);
+  const std::vector<nlohmann::json> lines = JsonLines(Train("--dry-run --json").out);
   ASSERT_EQ(lines.size(), 1);
   const nlohmann::json& plan = lines[0];
   EXPECT_EQ(plan.at("event"), "plan");
@@ -68,7 +63,7 @@ TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
 }
 
 TEST_F(TrainOutput, EventsCarrySpeed) {
-  const std::vector<nlohmann::json> events = Lines(Train("--json").out);
+  const std::vector<nlohmann::json> events = JsonLines(Train("--json").out);
   ASSERT_GE(events.size(), 3);
   const nlohmann::json& plan = events.front();
   const nlohmann::json& done = events.back();
@@ -90,7 +85,7 @@ TEST_F(TrainOutput, ProgressShowsTheSpeedAndTheLogStaysAsItWas) {
   const ProgramRun run = Well(Train("--log-every 2 --progress plain"));
   EXPECT_TRUE(Contains(run.out + run.err, "step=2/4", "tokens_per_second=",
                        "model_flops_per_second=", "tokens/s in training", "about "));
-  for (const nlohmann::json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
+  for (const nlohmann::json& line : JsonLines(ReadFile(At("run/metrics.jsonl")))) {
     EXPECT_FALSE(line.contains("model_flops_per_second")) << line;
   }
 }
@@ -112,8 +107,8 @@ TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
   ASSERT_EQ(Train("--dtype bf16 --max-steps 1").status, 0);
   EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "dtype = \"bf16\""));
   const ProgramRun resumed = Well(RunFolio(Resumed("--json --max-steps 2")));
-  EXPECT_EQ(Lines(resumed.out).front().at("dtype"), "bf16");
-  EXPECT_EQ(Lines(resumed.out).front().at("steps"), 1);
+  EXPECT_EQ(JsonLines(resumed.out).front().at("dtype"), "bf16");
+  EXPECT_EQ(JsonLines(resumed.out).front().at("steps"), 1);
 }
 
 TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
@@ -127,7 +122,7 @@ TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
   // The checkpoint says where it goes on, not the log, which may be ahead of it.
   std::ofstream(At("run/metrics.jsonl"), std::ios::app)
       << "{\"step\":2,\"loss\":3.0,\"lr\":0.001,\"tokens\":64}\n";
-  EXPECT_EQ(Lines(RunFolio(resume + " --dry-run").out).front().at("steps"), 2);
+  EXPECT_EQ(JsonLines(RunFolio(resume + " --dry-run").out).front().at("steps"), 2);
   EXPECT_EQ(RunFolio(resume).status, 0);
 }
 
@@ -139,7 +134,7 @@ TEST_F(TrainOutput, NoWayOutIsNamedThatIsRefused) {
 }
 
 TEST_F(TrainOutput, TheReferenceHasNoUnitOfTheMachines) {
-  EXPECT_EQ(Lines(Train("--dry-run --json --backend reference").out).at(0).at("product_unit"),
+  EXPECT_EQ(JsonLines(Train("--dry-run --json --backend reference").out).at(0).at("product_unit"),
             "reference");
 }
 
@@ -150,7 +145,8 @@ TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
 
 TEST_F(TrainOutput, SimdIsForcedAndAWrongNameRefused) {
   const std::string least = SimdTargets().back();
-  const std::vector<nlohmann::json> forced = Lines(Train("--dry-run --json --simd " + least).out);
+  const std::vector<nlohmann::json> forced =
+      JsonLines(Train("--dry-run --json --simd " + least).out);
   ASSERT_EQ(forced.size(), 1);
   EXPECT_EQ(forced[0].at("simd"), least);
   EXPECT_EQ(forced[0].at("product_unit"), least);
@@ -265,9 +261,7 @@ TEST_F(TensorBoardFlag, SamplesKeepTheirLines) {
   for (const DecodedEvent& event : Events(Files().at(0))) {
     if (event.tag == "sample") found.push_back(std::to_string(event.step) + event.text);
   }
-  for (const std::string& line : Split(ReadFile(At("run/samples.jsonl")), '\n')) {
-    if (line.empty()) continue;
-    const auto json = nlohmann::json::parse(line);
+  for (const nlohmann::json& json : JsonLines(ReadFile(At("run/samples.jsonl")))) {
     std::string text = "    " + json["text"].get<std::string>();
     for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) {
       text.replace(at, 1, "\\n    ");

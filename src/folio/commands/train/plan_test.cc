@@ -1,12 +1,11 @@
 // These tests check what `folio plan` says, through the real program.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -47,9 +46,7 @@ TEST(Plan, MemoryIsThatOfInspectPlan) {
   const std::string shape = "--batch 3 --dtype fp32 --model " + kModel;
   const nlohmann::json row =
       nlohmann::json::parse(Plan(shape + " --ranks 4 --network 1Gbit --json").out)["rows"][0];
-  EXPECT_EQ(row.at("peak_bytes"),
-            nlohmann::json::parse(RunFolio("inspect plan --ranks 4 --json " + shape).out)
-                .at("peak_bytes"));
+  EXPECT_EQ(row.at("peak_bytes"), Answer("inspect plan --ranks 4 " + shape).at("peak_bytes"));
 }
 
 TEST(Plan, TheTableSaysWhatItsColumnsMean) {
@@ -59,9 +56,8 @@ TEST(Plan, TheTableSaysWhatItsColumnsMean) {
 }
 
 TEST(Plan, WhatIsNotGivenIsMeasured) {
-  const ProgramRun run =
-      Well(RunFolio("plan --json --threads 1 --ranks 2 --network 1Gbit --model " + kModel));
-  const nlohmann::json rank = nlohmann::json::parse(run.out).at("rank");
+  const nlohmann::json rank =
+      Answer("plan --threads 1 --ranks 2 --network 1Gbit --model " + kModel).at("rank");
   EXPECT_GT(rank.at("flops_per_second").get<double>(), 0);
   EXPECT_EQ(rank.at("threads"), 1);
 }

@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 
 class Signals : public TrainTest {
  protected:
-  // Shell text that waits, for ten seconds at most, until the test holds.
-  static std::string Awaited(const std::string& test) {
-    return "i=0; until " + test + " || [ $i = 500 ]; do sleep 0.02; i=$((i+1)); done\n";
-  }
   // Shell text that begins a long run and waits for its first steps; $p is its process.
   std::string Started(const std::string& more = "") const {
     return "$F " + Words(more + " --max-steps 1000000 --no-config") + " >/dev/null & p=$!\n" +
