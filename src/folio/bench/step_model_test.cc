@@ -8,9 +8,8 @@
 #include <memory>
 
 #include "folio/base/error.h"
-#include "folio/dist/shards.h"
 #include "folio/train/buckets.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 
 namespace folio {
 namespace {

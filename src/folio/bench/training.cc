@@ -18,10 +18,9 @@
 #include "folio/bench/operations.h"
 #include "folio/io/json.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/flops.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/train_step.h"
 
 namespace folio {

@@ -18,13 +18,12 @@
 #include "folio/base/utf8.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/data/dataset.h"
 #include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 #include "folio/term/encode_input.h"
 
 namespace folio {

@@ -10,7 +10,6 @@
 #include "folio/base/strings.h"
 #include "folio/run/automatic.h"
 #include "folio/run/preview.h"
-#include "folio/train/flops.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/expect.h"
 

@@ -12,7 +12,7 @@
 #include "folio/backend/backend.h"
 #include "folio/backend/finite_backend.h"
 #include "folio/data/dataset.h"
-#include "folio/dist/broadcast.h"
+#include "folio/dist/group.h"
 #include "folio/formats/model_formats.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_config.h"

@@ -20,6 +20,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
@@ -40,12 +41,6 @@ struct Owner {
   pid_t process = 0;
   std::string host;
 };
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 // "PID HOST\n", or nothing if it is not written yet.
 std::optional<Owner> ReadOwner(int fd) {

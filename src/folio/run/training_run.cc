@@ -30,7 +30,7 @@
 #include "folio/term/progress.h"
 #include "folio/term/signals.h"
 #include "folio/text/chat.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/tensorboard.h"
 #include "folio/train/train_state.h"

@@ -31,7 +31,7 @@
 #include "folio/serve/load.h"
 #include "folio/serve/service.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 
 namespace folio {
 namespace {

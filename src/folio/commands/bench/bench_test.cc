@@ -10,7 +10,7 @@
 #include "folio/bench/operations.h"
 #include "folio/bench/training.h"
 #include "folio/model/checkpoint.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/json.h"
 #include "tests/kit/paths.h"

@@ -13,7 +13,6 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/dist/group.h"
-#include "folio/dist/same.h"
 #include "folio/eval/cloze.h"
 #include "folio/eval/compare.h"
 #include "folio/eval/perplexity.h"

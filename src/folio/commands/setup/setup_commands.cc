@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
@@ -18,10 +19,13 @@
 #include "folio/cli/help.h"
 #include "folio/cli/version.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/fetch_command.h"
 #include "folio/commands/model_flags.h"
 #include "folio/dist/join.h"
+#include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
+#include "folio/run/fetch_model.h"
 #include "folio/run/fine_tuning.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
@@ -29,6 +33,23 @@
 
 namespace folio {
 namespace {
+
+class FetchCommand final : public FetchPublishedCommand {
+ public:
+  FetchCommand() : FetchPublishedCommand(PublishedModelSets(), "folio generate --model") {}
+
+  CommandInfo info() const override {
+    return {.name = "fetch",
+            .summary = "download a published model",
+            .group = "model",
+            .details =
+                "Puts OpenAI's GPT-2, with its tokenizer, where --model NAME looks for it: in\n"
+                "$FOLIO_HOME/models, else ~/.cache/folio/models. A download that was cut goes on\n"
+                "where it was; a file is kept only if it is, byte for byte, the published one.",
+            .examples = {"folio fetch gpt2", "folio fetch --list",
+                         "folio fetch gpt2-medium --from ~/Downloads/gpt2-medium"}};
+  }
+};
 
 class ConfigShowCommand final : public Command {
  public:
@@ -345,6 +366,10 @@ class VersionCommand final : public Command {
 };
 
 }  // namespace
+
+CommandList FetchCommands() {
+  return CommandsOf<FetchCommand>();
+}
 
 CommandList ConfigCommands() {
   return CommandsOf<ConfigShowCommand>();

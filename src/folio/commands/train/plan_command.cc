@@ -14,7 +14,7 @@
 #include "folio/commands/model_flags.h"
 #include "folio/report/report.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
