@@ -19,7 +19,7 @@ llvm-profdata merge -sparse "$profiles"/*.profraw -o "$profiles/all.profdata"
 
 # What reads bytes that may come from anybody.
 parsers=(corpus/{conversation,json_documents,text_kind,text_stream}.cc
-  data/{dataset,token_file,token_format}.cc eval/cloze_items.cc
+  data/{dataset,token_file,token_format}.cc eval/cloze.cc
   formats/{gguf_model,llmc,model_formats,nanogpt,openai_checkpoint}.cc
   io/{byte_reader,decompress,gguf,json,pickle,safetensors}.cc
   io/{settings,tensor_file,tf_bundle,torch_file,zip}.cc

@@ -5,7 +5,7 @@
 #include "bodies.h"
 #include "folio/base/log.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/eval/cloze_items.h"
+#include "folio/eval/cloze.h"
 #include "folio/io/json.h"
 #include "folio/io/settings.h"
 #include "folio/model/config.h"

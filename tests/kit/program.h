@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "tests/kit/expect.h"
 
@@ -22,6 +23,20 @@ ProgramRun RunShell(const std::filesystem::path& dir, const std::string& text);
 // Runs `folio ARGUMENTS`, shell text too, in this directory without a home or files of settings.
 inline ProgramRun RunFolio(const std::string& arguments) {
   return RunShell(".", "unset HOME; $F " + arguments + " --no-config");
+}
+
+// Shell text that waits, for ten seconds at most, until the test holds.
+inline std::string Awaited(const std::string& test) {
+  return "i=0; until " + test + " || [ $i = 500 ]; do sleep 0.02; i=$((i+1)); done\n";
+}
+
+// The run, which must have ended so.
+inline ProgramRun Ended(int status, ProgramRun run) {
+  EXPECT_EQ(run.status, status) << run.err;
+  return run;
+}
+inline ProgramRun Well(ProgramRun run) {
+  return Ended(0, std::move(run));
 }
 
 // The run must end with `status`, write no result and say all of `parts`.

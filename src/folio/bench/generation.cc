@@ -1,12 +1,18 @@
 #include "folio/bench/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
+#include "folio/base/machine.h"
 #include "folio/base/math.h"
-#include "folio/bench/memory_pass.h"
+#include "folio/base/strings.h"
+#include "folio/bench/operations.h"
+#include "folio/io/json.h"
 #include "folio/model/decoder.h"
 #include "folio/model/head_layout.h"
 
@@ -137,6 +143,57 @@ GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
     rounds.Run(timings);
   }
   return timings;
+}
+
+Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,
+                        double load_seconds, const GenerationTimings& timings) {
+  const double best = timings.read.bytes_per_second();
+  ReportTable tokens{.key = "tokens"}, batches{.key = "batches"};
+  for (const TokenTiming& timing : timings.tokens) {
+    const double seconds = Median(timing.seconds), rate = timing.bytes_per_second();
+    tokens.rows.push_back({{"position", ">after", timing.position},
+                           {"ms_per_token", ">ms a token", Value::Fixed(1e3 * seconds, 2)},
+                           {"ms_per_token_min", "", 1e3 * Percentile(timing.seconds, 0)},
+                           {"", ">tokens/s", Value::Count(1 / seconds)},
+                           {"bytes", "", timing.bytes},
+                           {"bytes_per_second", ">GB/s", Value::Fixed(rate, 1, 1e9)},
+                           {"read_share", ">of reading", Value::Percent(rate / best)}});
+  }
+  for (const BatchTiming& timing : timings.batches) {
+    const double rate = timing.tokens_per_second();
+    batches.rows.push_back(
+        {{"sequences", ">sequences", timing.sequences},
+         {"ms_per_step", ">ms a step", Value::Fixed(1e3 * Median(timing.seconds), 2)},
+         {"ms_per_step_min", "", 1e3 * Percentile(timing.seconds, 0)},
+         {"tokens_per_second", ">tokens/s", Value::Count(rate)},
+         {"", ">of the first",
+          Value::Fixed(rate / timings.batches[0].tokens_per_second(), 1).In("x")}});
+  }
+  const double prompt = Median(timings.prompt_seconds);
+  const double prompt_rate = static_cast<double>(timings.prompt_tokens) / prompt;
+  std::vector<Cell> facts = {{"model", "model", {fmt::format("{}, {}", model, dtype), model}},
+                             {"dtype", "", dtype},
+                             {"cache_dtype", "", DtypeName(timings.cache)}};
+  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
+  std::vector<Cell> others = {
+      {"read_bytes_per_second",
+       "memory",
+       {fmt::format("{} read in turns, at {:.1f} GB/s", HumanBytes(timings.weight_bytes),
+                    best / 1e9),
+        best}},
+      {"weight_bytes", "", timings.weight_bytes},
+      {"prompt_tokens",
+       "prompt",
+       {fmt::format("{} tokens: {} to the first token, {} tokens/s", timings.prompt_tokens,
+                    HumanSeconds(prompt), HumanCount(prompt_rate)),
+        timings.prompt_tokens}},
+      {"prompt_seconds", "", prompt},
+      {"first_token_seconds", "", prompt},
+      {"prompt_tokens_per_second", "", prompt_rate},
+      {"peak_memory_bytes", "", PeakMemoryBytes()},
+      {"load_seconds", "", Json()}};
+  if (load_seconds > 0) others.back() = {"load_seconds", "loaded in", Value::Seconds(load_seconds)};
+  return {.parts = {{.facts = facts}, {.table = tokens}, {.table = batches}, {.facts = others}}};
 }
 
 }  // namespace folio

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/bench/memory_pass.h"
+#include "folio/bench/operations.h"
 #include "folio/model/params.h"
+#include "folio/report/report.h"
 
 namespace folio {
 
@@ -49,5 +50,10 @@ struct GenerationTimings {
 // Times what a model does with tokens as they come: at least three rounds.
 GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
                                     const BenchGenerateOptions& options);
+
+// The timings as a report. `model` is its name; load_seconds is 0 for one that was not read from a
+// file.
+Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,
+                        double load_seconds, const GenerationTimings& timings);
 
 }  // namespace folio

@@ -1,17 +1,77 @@
 #include "folio/bench/step_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/bench/simulated_group.h"
+#include "folio/base/clock.h"
+#include "folio/base/error.h"
+#include "folio/base/machine.h"
+#include "folio/base/math.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
+#include "folio/bench/operations.h"
+#include "folio/dist/group.h"
+#include "folio/io/json.h"
+#include "folio/model/params.h"
+#include "folio/model/weight_init.h"
+#include "folio/tensor/dtype.h"
+#include "folio/term/table.h"
 #include "folio/train/buckets.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/plan.h"
+#include "folio/train/precision.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
+
+uint64_t SimulatedGroup::Begin(double now, const AllToAllCost& cost) {
+  queue_.push_back({.begun = now, .cost = cost});
+  return ++begun_;
+}
+
+double SimulatedGroup::Wait(double now, uint64_t ticket) {
+  FOLIO_CHECK(ticket <= begun_, "nobody began it");
+  // Nothing else is begun until then, so that the thread's future is known as far as it is needed.
+  RunUntilDone(ticket);
+  // Times that lie ahead are of the all-to-all waited for: the thread has done nothing after it.
+  const double then = ticket == 0 ? now : std::max(now, thread_);
+  seconds_waited_ += then - now;
+  return then;
+}
+
+void SimulatedGroup::RunUntilDone(uint64_t ticket) {
+  while (done_ < ticket) {
+    const bool room = under_way_.size() < AllToAll::kInFlight && !queue_.empty();
+    if (room && (under_way_.empty() || queue_.front().begun <= thread_)) {
+      thread_ = std::max(thread_, queue_.front().begun);
+      if (under_way_.empty()) busy_since_ = thread_;
+      const AllToAllCost cost = queue_.front().cost;
+      queue_.pop_front();
+      thread_ += cost.prepare;
+      link_ = std::max(link_, thread_) + cost.wire;
+      under_way_.push_back({.here = link_ + cost.flight, .finish = cost.finish});
+      continue;
+    }
+    const double here = under_way_.front().here;
+    if (room && here > thread_ && queue_.front().begun < here) {
+      thread_ = queue_.front().begun;
+      continue;
+    }
+    thread_ = std::max(thread_, here) + under_way_.front().finish;
+    under_way_.pop_front();
+    ++done_;
+    if (under_way_.empty()) seconds_ += thread_ - busy_since_;
+  }
+}
+
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -253,6 +313,249 @@ StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
   step.flops = TrainFlops(shape.model, shape.T, shape.options.lora).per_step(step.tokens);
   step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
   return step;
+}
+
+namespace {
+
+constexpr double kPassSeconds = 3;  // that forward and backward are measured for
+constexpr int kPasses = 4;          // the first does not count
+
+double FlopsOf(const BenchTrainOptions& options) {
+  return TrainFlops(options.model, options.T, options.pass.lora)
+      .per_step(options.train.batch_size * options.T);
+}
+
+// Operations a second of forward and backward, without the optimizer.
+double PassRate(Backend& backend, const BenchTrainOptions& options, int passes) {
+  GptWeights weights(ParamTable(options.model, options.pass.lora));
+  InitWeights(weights, static_cast<uint64_t>(options.train.seed));
+  const int64_t N = options.train.batch_size * options.T;
+  TrainStep train_step(backend, weights, options.train.batch_size, options.T, options.pass);
+  std::vector<int32_t> tokens(static_cast<size_t>(N));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int32_t>(static_cast<int64_t>(i) * 7919 % options.model.vocab_size);
+  }
+  std::vector<double> seconds;
+  for (int pass = 0; pass < passes; ++pass) {
+    const double begin = SteadySeconds();
+    train_step.Begin();
+    train_step.Accumulate(tokens, tokens, 1 / static_cast<double>(N), {.on = true});
+    seconds.push_back(SteadySeconds() - begin);
+  }
+  if (passes > 1) seconds.erase(seconds.begin());
+  return FlopsOf(options) / Median(seconds);
+}
+
+void RequirePart(const BenchTrainOptions& part) {
+  const TrainShape shape{.model = part.model, .B = 1, .T = part.T, .options = part.pass};
+  const uint64_t bytes = PlannedBytes(shape);
+  const MachineMemory memory = ThisMachinesMemory();
+  if (memory.available == 0 || bytes < memory.available / 10 * 9) return;
+  throw Error(ErrorKind::kResource, "one layer of this model is too large to be measured here",
+              fmt::format("it needs {}, and {} are free", HumanBytes(static_cast<double>(bytes)),
+                          HumanBytes(static_cast<double>(memory.available))),
+              "say what a rank computes: --flops-per-second 1e12");
+}
+
+// Bytes a second of one thread that adds two arrays as a rank's group adds gradients.
+double SumRate() {
+  constexpr size_t kElements = 4 << 20, kStrip = 2048;
+  constexpr int kRounds = 8;
+  std::vector<float> sum(kElements), one(kElements, 1.0F), two(kElements, 2.0F);
+  std::vector<double> seconds;
+  for (int round = 0; round < kRounds; ++round) {
+    seconds.push_back(SecondsOf([&] {
+      for (size_t begin = 0; begin < kElements; begin += kStrip) {
+        for (const std::vector<float>* part : {&one, &two}) {
+          for (size_t i = begin; i < begin + kStrip; ++i) sum[i] += (*part)[i];
+        }
+      }
+    }));
+  }
+  return 2 * kElements * sizeof(float) / Median(seconds);
+}
+
+}  // namespace
+
+RankRates MeasureMemoryRates(Backend& backend) {
+  constexpr int64_t kParameters = 8 << 20;
+  const OptimizerRates optimizer = MeasureOptimizer(backend, kParameters, 0.3);
+  return {.memory_bytes_per_second = optimizer.bytes_per_step() / optimizer.seconds_per_step(),
+          .sum_bytes_per_second = SumRate(),
+          .threads = Threads()};
+}
+
+RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
+  RankRates rates = MeasureMemoryRates(backend);
+  BenchTrainOptions part = options;
+  part.group = nullptr;
+  part.train.batch_size = part.model.n_layer = 1;
+  part.T = std::min<int64_t>(options.T, 32);
+  RequirePart(part);
+  const double most = PassRate(backend, part, 2) * kPassSeconds / kPasses;
+  const MachineMemory memory = ThisMachinesMemory();
+  const auto fits = [&](const BenchTrainOptions& of) {
+    const TrainShape shape{
+        .model = of.model, .B = of.train.batch_size, .T = of.T, .options = of.pass};
+    return FlopsOf(of) <= most &&
+           (memory.available == 0 || PlannedBytes(shape) < memory.available / 10 * 9);
+  };
+  const int64_t shortest = part.T;
+  part.T = options.T;
+  if (!fits(part)) part.T = shortest;
+  // As much as fits of what costs least to leave out last: layers are all alike.
+  const auto grow = [&](int64_t& value, int64_t wanted) {
+    const int64_t first = value;
+    for (value = wanted; value > first && !fits(part);) value = std::max(first, value / 2);
+  };
+  grow(part.train.batch_size, options.train.batch_size);
+  grow(part.model.n_layer, options.model.n_layer);
+  rates.flops_per_second = PassRate(backend, part, kPasses);
+  return rates;
+}
+
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double value;
+};
+
+// A number of at least 0 and one of the units behind it; or NaN.
+double ParseWithUnit(std::string_view text, std::span<const Unit> units) {
+  double number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || !std::isfinite(number) || number < 0) return std::nan("");
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  for (const Unit& unit : units) {
+    if (rest == unit.name) return number * unit.value;
+  }
+  return number == 0 && rest.empty() ? 0 : std::nan("");
+}
+
+std::string StepSeconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+std::vector<Cell> CellsOf(const StepPlan::Row& row) {
+  const StepPrediction& step = row.step;
+  const bool alone = row.ranks == 1, too_much = step.memory == UINT64_MAX;
+  // No number stands for a network without an end to it.
+  const bool finite = !alone && std::isfinite(row.network.bits_per_second);
+  const Json communication = {{"bytes_sent_per_step", step.bytes_sent},
+                              {"reduce_bytes_per_micro_batch", step.reduce_bytes},
+                              {"gather_bytes_per_step", step.gather_bytes},
+                              {"messages_per_step", step.messages},
+                              {"seconds_per_step", step.communication},
+                              {"seconds_waited_per_step", step.waited},
+                              {"thread_seconds_per_step", step.thread},
+                              {"overlap", step.hidden()}};
+  return {{"ranks", ">ranks", row.ranks},
+          {finite ? "network_bits_per_second" : "",
+           ">network",
+           {alone ? "-" : HumanBits(row.network.bits_per_second), row.network.bits_per_second}},
+          {"grad_accumulation",
+           ">micro-batches",
+           {fmt::format("{}", row.grad_accumulation / row.ranks), row.grad_accumulation}},
+          {"seconds_per_step", ">step", {StepSeconds(step.seconds), step.seconds}},
+          {"tokens_per_step", "", step.tokens},
+          {"tokens_per_second", ">tokens/s", WholeRate(step.tokens_per_second())},
+          {"flops_per_step", "", step.flops},
+          {"forward_seconds", "", step.forward},
+          {"backward_seconds", "", step.backward},
+          {"optimizer_seconds", "", step.optimizer},
+          {"efficiency", ">efficiency", Value::Percent(step.efficiency(), 1)},
+          {"", ">hidden", alone ? "-" : Value::Percent(step.hidden()).text},
+          {"", ">sent", Value::Bytes(step.bytes_sent)},
+          {too_much ? "" : "peak_bytes", ">memory",
+           too_much ? Value("too much") : Value::Bytes(step.memory)},
+          {"bound", "bound by", StepBoundName(step.bound)},
+          {alone ? "" : "communication", "", communication}};
+}
+
+}  // namespace
+
+double ParseBitsPerSecond(const std::string& text, const std::string& flag) {
+  static constexpr Unit kUnits[] = {
+      {"bit", 1},   {"Kbit", 1e3},   {"Mbit", 1e6},   {"Gbit", 1e9},   {"Tbit", 1e12},
+      {"bit/s", 1}, {"Kbit/s", 1e3}, {"Mbit/s", 1e6}, {"Gbit/s", 1e9}, {"Tbit/s", 1e12}};
+  const double bits = ParseWithUnit(text, kUnits);
+  if (bits > 0) return bits;
+  throw UsageError(fmt::format("{}: '{}' is no speed of a network", flag, text),
+                   "a number above 0 with bit, Kbit, Mbit, Gbit or Tbit, a second",
+                   fmt::format("for example {} 10Gbit,100Gbit", flag));
+}
+
+double ParseShortTime(const std::string& text, const std::string& flag) {
+  static constexpr Unit kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  const double seconds = ParseWithUnit(text, kUnits);
+  if (seconds >= 0) return seconds;
+  throw UsageError(fmt::format("{}: '{}' is no time", flag, text), "a number with ns, us, ms or s",
+                   fmt::format("for example {} 20us", flag));
+}
+
+std::string HumanBits(double bits_per_second) {
+  const char* unit = "bit/s";
+  for (const auto& [value, name] : {std::pair{1e12, "Tbit/s"}, std::pair{1e9, "Gbit/s"},
+                                    std::pair{1e6, "Mbit/s"}, std::pair{1e3, "Kbit/s"}}) {
+    if (bits_per_second < value) continue;
+    bits_per_second /= value;
+    unit = name;
+    break;
+  }
+  return fmt::format("{:.4g} {}", bits_per_second, unit);
+}
+
+Report StepsReport(const StepPlan& plan) {
+  const NetworkRates& network = plan.rows.front().network;
+  const int64_t parameters = ParamTable(plan.config, plan.pass.lora).parameters();
+  const std::string dtype(DtypeSetting(plan.pass.dtype)), reduce(DtypeSetting(plan.reduce));
+  const std::vector<Cell> facts = {
+      {"model",
+       "model",
+       {fmt::format("{}, {} parameters, {}", plan.model,
+                    HumanCount(static_cast<double>(parameters)), dtype),
+        plan.model}},
+      {"parameters", "", parameters},
+      {"dtype", "", dtype},
+      {"batch",
+       "batch",
+       {fmt::format("{} x {} tokens in a micro-batch; gradients {}are sent as {}", plan.B, plan.T,
+                    plan.reduce_every > 1 ? fmt::format("of {} in a row ", plan.reduce_every) : "",
+                    reduce),
+        plan.B}},
+      {"context", "", plan.T},
+      {"reduce_every", "", plan.reduce_every},
+      {"reduce_dtype", "", reduce},
+      {"recompute", "", plan.pass.recompute},
+      {"rank",
+       "rank",
+       {fmt::format("{}/s of forward and backward, {}/s of optimizer, {}/s of adding up ({})",
+                    HumanFlops(plan.rank.flops_per_second),
+                    HumanBytes(plan.rank.memory_bytes_per_second),
+                    HumanBytes(plan.rank.sum_bytes_per_second), plan.rates_from),
+        Json{{"flops_per_second", plan.rank.flops_per_second},
+             {"memory_bytes_per_second", plan.rank.memory_bytes_per_second},
+             {"sum_bytes_per_second", plan.rank.sum_bytes_per_second},
+             {"threads", plan.rank.threads},
+             {"from", plan.rates_from}}}},
+      {"latency_seconds",
+       "network",
+       {fmt::format("{} from rank to rank, {} for each message", StepSeconds(network.latency),
+                    StepSeconds(network.seconds_per_message)),
+        network.latency}},
+      {"seconds_per_message", "", network.seconds_per_message}};
+  ReportTable rows{.key = "rows"};
+  for (const StepPlan::Row& row : plan.rows) rows.rows.push_back(CellsOf(row));
+  return {.parts = {{.facts = facts},
+                    {.table = rows},
+                    {.text = "micro-batches, sent and memory are those of one rank, in a step. "
+                             "Efficiency is the share of a step in which a rank computes, hidden "
+                             "the share of its messages' time in which it computes too. Bound by "
+                             "compute: messages cost less than a tenth; network: bytes; messages: "
+                             "their number and latency; sums: adding up gradients."}}};
 }
 
 }  // namespace folio

@@ -1,8 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <string>
+#include <vector>
 
+#include "folio/bench/training.h"
+#include "folio/report/report.h"
 #include "folio/train/plan.h"
 
 namespace folio {
@@ -67,5 +72,88 @@ struct StepPrediction {
 // shape's ranks divide its micro-batches; rates are positive.
 StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
                            const NetworkRates& network);
+
+// The cost of an all-to-all for a rank, in seconds.
+struct AllToAllCost {
+  double prepare = 0;  // of the group's thread, before anything is sent: packing, posting messages
+  double wire = 0;     // in which the rank's link is full
+  double flight = 0;   // from the last byte that is sent to its arrival
+  double finish = 0;   // of the group's thread, when everything is here: adding up
+};
+
+// The all-to-alls of a Group in simulated time, where all ranks do the same at the same time: one
+// thread begins them in their order, AllToAll::kInFlight at most, the link carries one after the
+// other, and the thread ends them in their order (dist/group.cc). Times that are given never go
+// back.
+class SimulatedGroup {
+ public:
+  // Group::Begin at that time.
+  uint64_t Begin(double now, const AllToAllCost& cost);
+  // Group::Wait: when it returns. Ticket 0 was always done.
+  double Wait(double now, uint64_t ticket);
+
+  // As GroupTraffic has them: with an all-to-all under way; of these, spent in Wait.
+  double seconds() const { return seconds_; }
+  double seconds_waited() const { return seconds_waited_; }
+
+ private:
+  struct Queued {
+    double begun = 0;
+    AllToAllCost cost = {};
+  };
+  struct UnderWay {
+    double here = 0;    // when everything has arrived
+    double finish = 0;  // AllToAllCost's
+  };
+
+  void RunUntilDone(uint64_t ticket);
+
+  std::deque<Queued> queue_;
+  std::deque<UnderWay> under_way_;
+  uint64_t begun_ = 0, done_ = 0;
+  double thread_ = 0;  // until when it was at work
+  double link_ = 0;    // until when it is full
+  double busy_since_ = 0;
+  double seconds_ = 0, seconds_waited_ = 0;
+};
+
+// Measures this machine as a rank alone: forward and backward of such a model (`options` as in
+// MeasureTrainRate; with fewer layers, sequences and positions where a pass takes too long or too
+// much memory), the optimizer, and adding up on one thread. Takes a few seconds. Throws a kResource
+// Error where not even a layer has room.
+RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options);
+
+// The second and the third alone, for who knows the first.
+RankRates MeasureMemoryRates(Backend& backend);
+
+// Predictions for one model on several numbers of ranks and networks.
+struct StepPlan {
+  struct Row {
+    int ranks = 1;
+    int64_t grad_accumulation = 1;  // of all ranks
+    NetworkRates network = {};
+    StepPrediction step = {};
+  };
+
+  std::string model = {};  // its name
+  GptConfig config = {};
+  int64_t B = 1, T = 1;
+  PassOptions pass = {};
+  int64_t reduce_every = 1;
+  Dtype reduce = Dtype::kF32;
+  RankRates rank = {};
+  std::string rates_from = {};  // "measured here, 8 threads"
+  std::vector<Row> rows = {};
+};
+
+// "10Gbit", "2.5Gbit/s", "800Mbit" in bits a second; "20us", "1.5ms", "0" in seconds. Throw a
+// kUsage Error that names `flag` for anything else.
+double ParseBitsPerSecond(const std::string& text, const std::string& flag);
+double ParseShortTime(const std::string& text, const std::string& flag);
+
+std::string HumanBits(double bits_per_second);  // "10 Gbit/s"
+
+// A table, with what its columns mean. REQUIRES: rows.
+Report StepsReport(const StepPlan& plan);
 
 }  // namespace folio

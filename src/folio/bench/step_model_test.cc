@@ -8,9 +8,6 @@
 #include <memory>
 
 #include "folio/base/error.h"
-#include "folio/bench/describe_steps.h"
-#include "folio/bench/rank_rates.h"
-#include "folio/bench/simulated_group.h"
 #include "folio/train/buckets.h"
 #include "folio/train/plan.h"
 

@@ -1,13 +1,22 @@
 #include "folio/bench/tokenizer_speed.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/math.h"
+#include "folio/base/rng.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
+#include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/encode_parallel.h"
@@ -15,6 +24,191 @@
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+namespace {
+
+// One place of a syllable: a letter in so many of a hundred syllables, the first ones more often.
+struct Letter {
+  std::u32string alphabet;
+  uint32_t percent;
+};
+
+enum class After { kGoOn, kCapital, kIndent, kOutdent };
+
+// A separator follows a word; a line break in it is followed by the indentation.
+struct Separator {
+  uint32_t percent;
+  std::string_view text;
+  After after = After::kGoOn;
+};
+
+struct Script {
+  std::string_view name;
+  ZipfMandelbrot law;
+  double syllables;          // that the longest words gain with every tenfold rank
+  uint32_t percent_numbers;  // among the words
+  std::vector<Letter> syllable;
+  std::vector<Separator> separators;  // the percentages sum up to 100
+};
+
+std::u32string Range(char32_t first, char32_t last) {
+  std::u32string range;
+  for (char32_t c = first; c <= last; ++c) range += c;
+  return range;
+}
+
+// Laws and percentages are such that what GPT-2's pattern makes of the text is as with real text of
+// each kind: novels, sources, subtitles.
+const Script& ScriptOf(BenchLanguage language) {
+  using enum After;
+  static const std::array<Script, kBenchLanguages.size()> kScripts = {{
+      {"english",
+       {40, 1.55},
+       0.8,
+       1,
+       {{U"taoinshrdlcmfgwypbvk", 75}, {U"eaoiu", 100}, {U"nrstldm", 45}},
+       {{84, " "},
+        {6, ", "},
+        {4, ". ", kCapital},
+        {2, ".\n", kCapital},
+        {1, "?\n\n", kCapital},
+        {1, "; "},
+        {1, "'s "},
+        {1, " -- "}}},
+      {"code",
+       {150, 2},
+       0.9,
+       5,
+       {{U"stcpdrmfnlbgvxkw", 75}, {U"eaiou", 100}, {U"nrtslxd", 40}},
+       {{16, " "},
+        {15, "_"},
+        {11, "."},
+        {10, " = "},
+        {10, ", "},
+        {9, "("},
+        {7, ")\n"},
+        {5, "\n"},
+        {4, "):\n", kIndent},
+        {4, "\n\n", kOutdent},
+        {3, "", kCapital},
+        {2, " + "},
+        {2, " == "},
+        {1, "[\""},
+        {1, "\"]\n"}}},
+      {"chinese",
+       {20, 1.45},
+       0.7,
+       1,
+       {{Range(0x4E00, 0x5BAB), 100}},
+       {{66, ""}, {16, "，"}, {8, "。"}, {7, "。\n"}, {3, "？\n"}}},
+      {"japanese",
+       {10, 1.4},
+       0.7,
+       1,
+       {{Range(0x4E00, 0x55CF), 35}, {Range(0x3042, 0x3093), 75}, {Range(0x30A2, 0x30F3), 5}},
+       {{77, ""}, {11, "、"}, {6, "。"}, {4, "。\n"}, {1, "「"}, {1, "」"}}},
+      {"russian",
+       {50, 1.5},
+       1,
+       1,
+       {{U"нтсрвлкмдпгзбчхжшцщ", 75}, {U"оеаиуыяюэ", 100}, {U"нрстлкмйь", 40}},
+       {{77, " "},
+        {9, ", "},
+        {4, ". ", kCapital},
+        {6, ".\n", kCapital},
+        {2, "?\n", kCapital},
+        {2, " – "}}},
+  }};
+  return kScripts[static_cast<size_t>(language)];
+}
+
+// Random numbers one after the other.
+class Draws {
+ public:
+  Draws(uint64_t seed, uint64_t a, BenchLanguage language, uint64_t index = 0)
+      : rng_(seed, RngStream(RngPurpose::kCorpus, a, static_cast<uint64_t>(language))),
+        index_(index) {}
+
+  uint32_t Bits() { return rng_.Bits(index_++); }
+  double Uniform() { return rng_.Uniform(index_++); }
+  bool Chance(uint32_t percent) { return Uniform() * 100 < percent; }
+
+ private:
+  CounterRng rng_;
+  uint64_t index_;
+};
+
+// Words of lower rank are shorter, as in any language.
+std::u32string Word(BenchLanguage language, uint64_t rank) {
+  const Script& script = ScriptOf(language);
+  Draws draws(0, 1, language, rank * 128);
+  const double longest = 1 + script.syllables * std::log10(static_cast<double>(rank) + 1);
+  std::u32string word;
+  for (double left = draws.Uniform() * longest; left >= 0 || word.empty(); --left) {
+    for (const auto& [alphabet, percent] : script.syllable) {
+      const double u = draws.Uniform();
+      const size_t letter = static_cast<size_t>(u * u * static_cast<double>(alphabet.size()));
+      if (draws.Chance(percent)) word += alphabet[letter];
+    }
+  }
+  return word;
+}
+
+// Below 1024, the smaller ones more often.
+std::u32string Number(uint32_t bits) {
+  const std::string digits = std::to_string(bits >> (22 + bits % 10));
+  return {digits.begin(), digits.end()};
+}
+
+// Capitals of the Latin and the Russian alphabet.
+char32_t Capital(char32_t c) {
+  return (c >= U'a' && c <= U'z') || (c >= U'а' && c <= U'я') ? c - 32 : c;
+}
+
+const Separator& Choose(std::span<const Separator> separators, double percent) {
+  size_t i = 0;
+  while (i + 1 < separators.size() && percent >= separators[i].percent) {
+    percent -= separators[i++].percent;
+  }
+  return separators[i];
+}
+
+}  // namespace
+
+uint64_t ZipfMandelbrot::Rank(uint32_t bits) const {
+  const double beyond = std::pow((bits + 1.0) * 0x1p-32, -1 / (exponent - 1));
+  return static_cast<uint64_t>(std::min(shift * (beyond - 1), 0x1p56));
+}
+
+std::string_view BenchLanguageName(BenchLanguage language) {
+  return ScriptOf(language).name;
+}
+
+std::string InventedText(BenchLanguage language, size_t bytes, uint64_t seed) {
+  const Script& script = ScriptOf(language);
+  Draws draws(seed, 2, language);
+  constexpr size_t kDeepest = 4;
+  size_t depth = 0;
+  After after = After::kCapital;
+  std::string text;
+  text.reserve(bytes + 1024);
+  while (text.size() < bytes) {
+    const uint32_t bits = draws.Bits();
+    std::u32string word =
+        draws.Chance(script.percent_numbers) ? Number(bits) : Word(language, script.law.Rank(bits));
+    if (after == After::kCapital) word[0] = Capital(word[0]);
+    for (const char32_t c : word) AppendUtf8(c, text);
+    const Separator& separator = Choose(script.separators, draws.Uniform() * 100);
+    text += separator.text;
+    after = separator.after;
+    if (after == After::kIndent) depth = std::min(depth + 1, kDeepest);
+    if (after == After::kOutdent && depth > 0) --depth;
+    if (separator.text.ends_with('\n')) text.append(4 * depth, ' ');
+  }
+  text.resize(bytes);
+  text.resize(CompleteUtf8Prefix(text));
+  return text;
+}
+
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -129,6 +323,10 @@ class TokenizerBench {
     return std::ranges::count(options_.measures, measure) > 0;
   }
 
+  double CopyCalls(const std::vector<std::string_view>& calls, bool threads) const {
+    return CopySeconds(calls, threads, options_.seconds / 4);
+  }
+
   static uint64_t Bytes(const std::vector<std::string_view>& calls) {
     uint64_t bytes = 0;
     for (const std::string_view call : calls) bytes += call.size();
@@ -141,7 +339,7 @@ class TokenizerBench {
                            .text = name,
                            .calls = std::ssize(calls),
                            .bytes = Bytes(calls)};
-    timing.copy_seconds = CopySeconds(calls, /*threads=*/false, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(calls, /*threads=*/false);
     const auto encode = [&](const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
       timing.tokens = 0;
       for (const std::string_view call : calls) {
@@ -175,8 +373,7 @@ class TokenizerBench {
                            .calls = 1,
                            .bytes = text.size(),
                            .tokens = std::ssize(ids)};
-    timing.copy_seconds =
-        CopySeconds(CutCalls(text, kLargeCall), /*threads=*/true, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(CutCalls(text, kLargeCall), /*threads=*/true);
     const auto encode = [&](const Tokenizer& tokenizer) {
       std::vector<int32_t> result;
       const double seconds = SecondsOf([&] { result = EncodeParallel(tokenizer, text, name); });
@@ -194,7 +391,7 @@ class TokenizerBench {
         CutCalls(Beginning(text, kSmallCall * kSmallCalls), kSmallCall);
     timing.calls = std::ssize(calls);
     timing.bytes = Bytes(calls);
-    timing.copy_seconds = CopySeconds(calls, /*threads=*/true, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(calls, /*threads=*/true);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::vector<std::vector<int32_t>> results;
       const double seconds = SecondsOf([&] { results = EncodeBatch(*tokenizer_, calls); });
@@ -210,7 +407,7 @@ class TokenizerBench {
                            .text = name,
                            .bytes = text.size(),
                            .tokens = std::ssize(ids)};
-    timing.copy_seconds = CopySeconds({text}, /*threads=*/false, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls({text}, /*threads=*/false);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::string decoded;
       const double seconds = SecondsOf([&] { decoded = tokenizer_->Decode(ids); });
@@ -230,8 +427,7 @@ class TokenizerBench {
                            .cold = true,
                            .threads = Threads(),
                            .bytes = text.size()};
-    timing.copy_seconds =
-        CopySeconds(CutCalls(text, kLargeCall), /*threads=*/true, options_.seconds / 4);
+    timing.copy_seconds = CopyCalls(CutCalls(text, kLargeCall), /*threads=*/true);
     timing.seconds.push_back(SecondsOf([&] {
       trainer.AddText(text);
       trainer.Train();
@@ -277,6 +473,50 @@ void BenchTokenizer(const BenchTokenizerOptions& options,
             Beginning({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()},
                       options.bytes));
   }
+}
+
+Report TokenizerReport(const BenchTokenizerOptions& options,
+                       const std::vector<TokenizerTiming>& timings) {
+  ReportTable table{.key = "rows"};
+  for (const TokenizerTiming& timing : timings) {
+    const double seconds = timing.median(), fastest = Percentile(timing.seconds, 0);
+    const auto bytes = static_cast<double>(timing.bytes),
+               tokens = static_cast<double>(timing.tokens),
+               calls = static_cast<double>(timing.calls);
+    std::vector<Cell> row = {{"what", "what", TokenizerMeasureName(timing.measure)},
+                             {"text", "text", timing.text},
+                             {"state", "state", timing.cold ? "cold" : "warm"},
+                             {"bytes", "", timing.bytes},
+                             {"tokens", "", timing.tokens},
+                             {"calls", "", timing.calls},
+                             {"runs", "", timing.seconds.size()},
+                             {"seconds", "", seconds},
+                             {"seconds_min", "", fastest},
+                             {"seconds_max", "", Percentile(timing.seconds, 1)}};
+    // What there is no number of is left empty.
+    const auto add = [&](bool known, const char* key, const char* title, const auto& value) {
+      row.push_back(known ? Cell{key, title, value()} : Cell{"", title, ""});
+    };
+    const bool text = timing.bytes > 0, copied = timing.copy_seconds > 0;
+    add(text, "", ">call", [&] { return Value::Bytes(bytes / calls); });
+    row.push_back({"threads", ">threads", timing.threads});
+    row.push_back({"ns_per_call",
+                   ">us/call",
+                   {fmt::format("{:.4g}", seconds / calls * 1e6), seconds / calls * 1e9}});
+    add(text, "bytes_per_second", ">MB/s", [&] { return Value::Fixed(bytes / seconds, 1, 1e6); });
+    add(text, "", ">best", [&] { return Value::Fixed(bytes / fastest, 1, 1e6); });
+    add(text, "ns_per_token", ">ns/token", [&] { return Value::Fixed(seconds / tokens * 1e9, 2); });
+    add(text, "bytes_per_token", ">bytes/token", [&] { return Value::Fixed(bytes / tokens, 2); });
+    add(copied, "memcpy_share", ">of memcpy",
+        [&] { return Value::Percent(timing.copy_seconds / seconds, 2); });
+    if (copied) row.push_back({"memcpy_bytes_per_second", "", bytes / timing.copy_seconds});
+    table.rows.push_back(std::move(row));
+  }
+  return {.parts = {{.table = table}},
+          .data = {{"tokenizer", options.tokenizer},
+                   {"threads", Threads()},
+                   {"simd", SimdTarget()},
+                   {"merges", options.merges}}};
 }
 
 }  // namespace folio

@@ -10,6 +10,7 @@
 #include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/context.h"
+#include "folio/report/report.h"
 #include "folio/train/config.h"
 
 namespace folio {
@@ -75,7 +76,10 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
 // with fewer layers. What is allocated for it is given back.
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops);
 
-// "1,2,4" as batch sizes. Throws a kUsage Error that names `flag` unless they are integers above 0.
-std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag);
+// The results as a report. `model` is its name. With `growth` they are those of several batch
+// sizes, and how the cost grows from the first to the others is told too; without it there is one.
+Report TrainingReport(const std::string& model, const Backend& backend,
+                      const std::vector<BenchTrainOptions>& options,
+                      const std::vector<BenchTrainResult>& results, bool growth);
 
 }  // namespace folio

@@ -9,7 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/math.h"
 #include "folio/base/strings.h"
-#include "folio/eval/predictions.h"
+#include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 
@@ -74,10 +74,7 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
     }
     for (const TextWindow& window : windows) {
       for (const int32_t id : window.targets) {
-        const bool known = tokenizer != nullptr && id < tokenizer->vocab_size();
-        progress.done += progress.unit == "token" ? 1
-                         : known                  ? std::ssize(tokenizer->TokenBytes(id))
-                                                  : 0;
+        progress.done += progress.unit == "token" ? 1 : std::ssize(BytesOf(tokenizer, id));
       }
       progress.tokens += std::ssize(window.targets);
     }
@@ -98,40 +95,34 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
   return result;
 }
 
-std::string DescribeComparison(const OpenedModel& a, const OpenedModel& b,
-                               const ModelComparison& comparison, const WindowShape& shape,
-                               bool json) {
-  const ModelComparison& c = comparison;
+Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
+                        const WindowShape& shape) {
   const double ratio = c.perplexity_b / c.perplexity_a;
-  if (json) {
-    const Json all = {{"schema", 1},
-                      {"model_a", a.path.string()},
-                      {"model_b", b.path.string()},
-                      {"context", shape.context},
-                      {"stride", shape.stride},
-                      {"tokens", c.tokens},
-                      {"kl",
-                       {{"mean", c.kl_mean},
-                        {"median", c.kl_median},
-                        {"p95", c.kl_95},
-                        {"p99", c.kl_99},
-                        {"max", c.kl_max}}},
-                      {"same_top", c.same_top},
-                      {"perplexity_a", c.perplexity_a},
-                      {"perplexity_b", c.perplexity_b},
-                      {"perplexity_ratio", ratio},
-                      {"log_probability_difference", c.log_probability_difference}};
-    return all.dump() + "\n";
-  }
-  std::string text = fmt::format("tokens        {}\n", WithCommas(c.tokens));
-  text += fmt::format("KL(A||B)      {:.6f} nats, at most {:.6f}\n", c.kl_mean, c.kl_max);
-  text += fmt::format("  50, 95, 99% {:.6f}, {:.6f}, {:.6f}\n", c.kl_median, c.kl_95, c.kl_99);
-  text += fmt::format("same likeliest token {:.3f}%\n", 100 * c.same_top);
-  text += fmt::format("perplexity    {:.4f} and {:.4f}, ratio {:.6f}\n", c.perplexity_a,
-                      c.perplexity_b, ratio);
-  text +=
-      fmt::format("ln p of the right token differs by {:.6f} nats\n", c.log_probability_difference);
-  return text;
+  return {
+      .parts = {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
+                           {"kl",
+                            "KL(A||B)",
+                            {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
+                             Json{{"mean", c.kl_mean},
+                                  {"median", c.kl_median},
+                                  {"p95", c.kl_95},
+                                  {"p99", c.kl_99},
+                                  {"max", c.kl_max}}}},
+                           {"", "  50, 95, 99%",
+                            fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
+                           {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
+                           {"", "perplexity",
+                            fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
+                                        c.perplexity_b, ratio)},
+                           {"perplexity_a", "", c.perplexity_a},
+                           {"perplexity_b", "", c.perplexity_b},
+                           {"perplexity_ratio", "", ratio},
+                           {"log_probability_difference", "ln p of the right token",
+                            Value::Fixed(c.log_probability_difference, 6).In(" nats apart")}}}},
+      .data = {{"model_a", a.path.string()},
+               {"model_b", b.path.string()},
+               {"context", shape.context},
+               {"stride", shape.stride}}};
 }
 
 }  // namespace folio

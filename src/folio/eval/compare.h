@@ -5,6 +5,7 @@
 #include <string>
 
 #include "folio/eval/perplexity.h"
+#include "folio/report/report.h"
 
 namespace folio {
 
@@ -29,8 +30,7 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
 // Throws the kInput Error of CompareModels where two models cannot be compared.
 void RequireComparable(const OpenedModel& a, const OpenedModel& b);
 
-std::string DescribeComparison(const OpenedModel& a, const OpenedModel& b,
-                               const ModelComparison& comparison, const WindowShape& shape,
-                               bool json);
+Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
+                        const WindowShape& shape);
 
 }  // namespace folio

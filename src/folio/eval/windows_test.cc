@@ -4,7 +4,6 @@
 
 #include <numeric>
 
-#include "folio/eval/word_counter.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

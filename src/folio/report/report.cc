@@ -209,4 +209,8 @@ std::string ReportJson(const Report& report, int indent) {
   return json.dump(indent) + "\n";
 }
 
+void ShowReport(Console& console, const Report& report, int indent) {
+  console.Result(console.json() ? ReportJson(report, indent) : ReportText(report, console.out()));
+}
+
 }  // namespace folio

@@ -149,6 +149,8 @@ TextTable AsTextTable(const ReportTable& table,
 // "formula","shape","values","why","row_labels","column_labels"},...]}; values are nested as the
 // shape says, masked ones null, infinities the strings "inf" and "-inf".
 std::string ReportJson(const Report& report, int indent = -1);
+// Puts out the report as what the console is for: text, or JSON.
+void ShowReport(Console& console, const Report& report, int indent = 2);
 // The object of cells, and the array of rows, as it is in there: without rows that have no key.
 Json AsJson(std::span<const Cell> cells);
 Json AsJson(std::span<const std::vector<Cell>> rows);

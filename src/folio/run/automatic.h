@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,5 +39,13 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
 // nobody set train.eval_batches and train.eval_every; says so in a line, or "" where they stay.
 // REQUIRES: resolved settings with train.context, which it resolves again.
 std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens);
+
+// The positions that the longest conversation of a data set takes; 0 for texts.
+int64_t LongestConversation(const Dataset& data);
+
+// A conversation that is longer than a sequence, of train.context tokens, loses its end: in
+// sequences of a length that somebody asked for, and then this says how many do, else "". Throws a
+// kUsage Error where the length was only chosen for them. REQUIRES: resolved settings.
+std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data);
 
 }  // namespace folio

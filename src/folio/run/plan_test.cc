@@ -19,7 +19,7 @@ namespace {
 const GptConfig kModel = {
     .vocab_size = 97, .n_positions = 24, .n_embd = 32, .n_layer = 2, .n_head = 2};
 
-TrainShape ShapeOfBatch(int64_t B) {
+TrainShape BatchOf(int64_t B) {
   return {.model = kModel, .B = B, .T = 24};
 }
 
@@ -38,14 +38,14 @@ TEST(LargestThatFits, FindsTheLimitExactly) {
 }
 
 TEST(TrainPlan, WhatFitsExactlyIsNotRefused) {
-  const uint64_t bytes = PlannedBytes(ShapeOfBatch(8));
-  RequireTrainingFits(ShapeOfBatch(8), {.total = bytes});
-  EXPECT_NE(Refusal(ShapeOfBatch(8), {.total = bytes - 1}), "");
-  RequireTrainingFits(ShapeOfBatch(8), {.total = 0});  // not known
+  const uint64_t bytes = PlannedBytes(BatchOf(8));
+  RequireTrainingFits(BatchOf(8), {.total = bytes});
+  EXPECT_NE(Refusal(BatchOf(8), {.total = bytes - 1}), "");
+  RequireTrainingFits(BatchOf(8), {.total = 0});  // not known
 }
 
 TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
-  TrainShape shape = ShapeOfBatch(8);
+  TrainShape shape = BatchOf(8);
   shape.grad_accumulation = 3;
   const auto bytes = [&](int64_t B) {
     TrainShape other = shape;
@@ -53,35 +53,32 @@ TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
     return PlannedBytes(other);
   };
   const uint64_t limit = bytes(5);
-  const std::string refusal = Refusal(shape, {.total = limit});
-  EXPECT_TRUE(Contains(refusal, "batches of 8 x 24 tokens need",
+  EXPECT_TRUE(Contains(Refusal(shape, {.total = limit}), "batches of 8 x 24 tokens need",
                        HumanBytes(static_cast<double>(limit)), "--batch 5 is the largest that fits",
-                       "--batch 4 --grad-accumulation 6 makes the same steps of 24 sequences"))
-      << refusal;
+                       "--batch 4 --grad-accumulation 6 makes the same steps of 24 sequences"));
   EXPECT_GT(bytes(6), limit);
 }
 
 TEST(TrainPlan, RefusalKeepsAPrimeBatchByAccumulating) {
-  const std::string refusal = Refusal(ShapeOfBatch(7), {.total = PlannedBytes(ShapeOfBatch(6))});
-  EXPECT_TRUE(Contains(refusal, "--batch 6 is", "--batch 1 --grad-accumulation 7 ")) << refusal;
+  EXPECT_TRUE(Contains(Refusal(BatchOf(7), {.total = PlannedBytes(BatchOf(6))}), "--batch 6 is",
+                       "--batch 1 --grad-accumulation 7 "));
 }
 
 TEST(TrainPlan, RefusalSaysWhatRecomputationWouldDo) {
-  TrainShape recomputed = ShapeOfBatch(8);
+  TrainShape recomputed = BatchOf(8);
   recomputed.options.recompute = true;
   const uint64_t less = PlannedBytes(recomputed);
-  ASSERT_LT(less, PlannedBytes(ShapeOfBatch(8)));
-  const std::string one = Refusal(ShapeOfBatch(8), {.total = less});
-  EXPECT_TRUE(Contains(one, "--recompute makes this one fit")) << one;
-  const std::string few = Refusal(ShapeOfBatch(100), {.total = less});
-  EXPECT_TRUE(Contains(few, "with --recompute it is --batch 8")) << few;
+  ASSERT_LT(less, PlannedBytes(BatchOf(8)));
+  const std::string one = Refusal(BatchOf(8), {.total = less});
+  EXPECT_TRUE(Contains(one, "--recompute makes this one fit"));
+  EXPECT_TRUE(Contains(Refusal(BatchOf(100), {.total = less}), "with --recompute it is --batch 8"));
   recomputed.B = 9;
   EXPECT_FALSE(Contains(Refusal(recomputed, {.total = less}), "--recompute"));
 }
 
 TEST(TrainPlan, WhereNothingFitsTheModelIsTooLarge) {
-  const std::string refusal = Refusal(ShapeOfBatch(3), {.total = 1000});
-  EXPECT_TRUE(Contains(refusal, "not even one sequence fits")) << refusal;
+  const std::string refusal = Refusal(BatchOf(3), {.total = 1000});
+  EXPECT_TRUE(Contains(refusal, "not even one sequence fits"));
   EXPECT_FALSE(Contains(refusal, "--batch"));
 }
 
@@ -107,10 +104,9 @@ TEST(TrainPlan, PartsMakeUpThePeak) {
   EXPECT_EQ(totals.weights + totals.gradients + totals.optimizer + totals.activations, totals.peak);
   EXPECT_GE(totals.logits, 21 * 97 * sizeof(float));
   EXPECT_LT(totals.logits, totals.activations);
-  const std::string text = DescribePlan(ShapeOfBatch(3));
-  EXPECT_TRUE(Contains(text, "weights", "gradients", "moments", "logits", "peak",
-                       "--recompute would save"));
-  TrainShape recomputed = ShapeOfBatch(3);
+  EXPECT_TRUE(Contains(DescribePlan(BatchOf(3)), "weights", "gradients", "moments", "logits",
+                       "peak", "--recompute would save"));
+  TrainShape recomputed = BatchOf(3);
   recomputed.options.recompute = true;
   EXPECT_TRUE(Contains(DescribePlan(recomputed), "--recompute saves"));
 }
@@ -182,17 +178,13 @@ std::string WarningOf(const std::string& preset,
   settings.UsePreset(preset);
   for (const auto& [key, value] : more) settings.Set(key, value);
   settings.layers.Resolve();
-  return LengthWarning(settings, *MakeBackend("cpu"), 1);
+  return LengthWarning(settings, [] { return 1e11; });
 }
 
 TEST(LengthWarning, ARunOfYearsIsToldWithWhatWouldMendIt) {
-  const std::string warning = WarningOf("gpt2");
-  EXPECT_TRUE(Contains(warning, "600,000 steps of 491,520 tokens take more than ",
-                       "on this machine: in place of --preset gpt2, --init gpt2 begins with",
+  EXPECT_TRUE(Contains(WarningOf("gpt2"), "600,000 steps of 491,520 tokens take more than ",
+                       " years on this machine: in place of --preset gpt2, --init gpt2 begins with",
                        "--budget 1h", "--max-steps N"));
-  EXPECT_TRUE(Contains(warning, " years on") || Contains(warning, " days on") ||
-              Contains(warning, "h on"))
-      << warning;
   EXPECT_TRUE(Contains(WarningOf("gpt2-xl"), "--init gpt2-xl"));
   const std::string own = WarningOf("", {{"train.max_steps", "1000000000"}});
   EXPECT_TRUE(Contains(own, "--budget 1h without a size of the model"));

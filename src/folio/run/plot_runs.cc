@@ -15,11 +15,9 @@
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/html.h"
 #include "folio/plot/lines.h"
 #include "folio/plot/svg.h"
 #include "folio/run/run_directory.h"
-#include "folio/term/table.h"
 
 namespace folio {
 namespace {
@@ -47,6 +45,113 @@ std::string Tail(const fs::path& path, size_t count) {
   }
   if (count > parts.size()) return path.string();
   return Join(std::span(parts).last(count), "/");
+}
+
+// One metric of one run. `steps` are those of the log; tokens and seconds those at which the value
+// was measured.
+struct Track {
+  std::vector<double> steps, tokens, seconds, values;
+};
+
+Track TrackOf(const PlottedRun& run, const Metric& metric) {
+  Track track;
+  double tokens_before = 0;
+  for (const StepMetrics& m : run.log) {
+    const double tokens = static_cast<double>(m.tokens);
+    if (const std::optional<double>& value = m.*metric.value) {
+      track.steps.push_back(static_cast<double>(m.step));
+      track.tokens.push_back(metric.evaluated ? tokens_before : tokens);
+      track.seconds.push_back(m.seconds);
+      track.values.push_back(*value);
+    }
+    tokens_before = tokens;
+  }
+  return track;
+}
+
+struct Extremes {
+  double final = 0, final_step = 0;
+  std::optional<double> lowest = {};  // none if no value is a number
+  double lowest_step = 0;
+};
+
+std::optional<Extremes> ExtremesOf(const Track& track) {
+  if (track.values.empty()) return std::nullopt;
+  Extremes extremes{.final = track.values.back(), .final_step = track.steps.back()};
+  for (size_t i = 0; i < track.values.size(); ++i) {
+    const double value = track.values[i];
+    if (!std::isfinite(value) || (extremes.lowest && *extremes.lowest <= value)) continue;
+    extremes.lowest = value;
+    extremes.lowest_step = track.steps[i];
+  }
+  return extremes;
+}
+
+// Updates done.
+int64_t StepsOf(const PlottedRun& run) {
+  int64_t steps = 0;
+  for (const StepMetrics& m : run.log) steps = std::max(steps, m.step + (m.loss ? 1 : 0));
+  return steps;
+}
+
+// A setting in which runs differ; nothing where a run does not have it.
+struct RunDifference {
+  std::string key;
+  std::vector<std::optional<std::string>> values;  // one for each run
+};
+
+std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const PlottedRun& run : runs) {
+    for (const auto& [key, value] : run.settings) values[key].insert(value);
+  }
+  std::vector<RunDifference> differences;
+  for (const auto& [key, different] : values) {
+    if (different.size() < 2) continue;
+    RunDifference difference{.key = key, .values = {}};
+    for (const PlottedRun& run : runs) {
+      const auto found = run.settings.find(key);
+      difference.values.push_back(found == run.settings.end() ? std::nullopt
+                                                              : std::optional(found->second));
+    }
+    differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+const std::vector<Metric>& AllMetrics() {
+  static const std::vector<Metric> all = {
+      {.key = "loss",
+       .title = "Training loss",
+       .unit = "nats per token",
+       .value = &StepMetrics::loss,
+       .noisy = true,
+       .lower_is_better = true},
+      {.key = "val_loss",
+       .title = "Held-out loss",
+       .unit = "nats per token",
+       .value = &StepMetrics::val_loss,
+       .evaluated = true,
+       .lower_is_better = true},
+      {.key = "train_eval_loss",
+       .title = "Loss on the training set",
+       .unit = "nats per token",
+       .value = &StepMetrics::train_eval_loss,
+       .evaluated = true,
+       .lower_is_better = true},
+      {.key = "lr", .title = "Learning rate", .unit = "", .value = &StepMetrics::lr},
+      {.key = "grad_norm",
+       .title = "Gradient norm",
+       .unit = "before clipping",
+       .value = &StepMetrics::grad_norm,
+       .noisy = true},
+      {.key = "tokens_per_second",
+       .title = "Speed",
+       .unit = "tokens per second",
+       .value = &StepMetrics::tokens_per_second,
+       .noisy = true},
+  };
+  return all;
 }
 
 constexpr char kNothing[] = "-";
@@ -93,50 +198,49 @@ std::string ValueText(const Metric& metric, double value) {
   return fmt::format("{:.4f}", value);
 }
 
-TextTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> metrics) {
-  TextTable table{{"run", ">steps", ">tokens", ">time"}, {}};
-  for (const Metric& metric : metrics) {
-    table.columns.push_back(">" + metric.key);
-    if (metric.lower_is_better) table.columns.insert(table.columns.end(), {">lowest", ">at step"});
-  }
+// Final and lowest values, a row for each run.
+ReportTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> metrics) {
+  ReportTable table{.turns = true};
   for (const PlottedRun& run : runs) {
     const bool begun = !run.log.empty();
-    std::vector<std::string> row = {run.label, fmt::format("{}", StepsOf(run)),
-                                    begun ? WithCommas(run.log.back().tokens) : kNothing,
-                                    begun ? HumanSeconds(run.log.back().seconds) : kNothing};
+    std::vector<Cell>& row = table.rows.emplace_back();
+    row = {{"", "run", run.label},
+           {"", ">steps", StepsOf(run)},
+           {"", ">tokens", begun ? WithCommas(run.log.back().tokens) : kNothing},
+           {"", ">time", begun ? HumanSeconds(run.log.back().seconds) : kNothing}};
     for (const Metric& metric : metrics) {
       const std::optional<Extremes> found = ExtremesOf(TrackOf(run, metric));
-      row.push_back(found ? ValueText(metric, found->final) : kNothing);
+      row.push_back({"", ">" + metric.key, found ? ValueText(metric, found->final) : kNothing});
       if (!metric.lower_is_better) continue;
       const bool lowest = found && found->lowest;
-      row.push_back(lowest ? ValueText(metric, *found->lowest) : kNothing);
-      row.push_back(lowest ? fmt::format("{:.0f}", found->lowest_step) : kNothing);
+      row.push_back({"", ">lowest", lowest ? ValueText(metric, *found->lowest) : kNothing});
+      row.push_back(
+          {"", ">at step", lowest ? fmt::format("{:.0f}", found->lowest_step) : kNothing});
     }
-    table.rows.push_back(std::move(row));
   }
   return table;
 }
 
 // The shorter side across: of many runs a row for each.
-TextTable DifferencesTable(std::span<const PlottedRun> runs) {
-  const std::vector<RunDifference> differences = DifferencesOf(runs);
+ReportTable DifferencesTable(std::span<const PlottedRun> runs,
+                             std::span<const RunDifference> differences) {
+  ReportTable table;
   if (!differences.empty() && runs.size() > differences.size()) {
-    TextTable table{{"run"}, {}};
-    for (const PlottedRun& run : runs) table.rows.push_back({run.label});
-    for (const RunDifference& difference : differences) {
-      table.columns.push_back(difference.key);
-      for (size_t i = 0; i < runs.size(); ++i) {
-        table.rows[i].push_back(difference.values[i].value_or(kNothing));
+    for (size_t i = 0; i < runs.size(); ++i) {
+      std::vector<Cell>& row = table.rows.emplace_back();
+      row.push_back({"", "run", runs[i].label});
+      for (const RunDifference& difference : differences) {
+        row.push_back({"", difference.key, difference.values[i].value_or(kNothing)});
       }
     }
     return table;
   }
-  TextTable table{{"setting"}, {}};
-  for (const PlottedRun& run : runs) table.columns.push_back(run.label);
   for (const RunDifference& difference : differences) {
-    std::vector<std::string> row = {difference.key};
-    for (const auto& value : difference.values) row.push_back(value.value_or(kNothing));
-    table.rows.push_back(std::move(row));
+    std::vector<Cell>& row = table.rows.emplace_back();
+    row.push_back({"", "setting", difference.key});
+    for (size_t i = 0; i < runs.size(); ++i) {
+      row.push_back({"", runs[i].label, difference.values[i].value_or(kNothing)});
+    }
   }
   return table;
 }
@@ -226,41 +330,6 @@ std::map<std::string, std::string> SettingsOfRun(const fs::path& run) {
   return settings;
 }
 
-const std::vector<Metric>& AllMetrics() {
-  static const std::vector<Metric> all = {
-      {.key = "loss",
-       .title = "Training loss",
-       .unit = "nats per token",
-       .value = &StepMetrics::loss,
-       .noisy = true,
-       .lower_is_better = true},
-      {.key = "val_loss",
-       .title = "Held-out loss",
-       .unit = "nats per token",
-       .value = &StepMetrics::val_loss,
-       .evaluated = true,
-       .lower_is_better = true},
-      {.key = "train_eval_loss",
-       .title = "Loss on the training set",
-       .unit = "nats per token",
-       .value = &StepMetrics::train_eval_loss,
-       .evaluated = true,
-       .lower_is_better = true},
-      {.key = "lr", .title = "Learning rate", .unit = "", .value = &StepMetrics::lr},
-      {.key = "grad_norm",
-       .title = "Gradient norm",
-       .unit = "before clipping",
-       .value = &StepMetrics::grad_norm,
-       .noisy = true},
-      {.key = "tokens_per_second",
-       .title = "Speed",
-       .unit = "tokens per second",
-       .value = &StepMetrics::tokens_per_second,
-       .noisy = true},
-  };
-  return all;
-}
-
 std::vector<Metric> MetricsNamed(const std::string& keys) {
   std::vector<std::string> known;
   for (const Metric& metric : AllMetrics()) known.push_back(metric.key);
@@ -335,59 +404,6 @@ std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
   return read;
 }
 
-Track TrackOf(const PlottedRun& run, const Metric& metric) {
-  Track track;
-  double tokens_before = 0;
-  for (const StepMetrics& m : run.log) {
-    const double tokens = static_cast<double>(m.tokens);
-    if (const std::optional<double>& value = m.*metric.value) {
-      track.steps.push_back(static_cast<double>(m.step));
-      track.tokens.push_back(metric.evaluated ? tokens_before : tokens);
-      track.seconds.push_back(m.seconds);
-      track.values.push_back(*value);
-    }
-    tokens_before = tokens;
-  }
-  return track;
-}
-
-std::optional<Extremes> ExtremesOf(const Track& track) {
-  if (track.values.empty()) return std::nullopt;
-  Extremes extremes{.final = track.values.back(), .final_step = track.steps.back()};
-  for (size_t i = 0; i < track.values.size(); ++i) {
-    const double value = track.values[i];
-    if (!std::isfinite(value) || (extremes.lowest && *extremes.lowest <= value)) continue;
-    extremes.lowest = value;
-    extremes.lowest_step = track.steps[i];
-  }
-  return extremes;
-}
-
-int64_t StepsOf(const PlottedRun& run) {
-  int64_t steps = 0;
-  for (const StepMetrics& m : run.log) steps = std::max(steps, m.step + (m.loss ? 1 : 0));
-  return steps;
-}
-
-std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs) {
-  std::map<std::string, std::set<std::string>> values;
-  for (const PlottedRun& run : runs) {
-    for (const auto& [key, value] : run.settings) values[key].insert(value);
-  }
-  std::vector<RunDifference> differences;
-  for (const auto& [key, different] : values) {
-    if (different.size() < 2) continue;
-    RunDifference difference{.key = key, .values = {}};
-    for (const PlottedRun& run : runs) {
-      const auto found = run.settings.find(key);
-      difference.values.push_back(found == run.settings.end() ? std::nullopt
-                                                              : std::optional(found->second));
-    }
-    differences.push_back(std::move(difference));
-  }
-  return differences;
-}
-
 std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                     const PlotOptions& options) {
   const XAxis axis = AxisOf(runs, options);
@@ -422,49 +438,38 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
   return PanelsSvg(shown, figure);
 }
 
-std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
-                     const PlotOptions& options) {
-  HtmlPage page(TitleOf(runs));
-  page.Heading(1, TitleOf(runs));
+Report RunsReport(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
+                  const PlotOptions& options) {
+  const std::vector<RunDifference> found = DifferencesOf(runs);
+  Json values = Json::array(), differences = Json::array();
+  for (const PlottedRun& run : runs) values.push_back(RunAsJson(run, metrics, options.series));
+  for (const RunDifference& difference : found) {
+    Json each = Json::array();
+    for (const auto& value : difference.values) each.push_back(value ? Json(*value) : Json());
+    differences.push_back({{"key", difference.key}, {"values", each}});
+  }
   PlotOptions untitled = options;
   untitled.titled = false;
-  page.Figure(RunsSvg(runs, metrics, untitled));
-  page.Heading(2, "Values");
-  page.Paragraph("The last value of each run, as it was measured, and the lowest loss.");
-  const TextTable values = ValuesTable(runs, metrics);
-  page.Table(values.columns, values.rows);
-  page.Heading(2, "Settings that differ");
-  const TextTable differences = DifferencesTable(runs);
-  if (differences.rows.empty()) {
-    page.Paragraph(NoDifferences(runs));
-  } else {
-    page.Table(differences.columns, differences.rows);
+  ReportPart differ{.heading = "Settings that differ",
+                    .text = found.empty() ? NoDifferences(runs) : "",
+                    .table = DifferencesTable(runs, found),
+                    .medium = Medium::kPage};
+  Report report{.title = TitleOf(runs),
+                .parts = {{.drawing = [=] { return RunsSvg(runs, metrics, untitled); },
+                           .medium = Medium::kPage},
+                          {.heading = "Values",
+                           .text = "The last value of each run, as it was measured, and the "
+                                   "lowest loss.",
+                           .medium = Medium::kPage},
+                          {.table = ValuesTable(runs, metrics)},
+                          differ},
+                .data = {{"runs", values}, {"differences", differences}}};
+  if (options.differences) {
+    differ.heading.clear();
+    differ.medium = Medium::kTerminal;
+    report.parts.push_back(std::move(differ));
   }
-  return std::move(page).Finish();
-}
-
-std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
-                     const Terminal& terminal) {
-  const TextTable table = ValuesTable(runs, metrics);
-  return terminal.is_terminal ? RenderTableWithin(table, terminal.width) : RenderTable(table);
-}
-
-std::string DifferencesText(std::span<const PlottedRun> runs) {
-  const TextTable table = DifferencesTable(runs);
-  if (table.rows.empty()) return NoDifferences(runs) + "\n";
-  return RenderTable(table);
-}
-
-std::string RunsJson(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
-                     bool series) {
-  Json json = {{"schema", 1}, {"runs", Json::array()}, {"differences", Json::array()}};
-  for (const PlottedRun& run : runs) json["runs"].push_back(RunAsJson(run, metrics, series));
-  for (const RunDifference& difference : DifferencesOf(runs)) {
-    Json values = Json::array();
-    for (const auto& value : difference.values) values.push_back(value ? Json(*value) : Json());
-    json["differences"].push_back({{"key", difference.key}, {"values", values}});
-  }
-  return json.dump(2) + "\n";
+  return report;
 }
 
 }  // namespace folio

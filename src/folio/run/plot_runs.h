@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/report/report.h"
 #include "folio/term/console.h"
 #include "folio/train/run_log.h"
 
@@ -21,7 +22,6 @@ struct Metric {
   bool lower_is_better = false;
 };
 
-const std::vector<Metric>& AllMetrics();
 // The metrics of "loss,val_loss", in that order. Throws a kUsage Error that names the nearest key.
 std::vector<Metric> MetricsNamed(const std::string& keys);
 
@@ -46,53 +46,23 @@ std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
 // As many of the last names of each path as tell it from the others.
 std::vector<std::string> DistinctNames(std::span<const std::filesystem::path> paths);
 
-// One metric of one run. `steps` are those of the log; tokens and seconds those at which the value
-// was measured.
-struct Track {
-  std::vector<double> steps, tokens, seconds, values;
-};
-Track TrackOf(const PlottedRun& run, const Metric& metric);
-
-struct Extremes {
-  double final = 0, final_step = 0;
-  std::optional<double> lowest = {};  // none if no value is a number
-  double lowest_step = 0;
-};
-std::optional<Extremes> ExtremesOf(const Track& track);
-
-int64_t StepsOf(const PlottedRun& run);  // updates done
-
-// A setting in which runs differ; nothing where a run does not have it.
-struct RunDifference {
-  std::string key;
-  std::vector<std::optional<std::string>> values;  // one for each run
-};
-std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs);
-
 struct PlotOptions {
   std::string axis = "step";  // step | tokens | time
   double smooth = 0;          // weight of the past, in [0,1)
   bool log_x = false, log_y = false;
-  bool titled = true;  // false where the figure stands below a title
+  bool titled = true;        // false where the figure stands below a title
+  bool differences = false;  // --diff
+  bool series = false;
 };
 
 // A panel for each metric that any run has, or if there is none for each metric.
 std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                     const PlotOptions& options);
 
-// The figure, the final and lowest values, and the settings that differ.
-std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
-                     const PlotOptions& options);
-
-// Final and lowest values, a row for each run; on a terminal too narrow for that a row for each
-// value, with as many runs beside each other as fit.
-std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
-                     const Terminal& terminal);
-// The settings that differ, a row for each.
-std::string DifferencesText(std::span<const PlottedRun> runs);
-
-// One JSON document; with every value of the metrics if `series`.
-std::string RunsJson(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
-                     bool series);
+// The figure, the final and lowest values, which are turned on a terminal that is too narrow for
+// them, and the settings that differ: for people in a terminal with `differences` only. JSON has
+// every value of the metrics with `series`. The runs and the metrics must outlive it.
+Report RunsReport(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
+                  const PlotOptions& options);
 
 }  // namespace folio

@@ -3,26 +3,582 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
+#include "folio/base/simd_targets.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/bench/operations.h"
 #include "folio/corpus/data_tokenizer.h"
+#include "folio/corpus/piece_ranks.h"
+#include "folio/corpus/prepare.h"
+#include "folio/corpus/text_files.h"
+#include "folio/corpus/train_tokenizer.h"
+#include "folio/dist/group.h"
+#include "folio/dist/workers.h"
+#include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
+#include "folio/io/json.h"
+#include "folio/io/model_dir.h"
 #include "folio/run/automatic.h"
-#include "folio/run/whole_conversations.h"
+#include "folio/run/fine_tuning.h"
+#include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
+#include "folio/text/encodings.h"
+#include "folio/text/special_tokens.h"
+#include "folio/train/checkpoints.h"
 #include "folio/train/precision.h"
 #include "folio/train/ranks.h"
+#include "folio/train/schedule.h"
 #include "folio/train/train_state.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
+
+std::string RunRanks::MakeTogether(const std::function<std::string(Workers*)>& make) const {
+  if (group_ == nullptr) return make(nullptr);
+  std::string made;
+  if (first()) {
+    Workers workers(group_);
+    made = make(&workers);
+  } else {
+    PrepareAsWorker(*group_);
+  }
+  return Share(made);
+}
+
+void RunRanks::RequireSameSettings(RunConfig& config) const {
+  if (group_ != nullptr) {
+    std::string lines;
+    for (const Field& field : config.Fields()) {
+      if (field.key != "train.threads") lines += field.key + " = " + FieldText(field) + "\n";
+    }
+    RequireSame(*group_, "settings", lines);
+  }
+  RequireShares(config.train, size());
+}
+
+void RunRanks::ShareSettings(RunSettings& settings) const {
+  if (group_ == nullptr) return;
+  std::string mine;
+  for (const Field& field : settings.layers.fields()) {
+    mine += field.key + "=" + FieldText(field) + "\n";
+  }
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const std::string& line : Split(Share(mine), '\n')) {
+    const size_t equals = line.find('=');
+    if (equals != line.npos) values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  if (first()) return;
+  settings.layers.UsePreset("of the first rank", values);
+  settings.Resolve();
+}
+
+std::string RunRanks::Describe(const RunConfig& config, const Backend& backend, bool json) const {
+  if (group_ == nullptr) return "";
+  const TrainConfig& train = config.train;
+  const int64_t turns = train.grad_accumulation / (size() / train.tensor_parallel);
+  const std::string line =
+      json ? Json{{"event", "rank"},
+                  {"rank", group_->rank()},
+                  {"host", group_->HostOf(group_->rank())},
+                  {"threads", Threads()},
+                  {"micro_batches", turns},
+                  {"simd", SimdTarget()},
+                  {"backend_description", backend.description()},
+                  {"memory_available_bytes", ThisMachinesMemory().available}}
+                 .dump()
+           : fmt::format("{}: {} of {} micro-batches, {} threads ({}), {} of memory free",
+                         group_->NameOf(group_->rank()), turns, train.grad_accumulation, Threads(),
+                         SimdTarget(),
+                         HumanBytes(static_cast<double>(ThisMachinesMemory().available)));
+  return Join(group_->Gather(line), "\n") + "\n";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
+
+// Keys, or what they begin with.
+constexpr std::array kFixedKeys = {"model.",   "lora.",           "data.val_", "data.field",
+                                   "data.raw", "data.add_tokens", "train.rng", "train.init"};
+constexpr std::array kDropoutKeys = {"model.embd_pdrop", "model.attn_pdrop", "model.resid_pdrop",
+                                     "lora.dropout"};
+constexpr std::array kFreeKeys = {"log.",
+                                  "data.tokenizer",
+                                  "train.eval_",
+                                  "train.first_eval_batches",
+                                  "train.keep_",
+                                  "train.checkpoint_",
+                                  "train.patience",
+                                  "train.max_rollbacks",
+                                  "train.max_time",
+                                  "train.max_tokens",
+                                  "train.threads",
+                                  "train.max_skipped_steps",
+                                  "train.recompute",
+                                  "train.check_numerics",
+                                  "train.max_steps"};
+constexpr std::array kScheduleKeys = {
+    "train.max_steps", "train.budget",       "train.learning_rate", "train.min_lr",
+    "train.schedule",  "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
+
+template <class Keys>
+bool AmongThem(const Keys& keys, std::string_view key) {
+  return std::ranges::any_of(keys, [&](std::string_view known) { return key.starts_with(known); });
+}
+
+}  // namespace
+
+Resumption ResumptionOf(std::string_view key) {
+  if (AmongThem(kDropoutKeys, key)) return Resumption::kFromHere;
+  if (AmongThem(kFixedKeys, key)) return Resumption::kFixed;
+  return AmongThem(kFreeKeys, key) ? Resumption::kFree : Resumption::kFromHere;
+}
+
+std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step) {
+  const bool another_rate = DescribeSchedule(before.train) != DescribeSchedule(now.train);
+  const std::vector<Field> old_fields = before.Fields(), fields = now.Fields();
+  std::vector<std::string> lines, of_schedule;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string& key = fields[i].key;
+    const std::string was = FieldText(old_fields[i]), is = FieldText(fields[i]);
+    if (was == is) continue;
+    const std::string what = fmt::format("{} was {}, is {}", key, was, is);
+    if (another_rate && AmongThem(kScheduleKeys, key)) {
+      of_schedule.push_back(what);
+      continue;
+    }
+    switch (ResumptionOf(key)) {
+      case Resumption::kFixed:
+        throw UsageError(fmt::format("{} cannot change in a run that goes on", key), what,
+                         fmt::format("leave {} as it was, or begin another run", key));
+      case Resumption::kFree:
+        lines.push_back(what + ": the numbers of its steps stay the same");
+        break;
+      case Resumption::kFromHere:
+        lines.push_back(fmt::format("{} from step {} on ({})", what, step, fields[i].help));
+    }
+  }
+  if (another_rate) {
+    const auto rate = [&](const RunConfig& config) {
+      return fmt::format("{:.3g}", LearningRate(config.train, step));
+    };
+    const std::string was = rate(before), is = rate(now);
+    lines.push_back(fmt::format(
+        "{}: the learning rate of step {} is {}{}, {}", Join(of_schedule, "; "), WithCommas(step),
+        is, is == was ? " as before" : ", not " + was, DescribeDecay(now.train)));
+  }
+  return lines;
+}
+
+namespace {
+
+// Makes the directory of a run in order, and this process its owner.
+std::unique_ptr<RunLock> TakeRun(const TrainingRunOptions& options, const RunRanks& ranks) {
+  std::unique_ptr<RunLock> lock;
+  if (ranks.first()) RequireNoLinks(options.out);
+  if (!options.dry_run && ranks.first() && fs::is_directory(options.out)) {
+    lock = std::make_unique<RunLock>(options.out);
+    RecoverRun(options.out);
+  }
+  ranks.WaitForFirst();  // the directory is in order
+  return lock;
+}
+
+// Decides whether there is something that begin_or_resume goes on from. A run that began and was
+// killed before its first checkpoint begins again; what is no run is not replaced.
+void ChooseStart(const fs::path& run, const RunRanks& ranks, RunStart& start) {
+  start.resume = ranks.Agree(ranks.first() && !FindCheckpoints(run).empty());
+  if (start.resume) return;
+  start.overwrite = fs::exists(run / kRunConfigFile);
+  ranks.Note(fmt::format("'{}' {}", run.string(),
+                         start.overwrite ? "ended before its first checkpoint: it begins again"
+                                         : "holds no run yet: it begins"));
+}
+
+// The checkpoint that the run goes on from.
+fs::path FindCheckpoint(const fs::path& run, const RunRanks& ranks) {
+  if (FindCheckpoints(run).empty()) {
+    throw InputError(fmt::format("'{}' holds no run to resume", run.string()),
+                     fmt::format("there is no {}", (run / kLastDir).string()),
+                     HoldsRun(run)
+                         ? "the run ended before its first checkpoint: begin it again with "
+                           "--overwrite in place of --resume"
+                         : "leave out --resume to begin one");
+  }
+  return ranks.Share(ranks.first() ? SoundCheckpoint(run).string() : "");
+}
+
+// The settings of the run itself, as it was stopped.
+std::unique_ptr<RunSettings> SettingsBefore(const fs::path& run) {
+  auto before = std::make_unique<RunSettings>();
+  if (fs::exists(run / kRunConfigFile)) {
+    before->layers.ReadTomlFile(Layer::kProjectFile, run / kRunConfigFile);
+  }
+  before->layers.Resolve();
+  return before;
+}
+
+// A run goes on with the settings that it has: neither a preset nor what is built in may take the
+// place of one that is lost. A run of an earlier folio does not have all, which is told.
+void RequireKnownSettings(const RunSettings& settings, const fs::path& run, const RunRanks& ranks) {
+  constexpr size_t kMostShown = 3;
+  const fs::path config = run / kRunConfigFile;
+  const Settings& layers = settings.layers;
+  std::vector<Field> missing;
+  for (const Field& field : layers.fields()) {
+    if (layers.layer(field.key) <= Layer::kPreset) missing.push_back(field);
+  }
+  if (missing.empty()) return;
+  // The checkpoint knows most of the model.
+  std::stable_partition(missing.begin(), missing.end(),
+                        [](const Field& field) { return field.key.starts_with("train."); });
+  std::string which;
+  bool of_preset = false;
+  for (size_t i = 0; i < missing.size(); ++i) {
+    const std::string& origin = layers.origin(missing[i].key);
+    of_preset = of_preset || origin.starts_with("preset ");
+    if (i >= kMostShown) continue;
+    which += fmt::format("{}{} ({} has {})", i > 0 ? ", " : "", missing[i].key, origin,
+                         FieldText(missing[i]));
+  }
+  if (missing.size() > kMostShown) {
+    which += fmt::format(" and {} more", missing.size() - kMostShown);
+  }
+  const std::unique_ptr<RunSettings> before = SettingsBefore(run);
+  const bool said = std::ranges::any_of(before->layers.fields(), [&](const Field& field) {
+    return before->layers.layer(field.key) == Layer::kProjectFile;
+  });
+  if (said && !of_preset) {
+    if (ranks.first()) LogWarning(fmt::format("{} does not say {}", config.string(), which));
+    return;
+  }
+  throw InputError(
+      config.string() + (said ? " does not say all settings of the run" : " is missing, or empty"),
+      fmt::format("nobody knows with which settings the run goes on: {}", which),
+      "put the file back; or give all of its settings with --config FILE, as the config.toml of a "
+      "run that began alike has them");
+}
+
+// With begin_or_resume the command line is that of the run's beginning: what says how one begins is
+// no wish of one that goes on.
+void ForgetBeginning(RunSettings& settings, const fs::path& run) {
+  const std::unique_ptr<RunSettings> before = SettingsBefore(run);
+  for (const Field& field : before->layers.fields()) {
+    for (const char* key : {"train.init", "train.init_adapter", "train.budget"}) {
+      if (field.key != key) continue;
+      settings.layers.Set(Layer::kFlag, key, FieldText(field), (run / kRunConfigFile).string());
+    }
+  }
+  settings.Resolve();
+}
+
+// Throws a kUsage Error where the settings of adapters and of a model to begin from do not go
+// together, or with a run that only goes on.
+void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
+  const RunConfig& config = settings.config;
+  const bool given = !config.train.init.empty();
+  if (goes_on && settings.layers.layer("train.init") >= Layer::kSet) {
+    throw UsageError("--init does not go with --resume", "a run goes on from its own checkpoint",
+                     "leave --init out, or choose another --out to begin from that model");
+  }
+  if (config.train.lora.on() && !given) {
+    throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
+                     "give the model: --init MODEL_DIR");
+  }
+  if (!config.train.init_adapter.empty() && !given) {
+    throw UsageError("--adapter needs --init",
+                     "it is added to the weights of a model that is there",
+                     "give the model: --init MODEL_DIR");
+  }
+  config.train.lora.Validate("settings");
+}
+
+// Size and steps are open only where a run begins. Whoever says how many steps there are has no
+// clock followed.
+void ReadBudget(RunSettings& settings, RunStart& start) {
+  Settings& layers = settings.layers;
+  const bool budget = !settings.config.train.budget.empty();
+  if (start.resume && budget && layers.layer("train.budget") > Layer::kProjectFile) {
+    throw UsageError("--budget is of a run that begins", "this one goes on",
+                     "leave --budget out, and say with --max-steps how long to train");
+  }
+  start.automatic = (budget || start.budget_seconds > 0) && !start.resume && SizeIsOpen(layers);
+  if (budget) start.budget_seconds = settings.config.train.budget_seconds();
+  if (layers.layer("train.max_steps") < Layer::kEnvironment) return;
+  layers.Set(Layer::kFlag, "train.budget", "", layers.origin("train.max_steps"));
+  settings.Resolve();
+}
+
+// Reads and resolves the settings of a run, takes the lock of its directory where it may go on, and
+// decides whether it does.
+void StartRun(PreparedRun& run) {
+  RunSettings& settings = run.settings;
+  const TrainingRunOptions& options = run.options;
+  const RunRanks& ranks = run.ranks;
+  RunStart& start = run.start;
+  Settings& layers = settings.layers;
+  start.resume = options.resume;
+  start.overwrite = options.overwrite;
+  start.budget_seconds = options.budget_seconds;
+  if (options.resume || options.begin_or_resume) start.lock = TakeRun(options, ranks);
+  if (options.begin_or_resume) ChooseStart(options.out, ranks, start);
+  ConfigSources sources = options.sources;
+  if (start.resume) {
+    start.checkpoint = FindCheckpoint(options.out, ranks);
+    if (fs::exists(options.out / kRunConfigFile)) {
+      layers.ReadTomlFile(Layer::kProjectFile, options.out / kRunConfigFile);
+    }
+    sources.discover = false;  // the run's own settings stand for the files' ones
+  }
+  layers.ReadSources(sources);
+  settings.Resolve();
+  if (start.resume) RequireKnownSettings(settings, options.out, ranks);
+  if (start.resume && options.begin_or_resume) ForgetBeginning(settings, options.out);
+  RequireInitialModelFits(settings, start.resume && !options.begin_or_resume);
+  if (!settings.config.train.init.empty() && !start.resume) {
+    const TrainConfig& train = settings.config.train;
+    start.initial.emplace(FindModel(train.init, Loading::kMap, train.init_adapter));
+    UseInitialModel(settings, *start.initial);
+  }
+  ReadBudget(settings, start);
+}
+
+// Notes which settings of a run that goes on are others than when it was stopped.
+void TellChanges(const PreparedRun& run) {
+  const fs::path& out = run.options.out;
+  if (!fs::exists(out / kRunConfigFile)) return;
+  const RunConfig before = SettingsBefore(out)->config;
+  for (const std::string& line :
+       ChangedSettings(before, run.config(), SavedStep(run.start.checkpoint))) {
+    run.ranks.Note(line);
+  }
+}
+
+// The file that holds what standard input gave, while the data is made.
+constexpr char kStandardInputFile[] = ".input";
+
+constexpr char kWhyHeldOut[] =
+    "training measures the model on text that it does not learn from, and keeps what was best "
+    "there";
+
+// A run that is replaced takes what is in it along.
+void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
+  const fs::path inside = fs::weakly_canonical(run);
+  for (const std::string& path : data) {
+    const fs::path from = fs::weakly_canonical(path).lexically_relative(inside);
+    if (from.empty() || *from.begin() != kRunDataDir) continue;
+    throw UsageError(fmt::format("--data: '{}' belongs to the run that is to be replaced", path),
+                     "", "choose another --out, or move the data out of it");
+  }
+}
+
+// Opens the data of a run, as it was prepared, or makes it of text, and its tokenizer. A new run
+// takes the lock of its start.
+class DataMaker {
+ public:
+  explicit DataMaker(PreparedRun& run)
+      : settings_(run.settings),
+        config_(run.config()),
+        options_(run.options),
+        start_(run.start),
+        ranks_(run.ranks) {}
+
+  RunData Open();
+
+ private:
+  std::vector<std::string> GivenData() const;
+  fs::path Parts() const { return made_.Parts(options_.out); }
+  std::string DataDir(Workers* workers);
+  std::string Prepare(const std::vector<std::string>& files, Workers* workers);
+  TextOptions Texts() const { return {.field = config_.data.field, .raw = config_.data.raw}; }
+  std::string TokenizerPlace() const;
+  std::unique_ptr<Tokenizer> AskedTokenizer() const;
+  void LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const;
+  void RequireTokenizer() const;
+
+  RunSettings& settings_;
+  const RunConfig& config_;
+  const TrainingRunOptions& options_;
+  RunStart& start_;
+  const RunRanks& ranks_;
+  RunData made_;
+};
+
+RunData DataMaker::Open() {
+  if (!start_.resume && !options_.dry_run && ranks_.first()) {
+    if (start_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
+    made_.new_run =
+        std::make_unique<NewRun>(options_.out, start_.overwrite, std::move(start_.lock));
+  }
+  const std::string dir = ranks_.MakeTogether([&](Workers* workers) { return DataDir(workers); });
+  made_.data = std::make_unique<Dataset>(dir, config_.model.vocab_size);
+  const Dataset& data = *made_.data;
+  if (data.val().size() == 0) {
+    throw InputError(fmt::format("{}: nothing is held out", data.dir()), kWhyHeldOut,
+                     "prepare the text again with --val-fraction 0.01, or more");
+  }
+  if (ranks_.group() != nullptr) RequireSame(*ranks_.group(), "data", FingerprintOf(data));
+  // The first rank for all: the others have the same.
+  if (ranks_.first() && data.bytes() <= options_.hashed_at_once) data.Verify();
+  made_.tokenizer = LoadDataTokenizer(data);
+  if (ranks_.first()) RequireTokenizer();
+  return std::move(made_);
+}
+
+// The data that the caller named, or that the run was made of whose settings are read.
+std::vector<std::string> DataMaker::GivenData() const {
+  const std::string& file = options_.sources.file;
+  if (!options_.data.empty() || start_.resume || file.empty()) return options_.data;
+  const fs::path run = fs::absolute(file).parent_path();
+  if (fs::exists(run / kRunDataDir)) return {(run / kRunDataDir).string()};
+  if (fs::exists(run / kRunSourceFile)) return {ReadFile(run / kRunSourceFile, 1 << 16)};
+  return {};
+}
+
+// Returns where the tokens are; makes them from text. Remembers the place for resuming.
+std::string DataMaker::DataDir(Workers* workers) {
+  const fs::path own = Parts() / kRunDataDir, source = Parts() / kRunSourceFile;
+  const std::vector<std::string> given = GivenData();
+  const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
+  // The run's own tokens, made from the text it began with, are not made again.
+  if (start_.resume && !is_dataset) {
+    if (fs::exists(own)) return own.string();
+    if (given.empty()) return ReadFile(source, 1 << 16);
+  }
+  if (given.empty()) {
+    throw UsageError("train needs --data DIR|FILE", "",
+                     "give a text file, or a directory made by folio data prepare; folio data "
+                     "stories makes a text to try");
+  }
+  if (is_dataset) {
+    std::string dir = fs::absolute(given[0]).string();
+    if (!options_.dry_run) WriteFileAtomically(source, dir);
+    return dir;
+  }
+  for (const std::string& path : given) {
+    if (!IsDataset(path)) continue;
+    throw UsageError(fmt::format("--data: '{}' is a data set, and not the only one", path),
+                     "tokens that were made before cannot be joined with more",
+                     "name one data set, or texts only");
+  }
+  if (config_.data.val_fraction == 0) {
+    throw UsageError("--val-fraction 0: training needs held-out text", kWhyHeldOut,
+                     "hold a little out: --val-fraction 0.01");
+  }
+  if (options_.dry_run) {
+    fs::path run = options_.out;
+    run += ".dry-run";
+    made_.new_run = std::make_unique<NewRun>(run, /*overwrite=*/true);
+  }
+  const TextFiles texts = FindTextFiles(given, Texts());
+  if (!texts.left_out.empty()) ranks_.Note(texts.left_out);
+  return Prepare(texts.files, workers);
+}
+
+// Makes the data and returns its directory.
+std::string DataMaker::Prepare(const std::vector<std::string>& files, Workers* workers) {
+  const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
+  if (start_.automatic && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
+    // A text that is looked at before it is prepared is read more than once.
+    std::vector<std::string> from = files;
+    if (std::ranges::count(files, "-") > 0) {
+      SaveStandardInput(input.string());
+      std::ranges::replace(from, "-", input.string());
+    }
+    std::string name = ChooseTokens(TextBytes(from, Texts(), kMuchText));
+    if (name.empty()) {
+      LearnTokenizer(from, tokenizer);
+      name = (options_.out / kRunTokenizerDir).string();
+    }
+    const std::pair<std::string, std::string> chosen("data.tokenizer", name);
+    settings_.layers.UsePreset("automatic", {&chosen, 1});
+    settings_.Resolve();
+  }
+  PrepareOptions prepare = {.files = files,
+                            .tokenizer = TokenizerPlace(),
+                            .out = (Parts() / kRunDataDir).string(),
+                            .val_fraction = config_.data.val_fraction,
+                            .val_split = config_.data.val_split,
+                            .overwrite = true,
+                            .field = config_.data.field,
+                            .raw = config_.data.raw,
+                            .standard_input = fs::exists(input) ? input.string() : "",
+                            .keep_partial = false,
+                            .workers = workers};
+  const bool of_model = !config_.train.init.empty() && config_.data.tokenizer == config_.train.init;
+  if (of_model || !config_.data.add_tokens.empty()) {
+    const std::unique_ptr<Tokenizer> extended = AskedTokenizer();
+    CreateDirectories(tokenizer);
+    extended->Save(tokenizer.string());
+    prepare.tokenizer = tokenizer.string();
+    if (!config_.data.add_tokens.empty()) prepare.special = "allow";
+  }
+  if (ranks_.console() == nullptr) {
+    PrepareDataset(prepare);
+  } else {
+    PrepareWithProgress(prepare, *ranks_.console(), options_.progress);
+  }
+  internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
+  return prepare.out;
+}
+
+// data.tokenizer, which names the place that the run's own will have once the run has begun.
+std::string DataMaker::TokenizerPlace() const {
+  const fs::path own = Parts() / kRunTokenizerDir;
+  const bool waits = config_.data.tokenizer == (options_.out / kRunTokenizerDir).string();
+  return waits && fs::exists(own) ? own.string() : config_.data.tokenizer;
+}
+
+// data.tokenizer, which may be that inside of the initial model's file, with data.add_tokens.
+// REQUIRES: it is not `char`, or there are such tokens.
+std::unique_ptr<Tokenizer> DataMaker::AskedTokenizer() const {
+  const DataConfig& data = config_.data;
+  if (data.tokenizer == "char") {
+    throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
+                     "use --tokenizer bytes, or a byte-level BPE");
+  }
+  std::unique_ptr<Tokenizer> tokenizer = data.tokenizer == config_.train.init
+                                             ? FindModel(data.tokenizer).tokenizer
+                                             : OpenTokenizer(TokenizerPlace());
+  if (data.add_tokens.empty()) return tokenizer;
+  return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
+}
+
+void DataMaker::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
+  ranks_.Note(fmt::format("learning a vocabulary of {} tokens from the text",
+                          WithCommas(kChosenVocabulary)));
+  TrainTokenizerOptions options{
+      .files = files, .out = dir.string(), .overwrite = true, .texts = Texts()};
+  options.trainer.vocab_size = kChosenVocabulary;
+  TrainTokenizer(options);
+}
+
+// A tokenizer that was asked for is the one that made the data, and so is a model's.
+void DataMaker::RequireTokenizer() const {
+  if (start_.initial) RequireTokenizerOf(*start_.initial, *made_.data, made_.tokenizer.get());
+  const std::string& asked = config_.data.tokenizer;
+  const bool added = !config_.data.add_tokens.empty();
+  const auto given = [&](const char* key) { return settings_.layers.layer(key) >= Layer::kSet; };
+  if ((!given("data.tokenizer") && !given("data.add_tokens")) || made_.tokenizer == nullptr) return;
+  const bool same = !added && (asked == "char" || asked == "bytes")
+                        ? made_.tokenizer->kind() == asked
+                        : AskedTokenizer()->hash() == made_.tokenizer->hash();
+  if (same) return;
+  throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
+                               added ? " --add-tokens " + config_.data.add_tokens : ""),
+                   fmt::format("{} was made with a tokenizer of kind {}, hash {}",
+                               made_.data->dir(), made_.tokenizer->kind(), made_.tokenizer->hash()),
+                   "leave it out, or prepare the text again with it");
+}
 
 void MakeRunBackend(PreparedRun& run) {
   const TrainConfig& train = run.config().train;
@@ -39,7 +595,11 @@ void WarnOfLength(const PreparedRun& run) {
   const RunStart& start = run.start;
   const bool steps_follow = start.automatic || (start.budget_seconds > 0 && start.initial);
   if (start.resume || steps_follow || !run.ranks.first()) return;
-  const std::string warning = LengthWarning(run.settings, *run.backend, run.ranks.size());
+  const std::string warning = LengthWarning(run.settings, [&] {
+    constexpr double kProbeSeconds = 0.1;
+    const Dtype dtype = TrainDtype(run.config().train, run.config().model, *run.backend);
+    return run.ranks.size() * MeasureMatmulPeak(*run.backend, dtype, kProbeSeconds);
+  });
   if (!warning.empty()) LogWarning(warning);
 }
 
@@ -134,11 +694,11 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
                   .options = std::move(options),
                   .ranks = ranks,
                   .began = SteadySeconds()};
-  run.start = StartRun(settings, run.options, ranks);
+  StartRun(run);
   ranks.RequireSameSettings(run.config());
   MakeRunBackend(run);
   WarnOfLength(run);
-  run.data = OpenRunData(settings, run.options, run.start, ranks);
+  run.data = DataMaker(run).Open();
   if (ranks.first()) ChoosePlan(run);
   ranks.ShareSettings(settings);
   ResolveTraining(run);
@@ -150,7 +710,7 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
   }
   // Parts that cannot be had are refused before anything is measured.
   ShardOfRank(run.config().model, run.config().train, ranks.group());
-  if (run.start.resume) TellChanges(settings, run.options, run.start, ranks);
+  if (run.start.resume) TellChanges(run);
   run.preview = std::make_unique<TrainPreview>(run.config(), data, *run.backend,
                                                ThisMachinesMemory(), ranks.size());
   return run;
@@ -161,7 +721,7 @@ std::string PlanRun(PreparedRun& run, bool json) {
   run.preview->Probe(start.resume ? SavedStep(start.checkpoint) : 0,
                      start.resume ? SavedBudgetSeconds(start.checkpoint) : 0);
   const std::string ranks = run.ranks.Describe(run.config(), *run.backend, json);
-  if (json) return run.preview->Event() + "\n" + ranks;
+  if (json) return run.preview->Event().dump() + "\n" + ranks;
   return run.preview->Plan() + ranks + run.preview->Estimate() + "\n";
 }
 

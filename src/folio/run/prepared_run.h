@@ -1,22 +1,82 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/backend/finite_backend.h"
 #include "folio/data/dataset.h"
+#include "folio/dist/group.h"
 #include "folio/formats/model_formats.h"
 #include "folio/run/preview.h"
+#include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
-#include "folio/run/run_lock.h"
-#include "folio/run/run_ranks.h"
 #include "folio/run/training_run.h"
+#include "folio/term/progress.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+
+class Workers;
+
+// The ranks of a training run before they train: whatever the first rank finds, makes or chooses
+// for all goes through here, and so does what must be the same everywhere. It alone speaks to
+// people.
+class RunRanks {
+ public:
+  // A group of null, or of one rank, is one rank alone; a console of null is nowhere.
+  RunRanks(Group* group, Console* console)
+      : group_(group != nullptr && !group->alone() ? group : nullptr), console_(console) {}
+
+  Group* group() const { return group_; }
+  int size() const { return group_ == nullptr ? 1 : group_->size(); }
+  bool first() const { return group_ == nullptr || group_->first(); }
+  // The first rank's console; else null.
+  Console* console() const { return first() ? console_ : nullptr; }
+  void Note(const std::string& text) const {
+    if (console() != nullptr) console()->Note(text);
+  }
+
+  // Waits until the first rank has come here, too.
+  void WaitForFirst() const { Share(""); }
+  // Returns what the first rank says, for all.
+  std::string Share(const std::string& mine) const { return Broadcast(group_, mine); }
+  bool Agree(bool mine) const { return !Share(mine ? "yes" : "").empty(); }
+  // Returns make(workers) of the first rank, for all. The others are its workers meanwhile; one
+  // rank alone has null.
+  std::string MakeTogether(const std::function<std::string(Workers*)>& make) const;
+
+  // Throws a kUsage Error unless the ranks can share a step, and every setting but how many threads
+  // each has is that of the others.
+  void RequireSameSettings(RunConfig& config) const;
+  // The settings that the first rank chose by measuring become those of all.
+  void ShareSettings(RunSettings& settings) const;
+  // A line for each rank, what it computes with; "" for one alone. All ranks ask.
+  std::string Describe(const RunConfig& config, const Backend& backend, bool json) const;
+
+ private:
+  Group* group_;
+  Console* console_;
+};
+
+// The meaning of a setting that is another one now, for a run that goes on.
+enum class Resumption {
+  kFree,      // its numbers are the same
+  kFromHere,  // from here on it is another run
+  kFixed,     // cannot be
+};
+Resumption ResumptionOf(std::string_view key);
+
+// Tells how the settings changed of a run that goes on at `step`: a line for each that is another
+// one `now`, and one for all that make the learning rate another. Throws a kUsage Error that names
+// the first that cannot be another.
+std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
 
 // How a run begins or goes on, before it has data.
 struct RunStart {
@@ -30,14 +90,6 @@ struct RunStart {
   bool automatic = false;
 };
 
-// Reads and resolves the settings of a run, takes the lock of its directory where it may go on, and
-// decides whether it does. Throws as TrainingRun does.
-RunStart StartRun(RunSettings& settings, const TrainingRunOptions& options, const RunRanks& ranks);
-
-// Notes which settings of a run that goes on are others than when it was stopped.
-void TellChanges(const RunSettings& settings, const TrainingRunOptions& options,
-                 const RunStart& start, const RunRanks& ranks);
-
 // The data that a run trains on, and the directory where a new run waits until it begins.
 struct RunData {
   std::unique_ptr<NewRun> new_run;  // with dry_run a directory beside the run's, if data is made
@@ -49,11 +101,6 @@ struct RunData {
     return new_run != nullptr ? new_run->path() : run;
   }
 };
-
-// Opens the data of a run, as it was prepared, or makes it of text, and its tokenizer. A new run
-// takes the lock of `start`. Throws as TrainingRun does.
-RunData OpenRunData(RunSettings& settings, const TrainingRunOptions& options, RunStart& start,
-                    const RunRanks& ranks);
 
 // A training run that is ready: its settings are complete, its data is there, and what it trains
 // with. If it never trains, its directory is put back as it was.
@@ -71,9 +118,8 @@ struct PreparedRun {
   RunConfig& config() const { return settings.config; }
 };
 
-// The three parts of a TrainingRun, whose contract they have.
+// The parts of a TrainingRun before it trains, whose contract they have.
 PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options);
 std::string PlanRun(PreparedRun& run, bool json);
-TrainResult TrainRun(PreparedRun& run, const RunHooks& hooks);
 
 }  // namespace folio

@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "folio/base/log.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/bench/matmul_rate.h"
 #include "folio/bench/training.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
+#include "folio/report/report.h"
 #include "folio/tensor/dtype.h"
 #include "folio/term/table.h"
 #include "folio/train/evaluate.h"
@@ -26,65 +27,20 @@
 namespace folio {
 namespace {
 
-std::string BuffersText(const MemoryPlan& plan, const TrainShape& shape) {
-  std::vector<std::vector<std::string>> rows;
-  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
-    const bool always = buffer.last_tick == MemoryPlan::kAlways;
-    rows.push_back({buffer.name, std::string(DtypeName(buffer.dtype)), buffer.shape.ToString(),
-                    WithCommas(static_cast<int64_t>(buffer.bytes)),
-                    fmt::format("{}", buffer.first_tick),
-                    always ? "end" : fmt::format("{}", buffer.last_tick),
-                    WithCommas(static_cast<int64_t>(buffer.offset))});
-  }
-  const PlanTotals totals(plan);
-  std::string text =
-      RenderTable({"buffer", "dtype", "shape", ">bytes", ">first", ">last", ">offset"}, rows);
-  const auto line = [&](const char* name, size_t bytes) {
-    text += fmt::format("{:<12} {:>9}\n", name, HumanBytes(static_cast<double>(bytes)));
-  };
-  text +=
-      fmt::format("\nbatch        {} x {} tokens, {}{}{}{}\n", shape.B, shape.T,
-                  DtypeSetting(shape.options.dtype), shape.options.recompute ? ", recomputed" : "",
-                  shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
-                  shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "");
-  line("weights", totals.weights);
-  line("gradients", totals.gradients);
-  line("optimizer", totals.optimizer);
-  line("activations", totals.activations);
-  line("  logits", totals.logits);
-  line("peak", totals.peak);
-  return text;
-}
-
-std::string BuffersJson(const MemoryPlan& plan, const TrainShape& shape) {
-  Json buffers = Json::array();
-  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
-    const bool always = buffer.last_tick == MemoryPlan::kAlways;
-    buffers.push_back({{"name", buffer.name},
-                       {"dtype", DtypeName(buffer.dtype)},
-                       {"shape", buffer.shape.dims()},
-                       {"bytes", buffer.bytes},
-                       {"first_tick", buffer.first_tick},
-                       {"last_tick", always ? Json(nullptr) : Json(buffer.last_tick)},
-                       {"offset", buffer.offset}});
-  }
-  const PlanTotals totals(plan);
-  const Json json = {{"schema", 1},
-                     {"batch", shape.B},
-                     {"context", shape.T},
-                     {"dtype", DtypeSetting(shape.options.dtype)},
-                     {"recompute", shape.options.recompute},
-                     {"ranks", shape.ranks},
-                     {"tensor_parallel", shape.tensor},
-                     {"peak_bytes", totals.peak},
-                     {"weights_bytes", totals.weights},
-                     {"gradients_bytes", totals.gradients},
-                     {"optimizer_bytes", totals.optimizer},
-                     {"activations_bytes", totals.activations},
-                     {"logits_bytes", totals.logits},
-                     {"activations_unshared_bytes", totals.activations_unshared},
-                     {"buffers", buffers}};
-  return json.dump(2) + "\n";
+// What JSON says of the shape of a step and of its memory.
+std::vector<Cell> ShapeCells(const TrainShape& shape, const PlanTotals& totals) {
+  return {{"batch", "", shape.B},
+          {"context", "", shape.T},
+          {"dtype", "", DtypeSetting(shape.options.dtype)},
+          {"recompute", "", shape.options.recompute},
+          {"ranks", "", shape.ranks},
+          {"tensor_parallel", "", shape.tensor},
+          {"weights_bytes", "weights", Value::Bytes(totals.weights)},
+          {"gradients_bytes", "gradients", Value::Bytes(totals.gradients)},
+          {"optimizer_bytes", "optimizer", Value::Bytes(totals.optimizer)},
+          {"activations_bytes", "activations", Value::Bytes(totals.activations)},
+          {"logits_bytes", "  logits", Value::Bytes(totals.logits)},
+          {"peak_bytes", "peak", Value::Bytes(totals.peak)}};
 }
 
 // Tokens that one evaluation computes, of `most` batches of each at most; 0 for as many as always.
@@ -101,9 +57,30 @@ int64_t TokensPerStep(const TrainShape& shape) {
 
 }  // namespace
 
-std::string DescribeBuffers(const TrainShape& shape, bool json) {
+Report BuffersReport(const TrainShape& shape) {
   const MemoryPlan plan = PlanOf(shape);
-  return json ? BuffersJson(plan, shape) : BuffersText(plan, shape);
+  const PlanTotals totals(plan);
+  ReportTable buffers{.key = "buffers"};
+  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+    const bool always = buffer.last_tick == MemoryPlan::kAlways;
+    buffers.rows.push_back(
+        {{"name", "buffer", buffer.name},
+         {"dtype", "dtype", DtypeName(buffer.dtype)},
+         {"shape", "shape", {buffer.shape.ToString(), buffer.shape.dims()}},
+         {"bytes", ">bytes", Value::Commas(static_cast<int64_t>(buffer.bytes))},
+         {"first_tick", ">first", buffer.first_tick},
+         {"last_tick", ">last", always ? Value("end", Json()) : Value(buffer.last_tick)},
+         {"offset", ">offset", Value::Commas(static_cast<int64_t>(buffer.offset))}});
+  }
+  std::vector<Cell> facts = {
+      {"", "batch",
+       fmt::format("{} x {} tokens, {}{}{}{}", shape.B, shape.T, DtypeSetting(shape.options.dtype),
+                   shape.options.recompute ? ", recomputed" : "",
+                   shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
+                   shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "")},
+      {"activations_unshared_bytes", "", totals.activations_unshared}};
+  std::ranges::copy(ShapeCells(shape, totals), std::back_inserter(facts));
+  return {.parts = {{.table = buffers}, {.facts = facts}}};
 }
 
 std::string HowOften(double epochs) {
@@ -135,8 +112,8 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
   return work;
 }
 
-std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks) {
-  constexpr double kWeek = 7 * 86400, kProbeSeconds = 0.1;
+std::string LengthWarning(const RunSettings& settings, const std::function<double()>& rate) {
+  constexpr double kWeek = 7 * 86400;
   constexpr double kSlowMachine = 1e9;  // a second; what ends there in time is not measured
   constexpr std::string_view kPublished = "gpt2";  // presets called like a published model
   const auto& [model, train, data, log] = settings.config;
@@ -145,9 +122,8 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
   ran.context = ContextOf(model, train);
   const double flops = WorkAhead(model, ran, /*held_out_tokens=*/0, 0).flops;
   if (flops / kSlowMachine < kWeek) return "";
-  const double rate =
-      ranks * MeasureMatmulPeak(backend, TrainDtype(train, model, backend), kProbeSeconds);
-  if (flops / rate < kWeek) return "";
+  const double seconds = flops / rate();
+  if (seconds < kWeek) return "";
   const std::string& origin = settings.layers.origin("model.n_embd");
   const std::string preset = origin.starts_with("preset ") ? origin.substr(7) : "";
   std::string mend = "--max-steps N trains for fewer";
@@ -164,7 +140,7 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
   return fmt::format("{} steps of {} tokens take more than {} on this machine: {}",
                      WithCommas(train.max_steps),
                      WithCommas(train.batch_size * train.grad_accumulation * ran.context),
-                     HumanSeconds(flops / rate), mend);
+                     HumanSeconds(seconds), mend);
 }
 
 TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
@@ -241,41 +217,29 @@ std::string TrainPreview::Estimate() const {
       config_.train.budget.empty() ? "" : with_budget);
 }
 
-std::string TrainPreview::Event() const {
-  const PlanTotals totals(PlanOf(shape_));
-  const Json json = {{"event", "plan"},
-                     {"schema", 1},
-                     {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()},
-                     {"batch", shape_.B},
-                     {"context", shape_.T},
-                     {"grad_accumulation", shape_.grad_accumulation},
-                     {"ranks", shape_.ranks},
-                     {"tensor_parallel", shape_.tensor},
-                     {"tokens_per_step", TokensPerStep(shape_)},
-                     {"train_tokens", data_.train().size()},
-                     {"val_tokens", data_.val().size()},
-                     {"vocab_size", config_.model.vocab_size},
-                     {"dtype", DtypeSetting(shape_.options.dtype)},
-                     {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
-                     {"recompute", shape_.options.recompute},
-                     {"simd", SimdTarget()},
-                     {"backend", backend_.name()},
-                     {"backend_description", backend_.description()},
-                     {"threads", Threads()},
-                     {"weights_bytes", totals.weights},
-                     {"gradients_bytes", totals.gradients},
-                     {"optimizer_bytes", totals.optimizer},
-                     {"activations_bytes", totals.activations},
-                     {"logits_bytes", totals.logits},
-                     {"peak_bytes", totals.peak},
-                     {"memory_total_bytes", memory_.total},
-                     {"memory_available_bytes", memory_.available},
-                     {"steps", work_.steps},
-                     {"evaluations", work_.evaluations},
-                     {"flops", work_.flops},
-                     {"model_flops_per_second", flops_per_second_},
-                     {"estimated_seconds", EstimatedSeconds()}};
-  return json.dump();
+Json TrainPreview::Event() const {
+  Json event = {{"event", "plan"},
+                {"schema", 1},
+                {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()}};
+  event.update(AsJson(ShapeCells(shape_, PlanTotals(PlanOf(shape_)))));
+  event.update({{"grad_accumulation", shape_.grad_accumulation},
+                {"tokens_per_step", TokensPerStep(shape_)},
+                {"train_tokens", data_.train().size()},
+                {"val_tokens", data_.val().size()},
+                {"vocab_size", config_.model.vocab_size},
+                {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
+                {"simd", SimdTarget()},
+                {"backend", backend_.name()},
+                {"backend_description", backend_.description()},
+                {"threads", Threads()},
+                {"memory_total_bytes", memory_.total},
+                {"memory_available_bytes", memory_.available},
+                {"steps", work_.steps},
+                {"evaluations", work_.evaluations},
+                {"flops", work_.flops},
+                {"model_flops_per_second", flops_per_second_},
+                {"estimated_seconds", EstimatedSeconds()}});
+  return event;
 }
 
 }  // namespace folio

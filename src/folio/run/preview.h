@@ -1,19 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "folio/backend/backend.h"
 #include "folio/base/machine.h"
 #include "folio/data/dataset.h"
+#include "folio/io/json.h"
+#include "folio/report/report.h"
 #include "folio/run/run_config.h"
 #include "folio/train/plan.h"
 
 namespace folio {
 
-// Every buffer of a training step in this shape, and the memory that it takes: a table for people,
-// or one JSON object (`json`). Nothing is allocated.
-std::string DescribeBuffers(const TrainShape& shape, bool json);
+// Every buffer of a training step in this shape, and the memory that it takes. Nothing is
+// allocated.
+Report BuffersReport(const TrainShape& shape);
 
 // The work of a run that is still to do.
 struct TrainWork {
@@ -30,8 +33,9 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
 
 // The warning of a run that takes longer than a week whatever its text is, before anything is made
 // of that: how long at the least, if all went as fast as matrix products do here, and what would
-// mend it. "" for others. REQUIRES: resolved settings of a run that has its size.
-std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks);
+// mend it. "" for others. `rate` measures how many operations all ranks do in a second, and is
+// asked only where it matters. REQUIRES: resolved settings of a run that has its size.
+std::string LengthWarning(const RunSettings& settings, const std::function<double()>& rate);
 
 // "about 3 times", for people: how often a text is read.
 std::string HowOften(double epochs);
@@ -57,7 +61,7 @@ class TrainPreview {
   // The estimate after Probe: "about 31.0s: 2,000 steps, ..." for people.
   double EstimatedSeconds() const;
   std::string Estimate() const;
-  std::string Event() const;  // all of it, as one line of JSON
+  Json Event() const;  // all of it
   const TrainWork& work() const { return work_; }
 
  private:

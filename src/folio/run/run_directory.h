@@ -1,13 +1,42 @@
 #pragma once
 
+#include <sys/file.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 
 #include "folio/io/file.h"
-#include "folio/run/run_lock.h"
+#include "folio/io/guarded_directory.h"
 
 namespace folio {
+
+inline constexpr char kLockFile[] = ".lock";
+
+// The right to write a run directory, of one process at a time. The kernel gives it back when its
+// owner dies, however that is. Readers ask for no lock.
+//
+// It is flock's lock on RUN/.lock, which names process and host of its owner and is removed with
+// the lock. On NFS, Linux makes a lock of the server's out of it, which holds between machines
+// where the export and both mounts have locks (not with "nolock" or "local_lock=flock").
+class RunLock {
+ public:
+  // Throws a kUsage Error that names the run and the owner if another has it, a kRuntime Error if
+  // the directory cannot be written. Where the file system knows no locks there is one warning and
+  // no protection. `lock` is flock, but for tests.
+  explicit RunLock(const std::filesystem::path& run, int (*lock)(int fd, int operation) = flock);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  GuardedDirectory inside_;  // whoever may write the run writes nothing else
+  int fd_ = -1;
+};
+
+// Returns whether somebody has the lock, as far as its file tells: a process of this machine that
+// is there, or one of another. Asks for no lock itself.
+bool IsLocked(const std::filesystem::path& run);
 
 // A run directory:
 //   config.toml     every setting, as `folio train --config` reads it
@@ -20,7 +49,7 @@ namespace folio {
 //   base/           the model that training of adapters began with
 //   last/, best/    checkpoints (train/checkpoints.h)
 //   steps/          earlier ones
-//   .lock           while somebody trains in it (run/run_lock.h)
+//   .lock           while somebody trains in it (RunLock)
 //   .new/           the parts of a run that has not begun: thrown away if it never does
 //   .old/           those of a run that is being replaced
 //   .begun/         those of a run that has begun, on their way to their places

@@ -3,20 +3,36 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "folio/backend/backend.h"
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/machine.h"
 #include "folio/base/strings.h"
+#include "folio/data/conversations.h"
+#include "folio/data/dataset.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/file.h"
-#include "folio/run/data_check.h"
+#include "folio/io/guarded_directory.h"
+#include "folio/io/json.h"
 #include "folio/run/prepared_run.h"
+#include "folio/run/preview.h"
+#include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
-#include "folio/run/run_recorder.h"
-#include "folio/run/train_report.h"
 #include "folio/run/watchdog.h"
+#include "folio/term/progress.h"
 #include "folio/term/signals.h"
+#include "folio/text/chat.h"
+#include "folio/text/streaming.h"
+#include "folio/text/tokenizer.h"
+#include "folio/train/tensorboard.h"
 #include "folio/train/train_state.h"
 #include "folio/train/trainer.h"
 
@@ -25,12 +41,399 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Text in Markdown, which TensorBoard shows: so that line breaks stay.
+std::string AsCodeBlock(const std::string& text) {
+  return "    " + Join(Split(text, '\n'), "\n    ");
+}
+
+// Turns as people read them: "user: Who are you?\nassistant: ".
+std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
+                      std::span<const int32_t> ids) {
+  std::string text;
+  StreamingDecoder decoder(tokenizer);
+  for (const int32_t id : ids) {
+    std::string_view role;
+    for (const ChatRole one : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
+      if (id == format.RoleToken(one)) role = ChatRoleName(one);
+    }
+    if (!role.empty()) {
+      text += fmt::format("{}: ", role);
+    } else if (id == format.end) {
+      text += decoder.Flush() + "\n";
+    } else {
+      text += decoder.Add(id);
+    }
+  }
+  return text;
+}
+
+// Keeps what a run directory holds beside the trainer's own files: samples.jsonl, and tensorboard/
+// with log.tensorboard.
+class RunRecorder {
+ public:
+  // The run has trained `first_step` steps before: samples of later ones, which will come again,
+  // are dropped. `tokenizer` may be null: then there are no samples. All but `data` must outlive
+  // the recorder.
+  RunRecorder(const RunConfig& config, fs::path run, Backend& backend, const Tokenizer* tokenizer,
+              const Dataset& data, int64_t first_step)
+      : config_(config),
+        run_(std::move(run)),
+        inside_(run_),
+        backend_(backend),
+        tokenizer_(tokenizer) {
+    if (tokenizer_ != nullptr && config_.log.sample_every > 0) MakePrompt(data);
+    // A sample of a step comes before the checkpoint of that step.
+    CutLines(run_ / kSamplesFile, first_step + 1);
+    if (!config_.log.tensorboard) return;
+    tensorboard_.emplace(run_ / kTensorBoardDir);
+    if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
+  }
+
+  // Records a step, as metrics.jsonl has it.
+  void Record(const StepMetrics& m) {
+    ToTensorBoard([&](TensorBoardWriter& events) { RecordInto(events, m); });
+  }
+
+  // Writes a sample and returns its text, without the prompt. On conversations it is an answer: to
+  // log.sample_prompt, or to the first held-out question.
+  std::string Sample(int64_t step, const GptWeights& weights) {
+    Generator generator(backend_, weights);
+    const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
+                                  .max_tokens = config_.log.sample_tokens,
+                                  .truncate = true};
+    const GeneratedText written =
+        GenerateText(generator, *tokenizer_, prompt_ids_, options, static_cast<uint64_t>(step),
+                     [](auto) { return true; });
+    const Json line = {
+        {"event", "sample"}, {"step", step}, {"prompt", prompt_}, {"text", written.text}};
+    if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(run_ / kSamplesFile);
+    samples_->Write(line.dump() + "\n");
+    samples_->Sync();  // the checkpoint that comes after it knows nothing of samples
+    ToTensorBoard([&](TensorBoardWriter& events) {
+      events.Text("sample", step, AsCodeBlock(prompt_ + written.text), WallSeconds());
+      events.Flush();
+    });
+    return written.text;
+  }
+
+  // The text that samples go on from, as people read it.
+  const std::string& prompt() const { return prompt_; }
+
+  // Throws a kRuntime Error if samples wait for room on the disk in vain.
+  void End(const TrainResult& result) {
+    if (result.evaluation) {
+      Record({.step = result.step,
+              .train_eval_loss = result.evaluation->train_loss,
+              .val_loss = result.evaluation->val_loss});
+    }
+    ToTensorBoard([](TensorBoardWriter& events) { events.Flush(); });
+    if (samples_ != nullptr) samples_->Finish();
+  }
+
+ private:
+  void MakePrompt(const Dataset& data) {
+    const std::optional<ChatTokens>& chat = data.info().chat;
+    const std::optional<ChatFormat> format = FindChatFormat(*tokenizer_);
+    prompt_ = config_.log.sample_prompt;
+    if (chat && format) {
+      if (prompt_.empty()) {
+        prompt_ids_ = FirstQuestion(data.val(), *chat, config_.train.context);
+      } else {
+        const ChatMessage asked{ChatRole::kUser, prompt_};
+        EncodeChat(*tokenizer_, *format, {&asked, 1}, /*ask=*/true, "log.sample_prompt",
+                   prompt_ids_);
+      }
+      prompt_ = TurnsText(*tokenizer_, *format, prompt_ids_);
+    }
+    if (prompt_ids_.empty()) prompt_ids_ = PromptTokens(*tokenizer_, prompt_);
+  }
+
+  // Training is worth more than its event files: without room they end, and it goes on.
+  template <class F>
+  void ToTensorBoard(const F& write) {
+    if (!tensorboard_) return;
+    try {
+      write(*tensorboard_);
+    } catch (const Error& error) {
+      LogWarning(
+          fmt::format("no more events for TensorBoard: {}: {}", error.what(), error.cause()));
+      tensorboard_.reset();
+    }
+  }
+
+  static void RecordInto(TensorBoardWriter& events, const StepMetrics& m) {
+    const double now = WallSeconds();
+    const auto put = [&](const char* tag, const std::optional<double>& value) {
+      if (value) events.Scalar(tag, m.step, *value, now);
+    };
+    put("loss", m.loss);
+    put("lr", m.lr);
+    put("grad_norm", m.grad_norm);
+    put("tokens_per_second", m.tokens_per_second);
+    put("train_eval_loss", m.train_eval_loss);
+    put("val_loss", m.val_loss);
+    if (m.val_loss) events.Flush();
+  }
+
+  const RunConfig& config_;
+  fs::path run_;
+  GuardedDirectory inside_;
+  Backend& backend_;
+  const Tokenizer* tokenizer_;
+  std::string prompt_;
+  std::vector<int32_t> prompt_ids_;
+  std::optional<TensorBoardWriter> tensorboard_;
+  std::unique_ptr<LineFile> samples_;  // from the first one on
+};
+
+// Tells what a training run does: the plan, the progress line, a note for each evaluation and
+// sample, and with --json an event a line as the result.
+class TrainReport {
+ public:
+  // All must outlive the report. `has_tokenizer` says whether the run's checkpoints will have one.
+  TrainReport(Console& console, ProgressMode mode, const RunConfig& config, fs::path run,
+              const TrainPreview& preview, bool has_tokenizer)
+      : console_(console),
+        config_(config),
+        run_(std::move(run)),
+        preview_(preview),
+        has_tokenizer_(has_tokenizer),
+        progress_(console, mode) {
+    const std::string plan = preview_.Plan();
+    console_.Note(plan.substr(0, plan.size() - 1));
+  }
+
+  // The run has trained `first_step` steps before; the preview has probed the machine.
+  void Begin(int64_t first_step) {
+    console_.Note(preview_.Estimate());
+    Event(preview_.Event());
+    if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
+  }
+
+  // A run that was to go on has all its steps behind it.
+  void NothingToDo(int64_t step) {
+    console_.Note(fmt::format("the run has made its {} steps; --max-steps {} goes on",
+                              WithCommas(step), 2 * step));
+    Event({{"event", "done"}, {"schema", 1}, {"step", step}, {"run", run_.string()}});
+  }
+
+  void Step(const StepMetrics& m) {
+    constexpr double kMemory = 0.95;
+    if (!m.skipped.empty()) return Skipped(m);
+    mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
+    mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
+    const int64_t done = m.step + 1;
+    const double tokens = static_cast<double>(
+        config_.train.batch_size * config_.train.grad_accumulation * config_.train.context);
+    rate_.Add(1, tokens / *m.tokens_per_second);
+    trained_tokens_ += tokens;
+    trained_seconds_ += tokens / *m.tokens_per_second;
+    const int64_t every = config_.log.every;
+    const bool milestone = (every > 0 && done % every == 0) || done == config_.train.max_steps;
+    if (!progress_.Due(milestone)) return;
+    const double eta = rate_.Eta(static_cast<double>(config_.train.max_steps - done));
+    ProgressState state{"step", done, config_.train.max_steps, {}};
+    const double mean = mean_loss_ / mean_weight_;
+    state.fields.push_back(
+        {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
+    if (rate_.known()) {
+      state.fields.push_back(
+          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+    }
+    if (val_loss_) {
+      state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
+                              fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
+      state.fields.push_back({"val_step", fmt::format("{}", val_step_), {}});
+    }
+    state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
+                            fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
+    state.fields.push_back({"lr", fmt::format("{:.4g}", *m.lr), fmt::format("lr {:.3g}", *m.lr)});
+    state.fields.push_back({"grad_norm", fmt::format("{:.4f}", *m.grad_norm),
+                            fmt::format("|g| {:.2f}", *m.grad_norm)});
+    state.fields.push_back(
+        {"model_flops_per_second",
+         fmt::format("{:.4g}", *m.tokens_per_second * preview_.work().flops_per_token),
+         {}});
+    progress_.Show(state, milestone);
+  }
+
+  void Evaluating(int64_t done, int64_t total) {
+    if (progress_.Due()) progress_.Show({"evaluation batch", done, total, {}});
+  }
+
+  void RolledBack(int64_t from, int64_t to, const std::string& why) {
+    progress_.Finish();
+    console_.Note(fmt::format("back to step {}, and on with data not seen yet; {}", to, why));
+    Event({{"event", "rollback"}, {"step", to}, {"from", from}, {"why", why}});
+  }
+
+  void Evaluated(int64_t step, const Evaluation& evaluation) {
+    val_loss_ = evaluation.val_loss;
+    val_step_ = step;
+    progress_.Finish();
+    console_.Note(fmt::format("step {}: training loss {:.4f}, held-out loss {:.4f}", step,
+                              evaluation.train_loss, evaluation.val_loss));
+    Event({{"event", "evaluation"},
+           {"step", step},
+           {"train_eval_loss", evaluation.train_loss},
+           {"val_loss", evaluation.val_loss}});
+  }
+
+  void Saved(int64_t step, const fs::path& path) {
+    Event({{"event", "checkpoint"}, {"step", step}, {"path", path.string()}});
+  }
+
+  void Sampled(int64_t step, const std::string& prompt, const std::string& text) {
+    progress_.Finish();
+    console_.Note(fmt::format("--- sample after step {}\n{}", step,
+                              Styled(console_.err(), Style::kDim, prompt + text)));
+    Event({{"event", "sample"}, {"step", step}, {"prompt", prompt}, {"text", text}});
+  }
+
+  void End(const TrainResult& result) {
+    progress_.Finish();
+    const std::string model = run_.string();
+    if (console_.json()) {
+      Json done{{"event", "done"},
+                {"schema", 1},
+                {"step", result.step},
+                {"tokens", result.tokens},
+                {"seconds", result.seconds},
+                {"stopped", result.stopped},
+                {"skipped_steps", result.skipped},
+                {"rollbacks", result.rollbacks},
+                {"peak_memory_bytes", PeakMemoryBytes()},
+                {"run", model}};
+      if (!result.ended_by.empty()) done["ended_by"] = result.ended_by;
+      if (trained_seconds_ > 0) {
+        const double speed = trained_tokens_ / trained_seconds_;
+        done["tokens_per_second"] = speed;
+        done["model_flops_per_second"] = speed * preview_.work().flops_per_token;
+      }
+      if (result.evaluation) {
+        done["train_eval_loss"] = result.evaluation->train_loss;
+        done["val_loss"] = result.evaluation->val_loss;
+      }
+      if (result.best_val_loss) {
+        done["best_val_loss"] = *result.best_val_loss;
+        done["best_step"] = result.best_step;
+      }
+      Event(done);
+      return;
+    }
+    std::string text =
+        fmt::format("{} {} steps, {} tokens in {}\n", result.stopped ? "stopped after" : "trained",
+                    result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
+    text += WhyEnded(result);
+    if (result.skipped > 0) {
+      text += fmt::format("{} of them skipped: loss or gradient was not finite, or a spike\n",
+                          WithCommas(result.skipped));
+    }
+    if (result.rollbacks > 0) {
+      text += fmt::format("went back to a checkpoint {} times\n", result.rollbacks);
+    }
+    if (trained_seconds_ > 0) {
+      const double speed = trained_tokens_ / trained_seconds_;
+      text += fmt::format("{} tokens/s in training; peak memory {}\n",
+                          WithCommas(static_cast<int64_t>(speed)),
+                          HumanBytes(static_cast<double>(PeakMemoryBytes())));
+    }
+    if (result.evaluation) {
+      text += fmt::format("held-out loss {:.4f} (training {:.4f})\n", result.evaluation->val_loss,
+                          result.evaluation->train_loss);
+    }
+    if (result.best_val_loss) {
+      text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
+                          result.best_step, (run_ / kBestDir).string());
+    }
+    text += fmt::format("run: {}\n", model);
+    console_.Result(text);
+    console_.Note(NextCommand(result));
+  }
+
+ private:
+  void Skipped(const StepMetrics& m) {
+    progress_.Finish();
+    console_.Note(fmt::format(
+        "step {} skipped: {}{}; loss {:.4g}, |g| {:.4g}", m.step, m.skipped,
+        m.skipped_parameter.empty() ? "" : fmt::format(", first in {}", m.skipped_parameter),
+        *m.loss, *m.grad_norm));
+    Json event{{"event", "skipped"}, {"step", m.step}, {"reason", m.skipped}};
+    if (!m.skipped_parameter.empty()) event["parameter"] = m.skipped_parameter;
+    Event(event);
+  }
+
+  // With --json each event is a line of the result.
+  void Event(const Json& event) {
+    if (console_.json()) console_.Result(event.dump() + "\n");
+  }
+
+  std::string WhyEnded(const TrainResult& result) const {
+    const TrainConfig& train = config_.train;
+    if (result.ended_by == "patience") {
+      return fmt::format("because {} evaluations in a row had no better held-out loss (patience)\n",
+                         train.patience);
+    }
+    if (result.ended_by == "max_tokens") {
+      return fmt::format("because train.max_tokens is {}\n", WithCommas(train.max_tokens));
+    }
+    if (result.ended_by == "max_time") {
+      return fmt::format("because --max-time is {}\n", train.max_time);
+    }
+    return "";
+  }
+
+  std::string NextCommand(const TrainResult& result) const {
+    const std::string run = ShellWord(run_.string());
+    const bool complete = result.ended_by == "patience" || result.ended_by == "max_tokens";
+    if (result.stopped && !complete)
+      return fmt::format("go on: folio train --resume --out {}", run);
+    return fmt::format("next: folio generate --model {}{}", run, has_tokenizer_ ? "" : " --ids 0");
+  }
+
+  Console& console_;
+  const RunConfig& config_;
+  fs::path run_;
+  const TrainPreview& preview_;
+  bool has_tokenizer_;
+  Progress progress_;
+  RateMeter rate_;
+  double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations
+  double mean_loss_ = 0, mean_weight_ = 0;
+  std::optional<double> val_loss_;
+  int64_t val_step_ = 0;
+};
+
 // A prepared run as it trains, with all that looks on.
 class RunInTraining {
  public:
   RunInTraining(PreparedRun& run, const RunHooks& hooks) : run_(run), hooks_(hooks) {}
 
-  TrainResult Train();
+  TrainResult Train() {
+    RunStart& start = run_.start;
+    if (Console* console = run_.ranks.console(); console != nullptr) {
+      report_.emplace(*console, run_.options.progress, config(), dir(), *run_.preview,
+                      tokenizer() != nullptr);
+    }
+    std::unique_ptr<GptWeights> from;
+    if (start.initial) from = ReadWeights(start.initial->model);
+    start.initial.reset();
+    Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
+                    tokenizer(), from.get(), run_.ranks.group());
+    from.reset();
+    if (start.resume && NothingToDo(trainer)) return {.step = trainer.step()};
+    run_.preview->Probe(trainer.step(), start.resume ? SavedBudgetSeconds(start.checkpoint) : 0);
+    if (!first()) return trainer.Run();
+    Begin(trainer);
+    TrainResult result = trainer.Run();
+    watchdog_->Finish(data());
+    if (check_) check_->Wait([this] { return StopAsked(); });
+    FollowPlan(trainer.max_steps(), /*last=*/true);
+    DrawLoss();
+    recorder_->End(result);
+    if (report_) report_->End(result);
+    return result;
+  }
 
  private:
   const fs::path& dir() const { return run_.options.out; }
@@ -42,14 +445,141 @@ class RunInTraining {
     return StopRequested() != 0 || (hooks_.stop_requested && hooks_.stop_requested());
   }
 
-  TrainerHooks Hooks();
-  TrainerHooks HooksOfFirst();
-  void Step(const StepMetrics& metrics);
-  bool NothingToDo(Trainer& trainer);
-  void Begin(const Trainer& trainer);
-  void Record(int64_t first_step);
-  void FollowPlan(int64_t steps, bool last = false);
-  void DrawLoss() const;
+  // Every rank asks its own process to stop, and takes part in what all measure together; the first
+  // alone tells and records.
+  TrainerHooks Hooks() {
+    TrainerHooks all;
+    if (first()) {
+      all = HooksOfFirst();
+    } else {
+      all.on_step = hooks_.on_step;
+      all.on_evaluation = hooks_.on_evaluation;
+    }
+    all.layer_norms_every = config().log.layer_norms;
+    all.sample_every = tokenizer() != nullptr ? config().log.sample_every : 0;
+    all.stop_requested = [this] { return StopAsked(); };
+    all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
+    all.on_plan = [this](int64_t steps) { FollowPlan(steps); };
+    all.budget_began = run_.began;
+    return all;
+  }
+
+  TrainerHooks HooksOfFirst() {
+    TrainerHooks all;
+    all.on_step = [this](const StepMetrics& metrics) { Step(metrics); };
+    all.on_evaluation = [this](int64_t step, const Evaluation& evaluation) {
+      if (report_) report_->Evaluated(step, evaluation);
+      if (hooks_.on_evaluation) hooks_.on_evaluation(step, evaluation);
+    };
+    if (report_) {
+      all.on_evaluation_progress = [this](int64_t done, int64_t total) {
+        report_->Evaluating(done, total);
+      };
+    }
+    all.on_checkpoint = [this](int64_t step, const fs::path& path) {
+      watchdog_->LookAtData();
+      if (report_) report_->Saved(step, path);
+    };
+    all.on_rollback = [this](int64_t from, int64_t to, const std::string& why) {
+      Record(to);
+      if (report_) report_->RolledBack(from, to, why);
+    };
+    all.rank_seconds = config().log.ranks;
+    if (tokenizer() == nullptr) return all;
+    all.on_sample = [this](int64_t step, const GptWeights& weights) {
+      const std::string text = recorder_->Sample(step, weights);
+      if (report_) report_->Sampled(step, recorder_->prompt(), text);
+      if (hooks_.on_sample) hooks_.on_sample(step, text);
+    };
+    return all;
+  }
+
+  void Step(const StepMetrics& metrics) {
+    watchdog_->Step();
+    recorder_->Record(metrics);
+    if (report_) report_->Step(metrics);
+    if (hooks_.on_step) hooks_.on_step(metrics);
+    if (!check_) return;
+    // Data is looked at before the next checkpoint is begun, and the last one waits for it.
+    const bool last = metrics.step + 1 >= config().train.max_steps;
+    if (last && !check_->done()) {
+      run_.ranks.Note("the last checkpoint waits until all tokens are compared with their hashes");
+    }
+    if (last) check_->Wait([this] { return StopAsked(); });
+    check_->Look();
+  }
+
+  // Goes on from the checkpoint of the run; true if that is its end.
+  bool NothingToDo(Trainer& trainer) {
+    if (first()) RepairLines(dir() / kMetricsFile);
+    run_.ranks.WaitForFirst();
+    trainer.Resume(run_.start.checkpoint);
+    config().train.max_steps = trainer.max_steps();
+    if (!trainer.ended() || trainer.step() < trainer.max_steps()) return false;
+    if (first()) DrawLoss();
+    if (report_) report_->NothingToDo(trainer.step());
+    return true;
+  }
+
+  // The run takes its place, and all that looks on begins to.
+  void Begin(const Trainer& trainer) {
+    RunData& made = run_.data;
+    const fs::path parts = made.Parts(dir());
+    // Not before: settings that the run refuses may not take the place of its own.
+    WriteFileAtomically(parts / kRunConfigFile, run_.settings.layers.ToToml());
+    told_steps_ = config().train.max_steps;
+    const ParamTable table(config().model, config().train.lora);
+    constexpr int64_t kArrays = std::ssize(Optimizer::kState);
+    const uint64_t checkpoint =
+        sizeof(float) * static_cast<uint64_t>(table.parameters() + kArrays * table.trained_size());
+    std::error_code unknown;
+    RequireRoom(dir(), fs::space(dir(), unknown), made.new_run ? made.new_run->ReplacedBytes() : 0,
+                checkpoint, config().train.keep_last + 1);
+    CheckFingerprint(parts, data());
+    const bool own = data().dir() == (parts / kRunDataDir).string();
+    if (made.new_run) made.new_run->Begun();
+    const fs::path data_dir = own ? dir() / kRunDataDir : fs::path(data().dir());
+    watchdog_.emplace(dir(), checkpoint, data(), data_dir);
+    if (data().bytes() > run_.options.hashed_at_once && data().hashed()) {
+      run_.ranks.Note(
+          fmt::format("{} of tokens are compared with their hashes while the run trains",
+                      HumanBytes(static_cast<double>(data().bytes()))));
+      check_.emplace(data_dir.string());
+    }
+    if (report_) report_->Begin(trainer.step());
+    Record(trainer.step());
+    if (run_.finite == nullptr) return;
+    run_.finite->Watch({.when = [&trainer] { return fmt::format("step {}", trainer.step()); },
+                        .name_of = [&trainer](const std::byte* at) { return trainer.NameOf(at); }});
+  }
+
+  void Record(int64_t first_step) {
+    recorder_.emplace(config(), dir(), *run_.backend, tokenizer(), data(), first_step);
+  }
+
+  // The clock has corrected how many steps there are: for whoever reads the settings of the run,
+  // where it is no trifle, or the `last` word.
+  void FollowPlan(int64_t steps, bool last = false) {
+    constexpr int64_t kTrifle = 20;  // one of so many
+    config().train.max_steps = steps;
+    const int64_t change = std::abs(steps - told_steps_);
+    if (change <= (last ? 0 : told_steps_ / kTrifle)) return;
+    told_steps_ = steps;
+    try {
+      WriteFileAtomically(dir() / kRunConfigFile, run_.settings.layers.ToToml());
+    } catch (const Error& error) {
+      LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
+    }
+  }
+
+  // A figure that cannot be written is no reason to fail: it can be drawn again.
+  void DrawLoss() const {
+    try {
+      DrawLossFigure(dir());
+    } catch (const Error& error) {
+      LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
+    }
+  }
 
   PreparedRun& run_;
   const RunHooks& hooks_;
@@ -59,167 +589,6 @@ class RunInTraining {
   std::optional<Watchdog> watchdog_;
   std::optional<DataCheck> check_;
 };
-
-// Every rank asks its own process to stop, and takes part in what all measure together; the first
-// alone tells and records.
-TrainerHooks RunInTraining::Hooks() {
-  TrainerHooks all;
-  if (first()) {
-    all = HooksOfFirst();
-  } else {
-    all.on_step = hooks_.on_step;
-    all.on_evaluation = hooks_.on_evaluation;
-  }
-  all.layer_norms_every = config().log.layer_norms;
-  all.sample_every = tokenizer() != nullptr ? config().log.sample_every : 0;
-  all.stop_requested = [this] { return StopAsked(); };
-  all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
-  all.on_plan = [this](int64_t steps) { FollowPlan(steps); };
-  all.budget_began = run_.began;
-  return all;
-}
-
-TrainerHooks RunInTraining::HooksOfFirst() {
-  TrainerHooks all;
-  all.on_step = [this](const StepMetrics& metrics) { Step(metrics); };
-  all.on_evaluation = [this](int64_t step, const Evaluation& evaluation) {
-    if (report_) report_->Evaluated(step, evaluation);
-    if (hooks_.on_evaluation) hooks_.on_evaluation(step, evaluation);
-  };
-  if (report_) {
-    all.on_evaluation_progress = [this](int64_t done, int64_t total) {
-      report_->Evaluating(done, total);
-    };
-  }
-  all.on_checkpoint = [this](int64_t step, const fs::path& path) {
-    watchdog_->LookAtData();
-    if (report_) report_->Saved(step, path);
-  };
-  all.on_rollback = [this](int64_t from, int64_t to, const std::string& why) {
-    Record(to);
-    if (report_) report_->RolledBack(from, to, why);
-  };
-  all.rank_seconds = config().log.ranks;
-  if (tokenizer() == nullptr) return all;
-  all.on_sample = [this](int64_t step, const GptWeights& weights) {
-    const std::string text = recorder_->Sample(step, weights);
-    if (report_) report_->Sampled(step, recorder_->prompt(), text);
-    if (hooks_.on_sample) hooks_.on_sample(step, text);
-  };
-  return all;
-}
-
-void RunInTraining::Step(const StepMetrics& metrics) {
-  watchdog_->Step();
-  recorder_->Record(metrics);
-  if (report_) report_->Step(metrics);
-  if (hooks_.on_step) hooks_.on_step(metrics);
-  if (!check_) return;
-  // Data is looked at before the next checkpoint is begun, and the last one waits for it.
-  const bool last = metrics.step + 1 >= config().train.max_steps;
-  if (last && !check_->done()) {
-    run_.ranks.Note("the last checkpoint waits until all tokens are compared with their hashes");
-  }
-  if (last) check_->Wait([this] { return StopAsked(); });
-  check_->Look();
-}
-
-void RunInTraining::Record(int64_t first_step) {
-  recorder_.emplace(config(), dir(), *run_.backend, tokenizer(), data(), first_step);
-}
-
-// Goes on from the checkpoint of the run; true if that is its end.
-bool RunInTraining::NothingToDo(Trainer& trainer) {
-  if (first()) RepairLines(dir() / kMetricsFile);
-  run_.ranks.WaitForFirst();
-  trainer.Resume(run_.start.checkpoint);
-  config().train.max_steps = trainer.max_steps();
-  if (!trainer.ended() || trainer.step() < trainer.max_steps()) return false;
-  if (first()) DrawLoss();
-  if (report_) report_->NothingToDo(trainer.step());
-  return true;
-}
-
-// The run takes its place, and all that looks on begins to.
-void RunInTraining::Begin(const Trainer& trainer) {
-  RunData& made = run_.data;
-  const fs::path parts = made.Parts(dir());
-  // Not before: settings that the run refuses may not take the place of its own.
-  WriteFileAtomically(parts / kRunConfigFile, run_.settings.layers.ToToml());
-  told_steps_ = config().train.max_steps;
-  const ParamTable table(config().model, config().train.lora);
-  constexpr int64_t kArrays = std::ssize(Optimizer::kState);
-  const uint64_t checkpoint =
-      sizeof(float) * static_cast<uint64_t>(table.parameters() + kArrays * table.trained_size());
-  std::error_code unknown;
-  RequireRoom(dir(), fs::space(dir(), unknown), made.new_run ? made.new_run->ReplacedBytes() : 0,
-              checkpoint, config().train.keep_last + 1);
-  CheckFingerprint(parts, data());
-  const bool own = data().dir() == (parts / kRunDataDir).string();
-  if (made.new_run) made.new_run->Begun();
-  const fs::path data_dir = own ? dir() / kRunDataDir : fs::path(data().dir());
-  watchdog_.emplace(dir(), checkpoint, data(), data_dir);
-  if (data().bytes() > run_.options.hashed_at_once && data().hashed()) {
-    run_.ranks.Note(fmt::format("{} of tokens are compared with their hashes while the run trains",
-                                HumanBytes(static_cast<double>(data().bytes()))));
-    check_.emplace(data_dir.string());
-  }
-  if (report_) report_->Begin(trainer.step());
-  Record(trainer.step());
-  if (run_.finite == nullptr) return;
-  run_.finite->Watch({.when = [&trainer] { return fmt::format("step {}", trainer.step()); },
-                      .name_of = [&trainer](const std::byte* at) { return trainer.NameOf(at); }});
-}
-
-// The clock has corrected how many steps there are: for whoever reads the settings of the run,
-// where it is no trifle, or the `last` word.
-void RunInTraining::FollowPlan(int64_t steps, bool last) {
-  constexpr int64_t kTrifle = 20;  // one of so many
-  config().train.max_steps = steps;
-  const int64_t change = std::abs(steps - told_steps_);
-  if (change <= (last ? 0 : told_steps_ / kTrifle)) return;
-  told_steps_ = steps;
-  try {
-    WriteFileAtomically(dir() / kRunConfigFile, run_.settings.layers.ToToml());
-  } catch (const Error& error) {
-    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
-  }
-}
-
-// A figure that cannot be written is no reason to fail: it can be drawn again.
-void RunInTraining::DrawLoss() const {
-  try {
-    DrawLossFigure(dir());
-  } catch (const Error& error) {
-    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
-  }
-}
-
-TrainResult RunInTraining::Train() {
-  RunStart& start = run_.start;
-  if (Console* console = run_.ranks.console(); console != nullptr) {
-    report_.emplace(*console, run_.options.progress, config(), dir(), *run_.preview,
-                    tokenizer() != nullptr);
-  }
-  std::unique_ptr<GptWeights> from;
-  if (start.initial) from = ReadWeights(start.initial->model);
-  start.initial.reset();
-  Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
-                  tokenizer(), from.get(), run_.ranks.group());
-  from.reset();
-  if (start.resume && NothingToDo(trainer)) return {.step = trainer.step()};
-  run_.preview->Probe(trainer.step(), start.resume ? SavedBudgetSeconds(start.checkpoint) : 0);
-  if (!first()) return trainer.Run();
-  Begin(trainer);
-  TrainResult result = trainer.Run();
-  watchdog_->Finish(data());
-  if (check_) check_->Wait([this] { return StopAsked(); });
-  FollowPlan(trainer.max_steps(), /*last=*/true);
-  DrawLoss();
-  recorder_->End(result);
-  if (report_) report_->End(result);
-  return result;
-}
 
 }  // namespace
 
@@ -233,11 +602,7 @@ std::string TrainingRun::Plan(bool json) {
 }
 
 TrainResult TrainingRun::Train(const RunHooks& hooks) {
-  return TrainRun(*run_, hooks);
-}
-
-TrainResult TrainRun(PreparedRun& run, const RunHooks& hooks) {
-  return RunInTraining(run, hooks).Train();
+  return RunInTraining(*run_, hooks).Train();
 }
 
 }  // namespace folio

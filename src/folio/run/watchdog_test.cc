@@ -5,8 +5,11 @@
 #include <chrono>
 #include <fstream>
 
+#include "folio/corpus/prepare.h"
 #include "folio/io/file.h"
 #include "folio/run/run_directory.h"
+#include "folio/run/training_run.h"
+#include "folio/train/train_state.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/warnings.h"
@@ -34,6 +37,9 @@ class Watching : public InTemporaryDirectory {
     WriteFileAtomically(At("data") / name, bytes);
   }
   Dataset Data() const { return Dataset(At("data").string(), 256); }
+  Watchdog Watched(const Dataset& data, const char* dir = "data") {
+    return {At(""), 1000, data, At(dir), [this] { return now_; }};
+  }
   std::string Told() { return told_.Take(); }
 
   Warnings told_;
@@ -42,7 +48,7 @@ class Watching : public InTemporaryDirectory {
 };
 
 TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
-  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(Data());
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   now_.memory.available = 1500;
@@ -63,7 +69,7 @@ TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
 
 TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
   now_ = {};
-  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(Data());
   watchdog.Look();
   now_.disk = {.capacity = static_cast<uintmax_t>(-1),
                .free = static_cast<uintmax_t>(-1),
@@ -73,7 +79,7 @@ TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
 }
 
 TEST_F(Watching, TellsOfTokensThatChange) {
-  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(Data());
   const fs::path file = At("data/train.bin");
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
   watchdog.Look();
@@ -91,7 +97,7 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
   const fs::path file = At("data/train.bin");
   const auto time = fs::last_write_time(file);
   {
-    Watchdog watchdog(At(""), 1000, data, At("data"), [this] { return now_; });
+    Watchdog watchdog = Watched(data);
     watchdog.Finish(data);
     EXPECT_EQ(Told(), "");
     std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(100).put('\7');
@@ -102,7 +108,7 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
     EXPECT_TRUE(Contains(Told(), "the tokens in ", "data were changed while the run trained"));
   }
   // Another file in its place, as a copy that keeps times makes it.
-  Watchdog watchdog(At(""), 1000, data, At("data"), [this] { return now_; });
+  Watchdog watchdog = Watched(data);
   const auto before = fs::last_write_time(file);
   WriteTokens("train.bin", 5000, 9);
   fs::last_write_time(file, before);
@@ -116,7 +122,7 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
 TEST_F(Watching, TokensThatMovedWithTheirRunAreWatchedWhereTheyAre) {
   const Dataset data = Data();
   fs::rename(At("data"), At("moved"));
-  Watchdog watchdog(At(""), 1000, data, At("moved"), [this] { return now_; });
+  Watchdog watchdog = Watched(data, "moved");
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   fs::remove(At("moved/val.bin"));
@@ -140,6 +146,108 @@ TEST_F(Watching, AnotherTextThanTheRunBeganWithIsToldLoudly) {
   CheckFingerprint(At(""), Data());
   EXPECT_TRUE(Contains(Told(), "THE DATA HAS CHANGED"));
   EXPECT_EQ(ReadFile(At("") / kRunFingerprintFile), kept);
+}
+
+// Runs of the smallest preset on data that was prepared before.
+class DataChecks : public InTemporaryDirectory {
+ protected:
+  DataChecks() {
+    std::string text;
+    for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + i * i % 23);
+    WriteFileAtomically(At("text.txt"), text);
+    PrepareDataset({.files = {At("text.txt").string()}, .out = At("data").string()});
+  }
+  // Another token of the vocabulary in the place of one.
+  void Damage(const std::string& file) const {
+    std::fstream stream(At("data") / file, std::ios::in | std::ios::out | std::ios::binary);
+    const int byte = stream.seekg(40).get();
+    stream.seekp(40).put(static_cast<char>(byte == 3 ? 4 : 3));
+  }
+  // Calls `begun` with what has been told. It may damage data, too.
+  void Train(int64_t at_once, const std::string& steps = "40",
+             const std::function<void(const StepMetrics&)>& on_step = {},
+             const std::function<bool()>& stop = {}) const {
+    RunSettings settings;
+    settings.UsePreset("debug");
+    for (const auto& [key, value] :
+         {std::pair("max_steps", steps.c_str()), std::pair("checkpoint_every", "5"),
+          std::pair("eval_every", "0"), std::pair("threads", "1")}) {
+      settings.Set(std::string("train.") + key, value);
+    }
+    TrainingRun run(settings,
+                    {.data = {At("data").string()}, .out = At("run"), .hashed_at_once = at_once});
+    run.Train({.on_step = on_step, .stop_requested = stop});
+  }
+
+  const int64_t kAtOnce = TrainingRunOptions{}.hashed_at_once;
+  Warnings told_;
+};
+
+TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
+  Train(kAtOnce, "2");
+  fs::remove_all(At("run"));
+  for (const char* file : {"train.bin", "val.bin"}) {
+    Damage(file);
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(kAtOnce); }),
+                         std::string(file) + ": not the tokens that were prepared",
+                         "dataset.json says they hash to", "prepare the data again"));
+    EXPECT_FALSE(fs::exists(At("run")));
+    PrepareDataset(
+        {.files = {At("text.txt").string()}, .out = At("data").string(), .overwrite = true});
+  }
+  // Tokens of others have no hashes.
+  fs::remove(At("data/dataset.json"));
+  Damage("train.bin");
+  Train(kAtOnce, "2");
+}
+
+TEST_F(DataChecks, LargeDataIsCheckedBesideTraining) {
+  Train(0, "20");
+  EXPECT_TRUE(Contains(told_.Take(), "data: the tokens are those that were prepared"));
+  fs::remove_all(At("run"));
+  Damage("val.bin");
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(0, "20000"); }),
+                       "val.bin: not the tokens that were prepared",
+                       "begin the run again with "
+                       "--overwrite"));
+  EXPECT_TRUE(fs::exists(At("run/metrics.jsonl")));
+  fs::remove_all(At("run"));
+  // The last checkpoint waits for it, however soon it comes.
+  Damage("val.bin");
+  EXPECT_TRUE(Contains(ErrorOf([&] { Train(0, "1"); }), "not the tokens that were prepared"));
+  EXPECT_FALSE(fs::exists(At("run/last")));
+}
+
+TEST_F(DataChecks, AreNotWaitedForWhereARunIsStopped) {
+  DataCheck check(At("data").string());
+  check.Wait([] { return true; });
+  Damage("train.bin");
+  DataCheck damaged(At("data").string());
+  EXPECT_TRUE(Contains(ErrorOf([&] { damaged.Wait([] { return false; }); }), "train.bin: not"));
+  damaged.Look();  // once
+}
+
+// Not only every half a minute.
+TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
+  std::string at_checkpoint;
+  const auto change = [&](const StepMetrics& m) {
+    if (m.step == 2) Damage("train.bin");
+    if (m.step == 39) at_checkpoint = told_.text();
+  };
+  Train(kAtOnce, "40", change);
+  EXPECT_EQ(Count(told_.Take(), "train.bin was changed while the run trains on it"), 1u);
+  EXPECT_TRUE(Contains(at_checkpoint, "train.bin was changed"));
+  fs::remove_all(At("run"));
+  PrepareDataset(
+      {.files = {At("text.txt").string()}, .out = At("data").string(), .overwrite = true});
+  const auto time = fs::last_write_time(At("data/train.bin"));
+  const auto unseen = [&](const StepMetrics& m) {
+    if (m.step != 2) return;
+    Damage("train.bin");
+    fs::last_write_time(At("data/train.bin"), time);
+  };
+  Train(kAtOnce, "40", unseen);
+  EXPECT_TRUE(Contains(told_.Take(), "were changed while the run trained on them"));
 }
 
 }  // namespace

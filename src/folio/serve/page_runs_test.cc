@@ -7,7 +7,6 @@
 #include "folio/base/clock.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
-#include "folio/run/run_lock.h"
 #include "folio/serve/run_events.h"
 #include "folio/serve/run_registry.h"
 #include "folio/serve/test_page.h"

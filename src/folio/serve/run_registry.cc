@@ -14,7 +14,6 @@
 #include "folio/run/growing_lines.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
-#include "folio/run/run_lock.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/gvz.h"
 #include "folio/train/run_log.h"

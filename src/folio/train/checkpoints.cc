@@ -444,10 +444,12 @@ std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
 
 CheckpointPolicy::CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints,
                                    const GptWeights& weights, const Optimizer& optimizer,
-                                   const OptimizerShards& shards, OnSaved on_saved)
+                                   const OptimizerShards& shards, OnSaved on_saved,
+                                   std::function<double()> clock)
     : config_(config),
       group_(shards.group),
       on_saved_(std::move(on_saved)),
+      clock_(std::move(clock)),
       writer_(std::move(checkpoints), weights, optimizer, shards) {}
 
 std::string CheckpointPolicy::Newest(const std::string& which) const {
@@ -515,7 +517,7 @@ void CheckpointPolicy::Finish(TrainState& state,
     }
     return;
   }
-  const double begin = SteadySeconds();
+  const double begin = clock_();
   if (written->best) {
     saved_best_loss_ = state.best_val_loss;
     saved_best_step_ = state.best_step;
@@ -524,7 +526,7 @@ void CheckpointPolicy::Finish(TrainState& state,
     saved_step_ = written->step;
     if (on_saved_) on_saved_(written->step, checkpoints().run() / kLastDir);
   }
-  longest_save_ = std::max(longest_save_, written->seconds + SteadySeconds() - begin);
+  longest_save_ = std::max(longest_save_, written->seconds + clock_() - begin);
 }
 
 void CheckpointPolicy::FinishLast(TrainState& state) {

@@ -171,7 +171,8 @@ class CheckpointPolicy {
 
   // `config` and what the writer refers to must outlive it.
   CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints, const GptWeights& weights,
-                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved);
+                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved,
+                   std::function<double()> clock);
 
   const Checkpoints& checkpoints() const { return writer_.checkpoints(); }
   CheckpointWriter& writer() { return writer_; }
@@ -216,6 +217,7 @@ class CheckpointPolicy {
   const TrainConfig& config_;
   Group* group_;
   OnSaved on_saved_;
+  std::function<double()> clock_;  // of the run, in seconds
   // Steps of RUN/last, if that is sound and on the way that led here, and of the checkpoint that
   // was begun since; -1 for none.
   int64_t saved_step_ = -1, begun_step_ = -1;

@@ -61,7 +61,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                                                                      : (run_ / kBaseDir).string(),
                                  .tokenizer = tokenizer}),
               weights_, train_step_.optimizer(), {ranks_.group(), &train_step_.shards()},
-              hooks_.on_checkpoint) {
+              hooks_.on_checkpoint, [this] { return Clock(); }) {
   RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
   config_.context = train_step_.pass().T();
   config_.Validate("settings");
@@ -89,7 +89,7 @@ std::string Trainer::NameOf(const std::byte* at) const {
 }
 
 double Trainer::Seconds() const {
-  return seconds_before_ + SteadySeconds() - started_;
+  return seconds_before_ + Clock() - started_;
 }
 
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
@@ -220,7 +220,7 @@ bool Trainer::OutOfTime() const {
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
                                          static_cast<size_t>(weights_.table().shard().count));
   const double rest = longest_step_ + policy_.Seconds(kArrays * bytes);
-  return SteadySeconds() - started_ + kMargin * rest >= max_seconds_;
+  return Clock() - started_ + kMargin * rest >= max_seconds_;
 }
 
 void Trainer::Poll() {
@@ -288,7 +288,7 @@ bool Trainer::Evaluate() {
 }
 
 TrainResult Trainer::Run() {
-  started_ = SteadySeconds();
+  started_ = Clock();
   max_seconds_ = config_.max_seconds();
   BeginBudget();
   if (ranks_.first()) {
@@ -311,15 +311,14 @@ TrainResult Trainer::Run() {
     const bool regular = policy_.RegularDue(state_, evaluate);
     BeginSave(std::exchange(flags_.checkpoint, false) || regular);
     ranks_.TellProgress(fmt::format("in step {}; {}", state_.step, policy_.Newest("the last")));
-    const double begin = SteadySeconds();
-    const double budget_begin = Clock();
+    const double begin = Clock();
     const StepMetrics metrics = TakeStep();
     if (RollBackIfLost()) continue;
     if (log_) log_->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
-    FollowClock(budget_begin);
+    FollowClock(begin);
     if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
-    longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
+    longest_step_ = std::max(longest_step_, Clock() - begin);
     Poll();
     if (flags_.written) policy_.Finish(state_);
     stop = StopFlagged();

@@ -49,8 +49,8 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
   // Tells the first rank of a run with train.budget that it is now to make so many steps.
   std::function<void(int64_t steps)> on_plan = {};
-  // The clock that measures the budget, in seconds, and its time when the budget began; not set:
-  // the time when Run is called.
+  // The clock of the run, in seconds, and its time when the budget began; not set: SteadySeconds,
+  // and the time when Run is called.
   std::function<double()> clock = {};
   std::optional<double> budget_began = {};
 };

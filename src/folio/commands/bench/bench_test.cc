@@ -1,41 +1,40 @@
 // These tests check that the benchmarks run and count right; how fast anything is, is not tested.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "folio/backend/timed_backend.h"
-#include "folio/base/error.h"
-#include "folio/bench/attention.h"
-#include "folio/bench/matmul_rate.h"
+#include "folio/bench/operations.h"
 #include "folio/bench/training.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/plan.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
 
 const std::string kBenched = Fixture("gpt2-tiny").string();
 
-// Returns what `folio bench train` says of the tiny model.
-ProgramRun BenchTiny(const std::string& flags) {
-  return RunFolio("bench train --seconds 0 --dtype fp32 --model " + kBenched + flags);
+// Asks `folio bench train` of the tiny model.
+std::string Tiny(const std::string& flags) {
+  return "bench train --seconds 0 --dtype fp32 --model " + kBenched + flags;
+}
+
+ProgramRun RunTiny(const std::string& flags) {
+  return RunFolio(Tiny(flags));
 }
 
 int64_t PlannedTiny(const std::string& flags) {
-  const std::string command = "inspect plan --json --dtype fp32 --model " + kBenched;
-  return nlohmann::json::parse(RunFolio(command + flags).out).at("peak_bytes");
+  return Answer("inspect plan --dtype fp32 --model " + kBenched + flags).at("peak_bytes");
 }
 
 TEST(BenchTrain, JsonHasAllFigures) {
-  const ProgramRun run = BenchTiny(" --batch 3 --context 7 --steps 5 --threads 1 --json");
-  ASSERT_EQ(run.status, 0);
-  const nlohmann::json json = nlohmann::json::parse(run.out);
+  const nlohmann::json json = Answer(Tiny(" --batch 3 --context 7 --steps 5 --threads 1"));
   for (const char* key :
        {"tokens_per_second", "seconds_per_step", "seconds_per_step_min", "seconds_per_step_p90",
         "model_flops_per_second", "matmul_flops_per_second", "peak_share", "peak_memory_bytes"}) {
@@ -64,12 +63,11 @@ TEST(BenchTrain, JsonHasAllFigures) {
 // A preset's 40 would take minutes where seconds are expected.
 TEST(BenchTrain, AStepIsOneMicroBatchUnlessToldOtherwise) {
   const auto accumulated = [](const std::string& flags) {
-    const ProgramRun run = RunFolio(
+    const ProgramRun run = Well(RunFolio(
         "bench train --seconds 0 --steps 1 --preset gpt2 --batch 1 --context 4 --json --set "
         "model.n_layer=1 model.n_embd=12 model.vocab_size=50 model.bos_token_id=null "
         "model.eos_token_id=null " +
-        flags);
-    EXPECT_EQ(run.status, 0) << run.err;
+        flags));
     return run.status == 0 ? nlohmann::json::parse(run.out).value("grad_accumulation", 1) : 0;
   };
   EXPECT_EQ(accumulated(""), 1);
@@ -79,7 +77,7 @@ TEST(BenchTrain, AStepIsOneMicroBatchUnlessToldOtherwise) {
 
 TEST(BenchTrain, OpsCountOnlyTheTimedSteps) {
   const std::string flags = " --batch 1 --context 2 --steps 4 --ops";
-  const nlohmann::json json = nlohmann::json::parse(BenchTiny(flags + " --json").out);
+  const nlohmann::json json = Answer(Tiny(flags + ""));
   const nlohmann::json& ops = json.at("ops");
   const auto op = std::find_if(ops.begin(), ops.end(), [](const nlohmann::json& one) {
     return one.at("name") == "adamw_update";
@@ -88,7 +86,7 @@ TEST(BenchTrain, OpsCountOnlyTheTimedSteps) {
   const int64_t layers = LoadModelConfig(kBenched).n_layer;
   EXPECT_EQ(op->at("calls"), 4 * (layers + 2));  // embeddings, blocks, what does not decay
   EXPECT_GT(json.at("seconds_outside_ops").get<double>(), 0);
-  EXPECT_TRUE(Contains(BenchTiny(flags).out, "tokens/s", "adamw_update", "linear_backward",
+  EXPECT_TRUE(Contains(RunTiny(flags).out, "tokens/s", "adamw_update", "linear_backward",
                        "outside of operations", "a token = 6 x"));
 }
 
@@ -103,8 +101,7 @@ TEST(BenchTrain, FlopsAreThoseOfTheFormula) {
 
 TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
   const std::string shape = " --batch 5 --context 23";
-  const nlohmann::json json =
-      nlohmann::json::parse(BenchTiny(shape + " --steps 3 --recompute --json").out);
+  const nlohmann::json json = Answer(Tiny(shape + " --steps 3 --recompute"));
   const nlohmann::json& without = json.at("without_recompute");
   EXPECT_EQ(without.at("peak_bytes"), PlannedTiny(shape));
   EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(shape + " --recompute"));
@@ -114,14 +111,12 @@ TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
   EXPECT_NEAR((1 + without.at("time_paid").get<double>()) *
                   without.at("seconds_per_step_min").get<double>(),
               json.at("seconds_per_step_min"), 1e-9);
-  EXPECT_FALSE(nlohmann::json::parse(BenchTiny(shape + " --steps 1 --json").out)
-                   .contains("without_recompute"));
+  EXPECT_FALSE(Answer(Tiny(shape + " --steps 1")).contains("without_recompute"));
 }
 
 TEST(BenchTrain, AdaptersAreMeasuredBesideFullFineTuning) {
   const std::string shape = " --batch 5 --context 23", lora = " --set lora.targets=c_attn,c_fc";
-  const nlohmann::json json =
-      nlohmann::json::parse(BenchTiny(shape + " --steps 3 --lora 2 --json" + lora).out);
+  const nlohmann::json json = Answer(Tiny(shape + " --steps 3 --lora 2" + lora));
   const nlohmann::json& full = json.at("full_fine_tuning");
   EXPECT_EQ(full.at("peak_bytes"), PlannedTiny(shape));
   EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(shape + " --lora 2" + lora));
@@ -132,15 +127,13 @@ TEST(BenchTrain, AdaptersAreMeasuredBesideFullFineTuning) {
   EXPECT_EQ(json.at("trained_matrix_parameters"), adapters);
   EXPECT_EQ(matrices, 97 * 32 + 2 * 12 * 32 * 32 + adapters);
   EXPECT_EQ(json.at("flops_per_token"), 4 * matrices + 2 * adapters + 12 * 2 * 23 * 32);
-  EXPECT_TRUE(Contains(BenchTiny(shape + " --steps 1 --lora 2").out, "adapters    saves ",
+  EXPECT_TRUE(Contains(RunTiny(shape + " --steps 1 --lora 2").out, "adapters    saves ",
                        "of adapters + 12 x"));
-  EXPECT_FALSE(nlohmann::json::parse(BenchTiny(shape + " --steps 1 --json").out)
-                   .contains("full_fine_tuning"));
+  EXPECT_FALSE(Answer(Tiny(shape + " --steps 1")).contains("full_fine_tuning"));
 }
 
 TEST(BenchTrain, GrowthIsRelativeToTheFirstBatch) {
-  const nlohmann::json json =
-      nlohmann::json::parse(BenchTiny(" --batches 2,1,5 --context 3 --steps 2 --json").out);
+  const nlohmann::json json = Answer(Tiny(" --batches 2,1,5 --context 3 --steps 2"));
   ASSERT_EQ(json.at("batches").size(), 3);
   const double first = json.at("batches")[0].at("seconds_per_token");
   for (size_t i = 0; i < 3; ++i) {
@@ -151,32 +144,27 @@ TEST(BenchTrain, GrowthIsRelativeToTheFirstBatch) {
     EXPECT_NEAR(each.at("relative_seconds_per_token").get<double>() * first,
                 each.at("seconds_per_token"), 1e-12);
   }
-  EXPECT_TRUE(Contains(BenchTiny(" --batches 1,2 --context 3 --steps 1").out, "us/token", "1.00"));
+  EXPECT_TRUE(Contains(RunTiny(" --batches 1,2 --context 3 --steps 1").out, "us/token", "1.00"));
 }
 
 TEST(BenchTrain, BatchSizesArePositiveIntegers) {
-  EXPECT_EQ(ParseBatches("7", "--batches"), std::vector<int64_t>{7});
-  EXPECT_EQ(ParseBatches("1,2,16777216", "--batches"), (std::vector<int64_t>{1, 2, 16777216}));
-  for (const char* wrong : {"", "0", "-1", "1,,2", "1,2,", "two", "1 ,2", "3x", "16777217"}) {
-    EXPECT_THROW(ParseBatches(wrong, "--batches"), Error) << wrong;
+  for (const char* wrong : {"0", "-1", "1,,2", "1,2,", "two", "3x", "16777217"}) {
+    ExpectError(2, fmt::format("bench train --batches {} --model {}", wrong, kBenched),
+                "is not a value of batches", "an integer from 1 to 16777216");
   }
-  ExpectError(2, "bench train --batches 1,x --model " + kBenched,
-              "--batches: 'x' is no batch size");
   EXPECT_EQ(RunFolio("bench train --batches 1 --batch 3 --model " + kBenched).status, 2);
 }
 
 TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
   const ProgramRun run =
-      RunFolio("bench train --preset gpt2-xl --batch 65536 --context 1024 --json");
-  EXPECT_EQ(run.status, 4) << run.out;
+      Ended(4, RunFolio("bench train --preset gpt2-xl --batch 65536 --context 1024 --json"));
   EXPECT_TRUE(Contains(run.err, "does not fit into memory"));
   EXPECT_FALSE(Contains(run.err, "--grad-accumulation"));  // which this command has not
   EXPECT_EQ(RunFolio("bench train --context 25 --model " + kBenched).status, 2);
 }
 
 TEST(BenchMatmul, PeakIsTheBestOfItsDtype) {
-  const nlohmann::json json =
-      nlohmann::json::parse(RunFolio("bench matmul --products small --seconds 0 --json").out);
+  const nlohmann::json json = Answer("bench matmul --products small --seconds 0");
   std::map<std::string, double> best;
   for (const nlohmann::json& product : json.at("products")) {
     const double flops = 2.0 * product.at("N").get<double>() * product.at("I").get<double>() *
@@ -193,8 +181,7 @@ TEST(BenchMatmul, PeakIsTheBestOfItsDtype) {
 }
 
 TEST(BenchMatmul, MeasuresTheDtypeThatIsAskedFor) {
-  const nlohmann::json json = nlohmann::json::parse(
-      RunFolio("bench matmul --products small --seconds 0 --dtype fp32 --json").out);
+  const nlohmann::json json = Answer("bench matmul --products small --seconds 0 --dtype fp32");
   for (const nlohmann::json& product : json.at("products")) EXPECT_EQ(product.at("dtype"), "fp32");
   EXPECT_EQ(json.at("peak_flops_per_second").size(), 1);
   EXPECT_EQ(RunFolio("bench matmul --dtype fp16").status, 2);
@@ -226,7 +213,7 @@ TEST(BenchAttention, CountsWhatTheMaskLetsThrough) {
   const std::string command =
       "bench attention --batch 2 --context 5 --heads 3 --head-size 7 --dropout 0.25 --seconds 0 "
       "--dtype fp32";
-  const nlohmann::json json = nlohmann::json::parse(RunFolio(command + " --json").out);
+  const nlohmann::json json = Answer(command);
   ASSERT_EQ(json.at("runs").size(), 1);
   const nlohmann::json& run = json.at("runs")[0];
   const double pairs = 2 * 15, C = 21, H = 3;
@@ -246,8 +233,7 @@ TEST(BenchAttention, WhatCannotBeIsRefused) {
 }
 
 TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
-  const nlohmann::json json =
-      nlohmann::json::parse(RunFolio("bench optimizer --parameters 1009 --seconds 0 --json").out);
+  const nlohmann::json json = Answer("bench optimizer --parameters 1009 --seconds 0");
   EXPECT_EQ(json.at("parameters"), 1009);
   std::map<std::string, double> bytes;
   for (const nlohmann::json& pass : json.at("passes")) bytes[pass.at("name")] = pass.at("bytes");
@@ -265,17 +251,15 @@ TEST(BenchOptimizer, SaysWhatToDoWhereThereIsNoRoom) {
 
 TEST(BenchOptimizer, TakesTheParametersOfAModel) {
   const std::string tiny = " --seconds 0 --model " + kBenched;
-  const nlohmann::json json = nlohmann::json::parse(RunFolio("bench optimizer --json" + tiny).out);
+  const nlohmann::json json = Answer("bench optimizer" + tiny);
   EXPECT_GE(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
   EXPECT_EQ(RunFolio("bench optimizer --parameters 10" + tiny).status, 2);
 }
 
 TEST(BenchGenerate, TellsOfEachPosition) {
   for (const char* dtype : {"fp32", "bf16", "int8", "int4"}) {
-    const nlohmann::json json = nlohmann::json::parse(
-        RunFolio("bench generate --seconds 0 --positions 0,7 --json --dtype " + std::string(dtype) +
-                 " --model " + kBenched)
-            .out);
+    const nlohmann::json json = Answer("bench generate --seconds 0 --positions 0,7 --dtype " +
+                                       std::string(dtype) + " --model " + kBenched);
     EXPECT_EQ(json.at("dtype"), dtype);
     ASSERT_EQ(json.at("tokens").size(), 2u);
     const nlohmann::json &first = json.at("tokens")[0], &second = json.at("tokens")[1];
@@ -286,14 +270,15 @@ TEST(BenchGenerate, TellsOfEachPosition) {
     for (const nlohmann::json& token : json.at("tokens")) EXPECT_GT(token.at("read_share"), 0);
     EXPECT_GT(json.at("load_seconds"), 0);
   }
-  const nlohmann::json preset =
-      nlohmann::json::parse(RunFolio("bench generate --seconds 0 --json --preset debug").out);
+  const nlohmann::json preset = Answer("bench generate --seconds 0 --preset debug");
   EXPECT_TRUE(preset.at("load_seconds").is_null());
 }
 
 TEST(BenchGenerate, PositionsAreThoseOfTheModel) {
-  ExpectError(2, "bench generate --positions 1,x --model " + kBenched, "--positions: 'x' is none");
-  ExpectError(2, "bench generate --positions 24 --model " + kBenched, "may be 0 to 23");
+  for (const std::string wrong : {"x", "24"}) {
+    ExpectError(2, "bench generate --positions 1," + wrong + " --model " + kBenched,
+                "--positions: '" + wrong + "' is not a value", "from 0 to 23");
+  }
 }
 
 }  // namespace

@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/io/file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
-#include "tests/kit/program.h"
+#include "tests/kit/json.h"
 
 namespace folio {
 namespace {
@@ -77,11 +76,10 @@ TEST_F(BenchTokenizerTest, ShortTextIsMeasuredOnce) {
 }
 
 TEST_F(BenchTokenizerTest, JsonHasSpeedsAndShares) {
-  const ProgramRun run = RunFolio(
-      "bench tokenizer --tokenizer bytes --language russian "
-      "--only encode --only load --bytes 20001 --threads 1 --json");
-  ASSERT_EQ(run.status, 0);
-  const nlohmann::json json = nlohmann::json::parse(run.out);
+  const nlohmann::json json = Answer(
+      "bench tokenizer --tokenizer bytes --language russian --only encode --only load --bytes "
+      "20001 "
+      "--threads 1");
   EXPECT_EQ(json.at("threads"), 1);
   EXPECT_EQ(json.at("rows").size(), 8u);
   for (const nlohmann::json& row : json.at("rows")) {
@@ -107,10 +105,9 @@ TEST_F(BenchTokenizerTest, JsonHasSpeedsAndShares) {
 }
 
 TEST_F(BenchTokenizerTest, TableIsForPeople) {
-  const ProgramRun run = RunFolio("bench tokenizer --tokenizer bytes --only decode --bytes 5000");
-  EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.out, "MB/s", "of memcpy", "english", "code", "chinese", "japanese",
-                       "russian", "decode"));
+  EXPECT_TRUE(
+      Contains(Well(RunFolio("bench tokenizer --tokenizer bytes --only decode --bytes 5000")).out,
+               "MB/s", "of memcpy", "english", "code", "chinese", "japanese", "russian", "decode"));
 }
 
 TEST_F(BenchTokenizerTest, MistakesAreRefused) {

@@ -1,20 +1,398 @@
-#include <memory>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/model_flags.h"
+#include "folio/dist/group.h"
+#include "folio/eval/cloze.h"
+#include "folio/eval/compare.h"
+#include "folio/eval/perplexity.h"
+#include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
+#include "folio/report/report.h"
+#include "folio/term/signals.h"
 
 namespace folio {
+namespace {
 
-std::unique_ptr<Command> NewEvalPerplexityCommand();
-std::unique_ptr<Command> NewEvalClozeCommand();
-std::unique_ptr<Command> NewEvalCompareCommand();
+// The flags --dtype, --tokenizer, --load, --backend, --threads and --simd.
+struct OpenFlags : ModelFlags {
+  void Add(Flags& flags) {
+    AddDtype(flags);
+    AddTokenizerFlag(flags, &tokenizer, /*required=*/false);
+    AddLoad(flags);
+    AddCompute(flags);
+  }
+
+  // Joins the ranks that share the work of the command and takes --threads and --simd into effect:
+  // before the first model.
+  Group& Use(Console& console, const std::string& command) const {
+    Group& group = JoinRanks(console, command);
+    compute.Use();
+    RequireSameSimd(group);
+    return group;
+  }
+};
+
+// Tokens that run at once: `batch` windows of `context`, or with 0 about 2048.
+int64_t BatchPositions(int64_t batch, int64_t context) {
+  constexpr int64_t kPositions = 2048;
+  return batch > 0 ? batch * context : std::max(kPositions, context);
+}
+
+// The flags --context, --stride, --max-tokens, --batch, --special and --field.
+class WindowFlags {
+ public:
+  void Add(Flags& flags) {
+    flags.Value(Field{"context", &context_, "tokens of a window; 0 for as many as the model reads",
+                      0, 1e9});
+    flags.Value(Field{"stride", &stride_,
+                      "tokens from one window to the next; 0 for half a window. With fewer, tokens "
+                      "have more before them, and it takes longer",
+                      0, 1e9});
+    flags.Value(Field{"max-tokens", &max_tokens_,
+                      "read no more of the texts than so many tokens at their beginning; 0: all", 0,
+                      1e15});
+    flags.Value(
+        Field{"batch", &batch_, "windows that run at once; 0 for about 2048 tokens", 0, 1e6});
+    AddSpecialFlag(flags, &special_);
+    flags.Value(Field{"field", &field_, "of JSON lines: the member that holds the text"});
+  }
+
+  // For a model of so many positions. Throws a kUsage Error where the flags do not fit it.
+  ReadingOptions Options(int64_t n_positions) const {
+    if (max_tokens_ == 1) {
+      throw UsageError("--max-tokens 1: nothing to predict",
+                       "the first token of a text is not predicted",
+                       "give 2 or more, or 0 for all");
+    }
+    ReadingOptions options{.shape = ChooseWindows(context_, stride_, n_positions),
+                           .max_tokens = max_tokens_,
+                           .text = texts(),
+                           .special = SpecialRule::Named(special_)};
+    options.positions = BatchPositions(batch_, options.shape.context);
+    return options;
+  }
+
+  TextOptions texts() const { return {.field = field_}; }
+
+ private:
+  int64_t context_ = 0, stride_ = 0, batch_ = 0, max_tokens_ = 0;
+  std::string special_ = "raise", field_ = "text";
+};
+
+// Throws a kUsage Error unless all ranks measure the same: this model, with `what` else tells a
+// measurement from another.
+void RequireSameModel(Group& group, const OpenedModel& model, const std::string& what) {
+  if (group.alone()) return;
+  RequireSame(group, "models", fmt::format("{}\n{}", ModelFingerprint(model), what));
+}
+
+// Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory; and a
+// kRuntime Error where its directory cannot be written to. "" asks for none.
+void RequireFileName(const std::string& flag, const std::string& path) {
+  std::error_code ignored;
+  if (path.empty()) return;
+  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return RequireParentOf(path);
+  throw UsageError(
+      fmt::format("{} {}: {}", flag, path,
+                  path == "-" ? "it does not go to standard output" : "is a directory"),
+      {}, "name a file");
+}
+
+// The texts to measure on; says what was left out of directories. Throws a kInput Error where there
+// is a text and no `model` with a tokenizer.
+std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
+                                    const TextOptions& options, const OpenedModel& model,
+                                    Console& console) {
+  MeasuredTexts found = FindMeasuredTexts(paths, options);
+  if (!found.left_out.empty()) console.Note(found.left_out);
+  for (const MeasuredText& text : found.texts) {
+    if (!text.data_set) model.RequireTokenizer(", or name it with --tokenizer");
+  }
+  return std::move(found.texts);
+}
+
+// A bar, and notes on standard error: at once, where it takes longer than a minute, how long. Must
+// outlive what it is given to.
+class MeasureReport {
+ public:
+  // `max_tokens`: whether the command has such a flag, for that note.
+  MeasureReport(const Context& context, bool max_tokens)
+      : console_(context.console),
+        max_tokens_(max_tokens),
+        progress_(context.console, context.progress_mode),
+        last_seconds_(SteadySeconds()) {
+    hooks_.on_progress = [this](const MeasureProgress& progress) { Show(progress); };
+    hooks_.on_note = [&console = context.console](const std::string& note) { console.Note(note); };
+  }
+
+  const MeasureHooks& hooks() const { return hooks_; }
+  void Finish() { progress_.Finish(); }
+
+ private:
+  void Show(const MeasureProgress& progress) {
+    const double now = SteadySeconds(), seconds = now - last_seconds_;
+    rate_.Add(static_cast<double>(progress.done - last_done_), seconds);
+    if (seconds > 0) {
+      tokens_per_second_ = static_cast<double>(progress.tokens - last_tokens_) / seconds;
+    }
+    last_seconds_ = now;
+    last_done_ = progress.done;
+    last_tokens_ = progress.tokens;
+    TellHowLong(progress);
+    if (!progress_.Due()) return;
+    ProgressState state{
+        .unit = progress.unit, .done = progress.done, .total = progress.total, .fields = {}};
+    if (progress.nats_per_token > 0) {
+      const std::string perplexity = fmt::format("{:.4f}", std::exp(progress.nats_per_token));
+      state.fields.push_back({"perplexity", perplexity, "perplexity " + perplexity});
+    }
+    const std::string speed = fmt::format("{:.0f}", tokens_per_second_);
+    state.fields.push_back({"tokens_per_second", speed, speed + " tok/s"});
+    if (progress.total > 0 && rate_.known()) {
+      const double eta = rate_.Eta(static_cast<double>(progress.total - progress.done));
+      state.fields.push_back(
+          {"eta_seconds", fmt::format("{:.0f}", eta), "eta " + HumanSeconds(eta)});
+    }
+    progress_.Show(state);
+  }
+
+  void TellHowLong(const MeasureProgress& progress) {
+    constexpr double kLong = 60;
+    if (told_ || progress.total == 0 || !rate_.known()) return;
+    told_ = true;
+    const double seconds = rate_.Eta(static_cast<double>(progress.total - progress.done));
+    if (seconds < kLong) return;
+    std::string note = fmt::format("this takes about {}", HumanSeconds(seconds));
+    if (max_tokens_) {
+      // A minute's, one digit of them.
+      const double tokens = tokens_per_second_ * kLong,
+                   unit = std::pow(10, std::floor(std::log10(tokens)));
+      note += fmt::format("; --max-tokens {:.0f} measures the beginning alone, in about a minute",
+                          std::max(2.0, std::floor(tokens / unit) * unit));
+    }
+    progress_.Finish();
+    console_.Note(note);
+  }
+
+  Console& console_;
+  bool max_tokens_, told_ = false;
+  Progress progress_;
+  RateMeter rate_;
+  double last_seconds_;
+  int64_t last_done_ = 0, last_tokens_ = 0;
+  double tokens_per_second_ = 0;
+  MeasureHooks hooks_;
+};
+
+class EvalPerplexityCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "eval perplexity",
+        .summary = "measure how well a model predicts texts of any length",
+        .group = "model",
+        .details =
+            "Texts are what folio data prepare takes for such, and data directories, of which\n"
+            "the held-out part is read. Every token but the first of a document is predicted\n"
+            "once: a window of --context tokens goes over the text in steps of --stride, and\n"
+            "behind the first window each token has at least context - stride before it. A\n"
+            "stride of the context measures as training does; a shorter one lowers the\n"
+            "number, as models are quoted.\n"
+            "\n"
+            "nats/token is the mean of -ln p, perplexity its exponential, bits/byte the sum in\n"
+            "bits for each byte of the predicted tokens, and word perplexity lm-eval's: the\n"
+            "sum for each word of the text, between white space. With --csv a row is written\n"
+            "for each token, and a call that was interrupted goes on where it stopped.",
+        .examples = {"folio eval perplexity --model runs/tour stories.txt",
+                     "folio eval perplexity -m gpt2 wikitext/ --stride 512 --csv tokens.csv",
+                     "folio eval perplexity -m runs/tour data/stories --stride 256 --json"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positionals("FILE", &files_,
+                      "texts or data, or directories of such; - for standard input",
+                      {.required = true});
+    AddModelFlag(flags, &open_.model, true);
+    AddAdapterFlag(flags, &open_.adapter);
+    windows_.Add(flags);
+    flags.Value(Field{"csv", &csv_, "write a row for each token"}, {.placeholder = "FILE"});
+    open_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    RequireFileName("--csv", csv_);
+    CatchSignals();
+    Group& group = open_.Use(context.console, "folio eval perplexity");
+    const OpenedModel model = open_.Open();
+    const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
+    RequireSameModel(group, model, csv_);
+    const PerplexityOptions options{.reading = reading, .csv = csv_, .group = &group};
+    if (!group.first()) {
+      MeasurePerplexity(model, {}, options);
+      return 0;
+    }
+    const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
+    MeasureReport report(context, /*max_tokens=*/true);
+    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
+    const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
+    report.Finish();
+    ShowReport(context.console, PerplexityReport(model, measured, reading.shape), -1);
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> files_;
+  std::string csv_;
+  WindowFlags windows_;
+  OpenFlags open_;
+};
+
+class EvalClozeCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "eval cloze",
+            .summary = "measure how often a model chooses the right ending",
+            .group = "model",
+            .details =
+                "Each line of FILE is a question of multiple choice, as HellaSwag has them:\n"
+                "{\"ctx\":\"...\",\"endings\":[\"...\",...],\"label\":0}, or with \"query\",\n"
+                "\"choices\" and \"gold\". Context and ending, with a space between, are encoded\n"
+                "together, and the tokens of the ending are scored. acc chooses the ending with\n"
+                "the largest sum of ln p, acc_norm that for each of its characters (both are\n"
+                "lm-eval's), acc_token that for each of its tokens (llm.c's acc_norm).\n"
+                "\n"
+                "--text hellaswag writes the items of HellaSwag's files as lm-eval does: with the\n"
+                "activity before them and without what is in brackets. With --out a line is\n"
+                "written for each item, and a call that was interrupted goes on where it stopped.",
+            .examples = {"folio eval cloze --model gpt2 hellaswag_val.jsonl",
+                         "folio eval cloze -m gpt2 hellaswag_val.jsonl --text hellaswag "
+                         "--out items.jsonl"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
+    AddModelFlag(flags, &open_.model, true);
+    AddAdapterFlag(flags, &open_.adapter);
+    flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
+        {"plain", "hellaswag"}));
+    flags.Value(Field{"batch", &batch_,
+                      "as many tokens run at once as so many windows of the model's context have; "
+                      "0 for about 2048",
+                      0, 1e6});
+    flags.Value(Field{"out", &out_, "write a line for each item"}, {.placeholder = "FILE"});
+    open_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    RequireFileName("--out", out_);
+    CatchSignals();
+    Group& group = open_.Use(context.console, "folio eval cloze");
+    const OpenedModel model = open_.Open();
+    model.RequireTokenizer(", or name it with --tokenizer");
+    RequireSameModel(group, model, out_);
+    const ClozeOptions options{
+        .text = text_ == "hellaswag" ? ClozeText::kHellaSwag : ClozeText::kAsIs,
+        .positions = BatchPositions(batch_, model.weights->config().n_positions),
+        .out = out_,
+        .group = &group};
+    if (!group.first()) {
+      MeasureCloze(model, file_, options);
+      return 0;
+    }
+    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
+    MeasureReport report(context, /*max_tokens=*/false);
+    const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
+    report.Finish();
+    ShowReport(context.console, ClozeReport(model, file_, result), -1);
+    return 0;
+  }
+
+ private:
+  std::string file_, text_ = "plain", out_;
+  int64_t batch_ = 0;
+  OpenFlags open_;
+};
+
+class EvalCompareCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "eval compare",
+        .summary = "measure how far one model's predictions are from another's",
+        .group = "model",
+        .details =
+            "Both models, of one vocabulary, read the same windows of the texts (see folio eval\n"
+            "perplexity). Over all predicted tokens: mean, quantiles and largest of KL(A||B),\n"
+            "which is what B's predictions miss of A's, in nats; how often their likeliest\n"
+            "token is the same; both perplexities and B's divided by A's; and by how much\n"
+            "ln p of the right token differs in the mean. --max-tokens reads the beginning of a\n"
+            "large text alone.",
+        .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt",
+                     "folio eval compare runs/tour runs/tour --dtype-b int4 stories.txt",
+                     "folio eval compare gpt2 gpt2 --adapter-b my-adapter stories.txt"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"MODEL-A", &model_a_, "a run, a model directory or a model file"},
+                     {.required = true});
+    flags.Positional(Field{"MODEL-B", &model_b_, "what is compared with it"}, {.required = true});
+    flags.Positionals("FILE", &files_,
+                      "texts or data, or directories of such; - for standard input",
+                      {.required = true});
+    windows_.Add(flags);
+    open_.Add(flags);
+    flags.Value(Field{"adapter", &adapter_a_, "an adapter (LoRA) to add to the weights of MODEL-A"},
+                {.placeholder = "DIR"});
+    flags.Value(Field{"adapter-b", &adapter_b_, "one for MODEL-B"}, {.placeholder = "DIR"});
+    flags.Value(Field{"dtype-b", &dtype_b_, "of MODEL-B, if not --dtype"}, {.placeholder = "NAME"});
+  }
+
+  int Run(const Context& context) override {
+    CatchSignals();
+    Group& group = open_.Use(context.console, "folio eval compare");
+    const OpenedModel a = open_.Open(model_a_, adapter_a_);
+    if (!dtype_b_.empty()) open_.dtype = dtype_b_;
+    const OpenedModel b = open_.Open(model_b_, adapter_b_);
+    RequireComparable(a, b);
+    const ReadingOptions reading = windows_.Options(
+        std::min(a.weights->config().n_positions, b.weights->config().n_positions));
+    RequireSameModel(group, a, "A");
+    RequireSameModel(group, b, "B");
+    if (!group.first()) {
+      CompareModels(a, b, {}, reading, {}, &group);
+      return 0;
+    }
+    const auto texts =
+        FindTexts(files_, windows_.texts(), a.tokenizer || !b.tokenizer ? a : b, context.console);
+    MeasureReport report(context, /*max_tokens=*/true);
+    const ModelComparison comparison = CompareModels(a, b, texts, reading, report.hooks(), &group);
+    report.Finish();
+    ShowReport(context.console, ComparisonReport(a, b, comparison, reading.shape), -1);
+    return 0;
+  }
+
+ private:
+  std::string model_a_, model_b_, adapter_a_, adapter_b_, dtype_b_;
+  std::vector<std::string> files_;
+  WindowFlags windows_;
+  OpenFlags open_;
+};
+
+}  // namespace
 
 CommandList EvalCommands() {
-  CommandList list;
-  for (std::unique_ptr<Command> (*const make)() :
-       {NewEvalPerplexityCommand, NewEvalClozeCommand, NewEvalCompareCommand}) {
-    list.push_back(make());
-  }
-  return list;
+  return CommandsOf<EvalPerplexityCommand, EvalClozeCommand, EvalCompareCommand>();
 }
 
 }  // namespace folio

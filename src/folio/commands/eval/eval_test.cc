@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
@@ -11,6 +10,7 @@
 #include "folio/model/transformer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/sanitized.h"
 
 namespace folio {
@@ -51,20 +51,13 @@ class Eval : public TrainTest {
   std::string Perplexity(const std::string& more) const {
     return "eval perplexity --model " + Path("model") + " " + more;
   }
-  static nlohmann::json Answer(const std::string& arguments) {
-    const ProgramRun run = RunFolio(arguments + " --json");
-    EXPECT_EQ(run.status, 0) << arguments << "\n" << run.err;
-    return nlohmann::json::parse(run.out);
-  }
 };
 
 // The whole held-out set in windows of the context is what training measures after its last step.
 TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
   ASSERT_EQ(Train("--set train.eval_batches=0 train.eval_stride=16").status, 0);
   double val_loss = 0;
-  for (const std::string& line : Split(ReadFile(At("run/metrics.jsonl")), '\n')) {
-    if (line.empty()) continue;
-    const nlohmann::json step = nlohmann::json::parse(line);
+  for (const nlohmann::json& step : JsonLines(ReadFile(At("run/metrics.jsonl")))) {
     if (step.contains("val_loss")) val_loss = step.at("val_loss");
   }
   const nlohmann::json found = Answer("eval perplexity --model " + Path("run/last") + " " +
@@ -90,8 +83,8 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   EXPECT_NEAR(first.at("bits_per_byte"), nats / std::log(2.0), 1e-9);
   EXPECT_NEAR(first.at("word_perplexity").get<double>() / std::exp(nats * 21 / 5), 1, 1e-9);
   EXPECT_EQ(json.at("total").at("tokens"), 32);
-  const ProgramRun run = RunFolio(Perplexity(a + " " + b));
-  EXPECT_TRUE(Contains(run.out, "nats/token", "bits/byte", "a.txt", "b.txt", "total"));
+  EXPECT_TRUE(Contains(RunFolio(Perplexity(a + " " + b)).out, "nats/token", "bits/byte", "a.txt",
+                       "b.txt", "total"));
   EXPECT_EQ(RunFolio(Perplexity("- < " + a)).status, 0);
   // The same text in the window-by-window look.
   const nlohmann::json seen =
@@ -120,9 +113,12 @@ TEST_F(Eval, ALongTextMayBeCutAndSaysSo) {
   EXPECT_EQ(Answer(Perplexity(a + " --max-tokens 50")).at("total").at("tokens"), 49);
   ExpectError(2, compare + " --max-tokens 1", "nothing to predict");
   // Reading it all with a stride of one token takes minutes, which is said within seconds.
-  const ProgramRun run = RunShell(At(""), "timeout --preserve-status -s INT 12 $F " + compare +
-                                              " --stride 1 --threads 1 --backend reference");
-  EXPECT_EQ(run.status, 130);
+  const ProgramRun run = Ended(
+      130, RunShell(At(""), "$F " + compare +
+                                " --stride 1 --threads 1 --backend reference 2>told & "
+                                "p=$!\n" +
+                                Awaited("grep -q 'this takes about' told") +
+                                "sleep 0.3; kill -INT $p; wait $p; s=$?; cat told >&2; exit $s"));
   EXPECT_EQ(Count(run.err, "this takes about"), 1u) << run.err;
   EXPECT_TRUE(Contains(run.err, "; --max-tokens ", "in about a minute"));
 }
@@ -135,8 +131,7 @@ TEST_F(Eval, AKilledCallIsGoneOnWith) {
   }
   Put("a.txt", text);
   const std::string call = "exec $F " + Perplexity("a.txt --stride 5 --batch 2 --csv t.csv --json");
-  const ProgramRun whole = RunShell(At(""), call);
-  ASSERT_EQ(whole.status, 0) << whole.err;
+  const ProgramRun whole = Well(RunShell(At(""), call));
   const std::string csv = ReadFile(At("t.csv"));
   fs::remove(At("t.csv"));
   for (const char* signal : {"KILL", "INT", "KILL"}) {
@@ -251,8 +246,7 @@ TEST_F(Eval, LogitsThatAreNotFiniteAreNoResult) {
                 "help: its weights have grown too large");
   }
   for (const std::string more : {"", " --temperature 0", " --beams 2"}) {
-    const ProgramRun run = RunFolio("generate --prompt a --max-tokens 2" + model + more);
-    EXPECT_EQ(run.status, 5) << more << run.err;
+    const ProgramRun run = Ended(5, RunFolio("generate --prompt a --max-tokens 2" + model + more));
     EXPECT_TRUE(Contains(run.err, "error: the model gives logits that are not finite")) << more;
   }
   EXPECT_FALSE(fs::exists(At("rows.csv")));

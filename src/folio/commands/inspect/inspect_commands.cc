@@ -432,7 +432,7 @@ class InspectPlanCommand final : public Command {
     const TrainShape shape =
         ShapeOf(model, train, settings_.Context(),
                 PassOptionsOf(train, model, *MakeBackend(train.backend)), static_cast<int>(ranks_));
-    context.console.Result(DescribeBuffers(shape, context.console.json()));
+    ShowReport(context.console, BuffersReport(shape));
     return 0;
   }
 

@@ -183,11 +183,6 @@ ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const st
   return std::move(ReadTexts(model, flags, length).front());
 }
 
-void ShowReport(Console& console, const Report& report) {
-  console.Result(console.json() ? ReportJson(report, /*indent=*/2)
-                                : ReportText(report, console.out()));
-}
-
 void OutputFlags::Add(Flags& flags, const std::string& svg_help, const std::string& placeholder) {
   flags.Value(Field{"svg", &svg, svg_help}, {.placeholder = placeholder});
   flags.Value(Field{"html", &html, "write a page with figures and numbers; - for standard output"},

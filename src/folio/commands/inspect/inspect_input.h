@@ -35,9 +35,6 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
                       TextLength length = TextLength::kContext);
 
-// Prints a report: as JSON if the console wants that, else as text.
-void ShowReport(Console& console, const Report& report);
-
 // The flags --svg, of a figure or a directory of figures, and --html FILE, a page instead of text.
 struct OutputFlags {
   bool directory = false;  // what --svg names

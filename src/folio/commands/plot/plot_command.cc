@@ -6,6 +6,7 @@
 #include "folio/commands/commands.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
+#include "folio/report/report.h"
 #include "folio/run/plot_runs.h"
 
 namespace folio {
@@ -48,8 +49,8 @@ class PlotCommand final : public Command {
     flags.Switch("--log-y", &options_.log_y, "logarithmic y axes");
     flags.List("--label", &labels_, "name of a run; one for each, in their order",
                {.placeholder = "NAME"});
-    flags.Switch("--diff", &diff_, "print the settings in which the runs differ");
-    flags.Switch("--series", &series_, "with --json: every value too");
+    flags.Switch("--diff", &options_.differences, "print the settings in which the runs differ");
+    flags.Switch("--series", &options_.series, "with --json: every value too");
   }
 
   int Run(const Context& context) override {
@@ -59,25 +60,21 @@ class PlotCommand final : public Command {
                        "figures are SVG, pages are HTML", "end its name in .svg or .html");
     }
     if (!out_.empty()) RequireParentOf(out_);
-    if (series_ && !context.console.json()) {
+    if (options_.series && !context.console.json()) {
       throw UsageError("--series is for --json", {}, "add --json");
     }
     const std::vector<Metric> metrics = MetricsNamed(keys_);
     const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
+    const Report report = RunsReport(runs, metrics, options_);
     if (!out_.empty()) {
       // A figure in a run takes the place of a link there.
       std::vector<GuardedDirectory> inside;
       for (const PlottedRun& run : runs) inside.emplace_back(run.dir);
-      WriteFileAtomically(out_, kind == ".svg" ? RunsSvg(runs, metrics, options_)
-                                               : RunsHtml(runs, metrics, options_));
+      WriteFileAtomically(out_,
+                          kind == ".svg" ? RunsSvg(runs, metrics, options_) : ReportHtml(report));
       context.console.Note(fmt::format("wrote {}", out_));
     }
-    if (context.console.json()) {
-      context.console.Result(RunsJson(runs, metrics, series_));
-    } else {
-      context.console.Result(RunsText(runs, metrics, context.console.out()));
-      if (diff_) context.console.Result("\n" + DifferencesText(runs));
-    }
+    ShowReport(context.console, report);
     return 0;
   }
 
@@ -85,7 +82,6 @@ class PlotCommand final : public Command {
   std::vector<std::string> runs_, labels_;
   std::string out_, keys_ = "loss,val_loss,lr,grad_norm,tokens_per_second";
   PlotOptions options_;
-  bool diff_ = false, series_ = false;
 };
 
 }  // namespace

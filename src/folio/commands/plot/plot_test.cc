@@ -86,8 +86,8 @@ TEST_F(Plot, TheTableFitsATerminal) {
   const std::vector<PlottedRun> runs = ReadRuns(dirs, {}, console);
   const std::vector<Metric> metrics = MetricsNamed("loss,val_loss,lr,grad_norm,tokens_per_second");
   for (const int width : {40, 60, 80, 400}) {
-    const std::string text =
-        RunsText(runs, metrics, {.is_terminal = true, .utf8 = true, .width = width});
+    const std::string text = ReportText(RunsReport(runs, metrics, {}),
+                                        {.is_terminal = true, .utf8 = true, .width = width});
     for (const std::string& line : Split(text, '\n')) EXPECT_LE(DisplayWidth(line), width) << line;
     EXPECT_TRUE(Contains(text, "1.4333", "2,624", "768")) << text;
     EXPECT_EQ(text.starts_with("run "), true);

@@ -1,24 +1,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
-#include "folio/bench/machine_report.h"
+#include "folio/base/thread_pool.h"
+#include "folio/bench/operations.h"
 #include "folio/cli/completion.h"
 #include "folio/cli/help.h"
 #include "folio/cli/version.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/fetch_command.h"
 #include "folio/commands/model_flags.h"
+#include "folio/dist/join.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/report/report.h"
 #include "folio/run/fetch_model.h"
 #include "folio/run/fine_tuning.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
+#include "folio/tensor/dtype.h"
+#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
@@ -113,6 +125,128 @@ class ConfigShowCommand final : public Command {
   RunSettings settings_;
 };
 
+// The value of the first line "name : value" in a /proc file, or "".
+std::string ProcValue(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    if (line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1) != name) continue;
+    const size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+std::vector<std::string> SimdExtensions() {
+  std::string flags = ProcValue("/proc/cpuinfo", "flags");
+  if (flags.empty()) flags = ProcValue("/proc/cpuinfo", "Features");  // Arm
+  const std::vector<std::string> all = Split(flags, ' ');
+  std::vector<std::string> found;
+  for (const char* name : {"sse4_2", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16",
+                           "amx_bf16", "asimd", "sve", "bf16"}) {
+    if (std::ranges::find(all, name) != all.end()) found.emplace_back(name);
+  }
+  return found;
+}
+
+struct Machine {
+  std::string cpu = ProcValue("/proc/cpuinfo", "model name");
+  std::vector<std::string> simd = SimdExtensions();
+  int64_t processors = static_cast<int64_t>(std::thread::hardware_concurrency());
+  int64_t threads = Threads();
+  MachineMemory memory = ThisMachinesMemory();
+  int64_t disk_available = DiskAvailable();
+  std::vector<MpiPlugin> mpi = FindMpiPlugins(/*open=*/true);
+
+  static int64_t DiskAvailable() {
+    std::error_code problem;
+    const auto space = std::filesystem::space(".", problem);
+    return problem ? 0 : static_cast<int64_t>(space.available);
+  }
+
+  // The things that will make folio slow or fail.
+  std::vector<std::string> Warnings() const {
+    const auto has = [this](const char* name) {
+      return std::ranges::find(simd, name) != simd.end();
+    };
+    std::vector<std::string> warnings;
+    if (!has("avx2") && !has("asimd")) {
+      warnings.emplace_back("no AVX2 or Advanced SIMD: everything will be slow");
+    }
+    if (memory.available > 0 && memory.available < uint64_t{1} << 30) {
+      warnings.emplace_back("less than 1 GB of memory is free: only small models will fit");
+    }
+    if (disk_available < int64_t{1} << 30) {
+      warnings.emplace_back("less than 1 GB is free on this disk: checkpoints may not fit");
+    }
+    return warnings;
+  }
+};
+
+// How fast matrices of one dtype are multiplied, measured for a moment.
+struct Product {
+  Dtype dtype;
+  std::string unit;
+  double flops_per_second;
+};
+
+std::vector<Product> MeasureProducts() {
+  constexpr double kSeconds = 0.15;
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  std::vector<Product> products;
+  for (const Dtype dtype : DtypesNamed("both", *backend)) {
+    products.push_back(
+        {dtype, backend->ProductUnit(dtype), MeasureMatmulPeak(*backend, dtype, kSeconds)});
+  }
+  return products;
+}
+
+Report MachineReport() {
+  const Machine m;
+  const Sandbox sandbox = FindSandbox();
+  std::vector<Cell> facts = {
+      {"version", "folio", {fmt::format("{} ({})", Version(), Compiler()), Version()}},
+      {"compiler", "", Compiler()},
+      {"cpu", "cpu", {m.cpu.empty() ? "unknown" : m.cpu, m.cpu}},
+      {"simd", "simd", {m.simd.empty() ? "none known" : Join(m.simd, " "), m.simd}},
+      {"simd_targets", "", Json(SimdTargets())},
+      {"threads",
+       "threads",
+       {fmt::format("{} of {} processors", m.threads, m.processors), m.threads}},
+      {"processors", "", m.processors},
+      {"memory_available_bytes",
+       "memory",
+       {fmt::format("{} free of {}", HumanBytes(static_cast<double>(m.memory.available)),
+                    HumanBytes(static_cast<double>(m.memory.total))),
+        m.memory.available}},
+      {"memory_total_bytes", "", m.memory.total},
+      {"disk_available_bytes", "disk", Value::Bytes(m.disk_available).In(" free here")}};
+  Json products = Json::array(), mpi = Json::array();
+  for (const Product& product : MeasureProducts()) {
+    const std::string dtype(DtypeSetting(product.dtype));
+    facts.push_back({"", dtype,
+                     fmt::format("products of matrices at {:.0f} GFLOP/s ({})",
+                                 product.flops_per_second / 1e9, product.unit)});
+    products.push_back(
+        {{"dtype", dtype}, {"unit", product.unit}, {"flops_per_second", product.flops_per_second}});
+  }
+  for (const MpiPlugin& plugin : m.mpi) {
+    facts.push_back({"", "mpi",
+                     plugin.problem.empty()
+                         ? plugin.mpi
+                         : plugin.mpi + ", which cannot be opened: " + plugin.problem});
+    mpi.push_back({{"name", plugin.mpi}, {"path", plugin.path}, {"problem", plugin.problem}});
+  }
+  if (m.mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
+  facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
+  facts.push_back({"seccomp", "", sandbox.seccomp});
+  const std::vector<std::string> warnings = m.Warnings();
+  for (const std::string& warning : warnings) facts.push_back({"", "warning", warning});
+  return {.parts = {{.facts = facts}, {.text = warnings.empty() ? "all is well" : ""}},
+          .data = {{"products", products}, {"mpi", mpi}, {"warnings", warnings}}};
+}
+
 class DoctorCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -124,13 +258,7 @@ class DoctorCommand final : public Command {
   void AddFlags(Flags&) override {}
 
   int Run(const Context& context) override {
-    const Sandbox sandbox = FindSandbox();
-    context.console.Result(DescribeMachine({.version = Version(),
-                                            .compiler = Compiler(),
-                                            .sandbox = DescribeSandbox(sandbox),
-                                            .landlock = sandbox.landlock,
-                                            .seccomp = sandbox.seccomp},
-                                           context.console.json()));
+    ShowReport(context.console, MachineReport());
     return 0;
   }
 };

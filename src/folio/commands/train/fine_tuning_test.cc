@@ -1,4 +1,5 @@
 // Training that starts from a model, through the real program.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -26,23 +27,18 @@ class FineTuningProgram : public TrainTest {
            At(out).string() +
            " --batch 2 --max-steps 3 --set train.eval_batches=2 train.eval_every=1 " + more;
   }
-  std::string Setting(const std::string& key) const {
-    const std::string text = "\n" + ReadFile(At("tuned/config.toml"));
-    const size_t at = text.find("\n" + key + " = ");
-    return at == text.npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
-  }
+  std::string Chosen(const std::string& key) const { return Setting(key, "tuned"); }
   std::string Bytes(const std::string& dir) const { return ReadFile(At(dir) / kWeightsFile); }
 };
 
 TEST_F(FineTuningProgram, GoesOnFromTheModelsParametersSizesAndTokenizer) {
-  const ProgramRun run = RunFolio(Init("--max-steps 0"));
-  ASSERT_EQ(run.status, 0) << run.err;
+  Well(RunFolio(Init("--max-steps 0")));
   EXPECT_EQ(Bytes("tuned/last"), Bytes("model/best"));
   EXPECT_EQ(ReadFile(At("tuned/last/tokenizer.json")), ReadFile(At("model/best/tokenizer.json")));
-  EXPECT_EQ(Setting("n_embd"), "n_embd = 8");
-  EXPECT_EQ(Setting("bias"), "bias = false");
-  EXPECT_EQ(Setting("attn_pdrop"), "attn_pdrop = 0.1");
-  EXPECT_EQ(Setting("context"), "context = 16");
+  EXPECT_EQ(Chosen("n_embd"), "8");
+  EXPECT_EQ(Chosen("bias"), "false");
+  EXPECT_EQ(Chosen("attn_pdrop"), "0.1");
+  EXPECT_EQ(Chosen("context"), "16");
   // A text with a character that the model has no token for.
   WriteFileAtomically(At("other.txt"), ReadFile(data_) + "\xC3\xA4");
   ExpectError(3, Init("--overwrite --data " + At("other.txt").string()), "no token");
@@ -53,9 +49,8 @@ TEST_F(FineTuningProgram, RatesThatAreChosenAreWrittenAsPeopleDo) {
   fs::remove_all(At("model"));
   ASSERT_EQ(Train("model.n_embd=128").status, 0);
   fs::rename(At("run"), At("model"));
-  const ProgramRun run = RunFolio(Init("--max-steps 1"));
-  ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(Setting("learning_rate"), "learning_rate = 0.0003");
+  const ProgramRun run = Well(RunFolio(Init("--max-steps 1")));
+  EXPECT_EQ(Chosen("learning_rate"), "0.0003");
   EXPECT_FALSE(std::regex_search(ReadFile(At("tuned/config.toml")) + run.err,
                                  std::regex("[.][0-9]*(00000|99999)[0-9]")));
 }
@@ -79,15 +74,12 @@ TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {
 }
 
 TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
-  const ProgramRun run = RunFolio(Init("--lora 3 --set lora.alpha=6"));
-  ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(Contains(run.err, "of them trained"));
+  EXPECT_TRUE(Contains(Well(RunFolio(Init("--lora 3 --set lora.alpha=6"))).err, "of them trained"));
   EXPECT_EQ(Bytes("tuned/base"), Bytes("model/best"));
   EXPECT_EQ(LoadAdapterConfig(At("tuned/last/adapter")), (LoraConfig{.rank = 3, .alpha = 6}));
   EXPECT_TRUE(Contains(ReadFile(At("tuned/last/adapter/adapter_config.json")),
                        "\"base_model_name_or_path\": \"" + At("model/best").string() + "\""));
-  const ProgramRun text = RunFolio("generate --max-tokens 5 --model " + At("tuned").string());
-  EXPECT_EQ(text.status, 0) << text.err;
+  Well(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()));
   EXPECT_EQ(RunFolio("inspect model --model " + At("tuned").string()).status, 0);
   ExpectError(2, Words("--lora 2 --overwrite"), "--lora needs --init");
   ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=q_proj"), "no layer 'q_proj'");
@@ -96,19 +88,16 @@ TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
 TEST_F(FineTuningProgram, AnAdapterIsAddedToTheModelFirst) {
   ASSERT_EQ(RunFolio(Init("--lora 3")).status, 0);
   const std::string adapter = " --adapter " + At("tuned/last/adapter").string();
-  const ProgramRun run = RunFolio(Init("--max-steps 0" + adapter, "more"));
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(RunFolio(Init("--max-steps 0" + adapter, "more")));
   EXPECT_EQ(Bytes("more/last"), Bytes("tuned/last"));
   EXPECT_NE(Bytes("more/last"), Bytes("model/best"));
   // An adapter of its own belongs to the merged model, which the run keeps.
-  const ProgramRun again = RunFolio(Init("--lora 2" + adapter, "again"));
-  ASSERT_EQ(again.status, 0) << again.err;
+  const ProgramRun again = Well(RunFolio(Init("--lora 2" + adapter, "again")));
   EXPECT_EQ(Bytes("again/base"), Bytes("tuned/last"));
   EXPECT_TRUE(Contains(ReadFile(At("again/last/adapter/adapter_config.json")),
                        "\"base_model_name_or_path\": \"" + At("again/base").string() + "\""));
   fs::rename(At("tuned"), At("gone"));
-  const ProgramRun on = RunFolio("train --resume --max-steps 4 --out " + At("again").string());
-  EXPECT_EQ(on.status, 0) << on.err;
+  Well(RunFolio("train --resume --max-steps 4 --out " + At("again").string()));
   ExpectError(3, Init("--overwrite" + adapter, "more"), "tuned/last/adapter");
   ExpectError(2, Words("--overwrite" + adapter), "--adapter needs --init");
 }
@@ -142,8 +131,7 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
   const std::string init = "train --init " + At("model").string() + " --out " +
                            At("tuned").string() +
                            " --batch 2 --max-steps 1 --set train.eval_batches=2";
-  const ProgramRun run = RunFolio(init + said + " --add-tokens '<|user|>,<|end|>'");
-  ASSERT_EQ(run.status, 0) << run.err;
+  Well(RunFolio(init + said + " --add-tokens '<|user|>,<|end|>'"));
   EXPECT_EQ(LoadModelConfig(At("tuned/last")).vocab_size, 259);
   const ProgramRun ids = RunFolio("tokenizer encode --special allow --tokenizer " +
                                   At("tuned/last").string() + " --text 'a<|end|><|user|>'");
@@ -160,13 +148,12 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
 
 TEST_F(FineTuningProgram, ShownSettingsAreThoseOfTheRun) {
   ASSERT_EQ(RunFolio(Init("")).status, 0);
-  const ProgramRun shown =
-      RunFolio("config show --batch 2 --max-steps 3 --set train.init=" + At("model").string());
-  ASSERT_EQ(shown.status, 0) << shown.err;
+  const ProgramRun shown = Well(
+      RunFolio("config show --batch 2 --max-steps 3 --set train.init=" + At("model").string()));
   for (const char* key : {"n_embd", "bias", "n_positions", "attn_pdrop", "tokenizer",
                           "learning_rate", "min_lr", "decay_steps"}) {
-    EXPECT_NE(Setting(key), "");
-    EXPECT_TRUE(Contains(shown.out, "\n" + Setting(key) + "\n")) << key;
+    EXPECT_NE(Chosen(key), "");
+    EXPECT_TRUE(Contains(shown.out, fmt::format("\n{} = {}\n", key, Chosen(key)))) << key;
   }
   ExpectError(3, "config show --set train.init=" + At("nowhere").string(), "nowhere");
 }
@@ -175,9 +162,8 @@ TEST_F(FineTuningProgram, ASmallTextIsReadAsOftenAsIsSaid) {
   for (const size_t bytes : {300, 2000, 14000}) {
     WriteFileAtomically(At("small.txt"), ReadFile(data_).substr(0, bytes));
     const ProgramRun run =
-        RunFolio("train --overwrite --init " + At("model").string() + " --data " +
-                 At("small.txt").string() + " --out " + At("tuned").string());
-    ASSERT_EQ(run.status, 0) << run.err;
+        Well(RunFolio("train --overwrite --init " + At("model").string() + " --data " +
+                      At("small.txt").string() + " --out " + At("tuned").string()));
     // "about N times", before what follows it.
     const auto said = [&](const std::string& behind) {
       const size_t end = run.err.find(behind), begin = run.err.rfind("about", end);

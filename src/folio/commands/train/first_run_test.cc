@@ -15,18 +15,10 @@ namespace fs = std::filesystem;
 class FirstRun : public TrainTest {
  protected:
   std::string Out() const { return " --out " + At("run").string() + " "; }
-  std::string Setting(const std::string& key) const {
-    const std::string text = ReadFile(At("run/config.toml"));
-    const size_t at = text.find("\n" + key + " = ");
-    if (at == text.npos) return "";
-    const size_t begin = at + key.size() + 4;
-    return text.substr(begin, text.find('\n', begin) - begin);
-  }
 };
 
 TEST_F(FirstRun, ATextAloneIsEnough) {
-  const ProgramRun run = RunFolio("train --budget 1s --data " + data_ + Out());
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(RunFolio("train --budget 1s --data " + data_ + Out()));
   EXPECT_TRUE(Contains(run.err, "chosen: characters, 2 layers of 64 channels",
                        "because: ", "1.0s on this machine", "learning rate to",
                        "tokens to learn from", "about 1.0s: "));
@@ -39,8 +31,7 @@ TEST_F(FirstRun, ATextAloneIsEnough) {
 
 TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
   const ProgramRun run =
-      RunFolio("train --max-steps 3 --batch 2 --tokenizer bytes --data " + data_ + Out());
-  ASSERT_EQ(run.status, 0) << run.err;
+      Well(RunFolio("train --max-steps 3 --batch 2 --tokenizer bytes --data " + data_ + Out()));
   EXPECT_TRUE(
       Contains(run.err, "chosen: tokens", "3 steps of 2 sequences", "--- sample after step"));
   EXPECT_EQ(Setting("max_steps"), "3");
@@ -53,8 +44,7 @@ TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
 
 TEST_F(FirstRun, ASizeIsChosenWhoseHeadsShareKeysAndValuesEvenly) {
   const std::string train = "train --max-steps 1 --batch 2 --data " + data_ + Out();
-  const ProgramRun run = RunFolio(train + "--set model.n_kv_head=3");
-  ASSERT_EQ(run.status, 0) << run.err;
+  Well(RunFolio(train + "--set model.n_kv_head=3"));
   EXPECT_EQ(Setting("n_head"), "3");
   EXPECT_EQ(Setting("n_kv_head"), "3");
   ExpectError(2, train + "--overwrite --set model.n_kv_head=5", "n_kv_head is 5");
@@ -62,15 +52,13 @@ TEST_F(FirstRun, ASizeIsChosenWhoseHeadsShareKeysAndValuesEvenly) {
 
 TEST_F(FirstRun, ALongerSequenceIsWhatTheSizeIsChosenFor) {
   const ProgramRun run =
-      RunFolio("train --dry-run --budget 1s --context 96 --data " + data_ + Out());
-  ASSERT_EQ(run.status, 0) << run.err;
+      Well(RunFolio("train --dry-run --budget 1s --context 96 --data " + data_ + Out()));
   EXPECT_TRUE(Contains(run.err, "sequences of 96"));
 }
 
 TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
   const std::string train = "train --preset debug --budget 1s --data " + data_ + Out();
-  const ProgramRun run = RunFolio(train);
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(RunFolio(train));
   EXPECT_TRUE(Contains(run.err, "chosen: ", "steps of 2 sequences of 8", "the end of the time"));
   EXPECT_EQ(Setting("n_embd"), "4");
   // Where it ended is where its settings and its checkpoint say that it would.
@@ -81,16 +69,14 @@ TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
   EXPECT_TRUE(Contains(RunFolio(Resumed("")).err, "the run has made its"));
   EXPECT_FALSE(Contains(RunFolio(Resumed("--dry-run")).out, "about 1.0s"));  // that is gone
   ExpectError(2, Resumed("--budget 1h"), "--max-steps how long");
-  const ProgramRun more = RunFolio(Resumed("--max-steps " + std::to_string(steps + 3)));
-  EXPECT_EQ(more.status, 0) << more.err;
+  Well(RunFolio(Resumed("--max-steps " + std::to_string(steps + 3))));
   EXPECT_EQ(ReadRunLog(At("run")).back().step, steps + 3);
 }
 
 TEST_F(FirstRun, TheDecayFollowsTheSteps) {
   const std::string preset = "train --preset char-cpu --max-steps 2 --data " + data_ + Out() +
                              "--set train.warmup_steps=0 train.eval_every=0 ";
-  const ProgramRun run = RunFolio(preset);
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(RunFolio(preset));
   EXPECT_TRUE(Contains(run.err, "a cosine down to 0.0001 at step 2\n"));
   EXPECT_NEAR(*ReadRunLog(At("run")).at(1).lr, (1e-3 + 1e-4) / 2, 1e-12);
   EXPECT_TRUE(Contains(RunFolio(preset + "--overwrite --set train.decay_steps=7").err,
@@ -137,9 +123,7 @@ TEST_F(FirstRun, WithoutHeldOutTextNothingIsTrained) {
 
 TEST_F(FirstRun, ADryRunTakesATextAndLeavesNothing) {
   const Strings before = Names();
-  const ProgramRun run = Train("--dry-run");
-  ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(Contains(run.out, "parameters", "about "));
+  EXPECT_TRUE(Contains(Well(Train("--dry-run")).out, "parameters", "about "));
   EXPECT_EQ(Names(), before);
 }
 
@@ -154,9 +138,8 @@ TEST_F(FirstRun, ATokenizerBesideDataOfAnotherIsRefused) {
 TEST_F(FirstRun, ItsSettingsRepeatARun) {
   ASSERT_EQ(Train().status, 0);
   const ProgramRun again =
-      RunShell(".", "unset HOME; $F train --config " + At("run/config.toml").string() + " --out " +
-                        At("again").string());
-  ASSERT_EQ(again.status, 0) << again.err;
+      Well(RunShell(".", "unset HOME; $F train --config " + At("run/config.toml").string() +
+                             " --out " + At("again").string()));
   EXPECT_EQ(ReadFile(At("again/last/model.safetensors")),
             ReadFile(At("run/last/model.safetensors")));
   // The second has its data from elsewhere, and can be repeated and resumed all the same.
@@ -166,9 +149,8 @@ TEST_F(FirstRun, ItsSettingsRepeatARun) {
 TEST_F(FirstRun, AFinishedRunSaysSo) {
   ASSERT_EQ(Train().status, 0);
   const auto files = FilesBelow(At("run"));
-  const ProgramRun resumed = RunFolio(Resumed(""));
-  EXPECT_EQ(resumed.status, 0);
-  EXPECT_TRUE(Contains(resumed.err, "the run has made its 4 steps; --max-steps 8 goes on"));
+  EXPECT_TRUE(Contains(Well(RunFolio(Resumed(""))).err,
+                       "the run has made its 4 steps; --max-steps 8 goes on"));
   EXPECT_EQ(FilesBelow(At("run")), files);
 }
 

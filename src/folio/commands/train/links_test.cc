@@ -68,8 +68,7 @@ TEST_F(Links, InARunAreRefusedByWhoeverGoesOnWithIt) {
   fs::rename(At("run"), At("whole"));
   for (const std::string part : kParts) {
     LinkAway(part);
-    const ProgramRun run = Unchanged(Resumed("--max-steps 10 --quiet"));
-    EXPECT_EQ(run.status, 3) << part << run.err;
+    const ProgramRun run = Ended(3, Unchanged(Resumed("--max-steps 10 --quiet")));
     EXPECT_TRUE(Contains(run.err, "run/" + part + "' is a symbolic link", "it leads to",
                          "outside/" + part, "help: put there what it leads to"));
   }
@@ -80,10 +79,9 @@ TEST_F(Links, InARunGoWithItWhenItIsReplaced) {
   fs::rename(At("run"), At("whole"));
   for (const std::string part : kParts) {
     LinkAway(part);
-    const ProgramRun refused = Unchanged(Words("--quiet"));
-    EXPECT_EQ(refused.status, 2) << part << refused.err;
-    const ProgramRun run = Unchanged(Words("--quiet --overwrite --tensorboard --eval-every 2"));
-    EXPECT_EQ(run.status, 0) << part << run.err;
+    Ended(2, Unchanged(Words("--quiet")));
+    const ProgramRun run =
+        Ended(0, Unchanged(Words("--quiet --overwrite --tensorboard --eval-every 2")));
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(At("run"))) {
       EXPECT_FALSE(entry.is_symlink()) << entry.path();
     }
@@ -98,8 +96,7 @@ TEST_F(Links, InARunGoWithItWhenItIsReplaced) {
   }
   LinkAway("config.toml");
   fs::create_symlink(At("outside/config.toml"), At("run/.lock"));
-  const ProgramRun run = Unchanged(Words("--quiet --overwrite"));
-  EXPECT_EQ(run.status, 1) << run.err;
+  const ProgramRun run = Ended(1, Unchanged(Words("--quiet --overwrite")));
   EXPECT_TRUE(Contains(run.err, "run/.lock is a symbolic link"));
 }
 
@@ -198,7 +195,7 @@ TEST_F(Links, AMountedDirectoryIsNone) {
   const ProgramRun run = RunShell(At(""), text);
   if (run.status == 77 || Contains(run.err, "unshare")) GTEST_SKIP() << "no mounts: " << run.err;
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(Contains(run.out, "10")) << run.out;
+  EXPECT_TRUE(Contains(run.out, "10"));
   EXPECT_TRUE(fs::exists(At("disk/10/model.safetensors")));
 }
 

@@ -1,14 +1,18 @@
-// These tests check what `folio train` tells before and while it trains, through the real program.
+// What folio train tells before and while it trains, through the real program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <map>
 
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/train/test_train.h"
+#include "folio/train/run_log.h"
+#include "folio/train/test_event_reader.h"
+#include "tests/kit/json.h"
 
 namespace folio {
 namespace {
@@ -21,14 +25,6 @@ class TrainOutput : public TrainTest {
     EXPECT_EQ(RunFolio("data prepare " + data_ + " --tokenizer char --out " + out).status, 0);
     data_ = out;
   }
-
-  static std::vector<nlohmann::json> Lines(const std::string& text) {
-    std::vector<nlohmann::json> lines;
-    for (const std::string& line : Split(text, '\n')) {
-      if (line.starts_with("{")) lines.push_back(nlohmann::json::parse(line));
-    }
-    return lines;
-  }
 };
 
 TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
@@ -37,23 +33,22 @@ TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
   ExpectError(2, "generate --prompt a" + model, "cannot write", "causal = false");
   ExpectError(2, Words("--overwrite --set model.causal=false log.sample_every=2"),
               "log.sample_every is 2");
-  const ProgramRun heads = RunFolio("inspect attention --layer 0 --json --text tex" + model);
-  ASSERT_EQ(heads.status, 0) << heads.err;
-  const nlohmann::json weights =
-      nlohmann::json::parse(heads.out).at("texts").at(0).at("heads").at(0).at("weights");
+  const nlohmann::json weights = Answer("inspect attention --layer 0 --text tex" + model)
+                                     .at("texts")
+                                     .at(0)
+                                     .at("heads")
+                                     .at(0)
+                                     .at("weights");
   EXPECT_GT(weights.at(0).at(2).get<double>(), 0);  // ahead
-  const ProgramRun walk = RunFolio("explain attention --text tex" + model);
-  ASSERT_EQ(walk.status, 0) << walk.err;
+  const ProgramRun walk = Well(RunFolio("explain attention --text tex" + model));
   EXPECT_EQ(walk.out.find("scores of later tokens"), std::string::npos);
   EXPECT_TRUE(Contains(walk.out, "ahead too."));
 }
 
 TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
-  const ProgramRun text = Train("--dry-run");
-  ASSERT_EQ(text.status, 0);
-  EXPECT_TRUE(Contains(text.out, "weights", "gradients", "moments", "logits", "peak", "about ",
-                       "4 steps", "fp32 on ", "32 tokens a step"));
-  const std::vector<nlohmann::json> lines = Lines(Train("--dry-run --json").out);
+  EXPECT_TRUE(Contains(Well(Train("--dry-run")).out, "weights", "gradients", "moments", "logits",
+                       "peak", "about ", "4 steps", "fp32 on ", "32 tokens a step"));
+  const std::vector<nlohmann::json> lines = JsonLines(Train("--dry-run --json").out);
   ASSERT_EQ(lines.size(), 1);
   const nlohmann::json& plan = lines[0];
   EXPECT_EQ(plan.at("event"), "plan");
@@ -68,7 +63,7 @@ TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
 }
 
 TEST_F(TrainOutput, EventsCarrySpeed) {
-  const std::vector<nlohmann::json> events = Lines(Train("--json").out);
+  const std::vector<nlohmann::json> events = JsonLines(Train("--json").out);
   ASSERT_GE(events.size(), 3);
   const nlohmann::json& plan = events.front();
   const nlohmann::json& done = events.back();
@@ -87,21 +82,18 @@ TEST_F(TrainOutput, EventsCarrySpeed) {
 }
 
 TEST_F(TrainOutput, ProgressShowsTheSpeedAndTheLogStaysAsItWas) {
-  const ProgramRun run = Train("--log-every 2 --progress plain");
-  ASSERT_EQ(run.status, 0);
+  const ProgramRun run = Well(Train("--log-every 2 --progress plain"));
   EXPECT_TRUE(Contains(run.out + run.err, "step=2/4", "tokens_per_second=",
                        "model_flops_per_second=", "tokens/s in training", "about "));
-  for (const nlohmann::json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
+  for (const nlohmann::json& line : JsonLines(ReadFile(At("run/metrics.jsonl")))) {
     EXPECT_FALSE(line.contains("model_flops_per_second")) << line;
   }
 }
 
 TEST_F(TrainOutput, PipedLinesComeWithTimeAndEvaluationsWithTheirStep) {
-  const ProgramRun run = Train("--eval-every 2 --progress plain");
-  ASSERT_EQ(run.status, 0);
+  const ProgramRun run = Well(Train("--eval-every 2 --progress plain"));
   EXPECT_EQ(Count(run.err, "\nstep="), 1u) << run.err;  // the last; the run takes no five seconds
-  EXPECT_TRUE(Contains(run.err, "step=4/4 loss=", " eta_seconds=", " val_loss=", " val_step=2 "))
-      << run.err;
+  EXPECT_TRUE(Contains(run.err, "step=4/4 loss=", " eta_seconds=", " val_loss=", " val_step=2 "));
   for (const char* evaluated :
        {"\nstep 0: training loss", "\nstep 2: training loss", "\nstep 4: training loss"}) {
     EXPECT_EQ(Count(run.err, evaluated), 1u) << run.err;
@@ -114,10 +106,9 @@ TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
   std::filesystem::remove_all(At("run"));
   ASSERT_EQ(Train("--dtype bf16 --max-steps 1").status, 0);
   EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "dtype = \"bf16\""));
-  const ProgramRun resumed = RunFolio(Resumed("--json --max-steps 2"));
-  ASSERT_EQ(resumed.status, 0);
-  EXPECT_EQ(Lines(resumed.out).front().at("dtype"), "bf16");
-  EXPECT_EQ(Lines(resumed.out).front().at("steps"), 1);
+  const ProgramRun resumed = Well(RunFolio(Resumed("--json --max-steps 2")));
+  EXPECT_EQ(JsonLines(resumed.out).front().at("dtype"), "bf16");
+  EXPECT_EQ(JsonLines(resumed.out).front().at("steps"), 1);
 }
 
 TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
@@ -131,20 +122,19 @@ TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
   // The checkpoint says where it goes on, not the log, which may be ahead of it.
   std::ofstream(At("run/metrics.jsonl"), std::ios::app)
       << "{\"step\":2,\"loss\":3.0,\"lr\":0.001,\"tokens\":64}\n";
-  EXPECT_EQ(Lines(RunFolio(resume + " --dry-run").out).front().at("steps"), 2);
+  EXPECT_EQ(JsonLines(RunFolio(resume + " --dry-run").out).front().at("steps"), 2);
   EXPECT_EQ(RunFolio(resume).status, 0);
 }
 
 TEST_F(TrainOutput, NoWayOutIsNamedThatIsRefused) {
   const ProgramRun run =
-      Train("--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run");
-  EXPECT_EQ(run.status, 4);
+      Ended(4, Train("--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run"));
   EXPECT_TRUE(Contains(run.err, "is the largest that fits"));
   EXPECT_FALSE(Contains(run.err, "makes the same steps")) << run.err;
 }
 
 TEST_F(TrainOutput, TheReferenceHasNoUnitOfTheMachines) {
-  EXPECT_EQ(Lines(Train("--dry-run --json --backend reference").out).at(0).at("product_unit"),
+  EXPECT_EQ(JsonLines(Train("--dry-run --json --backend reference").out).at(0).at("product_unit"),
             "reference");
 }
 
@@ -155,7 +145,8 @@ TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
 
 TEST_F(TrainOutput, SimdIsForcedAndAWrongNameRefused) {
   const std::string least = SimdTargets().back();
-  const std::vector<nlohmann::json> forced = Lines(Train("--dry-run --json --simd " + least).out);
+  const std::vector<nlohmann::json> forced =
+      JsonLines(Train("--dry-run --json --simd " + least).out);
   ASSERT_EQ(forced.size(), 1);
   EXPECT_EQ(forced[0].at("simd"), least);
   EXPECT_EQ(forced[0].at("product_unit"), least);
@@ -175,6 +166,131 @@ TEST(SimdFlag, IsWhereThreadsAre) {
     EXPECT_EQ(has("--threads"), has("--simd")) << entry.info.name;
   }
   EXPECT_GE(with_threads, 15);
+}
+
+namespace fs = std::filesystem;
+
+using Place = std::pair<std::string, int64_t>;  // tag and step
+
+class TensorBoardFlag : public TrainTest {
+ protected:
+  ProgramRun Begin(const std::string& more = "--tensorboard") const {
+    return Train("train.eval_every=2 log.sample_every=2 log.sample_tokens=20 --max-steps 5 " +
+                 more);
+  }
+
+  // The event files, by name.
+  std::vector<fs::path> Files() const {
+    std::vector<fs::path> files;
+    if (!fs::exists(At("run/tensorboard"))) return files;
+    for (const auto& entry : fs::directory_iterator(At("run/tensorboard"))) {
+      files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    return files;
+  }
+  std::vector<DecodedEvent> Events(const fs::path& file) const {
+    return ParseEvents(DecodeEvents(ReadRecords(file), At("")));
+  }
+
+  // Returns what a reader keeps of all files: a restart forgets that step and later ones.
+  std::map<Place, double> Scalars() const {
+    std::map<Place, double> scalars;
+    for (const fs::path& file : Files()) {
+      for (const DecodedEvent& event : Events(file)) {
+        if (event.session == "START") {
+          std::erase_if(scalars, [&](const auto& s) { return s.first.second >= event.step; });
+        }
+        if (event.tag.empty() || event.tag == "sample") continue;
+        EXPECT_TRUE(scalars.emplace(Place{event.tag, event.step}, event.value).second)
+            << event.tag << " of step " << event.step << " is there twice";
+      }
+    }
+    return scalars;
+  }
+  // The same from metrics.jsonl.
+  std::map<Place, double> Metrics() const {
+    std::map<Place, double> scalars;
+    for (const StepMetrics& m : ReadRunLog(At("run"))) {
+      const std::pair<const char*, std::optional<double>> values[] = {
+          {"loss", m.loss},
+          {"lr", m.lr},
+          {"grad_norm", m.grad_norm},
+          {"tokens_per_second", m.tokens_per_second},
+          {"train_eval_loss", m.train_eval_loss},
+          {"val_loss", m.val_loss}};
+      for (const auto& [tag, value] : values) {
+        if (value) scalars[{tag, m.step}] = *value;
+      }
+    }
+    return scalars;
+  }
+  void ExpectSameAsMetrics() const {
+    const std::map<Place, double> scalars = Scalars(), metrics = Metrics();
+    ASSERT_EQ(scalars.size(), metrics.size());
+    for (const auto& [place, value] : metrics) {
+      ASSERT_TRUE(scalars.contains(place)) << place.first << " of step " << place.second;
+      EXPECT_EQ(static_cast<float>(scalars.at(place)), static_cast<float>(value)) << place.first;
+    }
+  }
+};
+
+TEST_F(TensorBoardFlag, NothingIsWrittenWithoutIt) {
+  ASSERT_EQ(Begin("").status, 0);
+  EXPECT_TRUE(Files().empty());
+}
+
+TEST_F(TensorBoardFlag, ScalarsAreThoseOfTheRunLog) {
+  if (!HasProtoc()) GTEST_SKIP() << "protoc is not installed";
+  ASSERT_EQ(Begin().status, 0);
+  ASSERT_EQ(Files().size(), 1u);
+  EXPECT_EQ(Metrics().size(), 5u * 4 + 4u * 2);  // evaluations before steps 0, 2, 4 and at the end
+  ExpectSameAsMetrics();
+  double last = 0;
+  for (const DecodedEvent& event : Events(Files()[0])) {
+    EXPECT_GE(event.wall_time, last);
+    EXPECT_GT(event.wall_time, 1.6e9);
+    last = event.wall_time;
+  }
+}
+
+TEST_F(TensorBoardFlag, SamplesKeepTheirLines) {
+  if (!HasProtoc()) GTEST_SKIP() << "protoc is not installed";
+  ASSERT_EQ(Begin().status, 0);
+  std::vector<std::string> found, expected;
+  for (const DecodedEvent& event : Events(Files().at(0))) {
+    if (event.tag == "sample") found.push_back(std::to_string(event.step) + event.text);
+  }
+  for (const nlohmann::json& json : JsonLines(ReadFile(At("run/samples.jsonl")))) {
+    std::string text = "    " + json["text"].get<std::string>();
+    for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) {
+      text.replace(at, 1, "\\n    ");
+    }
+    expected.push_back(std::to_string(json["step"].get<int64_t>()) + text);
+  }
+  EXPECT_EQ(expected.size(), 2u);
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(TensorBoardFlag, AResumedRunAppendsAFileAndRepeatsNothing) {
+  if (!HasProtoc()) GTEST_SKIP() << "protoc is not installed";
+  ASSERT_EQ(Begin().status, 0);
+  const std::string before = ReadFile(Files().at(0));
+  ASSERT_EQ(RunFolio(Resumed("--max-steps 9")).status, 0);  // the setting is the run's own
+  ASSERT_EQ(Files().size(), 2u);
+  EXPECT_EQ(ReadFile(Files()[0]), before);
+  for (const DecodedEvent& event : Events(Files()[1])) {
+    EXPECT_TRUE(event.tag.empty() || event.step >= 5) << event.tag << " " << event.step;
+  }
+  ExpectSameAsMetrics();
+}
+
+TEST_F(TensorBoardFlag, OverwritingARunRemovesItsEvents) {
+  ASSERT_EQ(Begin().status, 0);
+  const fs::path old = Files().at(0);
+  ASSERT_EQ(Begin("--tensorboard --overwrite").status, 0);
+  EXPECT_EQ(Files().size(), 1u);
+  EXPECT_FALSE(fs::exists(old));
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/bench/describe_steps.h"
-#include "folio/bench/rank_rates.h"
+#include "folio/bench/step_model.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
+#include "folio/report/report.h"
 #include "folio/train/precision.h"
 #include "folio/train/ranks.h"
 #include "folio/train/trainer.h"
@@ -93,7 +93,7 @@ class PlanCommand final : public Command {
       shape.grad_accumulation = row.grad_accumulation;
       row.step = PredictStep(shape, plan.rank, row.network);
     }
-    context.console.Result(DescribeSteps(plan, context.console.json()));
+    ShowReport(context.console, StepsReport(plan));
     return 0;
   }
 

@@ -1,12 +1,11 @@
 // These tests check what `folio plan` says, through the real program.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -20,8 +19,7 @@ ProgramRun Plan(const std::string& flags) {
 
 TEST(Plan, ARowForEachNumberOfRanksAndNetwork) {
   const ProgramRun run =
-      Plan("--model " + kModel + " --batch 2 --ranks 1,2,8 --network 1Gbit,10Gbit --json");
-  ASSERT_EQ(run.status, 0) << run.err;
+      Well(Plan("--model " + kModel + " --batch 2 --ranks 1,2,8 --network 1Gbit,10Gbit --json"));
   EXPECT_EQ(run.err, "");
   const nlohmann::json json = nlohmann::json::parse(run.out);
   EXPECT_EQ(json.at("schema"), 1);
@@ -48,24 +46,18 @@ TEST(Plan, MemoryIsThatOfInspectPlan) {
   const std::string shape = "--batch 3 --dtype fp32 --model " + kModel;
   const nlohmann::json row =
       nlohmann::json::parse(Plan(shape + " --ranks 4 --network 1Gbit --json").out)["rows"][0];
-  EXPECT_EQ(row.at("peak_bytes"),
-            nlohmann::json::parse(RunFolio("inspect plan --ranks 4 --json " + shape).out)
-                .at("peak_bytes"));
+  EXPECT_EQ(row.at("peak_bytes"), Answer("inspect plan --ranks 4 " + shape).at("peak_bytes"));
 }
 
 TEST(Plan, TheTableSaysWhatItsColumnsMean) {
-  const ProgramRun run = Plan("--preset gpt2 --batch 4 --ranks 8 --network 1Gbit,400Gbit");
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(Plan("--preset gpt2 --batch 4 --ranks 8 --network 1Gbit,400Gbit"));
   EXPECT_TRUE(Contains(run.out, "gpt2, 124.4M parameters", "1 Gbit/s", "400 Gbit/s", "871.29 MB",
-                       "network", "Efficiency is"))
-      << run.out;
+                       "network", "Efficiency is"));
 }
 
 TEST(Plan, WhatIsNotGivenIsMeasured) {
-  const ProgramRun run =
-      RunFolio("plan --json --threads 1 --ranks 2 --network 1Gbit --model " + kModel);
-  ASSERT_EQ(run.status, 0) << run.err;
-  const nlohmann::json rank = nlohmann::json::parse(run.out).at("rank");
+  const nlohmann::json rank =
+      Answer("plan --threads 1 --ranks 2 --network 1Gbit --model " + kModel).at("rank");
   EXPECT_GT(rank.at("flops_per_second").get<double>(), 0);
   EXPECT_EQ(rank.at("threads"), 1);
 }

@@ -52,8 +52,7 @@ TEST_P(MpiRun, LeavesTheBytesOfOneProcess) {
   ASSERT_EQ(Train(words).status, 0);
   Kept("one");
   for (const int ranks : {2, 3}) {
-    const ProgramRun run = On(ranks, Words("log.ranks=true " + words));
-    ASSERT_EQ(run.status, 0) << run.err;
+    const ProgramRun run = Well(On(ranks, Words("log.ranks=true " + words)));
     EXPECT_TRUE(Contains(run.err, "on each of " + std::to_string(ranks) + " ranks"));
     EXPECT_EQ(Count(run.err, "step 2: training loss"), 1u) << run.err;  // the first alone speaks
     EXPECT_EQ(ReadRunLog(At("run"))[0].rank_seconds.size(), static_cast<size_t>(ranks));
@@ -66,8 +65,7 @@ TEST_P(MpiRun, GoesOnWithAnotherNumberOfRanks) {
   ASSERT_EQ(Train(words).status, 0);
   Kept("one");
   ASSERT_EQ(On(3, Words("train.decay_steps=4 " + words + "--max-steps 1")).status, 0);
-  const ProgramRun resumed = On(2, Resumed("--max-steps 3"));
-  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  Well(On(2, Resumed("--max-steps 3")));
   ASSERT_EQ(RunFolio(Resumed("--max-steps 4")).status, 0);
   const auto one = Last("one"), parts = Last("run");
   EXPECT_EQ(one.at("model.safetensors"), parts.at("model.safetensors"));
@@ -79,8 +77,7 @@ TEST_P(MpiRun, SumsOfSeveralMicroBatchesAreThoseOfOneProcess) {
   const std::string words = "--grad-accumulation 6 --reduce-every 3 --threads 1";
   ASSERT_EQ(Train(words).status, 0);
   Kept("one");
-  const ProgramRun run = On(2, Words(words));
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(On(2, Words(words)));
   EXPECT_EQ(Last("run"), Last("one"));
 }
 
@@ -91,10 +88,8 @@ TEST_P(MpiRun, SharesLayersAndGoesOnAlone) {
   ASSERT_EQ(Train(words + " --max-steps 6").status, 0);
   const std::vector<StepMetrics> one = ReadRunLog(At("run"));
   Kept("one");
-  const ProgramRun shared = On(4, Words(words + " --tensor-parallel 2"));
-  ASSERT_EQ(shared.status, 0) << shared.err;
-  const ProgramRun alone = RunFolio(Resumed("--tensor-parallel 1 --max-steps 6"));
-  ASSERT_EQ(alone.status, 0) << alone.err;
+  Well(On(4, Words(words + " --tensor-parallel 2")));
+  Well(RunFolio(Resumed("--tensor-parallel 1 --max-steps 6")));
   const std::vector<StepMetrics> parts = ReadRunLog(At("run"));
   for (const auto& [step, loss] : Losses(one)) {
     ASSERT_TRUE(Losses(parts).contains(step)) << step;
@@ -103,15 +98,14 @@ TEST_P(MpiRun, SharesLayersAndGoesOnAlone) {
 }
 
 TEST_P(MpiRun, RanksThatDoNotBelongTogetherAreRefused) {
-  const ProgramRun uneven = On(2, Words("--grad-accumulation 3"));
-  EXPECT_EQ(uneven.status, 2) << uneven.err;
+  const ProgramRun uneven = Ended(2, On(2, Words("--grad-accumulation 3")));
   EXPECT_EQ(Count(uneven.err, "error: 2 ranks cannot share 3 micro-batches"), 1u) << uneven.err;
   EXPECT_FALSE(std::filesystem::exists(At("run")));
   const std::string words = Words("--grad-accumulation 2 --no-config ");
-  const ProgramRun differ = RunShell(".", "unset HOME; " + Ranks(1) + "$F " + words +
-                                              " : -n 1 $F " + words + " --learning-rate 0.5");
-  EXPECT_EQ(differ.status, 2) << differ.err;
-  EXPECT_TRUE(Contains(differ.err, "rank 1 (", "other settings than the first rank",
+  EXPECT_TRUE(Contains(Ended(2, RunShell(".", "unset HOME; " + Ranks(1) + "$F " + words +
+                                                  " : -n 1 $F " + words + " --learning-rate 0.5"))
+                           .err,
+                       "rank 1 (", "other settings than the first rank",
                        "'train.learning_rate = 0.5' there"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
 }
@@ -121,29 +115,24 @@ TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
   const auto both = [&](const std::string& one, const std::string& other) {
     return RunShell(".", "unset HOME; " + Ranks(1) + "$F " + one + " : -n 1 $F " + other);
   };
-  const ProgramRun simd = both(words + " --simd SSE4", words + " --simd SSSE3");
-  EXPECT_EQ(simd.status, 2) << simd.err;
+  const ProgramRun simd = Ended(2, both(words + " --simd SSE4", words + " --simd SSSE3"));
   EXPECT_TRUE(Contains(simd.err, "rank 1 (", "other instruction sets than the first rank",
-                       "'SSSE3' there, 'SSE4' at rank 0", "--simd NAME"))
-      << simd.err;
-  const ProgramRun command =
-      both(words, "data prepare " + data_ + " --out " + At("data").string() + " --no-config");
-  EXPECT_EQ(command.status, 2) << command.err;
-  EXPECT_TRUE(Contains(command.err, "rank 1 (", "other commands than the first rank",
-                       "'folio data prepare' there, 'folio train' at rank 0"))
-      << command.err;
+                       "'SSSE3' there, 'SSE4' at rank 0", "--simd NAME"));
+  EXPECT_TRUE(Contains(Ended(2, both(words, "data prepare " + data_ + " --out " +
+                                                At("data").string() + " --no-config"))
+                           .err,
+                       "rank 1 (", "other commands than the first rank",
+                       "'folio data prepare' there, 'folio train' at rank 0"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
   ASSERT_EQ(Train().status, 0);
   const std::string measure =
       "eval perplexity --no-config --model " + At("run").string() + " " + data_;
-  const ProgramRun measured = both(measure + " --simd SSE4", measure + " --simd SSSE3");
-  EXPECT_EQ(measured.status, 2) << measured.err;
-  EXPECT_TRUE(Contains(measured.err, "other instruction sets")) << measured.err;
+  EXPECT_TRUE(Contains(Ended(2, both(measure + " --simd SSE4", measure + " --simd SSSE3")).err,
+                       "other instruction sets"));
 }
 
 TEST_P(MpiRun, ThePlanSaysWhatEachRankDoes) {
-  const ProgramRun run = On(2, Words("--grad-accumulation 4 --dry-run"));
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(On(2, Words("--grad-accumulation 4 --dry-run")));
   EXPECT_TRUE(Contains(run.out, "rank 0 (", "rank 1 (", "2 of 4 micro-batches"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
 }
@@ -180,22 +169,19 @@ TEST_P(MpiRun, OneRanksDeathIsTheEndOfAll) {
 TEST_P(MpiRun, PreparesAndMeasuresAsOne) {
   const std::string data = "data prepare " + data_ + " --tokenizer bytes --out ";
   ASSERT_EQ(RunFolio(data + At("one").string()).status, 0);
-  const ProgramRun prepared = On(3, data + At("three").string());
-  ASSERT_EQ(prepared.status, 0) << prepared.err;
+  const ProgramRun prepared = Well(On(3, data + At("three").string()));
   EXPECT_EQ(FilesBelow(At("three")), FilesBelow(At("one")));
   EXPECT_EQ(Count(prepared.out, "tokens"),
             Count(RunFolio("data info " + At("one").string()).out, "tokens"));
   ASSERT_EQ(Train().status, 0);
   const std::string measure =
       "eval perplexity --model " + At("run").string() + " " + data_ + " --json --csv ";
-  const ProgramRun one = RunFolio(measure + At("1.csv").string());
-  ASSERT_EQ(one.status, 0) << one.err;
-  const ProgramRun two = On(2, measure + At("2.csv").string());
-  ASSERT_EQ(two.status, 0) << two.err;
+  const ProgramRun one = Well(RunFolio(measure + At("1.csv").string()));
+  const ProgramRun two = Well(On(2, measure + At("2.csv").string()));
   EXPECT_EQ(two.out, one.out);
   EXPECT_EQ(ReadFile(At("2.csv")), ReadFile(At("1.csv")));
-  const ProgramRun missing = On(2, "eval perplexity --model " + At("run").string() + " nowhere");
-  EXPECT_EQ(missing.status, 3) << missing.err;
+  const ProgramRun missing =
+      Ended(3, On(2, "eval perplexity --model " + At("run").string() + " nowhere"));
   EXPECT_EQ(Count(missing.err, "error: "), 1u) << missing.err;
 }
 
@@ -203,11 +189,13 @@ INSTANTIATE_TEST_SUITE_P(Mpi, MpiRun, testing::Values("openmpi", "mpich"),
                          [](const auto& tested) { return tested.param; });
 
 TEST(Launchers, TasksWithoutMpiAreRefused) {
-  const ProgramRun run = RunShell(
-      ".", "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 $F train --data a --out b");
-  EXPECT_EQ(run.status, 2) << run.err;
-  EXPECT_TRUE(Contains(run.err, "srun has started 4 tasks that know nothing of each other",
-                       "srun --mpi=pmix"));
+  EXPECT_TRUE(Contains(
+      Ended(2,
+            RunShell(
+                ".",
+                "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 $F train --data a --out b"))
+          .err,
+      "srun has started 4 tasks that know nothing of each other", "srun --mpi=pmix"));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
+// What a run leaves, how it goes on, and what ends it, through the real program.
 #include "folio/run/run_directory.h"
 
 #include <gtest/gtest.h>
+
+#include <fstream>
 
 #include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
@@ -29,9 +32,7 @@ TEST_F(RunDirectory, ARunLeavesWhatIsPromised) {
 TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
   ASSERT_EQ(Train().status, 0);
   const std::string before = ReadFile(At("run/metrics.jsonl"));
-  const ProgramRun refused = Train();
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(Contains(refused.err, "already holds a run"));
+  EXPECT_TRUE(Contains(Ended(2, Train()).err, "already holds a run"));
   EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
   EXPECT_EQ(Train("--overwrite --seed 5").status, 0);
   EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);
@@ -41,12 +42,11 @@ TEST_F(RunDirectory, OneThatEndedBeforeItsFirstCheckpointIsAdvisedOneWay) {
   ASSERT_EQ(Train().status, 0);
   fs::remove_all(At("run/last"));
   fs::remove_all(At("run/best"));
-  const ProgramRun again = Train(), resumed = RunFolio(Resumed("--max-steps 6"));
-  EXPECT_EQ(again.status, 2);
-  EXPECT_TRUE(Contains(again.err, "before its first checkpoint", "--overwrite")) << again.err;
+  const ProgramRun again = Ended(2, Train()), resumed = RunFolio(Resumed("--max-steps 6"));
+  EXPECT_TRUE(Contains(again.err, "before its first checkpoint", "--overwrite"));
   EXPECT_FALSE(Contains(again.err, "--resume")) << again.err;
   EXPECT_EQ(resumed.status, 3);
-  EXPECT_TRUE(Contains(resumed.err, "before its first checkpoint", "--overwrite")) << resumed.err;
+  EXPECT_TRUE(Contains(resumed.err, "before its first checkpoint", "--overwrite"));
   EXPECT_FALSE(Contains(resumed.err, "leave out")) << resumed.err;
   EXPECT_EQ(Train("--overwrite").status, 0);
 }
@@ -70,8 +70,7 @@ TEST_F(RunDirectory, AReplacementThatDoesNotBeginLeavesTheOldRun) {
 
 TEST_F(RunDirectory, ResumeGoesOnWithTheRunsOwnSettings) {
   ASSERT_EQ(Train().status, 0);
-  const ProgramRun resumed = RunFolio(Resumed("--max-steps 6"));
-  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  Well(RunFolio(Resumed("--max-steps 6")));
   EXPECT_EQ(ReadRunLog(At("run")).size(), 7u);
 }
 
@@ -80,8 +79,7 @@ TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
   EXPECT_EQ(FindModelDir(At("run")), At("run/best"));
   const std::string words =
       "generate --prompt 'a small' --max-tokens 30 --seed 3 --model " + At("run").string();
-  const ProgramRun one = RunFolio(words), again = RunFolio(words);
-  EXPECT_EQ(one.status, 0) << one.err;
+  const ProgramRun one = Well(RunFolio(words)), again = RunFolio(words);
   EXPECT_EQ(one.out, again.out);
   EXPECT_EQ(one.out.substr(0, 7), "a small");
 }
@@ -97,9 +95,8 @@ TEST_F(RunDirectory, TheCommandThatARunNamesWorks) {
       " --batch 2 --max-steps 1 --no-config --set model.n_layer=1 model.n_head=1 model.n_embd=8"
       " model.n_positions=16 model.vocab_size=30 train.eval_batches=1";
   for (const char* from : {"bare", "text.txt"}) {
-    const ProgramRun run =
-        RunShell(At(""), std::string("$F train --overwrite --out 'a run' --data ") + from + flags);
-    ASSERT_EQ(run.status, 0) << run.err;
+    const ProgramRun run = Well(
+        RunShell(At(""), std::string("$F train --overwrite --out 'a run' --data ") + from + flags));
     EXPECT_EQ(Count(run.err, "token files without a tokenizer"), Count(from, "bare"));
     const size_t at = run.err.find("next: folio ");
     ASSERT_NE(at, run.err.npos) << run.err;
@@ -108,13 +105,120 @@ TEST_F(RunDirectory, TheCommandThatARunNamesWorks) {
     EXPECT_EQ(written.status, 0) << next << "\n" << written.err;
     EXPECT_NE(written.out, "");
   }
-  const ProgramRun info = RunFolio("data info " + bare.string());
-  EXPECT_TRUE(Contains(info.err, "token files without a tokenizer"));
+  EXPECT_TRUE(
+      Contains(RunFolio("data info " + bare.string()).err, "token files without a tokenizer"));
 }
 
 TEST_F(RunDirectory, APromptOfUnknownCharactersNamesTheFirst) {
   ASSERT_EQ(Train().status, 0);
   ExpectError(3, "generate --prompt 'a Ж' --model " + At("run").string(), "'Ж' (U+0416)");
+}
+
+using Resumes = TrainTest;
+
+TEST_F(Resumes, OtherSettingsAreTold) {
+  ASSERT_EQ(Train().status, 0);
+  const ProgramRun same = RunFolio(Resumed("--max-steps 4"));
+  EXPECT_FALSE(Contains(same.err, " was ")) << same.err;
+  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6 --lr 0.01 --threads 1"))).err,
+                       "train.max_steps was 4, is 6; train.learning_rate was 0.001, is 0.01: ",
+                       "train.threads was 0, is 1: the numbers of its steps stay the same"));
+  EXPECT_TRUE(Contains(Ended(2, RunFolio(Resumed("--max-steps 8 --set model.n_layer=2"))).err,
+                       "model.n_layer cannot change", "was 1, is 2"));
+}
+
+// Neither a preset nor what is built in takes the place of settings that are lost.
+TEST_F(Resumes, SettingsThatAreLostAreNotGuessed) {
+  ASSERT_EQ(Train().status, 0);
+  const std::string config = ReadFile(At("run/config.toml"));
+  const auto run = FilesBelow(At("run/last"));
+  fs::rename(At("run/config.toml"), At("kept.toml"));
+  for (const std::string more :
+       {"--max-steps 6", "--max-steps 6 --preset char-cpu", "--max-steps 6 --lr 0.01"}) {
+    ExpectError(3, Resumed(more), "run/config.toml is missing, or empty",
+                "nobody knows with which settings", "train.", "--config FILE");
+  }
+  WriteFileAtomically(At("run/config.toml"), "");
+  ExpectError(3, Resumed("--max-steps 6"), "run/config.toml is missing, or empty");
+  // A line that is lost is not the preset's to say.
+  const size_t line = config.find("learning_rate = ");
+  WriteFileAtomically(At("run/config.toml"),
+                      config.substr(0, line) + config.substr(config.find('\n', line) + 1));
+  ExpectError(3, Resumed("--max-steps 6 --preset char-cpu"), "does not say all settings",
+              "train.learning_rate (preset char-cpu has ");
+  EXPECT_EQ(FilesBelow(At("run/last")), run);
+  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 5"))).err,
+                       "does not say train.learning_rate (built-in has 0.001)"));
+  fs::remove(At("run/config.toml"));
+  Well(RunShell(".", "$F " + Resumed("--max-steps 6 --config " + At("kept.toml").string())));
+  EXPECT_TRUE(fs::exists(At("run/config.toml")));
+}
+
+TEST_F(Resumes, ADamagedCheckpointGivesWayToTheOneBefore) {
+  ASSERT_EQ(Train("--eval-every 2").status, 0);
+  ASSERT_TRUE(fs::exists(At("run/steps/2/train_state/state.json")));
+  std::ofstream(At("run/last/model.safetensors"), std::ios::app) << "more";
+  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err,
+                       "run/last/model.safetensors is damaged", "going on from",
+                       "run/steps/2 (step 2)", "going on after step 2"));
+  EXPECT_EQ(ReadRunLog(At("run")).size(), 7u);
+}
+
+TEST_F(Resumes, DataThatChangedIsToldLoudly) {
+  const std::string prepare = "data prepare --out " + At("data").string() + " ";
+  ASSERT_EQ(RunFolio(prepare + data_).status, 0);
+  ASSERT_EQ(Train("--data " + At("data").string()).status, 0);
+  const ProgramRun same = RunFolio(Resumed("--max-steps 5"));
+  EXPECT_FALSE(Contains(same.err, "CHANGED")) << same.err;
+  const std::string text = ReadFile(data_);
+  WriteFileAtomically(data_, text.substr(37) + text.substr(0, 37));
+  ASSERT_EQ(RunFolio(prepare + "--overwrite " + data_).status, 0);
+  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err, "THE DATA HAS CHANGED"));
+}
+
+using TrainEnds = TrainTest;
+
+constexpr char kBlowsUp[] =
+    "--max-steps 30 --set train.learning_rate=1000 train.weight_decay=1000 train.warmup_steps=0 "
+    "train.schedule=constant "
+    "train.eval_every=0 train.checkpoint_every=1 train.max_skipped_steps=2 ";
+
+TEST_F(TrainEnds, StepsAreSkippedAndThenItDiverges) {
+  const ProgramRun run = Ended(5, Train(kBlowsUp));
+  EXPECT_TRUE(Contains(run.err, " skipped: non-finite ", "training diverged at step",
+                       "of 3 skipped in a row", "no checkpoint was written before that"));
+  const std::vector<StepMetrics> log = ReadRunLog(At("run"));
+  EXPECT_EQ(log.back().skipped.substr(0, 11), "non-finite ");
+  const ProgramRun events = Ended(5, Train(std::string("--overwrite --json ") + kBlowsUp));
+  EXPECT_EQ(Count(events.out, "{\"event\":\"skipped\""), 2u) << events.out;
+}
+
+TEST_F(TrainEnds, TheOperationThatBreaksIsNamed) {
+  EXPECT_TRUE(Contains(Ended(5, Train(std::string("--check-numerics ") + kBlowsUp)).err, "step ",
+                       " gives a number that is not finite", "element ", "transformer.",
+                       "what it read"));
+  EXPECT_EQ(Train("--overwrite --check-numerics").status, 0);
+}
+
+TEST_F(TrainEnds, PatienceIsSaid) {
+  // Nothing is learnt: no evaluation is better than the first.
+  const ProgramRun run =
+      Well(Train("--patience 2 --max-steps 50 --set train.learning_rate=0 train.min_lr=0 "
+                 "train.eval_every=1"));
+  EXPECT_TRUE(Contains(run.out, "stopped after 3 steps",
+                       "because 2 evaluations in a row had no better held-out loss"));
+  EXPECT_TRUE(Contains(run.err, "next: folio generate"));
+  EXPECT_EQ(ReadRunLog(At("run")).back().ended_by, "patience");
+}
+
+TEST_F(TrainEnds, TokensAndTimeAreSaid) {
+  const ProgramRun tokens = Well(Train("train.max_tokens=64 --json"));
+  EXPECT_TRUE(Contains(tokens.out, "\"ended_by\":\"max_tokens\"", "\"step\":2,\"tokens\":64"));
+  const ProgramRun time = Well(Train("--overwrite --max-steps 1000000 --max-time 2s"));
+  EXPECT_TRUE(Contains(time.out, "because --max-time is 2s"));
+  EXPECT_TRUE(Contains(time.err, "go on: folio train --resume"));
+  EXPECT_EQ(RunFolio(Resumed("--max-time 1s")).status, 0);
+  ExpectError(2, Words("--overwrite --max-time soon"), "train.max_time", "'soon' is no time");
 }
 
 }  // namespace

@@ -32,6 +32,15 @@ class TrainTest : public InTemporaryDirectory {
     return "train --resume --out " + At("run").string() + " " + more;
   }
 
+  // The value of a key in the run's settings, as TOML has it; "" if there is none.
+  std::string Setting(const std::string& key, const std::string& run = "run") const {
+    const std::string text = ReadFile(At(run) / "config.toml");
+    const size_t at = text.find("\n" + key + " = ");
+    if (at == text.npos) return "";
+    const size_t begin = at + key.size() + 4;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+
   std::string data_ = At("text.txt").string();
 };
 

@@ -1,4 +1,4 @@
-#include "folio/run/resumed_settings.h"
+#include "folio/run/prepared_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // That invented text has the statistics of real text, by which a tokenizer's speed stands and
 // falls. The bounds are what real texts of each kind have, with room on both sides.
-#include "folio/bench/invented_text.h"
+#include "folio/bench/tokenizer_speed.h"
 
 #include <gtest/gtest.h>
 

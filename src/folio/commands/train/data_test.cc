@@ -1,0 +1,166 @@
+// Training on conversations, on a data set of nanoGPT, and on one that is shortened, through the
+// real program.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "folio/base/strings.h"
+#include "folio/commands/train/test_train.h"
+#include "folio/data/test_tokens.h"
+#include "folio/io/file.h"
+#include "folio/text/tokenizer.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/json.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NanoGptData : public TrainTest {
+ protected:
+  NanoGptData() {
+    fs::create_directory(At("chars"));
+    fs::copy_file(SourceDir() / "tests/fixtures/nanogpt-chars/meta-4.pkl", At("chars/meta.pkl"));
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += "ROMEO:\nThou art; what? 'Tis not!\n\n";
+    const std::vector<int32_t> ids = LoadTokenizer(At("chars").string())->EncodeOrdinary(text);
+    const auto train = static_cast<ptrdiff_t>(ids.size() * 9 / 10);
+    Write("train.bin", {ids.begin(), ids.begin() + train});
+    Write("val.bin", {ids.begin() + train, ids.end()});
+    data_ = At("chars").string();
+  }
+  void Write(const std::string& name, const std::vector<int32_t>& ids) {
+    WriteTokens(At("chars/" + name), TokenWidth::k16, ids);
+  }
+};
+
+TEST_F(NanoGptData, TrainsWithItsCharactersAndItsAlphabet) {
+  const ProgramRun info = RunFolio("data info " + data_);
+  EXPECT_TRUE(Contains(info.out, "tokenizer     char", "vocabulary    65"));
+  EXPECT_TRUE(Contains(info.err, "characters of nanoGPT's meta.pkl", "uint16"));
+  const ProgramRun run = Well(Train());
+  EXPECT_TRUE(Contains(run.err, "vocabulary 65", "next: folio generate --model"));
+  EXPECT_EQ(Count(run.err, "--ids"), 0u) << run.err;
+  EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "\nvocab_size = 65\n"));
+  const std::string model = " --model " + At("run").string();
+  EXPECT_TRUE(Contains(
+      Well(RunFolio("generate --max-tokens 9 --json --prompt 'ROMEO:\n'" + model)).out, "ROMEO:"));
+  ExpectError(3, "generate --prompt 7" + model, "no token for the character '7'");
+  // It goes on, and by itself too: the run has its tokenizer.
+  EXPECT_EQ(RunFolio(Resumed("--max-steps 5")).status, 0);
+  fs::remove(At("chars/meta.pkl"));
+  EXPECT_EQ(RunFolio("generate --max-tokens 2 --prompt Thou" + model).status, 0);
+  // A model of characters that are not these is told from it.
+  fs::copy_file(SourceDir() / "tests/fixtures/nanogpt-tiny/meta.pkl", At("chars/meta.pkl"));
+  ExpectError(3, Resumed("--max-steps 6"), "another tokenizer than the model");
+}
+
+TEST_F(NanoGptData, HeldOutTokensMayBeCalledValidAndTheTextJoinsOthers) {
+  fs::rename(At("chars/val.bin"), At("chars/valid.bin"));
+  ASSERT_EQ(Train().status, 0);
+  Well(RunFolio("eval perplexity --json " + data_ + " --model " + At("run").string()));
+  // As a tokenizer by itself.
+  const ProgramRun ids = RunFolio("tokenizer encode --tokenizer " + data_ + " --text '\n ROMEO'");
+  EXPECT_TRUE(Contains(ids.out, "0", "1", "30")) << ids.out << ids.err;
+}
+
+TEST_F(NanoGptData, WhatDoesNotFitIsRefusedByName) {
+  Write("train.bin", std::vector<int32_t>(100, 65));
+  EXPECT_TRUE(
+      Contains(Ended(3, Train()).err, "train.bin: token 65 is outside the vocabulary", "below 65"));
+  const std::string meta = ReadFile(At("chars/meta.pkl"));
+  WriteFileAtomically(At("chars/meta.pkl"), meta.substr(0, 300));
+  ExpectError(3, Words("--overwrite"), "meta.pkl is not a sound pickle");
+  ExpectError(3, "data info " + data_, "meta.pkl is not a sound pickle");
+}
+
+using nlohmann::json;
+
+class TrainsOnConversations : public TrainTest {
+ protected:
+  // Forty of them, of which every tenth asks for "held out N"; the first is as long as it should
+  // be.
+  void Write(size_t longest) {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) {
+      const std::string question =
+          (i % 10 < 9 ? "what is " : "held out ") + std::to_string(i) + "?";
+      std::string answer = "it is " + std::to_string(i) + ".";
+      if (i == 0) answer += std::string(longest, 'x');
+      const json messages = {{{"role", "user"}, {"content", question}},
+                             {{"role", "assistant"}, {"content", answer}}};
+      lines += json{{"messages", messages}}.dump() + "\n";
+    }
+    data_ = At("talk.jsonl").string();
+    WriteFileAtomically(data_, lines);
+  }
+  std::vector<json> Samples() const { return JsonLines(ReadFile(At("run/samples.jsonl"))); }
+};
+
+TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
+  Write(0);
+  const std::string size =
+      "model.n_positions=64 log.sample_tokens=60 --context 64 --sample-every 1 ";
+  const ProgramRun run = Well(Train(size));
+  std::vector<json> samples = Samples();
+  ASSERT_EQ(samples.size(), 4u);
+  for (const json& sample : samples) {
+    EXPECT_EQ(sample.at("prompt"), "user: held out 9?\nassistant: ");
+    EXPECT_EQ(Count(sample.at("text").get<std::string>(), "<|"), 0u) << sample;
+  }
+  EXPECT_TRUE(Contains(run.err, "--- sample after step 1\nuser: held out 9?\nassistant: "));
+  // One's own question.
+  ASSERT_EQ(Train(size + "--overwrite --set 'log.sample_prompt=what?'").status, 0);
+  samples = Samples();
+  EXPECT_EQ(samples.at(0).at("prompt"), "user: what?\nassistant: ");
+  // Nor does an answer begin one that somebody asks for.
+  const ProgramRun answer = Well(
+      RunFolio("generate --chat --prompt 'what is 3?' --temperature 3 --max-tokens 60 --model " +
+               At("run").string()));
+  EXPECT_EQ(Count(answer.out, "<|"), 0u) << answer.out;
+}
+
+TEST_F(TrainsOnConversations, ALengthThatIsChosenHasRoomForAllOfThem) {
+  Write(300);
+  const std::string out = " --budget 1s --max-steps 1 --out " + At("run").string();
+  const ProgramRun run = Well(RunFolio("train --data " + data_ + out));
+  // user, 10 characters, end, assistant, 308 characters, and the end, a target alone.
+  EXPECT_TRUE(Contains(run.err, "sequences of 321"));
+  Write(3000);
+  EXPECT_TRUE(Contains(Ended(2, RunFolio("train --overwrite --data " + data_ + out)).err,
+                       "conversations would be cut",
+                       "1 of 40 conversations are longer than a sequence of 2,048 tokens",
+                       "the longest takes 3,021",
+                       "--context 3021 has room for all; --context 2048 cuts"));
+  EXPECT_EQ(RunFolio("train --overwrite --context 32 --data " + data_ + out).status, 0);
+}
+
+TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
+  Write(60);
+  const std::string out = " --max-steps 1 --set train.eval_batches=1 --out " + At("run").string();
+  EXPECT_TRUE(Contains(Ended(2, RunFolio("train --preset char-cpu --data " + data_ + out)).err,
+                       "1 of 40 conversations are longer than a sequence of 64 tokens",
+                       "--set model.n_positions=81 has room for all; --context 64 cuts them"));
+  EXPECT_FALSE(std::filesystem::exists(At("run")));
+  const ProgramRun cut =
+      Well(RunFolio("train --preset char-cpu --context 64 --data " + data_ + out));
+  EXPECT_TRUE(Contains(cut.err, "the longest takes 81: they are cut there"));
+  EXPECT_EQ(RunFolio(Resumed("--max-steps 2")).status, 0);
+  // A model that is there has the positions that it has.
+  const std::string init = "train --init " + At("run").string() + " --max-steps 1 --out " +
+                           At("tuned").string() + " --data " + data_;
+  EXPECT_TRUE(
+      Contains(Ended(2, RunFolio(init)).err, "leave the long ones out; --context 64 cuts them"));
+}
+
+TEST_F(NanoGptData, ThatIsShortenedEndsTrainingWithAMessage) {
+  const ProgramRun run = RunShell(At(""), "$F " + Words("--max-steps 1000000 --quiet --no-config") +
+                                              " & p=$!\n" + Awaited("[ -s run/metrics.jsonl ]") +
+                                              "truncate -s 100 chars/train.bin; wait $p");
+  EXPECT_TRUE(Contains(Ended(3, run).err, "train.bin became shorter while it was read"));
+}
+
+}  // namespace
+}  // namespace folio
