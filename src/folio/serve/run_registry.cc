@@ -16,7 +16,7 @@
 #include "folio/run/run_directory.h"
 #include "folio/run/run_lock.h"
 #include "folio/serve/api_error.h"
-#include "folio/serve/gvz.h"
+#include "folio/serve/page_numbers.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
