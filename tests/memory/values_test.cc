@@ -10,13 +10,11 @@
 
 #include "failing_new.h"
 #include "folio/io/json.h"
-#include "folio/io/json_reader.h"
-#include "folio/io/json_writer.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encode_parallel.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 
 namespace folio {
 namespace {

@@ -11,8 +11,8 @@
 #include "folio/base/thread_pool.h"
 #include "folio/cli/error_report.h"
 #include "folio/cli/version.h"
+#include "folio/dist/group.h"
 #include "folio/dist/join.h"
-#include "folio/dist/same.h"
 #include "folio/term/signals.h"
 
 namespace folio {

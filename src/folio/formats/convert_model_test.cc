@@ -13,8 +13,8 @@
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -95,7 +95,7 @@ TEST_F(Convert, WhatAFormatDoesNotHoldIsAUsageError) {
       "Q8_0"));
 }
 
-// gpt2_encoding.h: a reader of llm.c's files knows which tokenizer a vocabulary of that size has.
+// A reader of llm.c's files knows which tokenizer a vocabulary of that size has.
 TEST_F(Convert, AModelWithoutATokenizerMayBeReadBackWithOne) {
   const std::string merges = TestData("gpt2/vocab.bpe"), ids = TestData("gpt2/encoder.json");
   if (merges.empty() || ids.empty()) GTEST_SKIP() << "GPT-2's tokenizer is not here";

@@ -1,5 +1,3 @@
-#include "folio/formats/llmc.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,18 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "folio/formats/llmc_tokenizer.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/model/checkpoint.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "folio/tensor/dtype.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -72,10 +70,7 @@ GptConfig Config() {
 
 class Llmc : public InTemporaryDirectory {
  protected:
-  void Put(const std::string& bytes) const {
-    std::filesystem::remove(At("m.bin"));
-    std::ofstream(At("m.bin"), std::ios::binary) << bytes;
-  }
+  void Put(const std::string& bytes) const { PutFile("m.bin", bytes); }
   std::string Refusal(const std::string& bytes) const {
     Put(bytes);
     return ErrorAndHelp([&] { OpenLlmc(At("m.bin"), Loading::kMap); });

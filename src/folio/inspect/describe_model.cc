@@ -14,7 +14,7 @@
 #include "folio/inspect/parameters.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/adapter.h"
+#include "folio/model/lora.h"
 #include "folio/term/table.h"
 
 namespace folio {

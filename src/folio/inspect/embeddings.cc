@@ -15,7 +15,7 @@
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/positions.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"

@@ -6,7 +6,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/io/json.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 #include "folio/model/weight_init.h"
 #include "folio/term/table.h"
 

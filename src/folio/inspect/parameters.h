@@ -3,7 +3,7 @@
 #include <string>
 
 #include "folio/io/json.h"
-#include "folio/model/model_summary.h"
+#include "folio/model/params.h"
 
 namespace folio {
 

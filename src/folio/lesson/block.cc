@@ -12,8 +12,8 @@
 #include "folio/lesson/model_tokens.h"
 #include "folio/lesson/sampling.h"
 #include "folio/lesson/step_ops.h"
-#include "folio/model/model_summary.h"
-#include "folio/model/param_list.h"
+#include "folio/model/params.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/term/console.h"
-#include "folio/text/explain_text.h"
+#include "folio/text/bpe_tokenizer.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

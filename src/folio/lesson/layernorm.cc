@@ -7,7 +7,7 @@
 #include "folio/inspect/trace.h"
 #include "folio/lesson/model_tokens.h"
 #include "folio/lesson/step_ops.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -13,7 +13,7 @@
 #include "folio/lesson/topics.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "tests/kit/near.h"

@@ -13,7 +13,7 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/topics.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "folio/lesson/attention_steps.h"
-#include "folio/model/divisors.h"
+#include "folio/model/config.h"
 
 namespace folio {
 

@@ -10,7 +10,6 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/test_vocab.h"
 
 namespace folio {

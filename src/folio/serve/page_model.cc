@@ -16,8 +16,8 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/inspect/trace.h"
-#include "folio/io/json_writer.h"
-#include "folio/model/param_list.h"
+#include "folio/io/json.h"
+#include "folio/model/transformer.h"
 #include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
@@ -27,7 +27,7 @@
 #include "folio/serve/page_files.h"
 #include "folio/serve/page_numbers.h"
 #include "folio/serve/request_fields.h"
-#include "folio/text/explain_text.h"
+#include "folio/text/bpe_tokenizer.h"
 
 namespace folio {
 namespace {

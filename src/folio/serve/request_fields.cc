@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "folio/base/strings.h"
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/serve/api_error.h"
 
 namespace folio {

@@ -13,7 +13,7 @@
 
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/model/model_summary.h"
+#include "folio/model/params.h"
 
 namespace folio {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "folio/text/encode_parallel.h"
-#include "folio/text/streaming_encoder.h"
+#include "folio/text/streaming.h"
 
 namespace folio {
 namespace {

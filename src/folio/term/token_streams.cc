@@ -15,7 +15,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {

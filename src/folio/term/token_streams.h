@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "folio/term/byte_streams.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

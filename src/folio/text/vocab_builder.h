@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -10,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/byte_index.h"
 
 namespace folio {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/io/line_file.h"
+#include "folio/io/file.h"
 
 namespace folio {
 

@@ -17,9 +17,9 @@
 #include "folio/commands/model_flags.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/decode_batch.h"
-#include "folio/infer/draft.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/stop_strings.h"
+#include "folio/infer/speculation.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/term/signals.h"
 
 namespace folio {

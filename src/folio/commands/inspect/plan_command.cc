@@ -5,7 +5,7 @@
 #include "folio/model/shard.h"
 #include "folio/run/preview.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 
 namespace folio {
 namespace {
