@@ -1,5 +1,6 @@
 #include "folio/serve/connection.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,19 +27,6 @@
 #include "folio/serve/http.h"
 
 namespace folio {
-
-// The head of an answer, up to its empty line. `length`: of its body, where that is known; else it
-// comes in chunks or, for HTTP/1.0, until the connection ends.
-std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, bool chunked,
-                         bool keep_alive);
-
-// Returns true where an answer of this status may have a body.
-bool HasBody(int status);
-
-// Returns the reply for where there is no handler to make one, in the form of OpenAI's errors.
-HttpReply ErrorReply(int status, const std::string& reason);
-
-struct ServerContext;
 
 // Between a stream's threads and its connection's: asks the stream on one of the server's, while it
 // has news and the client takes what it said, and hands on what it says.
@@ -94,25 +82,17 @@ std::string_view PhraseOf(int status) {
   return {phrase.data(), phrase.size()};
 }
 
-std::string Now() {
-  std::array<char, 64> text{};
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  return {text.data(),
-          std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts)};
-}
-
-}  // namespace
-
+// Returns true where an answer of this status may have a body.
 bool HasBody(int status) {
   return status >= 200 && status != 204 && status != 304;
 }
 
+// The head of an answer, up to its empty line. `length`: of its body, where that is known; else it
+// comes in chunks or, for HTTP/1.0, until the connection ends.
 std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, bool chunked,
                          bool keep_alive) {
-  std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", reply.status, PhraseOf(reply.status), Now());
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\nDate: {:%a, %d %b %Y %T} GMT\r\n", reply.status,
+                                 PhraseOf(reply.status), fmt::gmtime(std::time(nullptr)));
   const auto add = [&](std::string_view name, std::string_view value) {
     head.append(name).append(": ");
     // A value that came from elsewhere begins no line of its own.
@@ -128,12 +108,6 @@ std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, b
   if (!keep_alive) add("Connection", "close");
   return head + "\r\n";
 }
-
-HttpReply ErrorReply(int status, const std::string& reason) {
-  return ApiError(status, reason).reply();
-}
-
-namespace {
 
 constexpr size_t kMostUnsent = 256 << 10;  // bytes that the client has not taken
 
@@ -284,7 +258,7 @@ HttpReply Handled(const HttpServer::Handler& handler, const HttpRequest& request
   } catch (...) {
     LogWarning(fmt::format("{} {}: failed", request.method, request.path));
   }
-  return ErrorReply(500, "the request failed; the log says why");
+  return ApiError(500, "the request failed; the log says why").reply();
 }
 
 }  // namespace
@@ -507,7 +481,7 @@ void Connection::Refuse(int status, const std::string& reason) {
   deadline_.Off();
   keep_alive_ = head_only_ = false;
   in_.clear();
-  HttpReply reply = ErrorReply(status, reason);
+  HttpReply reply = ApiError(status, reason).reply();
   const std::string id = context_.refused ? context_.refused(address_, status, reason) : "";
   if (!id.empty()) reply.headers.emplace_back("X-Request-Id", id);
   reader_.reset();  // which may have said the reason
@@ -529,7 +503,7 @@ void Connection::NoRoom() {
   // It has said nothing, so that there is nothing to be logged.
   state_ = State::kAnswering;
   keep_alive_ = false;
-  Answer(ErrorReply(turned_away_, why));
+  Answer(ApiError(turned_away_, why).reply());
 }
 
 void Connection::Push(std::string bytes) {
@@ -711,7 +685,7 @@ void Connection::StreamOver() {
   wake_.Off();
   if (!answer_whole_ && streamed_.waits && state_ != State::kClosed) {
     StreamEnded(500);
-    return Answer(ErrorReply(500, "the request failed; the log says why"));
+    return Answer(ApiError(500, "the request failed; the log says why").reply());
   }
   if (!answer_whole_) {
     StreamEnded(streamed_.waits ? 499 : streamed_.status);

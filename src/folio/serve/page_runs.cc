@@ -138,10 +138,6 @@ void RunTable::Add(const Json& row) {
   tell("ended_by", "ended");
 }
 
-const std::vector<double>& RunTable::Axis(const std::string& name) const {
-  return axes_.at(name);
-}
-
 std::vector<std::string> RunTable::KnownKeys() const {
   std::vector<std::string> known;
   for (const std::string& key : Keys()) {
@@ -151,14 +147,14 @@ std::vector<std::string> RunTable::KnownKeys() const {
 }
 
 int64_t RunTable::RowsIn(const Range& range) const {
-  return std::ranges::count_if(Axis(range.x), [&](double x) { return Within(range, x); });
+  return std::ranges::count_if(axes_.at(range.x), [&](double x) { return Within(range, x); });
 }
 
 Json RunTable::Series(const std::string& key, const Range& range) const {
   static const Track kNone;
   const auto found = tracks_.find(key);
   const Track& track = found == tracks_.end() ? kNone : found->second;
-  const std::vector<double>& axis = Axis(range.x);
+  const std::vector<double>& axis = axes_.at(range.x);
   double first = kNan, last = kNan;
   int64_t count = 0;
   for (const uint32_t row : track.rows) {

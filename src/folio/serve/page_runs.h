@@ -54,7 +54,6 @@ class RunTable {
   };
   void Clear();
   void Add(const Json& row);
-  const std::vector<double>& Axis(const std::string& name) const;
 
   GrowingLines lines_;
   std::map<std::string, std::vector<double>> axes_;  // a value of each row
