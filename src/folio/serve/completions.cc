@@ -108,18 +108,16 @@ class LogProbabilities {
        offsets_ = Json::array();
 };
 
-class CompletionAnswer final : public TextAnswer {
+class CompletionAnswer final : public OpenAiAnswer {
  public:
-  CompletionAnswer(CompletionRequest request, const ServedModel& model, MemoryBudget::Share memory)
-      : memory_(std::move(memory)),
+  CompletionAnswer(const Call& call, CompletionRequest request, MemoryBudget::Share memory)
+      : OpenAiAnswer(call, request.job, std::move(memory),
+                     {NewAnswerId("cmpl"), "text_completion", request.stream, request.usage}),
         request_(std::move(request)),
-        tokenizer_(model.tokenizer()),
-        head_{NewAnswerId("cmpl"), "text_completion", model.name,
-              static_cast<int64_t>(WallSeconds())},
+        tokenizer_(call.model().tokenizer()),
         open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
 
-  std::vector<Json> Chunks(const GeneratedTexts& texts,
-                           const GeneratedTexts::Delta& delta) override {
+  std::vector<Json> Choices(const GeneratedTexts::Delta& delta) override {
     Open& open = open_[delta.text];
     std::string shown = delta.shown;
     if (!std::exchange(open.begun, true) && request_.echo) {
@@ -129,40 +127,26 @@ class CompletionAnswer final : public TextAnswer {
     open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
     if (shown.empty() && !delta.ended) return {};
     Json logprobs;
-    if (request_.logprobs) logprobs = NewLogProbabilities(texts, delta.text);
+    if (request_.logprobs) logprobs = NewLogProbabilities(delta.text);
     Json choice{{"text", shown}, {"index", delta.text}, {"logprobs", logprobs}};
     choice["finish_reason"] =
-        delta.ended ? Json(FinishReasonName(texts.text(delta.text).written.reason)) : Json();
+        delta.ended ? Json(FinishReasonName(texts().text(delta.text).written.reason)) : Json();
     if (request_.ids) {
       Json ids = Json::array();
       for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
       choice["token_ids"] = ids;
     }
-    Json chunk = head_.json();
-    chunk["choices"] = Json::array({choice});
-    if (request_.usage) chunk["usage"] = nullptr;
-    return {chunk};
+    return {choice};
   }
 
-  std::vector<Json> LastChunks(const GeneratedTexts& texts) override {
-    if (!request_.usage) return {};
-    Json chunk = head_.json();
-    chunk["choices"] = Json::array();
-    chunk["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
-    return {chunk};
-  }
-
-  Json Whole(const GeneratedTexts& texts) override {
+  Json AllChoices() override {
     Json choices = Json::array();
     for (size_t p = 0; p < request_.job.prompts.size(); ++p) {
-      for (const size_t i : Best(texts, p)) {
-        choices.push_back(Choice(texts, i, static_cast<int64_t>(choices.size())));
+      for (const size_t i : Best(p)) {
+        choices.push_back(Choice(i, static_cast<int64_t>(choices.size())));
       }
     }
-    Json json = head_.json();
-    json["choices"] = std::move(choices);
-    json["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
-    return json;
+    return choices;
   }
 
  private:
@@ -178,12 +162,12 @@ class CompletionAnswer final : public TextAnswer {
   size_t PromptOf(size_t text) const { return text / static_cast<size_t>(request_.job.each); }
 
   // Returns the `n` of one prompt's texts whose tokens are likeliest on the average.
-  std::vector<size_t> Best(const GeneratedTexts& texts, size_t prompt) const {
+  std::vector<size_t> Best(size_t prompt) const {
     std::vector<size_t> order(static_cast<size_t>(request_.job.each));
     std::iota(order.begin(), order.end(), prompt * order.size());
     if (request_.job.each > request_.n) {
       const auto mean = [&](size_t i) {
-        const std::vector<ModelProbabilities>& all = texts.text(i).written.probabilities;
+        const std::vector<ModelProbabilities>& all = texts().text(i).written.probabilities;
         double sum = 0;
         for (const ModelProbabilities& one : all) sum += one.log_probability;
         return all.empty() ? 0 : sum / static_cast<double>(all.size());
@@ -194,8 +178,8 @@ class CompletionAnswer final : public TextAnswer {
     return order;
   }
 
-  Json Choice(const GeneratedTexts& texts, size_t i, int64_t index) const {
-    const GeneratedTexts::Text& text = texts.text(i);
+  Json Choice(size_t i, int64_t index) const {
+    const GeneratedTexts::Text& text = texts().text(i);
     const size_t p = PromptOf(i);
     Json logprobs;
     if (request_.logprobs) {
@@ -245,31 +229,20 @@ class CompletionAnswer final : public TextAnswer {
   }
 
   // Returns the log-probabilities of what a stream has shown since the last time.
-  Json NewLogProbabilities(const GeneratedTexts& texts, size_t i) {
+  Json NewLogProbabilities(size_t i) {
     Open& open = open_[i];
     const size_t p = PromptOf(i);
     LogProbabilities all(tokenizer_, *request_.logprobs);
-    if (!std::exchange(open.prompt_told, true)) AddPrompt(texts.text(i), p, all);
+    if (!std::exchange(open.prompt_told, true)) AddPrompt(texts().text(i), p, all);
     const int64_t before = request_.echo ? Characters(request_.prompts[p]) : 0;
     open.told = AddTokens(open.tokens, open.told, before, open.shown - before, all);
     return all.Take();
   }
 
-  MemoryBudget::Share memory_;
   CompletionRequest request_;
   const Tokenizer& tokenizer_;
-  AnswerHead head_;
   std::vector<Open> open_;
 };
-
-// Begins to write what a request wants, and returns the reply that an answer makes of it.
-template <class Answer, class Request>
-HttpReply ReplyWith(const Call& call, Request request, MemoryBudget::Share memory) {
-  const bool stream = request.stream;
-  const auto texts = std::make_shared<GeneratedTexts>(call, request.job);
-  const auto answer = std::make_shared<Answer>(std::move(request), call.model(), std::move(memory));
-  return Reply(texts, answer, stream, call.limits.seconds);
-}
 
 // Returns the memory of the prompts that an answer repeats, once for each of their texts:
 // characters and ids.
@@ -316,7 +289,8 @@ MemoryBudget::Share ReserveTexts(const TextJob& job, const Call& call, int64_t b
 HttpReply AnswerCompletion(const Call& call) {
   CompletionRequest read = ReadCompletion(call.fields, call.model(), call.limits);
   MemoryBudget::Share memory = ReserveTexts(read.job, call, MemoryOfPrompts(read));
-  return ReplyWith<CompletionAnswer>(call, std::move(read), std::move(memory));
+  return TextsStream::ReplyOf(
+      std::make_shared<CompletionAnswer>(call, std::move(read), std::move(memory)));
 }
 
 namespace {
@@ -368,50 +342,45 @@ ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
   return request;
 }
 
-class ChatAnswer final : public TextAnswer {
+class ChatAnswer final : public OpenAiAnswer {
  public:
-  ChatAnswer(ChatRequest request, const ServedModel& model, MemoryBudget::Share memory)
-      : memory_(std::move(memory)),
+  ChatAnswer(const Call& call, ChatRequest request, MemoryBudget::Share memory)
+      : OpenAiAnswer(
+            call, request.job, std::move(memory),
+            {NewAnswerId("chatcmpl"), request.stream ? "chat.completion.chunk" : "chat.completion",
+             request.stream, request.usage}),
         request_(std::move(request)),
-        tokenizer_(model.tokenizer()),
-        head_{NewAnswerId("chatcmpl"),
-              request_.stream ? "chat.completion.chunk" : "chat.completion", model.name,
-              static_cast<int64_t>(WallSeconds())},
+        tokenizer_(call.model().tokenizer()),
         begun_(static_cast<size_t>(request_.n)),
         held_(begun_.size()) {}
 
-  std::vector<Json> Chunks(const GeneratedTexts& texts,
-                           const GeneratedTexts::Delta& delta) override {
-    std::vector<Json> chunks;
+  std::vector<Json> Choices(const GeneratedTexts::Delta& delta) override {
+    std::vector<Json> choices;
+    const auto add = [&](const Json& told, const Json& logprobs, const Json& reason) {
+      choices.push_back({{"index", delta.text},
+                         {"delta", told},
+                         {"logprobs", logprobs},
+                         {"finish_reason", reason}});
+    };
     if (!begun_[delta.text]) {
       begun_[delta.text] = true;
-      chunks.push_back(Chunk(delta.text, {{"role", "assistant"}, {"content", ""}}, {}, {}));
+      add({{"role", "assistant"}, {"content", ""}}, {}, {});
     }
     std::vector<NewToken>& held = held_[delta.text];
     held.insert(held.end(), delta.tokens.begin(), delta.tokens.end());
     if (!delta.shown.empty()) {
-      chunks.push_back(Chunk(delta.text, {{"content", delta.shown}},
-                             LogProbabilities(std::exchange(held, {})), {}));
+      add(Json{{"content", delta.shown}}, LogProbabilities(std::exchange(held, {})), {});
     }
     if (delta.ended) {
-      chunks.push_back(Chunk(delta.text, Json::object(), {},
-                             FinishReasonName(texts.text(delta.text).written.reason)));
+      add(Json::object(), {}, FinishReasonName(texts().text(delta.text).written.reason));
     }
-    return chunks;
+    return choices;
   }
 
-  std::vector<Json> LastChunks(const GeneratedTexts& texts) override {
-    if (!request_.usage) return {};
-    Json chunk = head_.json();
-    chunk["choices"] = Json::array();
-    chunk["usage"] = UsageOf(texts, texts.size());
-    return {chunk};
-  }
-
-  Json Whole(const GeneratedTexts& texts) override {
+  Json AllChoices() override {
     Json choices = Json::array();
-    for (size_t i = 0; i < texts.size(); ++i) {
-      const GeneratedText& written = texts.text(i).written;
+    for (size_t i = 0; i < texts().size(); ++i) {
+      const GeneratedText& written = texts().text(i).written;
       std::vector<NewToken> tokens;
       for (size_t t = 0; t < written.probabilities.size(); ++t) {
         tokens.push_back({written.ids[t], written.probabilities[t]});
@@ -422,21 +391,10 @@ class ChatAnswer final : public TextAnswer {
       choice["finish_reason"] = FinishReasonName(written.reason);
       choices.push_back(std::move(choice));
     }
-    Json json = head_.json();
-    json["choices"] = std::move(choices);
-    json["usage"] = UsageOf(texts, texts.size());
-    return json;
+    return choices;
   }
 
  private:
-  Json Chunk(size_t index, const Json& delta, const Json& logprobs, const Json& reason) const {
-    Json chunk = head_.json();
-    chunk["choices"] = Json::array({Json{
-        {"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
-    if (request_.usage) chunk["usage"] = nullptr;
-    return chunk;
-  }
-
   Json Entry(int32_t id, double log_probability) const {
     Json bytes = Json::array();
     if (id < tokenizer_.vocab_size()) {
@@ -467,10 +425,8 @@ class ChatAnswer final : public TextAnswer {
     return all;
   }
 
-  MemoryBudget::Share memory_;
   ChatRequest request_;
   const Tokenizer& tokenizer_;
-  AnswerHead head_;
   std::vector<bool> begun_;
   std::vector<std::vector<NewToken>> held_;  // tokens whose text was not shown yet
 };
@@ -480,7 +436,8 @@ class ChatAnswer final : public TextAnswer {
 HttpReply AnswerChat(const Call& call) {
   ChatRequest read = ReadChat(call.fields, call.model());
   MemoryBudget::Share memory = ReserveTexts(read.job, call);
-  return ReplyWith<ChatAnswer>(call, std::move(read), std::move(memory));
+  return TextsStream::ReplyOf(
+      std::make_shared<ChatAnswer>(call, std::move(read), std::move(memory)));
 }
 
 }  // namespace folio

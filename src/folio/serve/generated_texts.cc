@@ -9,6 +9,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/http.h"
 
@@ -146,49 +147,27 @@ size_t GeneratedTexts::size() const {
   return state_->texts.size();
 }
 
-namespace {
-
-class AnswerStream final : public TextsStream {
- public:
-  AnswerStream(const std::shared_ptr<GeneratedTexts>& written, std::shared_ptr<TextAnswer> answer,
-               double most_seconds, bool waits)
-      : TextsStream(written, most_seconds), answer_(std::move(answer)), waits_(waits) {}
-
- private:
-  static std::string EventsOf(const std::vector<Json>& chunks) {
-    std::string events;
-    for (const Json& chunk : chunks) events += EventOf(chunk);
-    return events;
-  }
-  std::string Events(const GeneratedTexts::Delta& delta) override {
-    return EventsOf(answer_->Chunks(texts(), delta));
-  }
-  std::string LastEvents() override { return EventsOf(answer_->LastChunks(texts())) + kLastEvent; }
-  std::string ErrorEvent(const ApiError& error) const override {
-    return "data: " + error.body() + "\n\n";
-  }
-  std::optional<HttpReply> Whole() override {
-    return HttpReply{.body = answer_->Whole(texts()).dump(), .held = answer_};
-  }
-  bool waits() const override { return waits_; }
-
-  std::shared_ptr<TextAnswer> answer_;
-  bool waits_;
-};
-
-}  // namespace
-
-TextsStream::TextsStream(std::shared_ptr<GeneratedTexts> texts, double most_seconds)
-    : texts_(std::move(texts)),
-      most_seconds_(most_seconds),
-      end_(SteadySeconds() + most_seconds),
+TextsStream::TextsStream(const Call& call, const TextJob& job, MemoryBudget::Share memory,
+                         bool waits)
+    : texts_(call, job),
+      memory_(std::make_shared<MemoryBudget::Share>(std::move(memory))),
+      waits_(waits),
+      most_seconds_(call.limits.seconds),
+      end_(SteadySeconds() + most_seconds_),
       said_(SteadySeconds()) {}
+
+HttpReply TextsStream::ReplyOf(std::shared_ptr<TextsStream> stream) {
+  if (stream->waits_) return {.stream = std::move(stream), .waits = true};
+  return {.type = "text/event-stream",
+          .headers = {{"Cache-Control", "no-cache"}},
+          .stream = std::move(stream)};
+}
 
 HttpStream::Part TextsStream::Next() {
   Part part;
   const double now = SteadySeconds();
   const auto fail = [&](const ApiError& error) {
-    if (waits()) {
+    if (waits_) {
       part.whole = error.reply();
     } else {
       part.bytes += ErrorEvent(error);
@@ -197,14 +176,14 @@ HttpStream::Part TextsStream::Next() {
     return std::move(part);
   };
   try {
-    if (!waits() && !std::exchange(begun_, true)) part.bytes = FirstEvents();
-    for (const GeneratedTexts::Delta& delta : texts_->Take()) {
-      if (!waits()) part.bytes += Events(delta);
+    if (!waits_ && !std::exchange(begun_, true)) part.bytes = FirstEvents();
+    for (const GeneratedTexts::Delta& delta : texts_.Take()) {
+      if (!waits_) part.bytes += Events(delta);
       said_ = now;
     }
-    if (texts_->ended()) {
-      if (waits()) {
-        part.whole = Whole();
+    if (texts_.ended()) {
+      if (waits_) {
+        part.whole = HttpReply{.body = Whole(), .held = memory_};
       } else {
         part.bytes += LastEvents();
         part.ended = true;
@@ -221,7 +200,7 @@ HttpStream::Part TextsStream::Next() {
     return fail({503, "not enough memory for this request now"});
   }
   part.seconds = end_ - now;
-  if (waits()) return part;
+  if (waits_) return part;
   if (now - said_ > kHeartbeatSeconds) {
     part.bytes += kHeartbeat;
     said_ = now;
@@ -230,25 +209,30 @@ HttpStream::Part TextsStream::Next() {
   return part;
 }
 
-HttpReply Reply(const std::shared_ptr<GeneratedTexts>& texts,
-                const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds) {
-  HttpReply reply;
-  reply.waits = !stream;
-  reply.stream = std::make_shared<AnswerStream>(texts, answer, most_seconds, reply.waits);
-  if (stream) {
-    reply.type = "text/event-stream";
-    reply.headers = {{"Cache-Control", "no-cache"}};
-  }
-  return reply;
+OpenAiAnswer::OpenAiAnswer(const Call& call, const TextJob& job, MemoryBudget::Share memory,
+                           Form form)
+    : TextsStream(call, job, std::move(memory), !form.stream),
+      form_(std::move(form)),
+      model_(call.model().name),
+      created_(static_cast<int64_t>(WallSeconds())),
+      each_(static_cast<size_t>(job.each)) {}
+
+Json OpenAiAnswer::With(Json choices) const {
+  return {{"id", form_.id},
+          {"object", form_.object},
+          {"created", created_},
+          {"model", model_},
+          {"choices", std::move(choices)}};
 }
 
-Json UsageOf(const GeneratedTexts& texts, size_t texts_of_a_prompt) {
+// What was used, as OpenAI counts: prompts once, every text that was written.
+Json OpenAiAnswer::Usage() const {
   int64_t prompt = 0, written = 0, known = 0;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    written += std::ssize(texts.text(i).written.ids);
-    if (i % texts_of_a_prompt != 0) continue;
-    prompt += texts.text(i).stats.prompt_tokens;
-    known += texts.text(i).stats.shared;
+  for (size_t i = 0; i < texts().size(); ++i) {
+    written += std::ssize(texts().text(i).written.ids);
+    if (i % each_ != 0) continue;
+    prompt += texts().text(i).stats.prompt_tokens;
+    known += texts().text(i).stats.shared;
   }
   return {{"prompt_tokens", prompt},
           {"completion_tokens", written},
@@ -256,8 +240,31 @@ Json UsageOf(const GeneratedTexts& texts, size_t texts_of_a_prompt) {
           {"prompt_tokens_details", Json{{"cached_tokens", known}}}};
 }
 
-Json AnswerHead::json() const {
-  return {{"id", id}, {"object", object}, {"created", created}, {"model", model}};
+std::string OpenAiAnswer::Events(const GeneratedTexts::Delta& delta) {
+  std::string events;
+  for (Json& choice : Choices(delta)) {
+    Json chunk = With(Json::array({std::move(choice)}));
+    if (form_.usage) chunk["usage"] = nullptr;
+    events += EventOf(chunk);
+  }
+  return events;
+}
+
+std::string OpenAiAnswer::LastEvents() {
+  if (!form_.usage) return kLastEvent;
+  Json chunk = With(Json::array());
+  chunk["usage"] = Usage();
+  return EventOf(chunk) + kLastEvent;
+}
+
+std::string OpenAiAnswer::ErrorEvent(const ApiError& error) const {
+  return "data: " + error.body() + "\n\n";
+}
+
+std::string OpenAiAnswer::Whole() {
+  Json json = With(AllChoices());
+  json["usage"] = Usage();
+  return json.dump();
 }
 
 }  // namespace folio

@@ -12,6 +12,8 @@
 #include "folio/io/json.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/http.h"
+#include "folio/serve/memory_budget.h"
+#include "folio/serve/request_fields.h"
 #include "folio/serve/scheduler.h"
 #include "folio/serve/service_metrics.h"
 
@@ -70,31 +72,21 @@ class GeneratedTexts {
   size_t left_ = 0;
 };
 
-// An endpoint's way to make JSON of the texts that a model writes for it.
-class TextAnswer {
- public:
-  virtual ~TextAnswer() = default;
-
-  // The events of a stream for a delta; may be none.
-  virtual std::vector<Json> Chunks(const GeneratedTexts& texts,
-                                   const GeneratedTexts::Delta& delta) = 0;
-  // Returns the events behind the last delta.
-  virtual std::vector<Json> LastChunks(const GeneratedTexts& texts) = 0;
-  // Returns the whole answer, instead of a stream, when all texts have ended.
-  virtual Json Whole(const GeneratedTexts& texts) = 0;
-};
-
-// Texts on their way to a client. One that takes longer than `most_seconds` ends with an error.
+// The texts of a job on their way to a client: when all of them have ended (`waits`) or as events
+// while they come. What takes longer than the limits let it ends with an error.
 class TextsStream : public HttpStream {
  public:
-  TextsStream(std::shared_ptr<GeneratedTexts> texts, double most_seconds);
+  // Throws as GeneratedTexts. `memory` is kept until the answer was sent.
+  TextsStream(const Call& call, const TextJob& job, MemoryBudget::Share memory, bool waits);
 
-  void Begin(const std::function<void()>& news) final { texts_->OnNews(news); }
+  // The reply that has `stream`.
+  static HttpReply ReplyOf(std::shared_ptr<TextsStream> stream);
+
+  void Begin(const std::function<void()>& news) final { texts_.OnNews(news); }
   Part Next() final;
 
  protected:
-  GeneratedTexts& texts() { return *texts_; }
-  const GeneratedTexts& texts() const { return *texts_; }
+  const GeneratedTexts& texts() const { return texts_; }
 
  private:
   // Events for a delta; may be none.
@@ -103,28 +95,43 @@ class TextsStream : public HttpStream {
   virtual std::string FirstEvents() { return ""; }
   virtual std::string LastEvents() { return ""; }
   virtual std::string ErrorEvent(const ApiError& error) const = 0;
-  // Returns the whole reply, instead of events, where the answer waits, when the texts have ended.
-  virtual std::optional<HttpReply> Whole() { return {}; }
-  virtual bool waits() const { return false; }
+  // Returns the body of an answer that waits, when the texts have ended.
+  virtual std::string Whole() { return ""; }
 
-  std::shared_ptr<GeneratedTexts> texts_;
+  GeneratedTexts texts_;
+  std::shared_ptr<MemoryBudget::Share> memory_;
+  const bool waits_;
   double most_seconds_, end_, said_;
   bool begun_ = false;
 };
 
-// The texts when all of them have ended or, with `stream`, as events while they come.
-HttpReply Reply(const std::shared_ptr<GeneratedTexts>& texts,
-                const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds);
+// An answer of OpenAI's interface. It, and each chunk of a stream, begins with the same members and
+// has choices.
+class OpenAiAnswer : public TextsStream {
+ public:
+  struct Form {
+    std::string id, object;
+    bool stream = false, usage = false;  // `usage`: told behind a stream
+  };
+  OpenAiAnswer(const Call& call, const TextJob& job, MemoryBudget::Share memory, Form form);
 
-// Returns what was used, as OpenAI counts: prompts once, every text that was written.
-Json UsageOf(const GeneratedTexts& texts, size_t texts_of_a_prompt);
+ private:
+  // The choices of a stream for a delta, each for a chunk of its own; may be none.
+  virtual std::vector<Json> Choices(const GeneratedTexts::Delta& delta) = 0;
+  // The choices of all texts, which have ended.
+  virtual Json AllChoices() = 0;
 
-// Members that every answer and chunk begins with.
-struct AnswerHead {
-  std::string id, object, model;
-  int64_t created = 0;
+  std::string Events(const GeneratedTexts::Delta& delta) final;
+  std::string LastEvents() final;
+  std::string ErrorEvent(const ApiError& error) const final;
+  std::string Whole() final;
+  Json With(Json choices) const;
+  Json Usage() const;
 
-  Json json() const;
+  Form form_;
+  std::string model_;
+  int64_t created_;
+  size_t each_;  // texts of a prompt
 };
 
 }  // namespace folio

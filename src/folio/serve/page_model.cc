@@ -398,14 +398,13 @@ const char* ReasonOf(const GeneratedTexts::Text& text) {
 // A text on its way to the page, as events.
 class PageText final : public TextsStream {
  public:
-  PageText(ServedModel& model, const PageJob& page, MemoryBudget::Share memory,
-           const std::shared_ptr<GeneratedTexts>& written, int64_t waiting, double begin,
-           double most_seconds)
-      : TextsStream(written, most_seconds),
-        memory_(std::move(memory)),
-        model_(model.id),
+  PageText(const Call& call, const PageJob& page, MemoryBudget::Share memory, int64_t waiting,
+           double begin)
+      : TextsStream(call, page.job, std::move(memory), /*waits=*/false),
+        model_(call.model().id),
         prompt_(page.job.prompts.front()),
-        read_(PromptTokensSeen(std::ssize(prompt_), page.job.options, model.config().n_positions)),
+        read_(PromptTokensSeen(std::ssize(prompt_), page.job.options,
+                               call.model().config().n_positions)),
         conversation_(page.conversation),
         forgotten_(page.forgotten),
         seed_(page.job.options.sampling.seed),
@@ -467,7 +466,6 @@ class PageText final : public TextsStream {
     return NamedEvent("done", json);
   }
 
-  MemoryBudget::Share memory_;
   std::string model_;
   std::vector<int32_t> prompt_;
   int64_t read_;  // tokens of the prompt that the model sees
@@ -484,17 +482,13 @@ class PageText final : public TextsStream {
 HttpReply AnswerPageText(const Call& call) {
   // Of an id of the prompt, as the events have it.
   constexpr int64_t kMemoryOfTold = 4 * sizeof(Json);
-  ServedModel& model = call.model();
-  const PageJob page = ReadPageText(call.fields, model);
+  const PageJob page = ReadPageText(call.fields, call.model());
   MemoryBudget::Share memory =
       ReserveTexts(page.job, call, kMemoryOfTold * std::ssize(page.job.prompts.front()));
-  const int64_t waiting = model.scheduler->waiting();
+  const int64_t waiting = call.model().scheduler->waiting();
   const double begin = SteadySeconds();
-  const auto texts = std::make_shared<GeneratedTexts>(call, page.job);
-  HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream = std::make_shared<PageText>(model, page, std::move(memory), texts, waiting, begin,
-                                            call.limits.seconds);
-  return reply;
+  return TextsStream::ReplyOf(
+      std::make_shared<PageText>(call, page, std::move(memory), waiting, begin));
 }
 
 }  // namespace folio
