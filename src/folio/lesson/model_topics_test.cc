@@ -7,10 +7,10 @@
 
 #include "folio/base/error.h"
 #include "folio/infer/generator.h"
-#include "folio/inspect/head_scores.h"
+#include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
+#include "folio/lesson/lessons.h"
 #include "folio/lesson/test_walks.h"
-#include "folio/lesson/topics.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
 #include "folio/model/transformer.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
+#include "folio/lesson/lessons.h"
 #include "folio/lesson/test_walks.h"
-#include "folio/lesson/topics.h"
 #include "folio/report/report.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "folio/base/strings.h"
@@ -174,6 +175,11 @@ std::vector<std::string> WrapLines(std::string_view text, int64_t width) {
   }
   if (!line.empty()) lines.push_back(line);
   return lines;
+}
+
+std::string Spelled(const Terminal& terminal, std::string_view text) {
+  if (!AsciiOnly(terminal)) return std::string(text);
+  return TerminalLabel(text, std::numeric_limits<int64_t>::max(), /*utf8=*/false);
 }
 
 std::string FitColumns(const Terminal& terminal, std::string_view text, int64_t width) {

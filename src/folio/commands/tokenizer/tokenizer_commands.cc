@@ -24,6 +24,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/lesson/explain_tokens.h"
+#include "folio/report/report.h"
 #include "folio/term/encode_input.h"
 #include "folio/term/json_lines.h"
 #include "folio/term/progress.h"
@@ -371,9 +372,14 @@ class TokenizerInfoCommand final : public Command {
       ids.push_back(static_cast<int32_t>(id));
     }
     const auto tokenizer = OpenTokenizer(tokenizer_);
-    const bool json = context.console.json(), ascii = AsciiOnly(context.console.out());
-    context.console.Result(ids.empty() ? DescribeTokenizer(*tokenizer, tokenizer_, json, ascii)
-                                       : DescribeTokens(*tokenizer, ids, json, ascii));
+    const Terminal& out = context.console.out();
+    const bool json = context.console.json(), ascii = AsciiOnly(out);
+    if (ids.empty()) {
+      const Report report = DescribeTokenizer(*tokenizer, tokenizer_, ascii);
+      context.console.Result(json ? ReportJson(report, /*indent=*/2) : ReportText(report, out));
+    } else {
+      context.console.Result(DescribeTokens(*tokenizer, ids, json, ascii));
+    }
     return 0;
   }
 
