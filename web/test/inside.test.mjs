@@ -195,9 +195,9 @@ test("the lens and the pipeline show what the service computes", async () => {
   );
   assert.equal(await page.locator(".tensor-facts").count(), 0, "numbers of another tensor");
   answer();
-  const { header } = await Frame(`${trace}/tensor/0.activated`);
+  const { about } = await Frame(`${trace}/tensor/0.activated`);
   const mean = Number((await page.textContent(".tensor-facts dd")).replaceAll("−", "-"));
-  assert.ok(Math.abs(mean - header.stats.mean) < 1e-3 * Math.max(1, Math.abs(header.stats.mean)));
+  assert.ok(Math.abs(mean - about.stats.mean) < 1e-3 * Math.max(1, Math.abs(about.stats.mean)));
   await page.click("text=Embeddings");
   await page.fill("input[type=search]", "e");
   await page.locator("button.chip").first().click();

@@ -248,16 +248,20 @@ export async function Downloaded(page, act) {
   return { name: download.suggestedFilename(), bytes: Buffer.concat(parts) };
 }
 
-// Numbers of a GVZ1 frame, read by other code than the page's.
+// Numbers of the service, read by other code than the page's.
 export async function Frame(url) {
   const bytes = Buffer.from(await (await fetch(url)).arrayBuffer());
-  assert.equal(bytes.toString("latin1", 0, 4), "GVZ1");
-  const length = bytes.readUInt32LE(4);
-  const header = JSON.parse(bytes.toString("utf8", 8, 8 + length));
-  const body = bytes.subarray(Math.ceil((8 + length) / 8) * 8);
-  const numbers =
-    header.dtype === "f32"
-      ? Array.from({ length: body.length / 4 }, (_, i) => body.readFloatLE(4 * i))
-      : [...body];
-  return { header, numbers };
+  const begin = 8 + bytes.readUInt32LE(0);
+  const { __metadata__, numbers } = JSON.parse(bytes.toString("utf8", 8, begin));
+  const [size, read] = { U8: [1, "readUInt8"], I16: [2, "readInt16LE"], F32: [4, "readFloatLE"] }[
+    numbers.dtype
+  ];
+  return {
+    about: Object.fromEntries(
+      Object.entries(__metadata__).map(([key, said]) => [key, JSON.parse(said)]),
+    ),
+    numbers: Array.from({ length: (bytes.length - begin) / size }, (_, i) =>
+      bytes[read](begin + size * i),
+    ),
+  };
 }

@@ -333,17 +333,8 @@ test("embeddings have dots to be seen, names where they fit, and say when nothin
   const canvas = page.locator(".scatter canvas");
   await Until("names", async () => Number(await canvas.getAttribute("data-labels")) > 60);
   // The leftmost point's size; its name is to the right of it.
-  const { header, numbers } = await (async () => {
-    const bytes = Buffer.from(await (await fetch(`${service.url}/api/embed/pca`)).arrayBuffer());
-    const length = bytes.readUInt32LE(4);
-    const head = JSON.parse(bytes.toString("utf8", 8, 8 + length));
-    const body = bytes.subarray(Math.ceil((8 + length) / 8) * 8);
-    return {
-      header: head,
-      numbers: Array.from({ length: body.length / 2 }, (_, i) => body.readInt16LE(2 * i)),
-    };
-  })();
-  const V = header.shape[0];
+  const { numbers } = await Frame(`${service.url}/api/embed/pca`);
+  const V = numbers.length / 3;
   const of = (column) => Array.from({ length: V }, (_, id) => numbers[3 * id + column]);
   const [xs, ys] = [of(0), of(1)];
   const id = xs.indexOf(Math.min(...xs));

@@ -2,14 +2,211 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 
+#include "folio/base/error.h"
+#include "folio/base/log.h"
+#include "folio/base/strings.h"
+#include "folio/io/checksums.h"
+#include "folio/io/file.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 
 namespace folio {
+namespace {
+
+using AddressBytes = std::array<uint8_t, 16>;
+constexpr AddressBytes kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};  // ::ffff:0.0.0.0
+constexpr int kMappedBits = 96;
+
+std::optional<AddressBytes> ParseAddress(std::string_view text) {
+  const std::string numeric(text);
+  AddressBytes bytes = kMapped;
+  if (inet_pton(AF_INET, numeric.c_str(), bytes.data() + kMappedBits / 8) == 1) return bytes;
+  if (inet_pton(AF_INET6, numeric.c_str(), bytes.data()) == 1) return bytes;
+  return {};
+}
+
+bool SameBits(const AddressBytes& a, const AddressBytes& b, int bits) {
+  for (int bit = 0; bit < bits; ++bit) {
+    const auto byte = static_cast<size_t>(bit / 8);
+    if (((a[byte] ^ b[byte]) >> (7 - bit % 8) & 1) != 0) return false;
+  }
+  return true;
+}
+
+bool IsV4(const AddressBytes& bytes) {
+  return SameBits(bytes, kMapped, kMappedBits);
+}
+
+std::string Text(const AddressBytes& bytes) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool v4 = IsV4(bytes);
+  inet_ntop(v4 ? AF_INET : AF_INET6, bytes.data() + (v4 ? kMappedBits / 8 : 0), text.data(),
+            text.size());
+  return text.data();
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+AddressBlock::AddressBlock(std::string_view text, std::string_view flag) {
+  const size_t slash = std::min(text.find('/'), text.size());
+  const std::optional<AddressBytes> bytes = ParseAddress(text.substr(0, slash));
+  const int most = bytes && IsV4(*bytes) ? 128 - kMappedBits : 128;
+  int bits = most;
+  bool valid = bytes.has_value();
+  if (slash < text.size()) {
+    const std::string_view digits = text.substr(slash + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
+    valid = valid && error == std::errc() && end == digits.data() + digits.size();
+  }
+  if (!valid || bits < 0 || bits > most) {
+    throw UsageError(fmt::format("{}: '{}' is no address or block of addresses", flag, text),
+                     "expected such as 127.0.0.1, 10.0.0.0/8 or fd00::/8");
+  }
+  bytes_ = *bytes;
+  bits_ = bits + 128 - most;
+}
+
+bool AddressBlock::Has(std::string_view address) const {
+  const std::optional<AddressBytes> bytes = ParseAddress(address);
+  return bytes && SameBits(*bytes, bytes_, bits_);
+}
+
+std::string ClientAddress(const std::vector<AddressBlock>& proxies, const std::string& peer,
+                          std::string_view forwarded) {
+  const std::optional<AddressBytes> known = ParseAddress(peer);
+  std::string client = known ? Text(*known) : peer;
+  const auto is_proxy = [&] {
+    return std::ranges::any_of(proxies,
+                               [&](const AddressBlock& block) { return block.Has(client); });
+  };
+  while (is_proxy() && !forwarded.empty()) {
+    const size_t comma = forwarded.rfind(',');
+    const bool first = comma == std::string_view::npos;
+    const std::optional<AddressBytes> next =
+        ParseAddress(Trimmed(first ? forwarded : forwarded.substr(comma + 1)));
+    if (!next) break;  // nothing that a proxy wrote
+    client = Text(*next);
+    forwarded = first ? std::string_view() : forwarded.substr(0, comma);
+  }
+  return client;
+}
+
+std::string NetworkOf(const std::string& address) {
+  constexpr size_t kBytes = 8;
+  std::optional<AddressBytes> bytes = ParseAddress(address);
+  if (!bytes || IsV4(*bytes)) return address;
+  std::fill(bytes->begin() + kBytes, bytes->end(), uint8_t{0});
+  return Text(*bytes);
+}
+
+namespace {
+
+constexpr std::string_view kHash = "sha256";
+
+bool IsSmallHex(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+bool IsName(std::string_view text) {
+  constexpr size_t kLongest = 64;
+  constexpr std::string_view kOfNames =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !text.empty() && text.size() <= kLongest &&
+         text.find_first_not_of(kOfNames) == std::string_view::npos;
+}
+
+AccessKey ParseKey(std::string_view line, size_t number, const std::string& where) {
+  const auto fail = [&](const char* cause) {
+    throw InputError(fmt::format("{}, line {}: no key", where, number), cause,
+                     "write KEY, NAME:KEY, or either with sha256:HEX for KEY");
+  };
+  AccessKey key{.name = fmt::format("key-{}", number), .sha256 = ""};
+  size_t colon = line.find(':');
+  if (colon != line.npos && line.substr(0, colon) != kHash) {
+    if (!IsName(line.substr(0, colon))) {
+      fail("a name has up to 64 letters, digits, '.', '_' and '-', and a key no ':'");
+    }
+    key.name = line.substr(0, colon);
+    line.remove_prefix(colon + 1);
+    colon = line.find(':');
+  }
+  if (line.empty()) fail("there is nothing behind the name");
+  if (colon == line.npos) {
+    key.sha256 = Sha256Hex(line);
+    return key;
+  }
+  if (line.substr(0, colon) != kHash) fail("a key has no ':'");
+  key.sha256 = line.substr(colon + 1);
+  std::ranges::transform(key.sha256, key.sha256.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  constexpr size_t kDigits = 64;
+  if (key.sha256.size() != kDigits || !IsSmallHex(key.sha256)) {
+    fail("behind sha256: stand 64 hexadecimal digits");
+  }
+  return key;
+}
+
+// Takes as long wherever they differ. REQUIRES: of one size.
+bool Same(std::string_view a, std::string_view b) {
+  unsigned different = 0;
+  for (size_t i = 0; i < a.size(); ++i) different |= static_cast<unsigned>(a[i] ^ b[i]);
+  return different == 0;
+}
+
+// A group of root's alone is how systemd hands out what it was told to keep.
+void WarnWhereOthersRead(const std::string& file) {
+  struct stat status = {};
+  if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const bool group = (status.st_mode & S_IRGRP) != 0 && status.st_gid != 0;
+  if (!group && (status.st_mode & S_IROTH) == 0) return;
+  LogWarning(fmt::format("{}: others than its owner can read these keys; chmod 600 {} mends it",
+                         file, ShellWord(file)));
+}
+
+}  // namespace
+
+AccessKeys ParseKeys(std::string_view text, const std::string& where) {
+  AccessKeys keys;
+  size_t number = 0;
+  for (std::string line : Split(text, '\n')) {
+    ++number;
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
+    if (!line.empty() && line[0] != '#') keys.push_back(ParseKey(line, number, where));
+  }
+  if (keys.empty()) {
+    throw InputError(fmt::format("{}: no key", where), "expected one key a line",
+                     "write one into it, as of: openssl rand -hex 32");
+  }
+  return keys;
+}
+
+AccessKeys ReadKeys(const std::string& file) {
+  constexpr uint64_t kMost = 1 << 20;
+  AccessKeys keys = ParseKeys(ReadFile(file, kMost), file);
+  WarnWhereOthersRead(file);
+  return keys;
+}
+
+std::optional<std::string> NameOfKey(const AccessKeys& keys, std::string_view given) {
+  const std::string hash = Sha256Hex(given);
+  const AccessKey* known = nullptr;
+  for (const AccessKey& key : keys) known = Same(hash, key.sha256) ? &key : known;
+  return known == nullptr ? std::nullopt : std::optional(known->name);
+}
+
 namespace {
 
 // The name in "name", "name:port", "[::1]" or "[::1]:port", in small letters; "" for anything else.

@@ -1,6 +1,7 @@
 #include "folio/serve/access_log.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/time.h>
@@ -8,7 +9,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -53,12 +53,8 @@ std::string UrlText(std::string_view text) {
 
 std::string LogTime() {
   const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch());
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
-                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+  return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
                      ms.count() % 1000);
 }
 

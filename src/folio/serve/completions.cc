@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/generated_texts.h"
 #include "folio/serve/generation_fields.h"
-#include "folio/serve/text_answer.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 namespace {
@@ -106,18 +108,16 @@ class LogProbabilities {
        offsets_ = Json::array();
 };
 
-class CompletionAnswer final : public TextAnswer {
+class CompletionAnswer final : public OpenAiAnswer {
  public:
-  CompletionAnswer(CompletionRequest request, const ServedModel& model, MemoryBudget::Share memory)
-      : memory_(std::move(memory)),
+  CompletionAnswer(const Call& call, CompletionRequest request, MemoryBudget::Share memory)
+      : OpenAiAnswer(call, request.job, std::move(memory),
+                     {NewAnswerId("cmpl"), "text_completion", request.stream, request.usage}),
         request_(std::move(request)),
-        tokenizer_(model.tokenizer()),
-        head_{NewAnswerId("cmpl"), "text_completion", model.name,
-              static_cast<int64_t>(WallSeconds())},
+        tokenizer_(call.model().tokenizer()),
         open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
 
-  std::vector<Json> Chunks(const GeneratedTexts& texts,
-                           const GeneratedTexts::Delta& delta) override {
+  std::vector<Json> Choices(const GeneratedTexts::Delta& delta) override {
     Open& open = open_[delta.text];
     std::string shown = delta.shown;
     if (!std::exchange(open.begun, true) && request_.echo) {
@@ -127,40 +127,26 @@ class CompletionAnswer final : public TextAnswer {
     open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
     if (shown.empty() && !delta.ended) return {};
     Json logprobs;
-    if (request_.logprobs) logprobs = NewLogProbabilities(texts, delta.text);
+    if (request_.logprobs) logprobs = NewLogProbabilities(delta.text);
     Json choice{{"text", shown}, {"index", delta.text}, {"logprobs", logprobs}};
     choice["finish_reason"] =
-        delta.ended ? Json(FinishReasonName(texts.text(delta.text).written.reason)) : Json();
+        delta.ended ? Json(FinishReasonName(texts().text(delta.text).written.reason)) : Json();
     if (request_.ids) {
       Json ids = Json::array();
       for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
       choice["token_ids"] = ids;
     }
-    Json chunk = head_.json();
-    chunk["choices"] = Json::array({choice});
-    if (request_.usage) chunk["usage"] = nullptr;
-    return {chunk};
+    return {choice};
   }
 
-  std::vector<Json> LastChunks(const GeneratedTexts& texts) override {
-    if (!request_.usage) return {};
-    Json chunk = head_.json();
-    chunk["choices"] = Json::array();
-    chunk["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
-    return {chunk};
-  }
-
-  Json Whole(const GeneratedTexts& texts) override {
+  Json AllChoices() override {
     Json choices = Json::array();
     for (size_t p = 0; p < request_.job.prompts.size(); ++p) {
-      for (const size_t i : Best(texts, p)) {
-        choices.push_back(Choice(texts, i, static_cast<int64_t>(choices.size())));
+      for (const size_t i : Best(p)) {
+        choices.push_back(Choice(i, static_cast<int64_t>(choices.size())));
       }
     }
-    Json json = head_.json();
-    json["choices"] = std::move(choices);
-    json["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
-    return json;
+    return choices;
   }
 
  private:
@@ -176,12 +162,12 @@ class CompletionAnswer final : public TextAnswer {
   size_t PromptOf(size_t text) const { return text / static_cast<size_t>(request_.job.each); }
 
   // Returns the `n` of one prompt's texts whose tokens are likeliest on the average.
-  std::vector<size_t> Best(const GeneratedTexts& texts, size_t prompt) const {
+  std::vector<size_t> Best(size_t prompt) const {
     std::vector<size_t> order(static_cast<size_t>(request_.job.each));
     std::iota(order.begin(), order.end(), prompt * order.size());
     if (request_.job.each > request_.n) {
       const auto mean = [&](size_t i) {
-        const std::vector<ModelProbabilities>& all = texts.text(i).written.probabilities;
+        const std::vector<ModelProbabilities>& all = texts().text(i).written.probabilities;
         double sum = 0;
         for (const ModelProbabilities& one : all) sum += one.log_probability;
         return all.empty() ? 0 : sum / static_cast<double>(all.size());
@@ -192,8 +178,8 @@ class CompletionAnswer final : public TextAnswer {
     return order;
   }
 
-  Json Choice(const GeneratedTexts& texts, size_t i, int64_t index) const {
-    const GeneratedTexts::Text& text = texts.text(i);
+  Json Choice(size_t i, int64_t index) const {
+    const GeneratedTexts::Text& text = texts().text(i);
     const size_t p = PromptOf(i);
     Json logprobs;
     if (request_.logprobs) {
@@ -243,20 +229,18 @@ class CompletionAnswer final : public TextAnswer {
   }
 
   // Returns the log-probabilities of what a stream has shown since the last time.
-  Json NewLogProbabilities(const GeneratedTexts& texts, size_t i) {
+  Json NewLogProbabilities(size_t i) {
     Open& open = open_[i];
     const size_t p = PromptOf(i);
     LogProbabilities all(tokenizer_, *request_.logprobs);
-    if (!std::exchange(open.prompt_told, true)) AddPrompt(texts.text(i), p, all);
+    if (!std::exchange(open.prompt_told, true)) AddPrompt(texts().text(i), p, all);
     const int64_t before = request_.echo ? Characters(request_.prompts[p]) : 0;
     open.told = AddTokens(open.tokens, open.told, before, open.shown - before, all);
     return all.Take();
   }
 
-  MemoryBudget::Share memory_;
   CompletionRequest request_;
   const Tokenizer& tokenizer_;
-  AnswerHead head_;
   std::vector<Open> open_;
 };
 
@@ -274,14 +258,13 @@ int64_t MemoryOfPrompts(const CompletionRequest& request) {
 
 }  // namespace
 
-MemoryBudget::Share ReserveTexts(const TextJob& job, const ServedModel& model,
-                                 const AnswerLimits& limits, int64_t beside) {
+MemoryBudget::Share ReserveTexts(const TextJob& job, const Call& call, int64_t beside) {
   // A token is held as it comes, in the text, and as JSON. A probability is kept, told, and held as
   // JSON.
   constexpr int64_t kOfPromptToken = 16, kOfToken = 128, kOfProbability = 1024;
   constexpr int64_t kMostCounted = 1 << 16;  // tokens of a text that goes on
   const bool slides = job.options.when_full == WhenFull::kSlide;
-  const int64_t P = model.config().n_positions, most = job.options.max_tokens;
+  const int64_t P = call.model().config().n_positions, most = job.options.max_tokens;
   int64_t read = 0;
   for (const std::vector<int32_t>& prompt : job.prompts) read += std::ssize(prompt) * job.each;
   const int64_t texts = std::ssize(job.prompts) * job.each;
@@ -291,28 +274,170 @@ MemoryBudget::Share ReserveTexts(const TextJob& job, const ServedModel& model,
   if (job.options.likeliest && !job.reading) {
     const int64_t told =
         (written + (job.prompt_probabilities ? read : 0)) * (1 + *job.options.likeliest);
-    if (told > limits.probabilities) {
+    if (told > call.limits.probabilities) {
       throw ApiError(400,
                      fmt::format("up to {} log-probabilities are more than the {} that an answer "
                                  "may tell: ask for fewer tokens, texts or likeliest tokens",
-                                 told, limits.probabilities),
+                                 told, call.limits.probabilities),
                      "logprobs");
     }
     bytes += kOfProbability * told;
   }
-  return {limits.memory, bytes};
+  return {call.limits.memory, bytes};
 }
 
-HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
-                           const HttpRequest& request, const AnswerLimits& limits,
-                           ServiceMetrics& metrics) {
-  CompletionRequest read = ReadCompletion(fields, model, limits);
-  MemoryBudget::Share memory = ReserveTexts(read.job, model, limits, MemoryOfPrompts(read));
-  const bool stream = read.stream;
-  const auto texts =
-      std::make_shared<GeneratedTexts>(model, metrics, NameOfClient(request), read.job);
-  const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model, std::move(memory));
-  return Reply(texts, answer, stream, limits.seconds);
+HttpReply AnswerCompletion(const Call& call) {
+  CompletionRequest read = ReadCompletion(call.fields, call.model(), call.limits);
+  MemoryBudget::Share memory = ReserveTexts(read.job, call, MemoryOfPrompts(read));
+  return TextsStream::ReplyOf(
+      std::make_shared<CompletionAnswer>(call, std::move(read), std::move(memory)));
+}
+
+namespace {
+
+struct ChatRequest {
+  TextJob job;
+  int64_t n = 1;
+  bool stream = false, usage = false;
+  std::optional<int64_t> logprobs = {};  // likeliest tokens of each place
+};
+
+// Refuses fields that would change the answer and are not supported, instead of passing them over.
+void RefuseTools(const RequestFields& fields) {
+  for (const char* key : {"tools", "functions"}) {
+    const Json* tools = fields.Find(key);
+    if (tools != nullptr && !(tools->is_array() && tools->empty())) {
+      throw ApiError(400, fmt::format("'{}' is not supported: the model writes text alone", key),
+                     key);
+    }
+  }
+  const Json* format = fields.Find("response_format");
+  const Json* type = format == nullptr ? nullptr : format->find("type");
+  if (format != nullptr && (type == nullptr || *type != Json("text"))) {
+    throw ApiError(400, "'response_format' must be of type \"text\"", "response_format");
+  }
+}
+
+ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
+  const ChatFormat format = RequireChatFormat(model);
+  RefuseTools(fields);
+  ChatRequest request;
+  std::vector<int32_t> ids;
+  EncodeChat(model.tokenizer(), format, ReadMessages(fields), /*ask=*/true, "'messages'", ids);
+  const int64_t P = model.config().n_positions;
+  request.n = fields.Integer("n", 1, 1, kMostTexts);
+  request.stream = fields.Flag("stream");
+  request.usage = ReadIncludeUsage(fields);
+  if (fields.Flag("logprobs")) {
+    request.logprobs = fields.Integer("top_logprobs", 0, 0, kMostLikeliest);
+  }
+  const int64_t most = fields.Integer("max_tokens", P, 0, 1 << 30);
+  const int64_t max_tokens = fields.Integer("max_completion_tokens", most, 0, 1 << 30);
+  TextJob& job = request.job;
+  job.options = ReadGenerationFields(fields, model, max_tokens);
+  job.options.likeliest = request.logprobs;
+  if (!job.options.truncate) RequireContext(ids, "messages", model);
+  job.prompts = {std::move(ids)};
+  job.each = request.n;
+  return request;
+}
+
+class ChatAnswer final : public OpenAiAnswer {
+ public:
+  ChatAnswer(const Call& call, ChatRequest request, MemoryBudget::Share memory)
+      : OpenAiAnswer(
+            call, request.job, std::move(memory),
+            {NewAnswerId("chatcmpl"), request.stream ? "chat.completion.chunk" : "chat.completion",
+             request.stream, request.usage}),
+        request_(std::move(request)),
+        tokenizer_(call.model().tokenizer()),
+        begun_(static_cast<size_t>(request_.n)),
+        held_(begun_.size()) {}
+
+  std::vector<Json> Choices(const GeneratedTexts::Delta& delta) override {
+    std::vector<Json> choices;
+    const auto add = [&](const Json& told, const Json& logprobs, const Json& reason) {
+      choices.push_back({{"index", delta.text},
+                         {"delta", told},
+                         {"logprobs", logprobs},
+                         {"finish_reason", reason}});
+    };
+    if (!begun_[delta.text]) {
+      begun_[delta.text] = true;
+      add({{"role", "assistant"}, {"content", ""}}, {}, {});
+    }
+    std::vector<NewToken>& held = held_[delta.text];
+    held.insert(held.end(), delta.tokens.begin(), delta.tokens.end());
+    if (!delta.shown.empty()) {
+      add(Json{{"content", delta.shown}}, LogProbabilities(std::exchange(held, {})), {});
+    }
+    if (delta.ended) {
+      add(Json::object(), {}, FinishReasonName(texts().text(delta.text).written.reason));
+    }
+    return choices;
+  }
+
+  Json AllChoices() override {
+    Json choices = Json::array();
+    for (size_t i = 0; i < texts().size(); ++i) {
+      const GeneratedText& written = texts().text(i).written;
+      std::vector<NewToken> tokens;
+      for (size_t t = 0; t < written.probabilities.size(); ++t) {
+        tokens.push_back({written.ids[t], written.probabilities[t]});
+      }
+      Json choice{{"index", i},
+                  {"message", Json{{"role", "assistant"}, {"content", written.text}}}};
+      choice["logprobs"] = LogProbabilities(tokens);
+      choice["finish_reason"] = FinishReasonName(written.reason);
+      choices.push_back(std::move(choice));
+    }
+    return choices;
+  }
+
+ private:
+  Json Entry(int32_t id, double log_probability) const {
+    Json bytes = Json::array();
+    if (id < tokenizer_.vocab_size()) {
+      for (const char byte : tokenizer_.TokenBytes(id)) {
+        bytes.push_back(static_cast<int>(static_cast<uint8_t>(byte)));
+      }
+    }
+    return {{"token", TokenText(tokenizer_, id)},
+            {"logprob", FiniteLogProbability(log_probability)},
+            {"bytes", bytes}};
+  }
+
+  Json LogProbabilities(const std::vector<NewToken>& tokens) const {
+    if (!request_.logprobs) return {};
+    Json content = Json::array();
+    for (const NewToken& token : tokens) {
+      Json entry = Entry(token.id, token.probabilities.log_probability);
+      Json top = Json::array();
+      for (const TokenProbability& one : token.probabilities.likeliest) {
+        top.push_back(Entry(one.id, one.log_probability));
+      }
+      entry["top_logprobs"] = std::move(top);
+      content.push_back(std::move(entry));
+    }
+    Json all = Json::object();
+    all["content"] = std::move(content);
+    all["refusal"] = nullptr;
+    return all;
+  }
+
+  ChatRequest request_;
+  const Tokenizer& tokenizer_;
+  std::vector<bool> begun_;
+  std::vector<std::vector<NewToken>> held_;  // tokens whose text was not shown yet
+};
+
+}  // namespace
+
+HttpReply AnswerChat(const Call& call) {
+  ChatRequest read = ReadChat(call.fields, call.model());
+  MemoryBudget::Share memory = ReserveTexts(read.job, call);
+  return TextsStream::ReplyOf(
+      std::make_shared<ChatAnswer>(call, std::move(read), std::move(memory)));
 }
 
 }  // namespace folio

@@ -1,5 +1,6 @@
 #include "folio/serve/connection.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -7,17 +8,235 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
+#include <boost/beast/http/status.hpp>
+#include <cstddef>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/log.h"
 #include "folio/serve/api_error.h"
-#include "folio/serve/response_head.h"
-#include "folio/serve/server_context.h"
-#include "folio/serve/stream_pump.h"
+#include "folio/serve/http.h"
 
 namespace folio {
+
+// Between a stream's threads and its connection's: asks the stream on one of the server's, while it
+// has news and the client takes what it said, and hands on what it says.
+class StreamPump : public std::enable_shared_from_this<StreamPump> {
+ public:
+  // Called by the connections' thread with each part, in their order. `last`: the stream is
+  // destroyed; there is no part where it failed or was stopped.
+  using Take = std::function<void(HttpStream::Part* part, bool last)>;
+  // Sends, on a thread of the stream, what the client takes at once; returns how many bytes. Called
+  // where all that was handed on before is sent.
+  using Send = std::function<size_t(std::string_view bytes)>;
+
+  // `chunked`: parts become chunks.
+  StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked, Send send,
+             Take take);
+
+  void Begin();
+  // Tells, from any thread, that the stream has news.
+  void News();
+  // So many bytes that were taken are not sent yet.
+  void Unsent(size_t bytes);
+  // Nobody wants any more.
+  void Stop();
+
+ private:
+  template <class Call>
+  void Guarded(const Call& call);
+  template <class Call>
+  void Post(const Call& call);
+  void Run();
+  bool Full() const;
+  void HandOn(HttpStream::Part part, bool any, bool last);
+
+  ServerContext& context_;
+  const bool quick_, chunked_;
+  std::shared_ptr<HttpStream> stream_;
+  const Send send_;
+  const Take take_;
+  bool failed_ = false;
+  double due_ = 0;  // when the connection asks without news
+  std::mutex mutex_;
+  bool running_ = true, news_ = false, stopped_ = false;
+  int parts_on_the_way_ = 0;
+  size_t bytes_on_the_way_ = 0, unsent_ = 0;
+};
+
+namespace {
+
+std::string_view PhraseOf(int status) {
+  namespace http = boost::beast::http;
+  if (http::int_to_status(static_cast<unsigned>(status)) == http::status::unknown) return "Error";
+  const auto phrase = http::obsolete_reason(static_cast<http::status>(status));
+  return {phrase.data(), phrase.size()};
+}
+
+// Returns true where an answer of this status may have a body.
+bool HasBody(int status) {
+  return status >= 200 && status != 204 && status != 304;
+}
+
+// The head of an answer, up to its empty line. `length`: of its body, where that is known; else it
+// comes in chunks or, for HTTP/1.0, until the connection ends.
+std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, bool chunked,
+                         bool keep_alive) {
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\nDate: {:%a, %d %b %Y %T} GMT\r\n", reply.status,
+                                 PhraseOf(reply.status), fmt::gmtime(std::time(nullptr)));
+  const auto add = [&](std::string_view name, std::string_view value) {
+    head.append(name).append(": ");
+    // A value that came from elsewhere begins no line of its own.
+    for (const char c : value) head += c == '\r' || c == '\n' || c == '\0' ? ' ' : c;
+    head += "\r\n";
+  };
+  for (const auto& [name, value] : reply.headers) add(name, value);
+  if (HasBody(reply.status)) {
+    if (length != 0 || reply.status == 200) add("Content-Type", reply.type);
+    if (length) add("Content-Length", std::to_string(*length));
+    if (chunked) add("Transfer-Encoding", "chunked");
+  }
+  if (!keep_alive) add("Connection", "close");
+  return head + "\r\n";
+}
+
+constexpr size_t kMostUnsent = 256 << 10;  // bytes that the client has not taken
+
+}  // namespace
+
+StreamPump::StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked,
+                       Send send, Take take)
+    : context_(context),
+      quick_(stream->quick()),
+      chunked_(chunked),
+      stream_(std::move(stream)),
+      send_(std::move(send)),
+      take_(std::move(take)) {}
+
+template <class Call>
+void StreamPump::Post(const Call& call) {
+  PostTo(quick_ ? *context_.writers : *context_.handlers, call);
+}
+
+void StreamPump::Begin() {
+  Post([self = shared_from_this()] {
+    // Whoever has news may live longer than the answer.
+    self->Guarded([&] {
+      self->stream_->Begin([weak = std::weak_ptr(self)] {
+        if (const auto pump = weak.lock()) pump->News();
+      });
+    });
+    self->Run();
+  });
+}
+
+void StreamPump::News() {
+  {
+    const std::lock_guard lock(mutex_);
+    news_ = true;
+    if (running_ || Full()) return;
+    running_ = true;
+  }
+  Post([self = shared_from_this()] { self->Run(); });
+}
+
+void StreamPump::Unsent(size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    unsent_ = bytes;
+    if (running_ || !news_ || Full()) return;
+    running_ = true;
+  }
+  Post([self = shared_from_this()] { self->Run(); });
+}
+
+void StreamPump::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (std::exchange(running_, true)) return;
+  }
+  Post([self = shared_from_this()] { self->Run(); });
+}
+
+template <class Call>
+void StreamPump::Guarded(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    LogWarning(fmt::format("an answer on its way failed: {}", error.what()));
+    failed_ = true;
+  }
+}
+
+bool StreamPump::Full() const {
+  return bytes_on_the_way_ + unsent_ > kMostUnsent;
+}
+
+// `running_` is set, so that no other thread does this.
+void StreamPump::Run() {
+  bool at_once = false;
+  {
+    const std::lock_guard lock(mutex_);
+    news_ = false;
+    failed_ = failed_ || stopped_;
+    at_once = parts_on_the_way_ == 0 && unsent_ == 0;
+  }
+  HttpStream::Part part;
+  if (!failed_) {
+    Guarded([&] {
+      part = stream_->Next();
+      if (chunked_ && !part.bytes.empty()) {
+        part.bytes = fmt::format("{:x}\r\n", part.bytes.size()).append(part.bytes) + "\r\n";
+      }
+      if (chunked_ && part.ended) part.bytes += "0\r\n\r\n";
+    });
+  }
+  const bool last = failed_ || part.ended || part.whole;
+  if (last) stream_.reset();
+  if (at_once && !last && !part.bytes.empty()) part.bytes.erase(0, send_(part.bytes));
+  const double now = SteadySeconds(), due = now + part.seconds;
+  constexpr double kNear = 0.01;  // seconds
+  const bool asked_later = due < due_ - kNear || due_ <= now;
+  if (asked_later) due_ = due;
+  if (last || asked_later || !part.bytes.empty()) HandOn(std::move(part), !failed_, last);
+  if (last) return;  // `running_` stays set
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = stopped_ || (news_ && !Full());
+    if (!running_) return;
+  }
+  Post([self = shared_from_this()] { self->Run(); });
+}
+
+void StreamPump::HandOn(HttpStream::Part part, bool any, bool last) {
+  const size_t bytes = part.bytes.size();
+  {
+    const std::lock_guard lock(mutex_);
+    ++parts_on_the_way_;
+    bytes_on_the_way_ += bytes;
+  }
+  const auto on_its_way = std::make_shared<HttpStream::Part>(std::move(part));
+  PostTo(context_.io, [self = shared_from_this(), on_its_way, bytes, any, last] {
+    {
+      const std::lock_guard lock(self->mutex_);
+      --self->parts_on_the_way_;
+      self->bytes_on_the_way_ -= bytes;
+      self->unsent_ += bytes;
+    }
+    self->take_(any ? on_its_way.get() : nullptr, last);
+  });
+}
+
 namespace {
 
 namespace asio = boost::asio;
@@ -39,7 +258,7 @@ HttpReply Handled(const HttpServer::Handler& handler, const HttpRequest& request
   } catch (...) {
     LogWarning(fmt::format("{} {}: failed", request.method, request.path));
   }
-  return ErrorReply(500, "the request failed; the log says why");
+  return ApiError(500, "the request failed; the log says why").reply();
 }
 
 }  // namespace
@@ -262,7 +481,7 @@ void Connection::Refuse(int status, const std::string& reason) {
   deadline_.Off();
   keep_alive_ = head_only_ = false;
   in_.clear();
-  HttpReply reply = ErrorReply(status, reason);
+  HttpReply reply = ApiError(status, reason).reply();
   const std::string id = context_.refused ? context_.refused(address_, status, reason) : "";
   if (!id.empty()) reply.headers.emplace_back("X-Request-Id", id);
   reader_.reset();  // which may have said the reason
@@ -284,7 +503,7 @@ void Connection::NoRoom() {
   // It has said nothing, so that there is nothing to be logged.
   state_ = State::kAnswering;
   keep_alive_ = false;
-  Answer(ErrorReply(turned_away_, why));
+  Answer(ApiError(turned_away_, why).reply());
 }
 
 void Connection::Push(std::string bytes) {
@@ -466,7 +685,7 @@ void Connection::StreamOver() {
   wake_.Off();
   if (!answer_whole_ && streamed_.waits && state_ != State::kClosed) {
     StreamEnded(500);
-    return Answer(ErrorReply(500, "the request failed; the log says why"));
+    return Answer(ApiError(500, "the request failed; the log says why").reply());
   }
   if (!answer_whole_) {
     StreamEnded(streamed_.waits ? 499 : streamed_.status);

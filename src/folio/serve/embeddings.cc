@@ -1,5 +1,3 @@
-#include "folio/serve/embeddings.h"
-
 #include <fmt/format.h>
 
 #include <bit>
@@ -13,6 +11,7 @@
 #include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/completions.h"
 #include "folio/serve/generation_fields.h"
 
 namespace folio {
@@ -109,9 +108,9 @@ class EmbeddingStream final : public HttpStream {
 
 }  // namespace
 
-HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
-                          const HttpRequest& request, const AnswerLimits& limits,
-                          ServiceMetrics& metrics) {
+HttpReply AnswerEmbedding(const Call& call) {
+  const ServedModel& model = call.model();
+  const RequestFields& fields = call.fields;
   const int64_t C = model.config().n_embd;
   const std::string format = fields.Text("encoding_format", "float");
   if (format != "float" && format != "base64") {
@@ -122,12 +121,12 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
   const bool normalize = fields.Flag("normalize", true);
   fields.Integer("dimensions", C, C, C);
   const std::vector<std::vector<int32_t>> inputs = ReadTexts(
-      fields, "input", model, limits.prompts,
+      fields, "input", model, call.limits.prompts,
       [&](const std::string& text) { return model.tokenizer().EncodeOrdinary(text, "'input'"); });
 
   for (const std::vector<int32_t>& input : inputs) RequireContext(input, "input", model);
   constexpr int64_t kMemoryOfNumber = 96;  // a sum, and its digits
-  auto memory = std::make_shared<MemoryBudget::Share>(limits.memory,
+  auto memory = std::make_shared<MemoryBudget::Share>(call.limits.memory,
                                                       kMemoryOfNumber * C * std::ssize(inputs));
   const auto state = std::make_shared<Embedding>();
   state->texts.resize(inputs.size());
@@ -150,17 +149,18 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
         }
       }
     };
-    texts[i].on_end = [state, &metrics](FinishReason, const GenerateStats& stats) {
+    texts[i].on_end = [state, &metrics = call.metrics](FinishReason, const GenerateStats& stats) {
       metrics.prompt_tokens += stats.prompt_tokens;
       const std::lock_guard lock(state->mutex);
       if (++state->ended == state->texts.size()) state->news();
     };
   }
-  auto scheduled = model.scheduler->Submit(NameOfClient(request), std::move(texts));
+  auto scheduled = model.scheduler->Submit(NameOfClient(call.request), std::move(texts));
   HttpReply reply{.waits = true};
   reply.stream = std::make_shared<EmbeddingStream>(
       state, std::move(scheduled), std::move(memory),
-      EmbeddingStream::Form{model.name, tokens, normalize, format == "base64"}, limits.seconds);
+      EmbeddingStream::Form{model.name, tokens, normalize, format == "base64"},
+      call.limits.seconds);
   return reply;
 }
 

@@ -1,12 +1,17 @@
 #include "folio/serve/generated_texts.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/http.h"
 
 namespace folio {
 
@@ -48,10 +53,11 @@ struct GeneratedTexts::State {
   }
 };
 
-GeneratedTexts::GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client,
-                               TextJob job)
+GeneratedTexts::GeneratedTexts(const Call& call, TextJob job)
     : state_(std::make_shared<State>()), left_(job.prompts.size() * static_cast<size_t>(job.each)) {
   const double begin = SteadySeconds();
+  const ServedModel& model = call.model();
+  ServiceMetrics& metrics = call.metrics;
   const Tokenizer& tokenizer = model.tokenizer();
   GenerateOptions for_tokens = job.options;
   for_tokens.stop_strings.clear();
@@ -108,7 +114,7 @@ GeneratedTexts::GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, Clie
       keep->End(i, reason, stats);
     };
   }
-  scheduled_ = model.scheduler->Submit(std::move(client), std::move(requests));
+  scheduled_ = model.scheduler->Submit(NameOfClient(call.request), std::move(requests));
 }
 
 GeneratedTexts::~GeneratedTexts() {
@@ -139,6 +145,126 @@ const GeneratedTexts::Text& GeneratedTexts::text(size_t i) const {
 
 size_t GeneratedTexts::size() const {
   return state_->texts.size();
+}
+
+TextsStream::TextsStream(const Call& call, const TextJob& job, MemoryBudget::Share memory,
+                         bool waits)
+    : texts_(call, job),
+      memory_(std::make_shared<MemoryBudget::Share>(std::move(memory))),
+      waits_(waits),
+      most_seconds_(call.limits.seconds),
+      end_(SteadySeconds() + most_seconds_),
+      said_(SteadySeconds()) {}
+
+HttpReply TextsStream::ReplyOf(std::shared_ptr<TextsStream> stream) {
+  if (stream->waits_) return {.stream = std::move(stream), .waits = true};
+  return {.type = "text/event-stream",
+          .headers = {{"Cache-Control", "no-cache"}},
+          .stream = std::move(stream)};
+}
+
+HttpStream::Part TextsStream::Next() {
+  Part part;
+  const double now = SteadySeconds();
+  const auto fail = [&](const ApiError& error) {
+    if (waits_) {
+      part.whole = error.reply();
+    } else {
+      part.bytes += ErrorEvent(error);
+      part.ended = true;
+    }
+    return std::move(part);
+  };
+  try {
+    if (!waits_ && !std::exchange(begun_, true)) part.bytes = FirstEvents();
+    for (const GeneratedTexts::Delta& delta : texts_.Take()) {
+      if (!waits_) part.bytes += Events(delta);
+      said_ = now;
+    }
+    if (texts_.ended()) {
+      if (waits_) {
+        part.whole = HttpReply{.body = Whole(), .held = memory_};
+      } else {
+        part.bytes += LastEvents();
+        part.ended = true;
+      }
+      return part;
+    }
+    if (now > end_) {
+      throw ApiError(
+          408, fmt::format("not done within the {} s that an answer may take", most_seconds_));
+    }
+  } catch (const ApiError& error) {
+    return fail(error);
+  } catch (const std::bad_alloc&) {
+    return fail({503, "not enough memory for this request now"});
+  }
+  part.seconds = end_ - now;
+  if (waits_) return part;
+  if (now - said_ > kHeartbeatSeconds) {
+    part.bytes += kHeartbeat;
+    said_ = now;
+  }
+  part.seconds = std::min(part.seconds, said_ + kHeartbeatSeconds - now);
+  return part;
+}
+
+OpenAiAnswer::OpenAiAnswer(const Call& call, const TextJob& job, MemoryBudget::Share memory,
+                           Form form)
+    : TextsStream(call, job, std::move(memory), !form.stream),
+      form_(std::move(form)),
+      model_(call.model().name),
+      created_(static_cast<int64_t>(WallSeconds())),
+      each_(static_cast<size_t>(job.each)) {}
+
+Json OpenAiAnswer::With(Json choices) const {
+  return {{"id", form_.id},
+          {"object", form_.object},
+          {"created", created_},
+          {"model", model_},
+          {"choices", std::move(choices)}};
+}
+
+// What was used, as OpenAI counts: prompts once, every text that was written.
+Json OpenAiAnswer::Usage() const {
+  int64_t prompt = 0, written = 0, known = 0;
+  for (size_t i = 0; i < texts().size(); ++i) {
+    written += std::ssize(texts().text(i).written.ids);
+    if (i % each_ != 0) continue;
+    prompt += texts().text(i).stats.prompt_tokens;
+    known += texts().text(i).stats.shared;
+  }
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", written},
+          {"total_tokens", prompt + written},
+          {"prompt_tokens_details", Json{{"cached_tokens", known}}}};
+}
+
+std::string OpenAiAnswer::Events(const GeneratedTexts::Delta& delta) {
+  std::string events;
+  for (Json& choice : Choices(delta)) {
+    Json chunk = With(Json::array({std::move(choice)}));
+    if (form_.usage) chunk["usage"] = nullptr;
+    events += EventOf(chunk);
+  }
+  return events;
+}
+
+std::string OpenAiAnswer::LastEvents() {
+  if (!form_.usage) return kLastEvent;
+  Json chunk = With(Json::array());
+  chunk["usage"] = Usage();
+  return EventOf(chunk) + kLastEvent;
+}
+
+std::string OpenAiAnswer::ErrorEvent(const ApiError& error) const {
+  return "data: " + error.body() + "\n\n";
+}
+
+std::string OpenAiAnswer::Whole() {
+  Json json = With(AllChoices());
+  json["usage"] = Usage();
+  return json.dump();
 }
 
 }  // namespace folio

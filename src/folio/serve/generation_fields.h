@@ -9,7 +9,7 @@
 #include "folio/infer/generate_options.h"
 #include "folio/io/json.h"
 #include "folio/serve/request_fields.h"
-#include "folio/serve/served_model.h"
+#include "folio/serve/scheduler.h"
 #include "folio/text/chat.h"
 
 namespace folio {

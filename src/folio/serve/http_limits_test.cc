@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,17 +57,10 @@ class Gate {
 class HttpLimited : public testing::Test {
  protected:
   void Serve(const HttpLimits& limits) {
-    server_ = std::make_unique<HttpServer>(
-        [this](const HttpRequest& request) { return Answer(request); }, limits);
-    port_ = server_->Bind("127.0.0.1", 0);
-    serving_ = std::thread([this] { server_->Serve(); });
+    server_.emplace([this](const HttpRequest& request) { return Answer(request); }, limits);
+    port_ = server_->port();
   }
-  ~HttpLimited() override {
-    gate_.Open();
-    if (!serving_.joinable()) return;
-    server_->Stop();
-    serving_.join();
-  }
+  ~HttpLimited() override { gate_.Open(); }
 
   virtual HttpReply Answer(const HttpRequest& request) {
     if (request.path == "/slow") gate_.Wait();
@@ -98,11 +92,10 @@ class HttpLimited : public testing::Test {
     return true;
   }
 
-  std::unique_ptr<HttpServer> server_;
-  std::thread serving_;
   int port_ = 0;
   Gate gate_;
   std::atomic<bool> gone_ = false;
+  std::optional<RunningServer> server_;
 };
 
 TEST_F(HttpLimited, HealthIsAnsweredWhenAllElseIsFull) {

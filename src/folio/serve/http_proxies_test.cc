@@ -38,20 +38,10 @@ std::string ProgramAt(const std::string& name) {
 
 class HttpProxies : public InTemporaryDirectory {
  protected:
-  HttpProxies()
-      : server_([](const HttpRequest& request) {
-          return HttpReply{.type = "text/plain",
-                           .body = fmt::format("[{} {}]", request.method, request.path)};
-        }),
-        service_(server_.Bind("127.0.0.1", 0)),
-        serving_([this] { server_.Serve(); }) {}
   ~HttpProxies() override {
-    if (proxy_ > 0) {
-      kill(proxy_, SIGKILL);
-      waitpid(proxy_, nullptr, 0);
-    }
-    server_.Stop();
-    serving_.join();
+    if (proxy_ <= 0) return;
+    kill(proxy_, SIGKILL);
+    waitpid(proxy_, nullptr, 0);
   }
 
   // Runs a program until the test ends, and waits until it passes requests on.
@@ -74,9 +64,11 @@ class HttpProxies : public InTemporaryDirectory {
   }
   void ExpectNoAnswerForAnother() const;
 
-  HttpServer server_;
-  int service_, port_ = FreePort();
-  std::thread serving_;
+  RunningServer server_{[](const HttpRequest& request) {
+    return HttpReply{.type = "text/plain",
+                     .body = fmt::format("[{} {}]", request.method, request.path)};
+  }};
+  int service_ = server_.port(), port_ = FreePort();
   pid_t proxy_ = 0;
 };
 

@@ -34,27 +34,6 @@ HttpReply Told(const HttpRequest& request) {
 
 class HttpRules : public testing::Test {
  protected:
-  void SetUp() override {
-    server_ = std::make_unique<HttpServer>(
-        Told,
-        HttpLimits{.head_bytes = 16 << 10,
-                   .body_bytes = 20000,
-                   .head_seconds = 5,
-                   .receive_seconds = 5,
-                   .idle_seconds = 5},
-        [this](const std::string& client, int status, const std::string& reason) {
-          const std::lock_guard lock(mutex_);
-          refused_.push_back(fmt::format("{} {} {}", client, status, reason));
-          return "id-of-the-log";
-        });
-    port_ = server_->Bind("127.0.0.1", 0);
-    serving_ = std::thread([this] { server_->Serve(); });
-  }
-  ~HttpRules() override {
-    server_->Stop();
-    serving_.join();
-  }
-
   // Returns the answer up to where the server closes, which it has to do soon. `pieces`: how the
   // request is cut.
   std::string Ask(const std::string& said, size_t pieces) const {
@@ -71,11 +50,20 @@ class HttpRules : public testing::Test {
   }
   static size_t Answers(const std::string& text) { return Count(text, "HTTP/1.1 "); }
 
-  std::unique_ptr<HttpServer> server_;
-  std::thread serving_;
-  int port_ = 0;
   std::mutex mutex_;
   std::vector<std::string> refused_;
+  RunningServer server_{Told,
+                        {.head_bytes = 16 << 10,
+                         .body_bytes = 20000,
+                         .head_seconds = 5,
+                         .receive_seconds = 5,
+                         .idle_seconds = 5},
+                        [this](const std::string& client, int status, const std::string& reason) {
+                          const std::lock_guard lock(mutex_);
+                          refused_.push_back(fmt::format("{} {} {}", client, status, reason));
+                          return "id-of-the-log";
+                        }};
+  int port_ = server_.port();
 };
 
 struct Rule {

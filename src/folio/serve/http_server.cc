@@ -22,7 +22,6 @@
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/serve/connection.h"
-#include "folio/serve/server_context.h"
 
 namespace folio {
 namespace {

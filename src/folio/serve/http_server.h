@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/serve/client_address.h"
+#include "folio/serve/access.h"
 #include "folio/serve/http.h"
 #include "folio/serve/memory_budget.h"
 

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
-#include "folio/io/json.h"
 #include "folio/serve/api_error.h"
 
 namespace folio {
@@ -39,19 +37,6 @@ void MemoryBudget::Share::Resize(int64_t bytes) {
 
 MemoryBudget::Share::~Share() {
   if (budget_ != nullptr) budget_->used_ -= bytes_;
-}
-
-int64_t JsonMemory(std::string_view text) {
-  // Where a vector grows, its old and its new places are there: three for each value.
-  constexpr int64_t kOfValue = 3 * sizeof(Json);
-  // The members of an object grow likewise, and their keys are in a set while they are read.
-  constexpr int64_t kOfMember = 3 * (sizeof(Json::Member) - sizeof(Json)) + 96;
-  std::array<int64_t, 256> cost{};
-  cost[','] = cost['['] = cost['{'] = kOfValue;
-  cost[':'] = kOfMember;
-  int64_t bytes = kOfValue + 2 * static_cast<int64_t>(text.size());
-  for (const char c : text) bytes += cost[static_cast<unsigned char>(c)];
-  return bytes;
 }
 
 }  // namespace folio

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 namespace folio {
@@ -59,9 +58,5 @@ class MemoryBudget {
 // Answering takes so much for each byte of a text, at the most: of one whose every byte is a token,
 // 4 bytes of an id, twice while they become more, and the answer that says id, place and piece.
 inline constexpr int64_t kMemoryOfText = 64;
-
-// Returns the most bytes that reading a request's JSON may take beside the text itself: a bound by
-// its commas, colons and brackets. A byte of it makes up to 60 (of "[0,0,0..."), a text 2.
-int64_t JsonMemory(std::string_view text);
 
 }  // namespace folio

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "folio/serve/test_page.h"
+#include "folio/serve/test_service.h"
 
 namespace folio {
 namespace {

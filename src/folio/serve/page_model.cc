@@ -4,19 +4,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <set>
 #include <string_view>
 
+#include "folio/base/clock.h"
 #include "folio/base/hash.h"
 #include "folio/base/utf8.h"
+#include "folio/infer/chat_session.h"
 #include "folio/infer/text_streamer.h"
+#include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
+#include "folio/inspect/trace.h"
 #include "folio/io/json.h"
+#include "folio/model/transformer.h"
 #include "folio/plot/png.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/generated_texts.h"
 #include "folio/serve/generation_fields.h"
-#include "folio/serve/gvz.h"
+#include "folio/serve/http.h"
 #include "folio/serve/page_files.h"
+#include "folio/serve/page_numbers.h"
+#include "folio/serve/request_fields.h"
 #include "folio/text/bpe_tokenizer.h"
 
 namespace folio {
@@ -107,7 +117,8 @@ Json PageModelJson(const ServedModel& model) {
           {"begin", PromptTokens(model.tokenizer(), "")}};
 }
 
-HttpReply AnswerVocabulary(const ServedModel& model, const HttpRequest& request) {
+HttpReply AnswerVocabulary(const Call& call) {
+  const ServedModel& model = call.model();
   const Tokenizer& tokenizer = model.tokenizer();
   HttpReply reply;
   JsonWriter json(reply.body);
@@ -117,12 +128,12 @@ HttpReply AnswerVocabulary(const ServedModel& model, const HttpRequest& request)
     json.Value(bytes.empty() ? Json() : Json(Base64(bytes)));
   }
   json.EndArray().EndObject();
-  return Tagged(std::move(reply), tokenizer.hash(), request);
+  return Tagged(std::move(reply), tokenizer.hash(), call.request);
 }
 
-HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields) {
-  const Tokenizer& tokenizer = model.tokenizer();
-  const std::string text = fields.Text("text");
+HttpReply AnswerPageTokens(const Call& call) {
+  const Tokenizer& tokenizer = call.model().tokenizer();
+  const std::string text = call.fields.Text("text");
   const std::vector<int32_t> ids = tokenizer.Encode(text, "'text'", SpecialRule::Allow());
   HttpReply reply;
   JsonWriter json(reply.body);
@@ -137,13 +148,13 @@ HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields
   return reply;
 }
 
-HttpReply AnswerScores(ServedModel& model, const RequestFields& fields,
-                       const AnswerLimits& limits) {
+HttpReply AnswerScores(const Call& call) {
   constexpr int64_t kMemoryOfScore = 64;  // in `scores`, and as text
+  ServedModel& model = call.model();
   RequireFloat32(model);
-  const int64_t top = fields.Integer("top", 10, 0, kMostPageTop);
-  ModelText text{.name = "text", .ids = ReadPageTokens(fields, model, kMostScoredTokens)};
-  const MemoryBudget::Share memory(limits.memory,
+  const int64_t top = call.fields.Integer("top", 10, 0, kMostPageTop);
+  ModelText text{.name = "text", .ids = ReadPageTokens(call.fields, model, kMostScoredTokens)};
+  const MemoryBudget::Share memory(call.limits.memory,
                                    kMemoryOfScore * (top + 4) * std::ssize(text.ids));
   const bool any = text.ids.size() > 1;
   HttpReply reply;
@@ -170,6 +181,314 @@ HttpReply AnswerScores(ServedModel& model, const RequestFields& fields,
   const bool bits = any && scores.bits_per_byte > 0;
   json.Key("bits_per_byte").Value(bits ? ShortNumber(scores.bits_per_byte) : Json()).EndObject();
   return reply;
+}
+
+namespace {
+
+std::string ProjectedTokens(Backend& backend, const Tensor& table) {
+  constexpr size_t kAxes = 3;
+  constexpr double kLargest = 32767;
+  // Axes of nearly the same share, which may be any between them, are not told apart for long.
+  constexpr double kExact = 1e-4;
+  const PrincipalAxes axes = FindPrincipalAxes(backend, table, kAxes, kExact);
+  std::vector<double> coordinates;
+  double farthest = 0;
+  for (int64_t id = 0; id < table.dim(0); ++id) {
+    for (size_t axis = 0; axis < kAxes; ++axis) {
+      const double at = axes.Coordinate(Row(table, id), axis);
+      coordinates.push_back(std::isfinite(at) ? at : 0);
+      farthest = std::max(farthest, std::abs(coordinates.back()));
+    }
+  }
+  const double scale = farthest > 0 ? farthest / kLargest : 1;
+  std::vector<int16_t> numbers;
+  for (const double at : coordinates) {
+    numbers.push_back(static_cast<int16_t>(std::lround(at / scale)));
+  }
+  std::vector<double> explained = axes.explained;
+  explained.resize(kAxes);
+  return PageNumbers(Json{{"scale", scale}, {"explained", explained}})
+      .Add({table.dim(0), std::ssize(explained)}, numbers)
+      .bytes();
+}
+
+// `most` of [0, n), evenly; all if there are fewer.
+std::vector<int64_t> Evenly(int64_t n, int64_t most) {
+  std::vector<int64_t> chosen;
+  const int64_t count = std::min(n, most);
+  for (int64_t i = 0; i < count; ++i) chosen.push_back(i * n / count);
+  return chosen;
+}
+
+// Numbers from -largest to largest as bytes. `about` takes what they mean.
+HttpReply ByteReply(Json about, const std::vector<int64_t>& shape, std::span<const float> numbers,
+                    double largest) {
+  constexpr double kSteps = 255;
+  const double scale = largest > 0 ? 2 * largest / kSteps : 1;
+  std::vector<uint8_t> bytes;
+  for (const float number : numbers) {
+    const double step = (static_cast<double>(number) + largest) / scale;
+    bytes.push_back(
+        std::isnan(step) ? 0 : static_cast<uint8_t>(std::lround(std::clamp(step, 0.0, kSteps))));
+  }
+  about.update({{"offset", -largest}, {"scale", scale}});
+  return PageNumbers(std::move(about)).Add(shape, bytes).reply();
+}
+
+// Rows `which` of `table` (n,C), dense.
+std::vector<float> Gathered(const Tensor& table, std::span<const int64_t> which) {
+  std::vector<float> rows;
+  for (const int64_t row : which) {
+    const std::span<const float> numbers = Row(table, row);
+    rows.insert(rows.end(), numbers.begin(), numbers.end());
+  }
+  return rows;
+}
+
+HttpReply Curves(const Tensor& table, const RequestFields& fields) {
+  constexpr size_t kMostCurves = 64;
+  std::vector<int64_t> dims = fields.Integers("dims", 0, table.dim(1) - 1, kMostCurves);
+  if (dims.empty()) dims = {0};
+  std::vector<float> numbers;
+  for (const int64_t c : dims) {
+    for (int64_t p = 0; p < table.dim(0); ++p) {
+      numbers.push_back(Row(table, p)[static_cast<size_t>(c)]);
+    }
+  }
+  return PageNumbers(Json{{"dims", dims}}).Add({std::ssize(dims), table.dim(0)}, numbers).reply();
+}
+
+}  // namespace
+
+HttpReply AnswerProjectedTokens(const Call& call) {
+  ServedModel& model = call.model();
+  RequireFloat32(model);
+  const std::lock_guard lock(model.projected_mutex);
+  std::string& file = model.projected;
+  if (file.empty()) {
+    // The backend is a second one, so that others may look into the model meanwhile.
+    const std::unique_ptr<Backend> backend = MakeBackend(model.inspect_backend->name());
+    file = ProjectedTokens(*backend, model.model.weights->params().wte);
+  }
+  return Tagged({.type = "application/octet-stream", .body = file}, HashHex(file), call.request);
+}
+
+HttpReply AnswerNeighbours(const Call& call) {
+  const ServedModel& model = call.model();
+  RequireFloat32(model);
+  const Tensor& table = model.model.weights->params().wte;
+  const int64_t id = call.fields.Required("id", 0, table.dim(0) - 1),
+                k = call.fields.Integer("k", 20, 1, 200);
+  const std::span<const float> own = Row(table, id);
+  double square = 0;
+  for (const float number : own) square += static_cast<double>(number) * number;
+  Json nearest = Json::array();
+  for (const Neighbour& one : NearestRows(table, own, k, id)) {
+    nearest.push_back(Json::array({one.row, ShortNumber(one.cosine)}));
+  }
+  return {
+      .body =
+          Json{{"id", id}, {"norm", ShortNumber(std::sqrt(square))}, {"nearest", nearest}}.dump()};
+}
+
+HttpReply AnswerPositions(const Call& call) {
+  constexpr int64_t kSize = 256, kMostSize = 512;
+  const ServedModel& model = call.model();
+  RequireFloat32(model);
+  const int64_t P = model.config().n_positions, C = model.config().n_embd;
+  const int64_t size = call.fields.Integer("size", kSize, 8, kMostSize);
+  const std::string view = call.fields.Text("view", "sim");
+  std::vector<float> numbers = PositionTable(*model.model.weights);
+  const Tensor table(numbers.data(), {P, C});
+  if (view == "curves") return Curves(table, call.fields);
+  const std::vector<int64_t> positions = Evenly(P, size);
+  const auto n = std::ssize(positions);
+  std::vector<float> rows = Gathered(table, positions);
+  const Tensor chosen(rows.data(), {n, C});
+  if (view == "values") {
+    const std::vector<int64_t> channels = Evenly(C, kMostSize);
+    std::vector<float> values;
+    double largest = 0;
+    for (int64_t row = 0; row < n; ++row) {
+      for (const int64_t c : channels) {
+        values.push_back(Row(chosen, row)[static_cast<size_t>(c)]);
+        largest = std::fmax(largest, std::abs(static_cast<double>(values.back())));
+      }
+    }
+    return ByteReply({{"positions", positions}, {"channels", channels}}, {n, std::ssize(channels)},
+                     values, largest);
+  }
+  if (view != "sim") ThrowBadField("view", "sim, values or curves");
+  return ByteReply({{"positions", positions}}, {n, n}, CosineSimilarity(chosen, n), 1);
+}
+
+namespace {
+
+constexpr int64_t kMostPageIds = 1 << 20;  // of a text that goes on
+
+// PageJob holds what the page wants written.
+struct PageJob {
+  TextJob job;
+  bool conversation = false;
+  int64_t forgotten = 0;  // turns of it that the context does not hold any more
+};
+
+// Returns the tokens that a conversation goes on from: its turns without the oldest, where they
+// leave no room.
+std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
+                                      PageJob& page) {
+  ChatSession session(model.tokenizer(), RequireChatFormat(model), model.config().n_positions);
+  ChatSession::Question question;
+  bool asked = false;
+  for (const ChatMessage& message : ReadMessages(fields)) {
+    if (message.role != (asked ? ChatRole::kAssistant : ChatRole::kUser)) {
+      ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
+    }
+    if (asked) {
+      session.Answered(model.tokenizer().EncodeOrdinary(message.content, "'messages'"));
+    } else {
+      question = session.Ask(message.content, page.job.options.max_tokens);
+      page.forgotten += question.forgotten;
+    }
+    asked = !asked;
+  }
+  if (!asked) ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
+  return question.ids;
+}
+
+PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
+  constexpr int64_t kTop = 10;
+  PageJob page;
+  TextJob& job = page.job;
+  job.reading = true;
+  const int64_t max_tokens = fields.Integer("max_tokens", job.options.max_tokens, 0, 1 << 30);
+  job.options = ReadGenerationFields(fields, model, max_tokens);
+  job.options.likeliest = fields.Integer("logprobs", kTop, 0, kMostPageTop);
+  if (fields.Find("seed") == nullptr) {
+    job.options.sampling.seed = std::random_device()();  // a number that JavaScript holds
+  }
+  std::string key = "prompt";
+  if (fields.Find("messages") != nullptr) {
+    key = "messages";
+    page.conversation = true;
+    job.prompts = {ReadConversation(fields, model, page)};
+  } else if (fields.Find("ids") != nullptr) {
+    key = "ids";
+    job.prompts = {ReadPageTokens(fields, model, kMostPageIds)};
+  } else {
+    job.prompts = {PromptTokens(model.tokenizer(), fields.Text("prompt"), "'prompt'")};
+  }
+  if (!job.options.truncate) RequireContext(job.prompts.front(), key, model);
+  return page;
+}
+
+const char* ReasonOf(const GeneratedTexts::Text& text) {
+  switch (text.written.reason) {
+    case FinishReason::kStop:
+      return text.end_token ? "eos" : "stop";
+    case FinishReason::kContext:
+      return "context";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    default:
+      return "length";
+  }
+}
+
+// A text on its way to the page, as events.
+class PageText final : public TextsStream {
+ public:
+  PageText(const Call& call, const PageJob& page, MemoryBudget::Share memory, int64_t waiting,
+           double begin)
+      : TextsStream(call, page.job, std::move(memory), /*waits=*/false),
+        model_(call.model().id),
+        prompt_(page.job.prompts.front()),
+        read_(PromptTokensSeen(std::ssize(prompt_), page.job.options,
+                               call.model().config().n_positions)),
+        conversation_(page.conversation),
+        forgotten_(page.forgotten),
+        seed_(page.job.options.sampling.seed),
+        waiting_(waiting),
+        begin_(begin) {}
+
+ private:
+  std::string FirstEvents() override {
+    Json json = Progress(0);
+    json["model"] = model_;
+    if (conversation_) json.update({{"forgotten", forgotten_}, {"prompt_ids", prompt_}});
+    return NamedEvent("progress", json);
+  }
+
+  Json Progress(int64_t done) const {
+    const double seconds = SteadySeconds() - begin_;
+    const double rate = static_cast<double>(done) / seconds;
+    const int64_t left = read_ - done;
+    return {{"done", done},
+            {"total", read_},
+            {"tps", done > 0 ? ShortNumber(rate) : Json()},
+            {"eta", done > 0 ? ShortNumber(static_cast<double>(left) / rate) : Json()},
+            {"waiting", waiting_}};
+  }
+
+  std::string Events(const GeneratedTexts::Delta& delta) override {
+    if (delta.ended) return Done(delta.shown);
+    if (delta.tokens.empty()) return NamedEvent("progress", Progress(delta.read));
+    if (index_ == 0) first_ = SteadySeconds();
+    const NewToken& token = delta.tokens.front();
+    const ModelProbabilities& of = token.probabilities;
+    return NamedEvent("token", {{"i", index_++},
+                                {"id", token.id},
+                                {"text", delta.shown},
+                                {"lp", ShortNumber(of.log_probability)},
+                                {"sp", ShortNumber(token.chance)},
+                                {"rank", of.rank + 1},
+                                {"H", ShortNumber(of.entropy)},
+                                {"seen", token.seen},
+                                {"top", TopPairs(of.likeliest)}});
+  }
+
+  std::string ErrorEvent(const ApiError& error) const override {
+    return NamedEvent("error", {{"code", error.status()}, {"message", error.what()}, {"hint", ""}});
+  }
+
+  std::string Done(const std::string& rest) const {
+    const GeneratedTexts::Text& text = texts().text(0);
+    const auto ms = [](double seconds) { return ShortNumber(1e3 * seconds); };
+    Json timings{{"prompt_n", text.stats.prompt_tokens},
+                 {"shared_n", text.stats.shared},
+                 {"prompt_ms", ms(text.stats.prompt_seconds)},
+                 {"gen_n", text.written.ids.size()},
+                 {"gen_ms", ms(text.stats.seconds)},
+                 {"ttft_ms", index_ > 0 ? ms(first_ - begin_) : Json()}};
+    Json json{
+        {"reason", ReasonOf(text)}, {"timings", timings}, {"seed", seed_}, {"prompt_ids", prompt_}};
+    if (!rest.empty()) json["text"] = rest;
+    return NamedEvent("done", json);
+  }
+
+  std::string model_;
+  std::vector<int32_t> prompt_;
+  int64_t read_;  // tokens of the prompt that the model sees
+  bool conversation_;
+  int64_t forgotten_;
+  uint64_t seed_;
+  int64_t waiting_;
+  double begin_, first_ = 0;
+  int64_t index_ = 0;
+};
+
+}  // namespace
+
+HttpReply AnswerPageText(const Call& call) {
+  // Of an id of the prompt, as the events have it.
+  constexpr int64_t kMemoryOfTold = 4 * sizeof(Json);
+  const PageJob page = ReadPageText(call.fields, call.model());
+  MemoryBudget::Share memory =
+      ReserveTexts(page.job, call, kMemoryOfTold * std::ssize(page.job.prompts.front()));
+  const int64_t waiting = call.model().scheduler->waiting();
+  const double begin = SteadySeconds();
+  return TextsStream::ReplyOf(
+      std::make_shared<PageText>(call, page, std::move(memory), waiting, begin));
 }
 
 }  // namespace folio

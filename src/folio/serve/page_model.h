@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "folio/serve/completions.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
-#include "folio/serve/served_model.h"
+#include "folio/serve/scheduler.h"
 #include "folio/serve/service_metrics.h"
 
 namespace folio {
@@ -27,16 +29,16 @@ std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedMod
 
 // Its member of GET /api/info.
 Json PageModelJson(const ServedModel& model);
-// GET /api/vocab
-HttpReply AnswerVocabulary(const ServedModel& model, const HttpRequest& request);
-// POST /api/tokenize
-HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields);
-// POST /api/generate: events, as they come.
-HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
-                         const HttpRequest& request, const AnswerLimits& limits,
-                         ServiceMetrics& metrics);
-// POST /api/score
-HttpReply AnswerScores(ServedModel& model, const RequestFields& fields, const AnswerLimits& limits);
+
+// The answers of one address each.
+HttpReply AnswerVocabulary(const Call& call);
+HttpReply AnswerPageTokens(const Call& call);
+HttpReply AnswerPageText(const Call& call);  // events, as they come
+HttpReply AnswerScores(const Call& call);
+// Every token along the first three principal components; found once.
+HttpReply AnswerProjectedTokens(const Call& call);
+HttpReply AnswerNeighbours(const Call& call);
+HttpReply AnswerPositions(const Call& call);
 
 // [[id, ln p], ...]
 Json TopPairs(const std::vector<TokenProbability>& top);

@@ -1,20 +1,27 @@
 #include "folio/serve/page_model.h"
 
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "folio/base/error.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
+#include "folio/inspect/trace.h"
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/decoder.h"
+#include "folio/model/transformer.h"
 #include "folio/plot/png.h"
-#include "folio/serve/gvz.h"
-#include "folio/serve/test_page.h"
+#include "folio/serve/page_numbers.h"
+#include "folio/serve/test_service.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_vocab.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -22,18 +29,28 @@ namespace {
 
 class PageModel : public PageTest {};
 
-TEST(GvzFrames, AreHeaderPaddingAndNumbers) {
-  GvzFrame frame("f32", {2}, "full", "lin");
-  frame.Append(std::vector<float>{1, -0.5F});
-  const std::string header = R"({"dtype":"f32","shape":[2],"layout":"full","code":"lin"})";
-  std::string expected = "GVZ1";
-  expected += std::string{static_cast<char>(header.size()), 0, 0, 0} + header;
-  while (expected.size() % 8 != 0) expected += '\0';
-  expected += std::string("\0\0\x80\x3F\0\0\0\xBF", 8);
-  EXPECT_EQ(frame.bytes(), expected);
+class PageNumbersTest : public InTemporaryDirectory {};
+
+TEST_F(PageNumbersTest, AreAFileOfSafetensors) {
+  const std::vector<int16_t> row = {1, -2, 300};
+  const std::vector<float> pair = {1, -0.5F};
+  WriteFileAtomically(At("numbers"),
+                      PageNumbers(Json{{"scale", 0.5}, {"pool", nullptr}}).Add({3}, row).bytes());
+  EXPECT_EQ(SafetensorsFile(At("numbers")).metadata(),
+            (SafetensorsMetadata{{"scale", "0.5"}, {"pool", "null"}}));
+  const std::string bytes =
+      PageNumbers().Add({1, 2}, pair).Add({2}, std::span<const float>(pair), "again").bytes();
+  WriteFileAtomically(At("pairs"), bytes);
+  SafetensorsFile pairs(At("pairs"));
+  for (const char* name : {"numbers", "again"}) {
+    const Tensor tensor = pairs.Get(name);
+    EXPECT_EQ(tensor.count(), 2);
+    EXPECT_EQ(std::vector(tensor.data<float>(), tensor.data<float>() + 2), pair);
+  }
+  EXPECT_EQ((bytes.size() - 2 * sizeof(pair[0]) * 2) % 8, 0u) << "numbers lie aligned";
 }
 
-TEST(GvzFrames, RootsTellSmallWeightsApart) {
+TEST_F(PageNumbersTest, RootsTellSmallWeightsApart) {
   EXPECT_EQ(SqrtByte(0), 0);
   EXPECT_EQ(SqrtByte(1), 255);
   EXPECT_EQ(SqrtByte(1.0001F), 255);
@@ -146,10 +163,9 @@ TEST_F(PageModel, MergesMakeTheTokens) {
       TrainedOn("the thing and the thin thing and the thinner thing ", {.vocab_size = 270}));
   OpenedModel opened = SmallModel();
   opened.tokenizer = std::make_unique<BpeTokenizer>(tokenizer.vocab());
-  ServedModel model;
-  model.model = std::move(opened);
-  const HttpReply reply = AnswerPageTokens(model, RequestFields(Json{{"text", text}}.dump(), {}));
-  const Json json = ParseJson(reply.body, "tokens");
+  Serve();
+  service_->Add("merges", std::move(opened));
+  const Json json = Post("/api/tokenize", {{"model", "merges"}, {"text", text}}).json();
   EXPECT_GE(json["pieces"].size(), 3u);
   std::set<std::string> seen;
   for (const Json& piece : json["pieces"]) {
@@ -474,5 +490,93 @@ TEST(PageOfStoredModels, SaysThatLookingInsideNeedsFloat32) {
   EXPECT_EQ(info["features"], Json::array({"generate"}));
 }
 
+class PageEmbeddingsTest : public PageTest {
+ protected:
+  PageEmbeddingsTest() { Serve(); }
+
+  // The value of a byte of a frame.
+  static double ValueOf(const ReadNumbers& frame, uint8_t byte) {
+    return frame.about["offset"].get<double>() + frame.about["scale"].get<double>() * byte;
+  }
+
+  OpenedModel model_ = SmallModel();
+  const Tensor& wte_ = model_.weights->params().wte;
+};
+
+TEST_F(PageEmbeddingsTest, TokensAreProjectedAsInspectDoes) {
+  const ReadNumbers frame = Numbers("/api/embed/pca");
+  EXPECT_EQ(frame.tensors["numbers"]["dtype"], "I16");
+  EXPECT_EQ(frame.shape(), Json::array({257, 3}));
+  const auto numbers = frame.Of<int16_t>();
+  std::vector<int64_t> every(257);
+  std::iota(every.begin(), every.end(), 0);
+  const Projection wanted = ProjectRows(*model_.backend, wte_, every);
+  const double scale = frame.about["scale"].get<double>();
+  EXPECT_NEAR(frame.about["explained"][size_t{0}].get<double>(), wanted.explained_x, 1e-6);
+  EXPECT_NEAR(frame.about["explained"][1].get<double>(), wanted.explained_y, 1e-6);
+  for (size_t id = 0; id < 257; ++id) {
+    EXPECT_NEAR(scale * numbers[3 * id], wanted.x[id], 0.02) << id;
+    EXPECT_NEAR(scale * numbers[3 * id + 1], wanted.y[id], 0.02) << id;
+  }
+}
+
+TEST_F(PageEmbeddingsTest, TheirTagSavesTheSecondTime) {
+  const auto first = client_->Get("/api/embed/pca");
+  const std::string tag = first.header("ETag");
+  EXPECT_EQ(client_->Get("/api/embed/pca", {{"If-None-Match", tag}}).status, 304);
+  EXPECT_EQ(client_->Get("/api/embed/pca").body, first.body);
+}
+
+TEST_F(PageEmbeddingsTest, NeighboursAreInspects) {
+  const Json json = Get("/api/embed/nn?id=97&k=5");
+  const std::vector<Neighbour> wanted = NearestRows(wte_, Row(wte_, 97), 5, 97);
+  ASSERT_EQ(json["nearest"].size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(json["nearest"][i][size_t{0}], wanted[i].row);
+    EXPECT_NEAR(json["nearest"][i][1].get<double>(), wanted[i].cosine, 1e-6);
+  }
+  EXPECT_EQ(Get("/api/embed/nn?id=0")["nearest"].size(), 20u);
+}
+
+TEST_F(PageEmbeddingsTest, PositionsAreEvenlyChosen) {
+  std::vector<float> table = PositionTable(*model_.weights);
+  const Tensor positions(table.data(), {300, 16});
+  const std::vector<float> cosines = CosineSimilarity(positions, 300);
+  const ReadNumbers sim = Numbers("/api/wpe?view=sim&size=30");
+  EXPECT_EQ(sim.shape(), Json::array({30, 30}));
+  EXPECT_EQ(sim.about["positions"][3], 30);
+  const auto bytes = sim.Of<uint8_t>();
+  for (size_t i = 0; i < 30; ++i) {
+    for (size_t j = 0; j < 30; ++j) {
+      EXPECT_NEAR(ValueOf(sim, bytes[30 * i + j]), cosines[3000 * i + 10 * j], 1 / 254.0);
+    }
+  }
+  const ReadNumbers values = Numbers("/api/wpe?view=values&size=100");
+  EXPECT_EQ(values.shape(), Json::array({100, 16}));
+  const double half = values.about["scale"].get<double>() / 2;
+  const auto steps = values.Of<uint8_t>();
+  for (int64_t i = 0; i < 100; ++i) {
+    for (size_t c = 0; c < 16; ++c) {
+      const size_t at = static_cast<size_t>(i) * 16 + c;
+      EXPECT_NEAR(ValueOf(values, steps[at]), Row(positions, 3 * i)[c], 1.01 * half);
+    }
+  }
+  const auto curves = Numbers("/api/wpe?view=curves&dims=15,2").Of();
+  ASSERT_EQ(curves.size(), 600u);
+  EXPECT_EQ(curves[7], Row(positions, 7)[15]);
+  EXPECT_EQ(curves[300 + 299], Row(positions, 299)[2]);
+}
+
+TEST_F(PageEmbeddingsTest, WhatIsNotThereIsRefused) {
+  for (const char* path :
+       {"/api/embed/nn", "/api/embed/nn?id=257", "/api/embed/nn?id=-1", "/api/embed/nn?id=1&k=0",
+        "/api/embed/nn?id=1&k=201", "/api/wpe?view=what", "/api/wpe?size=7", "/api/wpe?size=513",
+        "/api/wpe?view=curves&dims=16"}) {
+    ErrorOf(Ask("GET", path), 400);
+  }
+  ErrorOf(Ask("GET", "/api/embed/what"), 404);
+}
+
 }  // namespace
+
 }  // namespace folio

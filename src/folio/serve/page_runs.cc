@@ -4,24 +4,304 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
+#include <limits>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/json.h"
+#include "folio/run/growing_lines.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
 #include "folio/serve/api_error.h"
-#include "folio/serve/event_stream.h"
-#include "folio/serve/gvz.h"
-#include "folio/serve/page_query.h"
+#include "folio/serve/http.h"
+#include "folio/serve/page_numbers.h"
 #include "folio/serve/request_fields.h"
+#include "folio/serve/run_registry.h"
 #include "folio/train/checkpoints.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
+namespace {
+
+constexpr size_t kMostRows = 1'000'000, kMostEvents = 1000;
+constexpr uint64_t kPiece = 4 << 20;  // bytes that are read at a time
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Returns a value of metrics.jsonl: a number, or what JSON lacks by its name.
+std::optional<double> ValueOf(const Json* json) {
+  if (json == nullptr) return {};
+  if (json->is_number()) return json->get<double>();
+  if (*json == "nan") return kNan;
+  if (*json == "inf") return HUGE_VAL;
+  if (*json == "-inf") return -HUGE_VAL;
+  return {};
+}
+
+// A Bucket sums the values that fall into it.
+struct Bucket {
+  double x = 0, sum = 0, low = kNan, high = kNan;
+  int64_t all = 0, finite = 0;
+
+  void Add(double at, double value) {
+    if (all++ == 0 || at < x) x = at;
+    if (!std::isfinite(value)) return;
+    ++finite;
+    sum += value;
+    low = std::fmin(low, value);
+    high = std::fmax(high, value);
+  }
+  double mean() const { return finite > 0 ? sum / static_cast<double>(finite) : kNan; }
+};
+
+// The points of a series on their way out.
+struct Columns {
+  Json x = Json::array(), mean = Json::array(), low = Json::array(), high = Json::array();
+
+  void Add(double at, double middle, double least, double most) {
+    x.push_back(at);
+    mean.push_back(ShortNumber(middle));
+    low.push_back(ShortNumber(least));
+    high.push_back(ShortNumber(most));
+  }
+};
+
+bool Within(const RunTable::Range& range, double x) {
+  return std::isfinite(x) && !(range.from && x < *range.from) && !(range.to && x > *range.to);
+}
+
+}  // namespace
+
+const std::vector<std::string>& RunTable::Axes() {
+  static const std::vector<std::string> axes = {"step", "tokens", "seconds", "time"};
+  return axes;
+}
+
+const std::vector<std::string>& RunTable::Keys() {
+  static const std::vector<std::string> keys = {"loss", "val_loss",  "train_eval_loss",
+                                                "lr",   "grad_norm", "tokens_per_second"};
+  return keys;
+}
+
+RunTable::RunTable(const std::filesystem::path& run) : lines_(run / kMetricsFile) {
+  Clear();
+}
+
+void RunTable::Clear() {
+  axes_.clear();
+  tracks_.clear();
+  events_ = Json::array();
+  for (const std::string& axis : Axes()) axes_[axis];
+}
+
+void RunTable::Update() {
+  if (lines_.Rewound()) Clear();
+  if (lines_.left() > kMostLogBytes) return;  // the run's summary says so
+  while (lines_.Read(kPiece, [&](std::string_view line) {
+    if (const std::optional<Json> row = ParseMetricsRow(line)) Add(*row);
+  })) {
+  }
+}
+
+void RunTable::Add(const Json& row) {
+  const size_t index = axes_["step"].size();
+  if (index >= kMostRows) {
+    throw ApiError(413, fmt::format("the log has more than {} rows", kMostRows));
+  }
+  for (auto& [axis, values] : axes_) values.push_back(ValueOf(row.find(axis)).value_or(kNan));
+  for (const std::string& key : Keys()) {
+    const std::optional<double> value = ValueOf(row.find(key));
+    if (!value) continue;
+    Track& track = tracks_[key];
+    track.rows.push_back(static_cast<uint32_t>(index));
+    track.values.push_back(*value);
+  }
+  const auto tell = [&](const char* key, const char* event) {
+    const Json* text = row.find(key);
+    if (text == nullptr || !text->is_string() || events_.size() >= kMostEvents) return;
+    events_.push_back({{"step", row["step"]}, {"event", event}, {"text", *text}});
+  };
+  tell("skipped", "skipped");
+  tell("rolled_back", "rolled_back");
+  tell("ended_by", "ended");
+}
+
+std::vector<std::string> RunTable::KnownKeys() const {
+  std::vector<std::string> known;
+  for (const std::string& key : Keys()) {
+    if (tracks_.contains(key)) known.push_back(key);
+  }
+  return known;
+}
+
+int64_t RunTable::RowsIn(const Range& range) const {
+  return std::ranges::count_if(axes_.at(range.x), [&](double x) { return Within(range, x); });
+}
+
+Json RunTable::Series(const std::string& key, const Range& range) const {
+  static const Track kNone;
+  const auto found = tracks_.find(key);
+  const Track& track = found == tracks_.end() ? kNone : found->second;
+  const std::vector<double>& axis = axes_.at(range.x);
+  double first = kNan, last = kNan;
+  int64_t count = 0;
+  for (const uint32_t row : track.rows) {
+    if (!Within(range, axis[row])) continue;
+    ++count;
+    first = std::fmin(first, axis[row]);
+    last = std::fmax(last, axis[row]);
+  }
+  const bool raw = count <= range.px;
+  const double width = (last - first) / static_cast<double>(range.px);
+  Columns columns;
+  std::vector<Bucket> buckets(raw ? 0 : static_cast<size_t>(range.px));
+  for (size_t i = 0; i < track.rows.size(); ++i) {
+    const double x = axis[track.rows[i]], value = track.values[i];
+    if (!Within(range, x)) continue;
+    if (raw) {
+      columns.Add(x, value, value, value);
+    } else {
+      const double at = width > 0 ? (x - first) / width : 0;
+      buckets[std::min(static_cast<size_t>(at), buckets.size() - 1)].Add(x, value);
+    }
+  }
+  for (const Bucket& bucket : buckets) {
+    if (bucket.all > 0) columns.Add(bucket.x, bucket.mean(), bucket.low, bucket.high);
+  }
+  return {{"x", columns.x},      {"mean", columns.mean}, {"min", columns.low},
+          {"max", columns.high}, {"n", count},           {"raw", raw}};
+}
+
+namespace {
+
+constexpr size_t kMostKept = 512, kMostKeptBytes = 8 << 20;  // events
+constexpr uint64_t kPieceBytes = 128 << 10;                  // of a log at one look
+constexpr uint64_t kFarBehind = 1 << 20;                     // bytes that nobody waits for any more
+
+// Larger than that of any event of an earlier service, but for clocks that are set back; JavaScript
+// holds it.
+uint64_t FirstId() {
+  return static_cast<uint64_t>(WallSeconds() * 1e3) * 1000;
+}
+
+}  // namespace
+
+RunEvents::RunEvents(RunRegistry& registry)
+    : registry_(registry), forgotten_(FirstId()), newest_(forgotten_) {}
+
+RunEvents::Place RunEvents::Begin(std::optional<uint64_t> last) {
+  const std::lock_guard lock(mutex_);
+  // A listener that begins may have seen runs that were not there at the last look, and wants to
+  // hear of their end.
+  listed_at_ = polled_ = 0;
+  Poll();
+  if (last && *last >= forgotten_ && *last <= newest_) return {.last = *last, .resumed = true};
+  return {.last = newest_};
+}
+
+std::vector<RunEvents::Event> RunEvents::News(Place& place) {
+  const std::lock_guard lock(mutex_);
+  Poll();
+  std::vector<Event> news;
+  // One who is too slow for what is kept goes on with what there is, and hears that it did.
+  if (place.last < forgotten_) {
+    place = {.last = newest_};
+    const Json json{{"resumed", false}};
+    return {{newest_, NamedEvent("server", json, fmt::format("{}", newest_))}};
+  }
+  for (const Event& event : events_) {
+    if (event.id > place.last) news.push_back(event);
+  }
+  place.last = newest_;
+  return news;
+}
+
+void RunEvents::Tell(const char* name, const Json& data) {
+  ++newest_;
+  events_.push_back({newest_, NamedEvent(name, data, fmt::format("{}", newest_))});
+  kept_bytes_ += events_.back().text.size();
+  while (events_.size() > kMostKept || (kept_bytes_ > kMostKeptBytes && events_.size() > 1)) {
+    forgotten_ = events_.front().id;
+    kept_bytes_ -= events_.front().text.size();
+    events_.pop_front();
+  }
+}
+
+void RunEvents::Poll() {
+  const double now = SteadySeconds();
+  if (begun_ && now - polled_ < kPollSeconds) return;
+  polled_ = now;
+  const bool list = !begun_ || now - listed_at_ >= kListSeconds;
+  if (list) {
+    listed_at_ = now;
+    listed_ = registry_.List();
+    for (auto& [dir, watched] : runs_) watched.seen = false;
+  }
+  for (const RunRegistry::Run& run : listed_) LookAt(run, list);
+  if (list) {
+    std::erase_if(runs_, [&](const auto& one) {
+      if (one.second.seen) return false;
+      const auto id = ids_.extract(one.first);
+      Tell("run.state", {{"run", id.mapped()}, {"state", "gone"}, {"rewound", false}});
+      return true;
+    });
+  }
+  begun_ = true;
+}
+
+void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
+  const std::string dir = run.dir.string();
+  const auto [found, added] = runs_.try_emplace(dir, Watched{GrowingLines(run.dir / kMetricsFile)});
+  Watched& watched = found->second;
+  watched.seen = true;
+  bool rewound = false;
+  if (added) {
+    ids_[dir] = run.id;
+    watched.lines.SkipToEnd();
+  } else {
+    watched.rewound =
+        watched.lines.Rewound() || watched.lines.left() > kFarBehind || watched.rewound;
+    std::error_code ignored;
+    // The log is on its way out, or there again in a moment.
+    if (watched.rewound && !std::filesystem::exists(run.dir / kMetricsFile, ignored)) return;
+    rewound = std::exchange(watched.rewound, false);
+    if (rewound) watched.lines.SkipToEnd();
+  }
+  if (!rewound) {
+    Json rows = Json::array();
+    watched.lines.Read(kPieceBytes, [&](std::string_view line) {
+      if (std::optional<Json> row = ParseMetricsRow(line)) rows.push_back(std::move(*row));
+    });
+    if (!rows.empty()) Tell("run.append", {{"run", run.id}, {"rows", rows}});
+  }
+  if (!state_too && !rewound) return;
+  const Json summary = registry_.Summary(run);
+  Json told = Json::object();
+  for (const char* key : {"state", "max_steps", "eta", "problem"}) {
+    if (const Json* value = summary.find(key)) told[key] = *value;
+  }
+  // A state that is there at the first look is no news.
+  const bool news = begun_ && (added || told != watched.told);
+  watched.told = told;
+  if (!news && !rewound) return;
+  Json data{{"run", run.id}};
+  data.update(summary);
+  data["rewound"] = rewound;
+  Tell("run.state", data);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,7 +436,7 @@ void PageRuns::WithTable(const RunRegistry::Run& run, const Use& use) {
   use(std::as_const(found->second));
 }
 
-HttpReply PageRuns::List() {
+HttpReply PageRuns::List(const Call&) {
   std::vector<std::pair<double, Json>> found;
   for (const RunRegistry::Run& run : registry_.List()) {
     Json summary = registry_.Summary(run);
@@ -169,8 +449,8 @@ HttpReply PageRuns::List() {
   return {.body = Json{{"runs", runs}}.dump()};
 }
 
-HttpReply PageRuns::One(const std::string& id) {
-  const RunRegistry::Run run = registry_.Named(id);
+HttpReply PageRuns::One(const Call& call) {
+  const RunRegistry::Run run = registry_.Named(call.names[0]);
   Json json = registry_.Summary(run);
   Json events = Json::array();
   AddCheckpoints(run.dir, events);
@@ -184,17 +464,16 @@ HttpReply PageRuns::One(const std::string& id) {
   return {.body = json.dump()};
 }
 
-HttpReply PageRuns::Series(const std::string& id, const HttpRequest& request) {
-  const PageQuery query(request);
-  RunTable::Range range{.from = query.NumberIfAny("from"), .to = query.NumberIfAny("to")};
-  range.px = query.Integer("px", range.px, 16, 4000);
-  if (const std::string x = query.Text("x"); !x.empty()) range.x = x;
+HttpReply PageRuns::Series(const Call& call) {
+  const RequestFields& fields = call.fields;
+  RunTable::Range range{.x = fields.Text("x", "step"),
+                        .from = fields.NumberIfAny("from"),
+                        .to = fields.NumberIfAny("to"),
+                        .px = fields.Integer("px", 1200, 16, 4000)};
   if (std::ranges::count(RunTable::Axes(), range.x) == 0) {
     ThrowBadField("x", "one of " + Join(RunTable::Axes(), ", "));
   }
-  const std::string asked = query.Text("keys");
-  const std::vector<std::string> keys =
-      asked.empty() ? std::vector<std::string>{"loss"} : Split(asked, ',');
+  const std::vector<std::string> keys = Split(fields.Text("keys", "loss"), ',');
   for (const std::string& key : keys) {
     if (std::ranges::count(RunTable::Keys(), key) == 0) {
       ThrowBadField("keys", "of " + Join(RunTable::Keys(), ", "));
@@ -203,17 +482,19 @@ HttpReply PageRuns::Series(const std::string& id, const HttpRequest& request) {
   if (keys.size() > RunTable::Keys().size()) ThrowBadField("keys", "each of them once");
   Json series = Json::object();
   int64_t rows = 0;
-  WithTable(registry_.Named(id), [&](const RunTable& table) {
+  WithTable(registry_.Named(call.names[0]), [&](const RunTable& table) {
     rows = table.RowsIn(range);
     for (const std::string& key : keys) series[key] = table.Series(key, range);
   });
-  return {.body = Json{{"run", id}, {"x", range.x}, {"n_raw", rows}, {"keys", series}}.dump()};
+  return {
+      .body =
+          Json{{"run", call.names[0]}, {"x", range.x}, {"n_raw", rows}, {"keys", series}}.dump()};
 }
 
-HttpReply PageRuns::Samples(const std::string& id) {
+HttpReply PageRuns::Samples(const Call& call) {
   constexpr uint64_t kMostBytes = 4 << 20;
   constexpr size_t kMost = 1000;
-  GrowingLines lines(registry_.Named(id).dir / kSamplesFile);
+  GrowingLines lines(registry_.Named(call.names[0]).dir / kSamplesFile);
   if (const uint64_t size = lines.left(); size > kMostBytes) lines.SkipTo(size - kMostBytes);
   std::deque<Json> last;
   lines.Read(kMostBytes, [&](std::string_view line) {
@@ -228,14 +509,14 @@ HttpReply PageRuns::Samples(const std::string& id) {
   return {.body = samples.dump()};
 }
 
-HttpReply PageRuns::Events(const HttpRequest& request) {
+HttpReply PageRuns::Events(const Call& call) {
   auto listener = std::make_shared<Listener>(listening_);
   if (listening_ > options_.streams) {
     throw ApiError(429, fmt::format("{} listen already; try again later", options_.streams));
   }
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream =
-      std::make_shared<RunEventStream>(events_, std::move(listener), options_.version, request);
+  reply.stream = std::make_shared<RunEventStream>(events_, std::move(listener), options_.version,
+                                                  call.request);
   return reply;
 }
 

@@ -2,19 +2,113 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "folio/io/json.h"
+#include "folio/run/growing_lines.h"
 #include "folio/serve/http.h"
-#include "folio/serve/run_events.h"
+#include "folio/serve/request_fields.h"
 #include "folio/serve/run_registry.h"
-#include "folio/serve/run_table.h"
 
 namespace folio {
+
+// The numbers of a run's metrics.jsonl, by key: read as far as the file has come, and further when
+// it has grown.
+class RunTable {
+ public:
+  // Axes are what series are drawn over, Keys what is drawn.
+  static const std::vector<std::string>& Axes();
+  static const std::vector<std::string>& Keys();
+
+  explicit RunTable(const std::filesystem::path& run);
+
+  // Throws an ApiError for a log of too many rows. `run` is what ours was made for.
+  void Update();
+
+  struct Range {
+    std::string x = "step";  // of Axes()
+    std::optional<double> from = {}, to = {};
+    int64_t px = 1200;  // buckets, at most
+  };
+  // {"n", "raw", "x", "mean", "min", "max"} of one of Keys(): the rows that have it, or buckets of
+  // them if they are more than `px`.
+  Json Series(const std::string& key, const Range& range) const;
+  int64_t RowsIn(const Range& range) const;
+  // Returns those of Keys() that any row has.
+  std::vector<std::string> KnownKeys() const;
+  // [{"step", "event", "text"}]: what was skipped, gone back from, and the end.
+  const Json& events() const { return events_; }
+
+ private:
+  struct Track {
+    std::vector<uint32_t> rows;
+    std::vector<double> values;
+  };
+  void Clear();
+  void Add(const Json& row);
+
+  GrowingLines lines_;
+  std::map<std::string, std::vector<double>> axes_;  // a value of each row
+  std::map<std::string, Track> tracks_;
+  Json events_;
+};
+
+// RunEvents tells all who listen what happens in the runs: rows that are appended, runs that begin,
+// end and go. Whoever waits for news looks for them, so that nothing is done where nobody listens.
+// The last events are kept, for listeners who come back.
+class RunEvents {
+ public:
+  static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
+  static constexpr double kListSeconds = 1;     // how often runs are looked for, and their states
+
+  // `registry` must outlive it.
+  explicit RunEvents(RunRegistry& registry);
+
+  struct Event {
+    uint64_t id = 0;
+    std::string text;  // as it is sent
+  };
+  // Where a listener begins: behind the event `last` that it had before, if all that followed is
+  // still kept (`resumed`), or now.
+  struct Place {
+    uint64_t last = 0;
+    bool resumed = false;
+  };
+  Place Begin(std::optional<uint64_t> last);
+  // Returns the events after the place, which it leads behind them.
+  std::vector<Event> News(Place& place);
+
+ private:
+  struct Watched {
+    GrowingLines lines;
+    Json told = {};        // of its state and its end
+    bool rewound = false;  // and nobody was told yet
+    bool seen = false;     // at this look
+  };
+
+  void Poll();
+  void Tell(const char* name, const Json& data);
+  void LookAt(const RunRegistry::Run& run, bool state_too);
+
+  RunRegistry& registry_;
+  std::mutex mutex_;
+  std::map<std::string, Watched> runs_;  // by directory
+  std::map<std::string, std::string> ids_;
+  std::vector<RunRegistry::Run> listed_;
+  std::deque<Event> events_;
+  size_t kept_bytes_ = 0;
+  uint64_t forgotten_, newest_;  // ids: the last that is kept no more, and the last of all
+  double polled_ = 0, listed_at_ = 0;
+  bool begun_ = false;
+};
 
 struct RunsOptions {
   std::vector<std::filesystem::path> directories = {};  // in which the runs are
@@ -29,16 +123,15 @@ class PageRuns {
   explicit PageRuns(RunsOptions options);
 
   bool empty() const { return registry_.empty(); }
-  int64_t streams() const { return options_.streams; }
 
   // GET /api/runs
-  HttpReply List();
+  HttpReply List(const Call& call);
   // GET /api/runs/ID, and its series and samples
-  HttpReply One(const std::string& id);
-  HttpReply Series(const std::string& id, const HttpRequest& request);
-  HttpReply Samples(const std::string& id);
+  HttpReply One(const Call& call);
+  HttpReply Series(const Call& call);
+  HttpReply Samples(const Call& call);
   // GET /api/events: a stream that ends with its reader or the service.
-  HttpReply Events(const HttpRequest& request);
+  HttpReply Events(const Call& call);
 
  private:
   // Calls use(table) with the table of a run as it is now; one at a time. The last few are kept.

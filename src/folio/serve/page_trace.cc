@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "folio/base/clock.h"
+#include "folio/base/strings.h"
+#include "folio/inspect/activation_stats.h"
+#include "folio/inspect/attention.h"
+#include "folio/inspect/lens.h"
 #include "folio/model/head_layout.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/page_model.h"
-#include "folio/serve/page_query.h"
+#include "folio/serve/page_numbers.h"
+#include "folio/serve/request_fields.h"
 
 namespace folio {
 namespace {
@@ -18,13 +26,14 @@ ApiError NoTrace(const std::string& id) {
   return {404, fmt::format("there is no trace '{}' any more", id.substr(0, 40)), "", "no_trace"};
 }
 
-}  // namespace
-
+// Returns true where the weights of a layer are few enough to be remembered.
 bool RemembersWeights(const GptConfig& config, int64_t T) {
   constexpr int64_t kMost = int64_t{16} << 20;
   return config.n_head * T * T <= kMost;
 }
 
+// Returns the bytes that a PageTrace of T tokens takes, with all that it may remember and what a
+// look at it needs.
 uint64_t TraceBytes(const GptConfig& config, int64_t T) {
   const int64_t C = config.n_embd, L = config.n_layer, F = config.inner();
   const int64_t qkv = config.head_layout().qkv_width(), heads = config.head_layout().q_width();
@@ -34,10 +43,18 @@ uint64_t TraceBytes(const GptConfig& config, int64_t T) {
   return sizeof(float) * static_cast<uint64_t>(T * (kept + layer) + maps);
 }
 
-HttpReply PageTraces::Make(ServedModel& model, const RequestFields& fields) {
+// Ends an answer that nobody waits for any more.
+void RequireClient(const Call& call) {
+  if (call.request.gone()) throw ApiError(499, "the client is gone");
+}
+
+}  // namespace
+
+HttpReply PageTraces::Make(const Call& call) {
+  ServedModel& model = call.model();
   RequireFloat32(model);
   const GptConfig& config = model.config();
-  const std::vector<int32_t> ids = ReadPageTokens(fields, model, config.n_positions);
+  const std::vector<int32_t> ids = ReadPageTokens(call.fields, model, config.n_positions);
   const auto T = std::ssize(ids);
   auto made = std::make_shared<PageTrace>();
   made->id = NewAnswerId("t");
@@ -70,33 +87,12 @@ HttpReply PageTraces::Make(ServedModel& model, const RequestFields& fields) {
                       .dump()};
 }
 
-HttpReply PageTraces::Answer(const std::vector<std::string>& path, const HttpRequest& request) {
-  if (path.size() < 2) throw ApiError(404, "a trace is asked for something: /api/trace/ID/scores");
-  const std::shared_ptr<PageTrace> found = Find(path[0]);
-  const std::string& what = path[1];
+HttpReply PageTraces::Read(const Call& call,
+                           HttpReply (*answer)(PageTrace& trace, const Call& call)) {
+  const std::shared_ptr<PageTrace> found = Find(call.names[0]);
   const std::lock_guard lock(found->model->inspect_mutex);
-  if (request.gone()) throw ApiError(499, "the client is gone");
-  if (path.size() == 2) {
-    if (what == "thumbs") return AnswerThumbs(*found, request);
-    if (what == "row") return AnswerRow(*found, request);
-    if (what == "scores") return AnswerHeadScores(*found, request);
-    if (what == "steps") return AnswerSteps(*found, request);
-    if (what == "lens") return AnswerLens(*found, request);
-    if (what == "logits") return AnswerLogits(*found, request);
-  }
-  if (what == "tensor" && path.size() == 3) return AnswerTensor(*found, path[2], request);
-  if (what == "attn" && path.size() == 4) {
-    const GptConfig& config = found->trace->config();
-    return AnswerHeadMap(*found, IntegerIn(path[2], "layer", 0, config.n_layer - 1),
-                         IntegerIn(path[3], "head", 0, config.n_head - 1), request);
-  }
-  throw ApiError(404, fmt::format("a trace has no '{}'", what.substr(0, 100)));
-}
-
-int64_t PageTraces::count() {
-  const std::lock_guard lock(mutex_);
-  DropOld();
-  return std::ssize(traces_);
+  RequireClient(call);
+  return answer(*found, call);
 }
 
 std::shared_ptr<PageTrace> PageTraces::Find(const std::string& id) {
@@ -126,6 +122,396 @@ void PageTraces::Keep(std::shared_ptr<PageTrace> trace) {
 void PageTraces::DropOld() {
   const double oldest = SteadySeconds() - limits_.seconds;
   std::erase_if(traces_, [&](const auto& one) { return one->used < oldest; });
+}
+
+namespace {
+
+constexpr int64_t kThumb = 48, kSmallestThumb = 8, kLargestThumb = 128;
+constexpr int64_t kMostCells = 512;  // of a tile, each way
+
+size_t Square(int64_t T) {
+  return static_cast<size_t>(T * T);
+}
+
+// A part of a head's map, and how many cells it becomes.
+struct Tile {
+  int64_t q0 = 0, q1 = 0, k0 = 0, k1 = 0, rows = 0, columns = 0;
+  bool mean = false;  // else the largest of a cell
+};
+
+// Appends the cells of a part of weights (T,T).
+void AppendTile(std::span<const float> weights, int64_t T, const Tile& tile,
+                std::vector<uint8_t>& out) {
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const auto [q_begin, q_end] = CellRange(row, tile.rows, tile.q1 - tile.q0);
+    for (int64_t column = 0; column < tile.columns; ++column) {
+      const auto [k_begin, k_end] = CellRange(column, tile.columns, tile.k1 - tile.k0);
+      float largest = 0;
+      double sum = 0;
+      for (int64_t q = tile.q0 + q_begin; q < tile.q0 + q_end; ++q) {
+        const float* keys = weights.data() + q * T + tile.k0;
+        for (int64_t k = k_begin; k < k_end; ++k) {
+          largest = std::max(largest, keys[k]);
+          sum += static_cast<double>(keys[k]);
+        }
+      }
+      const auto cell = static_cast<double>((q_end - q_begin) * (k_end - k_begin));
+      out.push_back(SqrtByte(tile.mean ? static_cast<float>(sum / cell) : largest));
+    }
+  }
+}
+
+// Remembers scores and maps of all heads.
+void LookAtAll(PageTrace& trace, int64_t size, const Call& call) {
+  if (trace.thumb_size == size) return;
+  const Trace& of = *trace.trace;
+  const int64_t T = of.T(), L = of.config().n_layer, H = of.config().n_head;
+  std::vector<HeadScores> scores;
+  std::vector<uint8_t> thumbs;
+  std::vector<float> weights(Square(T));
+  const Tile tile{.q1 = T, .k1 = T, .rows = size, .columns = size};
+  for (int64_t layer = 0; layer < L; ++layer) {
+    for (int64_t head = 0; head < H; ++head) {
+      RequireClient(call);
+      of.HeadWeights(layer, head, weights);
+      scores.push_back(ScoreHead(weights, of.ids()));
+      AppendTile(weights, T, tile, thumbs);
+    }
+  }
+  trace.scores = std::move(scores);
+  trace.thumbs = std::move(thumbs);
+  trace.thumb_size = size;
+}
+
+// Calls visit(head, weights) for the heads of a layer, whose weights (T,T) are remembered if they
+// are not too many.
+template <class Visit>
+void ForHeads(PageTrace& trace, int64_t layer, const Call& call, const Visit& visit) {
+  const Trace& of = *trace.trace;
+  const int64_t T = of.T(), H = of.config().n_head;
+  const bool remembers = RemembersWeights(of.config(), T);
+  const bool known = remembers && trace.weights_layer == layer;
+  if (!known) {
+    trace.weights_layer = -1;
+    trace.weights.resize(Square(T) * (remembers ? static_cast<size_t>(H) : 1));
+  }
+  for (int64_t head = 0; head < H; ++head) {
+    const auto at = remembers ? static_cast<size_t>(head) * Square(T) : 0;
+    const std::span<float> weights = std::span(trace.weights).subspan(at, Square(T));
+    if (!known) {
+      RequireClient(call);
+      of.HeadWeights(layer, head, weights);
+    }
+    visit(weights);
+  }
+  if (remembers) trace.weights_layer = layer;
+}
+
+}  // namespace
+
+HttpReply AnswerThumbs(PageTrace& trace, const Call& call) {
+  const GptConfig& config = trace.trace->config();
+  const int64_t asked = call.fields.Integer("size", kThumb, kSmallestThumb, kLargestThumb);
+  const int64_t size = std::min(asked, trace.trace->T());
+  LookAtAll(trace, size, call);
+  return PageNumbers(Json{{"code", "sqrt"}, {"pool", "max"}})
+      .Add({config.n_layer, config.n_head, size, size}, trace.thumbs)
+      .reply();
+}
+
+HttpReply AnswerHeadScores(PageTrace& trace, const Call& call) {
+  const Trace& of = *trace.trace;
+  if (trace.scores.empty()) LookAtAll(trace, std::min(kThumb, of.T()), call);
+  std::vector<float> numbers;
+  for (const HeadScores& one : trace.scores) {
+    for (const double score : {one.entropy, one.distance, one.first, one.previous, one.self,
+                               one.duplicate, one.induction}) {
+      numbers.push_back(static_cast<float>(score));
+    }
+  }
+  const std::vector<std::string> columns = ScoreNames();
+  return PageNumbers(Json{{"columns", columns}})
+      .Add({of.config().n_layer, of.config().n_head, std::ssize(columns)}, numbers)
+      .reply();
+}
+
+HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
+  constexpr int64_t kCells = 256;
+  const Trace& of = *trace.trace;
+  const int64_t T = of.T(), layer = IntegerIn(call.names[1], "layer", 0, of.config().n_layer - 1),
+                head = IntegerIn(call.names[2], "head", 0, of.config().n_head - 1);
+  const RequestFields& fields = call.fields;
+  Tile tile{.q0 = fields.Integer("q0", 0, 0, T - 1), .k0 = fields.Integer("k0", 0, 0, T - 1)};
+  tile.q1 = fields.Integer("q1", T, tile.q0 + 1, T);
+  tile.k1 = fields.Integer("k1", T, tile.k0 + 1, T);
+  tile.rows = std::min(fields.Integer("h", kCells, 1, kMostCells), tile.q1 - tile.q0);
+  tile.columns = std::min(fields.Integer("w", kCells, 1, kMostCells), tile.k1 - tile.k0);
+  const std::string pool = fields.Text("pool", "max");
+  if (pool != "max" && pool != "mean") ThrowBadField("pool", "max or mean");
+  tile.mean = pool == "mean";
+  const bool part =
+      std::ranges::any_of(std::array{"q0", "q1", "k0", "k1", "w", "h", "pool"},
+                          [&](const char* key) { return fields.Find(key) != nullptr; });
+
+  std::vector<float> weights(Square(T));
+  of.HeadWeights(layer, head, weights);
+  std::vector<uint8_t> bytes;
+  PageNumbers numbers(Json{{"layer", layer}, {"head", head}, {"code", "sqrt"}});
+  if (part) {
+    numbers.about().update(
+        {{"pool", pool}, {"q0", tile.q0}, {"q1", tile.q1}, {"k0", tile.k0}, {"k1", tile.k1}});
+    AppendTile(weights, T, tile, bytes);
+    return numbers.Add({tile.rows, tile.columns}, bytes).reply();
+  }
+  const bool half = of.config().causal;
+  for (int64_t q = 0; q < T; ++q) {
+    const int64_t keys = half ? q + 1 : T;
+    for (int64_t k = 0; k < keys; ++k) {
+      bytes.push_back(SqrtByte(weights[static_cast<size_t>(q * T + k)]));
+    }
+  }
+  numbers.about().update({{"pool", nullptr}, {"T", T}, {"layout", half ? "tril" : "full"}});
+  const std::vector<int64_t> square{T, T}, triangle{std::ssize(bytes)};
+  return numbers.Add(half ? triangle : square, bytes).reply();
+}
+
+HttpReply AnswerRow(PageTrace& trace, const Call& call) {
+  const Trace& of = *trace.trace;
+  const int64_t T = of.T(), L = of.config().n_layer, H = of.config().n_head;
+  const std::optional<int64_t> q = call.fields.IntegerIfAny("q", 0, T - 1),
+                               key = call.fields.IntegerIfAny("key", 0, T - 1),
+                               one = call.fields.IntegerIfAny("l", 0, L - 1);
+  if (q.has_value() == key.has_value()) ThrowBadField("q", "given, or 'key' instead");
+  std::vector<float> numbers;
+  const auto add = [&](std::span<const float> weights) {
+    for (int64_t t = 0; t < T; ++t) {
+      numbers.push_back(weights[static_cast<size_t>(q ? *q * T + t : t * T + *key)]);
+    }
+  };
+  for (int64_t layer = one.value_or(0); layer <= one.value_or(L - 1); ++layer) {
+    ForHeads(trace, layer, call, add);
+  }
+  PageNumbers file(Json{{q ? "query" : "key", q ? *q : *key}});
+  if (one) file.about()["layer"] = *one;
+  return file.Add(one ? std::vector{H, T} : std::vector{L, H, T}, numbers).reply();
+}
+
+HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
+  const Trace& of = *trace.trace;
+  const int64_t T = of.T(), D = of.config().head_size();
+  const int64_t layer = call.fields.Required("l", 0, of.config().n_layer - 1),
+                head = call.fields.Required("h", 0, of.config().n_head - 1),
+                q = call.fields.Required("q", 0, T - 1);
+  const HeadTrace seen = of.Head(layer, head);
+  const auto row = [&](const std::vector<float>& x, int64_t width) {
+    return std::span(x).subspan(static_cast<size_t>(q * width), static_cast<size_t>(width));
+  };
+  std::vector<float> products, masked;
+  const std::span<const float> own = row(seen.q, D), scaled = row(seen.scores, T);
+  for (int64_t k = 0; k < T; ++k) {
+    double product = 0;
+    for (int64_t d = 0; d < D; ++d) {
+      product += static_cast<double>(own[static_cast<size_t>(d)]) *
+                 static_cast<double>(seen.k[static_cast<size_t>(k * D + d)]);
+    }
+    products.push_back(static_cast<float>(product));
+    const bool hidden = of.config().causal && k > q;
+    masked.push_back(hidden ? -std::numeric_limits<float>::infinity()
+                            : scaled[static_cast<size_t>(k)]);
+  }
+
+  return PageNumbers(Json{{"scale", of.config().attention_scale(layer)},
+                          {"layer", layer},
+                          {"head", head},
+                          {"query", q}})
+      .Add({D}, own, "q")
+      .Add({T, D}, std::span<const float>(seen.k), "k")
+      .Add({T, D}, std::span<const float>(seen.v), "v")
+      .Add({T}, std::span<const float>(products), "scores")
+      .Add({T}, scaled, "scaled")
+      .Add({T}, std::span<const float>(masked), "masked")
+      .Add({T}, row(seen.weights, T), "softmax")
+      .Add({D}, row(seen.context, D), "out")
+      .reply();
+}
+
+namespace {
+
+constexpr size_t kMostPositions = 64;       // of a lens
+constexpr int64_t kMostNumbers = 64 << 10;  // of a tensor that is sent as it is
+constexpr int64_t kMostTensorCells = 256;   // each way of one that is not
+
+// Copies what a pass shows of one layer, and of the whole model.
+class LayerKeeper final : public TraceSink {
+ public:
+  explicit LayerKeeper(int64_t layer) : layer_(layer), points_(kTracePoints.size()) {}
+
+  void Take(TracePoint point, int64_t layer, const Tensor& x) override {
+    if (layer != layer_) return;
+    const auto* const numbers = x.data<float>();
+    points_[static_cast<size_t>(point)].assign(numbers, numbers + x.count());
+  }
+  std::vector<std::vector<float>> Points() && { return std::move(points_); }
+
+ private:
+  int64_t layer_;
+  std::vector<std::vector<float>> points_;
+};
+
+struct LayerTensor {
+  TracePoint point = TracePoint::kEmbedded;
+  int64_t layer = 0;
+};
+
+// "embedded", "final" or "3.qkv".
+LayerTensor TensorNamed(const std::string& name, int64_t L) {
+  LayerTensor named;
+  const size_t dot = name.find('.');
+  const std::string point = dot == std::string::npos ? name : name.substr(dot + 1);
+  if (dot != std::string::npos) named.layer = IntegerIn(name.substr(0, dot), "layer", 0, L - 1);
+  for (const TracePoint one : Trace::AllPoints()) {
+    const bool outside = InfoOf(one).once;
+    if (InfoOf(one).name != point || outside != (dot == std::string::npos)) continue;
+    named.point = one;
+    return named;
+  }
+  throw ApiError(404, fmt::format("a trace has no tensor '{}'", name.substr(0, 100)));
+}
+
+// Where its model's pass shows it; remembers the layer.
+Tensor TensorOf(PageTrace& trace, const LayerTensor& named) {
+  const Trace& of = *trace.trace;
+  if (of.Has(named.point)) return of.At(named.point, named.layer);
+  if (trace.points_layer != named.layer) {
+    trace.points_layer = -1;
+    LayerKeeper keeper(named.layer);
+    GptPass pass(of.backend(), of.config(), 1, of.T(), PassKind::kForward);
+    pass.set_trace(&keeper);
+    pass.Forward(of.weights().params(), of.ids());
+    trace.points = std::move(keeper).Points();
+    trace.points_layer = named.layer;
+  }
+  std::vector<float>& numbers = trace.points[static_cast<size_t>(named.point)];
+  return Tensor(numbers.data(), {of.T(), std::ssize(numbers) / of.T()});
+}
+
+struct Slice {
+  int64_t q0 = 0, q1 = 0, c0 = 0, c1 = 0;
+  int64_t rows() const { return q1 - q0; }
+  int64_t columns() const { return c1 - c0; }
+};
+
+// "q0:q1,c0:c1"; all of it if that is empty.
+Slice ReadSlice(const std::string& text, int64_t rows, int64_t columns) {
+  Slice slice{0, rows, 0, columns};
+  if (text.empty()) return slice;
+  const std::vector<std::string> sides = Split(text, ',');
+  const auto read = [&](const std::string& side, int64_t most, int64_t& begin, int64_t& end) {
+    const size_t colon = side.find(':');
+    if (colon == std::string::npos) ThrowBadField("slice", "rows and columns, 0:8,0:64");
+    begin = IntegerIn(side.substr(0, colon), "slice", 0, most - 1);
+    end = IntegerIn(side.substr(colon + 1), "slice", begin + 1, most);
+  };
+  if (sides.size() != 2) ThrowBadField("slice", "rows and columns, 0:8,0:64");
+  read(sides[0], rows, slice.q0, slice.q1);
+  read(sides[1], columns, slice.c0, slice.c1);
+  return slice;
+}
+
+// The value that is farthest from 0 of each cell.
+std::vector<float> CellExtremes(const Tensor& x, const Slice& slice, int64_t rows,
+                                int64_t columns) {
+  std::vector<float> cells;
+  for (int64_t i = 0; i < rows; ++i) {
+    const auto [r0, r1] = CellRange(i, rows, slice.rows());
+    for (int64_t j = 0; j < columns; ++j) {
+      const auto [c0, c1] = CellRange(j, columns, slice.columns());
+      float farthest = 0;
+      for (int64_t r = slice.q0 + r0; r < slice.q0 + r1; ++r) {
+        const std::span<const float> row = Row(x, r);
+        for (int64_t c = slice.c0 + c0; c < slice.c0 + c1; ++c) {
+          const float value = row[static_cast<size_t>(c)];
+          if (!(std::abs(value) <= std::abs(farthest))) farthest = value;
+        }
+      }
+      cells.push_back(farthest);
+    }
+  }
+  return cells;
+}
+
+Json HistogramOf(const Tensor& x, double from, double to, int64_t bins) {
+  std::vector<int64_t> counts(static_cast<size_t>(bins));
+  const std::span<const float> numbers(x.data<float>(), static_cast<size_t>(x.count()));
+  const double scale = to > from ? static_cast<double>(bins) / (to - from) : 0;
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) continue;
+    const double bin = std::clamp((static_cast<double>(number) - from) * scale, 0.0,
+                                  static_cast<double>(bins - 1));
+    ++counts[static_cast<size_t>(bin)];
+  }
+  return {{"from", ShortNumber(from)}, {"to", ShortNumber(to)}, {"counts", counts}};
+}
+
+}  // namespace
+
+HttpReply AnswerTensor(PageTrace& trace, const Call& call) {
+  const std::string& name = call.names[1];
+  const int64_t bins = call.fields.Integer("bins", 32, 1, 256);
+  const Tensor x = TensorOf(trace, TensorNamed(name, trace.trace->config().n_layer));
+  const Slice slice = ReadSlice(call.fields.Text("slice"), x.dim(0), x.dim(1));
+  const bool whole = slice.rows() * slice.columns() <= kMostNumbers;
+  const int64_t rows = whole ? slice.rows() : std::min(slice.rows(), kMostTensorCells);
+  const int64_t columns = whole ? slice.columns() : std::min(slice.columns(), kMostTensorCells);
+  const ActivationStats stats = StatisticsOf(x);
+  return PageNumbers(
+             Json{{"name", name},
+                  {"of", Json::array({x.dim(0), x.dim(1)})},
+                  {"slice", Json::array({slice.q0, slice.q1, slice.c0, slice.c1})},
+                  {"pool", whole ? Json() : Json("extreme")},
+                  {"stats", Json{{"mean", ShortNumber(stats.mean)},
+                                 {"std", ShortNumber(stats.std)},
+                                 {"min", ShortNumber(stats.min)},
+                                 {"max", ShortNumber(stats.max)},
+                                 {"rms", ShortNumber(stats.rms)},
+                                 {"kurtosis", ShortNumber(stats.kurtosis)},
+                                 {"norm_median", ShortNumber(stats.norm_median)},
+                                 {"norm_max", ShortNumber(stats.norm_max)},
+                                 {"norm_max_position", stats.norm_max_position},
+                                 {"histogram", HistogramOf(x, stats.min, stats.max, bins)}}}})
+      .Add({rows, columns}, CellExtremes(x, slice, rows, columns))
+      .reply();
+}
+
+HttpReply AnswerLogits(PageTrace& trace, const Call& call) {
+  const Trace& of = *trace.trace;
+  const int64_t V = of.config().vocab_size;
+  const int64_t position = call.fields.Integer("pos", of.T() - 1, 0, of.T() - 1);
+  std::vector<float> logits(static_cast<size_t>(V));
+  of.Logits(of.Stream(of.config().n_layer), position, position + 1, Tensor(logits.data(), {1, V}));
+  return PageNumbers(Json{{"pos", position}}).Add({V}, logits).reply();
+}
+
+HttpReply AnswerLens(PageTrace& trace, const Call& call) {
+  const Trace& of = *trace.trace;
+  const int64_t L = of.config().n_layer, top = call.fields.Integer("top", 5, 1, kMostPageTop);
+  std::vector<int64_t> positions = call.fields.Integers("pos", 0, of.T() - 1, kMostPositions);
+  if (positions.empty()) positions = {of.T() - 1};
+  Json final = Json::object(), rows = Json::array();
+  for (const LensCell& cell : LogitLens(of, positions, top)) {
+    Json likeliest = Json::array();
+    for (const TokenProbability& one : cell.top) {
+      likeliest.push_back(Json::array({one.id, ShortNumber(one.probability)}));
+    }
+    if (cell.layer == L) final[fmt::format("{}", cell.position)] = *likeliest.begin();
+    rows.push_back({{"layer", cell.layer == 0 ? Json("embed") : Json(cell.layer - 1)},
+                    {"pos", cell.position},
+                    {"top", likeliest},
+                    {"kl", ShortNumber(cell.kl)},
+                    {"H", ShortNumber(cell.entropy)},
+                    {"rank_final", cell.final_rank + 1}});
+  }
+  return {.body = Json{{"trace", trace.id}, {"final", final}, {"rows", rows}}.dump()};
 }
 
 }  // namespace folio

@@ -11,7 +11,7 @@
 #include "folio/inspect/trace.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
-#include "folio/serve/served_model.h"
+#include "folio/serve/scheduler.h"
 
 namespace folio {
 
@@ -42,12 +42,6 @@ struct PageTrace {
   std::vector<std::vector<float>> points = {};
 };
 
-// Returns the bytes that a PageTrace of T tokens takes, with all that it may remember and what a
-// look at it needs.
-uint64_t TraceBytes(const GptConfig& config, int64_t T);
-// Returns true where the weights of a layer are few enough to be remembered.
-bool RemembersWeights(const GptConfig& config, int64_t T);
-
 // The traces of a service: the last few that somebody asked for, within a number of bytes, and not
 // for longer than somebody looks at them.
 class PageTraces {
@@ -55,13 +49,10 @@ class PageTraces {
   explicit PageTraces(const TraceLimits& limits) : limits_(limits) {}
 
   // POST /api/trace. Throws an ApiError.
-  HttpReply Make(ServedModel& model, const RequestFields& fields);
-  // GET /api/trace/ID/...: `path` are the names behind "trace". Throws an ApiError.
-  HttpReply Answer(const std::vector<std::string>& path, const HttpRequest& request);
-
-  const TraceLimits& limits() const { return limits_; }
-  // Kept now, without those whose time is over.
-  int64_t count();
+  HttpReply Make(const Call& call);
+  // GET /api/trace/ID/...: `answer` reads the trace that is the call's first name, while it holds
+  // the model's `inspect_mutex`. Throws an ApiError.
+  HttpReply Read(const Call& call, HttpReply (*answer)(PageTrace& trace, const Call& call));
 
  private:
   std::shared_ptr<PageTrace> Find(const std::string& id);
@@ -73,16 +64,14 @@ class PageTraces {
   std::list<std::shared_ptr<PageTrace>> traces_;  // the one that was asked for last first
 };
 
-// These functions answer what is read of a trace, by a thread that holds its model's
-// `inspect_mutex`. They throw ApiErrors. `request` has the parameters, and says when nobody waits
-// for the answer any more.
-HttpReply AnswerThumbs(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerHeadMap(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request);
-HttpReply AnswerRow(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerHeadScores(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerSteps(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerLens(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerLogits(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerTensor(PageTrace& trace, const std::string& name, const HttpRequest& request);
+// These functions answer what is read of a trace. They throw ApiErrors.
+HttpReply AnswerThumbs(PageTrace& trace, const Call& call);
+HttpReply AnswerHeadMap(PageTrace& trace, const Call& call);
+HttpReply AnswerRow(PageTrace& trace, const Call& call);
+HttpReply AnswerHeadScores(PageTrace& trace, const Call& call);
+HttpReply AnswerSteps(PageTrace& trace, const Call& call);
+HttpReply AnswerLens(PageTrace& trace, const Call& call);
+HttpReply AnswerLogits(PageTrace& trace, const Call& call);
+HttpReply AnswerTensor(PageTrace& trace, const Call& call);
 
 }  // namespace folio

@@ -4,7 +4,7 @@
 #include "folio/inspect/activation_stats.h"
 #include "folio/inspect/lens.h"
 #include "folio/inspect/trace.h"
-#include "folio/serve/test_page.h"
+#include "folio/serve/test_service.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -48,12 +48,13 @@ TEST_F(PageTraceTest, SaysWhatItIs) {
 
 TEST_F(PageTraceTest, HeadsAreHalfSquaresOfInspectsWeights) {
   Begin();
-  const ReadFrame frame = Frame(at_ + "attn/1/0");
-  EXPECT_EQ(frame.header["layout"], "tril");
-  EXPECT_EQ(frame.header["code"], "sqrt");
-  EXPECT_EQ(frame.header["shape"], Json::array({T_, T_}));
-  EXPECT_TRUE(frame.header["pool"].is_null());
-  const auto bytes = frame.Numbers<uint8_t>();
+  const ReadNumbers frame = Numbers(at_ + "attn/1/0");
+  EXPECT_EQ(frame.about["layout"], "tril");
+  EXPECT_EQ(frame.about["code"], "sqrt");
+  EXPECT_EQ(frame.about["T"], T_);
+  EXPECT_EQ(frame.shape(), Json::array({T_ * (T_ + 1) / 2}));
+  EXPECT_TRUE(frame.about["pool"].is_null());
+  const auto bytes = frame.Of<uint8_t>();
   ASSERT_EQ(std::ssize(bytes), T_ * (T_ + 1) / 2);
   const std::vector<float> weights = Weights(1, 0);
   for (int64_t q = 0, at = 0; q < T_; ++q) {
@@ -68,11 +69,11 @@ TEST_F(PageTraceTest, TilesAreTheLargestOrTheMeanOfTheirCells) {
   Begin();
   const std::vector<float> weights = Weights(0, 1);
   for (const bool mean : {false, true}) {
-    const ReadFrame frame =
-        Frame(at_ + "attn/0/1?q0=5&q1=30&k0=2&k1=25&h=7&w=4&pool=" + (mean ? "mean" : "max"));
-    EXPECT_EQ(frame.header["shape"], Json::array({7, 4}));
-    EXPECT_EQ(frame.header["pool"], mean ? "mean" : "max");
-    const auto bytes = frame.Numbers<uint8_t>();
+    const ReadNumbers frame =
+        Numbers(at_ + "attn/0/1?q0=5&q1=30&k0=2&k1=25&h=7&w=4&pool=" + (mean ? "mean" : "max"));
+    EXPECT_EQ(frame.shape(), Json::array({7, 4}));
+    EXPECT_EQ(frame.about["pool"], mean ? "mean" : "max");
+    const auto bytes = frame.Of<uint8_t>();
     ASSERT_EQ(bytes.size(), 28u);
     for (int64_t i = 0; i < 7; ++i) {
       for (int64_t j = 0; j < 4; ++j) {
@@ -90,19 +91,19 @@ TEST_F(PageTraceTest, TilesAreTheLargestOrTheMeanOfTheirCells) {
       }
     }
   }
-  EXPECT_EQ(Frame(at_ + "attn/0/1?w=512&h=512").header["shape"], Json::array({T_, T_}));
+  EXPECT_EQ(Numbers(at_ + "attn/0/1?w=512&h=512").shape(), Json::array({T_, T_}));
 }
 
 TEST_F(PageTraceTest, ThumbsAreTilesOfEveryHead) {
   Begin();
   for (const int64_t size : {48, 9, 48}) {
-    const ReadFrame thumbs = Frame(at_ + "thumbs?size=" + std::to_string(size));
+    const ReadNumbers thumbs = Numbers(at_ + "thumbs?size=" + std::to_string(size));
     const int64_t s = std::min(size, T_);
-    EXPECT_EQ(thumbs.header["shape"], Json::array({2, 2, s, s}));
+    EXPECT_EQ(thumbs.shape(), Json::array({2, 2, s, s}));
     for (int64_t head = 0; head < 4; ++head) {
-      const ReadFrame tile =
-          Frame(at_ + "attn/" + std::to_string(head / 2) + "/" + std::to_string(head % 2) +
-                "?pool=max&w=" + std::to_string(s) + "&h=" + std::to_string(s));
+      const ReadNumbers tile =
+          Numbers(at_ + "attn/" + std::to_string(head / 2) + "/" + std::to_string(head % 2) +
+                  "?pool=max&w=" + std::to_string(s) + "&h=" + std::to_string(s));
       EXPECT_EQ(
           thumbs.payload.substr(static_cast<size_t>(head * s * s), static_cast<size_t>(s * s)),
           tile.payload);
@@ -114,8 +115,8 @@ TEST_F(PageTraceTest, RowsAreExactBothWays) {
   Begin();
   for (int64_t layer = 0; layer < 2; ++layer) {
     const std::string l = "&l=" + std::to_string(layer);
-    const auto row = Frame(at_ + "row?q=7" + l).Numbers<float>(),
-               column = Frame(at_ + "row?key=7" + l).Numbers<float>();
+    const auto row = Numbers(at_ + "row?q=7" + l).Of(),
+               column = Numbers(at_ + "row?key=7" + l).Of();
     ASSERT_EQ(std::ssize(row), 2 * T_);
     for (int64_t head = 0; head < 2; ++head) {
       const std::vector<float> weights = Weights(layer, head);
@@ -126,18 +127,19 @@ TEST_F(PageTraceTest, RowsAreExactBothWays) {
       }
     }
   }
-  const ReadFrame all = Frame(at_ + "row?q=7");
-  EXPECT_EQ(all.header["shape"], Json::array({2, 2, T_}));
-  EXPECT_EQ(all.payload, Frame(at_ + "row?q=7&l=0").payload + Frame(at_ + "row?q=7&l=1").payload);
+  const ReadNumbers all = Numbers(at_ + "row?q=7");
+  EXPECT_EQ(all.shape(), Json::array({2, 2, T_}));
+  EXPECT_EQ(all.payload,
+            Numbers(at_ + "row?q=7&l=0").payload + Numbers(at_ + "row?q=7&l=1").payload);
 }
 
 TEST_F(PageTraceTest, ScoresAreInspects) {
   Begin();
-  const ReadFrame frame = Frame(at_ + "scores");
-  EXPECT_EQ(frame.header["columns"], Json::array({"entropy", "distance", "first", "previous",
-                                                  "self", "duplicate", "induction"}));
-  EXPECT_EQ(frame.header["shape"], Json::array({2, 2, 7}));
-  const auto numbers = frame.Numbers<float>();
+  const ReadNumbers frame = Numbers(at_ + "scores");
+  EXPECT_EQ(frame.about["columns"], Json::array({"entropy", "distance", "first", "previous", "self",
+                                                 "duplicate", "induction"}));
+  EXPECT_EQ(frame.shape(), Json::array({2, 2, 7}));
+  const auto numbers = frame.Of();
   const HeadScores scores = ScoreHead(Weights(1, 1), ids_);
   const std::vector<double> wanted = {scores.entropy,  scores.distance, scores.first,
                                       scores.previous, scores.self,     scores.duplicate,
@@ -148,21 +150,9 @@ TEST_F(PageTraceTest, ScoresAreInspects) {
 
 TEST_F(PageTraceTest, StepsLeadFromQueriesToTheContext) {
   Begin();
-  const ReadFrame frame = Frame(at_ + "steps?l=1&h=1&q=20");
-  const auto numbers = frame.Numbers<float>();
+  const ReadNumbers frame = Numbers(at_ + "steps?l=1&h=1&q=20");
   const HeadTrace head = trace_->Head(1, 1);
-  const auto part = [&](const std::string& name) {
-    for (const Json& one : frame.header["parts"]) {
-      if (one["name"] != Json(name)) continue;
-      size_t count = 1;
-      for (const Json& size : one["shape"]) count *= static_cast<size_t>(size.get<int64_t>());
-      const auto at = one["at"].get<int64_t>();
-      return std::vector<float>(numbers.begin() + at,
-                                numbers.begin() + at + static_cast<int64_t>(count));
-    }
-    ADD_FAILURE() << "no " << name;
-    return std::vector<float>();
-  };
+  const auto part = [&](const char* name) { return frame.Of(name); };
   const auto row = [](const std::vector<float>& x, int64_t width) {
     return std::vector<float>(x.begin() + 20 * width, x.begin() + 21 * width);
   };
@@ -172,7 +162,7 @@ TEST_F(PageTraceTest, StepsLeadFromQueriesToTheContext) {
   EXPECT_EQ(part("scaled"), row(head.scores, T_));
   EXPECT_EQ(part("softmax"), row(head.weights, T_));
   EXPECT_EQ(part("out"), row(head.context, 8));
-  const double scale = frame.header["scale"].get<double>();
+  const double scale = frame.about["scale"].get<double>();
   EXPECT_NEAR(scale, 1 / std::sqrt(8.0), 1e-12);
   const std::vector<float> scores = part("scores"), scaled = part("scaled"),
                            masked = part("masked");
@@ -207,10 +197,10 @@ TEST_F(PageTraceTest, TheLensIsInspects) {
 
 TEST_F(PageTraceTest, LogitsAreAWholeRow) {
   Begin();
-  const ReadFrame frame = Frame(at_ + "logits?pos=7");
+  const ReadNumbers frame = Numbers(at_ + "logits?pos=7");
   std::vector<float> wanted(257);
   trace_->Logits(trace_->Stream(2), 7, 8, Tensor(wanted.data(), {1, 257}));
-  EXPECT_EQ(frame.Numbers<float>(), wanted);
+  EXPECT_EQ(frame.Of(), wanted);
 }
 
 TEST_F(PageTraceTest, TensorsAreThoseOfThePass) {
@@ -220,13 +210,13 @@ TEST_F(PageTraceTest, TensorsAreThoseOfThePass) {
     for (int64_t layer = 0; layer < (outside ? 1 : 2); ++layer) {
       const std::string name =
           (outside ? "" : std::to_string(layer) + ".") + std::string(InfoOf(point).name);
-      const ReadFrame frame = Frame(at_ + "tensor/" + name);
+      const ReadNumbers frame = Numbers(at_ + "tensor/" + name);
       const Tensor x = trace_->At(point, layer);
       const std::span<const float> wanted = Elements<float>(x);
-      EXPECT_EQ(frame.header["shape"], Json::array({x.dim(0), x.dim(1)})) << name;
-      EXPECT_EQ(frame.Numbers<float>(), std::vector<float>(wanted.begin(), wanted.end())) << name;
+      EXPECT_EQ(frame.shape(), Json::array({x.dim(0), x.dim(1)})) << name;
+      EXPECT_EQ(frame.Of(), std::vector<float>(wanted.begin(), wanted.end())) << name;
       const ActivationStats stats = StatisticsOf(x);
-      const Json& told = frame.header["stats"];
+      const Json& told = frame.about["stats"];
       EXPECT_NEAR(told["std"].get<double>(), stats.std, 1e-5 * stats.std);
       EXPECT_NEAR(told["max"].get<double>(), stats.max, 1e-5 * std::abs(stats.max));
       int64_t count = 0;
@@ -234,7 +224,7 @@ TEST_F(PageTraceTest, TensorsAreThoseOfThePass) {
       EXPECT_EQ(count, x.count());
     }
   }
-  const auto slice = Frame(at_ + "tensor/1.up?slice=3:5,10:20").Numbers<float>();
+  const auto slice = Numbers(at_ + "tensor/1.up?slice=3:5,10:20").Of();
   ASSERT_EQ(slice.size(), 20u);
   EXPECT_EQ(slice[11], Row(trace_->At(TracePoint::kUp, 1), 4)[11]);
 }
@@ -246,10 +236,10 @@ class LongPageTrace : public PageTraceTest {
 
 TEST_F(LongPageTrace, LargeTensorsShowWhatIsFarthestFromZero) {
   Begin();
-  const ReadFrame frame = Frame(at_ + "tensor/0.up?slice=0:300,0:64");
-  EXPECT_TRUE(frame.header["pool"].is_null()) << "19,200 numbers are not many";
+  const ReadNumbers frame = Numbers(at_ + "tensor/0.up?slice=0:300,0:64");
+  EXPECT_TRUE(frame.about["pool"].is_null()) << "19,200 numbers are not many";
   const Tensor x = trace_->At(TracePoint::kQkv, 1);
-  EXPECT_EQ(Frame(at_ + "tensor/1.qkv").Numbers<float>().size(), size_t(x.count()));
+  EXPECT_EQ(Numbers(at_ + "tensor/1.qkv").Of().size(), size_t(x.count()));
 }
 
 TEST_F(PageTraceTest, WhatIsNotThereIsRefused) {

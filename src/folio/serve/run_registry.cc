@@ -15,7 +15,7 @@
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
 #include "folio/serve/api_error.h"
-#include "folio/serve/gvz.h"
+#include "folio/serve/page_numbers.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

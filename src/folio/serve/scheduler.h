@@ -13,6 +13,7 @@
 
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
+#include "folio/model/params.h"
 
 namespace folio {
 
@@ -114,6 +115,27 @@ class Scheduler {
   bool stopped_ = false;
   std::atomic<int64_t> running_ = 0, waiting_ = 0, cache_bytes_ = 0, used_cache_bytes_ = 0;
   std::thread thread_;
+};
+
+// A model of a service: opened, with a tokenizer, and with what writes for its clients.
+struct ServedModel {
+  std::string name;
+  // The id is the same for the same model by the same name, whenever and wherever it is served.
+  std::string id;
+  OpenedModel model;
+  int64_t created = 0;  // seconds since 1970, of its files
+  std::unique_ptr<Scheduler> scheduler;
+  // The backend is for requests that look into the model while it writes: one at a time, which
+  // holds `inspect_mutex`.
+  std::unique_ptr<Backend> inspect_backend;
+  std::mutex inspect_mutex;
+  // What the page shows of all tokens, once somebody has asked for it.
+  std::string projected;
+  std::mutex projected_mutex;
+
+  const GptConfig& config() const { return model.weights->config(); }
+  ModelSummary summary() const { return ModelSummary(model.weights->table()); }
+  const Tokenizer& tokenizer() const { return *model.tokenizer; }
 };
 
 }  // namespace folio

@@ -13,9 +13,10 @@
 #include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/serve/api_error.h"
-#include "folio/serve/embeddings.h"
+#include "folio/serve/completions.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/page_files.h"
+#include "folio/serve/page_model.h"
 
 namespace folio {
 namespace {
@@ -51,27 +52,108 @@ void Hold(const std::shared_ptr<MemoryBudget>& memory, HttpReply& reply) {
   reply.held = std::make_shared<MemoryBudget::Share>(memory, static_cast<int64_t>(bytes));
 }
 
+// Tokenizes as other servers do: {"content"|"prompt": text} to {"tokens": ids}.
+HttpReply AnswerTokens(const Call& call) {
+  const ServedModel& model = call.model();
+  const std::string key = call.fields.Find("content") != nullptr ? "content" : "prompt";
+  const std::vector<int32_t> ids =
+      model.tokenizer().Encode(call.fields.Text(key), "'" + key + "'", SpecialRule::Allow());
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("tokens").Array(std::span(ids)).Key("count").Value(ids.size());
+  json.Key("max_model_len").Value(model.config().n_positions);
+  if (call.fields.Flag("with_pieces")) {
+    json.Key("pieces").BeginArray();
+    for (const int32_t id : ids) json.Text(TokenText(model.tokenizer(), id));
+    json.EndArray();
+  }
+  json.EndObject();
+  return reply;
+}
+
+HttpReply AnswerTextOfTokens(const Call& call) {
+  const ServedModel& model = call.model();
+  const Json* tokens = call.fields.Find("tokens");
+  const std::vector<int32_t> ids =
+      ReadTokenIds(tokens == nullptr ? Json() : *tokens, "tokens", model.config().vocab_size);
+  const std::string text = BoundedTextOf(model.tokenizer(), ids, "tokens", call.limits);
+  const MemoryBudget::Share memory(call.limits.memory,
+                                   kMemoryOfText * static_cast<int64_t>(text.size()));
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("content").Text(text).Key("prompt").Text(text).EndObject();
+  return reply;
+}
+
+HttpReply AnswerHealth(const Call&) {
+  return {.body = R"({"status":"ok"})"};
+}
+
 }  // namespace
 
-// An address of the service. No method: the answer looks at that.
+// An address of the service. "*" stands for a name, "**" for all that follows.
 struct Service::Route {
-  const char *method, *path;
-  HttpReply (Service::*answer)(const HttpRequest&);
-  bool open = false;   // to whom has no key
-  bool below = false;  // and whatever begins with it
+  enum Needs { kNothing, kModel, kModelOrFirst };  // a model that the request names, or one alone
+
+  const char* method;
+  std::string_view path;
+  HttpReply (Service::*answer)(const Call&);
+  Needs needs = kNothing;
+  bool open = false;  // to whom has no key
+
+  // Returns true for an address of the route; `names` are those that its stars stand for.
+  bool IsAt(std::string_view asked, std::vector<std::string>& names) const {
+    names.clear();
+    for (std::string_view left = path;;) {
+      const size_t star = std::min(left.find('*'), left.size());
+      if (!asked.starts_with(left.substr(0, star))) return false;
+      asked.remove_prefix(star);
+      if (star == left.size()) return asked.empty();
+      left.remove_prefix(star + 1);
+      const bool all = left == "*";
+      const std::string_view name = all ? asked : asked.substr(0, asked.find('/'));
+      names.emplace_back(name);
+      if (all) return true;
+      asked.remove_prefix(name.size());
+    }
+  }
 };
 
 const std::vector<Service::Route>& Service::Routes() {
+  using enum Route::Needs;
+  using S = Service;
   static const std::vector<Route> routes = {
-      {"POST", "/v1/completions", &Service::Completion},
-      {"POST", "/v1/chat/completions", &Service::Chat},
-      {"POST", "/v1/embeddings", &Service::Embedding},
-      {"POST", "/tokenize", &Service::Tokenize},
-      {"POST", "/detokenize", &Service::Detokenize},
-      {"GET", "/v1/models", &Service::Models, false, true},
-      {"GET", "/health", &Service::Health, true},
-      {"GET", "/metrics", &Service::Metrics},
-      {"", "/api", &Service::Page, false, true},
+      {"POST", "/v1/completions", &S::By<AnswerCompletion>, kModel},
+      {"POST", "/v1/chat/completions", &S::By<AnswerChat>, kModel},
+      {"POST", "/v1/embeddings", &S::By<AnswerEmbedding>, kModel},
+      {"POST", "/tokenize", &S::By<AnswerTokens>, kModel},
+      {"POST", "/detokenize", &S::By<AnswerTextOfTokens>, kModel},
+      {"GET", "/v1/models", &S::Models},
+      {"GET", "/v1/models/**", &S::Models},
+      {"GET", "/health", &S::By<AnswerHealth>, kNothing, /*open=*/true},
+      {"GET", "/metrics", &S::Metrics},
+      {"GET", "/api/info", &S::Info},
+      {"GET", "/api/vocab", &S::By<AnswerVocabulary>, kModelOrFirst},
+      {"POST", "/api/tokenize", &S::By<AnswerPageTokens>, kModelOrFirst},
+      {"POST", "/api/generate", &S::By<AnswerPageText>, kModelOrFirst},
+      {"POST", "/api/score", &S::By<AnswerScores>, kModelOrFirst},
+      {"POST", "/api/trace", &S::MakeTrace, kModelOrFirst},
+      {"GET", "/api/trace/*/thumbs", &S::ByTrace<AnswerThumbs>},
+      {"GET", "/api/trace/*/attn/*/*", &S::ByTrace<AnswerHeadMap>},
+      {"GET", "/api/trace/*/row", &S::ByTrace<AnswerRow>},
+      {"GET", "/api/trace/*/scores", &S::ByTrace<AnswerHeadScores>},
+      {"GET", "/api/trace/*/steps", &S::ByTrace<AnswerSteps>},
+      {"GET", "/api/trace/*/lens", &S::ByTrace<AnswerLens>},
+      {"GET", "/api/trace/*/logits", &S::ByTrace<AnswerLogits>},
+      {"GET", "/api/trace/*/tensor/*", &S::ByTrace<AnswerTensor>},
+      {"GET", "/api/embed/pca", &S::By<AnswerProjectedTokens>, kModelOrFirst},
+      {"GET", "/api/embed/nn", &S::By<AnswerNeighbours>, kModelOrFirst},
+      {"GET", "/api/wpe", &S::By<AnswerPositions>, kModelOrFirst},
+      {"GET", "/api/runs", &S::ByRuns<&PageRuns::List>},
+      {"GET", "/api/runs/*", &S::ByRuns<&PageRuns::One>},
+      {"GET", "/api/runs/*/series", &S::ByRuns<&PageRuns::Series>},
+      {"GET", "/api/runs/*/samples", &S::ByRuns<&PageRuns::Samples>},
+      {"GET", "/api/events", &S::ByRuns<&PageRuns::Events>},
   };
   return routes;
 }
@@ -80,7 +162,10 @@ Service::Service(ServiceOptions options, std::function<void(const AccessLogEntry
     : options_(WithMemory(std::move(options))),
       keys_(std::make_shared<const AccessKeys>(options_.access.keys)),
       log_(std::move(log)),
-      page_(options_.page, options_.limits, models_, metrics_) {}
+      traces_(options_.page.traces),
+      runs_({.directories = options_.page.runs,
+             .streams = options_.page.streams,
+             .version = options_.page.version}) {}
 
 void Service::Add(const std::string& name, OpenedModel model) {
   if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == name; })) {
@@ -124,11 +209,9 @@ HttpReply Service::Answer(HttpRequest request) {
   request.client =
       ClientAddress(options_.access.proxies, request.client, request.header("X-Forwarded-For"));
   request.id = RequestIdOf(request);
-  const auto is_at = [&](const Route& route) {
-    return request.path == route.path ||
-           (route.below && request.path.starts_with(std::string(route.path) + "/"));
-  };
-  const auto route = std::ranges::find_if(Routes(), is_at);
+  std::vector<std::string> names;
+  const auto route = std::ranges::find_if(
+      Routes(), [&](const Route& one) { return one.IsAt(request.path, names); });
   const PageFile* const file = route == Routes().end() ? FindPageFile(request.path) : nullptr;
   HttpReply reply;
   try {
@@ -137,7 +220,7 @@ HttpReply Service::Answer(HttpRequest request) {
     if (file == nullptr && route == Routes().end()) {
       throw ApiError(404, fmt::format("there is nothing at '{}'", request.path.substr(0, 200)));
     }
-    reply = file != nullptr ? AnswerPageFile(*file, request) : Dispatch(request, *route);
+    reply = file != nullptr ? AnswerPageFile(*file, request) : Dispatch(request, *route, names);
     Hold(options_.limits.memory, reply);
   } catch (const ApiError& error) {
     reply = error.reply();
@@ -153,9 +236,13 @@ HttpReply Service::Answer(HttpRequest request) {
   AddCorsHeaders(options_.access, request, reply);
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
   reply.headers.emplace_back("X-Request-Id", request.id);
-  const std::string endpoint = file != nullptr           ? "page"
-                               : route == Routes().end() ? "other"
-                                                         : route->path;
+  constexpr std::string_view kApi = "/api";
+  const bool api = request.path == kApi || request.path.starts_with("/api/");
+  const std::string endpoint(file != nullptr ? "page"
+                             : api           ? kApi
+                             : route == Routes().end()
+                                 ? "other"
+                                 : route->path.substr(0, route->path.find("/*")));
   AccessLogEntry told{.id = request.id,
                       .client = request.client,
                       .key = request.key,
@@ -177,27 +264,34 @@ HttpReply Service::Answer(HttpRequest request) {
   return reply;
 }
 
-HttpReply Service::Dispatch(const HttpRequest& request, const Route& route) {
+HttpReply Service::Dispatch(const HttpRequest& request, const Route& route,
+                            const std::vector<std::string>& names) {
   if (std::optional<HttpReply> reply = ReplyToOtherMethod(request, route.method)) return *reply;
-  return (this->*route.answer)(request);
+  const RequestFields fields(request, options_.limits);
+  ServedModel* const model =
+      route.needs == Route::kNothing
+          ? nullptr
+          : &ModelNamed(fields.Text("model"), route.needs == Route::kModelOrFirst);
+  return (this->*route.answer)({request, fields, names, model, options_.limits, metrics_});
 }
 
-// The one that the request names; where there is one alone it need not.
-ServedModel& Service::ModelOf(const RequestFields& fields) {
-  const std::string name = fields.Text("model");
-  if (name.empty() && models_.size() == 1) return *models_.front();
-  for (const auto& model : models_) {
-    if (model->name == name) return *model;
+// The one of that name or id. Where there is one alone it need not be named, with `or_first` never.
+ServedModel& Service::ModelNamed(const std::string& name, bool or_first) const {
+  if (name.empty() && (models_.size() == 1 || (or_first && !models_.empty()))) {
+    return *models_.front();
   }
   std::vector<std::string> names;
-  for (const auto& model : models_) names.push_back(model->name);
+  for (const auto& model : models_) {
+    if (model->name == name || model->id == name) return *model;
+    names.push_back(model->name);
+  }
   throw ApiError(404,
                  fmt::format("there is no model '{}'; this service has: {}", name.substr(0, 200),
                              names.empty() ? "none" : Join(names, ", ")),
                  "model", "model_not_found");
 }
 
-HttpReply Service::Models(const HttpRequest& request) {
+HttpReply Service::Models(const Call& call) {
   const auto json = [](const ServedModel& model) {
     return Json{{"id", model.name},
                 {"object", "model"},
@@ -205,84 +299,43 @@ HttpReply Service::Models(const HttpRequest& request) {
                 {"owned_by", "folio"},
                 {"max_model_len", model.config().n_positions}};
   };
-  constexpr std::string_view kList = "/v1/models";
-  if (request.path.size() > kList.size() + 1) {
-    const std::string name = request.path.substr(kList.size() + 1);
-    for (const auto& model : models_) {
-      if (model->name == name) return {.body = json(*model).dump()};
-    }
-    throw ApiError(404, fmt::format("there is no model '{}'", name.substr(0, 200)), "model",
-                   "model_not_found");
+  if (!call.names.empty() && !call.names[0].empty()) {
+    return {.body = json(ModelNamed(call.names[0], false)).dump()};
   }
   Json data = Json::array();
   for (const auto& model : models_) data.push_back(json(*model));
   return {.body = Json{{"object", "list"}, {"data", data}}.dump()};
 }
 
-HttpReply Service::Completion(const HttpRequest& request) {
-  const RequestFields fields(request.body, options_.limits);
-  return AnswerCompletion(ModelOf(fields), fields, request, options_.limits, metrics_);
-}
-
-HttpReply Service::Chat(const HttpRequest& request) {
-  const RequestFields fields(request.body, options_.limits);
-  return AnswerChat(ModelOf(fields), fields, request, options_.limits, metrics_);
-}
-
-HttpReply Service::Embedding(const HttpRequest& request) {
-  const RequestFields fields(request.body, options_.limits);
-  return AnswerEmbedding(ModelOf(fields), fields, request, options_.limits, metrics_);
-}
-
-// Tokenizes as other servers do: {"content"|"prompt": text} to {"tokens": ids}.
-HttpReply Service::Tokenize(const HttpRequest& request) {
-  const RequestFields fields(request.body, options_.limits);
-  const ServedModel& model = ModelOf(fields);
-  const std::string key = fields.Find("content") != nullptr ? "content" : "prompt";
-  const std::vector<int32_t> ids =
-      model.tokenizer().Encode(fields.Text(key), "'" + key + "'", SpecialRule::Allow());
-  HttpReply reply;
-  JsonWriter json(reply.body);
-  json.BeginObject().Key("tokens").Array(std::span(ids)).Key("count").Value(ids.size());
-  json.Key("max_model_len").Value(model.config().n_positions);
-  if (fields.Flag("with_pieces")) {
-    json.Key("pieces").BeginArray();
-    for (const int32_t id : ids) json.Text(TokenText(model.tokenizer(), id));
-    json.EndArray();
+HttpReply Service::Info(const Call& call) {
+  Json names = Json::array(), features = Json::array();
+  for (const auto& model : models_) names.push_back(model->name);
+  const PageOptions& page = options_.page;
+  Json json{{"version", page.version}, {"build", page.build}, {"model", nullptr}};
+  if (!models_.empty()) {
+    const ServedModel& model = ModelNamed(call.fields.Text("model"), /*or_first=*/true);
+    json["backend"] = model.inspect_backend->description();
+    json["model"] = PageModelJson(model);
+    if (model.config().causal) features.push_back("generate");
+    if (model.config().causal && FindChatFormat(model.tokenizer())) features.push_back("chat");
+    if (MatrixDtypeOf(*model.model.weights) == "fp32") {
+      for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
+    }
   }
-  json.EndObject();
-  return reply;
+  if (!runs_.empty()) features.push_back("runs");
+  json.update({{"models", names},
+               {"sampling", GenerationDefaults()},
+               {"limits", Json{{"traces", page.traces.traces},
+                               {"trace_bytes", page.traces.bytes},
+                               {"trace_seconds", page.traces.seconds},
+                               {"score_tokens", kMostScoredTokens},
+                               {"top", kMostPageTop},
+                               {"events", page.streams}}},
+               {"features", features}});
+  return {.body = json.dump()};
 }
 
-HttpReply Service::Detokenize(const HttpRequest& request) {
-  const RequestFields fields(request.body, options_.limits);
-  const ServedModel& model = ModelOf(fields);
-  const Json* tokens = fields.Find("tokens");
-  const std::vector<int32_t> ids =
-      ReadTokenIds(tokens == nullptr ? Json() : *tokens, "tokens", model.config().vocab_size);
-  const std::string text = BoundedTextOf(model.tokenizer(), ids, "tokens", options_.limits);
-  const MemoryBudget::Share memory(options_.limits.memory,
-                                   kMemoryOfText * static_cast<int64_t>(text.size()));
-  HttpReply reply;
-  JsonWriter(reply.body)
-      .BeginObject()
-      .Key("content")
-      .Text(text)
-      .Key("prompt")
-      .Text(text)
-      .EndObject();
-  return reply;
-}
-
-HttpReply Service::Page(const HttpRequest& request) {
-  return page_.Answer(request);
-}
-
-HttpReply Service::Health(const HttpRequest&) {
-  return {.body = R"({"status":"ok"})"};
-}
-
-HttpReply Service::Metrics(const HttpRequest&) {
+HttpReply Service::Metrics(const Call&) {
   int64_t running = 0, waiting = 0, slots = 0, queue = 0, cache = 0, used = 0;
   for (const auto& model : models_) {
     running += model->scheduler->running();
@@ -306,6 +359,44 @@ HttpReply Service::Metrics(const HttpRequest&) {
                                        options_.limits.memory->bytes()),
                                  gauge("request_memory_used_bytes", "of these, by requests now",
                                        options_.limits.memory->used())})};
+}
+
+namespace {
+
+std::string Url(const std::string& host, int port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+// Bodies that come and requests that are answered share one budget of memory.
+HttpLimits WithMemory(HttpLimits limits, const std::shared_ptr<MemoryBudget>& memory) {
+  limits.memory = memory;
+  return limits;
+}
+
+}  // namespace
+
+BackgroundServer::BackgroundServer(Service& service, const std::string& host, int port,
+                                   const HttpLimits& limits)
+    : server_([&service](const HttpRequest& request) { return service.Answer(request); },
+              WithMemory(limits, service.memory()),
+              [&service](const std::string& client, int status, const std::string& reason) {
+                return service.Refused(client, status, reason);
+              }),
+      port_(server_.Bind(host, port)),
+      url_(Url(host, port_)) {}
+
+BackgroundServer::~BackgroundServer() {
+  Stop();
+}
+
+void BackgroundServer::Begin() {
+  thread_ = std::thread([this] { server_.Serve(); });
+}
+
+void BackgroundServer::Stop() {
+  server_.Stop();
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace folio

@@ -5,17 +5,27 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "folio/serve/access.h"
 #include "folio/serve/access_log.h"
 #include "folio/serve/completions.h"
 #include "folio/serve/http.h"
-#include "folio/serve/page_api.h"
-#include "folio/serve/served_model.h"
+#include "folio/serve/http_server.h"
+#include "folio/serve/page_runs.h"
+#include "folio/serve/page_trace.h"
+#include "folio/serve/scheduler.h"
 #include "folio/serve/service_metrics.h"
 
 namespace folio {
+
+struct PageOptions {
+  std::string version = {}, build = {};  // of the program, as the page shows them
+  TraceLimits traces = {};
+  std::vector<std::filesystem::path> runs = {};  // directories in which runs are
+  int64_t streams = 32;                          // of events, at a time
+};
 
 struct ServiceOptions {
   Scheduler::Options scheduler = {};  // of each model
@@ -24,12 +34,10 @@ struct ServiceOptions {
   PageOptions page = {};
 };
 
-// A Service answers what `folio serve` is asked:
-//   POST /v1/completions /v1/chat/completions /v1/embeddings /tokenize /detokenize
-//   GET  /v1/models /v1/models/NAME /health /metrics
-//   /api/...  the data behind its page (PageApi), and / and the other files of that
-// Errors have OpenAI's form. The cost of one request is bounded (AnswerLimits, Scheduler), and no
-// file is ever named by one.
+// A Service answers what `folio serve` is asked: OpenAI's interface below /v1/, /tokenize,
+// /detokenize, /health, /metrics, the page at / and, below /api/, its data: web/API.md has every
+// address of it, with an example of each. Errors have OpenAI's form. The cost of one request is
+// bounded (AnswerLimits, Scheduler), and no file is ever named by one.
 class Service {
  public:
   // `log` is called by many threads. Throws a kUsage Error for two models of one name.
@@ -56,18 +64,27 @@ class Service {
   static const std::vector<Route>& Routes();
 
   std::shared_ptr<const AccessKeys> Keys() const;
-  HttpReply Dispatch(const HttpRequest& request, const Route& route);
-  ServedModel& ModelOf(const RequestFields& fields);
+  HttpReply Dispatch(const HttpRequest& request, const Route& route,
+                     const std::vector<std::string>& names);
+  ServedModel& ModelNamed(const std::string& name, bool or_first) const;
 
-  HttpReply Models(const HttpRequest& request);
-  HttpReply Completion(const HttpRequest& request);
-  HttpReply Chat(const HttpRequest& request);
-  HttpReply Embedding(const HttpRequest& request);
-  HttpReply Tokenize(const HttpRequest& request);
-  HttpReply Detokenize(const HttpRequest& request);
-  HttpReply Health(const HttpRequest& request);
-  HttpReply Metrics(const HttpRequest& request);
-  HttpReply Page(const HttpRequest& request);
+  // What a route calls: a function, one of the runs, or one that reads a trace.
+  template <HttpReply (*answer)(const Call&)>
+  HttpReply By(const Call& call) {
+    return answer(call);
+  }
+  template <HttpReply (PageRuns::*answer)(const Call&)>
+  HttpReply ByRuns(const Call& call) {
+    return (runs_.*answer)(call);
+  }
+  template <HttpReply (*answer)(PageTrace&, const Call&)>
+  HttpReply ByTrace(const Call& call) {
+    return traces_.Read(call, answer);
+  }
+  HttpReply MakeTrace(const Call& call) { return traces_.Make(call); }
+  HttpReply Models(const Call& call);
+  HttpReply Metrics(const Call& call);
+  HttpReply Info(const Call& call);
 
   ServiceOptions options_;
   mutable std::mutex keys_mutex_;
@@ -75,7 +92,34 @@ class Service {
   std::function<void(const AccessLogEntry&)> log_;
   ServiceMetrics metrics_;
   std::vector<std::unique_ptr<ServedModel>> models_;
-  PageApi page_;
+  PageTraces traces_;
+  PageRuns runs_;
+};
+
+// A service that answers at an address, on threads of its own, until it is stopped.
+class BackgroundServer {
+ public:
+  // Takes the address; who connects waits until Begin. `service` must outlive it. Throws as
+  // HttpServer::Bind.
+  BackgroundServer(Service& service, const std::string& host, int port,
+                   const HttpLimits& limits = {});
+  ~BackgroundServer();  // stops
+  BackgroundServer(const BackgroundServer&) = delete;
+
+  int port() const { return port_; }
+  const std::string& url() const { return url_; }  // "http://127.0.0.1:8080"
+  int connections() const { return server_.connections(); }
+
+  // Answers from here on.
+  void Begin();
+  // Takes no more requests, and returns when those that run have ended.
+  void Stop();
+
+ private:
+  HttpServer server_;
+  int port_;
+  std::string url_;
+  std::thread thread_;
 };
 
 }  // namespace folio

@@ -10,8 +10,34 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
+
+#include "folio/serve/http_server.h"
 
 namespace folio {
+
+// A server of HTTP that answers, on a thread of its own, as long as this lives.
+class RunningServer {
+ public:
+  explicit RunningServer(HttpServer::Handler handler, const HttpLimits& limits = {},
+                         HttpServer::Refused refused = {})
+      : server_(std::move(handler), limits, std::move(refused)),
+        port_(server_.Bind("127.0.0.1", 0)),
+        thread_([this] { server_.Serve(); }) {}
+  ~RunningServer() {
+    server_.Stop();
+    thread_.join();
+  }
+
+  int port() const { return port_; }
+  int connections() const { return server_.connections(); }
+
+ private:
+  HttpServer server_;
+  int port_;
+  std::thread thread_;
+};
 
 // A client that need not know HTTP.
 class RawClient {

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "folio/infer/test_small_model.h"
 #include "folio/io/json.h"
@@ -14,7 +16,8 @@
 #include "folio/serve/http_server.h"
 #include "folio/serve/service.h"
 
-// A service in this process, with small models of random weights, and a client.
+// A service in this process, with small models of random weights, and clients: of its interface and
+// as its page.
 
 namespace folio {
 
@@ -103,6 +106,90 @@ class ServiceTest : public testing::Test {
   int port_ = 0;
   std::mutex mutex_;
   std::vector<AccessLogEntry> log_;
+};
+
+struct PageEvent {
+  std::string name, id;
+  Json data;
+};
+
+// A file of numbers as the page reads it.
+struct ReadNumbers {
+  Json about = Json::object(), tensors = Json::object();
+  std::string payload;
+
+  template <class T = float>
+  std::vector<T> Of(const std::string& name = "numbers") const {
+    const Json& offsets = tensors[name]["data_offsets"];
+    const auto begin = offsets[size_t{0}].get<size_t>(), end = offsets[1].get<size_t>();
+    std::vector<T> numbers((end - begin) / sizeof(T));
+    std::memcpy(numbers.data(), payload.substr(begin, end - begin).data(), end - begin);
+    return numbers;
+  }
+  Json shape() const { return tensors["numbers"]["shape"]; }
+};
+
+inline ReadNumbers NumbersIn(const std::string& bytes) {
+  ReadNumbers numbers;
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), std::min(bytes.size(), sizeof length));
+  if (bytes.size() < sizeof length || length > bytes.size() - sizeof length) {
+    ADD_FAILURE() << "no numbers: " << bytes.substr(0, 300);
+    return numbers;
+  }
+  numbers.tensors = ParseJson(bytes.substr(sizeof length, length), "the header");
+  for (const auto& [key, text] : numbers.tensors["__metadata__"].items()) {
+    numbers.about[key] = ParseJson(text.text(), key);
+  }
+  numbers.payload = bytes.substr(sizeof length + length);
+  return numbers;
+}
+
+inline std::vector<PageEvent> EventsOf(const std::string& body) {
+  std::vector<PageEvent> events;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = body.find("\n\n", at);
+    if (end == std::string::npos) {
+      ADD_FAILURE() << "the stream ends within an event";
+      break;
+    }
+    PageEvent event;
+    for (size_t line = at; line < end;) {
+      const size_t next = std::min(body.find('\n', line), end);
+      const std::string text = body.substr(line, next - line);
+      if (text.starts_with("event: ")) event.name = text.substr(7);
+      if (text.starts_with("id: ")) event.id = text.substr(4);
+      if (text.starts_with("data: ")) event.data = ParseJson(text.substr(6), "an event");
+      line = next + 1;
+    }
+    if (!event.name.empty()) events.push_back(std::move(event));
+    at = end + 2;
+  }
+  return events;
+}
+
+class PageTest : public ServiceTest {
+ protected:
+  Json Get(const std::string& path) const {
+    const Answer answer = Ask("GET", path);
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+    return answer.json();
+  }
+  ReadNumbers Numbers(const std::string& path) const {
+    const Answer answer = Ask("GET", path);
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+    EXPECT_EQ(answer.type, "application/octet-stream");
+    return NumbersIn(answer.body);
+  }
+  std::vector<PageEvent> Generate(const Json& fields) const {
+    const Answer answer = Post("/api/generate", fields);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_TRUE(answer.type.starts_with("text/event-stream"));
+    std::vector<PageEvent> events = EventsOf(answer.body);
+    EXPECT_FALSE(events.empty());
+    if (events.empty()) events.push_back({});
+    return events;
+  }
 };
 
 }  // namespace folio

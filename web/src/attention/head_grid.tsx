@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Gvz } from "../api/gvz";
+import type { Numbers } from "../api/numbers";
 import { RampPixels } from "../colour";
 import { Digits } from "../format";
 import { Pick } from "../parts/controls";
@@ -23,8 +23,8 @@ const kLayerRoom = 26;
 
 // Every head's map as a thumbnail: rows are layers, or sorted by what the heads do.
 export function HeadGrid(props: {
-  thumbs: Gvz | null;
-  scores: Gvz | null;
+  thumbs: Numbers | null;
+  scores: Numbers | null;
   chosen: HeadPlace;
   scale: Scale;
   onPick: (head: HeadPlace) => void;
@@ -41,9 +41,9 @@ export function HeadGrid(props: {
     return () => observer.disconnect();
   }, []);
   const { thumbs, scores } = props;
-  const [L = 0, H = 0, s = 0] = thumbs?.header.shape ?? [];
+  const [L = 0, H = 0, s = 0] = thumbs?.shape ?? [];
   const order = Param("o");
-  const columns = (scores?.header.columns as string[] | undefined) ?? [];
+  const columns = (scores?.about.columns as string[] | undefined) ?? [];
   const scoreOf = ({ layer, head }: HeadPlace, column: string): number =>
     scores?.data[(layer * H + head) * columns.length + columns.indexOf(column)] ?? NaN;
   const heads = useMemo(() => {

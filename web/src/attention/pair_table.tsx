@@ -1,4 +1,4 @@
-import { GetGvz } from "../api/gvz";
+import { GetNumbers } from "../api/numbers";
 import { Digits } from "../format";
 import { Csv, SaveFile } from "../save";
 import { useLoaded } from "../state/load";
@@ -45,8 +45,8 @@ export function PairTable(props: {
         const rows = new Map(
           await Promise.all(
             [...new Set(pairs.map(({ q }) => q))].map(async (q) => {
-              const { header, data } = await GetGvz(`${trace}/row?q=${q}&l=${props.layer}`, signal);
-              const [H = 0, T = 0] = header.shape;
+              const { shape, data } = await GetNumbers(`${trace}/row?q=${q}&l=${props.layer}`, signal);
+              const [H = 0, T = 0] = shape;
               return [q, { H, T, weights: data as Float32Array }] as const;
             }),
           ),

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { GetGvz, type Gvz } from "../api/gvz";
+import { GetNumbers, type Numbers } from "../api/numbers";
 import { RampCss } from "../colour";
 import { Digits, Percent } from "../format";
 import { useKeys } from "../keys";
@@ -43,8 +43,8 @@ const kJoins = [
 ] as const;
 const kThumb = 48;
 
-function HeadOf(frame: Gvz): HeadWeights {
-  return new HeadWeights(frame.header.shape[0] ?? 0, frame.header.layout === "tril", frame.data);
+function HeadOf(frame: Numbers): HeadWeights {
+  return new HeadWeights(frame.about.T as number, frame.about.layout === "tril", frame.data);
 }
 
 function Looking({ ids }: { ids: number[] }) {
@@ -71,17 +71,17 @@ function Looking({ ids }: { ids: number[] }) {
   const other = direction === "query" ? cell.column : cell.row;
 
   const thumbs = useLoaded(key, (signal) =>
-    WithTrace(ids, (trace) => GetGvz(`${trace}/thumbs?size=${kThumb}`, signal), signal),
+    WithTrace(ids, (trace) => GetNumbers(`${trace}/thumbs?size=${kThumb}`, signal), signal),
   );
   const scores = useLoaded(key, (signal) =>
-    WithTrace(ids, (trace) => GetGvz(`${trace}/scores`, signal), signal),
+    WithTrace(ids, (trace) => GetNumbers(`${trace}/scores`, signal), signal),
   );
   const map = useLoaded(`${key}:${layer}:${join ?? head}`, (signal) =>
     WithTrace(
       ids,
       async (trace) => {
         const one = async (h: number) =>
-          HeadOf(await GetGvz(`${trace}/attn/${layer}/${h}`, signal));
+          HeadOf(await GetNumbers(`${trace}/attn/${layer}/${h}`, signal));
         return join
           ? HeadWeights.Join(await Promise.all(Array.from({ length: H }, (_, h) => one(h))), join)
           : one(head);
@@ -93,7 +93,7 @@ function Looking({ ids }: { ids: number[] }) {
     WithTrace(
       ids,
       async (trace): Promise<PlacedRow> => {
-        const frame = await GetGvz(
+        const frame = await GetNumbers(
           `${trace}/row?${direction === "query" ? "q" : "key"}=${place}&l=${layer}`,
           signal,
         );

@@ -1,4 +1,4 @@
-import { GetGvz, type Gvz } from "../api/gvz";
+import { GetNumbers, type Numbers } from "../api/numbers";
 import { Diverging, DivergingTile, RampTile } from "../colour";
 import { Digits } from "../format";
 import { Param, SetParams } from "../state/route";
@@ -13,17 +13,9 @@ type Step = keyof typeof text.attn.steps;
 const kSteps = Object.keys(text.attn.steps) as Step[];
 const kMostColumns = 48; // tokens that are drawn
 
-interface Part {
-  name: string;
-  at: number;
-  shape: number[];
-}
-
-function PartOf(frame: Gvz, name: string): { values: ArrayLike<number>; shape: number[] } {
-  const part = (frame.header.parts as Part[]).find((one) => one.name === name);
-  if (!part) return { values: [], shape: [0] };
-  const count = part.shape.reduce((product, n) => product * n, 1);
-  return { values: frame.data.subarray(part.at, part.at + count), shape: part.shape };
+function PartOf({ all }: Numbers, name: string): { values: ArrayLike<number>; shape: number[] } {
+  const part = all[name];
+  return { values: part?.data ?? [], shape: part?.shape ?? [0] };
 }
 
 function Largest(values: ArrayLike<number>): number {
@@ -66,7 +58,7 @@ function Band({
 }
 
 function Vectors(props: {
-  frame: Gvz;
+  frame: Numbers;
   name: "k" | "v";
   own: "q" | "out";
   ids: number[];
@@ -121,8 +113,8 @@ function Places(ids: number[], query: number, weights: ArrayLike<number>): numbe
     .sort((a, b) => a - b);
 }
 
-function Numbers(props: {
-  frame: Gvz;
+function Cells(props: {
+  frame: Numbers;
   name: "scores" | "scaled" | "masked" | "softmax";
   ids: number[];
   query: number;
@@ -161,7 +153,7 @@ export function Steps(props: { ids: number[]; layer: number; head: number; query
   const loaded = useLoaded(key, (signal) =>
     WithTrace(
       props.ids,
-      (trace) => GetGvz(`${trace}/steps?l=${props.layer}&h=${props.head}&q=${props.query}`, signal),
+      (trace) => GetNumbers(`${trace}/steps?l=${props.layer}&h=${props.head}&q=${props.query}`, signal),
       signal,
     ),
   );
@@ -191,7 +183,7 @@ export function Steps(props: { ids: number[]; layer: number; head: number; query
         <div class="step-body">
           <p class="note">
             {words.steps[open].explain}
-            {open === "scaled" && frame ? ` (× ${Digits(frame.header.scale as number)})` : ""}
+            {open === "scaled" && frame ? ` (× ${Digits(frame.about.scale as number)})` : ""}
           </p>
           {loaded.failure && <p class="failure">{loaded.failure}</p>}
           {frame &&
@@ -200,7 +192,7 @@ export function Steps(props: { ids: number[]; layer: number; head: number; query
             ) : open === "out" ? (
               <Vectors frame={frame} name="v" own="out" ids={props.ids} query={props.query} />
             ) : (
-              <Numbers frame={frame} name={open} ids={props.ids} query={props.query} />
+              <Cells frame={frame} name={open} ids={props.ids} query={props.query} />
             ))}
         </div>
       )}

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { GetGvz } from "../api/gvz";
+import { GetNumbers } from "../api/numbers";
 import { Get } from "../api/http";
 import { SeriesColour } from "../colour";
 import { Digits, Percent, Whole } from "../format";
@@ -46,11 +46,11 @@ export function EmbeddingsView() {
   const [sought, setSought] = useState("");
   const axes = kAxes.find(([value]) => value === Param("ax"))?.[0] ?? "01";
   const chosen = Param("id") === "" ? null : NumberParam("id", 0, 0, VocabularySize() - 1);
-  const pca = useLoaded("pca", (signal) => GetGvz(OfModel("api/embed/pca"), signal));
+  const pca = useLoaded("pca", (signal) => GetNumbers(OfModel("api/embed/pca"), signal));
   const near = useLoaded(chosen === null ? null : `${chosen}`, (signal) =>
     Get<Neighbours>(OfModel(`api/embed/nn?id=${chosen}&k=${kNear}`), signal),
   );
-  const V = pca.value?.header.shape[0] ?? 0;
+  const V = pca.value?.shape[0] ?? 0;
   const kinds = useMemo(
     () => Array.from({ length: V }, (_, id) => kTokenKinds.indexOf(KindOf(id))),
     [V],
@@ -174,7 +174,7 @@ export function EmbeddingsView() {
       .sort((x, y) => TokenLabel(x).length - TokenLabel(y).length || x - y)
       .slice(0, kFound);
   }, [sought]);
-  const explained = (pca.value?.header.explained as number[] | undefined) ?? [];
+  const explained = (pca.value?.about.explained as number[] | undefined) ?? [];
   return (
     <div class="inside">
       <section class="panel stack" aria-label={words.title}>

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { GetGvz, Values, type Gvz } from "../api/gvz";
+import { GetNumbers, Values, type Numbers } from "../api/numbers";
 import type { TensorStats } from "../api/types";
 import { Digits, kNatsToBits, Percent } from "../format";
 import { Failure, Pick } from "../parts/controls";
@@ -34,8 +34,8 @@ const kAll: Point[] = [...kTensors, "logits", "probabilities"];
 const kLikeliest = 12;
 const kBins = 32;
 
-function StatsOf(frame: Gvz): TensorStats {
-  return frame.header.stats as TensorStats;
+function StatsOf(frame: Numbers): TensorStats {
+  return frame.about.stats as TensorStats;
 }
 
 function NameOf(point: Point, layer: number): string {
@@ -46,11 +46,11 @@ function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
   const { ids, point, name } = props;
   const [at, setAt] = useState<[number, number] | null>(null);
   const loaded = useLoaded(`${ids.join(",")}:${name}`, (signal) =>
-    WithTrace(ids, (trace) => GetGvz(`${trace}/tensor/${name}`, signal), signal),
+    WithTrace(ids, (trace) => GetNumbers(`${trace}/tensor/${name}`, signal), signal),
   );
   const frame = loaded.fresh ? loaded.value : null; // another tensor's numbers are none of this one
   const about = words.points[point];
-  const [T = 0, width = 0] = (frame?.header.of ?? []) as number[];
+  const [T = 0, width = 0] = (frame?.about.of ?? []) as number[];
   const head = (
     <>
       <div class="panel-head">
@@ -72,7 +72,7 @@ function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
       </section>
     );
   const stats = StatsOf(frame);
-  const [rows = 0, columns = 0] = frame.header.shape;
+  const [rows = 0, columns = 0] = frame.shape;
   const most = Math.max(Math.abs(stats.min), Math.abs(stats.max));
   const pointed = () => {
     if (!at) return words.hint;
@@ -97,7 +97,7 @@ function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
       />
       <p class="note">
         {pointed()}
-        {frame.header.pool ? ` ${words.pooled}` : ""}
+        {frame.about.pool ? ` ${words.pooled}` : ""}
       </p>
       <div class="tensor-facts">
         <dl class="facts small">
@@ -233,7 +233,7 @@ export function PipelineView({ ids }: { ids: number[] }) {
                 [
                   one,
                   StatsOf(
-                    await GetGvz(`${trace}/tensor/${NameOf(one, layer)}?slice=0:1,0:1`, signal),
+                    await GetNumbers(`${trace}/tensor/${NameOf(one, layer)}?slice=0:1,0:1`, signal),
                   ).rms,
                 ] as const,
             ),
@@ -245,7 +245,7 @@ export function PipelineView({ ids }: { ids: number[] }) {
   const ended = useLoaded(`${ids.join(",")}:${place}`, (signal) =>
     WithTrace(
       ids,
-      async (trace) => EndingOf(Values(await GetGvz(`${trace}/logits?pos=${place}`, signal))),
+      async (trace) => EndingOf(Values(await GetNumbers(`${trace}/logits?pos=${place}`, signal))),
       signal,
     ),
   );

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { GetGvz, Values, type Gvz } from "../api/gvz";
+import { GetNumbers, Values, type Numbers } from "../api/numbers";
 import { SeriesColour } from "../colour";
 import { Digits } from "../format";
 import { Failure } from "../parts/controls";
@@ -20,14 +20,14 @@ function Picture(props: {
   explain: string;
   path: string;
   square?: boolean;
-  told: (frame: Gvz, row: number, column: number, value: string) => string;
+  told: (frame: Numbers, row: number, column: number, value: string) => string;
 }) {
   const loaded = useLoaded(props.path, async (signal) => {
-    const frame = await GetGvz(OfModel(props.path), signal);
+    const frame = await GetNumbers(OfModel(props.path), signal);
     return { frame, values: Values(frame) };
   });
   const [told, setTold] = useState("");
-  const [rows = 0, columns = 0] = loaded.value?.frame.header.shape ?? [];
+  const [rows = 0, columns = 0] = loaded.value?.frame.shape ?? [];
   const most = loaded.value ? loaded.value.values.reduce((a, b) => Math.max(a, Math.abs(b)), 0) : 1;
   return (
     <section class="panel stack" aria-label={props.title}>
@@ -71,10 +71,10 @@ export function PositionsView() {
     ),
   ].slice(0, kMostDims);
   const curves = useLoaded(dims.length > 0 ? dims.join(",") : null, (signal) =>
-    GetGvz(OfModel(`api/wpe?view=curves&dims=${dims.join(",")}`), signal),
+    GetNumbers(OfModel(`api/wpe?view=curves&dims=${dims.join(",")}`), signal),
   );
-  const P = curves.value?.header.shape[1] ?? 0;
-  const positions = (frame: Gvz) => frame.header.positions as number[];
+  const P = curves.value?.shape[1] ?? 0;
+  const positions = (frame: Numbers) => frame.about.positions as number[];
   return (
     <div class="positions">
       <Picture
@@ -94,7 +94,7 @@ export function PositionsView() {
         told={(frame, row, column, value) =>
           words.told_value(
             positions(frame)[row] ?? 0,
-            (frame.header.channels as number[])[column] ?? 0,
+            (frame.about.channels as number[])[column] ?? 0,
             value,
           )
         }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { GetGvz, Values } from "../api/gvz";
+import { GetNumbers, Values } from "../api/numbers";
 import type { TopToken } from "../api/types";
 import { kNatsToBits, Percent } from "../format";
 import { HasFeature, info } from "../state/server";
@@ -27,7 +27,7 @@ function useLogits(
     const from = at - seen;
     WithTrace(
       ids.slice(from, from + most),
-      (trace) => GetGvz(`${trace}/logits?pos=${seen - 1}`, gone.signal),
+      (trace) => GetNumbers(`${trace}/logits?pos=${seen - 1}`, gone.signal),
       gone.signal,
     )
       .then((frame) => setFound({ key, logits: Values(frame) }))

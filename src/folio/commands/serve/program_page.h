@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "folio/serve/page_api.h"
+#include "folio/serve/service.h"
 
 namespace folio {
 

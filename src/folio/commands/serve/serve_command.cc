@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,37 +18,69 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
-#include "folio/commands/serve/served_files.h"
+#include "folio/formats/published_models.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/serve/background_server.h"
+#include "folio/io/model_dir.h"
 #include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
 #include "folio/term/signals.h"
+#include "folio/text/encodings.h"
 
 namespace folio {
 namespace {
+
+namespace fs = std::filesystem;
+
+// A directory, and the files that links in it lead to: caches keep models so.
+void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
+  files.push_back(dir);
+  std::error_code failed;
+  for (fs::directory_iterator it(dir, failed), end; !failed && it != end; it.increment(failed)) {
+    std::error_code ignored;
+    if (it->is_symlink(ignored) && it->is_regular_file(ignored)) files.push_back(it->path());
+  }
+}
+
+// Where the files lie that are read to open a model, an adapter or a tokenizer: of a directory all
+// that is beneath it, with what links in it lead to, of a file all that is beside it, of a name
+// what was fetched. A checkpoint that a crash left aside is put back in its place.
+std::vector<fs::path> FilesToOpen(const std::string& model) {
+  std::vector<fs::path> files = {TokenizerHome()};  // of models that came without one
+  const PublishedModel* published = FindPublishedModel(model);
+  std::error_code ignored;
+  if (fs::is_directory(model, ignored)) {
+    AddDirectory(model, files);
+    AddDirectory(FindModelDir(model), files);
+  } else if (fs::exists(model, ignored)) {
+    const fs::path dir = fs::absolute(model).parent_path();
+    AddDirectory(dir, files);
+    files.push_back(dir.parent_path() / "data");  // where nanoGPT keeps the tokenizers of its files
+  } else if (published != nullptr) {
+    AddDirectory(PublishedModelDir(*published), files);
+  }
+  return files;
+}
 
 // Returns the name by which requests call a model, and its path: of "NAME=PATH", or with the name
 // of its run, directory or file.
 std::pair<std::string, std::string> NameAndPath(const std::string& given) {
   const size_t equals = given.find('=');
-  if (equals != std::string::npos && !std::filesystem::exists(given)) {
+  if (equals != std::string::npos && !fs::exists(given)) {
     return {given.substr(0, equals), given.substr(equals + 1)};
   }
-  std::filesystem::path path = std::filesystem::absolute(given).lexically_normal();
+  fs::path path = fs::absolute(given).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   const bool of_run = path.filename() == "best" || path.filename() == "last";
-  const std::filesystem::path named = of_run ? path.parent_path() : path;
-  return {std::filesystem::is_directory(path) ? named.filename().string() : named.stem().string(),
-          given};
+  const fs::path named = of_run ? path.parent_path() : path;
+  return {fs::is_directory(path) ? named.filename().string() : named.stem().string(), given};
 }
 
 // Adds the directories of a file's name and of what it is a link to.
-void AddDirectoriesOf(const std::string& file, std::vector<std::filesystem::path>& directories) {
-  directories.push_back(std::filesystem::absolute(file).parent_path());
-  directories.push_back(std::filesystem::weakly_canonical(file).parent_path());
+void AddDirectoriesOf(const std::string& file, std::vector<fs::path>& directories) {
+  directories.push_back(fs::absolute(file).parent_path());
+  directories.push_back(fs::weakly_canonical(file).parent_path());
 }
 
 bool IsLoopback(const std::string& host) {
@@ -244,10 +277,10 @@ class ServeCommand final : public Command {
     }
   }
 
-  std::vector<std::filesystem::path> RunDirectories() const {
+  std::vector<fs::path> RunDirectories() const {
     constexpr char kDefault[] = "runs";
     std::error_code ignored;
-    if (runs_.empty() && std::filesystem::is_directory(kDefault, ignored)) return {kDefault};
+    if (runs_.empty() && fs::is_directory(kDefault, ignored)) return {kDefault};
     for (const std::string& dir : runs_) RequireDirectory(dir, "the directory of runs");
     return {runs_.begin(), runs_.end()};
   }
@@ -259,7 +292,7 @@ class ServeCommand final : public Command {
     std::map<std::string, std::string> adapters;
     for (const std::string& given : adapters_) {
       const size_t equals = given.find('=');
-      const bool named = equals != std::string::npos && !std::filesystem::exists(given);
+      const bool named = equals != std::string::npos && !fs::exists(given);
       if (!named && models_.size() != 1) {
         throw UsageError(fmt::format("--adapter {}: of which model?", given),
                          fmt::format("there are {} of them", models_.size()),

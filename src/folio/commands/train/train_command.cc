@@ -9,8 +9,8 @@
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
-#include "folio/serve/background_server.h"
 #include "folio/serve/run_registry.h"
+#include "folio/serve/service.h"
 #include "folio/term/signals.h"
 
 namespace folio {
