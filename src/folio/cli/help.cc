@@ -1,5 +1,3 @@
-#include "folio/cli/help.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -5,7 +5,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/training.h"
-#include "folio/cli/ranks.h"
+#include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/train/precision.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/cli/error_report.h"
+#include "folio/cli/program.h"
 #include "folio/commands/chat/chat_history.h"
 #include "folio/commands/chat/chat_line.h"
 #include "folio/commands/chat/dialogue.h"

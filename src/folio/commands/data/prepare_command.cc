@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "folio/cli/ranks.h"
+#include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/describe_dataset.h"
 #include "folio/corpus/piece_ranks.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "folio/cli/command.h"
+#include "folio/cli/command_line.h"
 #include "folio/commands/model_flags.h"
 #include "folio/dist/group.h"
 #include "folio/eval/perplexity.h"
