@@ -61,7 +61,7 @@ endfunction()
 set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
 
 # Rooms that no one waits for: optimising them more than a little takes longer than they ever run.
-set(folio_cold_rooms plot lesson run cli commands)
+set(folio_cold_rooms plot report lesson run cli commands)
 
 # Rooms that are optimised a little under the sanitizers, since they go through large arrays.
 set(folio_hot_rooms base io text data tensor backend model corpus infer inspect)

@@ -1,7 +1,7 @@
 # The tests that `make test-tsan` runs under ThreadSanitizer, by test program: those in which threads
 # share something, and of the commands those that train and write. The others have one thread.
 
-set(folio_thread_tests_of_base Parallel* Log* Processors*)
+set(folio_thread_tests_of_base Parallel* Log* Machine.*)
 set(folio_thread_tests_of_io FetchTest* LargeFetch* MappedFaults* AtomicTest*)
 set(folio_thread_tests_of_backend CpuBackend* Bf16KernelThreads* OneDnn* MatMul* StoredWeights*)
 set(folio_thread_tests_of_text BpeTokenizer.* EncodeParallelTest* PretokenCounter* StreamingEncoder*)

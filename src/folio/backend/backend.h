@@ -41,6 +41,25 @@ class Backend : public internal::RunsOperations<Operations> {
   virtual std::string ProductUnit(Dtype) const { return name(); }
 };
 
+// A Backend whose operations are all one template: Derived has
+// `template <class Op> void Apply(const Op& op)`, and each Run calls it.
+template <class Derived, class List = Operations>
+class GenericBackend;
+
+template <class Derived>
+class GenericBackend<Derived, OperationList<>> : public Backend {
+ public:
+  using Backend::Run;
+};
+
+template <class Derived, class Op, class... Rest>
+class GenericBackend<Derived, OperationList<Op, Rest...>>
+    : public GenericBackend<Derived, OperationList<Rest...>> {
+ public:
+  using GenericBackend<Derived, OperationList<Rest...>>::Run;
+  void Run(const Op& op) final { static_cast<Derived*>(this)->Apply(op); }
+};
+
 // "reference" or "cpu", or either decorated: "checked" (cpu beside reference; the first operation
 // that differs throws a kRuntime Error naming it) and "timed" (cpu with a table of times). Throws a
 // kUsage Error for any other name.

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "folio/backend/backend.h"
 #include "folio/backend/comparison.h"
-#include "folio/backend/generic_backend.h"
 #include "folio/base/error.h"
 
 namespace folio {

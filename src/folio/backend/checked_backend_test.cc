@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "folio/backend/backend.h"
 #include "folio/backend/comparison.h"
-#include "folio/backend/generic_backend.h"
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "folio/backend/operands.h"
 
 namespace folio {

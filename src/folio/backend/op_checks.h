@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "folio/backend/op_types.h"
+#include "folio/backend/ops.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/backend/ops.h"
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

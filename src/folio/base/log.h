@@ -12,7 +12,7 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 // Messages below `level` are dropped. The first sink writes lines to
-// stderr, with controls as escapes (visible.h).
+// stderr, with controls as escapes (utf8.h).
 void SetLogLevel(LogLevel level);
 void SetLogSink(LogSink sink);
 

@@ -1,18 +1,69 @@
 #include "folio/base/machine.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <limits>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 
 namespace folio {
 namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+// The first line of a file, empty if there is none.
+std::string FirstLine(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The least that `limit` gives for the directories of this process's cgroups and of all above them:
+// those of version 2, and those of version 1 that have this controller ("cpu", "memory"). kNoLimit
+// where there are none.
+//
+// Lines of `own_cgroups` are "hierarchy:controllers:path"; without controllers it is version 2.
+// Several controllers may be mounted together, in a directory that lists them in whatever order,
+// with a link of each one's name to it.
+double LeastOfCgroups(const MachineFiles& files, const std::string& controller,
+                      double (*limit)(const std::filesystem::path& group)) {
+  std::ifstream lines(files.own_cgroups);
+  double least = kNoLimit;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const auto within = [&](const std::string& mounted_as) {
+      const std::filesystem::path mount = std::filesystem::path(files.cgroups) / mounted_as;
+      least = std::min(least, limit(mount));
+      std::filesystem::path group = line.substr(second + 1);
+      for (; group.has_relative_path(); group = group.parent_path()) {
+        least = std::min(least, limit(mount / group.relative_path()));
+      }
+    };
+    if (controllers.empty()) {
+      within("."), within("unified");
+    } else if (("," + controllers + ",").find("," + controller + ",") != std::string::npos) {
+      within(controllers), within(controller);
+    }
+  }
+  return least;
+}
 
 // A figure "name: N kB" of a /proc file in bytes, 0 if it is not told.
 uint64_t ProcBytes(const char* path, const std::string& name) {
@@ -51,14 +102,42 @@ double FreeMemoryOf(const std::filesystem::path& group) {
   return std::max(0.0, limit - std::max(0.0, used - files));
 }
 
+// Both in microseconds; no limit where they are not numbers ("max", -1, nothing).
+double Share(const std::string& quota_and_period) {
+  std::istringstream in(quota_and_period);
+  double quota = 0, period = 0;
+  return in >> quota >> period && quota > 0 && period > 0 ? quota / period : kNoLimit;
+}
+
+// Processors' worth of time that one cgroup is given.
+double ShareOf(const std::filesystem::path& group) {
+  return std::min(
+      Share(FirstLine(group / "cpu.max")),
+      Share(FirstLine(group / "cpu.cfs_quota_us") + " " + FirstLine(group / "cpu.cfs_period_us")));
+}
+
+// sched_attr of Linux, whose header cannot stand beside the C library's.
+struct SchedAttr {
+  uint32_t size = sizeof(SchedAttr);
+  uint32_t policy = 0;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime = 0, deadline = 0, period = 0;  // nanoseconds
+};
+
 }  // namespace
 
-uint64_t PhysicalMemoryBytes(const CgroupFiles& files) {
+MachineMemory ThisMachinesMemory(const MachineFiles& files) {
+  const auto least = [&](uint64_t bytes, double (*limit)(const std::filesystem::path& group)) {
+    const double of_cgroups = LeastOfCgroups(files, "memory", limit);
+    return of_cgroups < static_cast<double>(bytes) ? static_cast<uint64_t>(of_cgroups) : bytes;
+  };
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || size <= 0) return 0;
-  const auto all = static_cast<uint64_t>(pages) * static_cast<uint64_t>(size);
-  const double limit = LeastOfCgroups(files, "memory", MemoryLimitOf);
-  return limit < static_cast<double>(all) ? static_cast<uint64_t>(limit) : all;
+  const bool told = pages > 0 && size > 0;
+  const uint64_t total = told ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : 0;
+  return {least(total, MemoryLimitOf),
+          least(ProcBytes("/proc/meminfo", "MemAvailable:"), FreeMemoryOf)};
 }
 
 void AdviseLargePages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
@@ -90,15 +169,8 @@ void UnmapZeros(std::byte* memory, size_t bytes) {
   munmap(memory, bytes);
 }
 
-MachineMemory ThisMachinesMemory(const CgroupFiles& files) {
-  const uint64_t total = PhysicalMemoryBytes(files);
-  const uint64_t available = ProcBytes("/proc/meminfo", "MemAvailable:");
-  const double left = LeastOfCgroups(files, "memory", FreeMemoryOf);
-  return {total, left < static_cast<double>(available) ? static_cast<uint64_t>(left) : available};
-}
-
 void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help) {
-  const uint64_t memory = PhysicalMemoryBytes();
+  const uint64_t memory = ThisMachinesMemory().total;
   if (memory == 0 || bytes <= memory) return;
   throw Error(ErrorKind::kResource, fmt::format("{} does not fit into memory", what),
               fmt::format("it needs {}, the machine has {}", HumanBytes(static_cast<double>(bytes)),
@@ -113,6 +185,41 @@ uint64_t PeakMemoryBytes() {
 bool ResetPeakMemory() {
   std::ofstream file("/proc/self/clear_refs");
   return static_cast<bool>(file << "5" << std::flush);
+}
+
+std::vector<int> ProcessorsOfThisProcess() {
+  std::array<cpu_set_t, 8> sets = {};  // room for 8192
+  std::vector<int> processors;
+  if (sched_getaffinity(0, sizeof(sets), sets.data()) == 0) {
+    for (int i = 0; i < static_cast<int>(sets.size()) * CPU_SETSIZE; ++i) {
+      if (CPU_ISSET_S(static_cast<size_t>(i), sizeof(sets), sets.data())) processors.push_back(i);
+    }
+  } else {
+    processors.resize(std::max(1u, std::thread::hardware_concurrency()));
+    for (size_t i = 0; i < processors.size(); ++i) processors[i] = static_cast<int>(i);
+  }
+  return processors;
+}
+
+int UsableCores(const std::vector<int>& processors, const MachineFiles& files) {
+  std::set<std::string> cores;
+  for (const int processor : processors) {
+    const std::string number = std::to_string(processor);
+    const std::string siblings = FirstLine(std::filesystem::path(files.processors) /
+                                           ("cpu" + number) / "topology/thread_siblings_list");
+    cores.insert(siblings.empty() ? "only " + number : siblings);
+  }
+  const double limit = std::ceil(LeastOfCgroups(files, "cpu", ShareOf));
+  const double threads = std::min(static_cast<double>(cores.size()), limit);
+  return std::max(1, static_cast<int>(threads));
+}
+
+void TakeShortTurns() {
+  SchedAttr turns;
+  if (syscall(SYS_sched_getattr, 0, &turns, sizeof(turns), 0) != 0) return;
+  if (turns.policy != SCHED_OTHER) return;
+  turns.runtime = 100'000;  // nanoseconds, the least that Linux takes
+  syscall(SYS_sched_setattr, 0, &turns, 0);
 }
 
 }  // namespace folio

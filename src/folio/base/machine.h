@@ -3,14 +3,36 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-
-#include "folio/base/cgroups.h"
+#include <vector>
 
 namespace folio {
 
-// Memory of this machine in bytes, or what this process's cgroups let it have of that; 0 if the
-// system does not tell.
-uint64_t PhysicalMemoryBytes(const CgroupFiles& files = {});
+// The files in which Linux tells of processors and of the limits of containers.
+struct MachineFiles {
+  std::string processors = "/sys/devices/system/cpu";
+  std::string own_cgroups = "/proc/self/cgroup";
+  std::string cgroups = "/sys/fs/cgroup";
+};
+
+// ---- Memory ------------------------------------------------------------------------------------
+
+// Memory in bytes, of the machine or of what cgroups (version 1 or 2) let this process have of it;
+// 0 where the system does not tell.
+struct MachineMemory {
+  uint64_t total = 0;
+  uint64_t available = 0;  // without swapping, as of now
+};
+MachineMemory ThisMachinesMemory(const MachineFiles& files = {});
+
+// Throws a kResource Error if `what` ("this run") needs more memory than the machine has; `help`
+// says what to do then.
+void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help);
+
+// The most memory that this process has held at a time since it began or since the last reset that
+// worked, in bytes, 0 if the system does not tell.
+uint64_t PeakMemoryBytes();
+// False where the system does not allow it.
+bool ResetPeakMemory();
 
 // A size and alignment of memory for which the system may use pages that are larger than usual.
 inline constexpr size_t kLargePageBytes = size_t{2} << 20;
@@ -24,22 +46,20 @@ void AdviseLargePages(void* memory, size_t bytes);
 std::byte* MapZeros(size_t bytes);
 void UnmapZeros(std::byte* memory, size_t bytes);
 
-// Memory in bytes, of the machine or of what cgroups let this process have of it; 0 where the
-// system does not tell.
-struct MachineMemory {
-  uint64_t total = 0;
-  uint64_t available = 0;  // without swapping, as of now
-};
-MachineMemory ThisMachinesMemory(const CgroupFiles& files = {});
+// ---- Processors --------------------------------------------------------------------------------
 
-// Throws a kResource Error if `what` ("this run") needs more memory than the machine has; `help`
-// says what to do then.
-void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help);
+// The processors that this process may run on, by Linux's numbers.
+std::vector<int> ProcessorsOfThisProcess();
 
-// The most memory that this process has held at a time since it began or since the last reset that
-// worked, in bytes, 0 if the system does not tell.
-uint64_t PeakMemoryBytes();
-// False where the system does not allow it.
-bool ResetPeakMemory();
+// Returns how many threads that compute all the time these processors have room for: one for each
+// physical core among them (hyperthreads share a core's arithmetic), and no more than the time that
+// the process is given in its cgroups (version 1 or 2, rounded up). A processor that Linux says
+// nothing of is a core of its own. At least 1.
+int UsableCores(const std::vector<int>& processors, const MachineFiles& files = {});
+
+// Has this thread, and those that it begins from now on, run as soon as they wake beside threads
+// that compute, in turns of 0.1 ms: their share of the processors stays the same. Does nothing
+// where the system has no such turns (Linux before 6.12) or does not allow it.
+void TakeShortTurns();
 
 }  // namespace folio

@@ -19,7 +19,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/processors.h"
+#include "folio/base/machine.h"
 
 namespace folio {
 namespace {

@@ -7,7 +7,7 @@
 namespace folio {
 
 // Number of threads that ParallelFor uses. Starts as the number of physical cores that this process
-// may use (base/processors.h).
+// may use (base/machine.h).
 int Threads();
 // Throws a kUsage Error unless threads is in [1, kMaxThreads]. Not to be called while a ParallelFor
 // runs.

@@ -1,7 +1,7 @@
 #include "folio/bench/attention.h"
 
 #include "folio/base/clock.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/model/head_layout.h"
 #include "folio/tensor/plan.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "folio/base/machine.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"

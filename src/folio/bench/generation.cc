@@ -5,7 +5,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/bench/memory_pass.h"
 #include "folio/model/decoder.h"
 #include "folio/model/head_layout.h"

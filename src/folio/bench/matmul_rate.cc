@@ -5,7 +5,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 
 namespace folio {
 namespace {

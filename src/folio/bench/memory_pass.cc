@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/thread_pool.h"
 
 namespace folio {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "folio/base/clock.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/optimizer.h"

@@ -8,7 +8,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/optimizer.h"

@@ -6,7 +6,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_trainer.h"

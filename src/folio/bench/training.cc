@@ -11,7 +11,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/bench/matmul_rate.h"

@@ -18,7 +18,7 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 #include "folio/dist/join.h"
 #include "folio/dist/same.h"
 #include "folio/io/json.h"

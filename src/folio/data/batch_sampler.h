@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/base/torch_rng.h"
 #include "folio/data/token_file.h"
 
 namespace folio {

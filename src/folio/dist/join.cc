@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/base/processors.h"
+#include "folio/base/machine.h"
 #include "folio/dist/same.h"
 #include "folio/dist/transport.h"
 

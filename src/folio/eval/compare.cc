@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/base/strings.h"
 #include "folio/eval/predictions.h"
 #include "folio/infer/token_probabilities.h"

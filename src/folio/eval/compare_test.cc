@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/eval/test_measured_model.h"
 #include "folio/model/param_list.h"
 #include "tests/kit/expect.h"

@@ -16,7 +16,7 @@
 #include "folio/model/checkpoint.h"
 #include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"

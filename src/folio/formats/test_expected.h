@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/gpt.h"
 #include "folio/model/stored_model.h"

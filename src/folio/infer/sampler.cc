@@ -11,7 +11,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/exponentials.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/infer/penalties.h"
 #include "folio/infer/token_probabilities.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/io/json.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"

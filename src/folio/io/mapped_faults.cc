@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "folio/base/error.h"
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

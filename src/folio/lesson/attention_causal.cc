@@ -60,7 +60,7 @@ void ShowDropout(AttentionWalkthrough& form, StepwiseAttention& attention,
 
 }  // namespace
 
-void ExplainCausal(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainCausal(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough form(backend, topic, 789, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes);

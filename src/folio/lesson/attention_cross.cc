@@ -27,7 +27,7 @@ void ShowCross(AttentionWalkthrough& form) {
   StepwiseAttention cross =
       MultiHeadAttention(form.backend(), sizes, 1, form.T(), kS, {.mask = mask});
   const Tensor& out = cross.Forward(weights.params(), form.x(), other.tensor(), other.tensor());
-  const StepLabels by_other{
+  const MatrixLabels by_other{
       .rows = form.Tokens(), .columns = OtherTokens(), .row_axis = "query", .column_axis = "key"};
 
   form.Section("Cross-attention: queries here, keys and values there");
@@ -69,7 +69,7 @@ void ShowPaddedCausal(AttentionWalkthrough& form) {
   layer.Forward(weights.params(), x.tensor());
   std::vector<std::string> tokens(static_cast<size_t>(pads), "<pad>");
   for (int64_t t = 0; t < tokens_left; ++t) tokens.push_back(form.Token(t));
-  const StepLabels by_tokens{
+  const MatrixLabels by_tokens{
       .rows = tokens, .columns = tokens, .row_axis = "query", .column_axis = "key"};
 
   form.Section("Both masks at once");
@@ -90,7 +90,7 @@ void ShowPaddedCausal(AttentionWalkthrough& form) {
 
 }  // namespace
 
-void ExplainCross(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainCross(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough form(backend, topic, 123, walk);
   ShowCross(form);
   ShowPaddedCausal(form);

@@ -22,7 +22,7 @@ const TokenVectors& Journey() {
 
 struct Form {
   const char* name;
-  void (*walk)(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+  void (*walk)(const AttentionTopic& topic, Backend& backend, Report& walk);
 };
 
 constexpr Form kForms[] = {
@@ -35,7 +35,7 @@ constexpr Form kForms[] = {
 }  // namespace
 
 AttentionWalkthrough::AttentionWalkthrough(Backend& backend, const AttentionTopic& topic,
-                                           uint64_t usual_seed, Walkthrough& walk)
+                                           uint64_t usual_seed, Report& walk)
     : backend_(backend),
       topic_(topic),
       seed_(topic.seed.value_or(usual_seed)),
@@ -46,15 +46,15 @@ AttentionWalkthrough::AttentionWalkthrough(Backend& backend, const AttentionTopi
   if (topic.torch_rng) torch_.emplace(seed_);
 }
 
-StepLabels AttentionWalkthrough::ByToken(std::vector<std::string> columns,
-                                         std::string column_axis) const {
+MatrixLabels AttentionWalkthrough::ByToken(std::vector<std::string> columns,
+                                           std::string column_axis) const {
   return {.rows = Tokens(),
           .columns = std::move(columns),
           .row_axis = "token",
           .column_axis = std::move(column_axis)};
 }
 
-StepLabels AttentionWalkthrough::ByTokens() const {
+MatrixLabels AttentionWalkthrough::ByTokens() const {
   return {.rows = Tokens(), .columns = Tokens(), .row_axis = "query", .column_axis = "key"};
 }
 
@@ -86,7 +86,7 @@ std::vector<double> RowOf(const Tensor& x, int64_t row) {
   return Doubles(RowsOf(x, row));
 }
 
-StepValues SideBySide(std::initializer_list<Tensor> parts, StepLabels labels) {
+Matrix SideBySide(std::initializer_list<Tensor> parts, MatrixLabels labels) {
   std::vector<std::vector<double>> rows(static_cast<size_t>(parts.begin()->dim(0)));
   for (const Tensor& part : parts) {
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -97,11 +97,11 @@ StepValues SideBySide(std::initializer_list<Tensor> parts, StepLabels labels) {
   return StackedValues(rows, std::move(labels));
 }
 
-StepValues MaskValues(const Tensor& mask, StepLabels labels) {
+Matrix MaskValues(const Tensor& mask, MatrixLabels labels) {
   const std::vector<float> ones(static_cast<size_t>(mask.count()), 1);
   const int64_t columns = mask.shape().back();
   const StepTensor all({mask.count() / columns, columns}, ones);
-  StepValues values = Hidden(all.tensor(), mask, std::move(labels));
+  Matrix values = Hidden(all.tensor(), mask, std::move(labels));
   values.digits = 0;
   return values;
 }
@@ -114,8 +114,8 @@ std::vector<std::string> ColumnsOf(std::initializer_list<std::string> parts, int
   return columns;
 }
 
-StepValues Hidden(const Tensor& x, const Tensor& mask, StepLabels labels) {
-  StepValues values = MatrixValues(x, std::move(labels));
+Matrix Hidden(const Tensor& x, const Tensor& mask, MatrixLabels labels) {
+  Matrix values = MatrixValues(x, std::move(labels));
   MarkMasked(values, {mask.data<uint8_t>(), static_cast<size_t>(mask.count())});
   return values;
 }
@@ -126,23 +126,22 @@ std::vector<std::string> AttentionForms() {
   return names;
 }
 
-Walkthrough ExplainAttention(Backend& backend, const AttentionTopic& topic) {
+Report ExplainAttention(Backend& backend, const AttentionTopic& topic) {
   const std::vector<std::string> names = AttentionForms();
   if (topic.form && std::ranges::find(names, *topic.form) == names.end()) {
     throw UsageError("unknown form of attention '" + *topic.form + "'", {},
                      "one of " + Join(names, ", "));
   }
-  Walkthrough walk{
-      .topic = "attention",
-      .title = "Attention, step by step",
-      .intro =
-          std::string(topic.vectors ? fmt::format("Your tokens: {}, each a vector of length {}.",
-                                                  topic.vectors->T(), topic.vectors->C())
-                                    : "Six tokens, “Your journey starts with one step”, each a "
-                                      "vector of three numbers.") +
-          " Attention makes a new vector for each token out of all of them. "
-          "Each form below adds one idea to the one before it; every number was "
-          "computed just now by the code that models run on."};
+  Report walk{.topic = "attention",
+              .title = "Attention, step by step",
+              .intro = std::string(topic.vectors
+                                       ? fmt::format("Your tokens: {}, each a vector of length {}.",
+                                                     topic.vectors->T(), topic.vectors->C())
+                                       : "Six tokens, “Your journey starts with one step”, each a "
+                                         "vector of three numbers.") +
+                       " Attention makes a new vector for each token out of all of them. "
+                       "Each form below adds one idea to the one before it; every number was "
+                       "computed just now by the code that models run on."};
   for (const Form& form : kForms) {
     if (!topic.form || *topic.form == form.name) form.walk(topic, backend, walk);
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/lesson/attention_weights.h"
 #include "folio/lesson/step_values.h"
 #include "folio/lesson/topics.h"
@@ -22,7 +22,7 @@ class AttentionWalkthrough {
  public:
   // `usual_seed` where the topic gives none.
   AttentionWalkthrough(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed,
-                       Walkthrough& walk);
+                       Report& walk);
 
   Backend& backend() { return backend_; }
   const AttentionTopic& topic() const { return topic_; }
@@ -38,9 +38,9 @@ class AttentionWalkthrough {
   int64_t followed() const { return T() > 1 ? 1 : 0; }
   const std::string& name() const { return Token(followed()); }
   // Tokens down, `columns` across.
-  StepLabels ByToken(std::vector<std::string> columns = {}, std::string column_axis = {}) const;
+  MatrixLabels ByToken(std::vector<std::string> columns = {}, std::string column_axis = {}) const;
   // Queries down, keys across.
-  StepLabels ByTokens() const;
+  MatrixLabels ByTokens() const;
 
   // Weights of these sizes, the next draws of the walk's generator.
   AttentionWeights Drawn(const AttentionSizes& sizes,
@@ -48,7 +48,7 @@ class AttentionWalkthrough {
   void DrawNormal(std::span<float> out);
 
   void Section(std::string heading) { walk_.Section(std::move(heading)); }
-  void Add(std::string name, std::string formula, StepValues values, std::string why,
+  void Add(std::string name, std::string formula, Matrix values, std::string why,
            FigureKind figure = FigureKind::kHeatmap) {
     walk_.Add(std::move(name), std::move(formula), std::move(values), std::move(why), figure);
   }
@@ -61,7 +61,7 @@ class AttentionWalkthrough {
   uint64_t drawn_ = 0;
   std::vector<std::string> tokens_;
   StepTensor x_;
-  Walkthrough& walk_;
+  Report& walk_;
 };
 
 inline constexpr int64_t kOut = 2;  // elements of a head's result
@@ -71,20 +71,20 @@ Tensor RowsOf(const Tensor& x, int64_t first, int64_t rows = 1);
 // A row of x.
 std::vector<double> RowOf(const Tensor& x, int64_t row);
 // Matrices of equally many rows, side by side.
-StepValues SideBySide(std::initializer_list<Tensor> parts, StepLabels labels);
+Matrix SideBySide(std::initializer_list<Tensor> parts, MatrixLabels labels);
 // 1 where a u8 mask allows, else masked.
-StepValues MaskValues(const Tensor& mask, StepLabels labels);
+Matrix MaskValues(const Tensor& mask, MatrixLabels labels);
 // "q 0", "q 1", "k 0", ...
 std::vector<std::string> ColumnsOf(std::initializer_list<std::string> parts, int64_t each);
 // A tensor of weights, or of masked scores, of which `mask` hides a part.
-StepValues Hidden(const Tensor& x, const Tensor& mask, StepLabels labels);
+Matrix Hidden(const Tensor& x, const Tensor& mask, MatrixLabels labels);
 
-void ExplainNoWeights(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
-void ExplainSingleHead(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
-void ExplainCausal(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
-void ExplainStacked(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
-void ExplainSplit(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
-void ExplainCross(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
-void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainNoWeights(const AttentionTopic& topic, Backend& backend, Report& walk);
+void ExplainSingleHead(const AttentionTopic& topic, Backend& backend, Report& walk);
+void ExplainCausal(const AttentionTopic& topic, Backend& backend, Report& walk);
+void ExplainStacked(const AttentionTopic& topic, Backend& backend, Report& walk);
+void ExplainSplit(const AttentionTopic& topic, Backend& backend, Report& walk);
+void ExplainCross(const AttentionTopic& topic, Backend& backend, Report& walk);
+void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Report& walk);
 
 }  // namespace folio

@@ -30,7 +30,7 @@ std::vector<double> KeptNumbers(const AttentionWalkthrough& form) {
 
 }  // namespace
 
-void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough form(backend, topic, 123, walk);
   const AttentionSizes sizes{
       .d_in = form.C(), .d_out = kH * kD, .H = kH, .G = kG, .out_proj = true};
@@ -63,7 +63,7 @@ void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Walkthrough& 
   form.Add("output", "out = concat(heads) W_o + b_o",
            MatrixValues(out, form.ByToken(Numbered(kH * kD, "out "))),
            "To the rest of the model nothing has changed.");
-  StepValues kept =
+  Matrix kept =
       RowValues(KeptNumbers(form), {.columns = {"G = 4: own", "G = 2: grouped", "G = 1: one"}});
   kept.digits = 0;
   form.Add("numbers to keep for each token", "keys and values: 2 · G · D,  D = 2", std::move(kept),

@@ -27,7 +27,7 @@ class HeadWalk {
         head_.T);
   }
 
-  Walkthrough Make() {
+  Report Make() {
     Tokens();
     Projections();
     Scores();
@@ -37,19 +37,19 @@ class HeadWalk {
   }
 
  private:
-  StepValues ByToken(const std::vector<float>& x, int64_t columns) const {
+  Matrix ByToken(const std::vector<float>& x, int64_t columns) const {
     return MatrixValues(StepTensor({head_.T, columns}, x).tensor(), {.rows = tokens_.labels});
   }
-  StepValues ByTokens(const std::vector<float>& x) const {
-    StepValues values = ByToken(x, head_.T);
+  Matrix ByTokens(const std::vector<float>& x) const {
+    Matrix values = ByToken(x, head_.T);
     values.column_labels = tokens_.labels;
     values.row_axis = "query";
     values.column_axis = "key";
     return values;
   }
   // Without the keys that come after the query, if it cannot see them.
-  StepValues Seen(const std::vector<float>& x) const {
-    StepValues values = ByTokens(x);
+  Matrix Seen(const std::vector<float>& x) const {
+    Matrix values = ByTokens(x);
     if (!causal_) return values;
     std::vector<uint8_t> allowed;
     for (int64_t t = 0; t < head_.T; ++t) {
@@ -141,13 +141,13 @@ class HeadWalk {
   const bool causal_;
   const ModelTokens& tokens_;
   const HeadTrace head_;
-  Walkthrough walk_ = {};
+  Report walk_ = {};
 };
 
 }  // namespace
 
-Walkthrough ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
-                             int64_t layer, int64_t head) {
+Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
+                        int64_t layer, int64_t head) {
   RequireLayer(model.weights->config(), layer);
   RequireHead(model.weights->config(), head);
   const ModelTokens tokens = TokensOf(model, text);

@@ -30,7 +30,7 @@ std::vector<StepwiseAttention> RunStack(AttentionWalkthrough& form,
   return stack;
 }
 
-StepLabels ByHeadElement(const AttentionWalkthrough& form, int64_t each) {
+MatrixLabels ByHeadElement(const AttentionWalkthrough& form, int64_t each) {
   return form.ByToken(ColumnsOf({"head 0:", "head 1:"}, each));
 }
 
@@ -61,7 +61,7 @@ void ShowJoined(AttentionWalkthrough& form) {
 
 }  // namespace
 
-void ExplainStacked(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainStacked(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough form(backend, topic, 123, walk);
   const std::vector<AttentionWeights> heads = DrawHeads(form);
   const std::vector<StepwiseAttention> stack = RunStack(form, heads);
@@ -79,7 +79,7 @@ void ExplainStacked(const AttentionTopic& topic, Backend& backend, Walkthrough& 
            "What the heads found is put side by side: 2 heads of 2 elements give 4.");
 }
 
-void ExplainSplit(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainSplit(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough stack_form(backend, topic, 123, walk);
   stack_form.Section("Several heads, split from one projection");
   ShowJoined(stack_form);

@@ -61,7 +61,7 @@ void ShowOverflow(AttentionWalkthrough& form) {
   const StepTensor scores({1, 3}, {100, 1, 2});
   const StepTensor naive = NaiveSoftmax(scores.tensor());
   const StepTensor stable = Softmax(scores.tensor());
-  StepValues values = Plain(
+  Matrix values = Plain(
       StackedValues({Doubles(scores.tensor()), Doubles(naive.tensor()), Doubles(stable.tensor())},
                     {.rows = {"scores", "naive softmax", "softmax"}, .columns = Numbered(3, "s")}));
   values.masks = false;
@@ -123,7 +123,7 @@ void ShowLookup(AttentionWalkthrough& form) {
 
 }  // namespace
 
-void ExplainNoWeights(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainNoWeights(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough form(backend, topic, 123, walk);
   form.Section("Attention without weights");
   form.Add("inputs",

@@ -76,7 +76,7 @@ void ShowProjections(AttentionWalkthrough& form, const AttentionParams& params,
 
 }  // namespace
 
-void ExplainSingleHead(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+void ExplainSingleHead(const AttentionTopic& topic, Backend& backend, Report& walk) {
   AttentionWalkthrough form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes, AttentionDraws::kUnit);

@@ -18,7 +18,7 @@ namespace {
 
 class ExplainAttentionTest : public testing::Test {
  protected:
-  Walkthrough Form(const std::string& form, bool torch = true) {
+  Report Form(const std::string& form, bool torch = true) {
     return ExplainAttention(*backend_, {.form = form, .torch_rng = torch});
   }
 
@@ -37,7 +37,7 @@ std::vector<double> Flat(const nlohmann::json& json) {
 }
 
 // Masked ones as zeros.
-std::vector<double> Unmasked(const StepValues& values) {
+std::vector<double> Unmasked(const Matrix& values) {
   std::vector<double> numbers = values.values;
   for (double& number : numbers) {
     if (std::isnan(number)) number = 0;
@@ -45,7 +45,7 @@ std::vector<double> Unmasked(const StepValues& values) {
   return numbers;
 }
 
-std::vector<double> Columns(const StepValues& values, int64_t first, int64_t count) {
+std::vector<double> Columns(const Matrix& values, int64_t first, int64_t count) {
   std::vector<double> part;
   for (int64_t r = 0; r < values.rows(); ++r) {
     const std::vector<double> row = RowOf(values, r);
@@ -55,7 +55,7 @@ std::vector<double> Columns(const StepValues& values, int64_t first, int64_t cou
 }
 
 TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
-  const Walkthrough walk = Form("no-weights");
+  const Report walk = Form("no-weights");
   ExpectNear(RowOf(walk, "scores", 1), {0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865},
              QuotedTo(4));
   ExpectNear(RowOf(walk, "weights", 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
@@ -65,7 +65,7 @@ TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
 }
 
 TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
-  const StepValues ways = ValuesOf(Form("no-weights"), "weights of “journey”, made in four ways");
+  const Matrix ways = ValuesOf(Form("no-weights"), "weights of “journey”, made in four ways");
   ASSERT_EQ(ways.rows(), 4);
   for (int64_t way = 0; way < 4; ++way) {
     const std::vector<double> row = RowOf(ways, way);
@@ -82,7 +82,7 @@ TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
 }
 
 TEST_F(ExplainAttentionTest, TheNaiveSoftmaxReallyOverflows) {
-  const StepValues rows = ValuesOf(Form("no-weights"), "why the naive softmax overflows");
+  const Matrix rows = ValuesOf(Form("no-weights"), "why the naive softmax overflows");
   EXPECT_FALSE(rows.masks);
   EXPECT_TRUE(std::isnan(RowOf(rows, 1)[0]));
   ExpectNear(RowOf(rows, 2), {1, 0, 0}, kFloat64Chain);
@@ -90,12 +90,12 @@ TEST_F(ExplainAttentionTest, TheNaiveSoftmaxReallyOverflows) {
 
 TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
   for (const bool torch : {false, true}) {
-    const Walkthrough walk = Form("single-head", torch);
-    const StepValues moments = ValuesOf(walk, "products of random vectors of 512 elements");
+    const Report walk = Form("single-head", torch);
+    const Matrix moments = ValuesOf(walk, "products of random vectors of 512 elements");
     EXPECT_NEAR(RowOf(moments, 0)[1], 512, 15);
     EXPECT_NEAR(RowOf(moments, 1)[1], 1, 0.03);
     EXPECT_NEAR(RowOf(moments, 1)[1], RowOf(moments, 0)[1] / 512, 1e-4);
-    const StepValues softmax = ValuesOf(walk, "softmax of large scores");
+    const Matrix softmax = ValuesOf(walk, "softmax of large scores");
     ExpectNear(RowOf(softmax, 0), {2.0611e-9, 4.5398e-5, 0.999955}, 5e-7);
     EXPECT_NEAR(RowOf(softmax, 0)[0], 2.0611e-9, 1e-13);
     ExpectNear(RowOf(softmax, 1), {0.2010, 0.3126, 0.4864}, QuotedTo(4));
@@ -103,9 +103,9 @@ TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
 }
 
 TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
-  const Walkthrough walk = Form("causal", /*torch=*/false);
-  const StepValues after = ValuesOf(walk, "renormalised weights");
-  const StepValues before = ValuesOf(walk, "weights");
+  const Report walk = Form("causal", /*torch=*/false);
+  const Matrix after = ValuesOf(walk, "renormalised weights");
+  const Matrix before = ValuesOf(walk, "weights");
   ExpectNear(Unmasked(after), Unmasked(before), kFloat32Row);
   for (int64_t t = 0; t < 6; ++t) {
     double sum = 0, struck = 0;
@@ -124,10 +124,10 @@ TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
 }
 
 TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
-  const Walkthrough walk =
+  const Report walk =
       ExplainAttention(*backend_, {.form = "causal", .torch_rng = true, .dropout = 0.25});
-  const StepValues kept = ValuesOf(walk, "weights after dropout");
-  const StepValues whole = ValuesOf(walk, "weights");
+  const Matrix kept = ValuesOf(walk, "weights after dropout");
+  const Matrix whole = ValuesOf(walk, "weights");
   int dropped = 0;
   for (size_t i = 0; i < kept.values.size(); ++i) {
     if (std::isnan(kept.values[i])) continue;
@@ -142,20 +142,20 @@ TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
 }
 
 TEST_F(ExplainAttentionTest, StackAndSplitLayerAgree) {
-  const StepValues both =
+  const Matrix both =
       ValuesOf(Form("split", /*torch=*/false), "“step” by the stack and by the split layer");
   ExpectNear(RowOf(both, 0), RowOf(both, 1), kFloat32Row);
   EXPECT_NE(RowOf(both, 0)[0], 0);
 }
 
 TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
-  const Walkthrough walk = Form("cross");
+  const Report walk = Form("cross");
   for (int64_t t = 0; t < 6; ++t) {
     const std::vector<double> row = RowOf(walk, "weights", t);
     EXPECT_NEAR(row[0] + row[1] + row[2], 1, kFloat32Row);
     EXPECT_TRUE(std::isnan(row[3]) && std::isnan(row[4]));
   }
-  const StepValues weights = ValuesOf(walk, "weights under both masks");
+  const Matrix weights = ValuesOf(walk, "weights under both masks");
   ExpectNear(RowOf(weights, 0), {0, 0, 0, 0, 0, 0}, 0);
   ExpectNear(RowOf(weights, 1), {0, 0, 0, 0, 0, 0}, 0);
   ExpectNear(RowOf(weights, 2), {0, 0, 1, 0, 0, 0}, 0);
@@ -163,11 +163,11 @@ TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
 }
 
 TEST_F(ExplainAttentionTest, SharedKeysMeanFewerNumbers) {
-  const Walkthrough walk = Form("grouped");
+  const Report walk = Form("grouped");
   EXPECT_EQ(ValuesOf(walk, "queries of 4 heads").shape, (std::vector<int64_t>{6, 8}));
   EXPECT_EQ(ValuesOf(walk, "keys and values of 2 groups").shape, (std::vector<int64_t>{6, 8}));
   EXPECT_EQ(NumbersOf(walk, "numbers to keep for each token"), (std::vector<double>{16, 8, 4}));
-  const StepValues weights = ValuesOf(walk, "weights of “step” in each head");
+  const Matrix weights = ValuesOf(walk, "weights of “step” in each head");
   EXPECT_NE(RowOf(weights, 0), RowOf(weights, 1));
 }
 
@@ -176,14 +176,14 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";
   const nlohmann::json golden = nlohmann::json::parse(ReadFile(path));
 
-  Walkthrough walk = Form("no-weights");
+  Report walk = Form("no-weights");
   ExpectNear(NumbersOf(walk, "scores"), Flat(golden["no_weights"]["scores"]), kFloat32Row);
   ExpectNear(NumbersOf(walk, "weights"), Flat(golden["no_weights"]["weights"]), kFloat32Row);
   ExpectNear(NumbersOf(walk, "context"), Flat(golden["no_weights"]["context"]), kFloat32Row);
 
   walk = Form("single-head");
   const nlohmann::json& single = golden["single_head_rand_seed_123"];
-  const StepValues drawn = ValuesOf(walk, "weights W_q, W_k and W_v");
+  const Matrix drawn = ValuesOf(walk, "weights W_q, W_k and W_v");
   ExpectNear(Columns(drawn, 0, 2), Flat(single["W_query"]), 0);
   ExpectNear(Columns(drawn, 2, 2), Flat(single["W_key"]), 0);
   ExpectNear(Columns(drawn, 4, 2), Flat(single["W_value"]), 0);
@@ -216,30 +216,30 @@ TEST_F(ExplainAttentionTest, SeedAndGeneratorChangeTheDraws) {
 }
 
 TEST_F(ExplainAttentionTest, AllFormsInTheirOrderOnBothBackends) {
-  const Walkthrough all = ExplainAttention(*backend_, {});
+  const Report all = ExplainAttention(*backend_, {});
   size_t steps = 0;
   for (const std::string& form : AttentionForms()) {
-    const Walkthrough walk = Form(form, /*torch=*/false);
-    ASSERT_LE(steps + walk.steps.size(), all.steps.size());
-    EXPECT_FALSE(walk.steps.front().section.empty());
-    for (const Step& step : walk.steps) {
-      EXPECT_EQ(step.name, all.steps[steps++].name);
-      EXPECT_FALSE(step.why.empty() || step.formula.empty()) << step.name;
+    const Report walk = Form(form, /*torch=*/false);
+    ASSERT_LE(steps + walk.parts.size(), all.parts.size());
+    EXPECT_FALSE(walk.parts.front().heading.empty());
+    for (const ReportPart& step : walk.parts) {
+      EXPECT_EQ(step.name, all.parts[steps++].name);
+      EXPECT_FALSE(step.text.empty() || step.formula.empty()) << step.name;
       int64_t count = 1;
       for (const int64_t size : step.values.shape) count *= size;
       EXPECT_EQ(static_cast<int64_t>(step.values.values.size()), count) << step.name;
     }
   }
-  EXPECT_EQ(steps, all.steps.size());
+  EXPECT_EQ(steps, all.parts.size());
 
   const auto reference = MakeReferenceBackend();
-  const Walkthrough slow = ExplainAttention(*reference, {});
+  const Report slow = ExplainAttention(*reference, {});
   for (size_t i = 0; i < steps; ++i) {
-    const StepValues &a = all.steps[i].values, &b = slow.steps[i].values;
+    const Matrix &a = all.parts[i].values, &b = slow.parts[i].values;
     for (size_t n = 0; n < a.values.size(); ++n) {
       if (!std::isfinite(a.values[n])) continue;
       EXPECT_NEAR(a.values[n], b.values[n], 1e-5 * std::max(1.0, std::abs(a.values[n])))
-          << all.steps[i].name;
+          << all.parts[i].name;
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/lesson/step_values.h"
 #include "folio/model/layers/linear.h"
 

@@ -33,7 +33,7 @@ std::vector<std::vector<double>> Across(const std::vector<std::vector<double>>& 
 }
 
 // Rows of channels, one below the other.
-StepValues ChannelRows(std::initializer_list<Tensor> rows, std::vector<std::string> labels) {
+Matrix ChannelRows(std::initializer_list<Tensor> rows, std::vector<std::string> labels) {
   std::vector<std::vector<double>> numbers;
   for (const Tensor& row : rows) numbers.push_back(Doubles(row));
   return StackedValues(numbers, {.rows = std::move(labels), .column_axis = "channel"});
@@ -50,7 +50,7 @@ class BlockWalk {
         config_(trace.config()),
         t_(tokens.last()) {}
 
-  Walkthrough Make(const SamplingOptions& sampling) {
+  Report Make(const SamplingOptions& sampling) {
     const std::string& token = tokens_.labels.back();
     walk_.topic = "block";
     const ModelSummary summary(trace_.weights().table());
@@ -143,7 +143,7 @@ class BlockWalk {
     if (!pre) Norm(layer, "ln_2", sum.tensor(), Row(TracePoint::kOutput, layer));
   }
 
-  void AddStep(int64_t layer, const std::string& name, std::string formula, StepValues values,
+  void AddStep(int64_t layer, const std::string& name, std::string formula, Matrix values,
                std::string why, FigureKind figure = FigureKind::kNone) {
     walk_.Add(fmt::format("layer {}: {}", layer, name), std::move(formula), std::move(values),
               std::move(why), figure);
@@ -170,7 +170,7 @@ class BlockWalk {
           "head {} at “{}” ({:.2f})", head,
           tokens_.labels[static_cast<size_t>(strongest - heads.back().begin())], *strongest));
     }
-    StepValues values =
+    Matrix values =
         StackedValues(Across(heads),
                       {.rows = tokens_.labels, .columns = Numbered(H, "head "), .row_axis = "key"});
     values.digits = 3;
@@ -265,7 +265,7 @@ class BlockWalk {
           Row(TracePoint::kAttention, layer));
       add(fmt::format("{} feed-forward", layer), BeforeMlp(layer), Row(TracePoint::kMlp, layer));
     }
-    StepValues values =
+    Matrix values =
         StackedValues(rows, {.rows = std::move(labels), .columns = {"stream", "added", "sum"}});
     values.digits = 3;
     walk_.Add("lengths", "√Σ x² of the stream, of what is added, and of their sum",
@@ -329,13 +329,13 @@ class BlockWalk {
   const GptParams& params_;
   const GptConfig& config_;
   const int64_t t_;  // the last token
-  Walkthrough walk_ = {};
+  Report walk_ = {};
 };
 
 }  // namespace
 
-Walkthrough ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
-                         const SamplingOptions& sampling) {
+Report ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
+                    const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids, Trace::AllPoints());
   return BlockWalk(trace, tokens, *model.tokenizer).Make(sampling);

@@ -44,7 +44,7 @@ StepTensor Slope(Backend& backend, Activation kind, const StepTensor& x) {
 
 // A row for each input, a column for each activation.
 template <class F>
-StepValues Table(const StepTensor& x, const std::vector<std::string>& inputs, const F& compute) {
+Matrix Table(const StepTensor& x, const std::vector<std::string>& inputs, const F& compute) {
   std::vector<std::vector<double>> rows(inputs.size());
   std::vector<std::string> names;
   for (const NamedActivation& activation : kCompared) {
@@ -75,10 +75,10 @@ std::vector<double> LargestOf(const std::vector<float>& points,
 
 }  // namespace
 
-Walkthrough ExplainGelu(Backend& backend, std::span<const float> inputs) {
+Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
   RequireNumbers(inputs);
   const StepTensor x({1, std::ssize(inputs)}, inputs);
-  Walkthrough walk{
+  Report walk{
       .topic = "gelu",
       .title = "GELU: the bend between two matrices",
       .intro =

@@ -20,7 +20,7 @@ constexpr char kIntro[] =
 
 constexpr int64_t kMaxBars = 32;
 
-StepValues Channels(const Tensor& row) {
+Matrix Channels(const Tensor& row) {
   return RowValues(Doubles(row), {.columns = Numbered(row.count()), .column_axis = "channel"});
 }
 
@@ -33,8 +33,7 @@ struct Scale {
 };
 
 // The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
-void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps,
-              Walkthrough& walk) {
+void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps, Report& walk) {
   const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
   walk.Add("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
            "Where the numbers of this token lie: one number for the whole row, whatever the other "
@@ -73,7 +72,7 @@ void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps,
 
 }  // namespace
 
-Walkthrough ExplainLayerNorm(Backend& backend, std::span<const float> row) {
+Report ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   RequireNumbers(row);
   const auto C = static_cast<int64_t>(row.size());
   const StepTensor x({1, C}, row);
@@ -87,7 +86,7 @@ Walkthrough ExplainLayerNorm(Backend& backend, std::span<const float> row) {
     weight.data()[c] = kWeights[static_cast<size_t>(c) % 3];
     bias.data()[c] = kBiases[static_cast<size_t>(c) % 3];
   }
-  Walkthrough walk{
+  Report walk{
       .topic = "layernorm", .title = "LayerNorm: every token at the same size", .intro = kIntro};
   walk.Add("x", "x", Channels(x.tensor()), "The numbers of one token, one for each channel.",
            FigureOf(x.tensor()));
@@ -95,8 +94,8 @@ Walkthrough ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   return walk;
 }
 
-Walkthrough ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
-                             int64_t layer) {
+Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
+                        int64_t layer) {
   const GptConfig& config = model.weights->config();
   RequireLayer(config, layer);
   const ModelTokens tokens = TokensOf(model, text);
@@ -106,9 +105,9 @@ Walkthrough ExplainLayerNorm(Backend& backend, const LessonModel& model, std::st
       config.pre_norm() ? trace.Stream(layer) : trace.At(TracePoint::kMiddle, layer);
   const Tensor x = RowAt(stream, tokens.last());
   const NormParams& params = model.weights->params().h[static_cast<size_t>(layer)].ln_1;
-  Walkthrough walk{.topic = "layernorm",
-                   .title = fmt::format("LayerNorm: ln_1 of layer {}", layer),
-                   .intro = kIntro};
+  Report walk{.topic = "layernorm",
+              .title = fmt::format("LayerNorm: ln_1 of layer {}", layer),
+              .intro = kIntro};
   walk.Add(
       "x",
       config.pre_norm() ? "x = the stream before the layer"

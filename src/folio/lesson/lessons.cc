@@ -14,13 +14,13 @@ LessonModel ModelOf(const LessonInput& in) {
   return {.weights = in.model->weights.get(), .tokenizer = &in.model->RequireTokenizer()};
 }
 
-Walkthrough Attention(const LessonInput& in) {
+Report Attention(const LessonInput& in) {
   if (in.model == nullptr) return ExplainAttention(in.backend, in.attention);
   return ExplainAttention(in.backend, ModelOf(in), in.text, in.layer.value_or(0),
                           in.head.value_or(0));
 }
 
-Walkthrough Positions(const LessonInput& in) {
+Report Positions(const LessonInput& in) {
   if (in.model == nullptr) {
     return ExplainPositions(in.backend, in.positions.value_or(24), in.channels.value_or(8));
   }
@@ -34,29 +34,29 @@ Walkthrough Positions(const LessonInput& in) {
   return ExplainPositions(in.backend, model, in.positions.value_or(P));
 }
 
-Walkthrough LayerNorm(const LessonInput& in) {
+Report LayerNorm(const LessonInput& in) {
   if (in.model == nullptr) return ExplainLayerNorm(in.backend, in.values);
   return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
 }
 
-Walkthrough Gelu(const LessonInput& in) {
+Report Gelu(const LessonInput& in) {
   return ExplainGelu(in.backend, in.values);
 }
 
-Walkthrough Softmax(const LessonInput& in) {
+Report Softmax(const LessonInput& in) {
   return ExplainSoftmax(in.backend, in.values);
 }
 
-Walkthrough Tokenize(const LessonInput& in) {
+Report Tokenize(const LessonInput& in) {
   return ExplainTokenize(in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(),
                          in.text);
 }
 
-Walkthrough Block(const LessonInput& in) {
+Report Block(const LessonInput& in) {
   return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
 }
 
-Walkthrough Sampling(const LessonInput& in) {
+Report Sampling(const LessonInput& in) {
   if (in.model != nullptr) return ExplainSampling(in.backend, ModelOf(in), in.text, in.sampling);
   std::vector<std::string> labels = {"forest", "village", "king", "queen", "cat",
                                      "shoe",   "of",      "moon", "the"};

@@ -44,7 +44,7 @@ struct Lesson {
   std::string text = {};              // where none is given
   bool model_required = false;
   // Throws as the walks of topics.h.
-  Walkthrough (*walk)(const LessonInput& input) = nullptr;
+  Report (*walk)(const LessonInput& input) = nullptr;
 };
 const std::vector<Lesson>& Lessons();
 

@@ -39,7 +39,7 @@ ModelTokens TokensOf(const LessonModel& model, std::string_view text) {
   return tokens;
 }
 
-StepValues IdValues(const ModelTokens& tokens) {
+Matrix IdValues(const ModelTokens& tokens) {
   return Plain(RowValues({tokens.ids.begin(), tokens.ids.end()}, {.columns = tokens.labels}), 0);
 }
 

@@ -23,7 +23,7 @@ struct ModelTokens {
 ModelTokens TokensOf(const LessonModel& model, std::string_view text);
 
 // The ids, each below its label.
-StepValues IdValues(const ModelTokens& tokens);
+Matrix IdValues(const ModelTokens& tokens);
 
 // Returns the label of a token: "#50300" where the tokenizer has no such token.
 std::string IdLabel(const Tokenizer& tokenizer, int32_t id);

@@ -77,31 +77,31 @@ double Length(const Numbers& x) {
 // ---- block ---------------------------------------------------------------------------------
 
 TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
-  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
-  const Step& look_up = StepOf(walk, "look-up");
+  const Report walk = ExplainBlock(*backend_, model(), kText, {});
+  const ReportPart& look_up = StepOf(walk, "look-up");
   EXPECT_EQ(RowOf(look_up.values, 0), RowOf(look_up.values, 1));
   EXPECT_EQ(RowOf(look_up.values, 2), Numbers(static_cast<size_t>(config().n_embd), 0.0));
   const float* row = weights_->params().wte.data<float>() + ids().back() * config().n_embd;
   EXPECT_EQ(RowOf(look_up.values, 1), Numbers(row, row + config().n_embd));
-  const Step& position = StepOf(walk, "position");
+  const ReportPart& position = StepOf(walk, "position");
   ExpectNear(RowOf(position.values, 2), Added(RowOf(position.values, 0), RowOf(position.values, 1)),
              kFloat32Row);
   EXPECT_NE(RowOf(position.values, 0), RowOf(position.values, 2));
 }
 
 TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
-  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
+  const Report walk = ExplainBlock(*backend_, model(), kText, {});
   Numbers stream = RowOf(walk, "position", 2);
-  const Step& all = StepOf(walk, "stream");
+  const ReportPart& all = StepOf(walk, "stream");
   EXPECT_EQ(RowOf(all.values, 0), stream);
   for (int64_t l = 0; l < L(); ++l) {
     const std::string layer = "layer " + std::to_string(l) + ": ";
-    const Step& attention = StepOf(walk, layer + "attention joins the stream");
+    const ReportPart& attention = StepOf(walk, layer + "attention joins the stream");
     EXPECT_EQ(RowOf(attention.values, 0), stream);
     const Numbers middle = RowOf(attention.values, 2);
     ExpectNear(middle, Added(stream, RowOf(attention.values, 1)), kFloat32Chain);
     EXPECT_EQ(RowOf(all.values, 2 * l + 1), middle);
-    const Step& mlp = StepOf(walk, layer + "feed-forward joins the stream");
+    const ReportPart& mlp = StepOf(walk, layer + "feed-forward joins the stream");
     EXPECT_EQ(RowOf(mlp.values, 0), pre() ? middle : RowOf(walk, layer + "ln_1", 1));
     ExpectNear(RowOf(mlp.values, 2), Added(RowOf(mlp.values, 0), RowOf(mlp.values, 1)),
                kFloat32Chain);
@@ -116,11 +116,11 @@ TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
 }
 
 TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
-  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
+  const Report walk = ExplainBlock(*backend_, model(), kText, {});
   for (int64_t l = 0; l < L(); ++l) {
     const std::string layer = "layer " + std::to_string(l) + ": ";
     for (int64_t half = 0; half < 2; ++half) {
-      const Step& step =
+      const ReportPart& step =
           StepOf(walk, layer + (half == 0 ? "attention" : "feed-forward") + " joins the stream");
       const Numbers lengths = RowOf(walk, "lengths", 2 * l + half);
       for (int64_t i = 0; i < 3; ++i) {
@@ -131,11 +131,11 @@ TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
 }
 
 TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
-  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
+  const Report walk = ExplainBlock(*backend_, model(), kText, {});
   const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
   const auto T = static_cast<size_t>(trace.T()), H = static_cast<size_t>(config().n_head);
   for (int64_t l = 0; l < L(); ++l) {
-    const StepValues& heads = StepOf(walk, "layer " + std::to_string(l) + ": heads").values;
+    const Matrix& heads = StepOf(walk, "layer " + std::to_string(l) + ": heads").values;
     ASSERT_EQ(heads.shape, (std::vector<int64_t>{trace.T(), config().n_head}));
     for (size_t h = 0; h < H; ++h) {
       const HeadTrace head = trace.Head(l, static_cast<int64_t>(h));
@@ -146,7 +146,7 @@ TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
       }
       EXPECT_NEAR(sum, 1, kFloat32Chain);
     }
-    const StepValues& units = StepOf(walk, "layer " + std::to_string(l) + ": units").values;
+    const Matrix& units = StepOf(walk, "layer " + std::to_string(l) + ": units").values;
     const auto [low, high] = std::ranges::minmax(Numbers(
         trace.At(TracePoint::kActivated, l).data<float>() + (trace.T() - 1) * config().inner(),
         trace.At(TracePoint::kActivated, l).data<float>() + trace.T() * config().inner()));
@@ -156,19 +156,19 @@ TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
 
 TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
   const SamplingOptions sampling{.temperature = 0.8, .top_k = 7, .top_p = 0.85, .seed = 5};
-  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, sampling);
+  const Report walk = ExplainBlock(*backend_, model(), kText, sampling);
   const std::vector<float> logits = Logits();
   Sampler likeliest({}), sampler(sampling);
   const auto top = likeliest.Candidates(logits);
-  const StepValues& shown = StepOf(walk, "logits").values;
+  const Matrix& shown = StepOf(walk, "logits").values;
   ASSERT_EQ(shown.columns(), 16);
-  const StepValues& say = StepOf(walk, "what it would say").values;
+  const Matrix& say = StepOf(walk, "what it would say").values;
   for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(shown.values[i], top[i].logit, kFloat32Chain);
   for (size_t i = 0; i < 6; ++i) {
     EXPECT_NEAR(say.values[static_cast<size_t>(L()) * 6 + i], top[i].probability, kFloat32Row);
   }
   const auto kept = sampler.Candidates(logits);
-  const StepValues& candidates = StepOf(walk, "candidates").values;
+  const Matrix& candidates = StepOf(walk, "candidates").values;
   for (size_t i = 0; i < 16; ++i) {
     if (i < kept.size()) {
       EXPECT_NEAR(candidates.values[i], kept[i].probability, kFloat32Row);
@@ -185,11 +185,11 @@ TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
 }
 
 TEST_P(ModelTopics, SectionsLeadThroughTheBlock) {
-  const Walkthrough walk = ExplainBlock(*backend_, model(), "a", {.temperature = 0});
+  const Report walk = ExplainBlock(*backend_, model(), "a", {.temperature = 0});
   std::vector<std::string> sections;
-  for (const Step& step : walk.steps) {
-    EXPECT_FALSE(step.name.empty() || step.why.empty() || step.formula.empty());
-    if (!step.section.empty()) sections.push_back(step.section);
+  for (const ReportPart& step : walk.parts) {
+    EXPECT_FALSE(step.name.empty() || step.text.empty() || step.formula.empty());
+    if (!step.heading.empty()) sections.push_back(step.heading);
   }
   EXPECT_EQ(std::ssize(sections), L() + 3);
   EXPECT_EQ(sections[1], "Layer 0");
@@ -201,13 +201,13 @@ TEST_P(ModelTopics, SectionsLeadThroughTheBlock) {
 
 TEST_P(ModelTopics, AHeadIsTheTracedOne) {
   const int64_t layer = L() - 1, head = config().n_head - 1;
-  const Walkthrough walk = ExplainAttention(*backend_, model(), kText, layer, head);
+  const Report walk = ExplainAttention(*backend_, model(), kText, layer, head);
   const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
   const HeadTrace expected = trace.Head(layer, head);
   const auto T = static_cast<size_t>(expected.T);
-  const StepValues& scores = StepOf(walk, "scores").values;
-  const StepValues& masked = StepOf(walk, "masked").values;
-  const StepValues& weights = StepOf(walk, "weights").values;
+  const Matrix& scores = StepOf(walk, "scores").values;
+  const Matrix& masked = StepOf(walk, "masked").values;
+  const Matrix& weights = StepOf(walk, "weights").values;
   for (size_t t = 0; t < T; ++t) {
     double sum = 0;
     for (size_t s = 0; s < T; ++s) {
@@ -228,7 +228,7 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
 
 TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
   for (int64_t layer = 0; layer < L(); ++layer) {
-    const Walkthrough walk = ExplainLayerNorm(*backend_, model(), kText, layer);
+    const Report walk = ExplainLayerNorm(*backend_, model(), kText, layer);
     const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
     const float* row =
         trace.At(TracePoint::kNorm1, layer).data<float>() + (trace.T() - 1) * config().n_embd;
@@ -238,9 +238,9 @@ TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
 
 TEST_P(ModelTopics, PositionsAreTheModels) {
   // No text and no tokenizer is needed.
-  const Walkthrough walk = ExplainPositions(*backend_, {.weights = weights_.get()}, 1000);
+  const Report walk = ExplainPositions(*backend_, {.weights = weights_.get()}, 1000);
   const bool learned = config().learned_positions();
-  const StepValues& table = StepOf(walk, learned ? "wpe" : "sinusoids").values;
+  const Matrix& table = StepOf(walk, learned ? "wpe" : "sinusoids").values;
   ASSERT_EQ(table.shape, (std::vector<int64_t>{config().n_positions, config().n_embd}));
   for (size_t i = 0; i < table.values.size(); ++i) {
     const auto p = static_cast<double>(i / static_cast<size_t>(config().n_embd));
@@ -252,14 +252,14 @@ TEST_P(ModelTopics, PositionsAreTheModels) {
   }
   const Numbers first = RowOf(walk, learned ? "wpe" : "sinusoids", 0);
   EXPECT_NEAR(NumbersOf(walk, "lengths")[0], Length(first), kFloat32Chain);
-  EXPECT_EQ(ExplainPositions(*backend_, model(), 3).steps[0].values.rows(), 3);
+  EXPECT_EQ(ExplainPositions(*backend_, model(), 3).parts[0].values.rows(), 3);
 }
 
 TEST_P(ModelTopics, SamplingOfATextIsTheBlocksLastPart) {
   const SamplingOptions sampling{.temperature = 1.2, .top_k = 5};
-  const Walkthrough walk = ExplainSampling(*backend_, model(), kText, sampling);
-  const Walkthrough block = ExplainBlock(*backend_, model(), kText, sampling);
-  for (const Step& step : walk.steps) {
+  const Report walk = ExplainSampling(*backend_, model(), kText, sampling);
+  const Report block = ExplainBlock(*backend_, model(), kText, sampling);
+  for (const ReportPart& step : walk.parts) {
     const Numbers other = NumbersOf(block, step.name);
     ASSERT_EQ(other.size(), step.values.values.size());
     for (size_t i = 0; i < other.size(); ++i) {

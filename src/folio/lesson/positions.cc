@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/topics.h"
@@ -48,8 +48,8 @@ std::vector<int64_t> Spread(int64_t count) {
 }
 
 // A column of x (positions, C) for each of `channels`.
-StepValues Columns(const std::vector<double>& x, const std::vector<int64_t>& positions,
-                   const std::vector<int64_t>& channels) {
+Matrix Columns(const std::vector<double>& x, const std::vector<int64_t>& positions,
+               const std::vector<int64_t>& channels) {
   const auto P = std::ssize(positions), C = std::ssize(x) / P;
   std::vector<std::vector<double>> rows(static_cast<size_t>(P));
   std::vector<std::string> names;
@@ -64,7 +64,7 @@ StepValues Columns(const std::vector<double>& x, const std::vector<int64_t>& pos
 
 // Steps that say how like positions are to each other. table is (positions, C).
 void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
-                   const std::string& why, Walkthrough& walk) {
+                   const std::string& why, Report& walk) {
   const int64_t P = table.dim(0);
   const std::vector<float> cosines = CosineSimilarity(table, P);
   const std::vector<std::string> labels = Labels(positions);
@@ -102,7 +102,7 @@ class Sinusoids {
     }
   }
 
-  void AddSteps(Walkthrough& walk) const {
+  void AddSteps(Report& walk) const {
     Frequencies(walk);
     Angles(walk);
     Waves(walk);
@@ -120,7 +120,7 @@ class Sinusoids {
   }
 
  private:
-  void Frequencies(Walkthrough& walk) const {
+  void Frequencies(Report& walk) const {
     std::vector<double> angles, turns;
     for (int64_t pair = 0; pair < C_ / 2; ++pair) {
       angles.push_back(Frequency(pair));
@@ -134,7 +134,7 @@ class Sinusoids {
              FigureKind::kNone);
   }
 
-  void Angles(Walkthrough& walk) const {
+  void Angles(Report& walk) const {
     std::vector<std::vector<double>> rows;
     for (const int64_t p : shown_) {
       rows.emplace_back();
@@ -149,7 +149,7 @@ class Sinusoids {
              "Where the hand of each clock points at each position.", FigureKind::kNone);
   }
 
-  void Waves(Walkthrough& walk) const {
+  void Waves(Report& walk) const {
     std::vector<std::string> columns;
     for (int64_t c = 0; c < C_; ++c) {
       columns.push_back(fmt::format("{} {}", c % 2 == 0 ? "sin" : "cos", c / 2));
@@ -178,7 +178,7 @@ class Sinusoids {
 
 // Adds the positions to the same token at each of them.
 void AddToToken(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions,
-                Walkthrough& walk) {
+                Report& walk) {
   const int64_t P = table.dim(0), C = table.dim(1);
   StepTensor token({1, C});
   for (int64_t c = 0; c < C; ++c) {
@@ -235,7 +235,7 @@ StepTensor ModelTable(const GptWeights& weights, const std::vector<int64_t>& pos
 }
 
 void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& table,
-                   const std::vector<int64_t>& positions, Walkthrough& walk) {
+                   const std::vector<int64_t>& positions, Report& walk) {
   const std::string name = weights.config().learned_positions() ? "wpe" : "sinusoids";
   const std::vector<std::string> labels = Labels(positions);
   const std::vector<double> numbers = Doubles(table);
@@ -263,7 +263,7 @@ void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& ta
 
 }  // namespace
 
-Walkthrough ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
+Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   RequirePositions(positions);
   if (channels < 2 || channels % 2 != 0) {
     throw UsageError(fmt::format("{} channels", channels),
@@ -271,12 +271,12 @@ Walkthrough ExplainPositions(Backend& backend, int64_t positions, int64_t channe
                      "give an even number from 2 on");
   }
   const Sinusoids sinusoids(positions, channels);
-  Walkthrough walk{.topic = "positions",
-                   .title = fmt::format("Positions: sinusoids for {} channels", channels),
-                   .intro =
-                       "Attention compares tokens whatever their order. To know the order, a model "
-                       "adds to each token's vector one that stands for its position. The first "
-                       "transformer took sines and cosines of many wavelengths for it."};
+  Report walk{.topic = "positions",
+              .title = fmt::format("Positions: sinusoids for {} channels", channels),
+              .intro =
+                  "Attention compares tokens whatever their order. To know the order, a model "
+                  "adds to each token's vector one that stands for its position. The first "
+                  "transformer took sines and cosines of many wavelengths for it."};
   sinusoids.AddSteps(walk);
   const StepTensor table = sinusoids.Table();
   AddSimilarity(table.tensor(), sinusoids.shown(),
@@ -287,13 +287,13 @@ Walkthrough ExplainPositions(Backend& backend, int64_t positions, int64_t channe
   return walk;
 }
 
-Walkthrough ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions) {
+Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions) {
   RequirePositions(positions);
   const bool learned = model.weights->config().learned_positions();
   const std::vector<int64_t> shown =
       PositionsShown(std::min(positions, model.weights->config().n_positions));
   const StepTensor table = ModelTable(*model.weights, shown);
-  Walkthrough walk{
+  Report walk{
       .topic = "positions",
       .title = learned ? "Positions: what the model has learnt" : "Positions: fixed sinusoids",
       .intro = learned ? "This model has a vector for each position, wpe, that was learnt "

@@ -22,7 +22,7 @@ constexpr double kCut = std::numeric_limits<double>::quiet_NaN();
 class SamplingSteps {
  public:
   SamplingSteps(Backend& backend, const LabelledLogits& row, const SamplingOptions& options,
-                Walkthrough& walk)
+                Report& walk)
       : backend_(backend),
         row_(row),
         options_(options),
@@ -173,14 +173,14 @@ class SamplingSteps {
   Backend& backend_;
   const LabelledLogits& row_;
   const SamplingOptions& options_;
-  Walkthrough& walk_;
+  Report& walk_;
   int64_t V_;
   StepTensor x_;
   std::vector<int32_t> shown_;
   float largest_ = 0;
 };
 
-Walkthrough Begin() {
+Report Begin() {
   return {.topic = "sampling",
           .title = "Sampling: from logits to the next token",
           .intro =
@@ -192,15 +192,15 @@ Walkthrough Begin() {
 }  // namespace
 
 void AddSamplingSteps(Backend& backend, const LabelledLogits& row, const SamplingOptions& options,
-                      Walkthrough& walk) {
+                      Report& walk) {
   SamplingSteps(backend, row, options, walk).Add();
 }
 
-Walkthrough ExplainSampling(Backend& backend, std::span<const float> logits,
-                            std::span<const std::string> labels, const SamplingOptions& sampling) {
+Report ExplainSampling(Backend& backend, std::span<const float> logits,
+                       std::span<const std::string> labels, const SamplingOptions& sampling) {
   RequireNumbers(logits);
   FOLIO_CHECK(labels.empty() || labels.size() == logits.size(), "a label for each logit");
-  Walkthrough walk = Begin();
+  Report walk = Begin();
   const auto label = [&](int32_t id) {
     return labels.empty() ? "#" + std::to_string(id) : labels[static_cast<size_t>(id)];
   };
@@ -208,15 +208,15 @@ Walkthrough ExplainSampling(Backend& backend, std::span<const float> logits,
   return walk;
 }
 
-Walkthrough ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
-                            const SamplingOptions& sampling) {
+Report ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
+                       const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids,
                     {TracePoint::kEmbedded, TracePoint::kOutput});
   std::vector<float> logits(static_cast<size_t>(trace.config().vocab_size));
   trace.Logits(trace.Stream(trace.config().n_layer), tokens.last(), tokens.last() + 1,
                Tensor(logits.data(), {1, trace.config().vocab_size}));
-  Walkthrough walk = Begin();
+  Report walk = Begin();
   const auto label = [&](int32_t id) { return IdLabel(*model.tokenizer, id); };
   AddSamplingSteps(backend, {logits, label}, sampling, walk);
   return walk;

@@ -7,7 +7,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/infer/sampler.h"
-#include "folio/lesson/walkthrough.h"
+#include "folio/report/report.h"
 
 namespace folio {
 
@@ -20,6 +20,6 @@ struct LabelledLogits {
 // Adds the steps from logits to the token that is drawn: the first of `folio generate` with these
 // options. Where there are more tokens than a table can show, the likeliest are shown.
 void AddSamplingSteps(Backend& backend, const LabelledLogits& row, const SamplingOptions& options,
-                      Walkthrough& walk);
+                      Report& walk);
 
 }  // namespace folio

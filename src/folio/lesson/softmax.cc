@@ -26,7 +26,7 @@ class SoftmaxWalk {
     for (const float logit : logits) labels_.push_back(fmt::format("{:g}", logit));
   }
 
-  Walkthrough Make() {
+  Report Make() {
     walk_.topic = "softmax";
     walk_.title = "Softmax: from any numbers to shares";
     walk_.intro =
@@ -43,14 +43,14 @@ class SoftmaxWalk {
   }
 
  private:
-  StepValues Row(const StepTensor& x) const {
+  Matrix Row(const StepTensor& x) const {
     return RowValues(Doubles(x.tensor()), {.columns = labels_, .column_axis = "x"});
   }
 
   void Definition() {
     walk_.Add("logits", "x", Row(x_), "Any numbers will do: only how far they are apart counts.",
               FigureKind::kNone);
-    StepValues naive = Scientific(Row(NaiveSoftmax(x_.tensor())));
+    Matrix naive = Scientific(Row(NaiveSoftmax(x_.tensor())));
     naive.masks = false;
     walk_.Add("naive softmax", "exp(x) / Σ exp(x)", std::move(naive),
               "The exponential makes every number positive and a lead of 10 a ratio of 22026; "
@@ -62,7 +62,7 @@ class SoftmaxWalk {
     // The shift makes the largest 100.
     const double shift = 100.0 - static_cast<double>(largest_);
     const StepTensor moved = Shifted(backend_, x_.tensor(), shift);
-    StepValues naive = Scientific(StackedValues(
+    Matrix naive = Scientific(StackedValues(
         {Doubles(NaiveSoftmax(moved.tensor()).tensor()), Doubles(Softmax(moved.tensor()).tensor())},
         {.rows = {"naive", "safe"}, .columns = labels_}));
     naive.masks = false;
@@ -163,12 +163,12 @@ class SoftmaxWalk {
   double largest_;
   StepTensor safe_;
   std::vector<std::string> labels_;  // the logits themselves
-  Walkthrough walk_ = {};
+  Report walk_ = {};
 };
 
 }  // namespace
 
-Walkthrough ExplainSoftmax(Backend& backend, std::span<const float> logits) {
+Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   RequireNumbers(logits);
   return SoftmaxWalk(backend, logits).Make();
 }

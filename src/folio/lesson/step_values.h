@@ -1,12 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "folio/lesson/walkthrough.h"
+#include "folio/report/matrix.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -30,29 +28,9 @@ class StepTensor {
   Tensor tensor_;
 };
 
-struct StepLabels {
-  std::vector<std::string> rows = {}, columns = {};  // none, or one for each
-  std::string row_axis = {}, column_axis = {};
-};
-
-// A row of numbers.
-StepValues RowValues(std::vector<double> values, StepLabels labels = {});
 // A float32 or float64 tensor as a matrix: its last dimension across, all others down.
-StepValues MatrixValues(const Tensor& x, StepLabels labels = {});
-// `rows` stacked, all equally long: the same thing done in several ways.
-StepValues StackedValues(const std::vector<std::vector<double>>& rows, StepLabels labels = {});
-
-// Returns the values without colours, for numbers that are no sizes, such as ids.
-StepValues Plain(StepValues values, int digits = 4);
-// Returns the values with exponents, for numbers that are far apart.
-StepValues Scientific(StepValues values);
-
-// Makes values that may not be seen NaN. REQUIRES: as many marks as values, 0 for "masked".
-void MarkMasked(StepValues& values, std::span<const uint8_t> mask);
-
+Matrix MatrixValues(const Tensor& x, MatrixLabels labels = {});
 // A tensor's numbers as double.
 std::vector<double> Doubles(const Tensor& x);
-// "0", "1", ...
-std::vector<std::string> Numbered(int64_t count, const std::string& prefix = "");
 
 }  // namespace folio

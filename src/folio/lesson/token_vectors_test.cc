@@ -8,8 +8,8 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/lesson/render.h"
 #include "folio/lesson/topics.h"
+#include "folio/report/report.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -63,10 +63,10 @@ TEST_F(TokenVectorsOfAFile, AreRefusedWithTheLine) {
 TEST(AttentionOnTokensOfOnesOwn, ComputesWithThem) {
   const auto backend = MakeReferenceBackend();
   const TokenVectors two = {{"cold", "warm"}, {1, 0, 1, 1}};
-  const Walkthrough walk =
+  const Report walk =
       ExplainAttention(*backend, AttentionTopic{.form = "no-weights", .vectors = two});
   EXPECT_TRUE(Contains(walk.intro, "Your tokens: 2"));
-  const std::string text = WalkthroughText(walk, {.colour = false, .utf8 = true, .width = 100});
+  const std::string text = ReportText(walk, {.width = 100});
   const std::string share = fmt::format("{:.4f}", std::exp(2) / (std::exp(1) + std::exp(2)));
   EXPECT_TRUE(Contains(text, "s[warm, warm] = 1·1 + 1·1 = 2.0000", "context of “warm”", share));
   EXPECT_EQ(text.find("journey"), std::string::npos);
@@ -80,11 +80,11 @@ TEST(AttentionOnTokensOfOnesOwn, TakesAnySize) {
       TokenVectors vectors;
       for (size_t t = 0; t < T; ++t) vectors.labels.push_back("<&\"" + std::to_string(t));
       for (size_t i = 0; i < T * C; ++i) vectors.numbers.push_back(static_cast<float>(i % 5) / 4);
-      const Walkthrough walk = ExplainAttention(*backend, AttentionTopic{.vectors = vectors});
-      const std::string text = WalkthroughText(walk, {.colour = false, .utf8 = true, .width = 80});
+      const Report walk = ExplainAttention(*backend, AttentionTopic{.vectors = vectors});
+      const std::string text = ReportText(walk, {});
       EXPECT_EQ(text.find("journey"), std::string::npos) << T << " tokens of " << C;
       EXPECT_EQ(text.find("step”"), std::string::npos) << T << " tokens of " << C;
-      EXPECT_FALSE(WalkthroughHtml(walk).empty());
+      EXPECT_FALSE(ReportHtml(walk).empty());
     }
   }
 }

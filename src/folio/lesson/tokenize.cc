@@ -21,7 +21,7 @@ constexpr size_t kPretokensShown = 8;
 constexpr size_t kLongestFollowed = 64;  // bytes
 
 // Whole numbers with what they stand for.
-StepValues Integers(std::vector<double> numbers, std::vector<std::string> labels) {
+Matrix Integers(std::vector<double> numbers, std::vector<std::string> labels) {
   return Plain(RowValues(std::move(numbers), {.columns = std::move(labels)}), 0);
 }
 
@@ -37,7 +37,7 @@ class TokenizeWalk {
         text_(text),
         ids_(tokenizer.Encode(text, "text", SpecialRule::Allow())) {}
 
-  Walkthrough Make() {
+  Report Make() {
     walk_.topic = "tokenize";
     walk_.title = "Tokens: from text to the numbers that a model reads";
     walk_.intro =
@@ -197,12 +197,12 @@ class TokenizeWalk {
   std::string_view text_;
   std::vector<int32_t> ids_;
   std::vector<std::string_view> specials_;
-  Walkthrough walk_ = {};
+  Report walk_ = {};
 };
 
 }  // namespace
 
-Walkthrough ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
+Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
   if (text.empty()) throw InputError("text: no tokens", {}, "give it some text");
   return TokenizeWalk(tokenizer, text).Make();
 }

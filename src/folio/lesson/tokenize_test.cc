@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
-#include "folio/lesson/render.h"
 #include "folio/lesson/test_walks.h"
 #include "folio/lesson/topics.h"
+#include "folio/report/report.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
@@ -34,7 +34,7 @@ TEST(Tokenize, IdsAreTheTokenizers) {
                                       "\xFF\xE6\x97 \xC3", "abab-ab'sab 中文"}) {
     for (const Tokenizer* tokenizer :
          std::initializer_list<const Tokenizer*>{&SmallTokenizer(), &learnt}) {
-      const Walkthrough walk = ExplainTokenize(*tokenizer, text);
+      const Report walk = ExplainTokenize(*tokenizer, text);
       EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(*tokenizer, text)) << text;
       EXPECT_EQ(StepOf(walk, "bytes").values.columns(), std::ssize(text));
       EXPECT_EQ(NumbersOf(walk, "sizes")[0], static_cast<double>(text.size()));
@@ -43,10 +43,10 @@ TEST(Tokenize, IdsAreTheTokenizers) {
 }
 
 TEST(Tokenize, PretokensAndMergesLeadToTheIds) {
-  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "hello world");
+  const Report walk = ExplainTokenize(SmallTokenizer(), "hello world");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "·world"}));
-  const StepValues& merges = StepOf(walk, "merges of “hello”").values;
+  const Matrix& merges = StepOf(walk, "merges of “hello”").values;
   ASSERT_EQ(merges.shape, (std::vector<int64_t>{4, 4}));
   EXPECT_EQ(merges.row_labels,
             (std::vector<std::string>{"[he] l l o", "he [ll] o", "[hell] o", "[hello]"}));
@@ -56,13 +56,13 @@ TEST(Tokenize, PretokensAndMergesLeadToTheIds) {
 }
 
 TEST(Tokenize, PretokensEndBeforeASpecialToken) {
-  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "hello  <|endoftext|>  hello");
+  const Report walk = ExplainTokenize(SmallTokenizer(), "hello  <|endoftext|>  hello");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "··", "<|endoftext|>", "·", "·hello"}));
 }
 
 TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
-  const auto figures = WalkthroughFigures(ExplainTokenize(SmallTokenizer(), "hello world"));
+  const auto figures = ReportFigures(ExplainTokenize(SmallTokenizer(), "hello world"));
   ASSERT_EQ(figures.size(), 1u);
   const std::string& svg = figures.front().second;
   const size_t token = svg.find(">hello<");
@@ -74,54 +74,54 @@ TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
 
 TEST(Tokenize, SpecialTokensAreTakenWhole) {
   const std::string text = "hello<|endoftext|>hello";
-  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), text);
+  const Report walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(SmallTokenizer(), text));
-  const Step& pretokens = StepOf(walk, "pieces");
+  const ReportPart& pretokens = StepOf(walk, "pieces");
   EXPECT_EQ(pretokens.values.column_labels,
             (std::vector<std::string>{"hello", "<|endoftext|>", "hello"}));
-  EXPECT_NE(pretokens.why.find("special token"), std::string::npos);
+  EXPECT_NE(pretokens.text.find("special token"), std::string::npos);
   // Of equal pretokens one is shown, and no merges of the special token.
-  EXPECT_EQ(
-      std::ranges::count_if(walk.steps, [](const Step& s) { return s.name.starts_with("merges"); }),
-      1);
+  EXPECT_EQ(std::ranges::count_if(walk.parts,
+                                  [](const ReportPart& s) { return s.name.starts_with("merges"); }),
+            1);
 }
 
 TEST(Tokenize, WholePretokensAreNotMadeOfMerges) {
   const BpeTokenizer tokenizer(ImproperVocab(true));
   // No pair of the first merges, and many of the second do.
   for (const std::string pretoken : {"acb", "abcabcabcabcabcabcab"}) {
-    const Walkthrough walk = ExplainTokenize(tokenizer, pretoken);
+    const Report walk = ExplainTokenize(tokenizer, pretoken);
     EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, pretoken));
     EXPECT_EQ(StepOf(walk, "ids").values.columns(), 1);
-    const Step& merges = StepOf(walk, "merges of “" + pretoken + "”");
+    const ReportPart& merges = StepOf(walk, "merges of “" + pretoken + "”");
     EXPECT_EQ(merges.values.values, Encoded(tokenizer, pretoken));
-    EXPECT_NE(merges.why.find("whole piece"), std::string::npos);
+    EXPECT_NE(merges.text.find("whole piece"), std::string::npos);
   }
 }
 
 TEST(Tokenize, PretokensWithoutMergesStayBytes) {
-  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "xyz");
-  const Step& step = StepOf(walk, "merges of “xyz”");
+  const Report walk = ExplainTokenize(SmallTokenizer(), "xyz");
+  const ReportPart& step = StepOf(walk, "merges of “xyz”");
   EXPECT_EQ(step.values.columns(), 3);
   EXPECT_EQ(step.formula, "no merge");
 }
 
 TEST(Tokenize, LongPretokensAreNotWalkedThrough) {
   const std::string text(5000, 'l');
-  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), text);
+  const Report walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(StepOf(walk, "ids").values.columns(), 2500);
-  EXPECT_EQ(walk.steps.size(), 4u);
+  EXPECT_EQ(walk.parts.size(), 4u);
 }
 
 TEST(Tokenize, CharactersAndBytes) {
   const CharTokenizer chars({'a', 'b', 0xE9});
-  const Walkthrough walk = ExplainTokenize(chars, "b\xC3\xA9");
+  const Report walk = ExplainTokenize(chars, "b\xC3\xA9");
   EXPECT_EQ(NumbersOf(walk, "characters"), (Numbers{'b', 0xE9}));
   EXPECT_EQ(NumbersOf(walk, "ids"), (Numbers{1, 2}));
   EXPECT_EQ(StepOf(walk, "ids").values.column_labels[1], "é");
   EXPECT_THROW(ExplainTokenize(chars, "abc"), Error);
   const ByteTokenizer bytes;
-  const Walkthrough raw = ExplainTokenize(bytes, "a\xFF");
+  const Report raw = ExplainTokenize(bytes, "a\xFF");
   EXPECT_EQ(NumbersOf(raw, "ids"), (Numbers{'a', 255}));
   EXPECT_EQ(StepOf(raw, "bytes").values.column_labels[1], "<FF>");
 }

@@ -11,8 +11,8 @@
 
 #include "folio/backend/backend.h"
 #include "folio/infer/sampler.h"
-#include "folio/lesson/walkthrough.h"
 #include "folio/model/params.h"
+#include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -52,33 +52,33 @@ struct AttentionTopic {
   std::optional<TokenVectors> vectors = {};  // none: those of "Your journey starts with one step"
 };
 std::vector<std::string> AttentionForms();
-Walkthrough ExplainAttention(Backend& backend, const AttentionTopic& topic);
+Report ExplainAttention(Backend& backend, const AttentionTopic& topic);
 // One head of a model on a text.
-Walkthrough ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
-                             int64_t layer, int64_t head);
+Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
+                        int64_t layer, int64_t head);
 
 // Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Where there
 // are more than 128, every n-th is shown.
-Walkthrough ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
-Walkthrough ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
+Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
+Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
 
 // A row of numbers, or what one token's stream is in front of ln_1 of a model's layer.
-Walkthrough ExplainLayerNorm(Backend& backend, std::span<const float> row);
-Walkthrough ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
-                             int64_t layer);
-Walkthrough ExplainGelu(Backend& backend, std::span<const float> inputs);
-Walkthrough ExplainSoftmax(Backend& backend, std::span<const float> logits);
+Report ExplainLayerNorm(Backend& backend, std::span<const float> row);
+Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
+                        int64_t layer);
+Report ExplainGelu(Backend& backend, std::span<const float> inputs);
+Report ExplainSoftmax(Backend& backend, std::span<const float> logits);
 
-Walkthrough ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
+Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
 
 // The text's last token from id to the probabilities of the next, through a trained model.
-Walkthrough ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
-                         const SamplingOptions& sampling);
+Report ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
+                    const SamplingOptions& sampling);
 
 // Temperature, top-k and top-p on a row of logits. A label for each, or none.
-Walkthrough ExplainSampling(Backend& backend, std::span<const float> logits,
-                            std::span<const std::string> labels, const SamplingOptions& sampling);
-Walkthrough ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
-                            const SamplingOptions& sampling);
+Report ExplainSampling(Backend& backend, std::span<const float> logits,
+                       std::span<const std::string> labels, const SamplingOptions& sampling);
+Report ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
+                       const SamplingOptions& sampling);
 
 }  // namespace folio

@@ -34,7 +34,7 @@ nlohmann::json GoldenTopics() {
 const std::vector<float> kTenTwentyThirty = {10, 20, 30};
 
 TEST_P(Topics, SoftmaxGivesTheQuotedNumbers) {
-  const Walkthrough walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const Report walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   const Numbers plain = {2.0611e-9, 4.5398e-5, 0.99995};
   ExpectNear(NumbersOf(walk, "naive softmax"), plain, kFloat32Chain);
   EXPECT_NEAR(NumbersOf(walk, "softmax")[0] / plain[0], 1, 1e-4);
@@ -46,34 +46,34 @@ TEST_P(Topics, SoftmaxGivesTheQuotedNumbers) {
 TEST_P(Topics, SoftmaxEqualsGolden) {
   const nlohmann::json golden = GoldenTopics();
   if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
-  const Walkthrough walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const Report walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   ExpectNear(NumbersOf(walk, "softmax"), golden["softmax_10_20_30"]["plain"], kFloat32Once);
   ExpectNear(NumbersOf(walk, "softmax of the scaled"),
              golden["softmax_10_20_30"]["divided_by_sqrt_512"], kFloat32Row);
 }
 
 TEST_P(Topics, OnlyTheNaiveSoftmaxOverflows) {
-  const Walkthrough walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
-  const Step& step = StepOf(walk, "overflow");
+  const Report walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const ReportPart& step = StepOf(walk, "overflow");
   EXPECT_FALSE(step.values.masks);
   EXPECT_TRUE(std::isnan(step.values.values[2]));
   ExpectNear({step.values.values.begin() + 3, step.values.values.end()}, NumbersOf(walk, "softmax"),
              kFloat32Once);
   // So does it where the logits are far below 0.
-  const Walkthrough low = ExplainSoftmax(*backend_, std::vector<float>{-1000, -990});
+  const Report low = ExplainSoftmax(*backend_, std::vector<float>{-1000, -990});
   EXPECT_TRUE(std::isnan(NumbersOf(low, "overflow")[1]));
   ExpectNear(NumbersOf(low, "softmax"), {4.5398e-5, 0.99995}, kFloat32Chain);
 }
 
 TEST_P(Topics, SlopesAreThoseOfSoftmax) {
-  const Walkthrough walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const Report walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   const Numbers p = NumbersOf(walk, "softmax of the scaled");
-  const StepValues& slopes = StepOf(walk, "slopes").values;
+  const Matrix& slopes = StepOf(walk, "slopes").values;
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(slopes.values[3 + i], p[i] * (1 - p[i]), kFloat32Row);
 }
 
 TEST_P(Topics, TheVarianceOfProductsIsTheirWidth) {
-  const Walkthrough walk = ExplainSoftmax(*backend_, std::vector<float>{1});
+  const Report walk = ExplainSoftmax(*backend_, std::vector<float>{1});
   const Numbers variances = NumbersOf(walk, "why the root of the width");
   EXPECT_NEAR(variances[0], 512, 25);
   EXPECT_NEAR(variances[1], 1, 0.05);
@@ -90,7 +90,7 @@ TEST_P(Topics, NumbersMustBeThereAndFinite) {
 
 TEST_P(Topics, LayerNormHasPopulationVarianceAndGoesThroughWeightAndBias) {
   const std::vector<float> x = {2, -1, 0.5, 3, -0.5, 1, 7};
-  const Walkthrough walk = ExplainLayerNorm(*backend_, x);
+  const Report walk = ExplainLayerNorm(*backend_, x);
   const double mean = std::accumulate(x.begin(), x.end(), 0.0) / 7;
   double variance = 0;
   for (const float v : x) variance += (v - mean) * (v - mean) / 7;
@@ -110,14 +110,14 @@ TEST_P(Topics, LayerNormHasPopulationVarianceAndGoesThroughWeightAndBias) {
 }
 
 TEST_P(Topics, LayerNormOfASingleNumberIsZero) {
-  const Walkthrough walk = ExplainLayerNorm(*backend_, std::vector<float>{5});
+  const Report walk = ExplainLayerNorm(*backend_, std::vector<float>{5});
   ExpectNear(NumbersOf(walk, "normalised"), {0}, 0);
   ExpectNear(NumbersOf(walk, "variance"), {0}, kFloat32Row);
 }
 
 TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
-  const Walkthrough walk = ExplainGelu(*backend_, std::vector<float>{-1.5f, 0, 2});
-  const StepValues& table = StepOf(walk, "activations").values;
+  const Report walk = ExplainGelu(*backend_, std::vector<float>{-1.5f, 0, 2});
+  const Matrix& table = StepOf(walk, "activations").values;
   ASSERT_EQ(table.shape, (std::vector<int64_t>{3, 3}));
   const Numbers inputs = {-1.5, 0, 2};
   for (size_t i = 0; i < 3; ++i) {
@@ -141,8 +141,8 @@ TEST_P(Topics, SinusoidsOfFourChannelsAreGolden) {
   const nlohmann::json golden = GoldenTopics();
   if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
   const auto expected = golden["sinusoidal_C4"].get<std::vector<Numbers>>();
-  const Walkthrough walk = ExplainPositions(*backend_, std::ssize(expected), 4);
-  const StepValues& table = StepOf(walk, "sinusoids").values;
+  const Report walk = ExplainPositions(*backend_, std::ssize(expected), 4);
+  const Matrix& table = StepOf(walk, "sinusoids").values;
   ASSERT_EQ(table.rows(), std::ssize(expected));
   for (size_t i = 0; i < table.values.size(); ++i) {
     EXPECT_NEAR(table.values[i], expected[i / 4][i % 4], kFloat64Chain);
@@ -150,9 +150,9 @@ TEST_P(Topics, SinusoidsOfFourChannelsAreGolden) {
 }
 
 TEST_P(Topics, PositionsAreAnglesWhoseLikenessDependsOnDistance) {
-  const Walkthrough walk = ExplainPositions(*backend_, 7, 6);
-  const StepValues& angles = StepOf(walk, "angles").values;
-  const StepValues& table = StepOf(walk, "sinusoids").values;
+  const Report walk = ExplainPositions(*backend_, 7, 6);
+  const Matrix& angles = StepOf(walk, "angles").values;
+  const Matrix& table = StepOf(walk, "sinusoids").values;
   for (size_t p = 0; p < 7; ++p) {
     for (size_t pair = 0; pair < 3; ++pair) {
       const double expected =
@@ -161,19 +161,19 @@ TEST_P(Topics, PositionsAreAnglesWhoseLikenessDependsOnDistance) {
       EXPECT_NEAR(table.values[6 * p + 2 * pair], std::sin(expected), kFloat64Chain);
     }
   }
-  const StepValues& distances = StepOf(walk, "by distance").values;
+  const Matrix& distances = StepOf(walk, "by distance").values;
   for (size_t d = 0; d < 7; ++d) {
     EXPECT_NEAR(distances.values[2 * d], distances.values[2 * d + 1], kFloat32Row);
     EXPECT_NEAR(distances.values[2 * d], NumbersOf(walk, "similarity")[d], kFloat32Row);
   }
   EXPECT_LT(distances.values[2], 0.99);
-  const StepValues& added = StepOf(walk, "added to a token").values;
+  const Matrix& added = StepOf(walk, "added to a token").values;
   EXPECT_NEAR(added.values[6 + 1], table.values[6 + 1] + 2.0 / 6, kFloat32Row);
 }
 
 TEST_P(Topics, ManyPositionsAreThinned) {
-  const Walkthrough walk = ExplainPositions(*backend_, 1000, 4);
-  const StepValues& table = StepOf(walk, "sinusoids").values;
+  const Report walk = ExplainPositions(*backend_, 1000, 4);
+  const Matrix& table = StepOf(walk, "sinusoids").values;
   EXPECT_EQ(table.rows(), 125);
   EXPECT_EQ(table.row_labels[3], "24");
   EXPECT_NEAR(table.values[3 * 4], std::sin(24.0), kFloat64Chain);
@@ -188,8 +188,8 @@ const std::vector<float> kLogits = {0.3f, 2.5f, -1, 2.4f, 0.9f};
 
 TEST_P(Topics, CutsAreTheSamplers) {
   const SamplingOptions options{.temperature = 0.7, .top_k = 4, .top_p = 0.9, .seed = 3};
-  const Walkthrough walk = ExplainSampling(
-      *backend_, kLogits, std::vector<std::string>{"a", "b", "c", "d", "e"}, options);
+  const Report walk = ExplainSampling(*backend_, kLogits,
+                                      std::vector<std::string>{"a", "b", "c", "d", "e"}, options);
   double total = 0;
   for (const double p : NumbersOf(walk, "probabilities")) total += p;
   EXPECT_NEAR(total, 1, kFloat32Row);
@@ -206,13 +206,13 @@ TEST_P(Topics, CutsAreTheSamplers) {
   for (const Candidate& c : kept) {
     EXPECT_EQ(shown[static_cast<size_t>(c.id)], c.probability);
   }
-  const StepValues& draw = StepOf(walk, "draw").values;
+  const Matrix& draw = StepOf(walk, "draw").values;
   ASSERT_EQ(draw.rows(), 2);
   EXPECT_EQ(draw.values[1], kept[0].probability);
   EXPECT_NEAR(draw.values[3 + 1], 1, kFloat64Chain);
   const Numbers top_k = NumbersOf(walk, "top-k");
   EXPECT_TRUE(std::isnan(top_k[2]) && !std::isnan(top_k[0]));
-  const StepValues& top_p = StepOf(walk, "top-p").values;
+  const Matrix& top_p = StepOf(walk, "top-p").values;
   EXPECT_EQ(top_p.rows(), 4);
   EXPECT_NEAR(top_p.values[3 * 3 + 1], 1, kFloat64Chain);
   EXPECT_TRUE(!std::isnan(top_p.values[3 + 2]) && std::isnan(top_p.values[6 + 2]));
@@ -221,10 +221,10 @@ TEST_P(Topics, CutsAreTheSamplers) {
 TEST_P(Topics, TheDrawIsTheSamplers) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     const SamplingOptions options{.temperature = 1.5, .seed = seed};
-    const Walkthrough walk = ExplainSampling(*backend_, kLogits, {}, options);
+    const Report walk = ExplainSampling(*backend_, kLogits, {}, options);
     Sampler sampler(options);
     const int32_t drawn = sampler.Sample(kLogits, 0, 0);
-    const StepValues& draw = StepOf(walk, "draw").values;
+    const Matrix& draw = StepOf(walk, "draw").values;
     for (int64_t r = 0; r < draw.rows(); ++r) {
       const auto at = static_cast<size_t>(3 * r);
       const bool chosen = draw.row_labels[static_cast<size_t>(r)] == "#" + std::to_string(drawn);
@@ -240,15 +240,15 @@ TEST_P(Topics, TheDrawIsTheSamplers) {
 }
 
 TEST_P(Topics, GreedyTakesTheLikeliestAndOfManyTokensTheLikeliestAreShown) {
-  const Walkthrough greedy = ExplainSampling(*backend_, kLogits, {}, {.temperature = 0});
-  EXPECT_EQ(greedy.steps.size(), 2u);
+  const Report greedy = ExplainSampling(*backend_, kLogits, {}, {.temperature = 0});
+  EXPECT_EQ(greedy.parts.size(), 2u);
   EXPECT_EQ(NumbersOf(greedy, "greedy")[1], 1);
   EXPECT_TRUE(std::isnan(NumbersOf(greedy, "greedy")[3]));
   std::vector<float> many(101);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 37);
   // A temperature so low that all others are infinitely unlikely.
-  const Walkthrough walk = ExplainSampling(*backend_, many, {}, {.temperature = 1e-300});
-  const StepValues& shown = StepOf(walk, "probabilities").values;
+  const Report walk = ExplainSampling(*backend_, many, {}, {.temperature = 1e-300});
+  const Matrix& shown = StepOf(walk, "probabilities").values;
   EXPECT_EQ(shown.columns(), 16);
   EXPECT_EQ(shown.column_labels[0], "#36");
   ExpectNear({shown.values.begin(), shown.values.begin() + 3}, {0.5, 0.5, 0}, kFloat32Row);

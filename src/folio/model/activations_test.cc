@@ -11,7 +11,7 @@
 #include <functional>
 #include <memory>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layers/head.h"

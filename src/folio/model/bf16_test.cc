@@ -1,7 +1,5 @@
 // Passes in bfloat16 beside those in float32.
 
-#include "folio/tensor/bf16.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

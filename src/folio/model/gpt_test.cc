@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "folio/model/activations.h"
 #include "folio/model/context.h"
 #include "folio/model/tensor_parallel_group.h"

@@ -13,7 +13,7 @@
 #include "folio/model/tensor_parallel_group.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/model/params.h"
 
 namespace folio {

@@ -20,7 +20,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
-#include "folio/base/processors.h"
+#include "folio/base/machine.h"
 #include "folio/serve/connection.h"
 #include "folio/serve/server_context.h"
 

@@ -1,11 +1,11 @@
-#include "folio/tensor/bf16.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

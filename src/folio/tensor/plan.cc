@@ -82,7 +82,7 @@ size_t MemoryPlan::peak_bytes() const {
 Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
   if (bytes_ == 0) return;
   // Asked for more than there is, the system may say yes and end the process when it is touched.
-  const uint64_t there = PhysicalMemoryBytes();
+  const uint64_t there = ThisMachinesMemory().total;
   // Rows that lie far apart, as columns of a matrix do, share an entry of the address cache where
   // pages are large; and what nobody touches, such as the end of a KV cache, costs nothing.
   const bool large = bytes_ >= 4 * kLargePageBytes;

@@ -16,7 +16,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -54,7 +54,7 @@ class Console {
   int verbosity() const { return verbosity_; }
 
   // Writes `text` to stdout at once. What could command a terminal is shown as escapes
-  // (base/visible.h), in each of the following too, so that names and texts of files may be in it;
+  // (base/utf8.h), in each of the following too, so that names and texts of files may be in it;
   // where the stream has color, styles stay. Throws OutputClosed, or a kRuntime Error if stdout
   // cannot be written.
   void Result(std::string_view text);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/base/visible.h"
+#include "folio/base/utf8.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -6,7 +6,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "folio/backend/backend.h"
 #include "folio/backend/finite_backend.h"
-#include "folio/backend/generic_backend.h"
 #include "folio/io/checksums.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/param_list.h"

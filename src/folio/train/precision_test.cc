@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

@@ -7,7 +7,7 @@
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
-#include "folio/base/percentile.h"
+#include "folio/base/math.h"
 
 namespace folio {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
 #include "folio/model/config.h"

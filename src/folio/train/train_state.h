@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/dist/shards.h"
 #include "folio/model/params.h"
 #include "folio/train/evaluate.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "folio/base/clock.h"
-#include "folio/base/torch_rng.h"
+#include "folio/base/rng.h"
 #include "folio/data/dataset.h"
 #include "folio/dist/group.h"
 #include "folio/io/model_dir.h"

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "folio/backend/op_types.h"
-#include "folio/tensor/bf16.h"
+#include "folio/backend/ops.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
+#include "folio/backend/backend.h"
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/onednn.h"
-#include "folio/backend/generic_backend.h"
 #include "folio/base/simd_targets.h"
 
 namespace folio {

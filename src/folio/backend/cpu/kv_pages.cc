@@ -7,7 +7,7 @@
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/stored_numbers.h"
 #include "folio/base/thread_pool.h"
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 namespace {

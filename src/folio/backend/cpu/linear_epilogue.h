@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "folio/backend/ops.h"
-#include "folio/tensor/bf16.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "folio/tensor/bf16.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio::cpu {

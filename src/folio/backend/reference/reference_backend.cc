@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "folio/backend/generic_backend.h"
+#include "folio/backend/backend.h"
 #include "folio/backend/reference/activation.h"
 #include "folio/backend/reference/adamw.h"
 #include "folio/backend/reference/attention.h"

@@ -15,9 +15,10 @@
 #include "folio/commands/inspect/inspect_input.h"
 #include "folio/commands/model_flags.h"
 #include "folio/corpus/train_tokenizer.h"
+#include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/lesson/lessons.h"
-#include "folio/lesson/render.h"
-#include "folio/lesson/select_steps.h"
+#include "folio/report/report.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
@@ -83,20 +84,24 @@ class ExplainCommand final : public Command {
     page_.Check(console);
     CheckFigureDirectory(svg_);
     CheckInput();
-    const Walkthrough walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
+    const Report walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) {
-      const size_t count = WriteWalkthroughFigures(walk, svg_);
+      const auto figures = ReportFigures(walk);
+      CreateDirectories(svg_);
+      const GuardedDirectory inside(svg_);
+      for (const auto& [name, svg] : figures) {
+        WriteFileAtomically(std::filesystem::path(svg_) / name, svg);
+      }
+      const size_t count = figures.size();
       console.Note(
           fmt::format("wrote {} {} to {}", count, count == 1 ? "figure" : "figures", svg_));
     }
-    if (page_.given()) page_.Write(console, WalkthroughHtml(walk));
-    const Terminal& out = console.out();
+    if (page_.given()) page_.Write(console, ReportHtml(walk));
     if (console.json()) {
-      console.Result(WalkthroughJson(walk));
+      console.Result(ReportJson(walk));
     } else if (svg_.empty() && !page_.given()) {
-      console.Result(
-          WalkthroughText(walk, {.colour = out.color, .utf8 = out.utf8, .width = out.width}));
+      console.Result(ReportText(walk, console.out()));
     }
     return 0;
   }
@@ -201,14 +206,14 @@ class ExplainCommand final : public Command {
     return input;
   }
 
-  Walkthrough WalkOfModel() const {
+  Report WalkOfModel() const {
     const OpenedModel model = model_.Open();
     LessonInput input = Input(*model.backend);
     input.model = &model;
     return lesson_.walk(input);
   }
 
-  Walkthrough WalkOfInput() const {
+  Report WalkOfInput() const {
     RequireModelFor(model_.adapter, model_.model);
     model_.compute.Use();
     const std::unique_ptr<Backend> backend = MakeBackend(model_.backend);

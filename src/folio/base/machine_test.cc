@@ -1,4 +1,4 @@
-#include "folio/base/processors.h"
+#include "folio/base/machine.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -11,34 +11,30 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/kit/directory.h"
+
 namespace folio {
 namespace {
 
-// A tree of files like Linux's, in a directory of its own.
-class Processors : public testing::Test {
+// A tree of files like Linux's.
+class Machine : public InTemporaryDirectory {
  protected:
-  Processors() {
-    std::string name = testing::TempDir() + "processorsXXXXXX";
-    root_ = mkdtemp(name.data());
-    files_ = {.processors = root_ / "cpu", .cgroups = {root_ / "own", root_ / "cg"}};
-  }
-  ~Processors() override { std::filesystem::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text << "\n";
+    std::filesystem::create_directories(At(path).parent_path());
+    std::ofstream(At(path)) << text << "\n";
   }
   void WriteSiblings(int processor, const std::string& siblings) {
     Write("cpu/cpu" + std::to_string(processor) + "/topology/thread_siblings_list", siblings);
   }
   int Cores(const std::vector<int>& processors) const { return UsableCores(processors, files_); }
+  uint64_t Bytes() const { return ThisMachinesMemory(files_).total; }
+  uint64_t Left() const { return ThisMachinesMemory(files_).available; }
 
  private:
-  std::filesystem::path root_;
-  ProcessorFiles files_;
+  const MachineFiles files_ = {At("cpu"), At("own"), At("cg")};
 };
 
-TEST_F(Processors, HyperthreadsAreOneCore) {
+TEST_F(Machine, HyperthreadsAreOneCore) {
   for (int i = 0; i < 8; ++i) {
     WriteSiblings(i, std::to_string(i % 4) + "," + std::to_string(i % 4 + 4));
   }
@@ -47,7 +43,7 @@ TEST_F(Processors, HyperthreadsAreOneCore) {
   EXPECT_EQ(Cores({2, 5, 6}), 2);
 }
 
-TEST_F(Processors, WithoutFilesEachIsACore) {
+TEST_F(Machine, WithoutFilesEachIsACore) {
   EXPECT_EQ(Cores({3}), 1);
   EXPECT_EQ(Cores({0, 1, 7}), 3);
   WriteSiblings(0, "0-1");
@@ -56,7 +52,7 @@ TEST_F(Processors, WithoutFilesEachIsACore) {
   EXPECT_EQ(Cores({}), 1);
 }
 
-TEST_F(Processors, LimitsOfACgroupHold) {
+TEST_F(Machine, LimitsOfACgroupHoldForCores) {
   const std::vector<int> six = {0, 1, 2, 3, 4, 5};
   Write("own", "0::/");
   EXPECT_EQ(Cores(six), 6);
@@ -72,7 +68,7 @@ TEST_F(Processors, LimitsOfACgroupHold) {
   }
 }
 
-TEST_F(Processors, TheTightestCgroupAboveCounts) {
+TEST_F(Machine, TheTightestCgroupAboveCounts) {
   const std::vector<int> six = {0, 1, 2, 3, 4, 5};
   Write("own", "4:memory:/x\n0::/a/b");
   Write("cg/a/b/cpu.max", "500000 100000");
@@ -83,7 +79,7 @@ TEST_F(Processors, TheTightestCgroupAboveCounts) {
   EXPECT_EQ(Cores(six), 1);
 }
 
-TEST_F(Processors, LimitsOfVersion1Hold) {
+TEST_F(Machine, LimitsOfVersion1Hold) {
   const std::vector<int> six = {0, 1, 2, 3, 4, 5};
   Write("own", "5:cpuset:/job\n4:cpu,cpuacct:/job\n0::/");
   Write("cg/cpu,cpuacct/job/cpu.cfs_period_us", "50000");
@@ -101,7 +97,7 @@ TEST_F(Processors, LimitsOfVersion1Hold) {
   EXPECT_EQ(Cores(six), 3);
 }
 
-TEST_F(Processors, OfThisProcessAreThoseItMayRunOn) {
+TEST_F(Machine, ProcessorsAreThoseItMayRunOn) {
   std::thread([] {  // keeps the setting to itself
     cpu_set_t set;
     ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
@@ -133,6 +129,58 @@ TEST(ShortTurns, AreTakenByAThreadAndThoseItBegins) {
     std::thread([] { EXPECT_EQ(TurnOfThisThread(), kNanoseconds); }).join();
   }).join();
   EXPECT_NE(TurnOfThisThread(), 100'000U);
+}
+
+TEST_F(Machine, MemoryIsItsOwnWithoutCgroups) {
+  const uint64_t all = Bytes();
+  EXPECT_GT(all, uint64_t{64} << 20);
+  Write("own", "0::/");
+  Write("cg/memory.max", "max");
+  EXPECT_EQ(Bytes(), all);
+  Write("cg/memory.max", "9223372036854771712");
+  EXPECT_EQ(Bytes(), all);
+}
+
+TEST_F(Machine, MemoryIsTheLeastThatAGroupAllows) {
+  Write("own", "0::/a/b");
+  Write("cg/a/memory.max", "30000000");
+  EXPECT_EQ(Bytes(), 30000000u);
+  Write("cg/a/b/memory.max", "max");
+  EXPECT_EQ(Bytes(), 30000000u);
+  Write("cg/a/b/memory.max", "20000000");
+  EXPECT_EQ(Bytes(), 20000000u);
+}
+
+TEST_F(Machine, MemoryLeftIsWhatTheGroupDoesNotUse) {
+  Write("own", "0::/a");
+  Write("cg/a/memory.max", "50000000");
+  EXPECT_EQ(Left(), 50000000u);
+  Write("cg/a/memory.current", "30000000");
+  EXPECT_EQ(Left(), 20000000u);
+  Write("cg/a/memory.stat", "anon 20000000\ninactive_file 8000000\nactive_file 2000000");
+  EXPECT_EQ(Left(), 28000000u);
+  Write("cg/a/memory.current", "90000000");
+  EXPECT_EQ(Left(), 0u);
+}
+
+TEST_F(Machine, MemoryHasLimitsOfVersion1Too) {
+  Write("own", "5:cpuset:/c\n3:memory:/a\n2:cpu,cpuacct:/b");
+  Write("cg/memory/a/memory.limit_in_bytes", "40000000");
+  Write("cg/cpu/b/memory.limit_in_bytes", "10000000");
+  EXPECT_EQ(Bytes(), 40000000u);
+}
+
+TEST(MapZeros, AreAlignedAndMayBeWritten) {
+  for (const size_t bytes : {size_t{1}, size_t{4097}, 3 * kLargePageBytes + 5}) {
+    std::byte* const zeros = MapZeros(bytes);
+    ASSERT_NE(zeros, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(zeros) % kLargePageBytes, 0u);
+    EXPECT_EQ(zeros[0], std::byte{0});
+    EXPECT_EQ(zeros[bytes - 1], std::byte{0});
+    zeros[0] = zeros[bytes - 1] = std::byte{7};
+    UnmapZeros(zeros, bytes);
+  }
+  EXPECT_EQ(MapZeros(size_t{1} << 60), nullptr);
 }
 
 }  // namespace

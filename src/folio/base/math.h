@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace folio {
+
+// x[i] = e^x[i] for i in [0, n), within one unit in the last place; the last bit depends on the
+// instruction set. REQUIRES: no NaN.
+void Exponentials(double* x, size_t n);
 
 // The value below which the part `p` in [0, 1] of the values lies, linear between neighbours; NaNs
 // count as the largest. REQUIRES: there are values.

@@ -4,21 +4,17 @@
 #include <cmath>
 #include <optional>
 
-#include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
-#include "folio/lesson/render.h"
-#include "folio/lesson/select_steps.h"
-#include "folio/lesson/step_table.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
 #include "folio/plot/token_strip.h"
+#include "folio/report/report.h"
 
 namespace folio {
 namespace {
 
-Heatmap MapOf(const Step& step) {
-  const StepValues& values = step.values;
+Heatmap MapOf(const ReportPart& step) {
+  const Matrix& values = step.values;
   return {.title = step.name,
           .caption = step.formula,
           .rows = values.rows(),
@@ -30,8 +26,8 @@ Heatmap MapOf(const Step& step) {
           .column_axis = values.column_axis};
 }
 
-std::string BarsOf(const Step& step) {
-  const StepValues& values = step.values;
+std::string BarsOf(const ReportPart& step) {
+  const Matrix& values = step.values;
   const std::vector<std::string>& labels =
       values.rows() == 1 ? values.column_labels : values.row_labels;
   std::vector<Bar> bars;
@@ -56,7 +52,7 @@ std::optional<double> NumberIn(const std::string& text) {
 }
 
 // The row labels as numbers, else 0, 1, ...
-std::vector<double> CurveX(const StepValues& values) {
+std::vector<double> CurveX(const Matrix& values) {
   std::vector<double> x;
   for (const std::string& label : values.row_labels) {
     const std::optional<double> number = NumberIn(label);
@@ -69,8 +65,8 @@ std::vector<double> CurveX(const StepValues& values) {
   return x;
 }
 
-std::string CurvesOf(const Step& step) {
-  const StepValues& values = step.values;
+std::string CurvesOf(const ReportPart& step) {
+  const Matrix& values = step.values;
   const std::vector<double> x = CurveX(values);
   std::vector<Series> series;
   for (int64_t c = 0; c < values.columns(); ++c) {
@@ -78,14 +74,14 @@ std::string CurvesOf(const Step& step) {
     Series line{.label = values.column_labels.empty() ? "" : values.column_labels[column]};
     line.x = x;
     for (int64_t r = 0; r < values.rows(); ++r) {
-      line.y.push_back(values.values[static_cast<size_t>(r * values.columns() + c)]);
+      line.y.push_back(values.At(r, c));
     }
     series.push_back(std::move(line));
   }
   return CurvesSvg(series, {.title = step.name, .x_label = values.row_axis});
 }
 
-std::string TokensOf(const Step& step) {
+std::string TokensOf(const ReportPart& step) {
   std::vector<StripToken> tokens;
   for (int64_t c = 0; c < step.values.columns(); ++c) {
     tokens.push_back({.text = step.values.column_labels[static_cast<size_t>(c)],
@@ -96,40 +92,37 @@ std::string TokensOf(const Step& step) {
 
 }  // namespace
 
-std::string StepFigure(const Step& step) {
-  if (step.values.values.empty()) return "";
-  switch (step.figure) {
+std::string PartFigure(const ReportPart& part) {
+  if (part.drawing) return part.drawing();
+  if (part.values.values.empty()) return "";
+  switch (part.figure) {
     case FigureKind::kNone:
       break;
     case FigureKind::kHeatmap:
-      return HeatmapSvg(MapOf(step), {});
+      return HeatmapSvg(MapOf(part), {});
     case FigureKind::kBars:
-      return BarsOf(step);
+      return BarsOf(part);
     case FigureKind::kCurves:
-      return CurvesOf(step);
+      return CurvesOf(part);
     case FigureKind::kTokens:
-      return TokensOf(step);
+      return TokensOf(part);
   }
   return "";
 }
 
-std::vector<std::pair<std::string, std::string>> WalkthroughFigures(const Walkthrough& walk) {
+std::vector<std::pair<std::string, std::string>> ReportFigures(const Report& report) {
   std::vector<std::pair<std::string, std::string>> figures;
-  for (size_t i = 0; i < walk.steps.size(); ++i) {
-    std::string figure = StepFigure(walk.steps[i]);
+  int step = 0;
+  for (const ReportPart& part : report.parts) {
+    if (!part.name.empty()) ++step;
+    std::string figure = PartFigure(part);
     if (figure.empty()) continue;
-    figures.emplace_back(fmt::format("{}-{:02}-{}.svg", walk.topic, i + 1, StepSlug(walk.steps[i])),
+    figures.emplace_back(part.name.empty()
+                             ? part.drawing_name + ".svg"
+                             : fmt::format("{}-{:02}-{}.svg", report.topic, step, StepSlug(part)),
                          std::move(figure));
   }
   return figures;
-}
-
-size_t WriteWalkthroughFigures(const Walkthrough& walk, const std::filesystem::path& dir) {
-  const auto figures = WalkthroughFigures(walk);
-  CreateDirectories(dir);
-  const GuardedDirectory inside(dir);
-  for (const auto& [name, svg] : figures) WriteFileAtomically(dir / name, svg);
-  return figures.size();
 }
 
 }  // namespace folio

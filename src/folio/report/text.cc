@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "folio/lesson/render.h"
-#include "folio/lesson/step_table.h"
-#include "folio/lesson/step_values.h"
+#include "folio/report/report.h"
+#include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -19,37 +19,40 @@ constexpr int64_t kIndent = 3;
 constexpr int64_t kWidestLabel = 18;        // of a row
 constexpr int64_t kWidestColumnLabel = 12;  // of a column
 constexpr int64_t kLongestBar = 40;
+constexpr int64_t kAnyWidth = 1 << 30;
 constexpr int64_t kNarrowest = 40;  // columns; narrower terminals get lines that they break
 
 class TextRenderer {
  public:
-  explicit TextRenderer(const TextStyle& style)
-      : style_(style), width_(std::max<int64_t>(kNarrowest, style.width)) {}
+  TextRenderer(const Terminal& terminal, int rows)
+      : terminal_(terminal),
+        utf8_(!AsciiOnly(terminal)),
+        width_(std::max<int64_t>(kNarrowest, terminal.width)),
+        rows_(std::max(3, rows)) {}
 
-  std::string Render(const Walkthrough& walk) {
-    if (!walk.intro.empty()) {
-      Line(Bold(Plain(walk.title)));
+  std::string Render(const Report& report) {
+    if (!report.intro.empty()) {
+      Line(Bold(Prose(report.title)));
       text_ += '\n';
-      Paragraph(walk.intro, 0);
+      Paragraph(report.intro, 0);
     }
-    int number = 0;
-    for (const Step& step : walk.steps) {
-      if (!step.section.empty()) Section(step.section);
-      if (!text_.empty()) text_ += '\n';
-      ShowStep(step, ++number);
+    fact_columns_ = FactColumns(report);
+    int step = 0;
+    for (const ReportPart& part : report.parts) {
+      if (part.medium == Medium::kPage) continue;
+      const std::string before = std::exchange(text_, {});
+      Show(part, part.name.empty() ? 0 : ++step);
+      text_ = before + (before.empty() || text_.empty() ? "" : "\n") + text_;
     }
     return std::move(text_);
   }
 
  private:
-  std::string Plain(std::string_view text) const {
-    return style_.utf8 ? std::string(text) : ToAscii(text);
+  std::string Prose(std::string_view text) const {
+    return utf8_ ? std::string(text) : ToAscii(text);
   }
-  std::string Escaped(std::string_view code, std::string_view text) const {
-    return style_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
-  }
-  std::string Bold(std::string_view text) const { return Escaped("1", text); }
-  std::string Dim(std::string_view text) const { return Escaped("2", text); }
+  std::string Bold(std::string_view text) const { return Styled(terminal_, Style::kBold, text); }
+  std::string Dim(std::string_view text) const { return Styled(terminal_, Style::kDim, text); }
 
   // Without the spaces at the end.
   void Line(std::string line) {
@@ -59,25 +62,75 @@ class TextRenderer {
 
   void Paragraph(std::string_view text, int64_t indent) {
     for (const std::string& line :
-         WrapLines(Plain(text), std::min<int64_t>(width_, 100) - indent)) {
+         WrapLines(Prose(text), std::min<int64_t>(width_, 100) - indent)) {
       Line(std::string(static_cast<size_t>(indent), ' ') + line);
     }
   }
 
   void Section(std::string_view title) {
-    const std::string rule = style_.utf8 ? "─" : "-";
-    const std::string name = Plain(title);
-    std::string line = rule + rule + " " + name + " ";
+    const std::string rule = utf8_ ? "─" : "-";
+    std::string line = rule + rule + " " + Prose(title) + " ";
     while (DisplayWidth(line) < std::min<int64_t>(width_, 100)) line += rule;
-    text_ += "\n";
     Line(Bold(line));
+    text_ += "\n";
   }
 
-  void ShowStep(const Step& step, int number) {
-    const std::string shape = Plain(ShapeText(step.values));
-    Line(Bold(fmt::format("{}. {}", number, Plain(step.name))) + "  " + Dim(shape));
+  void Show(const ReportPart& part, int step) {
+    if (step > 0) {
+      ShowStep(part, step);
+      return;
+    }
+    Paragraph(part.text, 0);
+    if (part.terminal) text_ += part.terminal(terminal_);
+    text_ +=
+        FactLines(part.facts, fact_columns_, [this](const Value& value) { return Written(value); });
+    ShowRows(part.table);
+    // A heading alone is one of a figure.
+    if (!part.heading.empty() && !text_.empty()) text_ = Bold(Label(part.heading)) + "\n" + text_;
+  }
+
+  // A name or a token in a place of its own.
+  std::string Label(const std::string& text) const {
+    return utf8_ ? text : TerminalLabel(text, kAnyWidth, /*utf8=*/false);
+  }
+
+  // Of a list as much as has room.
+  std::string Written(const Value& value, int64_t room = kAnyWidth) const {
+    std::string text = Label(value.text);
+    for (const Value& one : value.list) {
+      const std::string next = (text.empty() ? "" : "  ") + Written(one);
+      room -= DisplayWidth(next);
+      if (room < 0) break;
+      text += next;
+    }
+    if (value.warns) return Styled(terminal_, Style::kWarning, text);
+    return value.heat ? Heated(terminal_, *value.heat, text) : text;
+  }
+
+  void ShowRows(const ReportTable& table) {
+    if (table.rows.empty()) return;
+    int64_t room = kAnyWidth;
+    if (terminal_.is_terminal) {
+      // What the columns without a list leave.
+      TextTable others = AsTextTable(table, [&](const Value& value) { return Written(value, 0); });
+      const std::string text = RenderTable(others);
+      room = terminal_.width - DisplayWidth(text.substr(0, text.find('\n')));
+      for (const Cell& cell : table.rows.front()) {
+        if (!cell.value.list.empty()) room += DisplayWidth(cell.title);
+      }
+    }
+    const TextTable shown =
+        AsTextTable(table, [&](const Value& value) { return Written(value, room); });
+    text_ += table.turns && terminal_.is_terminal ? RenderTableWithin(shown, terminal_.width)
+                                                  : RenderTable(shown);
+  }
+
+  void ShowStep(const ReportPart& step, int number) {
+    if (!step.heading.empty()) Section(step.heading);
+    const std::string shape = Prose(ShapeText(step.values));
+    Line(Bold(fmt::format("{}. {}", number, Prose(step.name))) + "  " + Dim(shape));
     if (!step.formula.empty()) Paragraph(step.formula, kIndent);
-    const StepValues& values = step.values;
+    const Matrix& values = step.values;
     const bool is_list = values.rows() == 1 || values.columns() == 1;
     if (values.values.empty()) {
       Line("   (nothing)");
@@ -86,12 +139,12 @@ class TextRenderer {
     } else {
       ShowTable(values);
     }
-    Paragraph(step.why, kIndent);
+    Paragraph(step.text, kIndent);
   }
 
   // Returns the text of a cell, masked or not.
-  std::string Cell(const StepValues& values, int64_t row, int64_t column) const {
-    if (IsMasked(values, row, column)) return style_.utf8 ? "·" : ".";
+  std::string NumberText(const Matrix& values, int64_t row, int64_t column) const {
+    if (IsMasked(values, row, column)) return utf8_ ? "·" : ".";
     return CellText(values, row, column);
   }
 
@@ -99,7 +152,7 @@ class TextRenderer {
   std::vector<std::string> Labels(const std::vector<std::string>& labels, int64_t widest) const {
     std::vector<std::string> shown;
     for (const std::string& label : labels) {
-      shown.push_back(TerminalLabel(label, widest, style_.utf8));
+      shown.push_back(TerminalLabel(label, widest, utf8_));
     }
     return shown;
   }
@@ -110,21 +163,20 @@ class TextRenderer {
     return widest;
   }
 
-  std::string Coloured(std::string cell, const StepValues& values, int64_t row, int64_t column,
+  std::string Coloured(std::string cell, const Matrix& values, int64_t row, int64_t column,
                        double largest) const {
-    if (!style_.colour) return cell;
+    if (!terminal_.color) return cell;
     if (IsMasked(values, row, column)) return Dim(cell);
     if (!values.heat) return cell;
-    const auto at = static_cast<size_t>(row * values.columns() + column);
-    return HeatColoured(cell, values.values[at], largest);
+    return HeatColoured(cell, values.At(row, column), largest);
   }
 
-  void SayLeftOut(const std::vector<int64_t>& shown, int64_t count, std::string_view what) {
-    const int64_t missing = LeftOut(shown, count);
-    if (missing > 0) Line(fmt::format("   ({} {} in the middle left out)", missing, what));
+  void SayLeftOut(const std::vector<int64_t>& shown, int64_t count, const std::string& what) {
+    const std::string said = LeftOutText(shown, count, what);
+    if (!said.empty()) Line("   " + said);
   }
 
-  void ShowTable(const StepValues& values) {
+  void ShowTable(const Matrix& values) {
     const std::vector<std::string> row_labels = Labels(values.row_labels, kWidestLabel);
     std::vector<std::string> column_labels = Labels(values.column_labels, kWidestColumnLabel);
     if (column_labels.empty() && !values.column_axis.empty()) {
@@ -133,11 +185,11 @@ class TextRenderer {
     const std::string corner = Corner(values, Widest(row_labels));
     const int64_t label_width = std::max(Widest(row_labels), DisplayWidth(corner));
     const int64_t left = label_width + (label_width > 0 ? 1 : 0);
-    const std::vector<int64_t> rows = CutMiddle(values.rows(), std::max(3, style_.rows));
+    const std::vector<int64_t> rows = CutMiddle(values.rows(), rows_);
     int64_t cell = Widest(column_labels);
     for (const int64_t row : rows) {
       for (int64_t c = 0; row >= 0 && c < values.columns(); ++c) {
-        cell = std::max(cell, DisplayWidth(Cell(values, row, c)));
+        cell = std::max(cell, DisplayWidth(NumberText(values, row, c)));
       }
     }
     // Where all fit with less space between them, they get less.
@@ -164,7 +216,7 @@ class TextRenderer {
       for (const int64_t c : columns) {
         const bool gap = row < 0 || c < 0;
         const std::string padded =
-            Padded(gap ? Gap() : Cell(values, row, c), c, cell) + std::string(space);
+            Padded(gap ? Gap() : NumberText(values, row, c), c, cell) + std::string(space);
         line += gap ? padded : Coloured(padded, values, row, c, largest);
       }
       Line(line);
@@ -173,7 +225,7 @@ class TextRenderer {
     SayLeftOut(columns, values.columns(), "columns");
   }
 
-  std::string Gap() const { return style_.utf8 ? "…" : "..."; }
+  std::string Gap() const { return utf8_ ? "…" : "..."; }
 
   // A cell of a column behind a space; the column of the gap is narrow.
   static std::string Padded(std::string_view cell, int64_t column, int64_t width) {
@@ -181,24 +233,25 @@ class TextRenderer {
   }
 
   // "query \ key"; without the columns' part where that would widen the labels by much.
-  std::string Corner(const StepValues& values, int64_t labels) const {
+  std::string Corner(const Matrix& values, int64_t labels) const {
     constexpr int64_t kMore = 6;
     if (values.rows() == 1 && values.row_labels.empty()) return "";
     std::string corner = values.row_axis;
     if (!corner.empty() && !values.column_axis.empty()) corner += " \\ " + values.column_axis;
     if (DisplayWidth(corner) > labels + kMore) corner = values.row_axis;
-    return TerminalLabel(corner, kWidestLabel, style_.utf8);
+    return TerminalLabel(corner, kWidestLabel, utf8_);
   }
 
   // One number a line, with a bar where none is negative.
-  void ShowBars(const StepValues& values) {
+  void ShowBars(const Matrix& values) {
     const bool row = values.rows() == 1;
     const int64_t count = row ? values.columns() : values.rows();
     const std::vector<std::string> labels =
         Labels(row ? values.column_labels : values.row_labels, kWidestLabel);
-    const std::vector<int64_t> lines = CutMiddle(count, std::max(3, style_.rows));
+    const std::vector<int64_t> lines = CutMiddle(count, rows_);
     std::vector<std::string> cells;
-    for (int64_t i = 0; i < count; ++i) cells.push_back(Cell(values, row ? 0 : i, row ? i : 0));
+    for (int64_t i = 0; i < count; ++i)
+      cells.push_back(NumberText(values, row ? 0 : i, row ? i : 0));
     const int64_t left = labels.empty() ? 0 : Widest(labels) + 1, cell = Widest(cells);
     const double largest = LargestSize(values);
     const bool bars = std::ranges::none_of(values.values, [](double v) { return v < 0; });
@@ -224,20 +277,23 @@ class TextRenderer {
     const std::string_view eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     const long length = std::lround(value / largest * static_cast<double>(room) * 8);
     std::string bar;
-    if (!style_.utf8) return std::string(static_cast<size_t>((length + 4) / 8), '#');
+    if (!utf8_) return std::string(static_cast<size_t>((length + 4) / 8), '#');
     for (long i = 0; i < length / 8; ++i) bar += "█";
     return bar + std::string(eighths[length % 8]);
   }
 
-  const TextStyle& style_;
+  const Terminal& terminal_;
+  bool utf8_;
   int64_t width_;
+  int64_t rows_;
+  int64_t fact_columns_ = 0;
   std::string text_;
 };
 
 }  // namespace
 
-std::string WalkthroughText(const Walkthrough& walk, const TextStyle& style) {
-  return TextRenderer(style).Render(walk);
+std::string ReportText(const Report& report, const Terminal& terminal, int rows) {
+  return TextRenderer(terminal, rows).Render(report);
 }
 
 }  // namespace folio

@@ -1,0 +1,206 @@
+#include "folio/report/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/term/terminal_text.h"
+
+namespace folio {
+namespace {
+
+Value Written(double number, std::string text) {
+  return {std::isnan(number) ? "-" : std::move(text), number};
+}
+
+Json StepJson(const ReportPart& step) {
+  Json json = {{"name", step.name},
+               {"formula", step.formula},
+               {"shape", step.values.shape},
+               {"values", MatrixJson(step.values)},
+               {"why", step.text},
+               {"row_labels", step.values.row_labels},
+               {"column_labels", step.values.column_labels}};
+  if (!step.heading.empty()) json["section"] = step.heading;
+  return json;
+}
+
+void RequireStep(const Report& report, const std::string& slug) {
+  std::vector<std::string> slugs;
+  for (const ReportPart& step : report.parts) {
+    slugs.push_back(StepSlug(step));
+    if (slugs.back() == slug) return;
+  }
+  std::ranges::sort(slugs);
+  slugs.erase(std::unique(slugs.begin(), slugs.end()), slugs.end());
+  throw UsageError("there is no step '" + slug + "'", "the steps are " + Join(slugs, ", "));
+}
+
+}  // namespace
+
+Value Value::Fixed(double number, int digits, double unit) {
+  return Written(number, fmt::format("{:.{}f}", number / unit, digits));
+}
+
+Value Value::Digits(double number, int digits) {
+  return Written(number, fmt::format("{:.{}g}", number, digits));
+}
+
+Value Value::Short(double number) {
+  const double size = std::abs(number);
+  if (size >= 1e5 || (size > 0 && size < 5e-4)) return {fmt::format("{:.0e}", number), number};
+  return Fixed(number, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3);
+}
+
+Value Value::Percent(double share, int digits) {
+  return Written(share, fmt::format("{:.{}f}%", 100 * share, digits));
+}
+
+Value Value::Commas(int64_t number) {
+  return {WithCommas(number), number};
+}
+
+Value Value::Count(double number) {
+  return Written(number, HumanCount(number));
+}
+
+Value Value::Bytes(double bytes) {
+  return Written(bytes, HumanBytes(bytes));
+}
+
+Value Value::Seconds(double seconds) {
+  return Written(seconds, HumanSeconds(seconds));
+}
+
+Value Value::Heat(double share) && {
+  heat = share;
+  return std::move(*this);
+}
+
+Value Value::WarnsIf(bool reason) && {
+  warns = reason;
+  return std::move(*this);
+}
+
+Value Value::In(std::string_view unit) && {
+  text += unit;
+  return std::move(*this);
+}
+
+std::string StepSlug(const ReportPart& step) {
+  std::string slug;
+  for (const char c : step.name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && std::isalnum(byte) != 0) {
+      slug += static_cast<char>(std::tolower(byte));
+    } else if (!slug.empty() && slug.back() != '-') {
+      slug += '-';
+    }
+  }
+  while (slug.ends_with('-')) slug.pop_back();
+  return slug;
+}
+
+Report SelectSteps(const Report& report, std::span<const std::string> slugs) {
+  if (slugs.empty()) return report;
+  for (const std::string& slug : slugs) RequireStep(report, slug);
+  Report selected{.topic = report.topic, .title = report.title};
+  for (const ReportPart& step : report.parts) {
+    if (std::ranges::find(slugs, StepSlug(step)) == slugs.end()) continue;
+    selected.parts.push_back(step);
+    selected.parts.back().heading.clear();
+  }
+  return selected;
+}
+
+int64_t FactColumns(const Report& report) {
+  int64_t widest = 0;
+  for (const ReportPart& part : report.parts) {
+    for (const Cell& fact : part.facts) widest = std::max(widest, DisplayWidth(fact.title));
+  }
+  return widest + 2;
+}
+
+std::string FactLines(std::span<const Cell> facts, int64_t columns,
+                      const std::function<std::string(const Value&)>& write) {
+  std::string lines;
+  for (const Cell& fact : facts) {
+    if (!fact.title.empty()) lines += PadRight(fact.title, columns) + write(fact.value) + "\n";
+  }
+  return lines;
+}
+
+TextTable AsTextTable(const ReportTable& table,
+                      const std::function<std::string(const Value&)>& write) {
+  TextTable text;
+  if (table.rows.empty()) return text;
+  for (const Cell& cell : table.rows.front()) {
+    if (!cell.title.empty()) text.columns.push_back(cell.title);
+  }
+  for (const std::vector<Cell>& row : table.rows) {
+    std::vector<std::string>& cells = text.rows.emplace_back();
+    for (const Cell& cell : row) {
+      if (!cell.title.empty()) cells.push_back(write(cell.value));
+    }
+  }
+  return text;
+}
+
+Json NumberJson(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  const auto single = static_cast<float>(number);
+  if (static_cast<double>(single) != number) return number;
+  return std::strtod(fmt::format("{}", single).c_str(), nullptr);
+}
+
+Json MatrixJson(const Matrix& values) {
+  Json rows = Json::array();
+  for (int64_t r = 0; r < values.rows(); ++r) {
+    Json row = Json::array();
+    for (int64_t c = 0; c < values.columns(); ++c) {
+      row.push_back(IsMasked(values, r, c) ? Json() : NumberJson(values.At(r, c)));
+    }
+    rows.push_back(std::move(row));
+  }
+  return values.shape.size() == 2 ? rows : rows.at(0);
+}
+
+Json AsJson(std::span<const Cell> cells) {
+  Json json = Json::object();
+  for (const Cell& cell : cells) {
+    if (!cell.key.empty()) json.Add(cell.key, cell.value.json);
+  }
+  return json;
+}
+
+Json AsJson(std::span<const std::vector<Cell>> rows) {
+  Json json = Json::array();
+  for (const std::vector<Cell>& row : rows) {
+    Json object = AsJson(row);
+    if (!object.empty()) json.push_back(std::move(object));
+  }
+  return json;
+}
+
+std::string ReportJson(const Report& report, int indent) {
+  Json json = {{"schema", 1}};
+  json.update(report.data);
+  if (!report.topic.empty()) {
+    json.update({{"topic", report.topic}, {"title", report.title}, {"intro", report.intro}});
+    json["steps"] = Json::array();
+  }
+  for (const ReportPart& part : report.parts) {
+    if (!part.name.empty()) json["steps"].push_back(StepJson(part));
+    json.update(AsJson(part.facts));
+    if (!part.table.key.empty()) json[part.table.key] = AsJson(part.table.rows);
+  }
+  return json.dump(indent) + "\n";
+}
+
+}  // namespace folio

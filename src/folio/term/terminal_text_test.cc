@@ -1,0 +1,36 @@
+#include "folio/term/terminal_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace folio {
+namespace {
+
+TEST(TerminalText, WidthsAreOfCharactersNotBytes) {
+  EXPECT_EQ(DisplayWidth("scores"), 6);
+  EXPECT_EQ(DisplayWidth("√ᵀ"), 2);
+  EXPECT_EQ(DisplayWidth("日本"), 4);
+  EXPECT_EQ(DisplayWidth("e\u0301"), 1);
+  EXPECT_EQ(TerminalLabel("日本語", 5, true), "日本…");
+  EXPECT_EQ(TerminalLabel("日本語", 4, true), "日…");
+  EXPECT_EQ(TerminalLabel("abcdef", 4, false), "abc~");
+  EXPECT_EQ(PadLeft("日", 4), "  日");
+  EXPECT_EQ(PadRight("日", 4), "日  ");
+}
+
+TEST(TerminalText, FormulasHaveAnAsciiSpelling) {
+  EXPECT_EQ(ToAscii("q · kᵀ / √512, −∞"), "q * k^T / sqrt(512), -inf");
+  EXPECT_EQ(ToAscii("√(d + 1) Σ σ² ≤ x₁₂"), "sqrt(d + 1) sum sigma^2 <= x_1_2");
+  EXPECT_EQ(ToAscii("1/√D"), "1/sqrt(D)");
+  EXPECT_EQ(ToAscii("√Σ x²"), "sqrt sum x^2");
+}
+
+TEST(TerminalText, WrapsAtSpaces) {
+  EXPECT_EQ(WrapLines("aa bb  cccccc d", 5), (std::vector<std::string>{"aa bb", "cccccc", "d"}));
+  EXPECT_TRUE(WrapLines("", 5).empty());
+}
+
+}  // namespace
+}  // namespace folio
