@@ -128,6 +128,12 @@ struct SchedAttr {
 
 }  // namespace
 
+std::string HostName() {
+  std::array<char, 256> name{};
+  const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
+  return known ? name.data() : "localhost";
+}
+
 MachineMemory ThisMachinesMemory(const MachineFiles& files) {
   const auto least = [&](uint64_t bytes, double (*limit)(const std::filesystem::path& group)) {
     const double of_cgroups = LeastOfCgroups(files, "memory", limit);

@@ -14,6 +14,9 @@ struct MachineFiles {
   std::string cgroups = "/sys/fs/cgroup";
 };
 
+// The name of this machine in its network, or "localhost" where it has none.
+std::string HostName();
+
 // ---- Memory ------------------------------------------------------------------------------------
 
 // Memory in bytes, of the machine or of what cgroups (version 1 or 2) let this process have of it;

@@ -6,8 +6,8 @@
 #include "folio/base/utf8.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/io/json.h"
-#include "folio/term/encode_input.h"
 #include "folio/term/table.h"
+#include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {

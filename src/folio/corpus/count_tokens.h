@@ -22,7 +22,7 @@ struct TextCount {
 };
 
 // Counts the tokens of all documents of a text (text_stream.h), "-" for standard input; tokens and
-// errors are those of EncodeInput (term/encode_input.h).
+// errors are those of EncodeInput (term/token_streams.h).
 TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
                     const TextOptions& options);
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -18,6 +17,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
+#include "folio/base/machine.h"
 #include "folio/dist/all_to_all.h"
 #include "folio/dist/transport.h"
 
@@ -27,11 +27,6 @@ namespace {
 // One for each lane, and one for signs of life.
 constexpr int kBulkTag = 1, kAtOnceTag = 2, kBeatTag = 3;
 constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
-}
 
 // Strings of sizes that all ranks know.
 class StringsAllToAll final : public AllToAll {

@@ -13,7 +13,7 @@
 #include "folio/corpus/text_files.h"
 #include "folio/data/dataset.h"
 #include "folio/eval/word_counter.h"
-#include "folio/term/encode_input.h"
+#include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {

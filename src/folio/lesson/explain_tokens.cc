@@ -7,9 +7,8 @@
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/term/encode_input.h"
-#include "folio/term/json_lines.h"
 #include "folio/term/terminal_text.h"
+#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 #include "folio/text/split.h"
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -17,6 +16,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
 #include "folio/io/crc32c.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
@@ -93,12 +93,6 @@ ProtobufMessage Event(double wall_time, int64_t step) {
   ProtobufMessage event;
   event.Double(kWallTime, wall_time).Varint(kStep, static_cast<uint64_t>(step));
   return event;
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
 }
 
 // Readers take the files of a directory in the order of their names.

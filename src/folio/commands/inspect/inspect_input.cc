@@ -15,7 +15,7 @@
 #include "folio/commands/model_flags.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/term/encode_input.h"
+#include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {

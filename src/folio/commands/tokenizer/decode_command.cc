@@ -8,7 +8,6 @@
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
-#include "folio/term/json_lines.h"
 #include "folio/term/signals.h"
 #include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"

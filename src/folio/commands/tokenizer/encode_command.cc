@@ -5,8 +5,6 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/lesson/explain_tokens.h"
-#include "folio/term/encode_input.h"
-#include "folio/term/json_lines.h"
 #include "folio/term/signals.h"
 #include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"

@@ -11,7 +11,7 @@
 #include "folio/base/rng.h"
 #include "folio/commands/tokenizer/test_tokenizer_shell.h"
 #include "folio/io/file.h"
-#include "folio/term/encode_input.h"
+#include "folio/term/token_streams.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/sanitized.h"
 
