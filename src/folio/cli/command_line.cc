@@ -52,7 +52,7 @@ std::string SwitchValue(const Flag& flag, const std::string& name, const std::st
 
 CommandLine::CommandLine(CommandList commands) : global_flags_(std::make_unique<Flags>()) {
   Flags& flags = *global_flags_;
-  flags.Group("global");
+  flags.Group("flags of every command");
   flags.Switch("-h", &globals_.short_help, "short help");
   flags.Switch("--help", &globals_.full_help, "full help: all flags, defaults, examples");
   flags.Switch("-V,--version", &globals_.version, "print the version");
@@ -176,7 +176,7 @@ void CommandLine::ThrowUnknownFlag(const std::string& given, const Place& place)
   std::vector<std::string> names;
   const auto add = [&](const Flags& flags) {
     for (const Flag& known : flags.list()) {
-      if (known.positional || known.hidden) continue;
+      if (known.positional) continue;
       names.push_back(known.name);
       names.insert(names.end(), known.aliases.begin(), known.aliases.end());
     }

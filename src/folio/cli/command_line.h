@@ -123,15 +123,10 @@ class CommandLine {
   std::vector<CommandEntry> commands_;
 };
 
-// The twelve lines that `folio` alone prints.
-std::string ProgramHelp(const CommandLine& line, const Terminal& terminal);
-// The text of `folio --help`: all commands by group, then the global flags.
-std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal);
-// The commands that begin with the word `group` ("data").
-std::string GroupHelp(const CommandLine& line, const std::string& group, const Terminal& terminal);
-// -h: usage, flags. --help (`full`): also settings, global flags, defaults, examples.
-std::string CommandHelp(const CommandLine& line, const CommandEntry& entry, bool full,
-                        const Terminal& terminal);
+// What help says of a command or group of commands ("data"), or with "" of folio itself. -h: a few
+// lines. --help (`full`): all flags, settings, defaults, examples. Throws as ThrowUnknownCommand.
+std::string Help(const CommandLine& line, const std::string& name, bool full,
+                 const Terminal& terminal);
 
 struct Completion {
   std::string word;

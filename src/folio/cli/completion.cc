@@ -62,7 +62,7 @@ void AddChoices(const std::vector<std::string>& choices, const std::string& befo
 
 void AddFlagNames(const Flags& flags, std::vector<Completion>& found) {
   for (const Flag& flag : flags.list()) {
-    if (!flag.positional && !flag.hidden) found.push_back({flag.name, flag.help});
+    if (!flag.positional) found.push_back({flag.name, flag.help});
   }
 }
 

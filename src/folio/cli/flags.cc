@@ -58,7 +58,6 @@ Flag& Flags::Add(const std::string& names, const std::string& help, const FlagSh
   flag.help = help;
   flag.placeholder = shape.placeholder;
   flag.required = shape.required;
-  flag.hidden = shape.hidden;
   flag.choices = shape.suggestions;
   flag.meant = shape.meant;
   return flags_.emplace_back(std::move(flag));

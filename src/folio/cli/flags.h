@@ -14,7 +14,6 @@ namespace folio {
 struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;
-  bool hidden = false;                        // neither in help nor in completion
   std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
   // Arguments without a flag may mean one that the command does not take: this text joins
   // several of them to one value, or "" if each is a value.
@@ -36,7 +35,6 @@ struct Flag {
   bool optional = false;  // its value may be left out
   bool many = false;      // takes all remaining positionals
   bool required = false;
-  bool hidden = false;
   bool setting = false;                   // shorthand for a configuration key
   std::optional<std::string> meant = {};  // as FlagShape has it
   std::vector<std::string> given;         // its values on the command line, in order

@@ -44,17 +44,6 @@ ConfigSources Sources(const GlobalFlags& globals) {
   return sources;
 }
 
-void PrintHelp(const CommandLine& line, const Place& place, Console& console) {
-  const bool full = line.globals().full_help;
-  if (place.command != nullptr) {
-    console.Result(CommandHelp(line, *place.command, full, console.out()));
-  } else if (!place.named.empty()) {
-    console.Result(GroupHelp(line, place.named, console.out()));
-  } else {
-    console.Result(full ? FullProgramHelp(line, console.out()) : ProgramHelp(line, console.out()));
-  }
-}
-
 int Dispatch(const std::vector<std::string>& arguments, CommandList commands, Console& console) {
   CommandLine line(std::move(commands));
   const Place place = line.Parse(arguments);
@@ -66,19 +55,13 @@ int Dispatch(const std::vector<std::string>& arguments, CommandList commands, Co
     return 0;
   }
   if (place.command == nullptr || globals.short_help || globals.full_help) {
-    PrintHelp(line, place, console);
+    console.Result(Help(line, place.named, globals.full_help, console.out()));
     return 0;
   }
   place.command->flags->Take("folio " + place.named, place.positionals);
   const ConfigSources sources = Sources(globals);
   const Context context{console, sources, ChooseProgressMode(globals.progress, console), line};
   return place.command->command->Run(context);
-}
-
-ErrorReport Describe(const Error& error) {
-  static constexpr const char* kKinds[] = {"runtime", "usage", "input", "resource", "diverged"};
-  return {error.exit_status(), kKinds[error.exit_status() - 1], error.what(), error.cause(),
-          error.help()};
 }
 
 // Launchers drop what they have not yet read of a rank when they hear of an end.
@@ -89,24 +72,19 @@ void AbortWhenRead(Group& group, int status) {
 
 // The first rank tells of an error that befalls all; the others give it time to, since its end is
 // theirs.
-int ReportErrorOfRank(Console& console, const std::exception& error) {
+int ReportErrorOfRank(Console& console, Error error) {
   Group* group = JoinedGroup();
-  if (group != nullptr && group->failed()) {  // told already
-    AbortWhenRead(*group, DescribeError(error).status);
-    return DescribeError(error).status;
+  const int rank = group != nullptr ? group->rank() : RankByEnvironment();
+  if (group == nullptr || !group->failed()) {  // else it is told already
+    if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (rank != 0 && group != nullptr) {
+      const std::string what = fmt::format("{}: {}", group->NameOf(rank), error.what());
+      error = Error(error.kind(), what, error.cause(), error.help());
+    }
+    ReportError(console, error);
   }
-  const bool first = (group != nullptr ? group->rank() : RankByEnvironment()) == 0;
-  if (!first) std::this_thread::sleep_for(std::chrono::seconds(2));
-  int status = 1;
-  const auto* known = dynamic_cast<const Error*>(&error);
-  if (known != nullptr && group != nullptr && !first) {
-    const std::string what = fmt::format("{}: {}", group->NameOf(group->rank()), error.what());
-    status = ReportError(console, Error(known->kind(), what, known->cause(), known->help()));
-  } else {
-    status = ReportError(console, error);
-  }
-  if (group != nullptr) AbortWhenRead(*group, status);
-  return status;
+  if (group != nullptr) AbortWhenRead(*group, error.exit_status());
+  return error.exit_status();
 }
 
 // Returns the exit status.
@@ -119,7 +97,7 @@ int RunToTheEnd(const std::vector<std::string>& arguments, CommandList (*command
   } catch (const Stopped& stopped) {
     return SignalExitStatus(stopped.signal);
   } catch (const std::exception& error) {
-    return ReportErrorOfRank(console, error);
+    return ReportErrorOfRank(console, AsError(error));
   }
 }
 
@@ -136,47 +114,46 @@ int RunProgram(const std::vector<std::string>& arguments, CommandList (*commands
   return status;
 }
 
-ErrorReport DescribeError(const std::exception& error) {
-  if (const auto* known = dynamic_cast<const Error*>(&error)) return Describe(*known);
+Error AsError(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const Error*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return Describe({ErrorKind::kResource, "out of memory", "the system refused to give more",
-                     "use a smaller batch, context or model"});
+    return {ErrorKind::kResource, "out of memory", "the system refused to give more",
+            "use a smaller batch, context or model"};
   }
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
-    return Describe(
-        RuntimeError("cannot change or read " + file->path1().string(), file->code().message()));
+    return RuntimeError("cannot change or read " + file->path1().string(), file->code().message());
   }
-  return Describe(RuntimeError(error.what()));
+  return RuntimeError(error.what());
 }
 
-std::string RenderError(const ErrorReport& report, const Terminal& terminal) {
+std::string RenderError(const Error& error, const Terminal& terminal) {
   const auto on_a_line = [](const std::string& text) { return Visible(text, {.lines = false}); };
-  std::string text = Styled(terminal, Style::kError, "error:") + " " + on_a_line(report.what);
-  if (!report.cause.empty()) {
-    for (const std::string& line : Split(report.cause, '\n')) text += "\n  " + on_a_line(line);
+  std::string text = Styled(terminal, Style::kError, "error:") + " " + on_a_line(error.what());
+  if (!error.cause().empty()) {
+    for (const std::string& line : Split(error.cause(), '\n')) text += "\n  " + on_a_line(line);
   }
-  if (!report.help.empty()) {
-    text += "\n  " + Styled(terminal, Style::kHelp, "help:") + " " + on_a_line(report.help);
+  if (!error.help().empty()) {
+    text += "\n  " + Styled(terminal, Style::kHelp, "help:") + " " + on_a_line(error.help());
   }
   return text;
 }
 
-std::string RenderErrorJson(const ErrorReport& report) {
+std::string RenderErrorJson(const Error& error) {
+  static constexpr const char* kKinds[] = {"runtime", "usage", "input", "resource", "diverged"};
   const Json json = {{"error",
-                      {{"cause", report.cause},
-                       {"code", report.status},
-                       {"hint", report.help},
-                       {"kind", report.kind},
-                       {"message", report.what}}},
+                      {{"cause", error.cause()},
+                       {"code", error.exit_status()},
+                       {"hint", error.help()},
+                       {"kind", kKinds[error.exit_status() - 1]},
+                       {"message", error.what()}}},
                      {"schema", 1}};
   return json.dump();
 }
 
-int ReportError(Console& console, const std::exception& error) {
-  const ErrorReport report = DescribeError(error);
+int ReportError(Console& console, const Error& error) {
   console.SetStatus("");
-  console.Message(console.json() ? RenderErrorJson(report) : RenderError(report, console.err()));
-  return report.status;
+  console.Message(console.json() ? RenderErrorJson(error) : RenderError(error, console.err()));
+  return error.exit_status();
 }
 
 Group& JoinRanks(Console& console, const std::string& command) {

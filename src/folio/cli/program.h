@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/base/error.h"
 #include "folio/cli/command_line.h"
 #include "folio/dist/group.h"
 #include "folio/term/console.h"
@@ -14,25 +15,17 @@ namespace folio {
 // status.
 int RunProgram(const std::vector<std::string>& arguments, CommandList (*commands)());
 
-// An exception as the user is told it.
-struct ErrorReport {
-  int status = 1;                // exit status: 1 to 5, see ErrorKind
-  std::string kind = "runtime";  // runtime | usage | input | resource | diverged
-  std::string what;
-  std::string cause;
-  std::string help;
-};
-
-// std::bad_alloc is a resource error, an exception that is not a folio::Error a runtime error.
-ErrorReport DescribeError(const std::exception& error);
+// The exception as the user is told it: std::bad_alloc is a kResource error, what else is no
+// folio::Error a kRuntime one.
+Error AsError(const std::exception& error);
 
 // "error: what", "  cause", "  help: ...", without a line break at the end.
-std::string RenderError(const ErrorReport& report, const Terminal& terminal);
+std::string RenderError(const Error& error, const Terminal& terminal);
 // {"error":{"code","kind","message","cause","hint"},"schema":1} in one line.
-std::string RenderErrorJson(const ErrorReport& report);
+std::string RenderErrorJson(const Error& error);
 
 // Prints `error` to stderr in the console's manner and returns the exit status.
-int ReportError(Console& console, const std::exception& error);
+int ReportError(Console& console, const Error& error);
 
 // The ranks that mpirun or srun has started (dist/join.h), for a command that works on them: this
 // one computes with its share of the machine's cores, and but for the first one it logs nothing. A

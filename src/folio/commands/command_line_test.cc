@@ -312,35 +312,30 @@ TEST_F(CommandLineTest, EveryFlagOfACommandIsCompleted) {
 }
 
 TEST(ErrorReport, HasThreePartsAndLeavesEmptyOnesOut) {
-  const Error full(ErrorKind::kInput, "no model in runs/x", "looked for a\nand for b", "train one");
-  EXPECT_EQ(RenderError(DescribeError(full), {}),
+  const Error full = InputError("no model in runs/x", "looked for a\nand for b", "train one");
+  EXPECT_EQ(RenderError(full, {}),
             "error: no model in runs/x\n  looked for a\n  and for b\n  help: train one");
-  EXPECT_EQ(RenderError(DescribeError(UsageError("bad flag")), {}), "error: bad flag");
-}
-
-TEST(ErrorReport, ColorsOnlyTheLabels) {
-  EXPECT_EQ(RenderError(DescribeError(UsageError("w", "c", "h")), {.color = true}),
+  EXPECT_EQ(RenderError(UsageError("bad flag"), {}), "error: bad flag");
+  EXPECT_EQ(RenderError(UsageError("w", "c", "h"), {.color = true}),
             "\x1b[1;31merror:\x1b[0m w\n  c\n  \x1b[1;36mhelp:\x1b[0m h");
 }
 
 TEST(ErrorReport, EachKindHasItsStatusAndName) {
-  const auto status = [](ErrorKind kind) { return DescribeError(Error(kind, "x")).status; };
-  EXPECT_EQ(status(ErrorKind::kRuntime), 1);
-  EXPECT_EQ(status(ErrorKind::kUsage), 2);
-  EXPECT_EQ(status(ErrorKind::kInput), 3);
-  EXPECT_EQ(status(ErrorKind::kResource), 4);
-  EXPECT_EQ(status(ErrorKind::kDiverged), 5);
-  EXPECT_EQ(DescribeError(Error(ErrorKind::kDiverged, "x")).kind, "diverged");
-  EXPECT_EQ(DescribeError(std::bad_alloc()).status, 4);
-  EXPECT_EQ(DescribeError(std::runtime_error("boom")).status, 1);
-  EXPECT_EQ(DescribeError(std::filesystem::filesystem_error(
-                              "rename", std::make_error_code(std::errc::no_space_on_device)))
-                .status,
-            1);
+  const char* const kNames[] = {"runtime", "usage", "input", "resource", "diverged"};
+  for (int status = 1; status <= 5; ++status) {
+    const Error error(static_cast<ErrorKind>(status), "x");
+    EXPECT_EQ(AsError(error).exit_status(), status);
+    EXPECT_TRUE(Contains(RenderErrorJson(error), kNames[status - 1]));
+  }
+  EXPECT_EQ(AsError(std::bad_alloc()).exit_status(), 4);
+  EXPECT_EQ(AsError(std::runtime_error("boom")).exit_status(), 1);
+  const std::filesystem::filesystem_error full("rename",
+                                               std::make_error_code(std::errc::no_space_on_device));
+  EXPECT_EQ(AsError(full).exit_status(), 1);
 }
 
 TEST(ErrorReport, JsonIsOneLineEvenForBytesThatAreNotText) {
-  EXPECT_EQ(RenderErrorJson(DescribeError(InputError("bad \xff", "c\nd", "h"))),
+  EXPECT_EQ(RenderErrorJson(InputError("bad \xff", "c\nd", "h")),
             R"({"error":{"cause":"c\nd","code":3,"hint":"h","kind":"input","message":"bad )"
             "\xEF\xBF\xBD"
             R"("},"schema":1})");

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
 #include "folio/base/log.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
@@ -29,12 +30,6 @@ struct Owner {
   pid_t process = 0;
   std::string host;
 };
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 // "PID HOST\n", or nothing if it is not written yet.
 std::optional<Owner> ReadOwner(int fd) {

@@ -235,18 +235,8 @@ class HelpCommand final : public Command {
   }
 
   int Run(const Context& context) override {
-    const CommandLine& line = context.command_line;
-    const Terminal& terminal = context.console.out();
-    const std::string name = Join(words_, " ");
-    if (name.empty()) {
-      context.console.Result(FullProgramHelp(line, terminal));
-    } else if (const CommandEntry* entry = line.Find(name)) {
-      context.console.Result(CommandHelp(line, *entry, /*full=*/true, terminal));
-    } else if (line.HasGroup(name)) {
-      context.console.Result(GroupHelp(line, name, terminal));
-    } else {
-      line.ThrowUnknownCommand(name);
-    }
+    context.console.Result(
+        Help(context.command_line, Join(words_, " "), /*full=*/true, context.console.out()));
     return 0;
   }
 
