@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests of the page: that web/dist is what web/src makes, its parts, and the whole of it in a browser against
 # build/release/folio. They need node and npm, and Debian's chromium for the browser; what is missing is skipped,
-# and it says so.
+# and it says so. SLOWER=5 gives the browser's pages a fifth of the processor, as on a slow machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,4 +24,4 @@ fi
 [[ -x ${FOLIO:=build/release/folio} ]] || skip "no program at $FOLIO: make build"
 FOLIO=$(realpath "$FOLIO")
 export CHROMIUM FOLIO
-exec node --test --test-concurrency=1 --test-timeout=120000 web/test/
+exec node --test --test-concurrency=1 --test-timeout=600000 web/test/

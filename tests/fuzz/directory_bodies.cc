@@ -1,21 +1,20 @@
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <string>
 
 #include "bodies.h"
-#include "changes.h"
+#include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
-#include "folio/formats/hf_directory.h"
-#include "folio/formats/nanogpt.h"
-#include "folio/formats/openai_checkpoint.h"
+#include "folio/formats/convert_model.h"
+#include "folio/formats/other_programs.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/adapter.h"
 #include "folio/model/test_models.h"
 #include "folio/tensor/convert.h"
 #include "folio/train/train_state.h"
 #include "input.h"
-#include "scratch.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/safetensors_bytes.h"
@@ -24,10 +23,9 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-
-// By their names; a directory's files are not large.
 using Files = std::map<std::string, std::string>;
 
+// By their names; a directory's files are not large.
 // Changes of the bytes, or of a text: what is JSON, and the header of a safetensors file.
 std::string Changed(const std::string& name, const std::string& file, bool as_text,
                     FuzzInput& input) {
@@ -108,7 +106,7 @@ testing::AssertionResult ModelDirectoryIsReadOrRefused(std::string_view bytes) {
   const uint8_t kind = input.Byte();
   WriteChanged(kind < 100 ? sharded : kind < 192 ? old : openai, input);
   return ReadOrRefused([&] {
-    const FoundModel found = kind < 192 ? OpenHfDirectory(TheScratch().dir(), Loading::kMap)
+    const FoundModel found = kind < 192 ? SavedFormat("hf").open(TheScratch().dir(), Loading::kMap)
                                         : OpenOpenAiCheckpoint(TheScratch().dir(), Loading::kMap);
     ReadWeights(found.model);
   });
@@ -135,6 +133,46 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
       LoadAdapter(dir, GptWeights(ParamTable(TinyConfig(), LoadAdapterConfig(dir))));
     }
     if (kind == 3) OpenNanoGpt(dir + "/ckpt.pt", Loading::kMap);
+  });
+}
+
+testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
+  FuzzInput input(bytes);
+  const uint8_t kind = input.Byte();
+  // Each kind of file has a beginning here, so that few inputs end at the recognition.
+  constexpr std::string_view kBegins[] = {"",
+                                          "\x1F\x8B\x08",
+                                          "BZh91AY&SY",
+                                          std::string_view("\xFD\x37zXZ\0", 6),
+                                          "\x28\xB5\x2F\xFD",
+                                          "\xFF\xFE",
+                                          "\xFE\xFF",
+                                          "[{\"text\":",
+                                          "[\"",
+                                          "{\"text\":\"",
+                                          "{\n\"text\":"};
+  const std::string text = std::string(kBegins[kind % std::size(kBegins)]).append(input.Rest());
+  const std::string path = TheScratch().Write(kind < 128 ? "t" : "t.jsonl", text);
+  return ReadOrRefused([&] {
+    TextStream stream(path, {});
+    stream.begins_with_document();
+    std::string out;
+    while (stream.Read(out, 100) > 0 && out.size() < (size_t{1} << 24)) continue;
+  });
+}
+
+testing::AssertionResult TokensAreReadOrRefused(std::string_view bytes) {
+  FuzzInput input(bytes);
+  const std::string header =
+      TokenHeader(input.Byte(), input.Byte() % 2 == 0 ? TokenWidth::k16 : TokenWidth::k32);
+  const bool train_header = input.Byte() % 2 == 0, val_header = input.Byte() % 4 == 0;
+  const std::string_view val = input.Take(input.Byte());
+  TheScratch().Write("train.bin", std::string(train_header ? header : "").append(input.Rest()));
+  TheScratch().Write("val.bin", std::string(val_header ? header : "").append(val));
+  return ReadOrRefused([&] {
+    const Dataset data(TheScratch().dir());
+    data.train().Validate(0);
+    data.val().Validate(0);
   });
 }
 

@@ -1,9 +1,22 @@
 #pragma once
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
 #include <string_view>
+#include <system_error>
+
+#include "folio/base/error.h"
 
 namespace folio {
 
@@ -32,5 +45,58 @@ class FuzzInput {
  private:
   std::string_view bytes_;
 };
+
+// A directory that goes with the process, in memory where the system has such.
+class Scratch {
+ public:
+  Scratch() {
+    std::error_code ignored;
+    const std::filesystem::path memory = "/dev/shm";
+    const bool usable = ::access(memory.c_str(), W_OK) == 0;
+    dir_ = (usable ? memory : std::filesystem::temp_directory_path(ignored)) /
+           fmt::format("folio-fuzz-{}", ::getpid());
+    Clear();
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+  void Clear() const {
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  std::string Write(const std::string& name, std::string_view contents) const {
+    const std::filesystem::path path = dir_ / name;
+    std::ofstream(path, std::ios::binary) << contents;
+    return path.string();
+  }
+  std::string dir() const { return dir_.string(); }
+
+ private:
+  std::filesystem::path dir_;
+};
+
+// The one of this process.
+inline const Scratch& TheScratch() {
+  static const Scratch scratch;
+  return scratch;
+}
+
+// A file with changes that `input` says. Each change is where, and other bytes there, or a number
+// that overflows when others are added to it or multiplied with it, or the end of the file.
+std::string ChangedBytes(std::string file, FuzzInput& input);
+
+// The same of a text: each change is where, how many bytes go, and what comes instead: bytes of the
+// input, one of `fragments`, or a part of the text once more.
+std::string ChangedText(std::string text, std::span<const std::string_view> fragments,
+                        FuzzInput& input);
+
+// Fragments are wrong wherever JSON is read: for ChangedText.
+std::span<const std::string_view> JsonFragments();
+
+// Holds where `read` comes to its end, or throws an Error of one of these kinds.
+testing::AssertionResult ReadOrRefused(const std::function<void()>& read,
+                                       std::initializer_list<ErrorKind> kinds = {
+                                           ErrorKind::kInput});
 
 }  // namespace folio

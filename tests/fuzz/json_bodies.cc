@@ -3,19 +3,16 @@
 #include <vector>
 
 #include "bodies.h"
-#include "changes.h"
 #include "folio/base/log.h"
 #include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/eval/cloze_items.h"
 #include "folio/io/json.h"
-#include "folio/io/json_reader.h"
 #include "folio/io/settings.h"
 #include "folio/model/config_json.h"
 #include "folio/train/config.h"
 #include "folio/train/run_log.h"
 #include "input.h"
-#include "scratch.h"
 
 namespace folio {
 namespace {

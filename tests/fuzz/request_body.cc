@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "bodies.h"
-#include "changes.h"
 #include "folio/base/log.h"
 #include "folio/infer/test_small_model.h"
 #include "folio/serve/http_server.h"

@@ -44,6 +44,15 @@ class InTemporaryDirectory : public testing::Test {
 
   std::filesystem::path At(std::string_view name) const { return directory_ / name; }
 
+  // Writes a file anew, with the directories that it lies in, and returns its path. It is not
+  // flushed: thousands of flushes take a minute.
+  std::filesystem::path PutFile(std::string_view name, std::string_view bytes) const {
+    std::filesystem::remove(At(name));
+    std::filesystem::create_directories(At(name).parent_path());
+    std::ofstream(At(name), std::ios::binary) << bytes;
+    return At(name);
+  }
+
   // Names in the directory, hidden ones too.
   Strings Names() const {
     Strings names;

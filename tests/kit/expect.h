@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,24 @@ template <class F>
 std::string ErrorAndHelp(F&& f, ErrorKind kind = ErrorKind::kInput) {
   const Error error = Refused(f, kind);
   return std::string(error.what()) + " | " + error.cause() + " | " + error.help();
+}
+
+// The text with one byte changed: once for each byte and each of `flips`, the bits that change.
+// `read` of it may throw a kInput Error, and do nothing else.
+template <class F>
+void ExpectFlipsReadOrRefused(const std::string& whole, const F& read,
+                              std::initializer_list<int> flips = {1, 0x80, 0xFF}) {
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const int flip : flips) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      try {
+        read(bytes);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput) << at << ": " << error.what();
+      }
+    }
+  }
 }
 
 }  // namespace folio

@@ -10,8 +10,6 @@
 
 #include "failing_new.h"
 #include "folio/io/json.h"
-#include "folio/io/json_reader.h"
-#include "folio/io/json_writer.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"

@@ -2,7 +2,7 @@
 // A page that asks another origin, breaks its policy or logs an error fails its test.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,6 +13,7 @@ export const kFolio =
   process.env.FOLIO ?? new URL("../../build/release/folio", import.meta.url).pathname;
 const kChromium = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const kDeadline = 15000; // milliseconds for anything to happen
+const kSlower = Number(process.env.SLOWER ?? 1); // SLOWER=5: pages have a fifth of the processor
 
 function Run(...args) {
   const { status, stderr } = spawnSync(kFolio, args, { encoding: "utf8" });
@@ -90,7 +91,11 @@ export function Workshop() {
       return {
         url,
         log: join(out, "metrics.jsonl"),
-        Hold: () => child.kill("SIGSTOP"),
+        async Hold() {
+          child.kill("SIGSTOP");
+          const stat = `/proc/${child.pid}/stat`;
+          await Until("that it stands still", () => /\) T /.test(readFileSync(stat, "utf8")));
+        },
         async Stop() {
           child.kill("SIGKILL");
           await ended;
@@ -142,6 +147,10 @@ export async function Open(browser, url, { allowed = [], ...options } = {}) {
   });
   const page = await context.newPage();
   page.setDefaultTimeout(kDeadline);
+  if (kSlower > 1)
+    await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", {
+      rate: kSlower,
+    });
   const faults = [];
   const origin = new URL(url).origin;
   page.on("request", (request) => {

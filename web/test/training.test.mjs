@@ -67,14 +67,15 @@ async function Drawn(page, runs) {
       for (let x = 0; x < width; ++x) {
         let [sum, ink] = [0, 0];
         for (let y = 0; y < height; ++y) {
-          const [r, g, b, a] = data.subarray(4 * (y * width + x), 4 * (y * width + x) + 4);
+          const at = 4 * (y * width + x);
+          const a = data[at + 3];
           if (x === 0 && a > 0) ++edge;
-          colours.forEach((colour, run) => {
-            const far = Math.max(...[r, g, b].map((part, i) => Math.abs(part - colour[i])));
-            if (far > 12 || a < 16) return;
+          if (a < 16) continue;
+          for (let run = 0; run < colours.length; ++run) {
+            if (colours[run].some((part, i) => Math.abs(data[at + i] - part) > 12)) continue;
             ++pixels[run];
             if (run === 0) [sum, ink] = [sum + a * y, ink + a];
-          });
+          }
         }
         if (ink > 0) line.push(sum / ink);
       }
@@ -168,7 +169,9 @@ test("a run that trains prints the address that shows it", async () => {
   await page.waitForSelector(".run-state.running");
   await Until("its curve", async () => (await Drawn(page, ["live"]))[0]?.pixels[0] > 20);
   await Close();
-  live.Hold();
+  await live.Hold();
+  // The run has as many steps on every machine: beside thousands the twenty of another run have no width.
+  writeFileSync(live.log, `${readFileSync(live.log, "utf8").split("\n").slice(0, 60).join("\n")}\n`);
 });
 
 test("charts of ended runs, of one that trains, and of both are drawn at every load", async () => {

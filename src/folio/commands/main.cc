@@ -1,6 +1,6 @@
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
-#include "folio/io/mapped_faults.h"
+#include "folio/io/file.h"
 
 int main(int argc, char** argv) {
   folio::ReportMappedFaults();

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "folio/data/test_tokens.h"
-#include "folio/io/sha256.h"
+#include "folio/io/checksums.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/test_bpe_vocabs.h"

@@ -13,7 +13,7 @@
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/pickle_json.h"
+#include "folio/io/pickle.h"
 
 namespace folio {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "folio/infer/opened_model.h"
-#include "folio/io/partial_file.h"
+#include "folio/io/file.h"
 
 namespace folio {
 

@@ -95,7 +95,7 @@ TEST_F(Convert, WhatAFormatDoesNotHoldIsAUsageError) {
       "Q8_0"));
 }
 
-// gpt2_encoding.h: a reader of llm.c's files knows which tokenizer a vocabulary of that size has.
+// A reader of llm.c's files knows which tokenizer a vocabulary of that size has.
 TEST_F(Convert, AModelWithoutATokenizerMayBeReadBackWithOne) {
   const std::string merges = TestData("gpt2/vocab.bpe"), ids = TestData("gpt2/encoder.json");
   if (merges.empty() || ids.empty()) GTEST_SKIP() << "GPT-2's tokenizer is not here";

@@ -1,5 +1,3 @@
-#include "folio/formats/llmc.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/formats/llmc_tokenizer.h"
+#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
@@ -72,10 +70,7 @@ GptConfig Config() {
 
 class Llmc : public InTemporaryDirectory {
  protected:
-  void Put(const std::string& bytes) const {
-    std::filesystem::remove(At("m.bin"));
-    std::ofstream(At("m.bin"), std::ios::binary) << bytes;
-  }
+  void Put(const std::string& bytes) const { PutFile("m.bin", bytes); }
   std::string Refusal(const std::string& bytes) const {
     Put(bytes);
     return ErrorAndHelp([&] { OpenLlmc(At("m.bin"), Loading::kMap); });

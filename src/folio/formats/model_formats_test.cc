@@ -3,15 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
 
+#include "folio/backend/backend.h"
+#include "folio/formats/convert_model.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/gpt.h"
 #include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/text/byte_tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/near.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -90,6 +100,136 @@ TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("nowhere")); }), "nowhere", "spelling"));
   WriteFileAtomically(At("text"), "no model");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }), "text: no model here"));
+}
+
+std::vector<float> LogitsOf(const GptWeights& weights, const std::vector<int32_t>& ids,
+                            const char* backend_name) {
+  const auto backend = MakeBackend(backend_name);
+  const int64_t T = std::ssize(ids), V = weights.config().vocab_size;
+  GptPass pass(*backend, weights.config(), 1, T, PassKind::kForward);
+  pass.Forward(weights.params(), ids);
+  std::vector<float> logits(static_cast<size_t>(T * V));
+  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
+  return logits;
+}
+
+// Models that transformers saved, with its logits (tests/fixtures/transformers/README.md).
+class SavedByTransformers : public testing::TestWithParam<const char*> {};
+
+TEST_P(SavedByTransformers, GivesTheSameLogits) {
+  const std::filesystem::path dir = Fixture("transformers") / GetParam();
+  const SafetensorsFile expected(dir / "expected.safetensors");
+  const std::vector<float> logits = expected.ReadAs<float>("logits");
+  for (const Loading loading : {Loading::kMap, Loading::kRead}) {
+    const FoundModel found = FindModel(dir, loading);
+    EXPECT_EQ(found.format, "hf");
+    for (const char* backend : {"cpu", "reference"}) {
+      const auto weights = MapWeights(found.model);
+      const std::vector<float> ours = LogitsOf(*weights, expected.ReadAs<int32_t>("ids"), backend);
+      ExpectNear(std::vector<double>(ours.begin(), ours.end()),
+                 std::vector<double>(logits.begin(), logits.end()),
+                 kFloat32Model * Largest(logits));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(HfDirectory, SavedByTransformers,
+                         testing::Values("scaled", "sharded", "old"),
+                         [](const auto& test) { return std::string(test.param); });
+
+class HfDirectory : public InTemporaryDirectory {};
+
+const std::filesystem::path kTheirs = Fixture("transformers");
+
+bool OpensAs(const std::filesystem::path& path, const char* name) {
+  const auto ours = MapWeights(FindModel(path).model);
+  const auto theirs = MapWeights(FindModel(kTheirs / name).model);
+  return std::ranges::equal(ours->tensors(), theirs->tensors(), [](const auto& a, const auto& b) {
+    return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+  });
+}
+
+// "num_hidden_layers" and the like stand for GPT-2's own names, as in transformers' GPT2Config.
+TEST_F(HfDirectory, OtherNamesOfSizesAreKnown) {
+  std::filesystem::copy(kTheirs / "scaled", At("model"));
+  std::string config = ReadFile(At("model/config.json"));
+  for (const auto& [own, other] : {std::pair{"\"n_layer\"", "\"num_hidden_layers\""},
+                                   {"\"n_head\"", "\"num_attention_heads\""},
+                                   {"\"n_embd\"", "\"hidden_size\""},
+                                   {"\"n_positions\"", "\"max_position_embeddings\""}}) {
+    ASSERT_NE(config.find(own), config.npos);
+    config.replace(config.find(own), std::string_view(own).size(), other);
+  }
+  WriteFileAtomically(At("model/config.json"), config);
+  EXPECT_TRUE(OpensAs(At("model"), "scaled"));
+}
+
+TEST_F(HfDirectory, VariantsAreReadWhereThereIsNothingElse) {
+  std::filesystem::copy(kTheirs / "old", At("one"));
+  std::filesystem::rename(At("one/model.safetensors"), At("one/model.fp16.safetensors"));
+  EXPECT_TRUE(OpensAs(At("one"), "old"));
+  std::filesystem::copy_file(At("one/model.fp16.safetensors"), At("one/model.bf16.safetensors"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("one")); }), "several variants",
+                       "model.bf16.safetensors, model.fp16.safetensors",
+                       (At("one") / "model.bf16.safetensors").string()));
+  EXPECT_TRUE(OpensAs(At("one/model.fp16.safetensors"), "old"));
+  // The plain name goes before any variant.
+  WriteFileAtomically(At("one/model.safetensors"), "not this one");
+  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("one")); }), "model.safetensors"));
+  // Shards: model.fp16-00001-of-00003.safetensors, model.safetensors.index.fp16.json.
+  std::filesystem::create_directories(At("many"));
+  for (const auto& entry : std::filesystem::directory_iterator(kTheirs / "sharded")) {
+    std::string name = entry.path().filename().string(), bytes = ReadFile(entry.path());
+    if (name.starts_with("model-")) name.insert(5, ".fp16");
+    if (name == "model.safetensors.index.json") {
+      name = "model.safetensors.index.fp16.json";
+      for (size_t at = 0; (at = bytes.find("\"model-", at)) != bytes.npos;) {
+        bytes.insert(at + 6, ".fp16");
+      }
+    }
+    WriteFileAtomically(At("many") / name, bytes);
+  }
+  EXPECT_TRUE(OpensAs(At("many"), "sharded"));
+  EXPECT_TRUE(OpensAs(At("many/model.safetensors.index.fp16.json"), "sharded"));
+}
+
+TEST_F(HfDirectory, WeightsAloneHaveTheirConfigurationBesideThem) {
+  EXPECT_TRUE(OpensAs(kTheirs / "old/model.safetensors", "old"));
+  EXPECT_TRUE(OpensAs(kTheirs / "sharded/model.safetensors.index.json", "sharded"));
+  std::filesystem::copy(kTheirs / "old", At("model"));
+  ByteTokenizer().Save(At("model").string());
+  EXPECT_EQ(FindModel(At("model/model.safetensors")).tokenizer->kind(), "bytes");
+  std::filesystem::rename(At("model/model.safetensors"), At("model/mine.safetensors"));
+  EXPECT_TRUE(OpensAs(At("model/mine.safetensors"), "old"));
+  std::filesystem::remove(At("model/config.json"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("model/mine.safetensors")); }),
+                       "weights without their configuration", "config.json is missing beside it"));
+  const std::filesystem::path torch = Fixture("torch-tiny");
+  EXPECT_EQ(FindModel(torch / "pytorch_model.bin").format, "hf");
+  const auto bin = MapWeights(FindModel(torch / "pytorch_model.bin").model);
+  EXPECT_EQ(bin->table().parameters(), MapWeights(FindModel(torch).model)->table().parameters());
+}
+
+TEST_F(HfDirectory, IsSavedAsAWholeWithItsTokenizer) {
+  GptConfig config = TinyConfig();
+  config.vocab_size = 257;
+  GptWeights weights(config);
+  Scatter(weights, 1);
+  const ByteTokenizer tokenizer;
+  const std::filesystem::path out = At("deep/out");
+  for (const Dtype dtype : {Dtype::kBF16, Dtype::kF32}) {  // the second over the first
+    SavedFormat("hf").save(out, {.weights = weights, .tokenizer = &tokenizer, .dtype = dtype});
+    const FoundModel found = FindModel(out);
+    EXPECT_EQ(found.model.config, config);
+    EXPECT_EQ(found.tokenizer->hash(), tokenizer.hash());
+    EXPECT_EQ(found.model.params[0].from.dtype, dtype);
+  }
+  const auto loaded = ReadWeights(FindModel(out).model);
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const Tensor& ours = weights.tensors()[i];
+    EXPECT_EQ(std::memcmp(loaded->tensors()[i].raw(), ours.raw(), ours.bytes()), 0);
+  }
+  EXPECT_EQ(FilesBelow(At("deep")).size(), FilesBelow(out).size());
 }
 
 }  // namespace

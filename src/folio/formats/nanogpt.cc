@@ -1,5 +1,3 @@
-#include "folio/formats/nanogpt.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,10 +9,11 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/formats/gpt2_encoding.h"
+#include "folio/formats/other_programs.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/pickle_writer.h"
+#include "folio/io/pickle.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config_json.h"
 #include "folio/model/family_tensors.h"
@@ -26,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kCheckpointFile[] = "ckpt.pt";
-constexpr char kModel[] = "model/", kCompiled[] = "model/_orig_mod.";
+constexpr char kModelPrefix[] = "model/", kCompiled[] = "model/_orig_mod.";
 
 fs::path FileOf(const fs::path& path) {
   return fs::is_directory(path) ? path / kCheckpointFile : path;
@@ -152,7 +151,7 @@ FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
   const std::string where = file->path().string();
   const bool compiled = std::ranges::any_of(
       file->tensors(), [](const TensorInfo& info) { return info.name.starts_with(kCompiled); });
-  const std::string prefix = compiled ? kCompiled : kModel;
+  const std::string prefix = compiled ? kCompiled : kModelPrefix;
   const Family& family = Gpt2Family();
   fields["tie_word_embeddings"] = HeadIsTied(*file, family, FileFormat::kNanoGpt, prefix);
   const GptConfig config = GptConfigFromJson(fields.dump(), where);

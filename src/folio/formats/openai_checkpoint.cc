@@ -1,12 +1,11 @@
-#include "folio/formats/openai_checkpoint.h"
-
 #include <fmt/format.h>
 
 #include <string>
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/formats/gpt2_encoding.h"
+#include "folio/formats/other_programs.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/tf_bundle.h"

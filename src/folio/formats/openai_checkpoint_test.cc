@@ -1,9 +1,8 @@
-#include "folio/formats/openai_checkpoint.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/text/byte_tokenizer.h"

@@ -3,19 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
+#include <exception>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/infer/sequence.h"
+#include "folio/infer/sampler.h"
+#include "folio/infer/speculation.h"
+#include "folio/infer/token_probabilities.h"
+#include "folio/model/config.h"
+#include "folio/model/decoder.h"
 
 namespace folio {
-
 namespace {
+
+// Returns how many tokens a full context of P forgets.
+int64_t StrideOf(const GenerateOptions& options, int64_t P) {
+  const int64_t most = std::max<int64_t>(P - 1, 1);
+  if (!options.stride) return std::clamp<int64_t>(P / 2, 1, most);
+  if (*options.stride >= 1 && *options.stride <= most) return *options.stride;
+  throw UsageError(fmt::format("stride: {} is not between 1 and {}", *options.stride, most),
+                   fmt::format("so many of the {} tokens of the context are forgotten when it is "
+                               "full, and one must be left",
+                               P));
+}
+
+// Returns how many tokens of a prompt that is too long count.
+int64_t KeptOf(const GenerateOptions& options, int64_t P) {
+  return std::max<int64_t>(P - StrideOf(options, P), 1);
+}
 
 int64_t RequirePositive(int64_t texts) {
   if (texts < 1) throw UsageError("a batch has room for one text at least");
@@ -24,14 +47,330 @@ int64_t RequirePositive(int64_t texts) {
 
 }  // namespace
 
+enum class SequenceState {
+  kWaiting,   // has no part in passes yet
+  kPrefill,   // the model reads its prompt
+  kDecoding,  // its first token was given out
+  kFinished,  // on_end was called, and the cache holds nothing of it
+};
+
+// A text of a DecodeBatch, from pass to pass: it says what the model has to see,
+// and takes what the model makes of it.
+class Sequence {
+ public:
+  // `decoder` must outlive it. Throws what CheckGeneration throws.
+  Sequence(TextRequest request, Decoder& decoder)
+      : request_(std::move(request)),
+        sampler_(request_.options.sampling, request_.options.usable, request_.options.stop_tokens),
+        cached_(decoder.cache()),
+        P_(decoder.capacity()),
+        tokens_(request_.prompt) {
+    const GenerateOptions& options = request_.options;
+    const int64_t length = std::ssize(tokens_), seen = PromptTokensSeen(length, options, P_);
+    window_ = static_cast<size_t>(length - seen);
+    stats_ = {.prompt_tokens = seen, .dropped = length - seen, .stride = StrideOf(options, P_)};
+    const int64_t room = P_ - seen;
+    most_pages_ = decoder.cache().PagesOf(seen + std::clamp<int64_t>(options.max_tokens, 0, room));
+  }
+
+  Sequence(Sequence&&) = default;
+  Sequence& operator=(Sequence&&) = default;
+
+  bool finished() const { return state_ == SequenceState::kFinished; }
+  int64_t most_pages() const { return most_pages_; }  // that it will ever have
+  // Pages that it may still take.
+  int64_t missing_pages() const { return most_pages_ - std::ssize(cached_.pages()); }
+
+  // Begins, with what the cache knows of its prompt.
+  void Join() {
+    begin_ = SteadySeconds();
+    state_ = SequenceState::kPrefill;
+    if (observed()) return;
+    const std::span<const int32_t> ids = pending().ids;
+    cached_.Recall(ids.first(ids.size() - 1));  // logits come of the last
+    stats_.shared = cached_.size();
+  }
+
+  // Waits again: the pages that Join found are given back.
+  void Leave() {
+    cached_.Clear();
+    state_ = SequenceState::kWaiting;
+  }
+
+  // Ends the sequence if it is at its end, and slides where the context is full. `alone`: the next
+  // pass is its own, so that it may guess.
+  void Prepare(bool alone) {
+    alone_ = alone;
+    if (EndReason()) return End();
+    if (!decoding()) return;
+    if (cached_.size() == P_) {
+      Slide();
+    } else if (alone && !slide_begin_ && request_.draft != nullptr) {
+      Guess();
+    }
+  }
+
+  // The tokens that the model has to see before the next one is chosen: at least one token, behind
+  // which, if they are guesses, all logits are wanted.
+  SequencePiece pending() {
+    if (!guesses_.empty()) return {&cached_, guessed_, /*every_row=*/true};
+    const size_t seen = window_ + static_cast<size_t>(cached_.size());
+    return {&cached_, std::span(tokens_).subspan(seen)};
+  }
+
+  // Chooses what follows pending(), by the logits that are wanted, of a pass that took so long.
+  // Several sequences may each do so on a thread of their own; HandOut throws what this would
+  // throw.
+  void Choose(const Tensor& logits, double pass_seconds) {
+    const bool begun = decoding(), slid = slide_begin_.has_value();
+    if (slid) stats_.slide_seconds += SteadySeconds() - *std::exchange(slide_begin_, {});
+    if (!begun) stats_.prompt_seconds = seconds();
+    if (begun) ++stats_.passes;
+    const auto proposed = std::ssize(guesses_);
+    try {
+      ChooseAll(logits);
+    } catch (...) {
+      error_ = std::current_exception();
+      return;
+    }
+    const int64_t accepted = std::ssize(chosen_) - 1;
+    stats_.tokens = written_ + accepted;
+    stats_.seconds = seconds() - stats_.prompt_seconds;
+    if (request_.draft == nullptr || !alone_ || !begun || slid) return;
+    stats_.proposed += proposed;
+    stats_.accepted += accepted;
+    speculation_.Record(proposed, accepted, guess_seconds_, pass_seconds);
+  }
+
+  // Gives out what was chosen, up to the end of the sequence.
+  void HandOut() {
+    if (error_) std::rethrow_exception(error_);
+    for (const NewToken& token : chosen_) {
+      stopped_ = std::ranges::count(request_.options.stop_tokens, token.id) > 0;
+      if (!stopped_) {
+        state_ = SequenceState::kDecoding;
+        ++written_;
+        cancelled_ = !request_.on_token(token);
+      }
+      if (finished()) return;
+      if (stopped_ || cancelled_) return End();
+    }
+  }
+
+  // The prompt is read by itself, for Observe to show what came of the last pass.
+  bool observed() const {
+    return state_ < SequenceState::kDecoding &&
+           (request_.on_norm != nullptr || request_.on_logits != nullptr);
+  }
+  void Observe(Decoder& decoder) const {
+    const Tensor norm = decoder.norm();
+    const int64_t rows = norm.dim(0),
+                  before = static_cast<int64_t>(window_) + cached_.size() - rows;
+    if (request_.on_norm) request_.on_norm(before, norm);
+    if (!request_.on_logits) return;
+    for (int64_t row = 0; row < rows; row += Decoder::kFewRows) {
+      const int64_t end = std::min(rows, row + Decoder::kFewRows);
+      request_.on_logits(before + row, decoder.LogitsOf(row, end));
+    }
+  }
+
+  // Tells that the last pass has read a part of the prompt.
+  void ReportRead() const {
+    if (decoding() || !request_.on_read) return;
+    request_.on_read(cached_.size(), std::ssize(tokens_) - static_cast<int64_t>(window_));
+  }
+
+  // Why the sequence is at its end, or nothing where it goes on. Nothing else decides that but for
+  // stop strings, which TextStreamer::Finish finds in the text.
+  std::optional<FinishReason> EndReason() const {
+    if (cancelled_) return FinishReason::kCancelled;
+    if (stopped_) return FinishReason::kStop;
+    const size_t seen = window_ + static_cast<size_t>(cached_.size());
+    const bool to_observe = observed() && seen < tokens_.size();
+    if (!wants_tokens() && !to_observe) return FinishReason::kLength;
+    const bool full = decoding() && cached_.size() == P_;
+    if (full && request_.options.when_full == WhenFull::kStop) return FinishReason::kContext;
+    return {};
+  }
+
+  void Cancel() {
+    cancelled_ = true;
+    End();
+  }
+
+  // REQUIRES: EndReason().
+  void End() {
+    const FinishReason reason = *EndReason();
+    state_ = SequenceState::kFinished;
+    cached_.Clear();
+    if (const auto on_end = std::exchange(request_.on_end, {})) on_end(reason, stats_);
+  }
+
+ private:
+  void Slide() {
+    const int64_t kept = P_ - stats_.stride;
+    slide_begin_ = SteadySeconds();
+    cached_.Clear();
+    window_ = tokens_.size() - static_cast<size_t>(kept) - 1;
+    ++stats_.slides;
+    stats_.reread += kept;
+  }
+
+  void Guess() {
+    const int64_t room = std::min(P_ - cached_.size(), request_.options.max_tokens - written_) - 1;
+    const int64_t count = std::min(speculation_.Next(), room);
+    guess_seconds_ = SecondsOf([&] {
+      guesses_.clear();
+      if (count > 0) request_.draft->Propose(tokens_, count, guesses_);
+    });
+    if (guesses_.empty()) return;
+    guessed_ = {tokens_.back()};
+    guessed_.insert(guessed_.end(), guesses_.begin(), guesses_.end());
+  }
+
+  // A guess counts while it is what is chosen at its place anyway.
+  void ChooseAll(const Tensor& logits) {
+    const GenerateOptions& options = request_.options;
+    const auto V = static_cast<size_t>(logits.dim(1));
+    const int64_t seen = cached_.size() - std::ssize(guesses_);
+    chosen_.clear();
+    for (size_t i = 0;; ++i) {
+      const std::span<const float> row(logits.data<float>() + i * V, V);
+      RequireFiniteLogits(row);
+      NewToken token{sampler_.Sample(row, request_.rng_stream, static_cast<uint64_t>(written_) + i,
+                                     {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
+      token.chance = sampler_.chance();
+      token.seen = seen + static_cast<int64_t>(i);
+      if (options.likeliest) {
+        token.probabilities = ProbabilitiesOf(row, token.id, *options.likeliest);
+      }
+      tokens_.push_back(token.id);
+      chosen_.push_back(std::move(token));
+      const bool ends = std::ranges::count(options.stop_tokens, tokens_.back()) > 0;
+      if (ends || i == guesses_.size() || guesses_[i] != tokens_.back()) break;
+    }
+    guesses_.clear();
+    cached_.Truncate(seen + std::ssize(chosen_) - 1);
+  }
+
+  bool decoding() const { return state_ == SequenceState::kDecoding; }
+  bool wants_tokens() const { return written_ < request_.options.max_tokens; }
+  double seconds() const { return SteadySeconds() - begin_; }  // since it began
+
+  TextRequest request_;
+  Sampler sampler_;
+  CachedSequence cached_;
+  SequenceState state_ = SequenceState::kWaiting;
+  bool cancelled_ = false;
+  bool stopped_ = false;  // a stop token was chosen
+  int64_t P_, most_pages_;
+  std::vector<int32_t> tokens_;  // prompt and text, all of it
+  size_t window_ = 0;            // the first that the model sees
+  int64_t written_ = 0;
+  std::vector<int32_t> guesses_ = {}, guessed_ = {};  // and behind the last token
+  Speculation speculation_ = {};
+  double guess_seconds_ = 0;
+  bool alone_ = false;
+  std::vector<NewToken> chosen_ = {};
+  std::exception_ptr error_ = {};
+  double begin_ = 0;
+  std::optional<double> slide_begin_ = {};
+  GenerateStats stats_;
+};
+
+int64_t PromptTokensSeen(int64_t length, const GenerateOptions& options, int64_t P) {
+  return length <= P ? length : KeptOf(options, P);
+}
+
+void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& options, int64_t P,
+                     int64_t V, const std::string& name) {
+  if (prompt.empty()) {
+    throw UsageError(fmt::format("{} has no tokens", name), "a text begins with at least one",
+                     "begin with the end-of-text token, as PromptTokens does");
+  }
+  RequireTokens(prompt, V, name);
+  if (!options.stop_strings.empty()) {
+    throw UsageError("tokens alone have no strings to stop at", "a TextStreamer looks for them",
+                     "give TextStreamer the options, and the model what ForTokens makes of them");
+  }
+  if (options.max_tokens < 0 || options.likeliest.value_or(0) < 0) {
+    throw UsageError(fmt::format("a number of tokens is below 0: max_tokens {}, likeliest {}",
+                                 options.max_tokens, options.likeliest.value_or(0)));
+  }
+  CheckSampling(options.sampling, V);
+  const int64_t kept = KeptOf(options, P), length = std::ssize(prompt);
+  if (length <= P || options.truncate) return;
+  throw UsageError(fmt::format("{} is longer than the context: {} tokens of at most {}", name,
+                               WithCommas(length), WithCommas(P)),
+                   "the model cannot see all of it",
+                   fmt::format("--truncate keeps its last {} tokens", WithCommas(kept)));
+}
+
 class DecodeBatch::Impl {
  public:
-  Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options);
+  Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options)
+      : texts_(RequirePositive(options.texts)),
+        V_(weights.config().vocab_size),
+        decoder_(backend, weights,
+                 {.cache = options.cache,
+                  .pages = options.pages > 0
+                               ? options.pages
+                               : texts_ * KvCache::PagesOf(weights.config(),
+                                                           weights.config().n_positions)}) {}
 
   int64_t context() const { return decoder_.capacity(); }
-  Id Add(TextRequest request);
-  void Cancel(Id id);
-  bool Step();
+
+  Id Add(TextRequest request) {
+    CheckGeneration(request.prompt, request.options, context(), V_);
+    Sequence sequence(std::move(request), decoder_);
+    const int64_t needed = sequence.most_pages(), R = decoder_.cache().page_tokens();
+    if (needed > decoder_.cache().pages()) {
+      throw UsageError(
+          fmt::format("the text would need keys and values of {} tokens, and there is "
+                      "room for {}",
+                      WithCommas(needed * R), WithCommas(decoder_.cache().pages() * R)),
+          "prompt and tokens to write together are more than the cache holds",
+          "ask for fewer tokens, or for a larger cache");
+    }
+    waiting_.push_back({next_id_, std::move(sequence)});
+    return next_id_++;
+  }
+
+  void Cancel(Id id) {
+    if (const auto found = std::ranges::find(running_, id, &Entry::id); found != running_.end()) {
+      if (!found->sequence.finished()) found->sequence.Cancel();
+    }
+    if (const auto found = std::ranges::find(waiting_, id, &Entry::id); found != waiting_.end()) {
+      Sequence sequence = std::move(found->sequence);
+      waiting_.erase(found);
+      sequence.Cancel();
+    }
+  }
+
+  bool Step() {
+    Admit();
+    const bool alone = running_.size() == 1;
+    std::vector<Sequence*> sequences;
+    int64_t rows = 0;
+    for (Entry& entry : running_) {
+      Sequence& sequence = entry.sequence;
+      if (!sequence.finished()) sequence.Prepare(alone);
+      if (sequence.finished()) continue;
+      const int64_t count = std::ssize(sequence.pending().ids);
+      if (count > Decoder::kFewRows || sequence.observed()) continue;
+      if (rows + count > Decoder::kFewRows) {
+        RunRows(std::exchange(sequences, {}));
+        rows = 0;
+      }
+      sequences.push_back(&sequence);
+      rows += count;
+    }
+    RunRows(sequences);
+    ReadPages();
+    std::erase_if(running_, [](const Entry& entry) { return entry.sequence.finished(); });
+    return !running_.empty() || !waiting_.empty();
+  }
+
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return std::ssize(waiting_); }
   const KvCache& cache() const { return decoder_.cache(); }
@@ -42,147 +381,79 @@ class DecodeBatch::Impl {
     Sequence sequence;
   };
 
-  void Admit();
-  int64_t PromisedPages();
-  void ReadPages();
+  void Admit() {
+    while (!waiting_.empty() && running() < texts_) {
+      Sequence& sequence = waiting_.front().sequence;
+      sequence.Join();
+      if (sequence.missing_pages() > decoder_.cache().free_pages() - PromisedPages()) {
+        return sequence.Leave();
+      }
+      running_.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+    }
+  }
+
+  // Returns the number of pages that running sequences have not taken yet.
+  int64_t PromisedPages() {
+    int64_t pages = 0;
+    for (const auto& [id, sequence] : running_) {
+      if (!sequence.finished()) pages += sequence.missing_pages();
+    }
+    return pages;
+  }
+
+  void ReadPages() {
+    for (Entry& entry : running_) {
+      Sequence& sequence = entry.sequence;
+      if (sequence.finished()) continue;
+      const SequencePiece piece = sequence.pending();
+      const bool observed = sequence.observed();
+      if (std::ssize(piece.ids) <= Decoder::kFewRows && !observed) continue;
+      const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
+      const int64_t count = std::min(room, std::ssize(piece.ids));
+      decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
+      if (observed) sequence.Observe(decoder_);
+      sequence.ReportRead();
+      if (count < std::ssize(piece.ids)) return;
+      if (sequence.EndReason()) return sequence.End();
+      Sequence* const one = &sequence;
+      return Take({&one, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)),
+                  0);
+    }
+  }
+
   // Makes one pass over the pending tokens of the sequences, which are few.
-  void RunRows(std::span<Sequence* const> sequences);
-  void Take(std::span<Sequence* const> sequences, const Tensor& logits, double pass_seconds);
+  void RunRows(std::span<Sequence* const> sequences) {
+    if (sequences.empty()) return;
+    std::vector<SequencePiece> pieces;
+    for (Sequence* sequence : sequences) pieces.push_back(sequence->pending());
+    Tensor logits;
+    const double seconds = SecondsOf([&] { logits = decoder_.Append(pieces); });
+    Take(sequences, logits, seconds);
+  }
+
+  void Take(std::span<Sequence* const> sequences, const Tensor& logits, double pass_seconds) {
+    std::vector<Tensor> rows;
+    int64_t begin = 0;
+    for (Sequence* sequence : sequences) {
+      const SequencePiece piece = sequence->pending();
+      const int64_t count = piece.every_row ? std::ssize(piece.ids) : 1;
+      rows.push_back(logits.Slice(begin, begin + count));
+      begin += count;
+    }
+    ParallelFor(std::ssize(sequences), [&](int64_t i, int) {
+      sequences[static_cast<size_t>(i)]->Choose(rows[static_cast<size_t>(i)], pass_seconds);
+    });
+    for (Sequence* sequence : sequences) {
+      if (!sequence->finished()) sequence->HandOut();
+    }
+  }
 
   int64_t texts_, V_;
   Decoder decoder_;
   Id next_id_ = 0;
   std::deque<Entry> waiting_, running_;
 };
-
-DecodeBatch::Impl::Impl(Backend& backend, const GptWeights& weights,
-                        const DecodeBatchOptions& options)
-    : texts_(RequirePositive(options.texts)),
-      V_(weights.config().vocab_size),
-      decoder_(
-          backend, weights,
-          {.cache = options.cache,
-           .pages = options.pages > 0 ? options.pages
-                                      : texts_ * KvCache::PagesOf(weights.config(),
-                                                                  weights.config().n_positions)}) {}
-
-DecodeBatch::Id DecodeBatch::Impl::Add(TextRequest request) {
-  CheckGeneration(request.prompt, request.options, context(), V_);
-  Sequence sequence(std::move(request), decoder_);
-  const int64_t needed = sequence.most_pages(), R = decoder_.cache().page_tokens();
-  if (needed > decoder_.cache().pages()) {
-    throw UsageError(fmt::format("the text would need keys and values of {} tokens, and there is "
-                                 "room for {}",
-                                 WithCommas(needed * R), WithCommas(decoder_.cache().pages() * R)),
-                     "prompt and tokens to write together are more than the cache holds",
-                     "ask for fewer tokens, or for a larger cache");
-  }
-  waiting_.push_back({next_id_, std::move(sequence)});
-  return next_id_++;
-}
-
-void DecodeBatch::Impl::Cancel(Id id) {
-  if (const auto found = std::ranges::find(running_, id, &Entry::id); found != running_.end()) {
-    if (!found->sequence.finished()) found->sequence.Cancel();
-  }
-  if (const auto found = std::ranges::find(waiting_, id, &Entry::id); found != waiting_.end()) {
-    Sequence sequence = std::move(found->sequence);
-    waiting_.erase(found);
-    sequence.Cancel();
-  }
-}
-
-// Returns the number of pages that running sequences have not taken yet.
-int64_t DecodeBatch::Impl::PromisedPages() {
-  int64_t pages = 0;
-  for (const auto& [id, sequence] : running_) {
-    if (!sequence.finished()) pages += sequence.missing_pages();
-  }
-  return pages;
-}
-
-void DecodeBatch::Impl::Admit() {
-  while (!waiting_.empty() && running() < texts_) {
-    Sequence& sequence = waiting_.front().sequence;
-    sequence.Join();
-    if (sequence.missing_pages() > decoder_.cache().free_pages() - PromisedPages()) {
-      return sequence.Leave();
-    }
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
-}
-
-void DecodeBatch::Impl::Take(std::span<Sequence* const> sequences, const Tensor& logits,
-                             double pass_seconds) {
-  std::vector<Tensor> rows;
-  int64_t begin = 0;
-  for (Sequence* sequence : sequences) {
-    const SequencePiece piece = sequence->pending();
-    const int64_t count = piece.every_row ? std::ssize(piece.ids) : 1;
-    rows.push_back(logits.Slice(begin, begin + count));
-    begin += count;
-  }
-  ParallelFor(std::ssize(sequences), [&](int64_t i, int) {
-    sequences[static_cast<size_t>(i)]->Choose(rows[static_cast<size_t>(i)], pass_seconds);
-  });
-  for (Sequence* sequence : sequences) {
-    if (!sequence->finished()) sequence->HandOut();
-  }
-}
-
-void DecodeBatch::Impl::ReadPages() {
-  for (Entry& entry : running_) {
-    Sequence& sequence = entry.sequence;
-    if (sequence.finished()) continue;
-    const SequencePiece piece = sequence.pending();
-    const bool observed = sequence.observed();
-    if (std::ssize(piece.ids) <= Decoder::kFewRows && !observed) continue;
-    const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
-    const int64_t count = std::min(room, std::ssize(piece.ids));
-    decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
-    if (observed) sequence.Observe(decoder_);
-    sequence.ReportRead();
-    if (count < std::ssize(piece.ids)) return;
-    if (sequence.EndReason()) return sequence.End();
-    Sequence* const one = &sequence;
-    return Take({&one, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)),
-                0);
-  }
-}
-
-void DecodeBatch::Impl::RunRows(std::span<Sequence* const> sequences) {
-  if (sequences.empty()) return;
-  std::vector<SequencePiece> pieces;
-  for (Sequence* sequence : sequences) pieces.push_back(sequence->pending());
-  Tensor logits;
-  const double seconds = SecondsOf([&] { logits = decoder_.Append(pieces); });
-  Take(sequences, logits, seconds);
-}
-
-bool DecodeBatch::Impl::Step() {
-  Admit();
-  const bool alone = running_.size() == 1;
-  std::vector<Sequence*> sequences;
-  int64_t rows = 0;
-  for (Entry& entry : running_) {
-    Sequence& sequence = entry.sequence;
-    if (!sequence.finished()) sequence.Prepare(alone);
-    if (sequence.finished()) continue;
-    const int64_t count = std::ssize(sequence.pending().ids);
-    if (count > Decoder::kFewRows || sequence.observed()) continue;
-    if (rows + count > Decoder::kFewRows) {
-      RunRows(std::exchange(sequences, {}));
-      rows = 0;
-    }
-    sequences.push_back(&sequence);
-    rows += count;
-  }
-  RunRows(sequences);
-  ReadPages();
-  std::erase_if(running_, [](const Entry& entry) { return entry.sequence.finished(); });
-  return !running_.empty() || !waiting_.empty();
-}
 
 DecodeBatch::DecodeBatch(Backend& backend, const GptWeights& weights,
                          const DecodeBatchOptions& options)

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-class Draft;  // infer/draft.h
+class Draft;  // infer/speculation.h
 
 // A text to be continued.
 struct TextRequest {

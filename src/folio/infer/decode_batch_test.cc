@@ -6,7 +6,7 @@
 #include <map>
 
 #include "folio/base/thread_pool.h"
-#include "folio/infer/draft.h"
+#include "folio/infer/speculation.h"
 #include "folio/model/stored_model.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"

@@ -2,14 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 namespace folio {
-
-class Penalties;
 
 // TokenHistory holds the tokens before the next one.
 struct TokenHistory {
@@ -83,6 +80,29 @@ struct TokenProbability {
   double log_probability = 0;  // ln of it, also where it is too small for a double
 };
 
+// Changes logits as PenaltyOptions say.
+class Penalties {
+ public:
+  // `ends`: the tokens that end a text.
+  explicit Penalties(PenaltyOptions options, std::vector<int32_t> ends = {});
+
+  // The changed logits: `logits` itself where nothing changes, else valid until the next call. They
+  // depend on the arguments and options alone, and take time for each token of the text.
+  // REQUIRES: every id is that of a logit.
+  std::span<const float> Apply(std::span<const float> logits, const TokenHistory& text);
+
+ private:
+  void PenaliseRepetition(const TokenHistory& text);
+  void BanRepeatedNgrams(std::span<const int32_t> tokens);
+  float& At(int32_t id);
+
+  PenaltyOptions options_;
+  std::vector<int32_t> ends_;
+  std::vector<float> changed_;
+  std::vector<int32_t> counts_;  // by id: times written, -1 in the prompt alone; 0 between calls
+  std::vector<int32_t> found_;
+};
+
 // Chooses tokens. A choice depends on the logits, the options, the text so far, `rng_stream` and
 // `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
 class Sampler {
@@ -91,9 +111,6 @@ class Sampler {
   // that end a text.
   explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
                    std::vector<int32_t> ends = {});
-  Sampler(Sampler&&) noexcept;
-  Sampler& operator=(Sampler&&) noexcept;
-  ~Sampler();
 
   // One of logits.size() tokens. Throws a kUsage Error where bans leave none, and a
   // kInput Error where NaN does: logits that are NaN or infinity are no one's choice, and -infinity
@@ -128,7 +145,7 @@ class Sampler {
   size_t Draw(double goal);
 
   SamplingOptions options_;
-  std::unique_ptr<Penalties> penalties_;
+  Penalties penalties_;
   std::vector<std::pair<size_t, size_t>> usable_;  // from, to: the ids that may be chosen
   // `keys_` holds the tokens that are left: sorted, likeliest first, up to `sorted_`, behind that
   // less likely; all is in the order of ids or all sorted between the cuts, so that sums do not

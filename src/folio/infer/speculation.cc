@@ -1,11 +1,27 @@
 #include "folio/infer/speculation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/infer/token_probabilities.h"
 
 namespace folio {
 namespace {
+
+// Tokens at the end of what was read that tell whether a text goes on from there.
+constexpr size_t kTold = 32;
+
+void RequireOneVocabulary(int64_t draft, int64_t model) {
+  if (draft == model) return;
+  throw UsageError(fmt::format("the draft's vocabulary has {} tokens, the model's {}",
+                               WithCommas(draft), WithCommas(model)),
+                   "what one proposes must mean the same to the other",
+                   "take a draft with the tokenizer of the model");
+}
 
 constexpr double kKept = 23.0 / 24;      // of what was counted, after each pass
 constexpr double kExpected = 0.5;        // tokens accepted and rejected before the first
@@ -18,6 +34,84 @@ constexpr int64_t kPromisingTry = 6;     // where all is accepted
 constexpr double kLeastSeconds = 1e-12;  // for a clock that stood still
 
 }  // namespace
+
+size_t NgramDraft::Hash::operator()(const Ngram& ngram) const {
+  uint64_t hash = 0;
+  for (const int32_t id : ngram) {
+    hash = (hash ^ static_cast<uint32_t>(id)) * 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+NgramDraft::Ngram NgramDraft::EndOf(std::span<const int32_t> text, size_t length) {
+  Ngram ngram;
+  ngram.fill(-1);
+  std::ranges::copy(text.last(length), ngram.end() - static_cast<ptrdiff_t>(length));
+  return ngram;
+}
+
+void NgramDraft::Read(std::span<const int32_t> text) {
+  const size_t told = std::min(read_.size(), kTold);
+  if (text.size() < read_.size() ||
+      !std::ranges::equal(std::span(read_).last(told), text.first(read_.size()).last(told))) {
+    read_.clear();
+    follow_.clear();
+  }
+  while (read_.size() < text.size()) {
+    read_.push_back(text[read_.size()]);
+    for (size_t n = kShortest; n <= std::min(kLongest, read_.size()); ++n) {
+      follow_[EndOf(read_, n)] = read_.size();
+    }
+  }
+}
+
+void NgramDraft::Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) {
+  ids.clear();
+  if (count <= 0 || text.empty()) return;
+  Read(text.first(text.size() - 1));  // not the end, which would find itself
+  for (size_t n = std::min(kLongest, text.size()); n >= kShortest; --n) {
+    const auto found = follow_.find(EndOf(text, n));
+    if (found == follow_.end()) continue;
+    const size_t next = found->second;
+    if (!std::ranges::equal(text.first(next).last(n), text.last(n))) continue;  // of another text
+    for (size_t i = next; std::ssize(ids) < count; ++i) {
+      ids.push_back(i < text.size() ? text[i] : ids[i - text.size()]);
+    }
+    return;
+  }
+}
+
+// A page more than the context has: one that was filled at once, and then cut, is copied.
+ModelDraft::ModelDraft(Backend& backend, const GptWeights& weights, int64_t vocab_size)
+    : decoder_(backend, weights,
+               {.pages = KvCache::PagesOf(weights.config(), weights.config().n_positions) + 1}) {
+  RequireOneVocabulary(weights.config().vocab_size, vocab_size);
+}
+
+int32_t ModelDraft::Next(std::span<const int32_t> ids) {
+  read_.insert(read_.end(), ids.begin(), ids.end());
+  const Tensor logits = decoder_.Append(sequence_, ids);
+  return LikeliestToken({logits.data<float>(), static_cast<size_t>(logits.count())});
+}
+
+void ModelDraft::Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) {
+  ids.clear();
+  if (count <= 0 || text.empty()) return;
+  const auto P = static_cast<size_t>(decoder_.capacity()), half = std::max<size_t>(P / 2, 1);
+  if (text.size() <= P) {
+    begin_ = 0;
+  } else if (text.size() > begin_ + P || text.size() < begin_ + half) {
+    begin_ = text.size() - half;
+  }
+  const std::span<const int32_t> seen = text.subspan(begin_);
+  const auto parted = std::ranges::mismatch(read_, seen).in1;
+  read_.resize(std::min(static_cast<size_t>(parted - read_.begin()), seen.size() - 1));
+  sequence_.Truncate(static_cast<int64_t>(read_.size()));
+  const int64_t most = std::min(count, static_cast<int64_t>(P - seen.size()) + 1);
+  ids.push_back(Next(seen.subspan(read_.size())));
+  while (std::ssize(ids) < most) ids.push_back(Next(std::span<const int32_t>(ids).last(1)));
+}
 
 void Speculation::Seconds::Add(double seconds, int64_t pass) {
   values_[static_cast<size_t>(count_++) % values_.size()] = seconds;

@@ -8,9 +8,208 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "folio/infer/token_probabilities.h"
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
+
+using Tokens = std::vector<int32_t>;
+
+Tokens Proposed(Draft& draft, std::span<const int32_t> text, int64_t count) {
+  Tokens ids = {99};  // which must go
+  draft.Propose(text, count, ids);
+  return ids;
+}
+Tokens Proposed(Draft& draft, const Tokens& text, int64_t count) {
+  return Proposed(draft, std::span(text), count);
+}
+
+// By the definition, looking at all of the text.
+Tokens LookedUp(std::span<const int32_t> text, int64_t count) {
+  for (const size_t n : {3u, 2u}) {
+    for (size_t end = text.size() - 1; text.size() > n && end >= n; --end) {
+      if (!std::ranges::equal(text.first(end).last(n), text.last(n))) continue;
+      Tokens whole(text.begin(), text.end());
+      while (std::ssize(whole) < std::ssize(text) + count) {
+        whole.push_back(whole[whole.size() - text.size() + end]);
+      }
+      return {whole.end() - count, whole.end()};
+    }
+  }
+  return {};
+}
+
+TEST(NgramDraft, ProposesWhatFollowedTheEndOfTheText) {
+  NgramDraft draft;
+  EXPECT_EQ(Proposed(draft, {1, 2, 3, 4, 5, 6, 1, 2, 3}, 2), (Tokens{4, 5}));
+  EXPECT_EQ(Proposed(draft, {1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3}, 2), (Tokens{4, 9}))
+      << "three tokens before two, however long ago";
+  EXPECT_EQ(Proposed(draft, {1, 2, 3, 1, 2, 4, 7, 1, 2}, 1), (Tokens{4})) << "the latest";
+  EXPECT_EQ(Proposed(draft, {8, 2, 3, 5, 6, 7, 2, 3}, 2), (Tokens{5, 6})) << "or two";
+  EXPECT_EQ(Proposed(draft, {1, 2, 3, 4, 3}, 4), Tokens()) << "one is too little";
+  EXPECT_EQ(Proposed(draft, {1, 2, 3, 4, 5}, 4), Tokens());
+}
+
+TEST(NgramDraft, GoesRoundInACircle) {
+  NgramDraft draft;
+  EXPECT_EQ(Proposed(draft, {7, 7, 7}, 4), (Tokens{7, 7, 7, 7}));
+  EXPECT_EQ(Proposed(draft, {1, 2, 3, 1, 2, 3, 1, 2}, 7), (Tokens{3, 1, 2, 3, 1, 2, 3}));
+}
+
+TEST(NgramDraft, HasNothingToSayToShortTextsAndNoTokens) {
+  NgramDraft draft;
+  EXPECT_EQ(Proposed(draft, Tokens(), 4), Tokens());
+  EXPECT_EQ(Proposed(draft, {1}, 4), Tokens());
+  EXPECT_EQ(Proposed(draft, {1, 1}, 4), Tokens());
+  EXPECT_EQ(Proposed(draft, {1, 1, 1}, 0), Tokens());
+  EXPECT_EQ(Proposed(draft, {1, 1, 1}, -1), Tokens());
+}
+
+TEST(NgramDraft, EqualsTheDefinitionWhileATextGrows) {
+  NgramDraft draft;
+  const Tokens text = RandomTokens(600, 7, 3);
+  int64_t some = 0;
+  for (size_t size = 1; size <= text.size(); ++size) {
+    const auto so_far = std::span(text).first(size);
+    const Tokens ids = Proposed(draft, so_far, 4);
+    ASSERT_EQ(ids, LookedUp(so_far, 4)) << size;
+    some += !ids.empty();
+  }
+  EXPECT_GT(some, 400);
+}
+
+TEST(NgramDraft, TheTextMayGoBackOrBeAnother) {
+  NgramDraft draft;
+  const Tokens one = RandomTokens(300, 6, 3), two = RandomTokens(300, 6, 4);
+  const CounterRng rng(5, 6);
+  for (uint64_t i = 0; i < 300; ++i) {
+    const Tokens& text = rng.Below(2 * i, 4) == 0 ? two : one;
+    const auto so_far = std::span(text).first(1 + rng.Below(2 * i + 1, 300));
+    ASSERT_EQ(Proposed(draft, so_far, 5), LookedUp(so_far, 5)) << i;
+  }
+}
+
+// The last tokens of what it read are the same, and so it takes them for one text.
+TEST(NgramDraft, WhatItProposesStandsInTheTextThatItIsGiven) {
+  const Tokens middle = RandomTokens(40, 1000, 1);
+  Tokens one = {1, 2, 3, 4}, two = {5, 1, 2, 6};
+  for (Tokens* text : {&one, &two}) text->insert(text->end(), middle.begin(), middle.end());
+  for (const Tokens& end : {Tokens{1, 2, 3}, Tokens{2, 3}, Tokens{5, 1, 2}}) {
+    NgramDraft draft;
+    Proposed(draft, one, 3);
+    Tokens text = two;
+    text.insert(text.end(), end.begin(), end.end());
+    const Tokens ids = Proposed(draft, text, 3), right = LookedUp(text, 3);
+    EXPECT_TRUE(ids.empty() || ids == right);
+  }
+}
+
+class ModelDrafting : public testing::Test {
+ protected:
+  void Make(int64_t P) {
+    config_ = TinyConfig();
+    config_.n_positions = P;
+    weights_ = std::make_unique<GptWeights>(config_);
+    Scatter(*weights_, 1);
+    draft_ = std::make_unique<ModelDraft>(*backend_, *weights_, config_.vocab_size);
+  }
+
+  // The likeliest tokens behind what the model is to see, all of it read for each.
+  Tokens Greedy(std::span<const int32_t> seen, int64_t count) {
+    Tokens text(seen.begin(), seen.end());
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t T = std::ssize(text), V = config_.vocab_size;
+      GptPass pass(*backend_, config_, 1, T, PassKind::kForward);
+      pass.Forward(weights_->params(), text);
+      std::vector<float> row(static_cast<size_t>(V));
+      pass.Logits(weights_->params(), T - 1, T, Tensor(row.data(), Dtype::kF32, {1, V}));
+      text.push_back(LikeliestToken(row));
+    }
+    return {text.begin() + std::ssize(seen), text.end()};
+  }
+
+  GptConfig config_;
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::unique_ptr<GptWeights> weights_;
+  std::unique_ptr<ModelDraft> draft_;
+};
+
+TEST_F(ModelDrafting, ProposesTheLikeliestTokens) {
+  Make(30);
+  Tokens text = RandomTokens(3, config_.vocab_size, 2);
+  EXPECT_EQ(Proposed(*draft_, text, 5), Greedy(text, 5));
+  const Tokens likely = Greedy(text, 2);
+  text.insert(text.end(), likely.begin(), likely.end());
+  EXPECT_EQ(Proposed(*draft_, text, 5), Greedy(text, 5)) << "its own were taken";
+  text.push_back((Greedy(text, 1)[0] + 1) % 11);
+  EXPECT_EQ(Proposed(*draft_, text, 5), Greedy(text, 5)) << "another was";
+  EXPECT_EQ(Proposed(*draft_, text, 1), Greedy(text, 1)) << "the same again";
+}
+
+TEST_F(ModelDrafting, SaysNothingWhereNothingIsWantedOrThere) {
+  Make(8);
+  EXPECT_EQ(Proposed(*draft_, {1, 2}, 0), Tokens());
+  EXPECT_EQ(Proposed(*draft_, Tokens(), 3), Tokens());
+  EXPECT_EQ(Proposed(*draft_, {1, 2}, 3), Greedy(Tokens{1, 2}, 3));
+}
+
+TEST_F(ModelDrafting, TheTextMayGoBackOrBeAnother) {
+  for (const int64_t P : {9, 140}) {
+    Make(P);
+    const Tokens one = RandomTokens(P, config_.vocab_size, 3);
+    Tokens two = RandomTokens(P, config_.vocab_size, 4);
+    std::copy_n(one.begin(), P / 2, two.begin());
+    const CounterRng rng(5, 6);
+    for (uint64_t i = 0; i < 40; ++i) {
+      const Tokens& text = rng.Below(2 * i, 2) == 0 ? two : one;
+      const size_t size = 1 + rng.Below(2 * i + 1, size_t(P) - 3);
+      const auto so_far = std::span(text).first(size);
+      ASSERT_EQ(Proposed(*draft_, so_far, 3), Greedy(so_far, 3)) << i;
+    }
+  }
+}
+
+// A page that was filled at once can be shared; when the text goes back, it is copied.
+TEST_F(ModelDrafting, AFullContextMayGoBack) {
+  for (const int64_t P : {5, 128, 256}) {
+    Make(P);
+    const Tokens text = RandomTokens(P, config_.vocab_size, 3);
+    for (const int64_t size : {P, P - 2, P, P / 2 + 1, P}) {
+      const auto so_far = std::span(text).first(size_t(size));
+      const int64_t room = P - size + 1;
+      EXPECT_EQ(Proposed(*draft_, so_far, 8), Greedy(so_far, std::min<int64_t>(8, room))) << size;
+    }
+  }
+}
+
+TEST_F(ModelDrafting, OfALongTextItSeesTheEnd) {
+  Make(9);
+  const Tokens text = RandomTokens(60, config_.vocab_size, 3);
+  size_t begin = 0;
+  for (size_t size = 1; size <= text.size(); ++size) {
+    if (size - begin > 9) begin = size - 4;  // half of the context
+    const auto seen = std::span(text).first(size).subspan(begin);
+    const int64_t room = 9 - std::ssize(seen) + 1;
+    ASSERT_EQ(Proposed(*draft_, std::span(text).first(size), 3),
+              Greedy(seen, std::min<int64_t>(3, room)))
+        << size;
+  }
+  EXPECT_EQ(Proposed(*draft_, std::span(text).first(30), 3),
+            Greedy(std::span(text).first(30).last(4), 3))
+      << "back, beyond what it had read";
+  EXPECT_EQ(Proposed(*draft_, std::span(text).first(6), 3), Greedy(std::span(text).first(6), 3));
+  EXPECT_EQ(Proposed(*draft_, text, 3), Greedy(std::span(text).last(4), 3));
+}
+
+TEST_F(ModelDrafting, RefusesAnotherVocabulary) {
+  Make(9);
+  EXPECT_TRUE(
+      Contains(ErrorAndHelp([&] { ModelDraft(*backend_, *weights_, 12); }, ErrorKind::kUsage),
+               "the draft's vocabulary has 11 tokens, the model's 12"));
+}
 
 // A model and a draft of which we know all.
 struct World {

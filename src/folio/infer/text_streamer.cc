@@ -1,15 +1,18 @@
 #include "folio/infer/text_streamer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/stop_strings.h"
 #include "folio/text/chat.h"
 #include "folio/text/streaming_decoder.h"
 
 namespace folio {
-
 namespace {
 
 std::string Shown(const Tokenizer& tokenizer, int32_t id, StreamingDecoder& decoder) {
@@ -18,6 +21,59 @@ std::string Shown(const Tokenizer& tokenizer, int32_t id, StreamingDecoder& deco
 }
 
 }  // namespace
+
+StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  for (const std::string& stop : stops_) {
+    if (stop.empty()) {
+      throw UsageError("a stop string is empty", "every text would end before its beginning",
+                       "leave it out, or say at which text to stop");
+    }
+    if (ReplaceInvalidUtf8(stop) != stop) {
+      throw UsageError(fmt::format("the stop string '{}' is not UTF-8", ReplaceInvalidUtf8(stop)),
+                       "texts are, so that it would never be found");
+    }
+    longest_ = std::max(longest_, stop.size());
+  }
+}
+
+std::string StopStrings::Add(std::string_view text) {
+  if (found_) return "";
+  held_ += text;
+  size_t begin = held_.size(), end = held_.npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at == held_.npos) continue;
+    const size_t last = at + stop.size();
+    if (last < end || (last == end && at < begin)) {
+      begin = at;
+      end = last;
+    }
+  }
+  found_ = end != held_.npos;
+  const size_t shown = found_ ? begin : held_.size() - Beginning();
+  std::string out = held_.substr(0, shown);
+  if (found_) {
+    held_.clear();
+  } else {
+    held_.erase(0, shown);
+  }
+  return out;
+}
+
+std::string StopStrings::Flush() {
+  return std::exchange(held_, {});
+}
+
+size_t StopStrings::Beginning() const {
+  const std::string_view held = held_;
+  for (size_t size = std::min(held.size(), longest_); size > 0; --size) {
+    const std::string_view end = held.substr(held.size() - size);
+    if (std::ranges::any_of(stops_, [&](const auto& stop) { return stop.starts_with(end); })) {
+      return size;
+    }
+  }
+  return 0;
+}
 
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
                                   std::string_view where) {
@@ -49,7 +105,7 @@ TextStreamer::TextStreamer(const Tokenizer& tokenizer, const GenerateOptions& op
       on_text_(std::move(on_text)),
       min_tokens_(options.sampling.penalties.min_tokens),
       keep_probabilities_(options.likeliest.has_value()),
-      stops_(std::make_unique<StopStrings>(options.stop_strings)),
+      stops_(options.stop_strings),
       decoder_(std::make_unique<StreamingDecoder>(tokenizer)) {}
 
 TextStreamer::~TextStreamer() = default;
@@ -77,14 +133,14 @@ bool TextStreamer::Take(const NewToken& token) {
   if (keep_probabilities_) written_.probabilities.push_back(token.probabilities);
   const std::string text = Shown(tokenizer_, token.id, *decoder_);
   const bool early = std::cmp_less_equal(written_.ids.size(), min_tokens_);
-  wanted_ = Show(early ? text : stops_->Add(text));
-  return wanted_ && !stops_->found();
+  wanted_ = Show(early ? text : stops_.Add(text));
+  return wanted_ && !stops_.found();
 }
 
 GeneratedText TextStreamer::Finish(FinishReason reason) {
   written_.reason = reason;
-  if (wanted_) Show(stops_->Add(decoder_->Flush()) + stops_->Flush());
-  if (wanted_ && stops_->found()) written_.reason = FinishReason::kStop;
+  if (wanted_) Show(stops_.Add(decoder_->Flush()) + stops_.Flush());
+  if (wanted_ && stops_.found()) written_.reason = FinishReason::kStop;
   return std::move(written_);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,7 +14,30 @@
 
 namespace folio {
 
-class StopStrings;
+// Finds the strings that end a text while it comes, wherever it is cut. The string that is whole
+// first ends the text (of several that end at one place the longest), and what could still become
+// one is held back, no longer: neither is ever given out. Does not depend on how the text is cut.
+class StopStrings {
+ public:
+  // Throws a kUsage Error for an empty one, and for one that is not UTF-8.
+  explicit StopStrings(std::vector<std::string> stops);
+
+  // Returns what can be shown now that `text` has come, whole UTF-8 characters; "" once found().
+  std::string Add(std::string_view text);
+  // Returns what was held back, for a text that has ended otherwise.
+  std::string Flush();
+  bool found() const { return found_; }
+
+ private:
+  // Bytes at the end of `held_` that begin a string.
+  size_t Beginning() const;
+
+  std::vector<std::string> stops_;
+  size_t longest_ = 0;  // bytes
+  std::string held_;
+  bool found_ = false;
+};
+
 class StreamingDecoder;
 struct OpenedModel;
 
@@ -63,7 +87,7 @@ class TextStreamer {
   std::function<bool(std::string_view)> on_text_;
   int64_t min_tokens_;
   bool keep_probabilities_, wanted_ = true;
-  std::unique_ptr<StopStrings> stops_;
+  StopStrings stops_;
   std::unique_ptr<StreamingDecoder> decoder_;
   GeneratedText written_;
 };

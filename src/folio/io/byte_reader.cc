@@ -8,9 +8,8 @@
 
 namespace folio {
 
-void ByteReader::Fail(std::string cause) const {
-  throw InputError(mistake_, std::move(cause),
-                   "copy or download it again: it may be cut short or damaged");
+void ByteReader::Fail(std::string cause, std::string help) const {
+  throw InputError(mistake_, std::move(cause), std::move(help));
 }
 
 void ByteReader::Seek(uint64_t at) {

@@ -10,6 +10,19 @@
 
 namespace folio {
 
+// A number as files have it, the lowest byte first.
+static_assert(std::endian::native == std::endian::little);
+template <class T>
+T LittleEndian(const void* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+template <class... T>
+void AppendLittleEndian(std::string& to, T... values) {
+  (to.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
+}
+
 // Numbers and bytes of an untrusted file, from the front. Whatever is wrong is a kInput Error.
 class ByteReader {
  public:
@@ -29,10 +42,7 @@ class ByteReader {
   // A little-endian number; throws if the file ends before.
   template <class T>
   T Number() {
-    static_assert(std::endian::native == std::endian::little);
-    T value;
-    std::memcpy(&value, Bytes(sizeof(T)).data(), sizeof(T));
-    return value;
+    return LittleEndian<T>(Bytes(sizeof(T)).data());
   }
   // A number of seven bits a byte, the lowest first; the eighth bit says that more follow.
   uint64_t Varint();
@@ -40,7 +50,9 @@ class ByteReader {
   std::string_view Text(uint64_t count);
 
   // Throws `mistake`, and what it is.
-  [[noreturn]] void Fail(std::string cause) const;
+  [[noreturn]] void Fail(
+      std::string cause,
+      std::string help = "copy or download it again: it may be cut short or damaged") const;
 
  private:
   std::span<const std::byte> bytes_;

@@ -1,8 +1,40 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
 
 namespace folio {
+
+// SHA-256 (FIPS 180-4) of bytes that come in pieces. Throws a kRuntime Error where the library
+// refuses.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Add(std::string_view bytes);
+  // 64 hexadecimal digits. Once, and nothing after it.
+  std::string Hex();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string Sha256Hex(std::string_view bytes);
+
+// CRC-32C: Castagnoli's polynomial 0x1EDC6F41, reflected, as in RFC 3720, appendix B.4.
+// `instruction` false does without the processor's own, to the same number.
+uint32_t Crc32c(std::string_view bytes, bool instruction = true);
+
+// The same as TensorFlow's files have it: against zeros that check themselves (its crc32c.h).
+uint32_t MaskedCrc32c(std::string_view bytes);
 
 // The SHA-256 of files, as `sha256sum --check` reads them: a line "<64 hex digits>  <name>" for
 // each, sorted by name.
@@ -21,5 +53,9 @@ inline constexpr char kChecksumsKey[] = "checksums";
 // each .json and .safetensors: others may be put beside a checkpoint. Returns false if there is no
 // list. Without `below` files in directories are not looked at.
 bool VerifyChecksums(const std::filesystem::path& dir, bool below = true);
+
+// Returns the first of `count` things that is not sound, or `count`. `sound` is asked by several
+// threads.
+int64_t FindUnsound(int64_t count, const std::function<bool(int64_t index)>& sound);
 
 }  // namespace folio

@@ -2,19 +2,80 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/io/gunzip.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
+
+class Gunzipper {
+ public:
+  Gunzipper(ReadBytes from, std::string name) : from_(std::move(from)), name_(std::move(name)) {
+    constexpr int kGzipAndNothingElse = 15 + 16;  // the largest window, and RFC 1952 around it
+    FOLIO_CHECK(inflateInit2(&stream_, kGzipAndNothingElse) == Z_OK, "zlib does not start");
+  }
+  ~Gunzipper() { inflateEnd(&stream_); }
+  Gunzipper(const Gunzipper&) = delete;
+  Gunzipper& operator=(const Gunzipper&) = delete;
+
+  size_t Read(std::string& out, size_t wanted) {
+    const size_t before = out.size();
+    wanted = std::min<size_t>(wanted, std::numeric_limits<uInt>::max());
+    out.resize(before + wanted);
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data() + before);
+    stream_.avail_out = static_cast<uInt>(wanted);
+    while (stream_.avail_out > 0 && MoreInput()) Inflate();
+    out.resize(out.size() - stream_.avail_out);
+    return out.size() - before;
+  }
+
+ private:
+  // False behind the last stream.
+  bool MoreInput() {
+    if (stream_.avail_in == 0) {
+      piece_.clear();
+      from_(piece_, kPiece);
+      stream_.next_in = reinterpret_cast<Bytef*>(piece_.data());
+      stream_.avail_in = static_cast<uInt>(piece_.size());
+    }
+    if (stream_.avail_in > 0) return true;
+    if (!between_) throw Damaged("it is cut short");
+    return false;
+  }
+
+  void Inflate() {
+    if (std::exchange(between_, false)) inflateReset(&stream_);
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    between_ = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR) return;
+    throw Damaged(stream_.msg == nullptr ? "it is damaged" : stream_.msg);
+  }
+
+  Error Damaged(const std::string& cause) const {
+    return InputError(fmt::format("{}: not a whole gzip stream", name_), cause,
+                      "copy the file again");
+  }
+
+  static constexpr size_t kPiece = size_t{1} << 16;
+
+  ReadBytes from_;
+  std::string name_;
+  z_stream stream_ = {};
+  std::string piece_;
+  bool between_ = false;  // a stream has ended; another one may follow
+};
 
 struct Known {
   Compression compression;
@@ -58,63 +119,32 @@ uint64_t ZstdWindow(std::string_view frame) {
   return size;
 }
 
-// The functions of libarchive that folio calls. It is opened when something is to be unpacked and
-// not with the program: it brings a dozen more libraries, which nearly double the time in which a
-// program starts.
-struct Libarchive {
-  decltype(&archive_read_new) create;
-  decltype(&archive_read_free) free;
-  decltype(&archive_read_support_filter_bzip2) bzip2;
-  decltype(&archive_read_support_filter_xz) xz;
-  decltype(&archive_read_support_filter_zstd) zstd;
-  decltype(&archive_read_support_format_raw) raw;
-  decltype(&archive_read_support_format_empty) empty;
-  decltype(&archive_read_open) open;
-  decltype(&archive_read_next_header) next;
-  decltype(&archive_read_data) read;
-  decltype(&archive_filter_count) filters;
-  decltype(&archive_filter_bytes) bytes;
-  decltype(&archive_error_string) error;
-};
-
 Error NoLibarchive(const char* cause) {
   return RuntimeError("cannot unpack what is compressed", cause,
                       "install libarchive (on Debian: apt install libarchive13), or unpack the "
                       "file before");
 }
 
-template <class Function>
-void Find(void* library, const char* name, Function& function) {
-  void* symbol = dlsym(library, name);
-  if (symbol == nullptr) throw NoLibarchive(dlerror());
-  function = reinterpret_cast<Function>(symbol);
-}
+struct Libarchive : internal::LateLibrary {
+  Libarchive() : LateLibrary({"libarchive.so.13", "libarchive.13.dylib"}, NoLibarchive) {}
 
-Libarchive OpenLibarchive() {
-  void* library = nullptr;
-  for (const char* name : {"libarchive.so.13", "libarchive.13.dylib"}) {
-    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) throw NoLibarchive(dlerror());
-  Libarchive found = {};
-  Find(library, "archive_read_new", found.create);
-  Find(library, "archive_read_free", found.free);
-  Find(library, "archive_read_support_filter_bzip2", found.bzip2);
-  Find(library, "archive_read_support_filter_xz", found.xz);
-  Find(library, "archive_read_support_filter_zstd", found.zstd);
-  Find(library, "archive_read_support_format_raw", found.raw);
-  Find(library, "archive_read_support_format_empty", found.empty);
-  Find(library, "archive_read_open", found.open);
-  Find(library, "archive_read_next_header", found.next);
-  Find(library, "archive_read_data", found.read);
-  Find(library, "archive_filter_count", found.filters);
-  Find(library, "archive_filter_bytes", found.bytes);
-  Find(library, "archive_error_string", found.error);
-  return found;
-}
+  FOLIO_LATE_FUNCTION(archive_read_new);
+  FOLIO_LATE_FUNCTION(archive_read_free);
+  FOLIO_LATE_FUNCTION(archive_read_support_filter_bzip2);
+  FOLIO_LATE_FUNCTION(archive_read_support_filter_xz);
+  FOLIO_LATE_FUNCTION(archive_read_support_filter_zstd);
+  FOLIO_LATE_FUNCTION(archive_read_support_format_raw);
+  FOLIO_LATE_FUNCTION(archive_read_support_format_empty);
+  FOLIO_LATE_FUNCTION(archive_read_open);
+  FOLIO_LATE_FUNCTION(archive_read_next_header);
+  FOLIO_LATE_FUNCTION(archive_read_data);
+  FOLIO_LATE_FUNCTION(archive_filter_count);
+  FOLIO_LATE_FUNCTION(archive_filter_bytes);
+  FOLIO_LATE_FUNCTION(archive_error_string);
+};
 
 const Libarchive& TheLibarchive() {
-  static const Libarchive library = OpenLibarchive();
+  static const Libarchive library;
   return library;
 }
 
@@ -125,32 +155,31 @@ class Unpacker {
       : from_(std::move(from)),
         compression_(compression),
         name_(std::move(name)),
-        archive_(TheLibarchive().create()) {
-    const Libarchive& library = TheLibarchive();
+        archive_(library_.archive_read_new()) {
     if (archive_ == nullptr) throw NoLibarchive("libarchive does not start");
-    (compression == Compression::kBzip2 ? library.bzip2
-     : compression == Compression::kXz  ? library.xz
-                                        : library.zstd)(archive_.get());
-    library.raw(archive_.get());
-    library.empty(archive_.get());
+    (compression == Compression::kBzip2 ? library_.archive_read_support_filter_bzip2
+     : compression == Compression::kXz  ? library_.archive_read_support_filter_xz
+                                       : library_.archive_read_support_filter_zstd)(archive_.get());
+    library_.archive_read_support_format_raw(archive_.get());
+    library_.archive_read_support_format_empty(archive_.get());
   }
 
   size_t Read(std::string& out, size_t wanted) {
-    const Libarchive& library = TheLibarchive();
     if (!opened_) {
       opened_ = true;
-      Check(library.open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
+      Check(library_.archive_read_open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
       // A stream that is too short for its own header goes through libarchive as it is.
-      if (library.filters(archive_.get()) < 2) throw Damaged("it is cut short");
+      if (library_.archive_filter_count(archive_.get()) < 2) throw Damaged("it is cut short");
       archive_entry* entry = nullptr;
-      const int next = library.next(archive_.get(), &entry);
+      const int next = library_.archive_read_next_header(archive_.get(), &entry);
       at_end_ = next == ARCHIVE_EOF;
       if (!at_end_) Check(next);
     }
     const size_t before = out.size();
     if (!at_end_) {
       out.resize(before + wanted);
-      const la_ssize_t got = library.read(archive_.get(), out.data() + before, wanted);
+      const la_ssize_t got =
+          library_.archive_read_data(archive_.get(), out.data() + before, wanted);
       out.resize(before + static_cast<size_t>(std::max<la_ssize_t>(got, 0)));
       Check(got < 0 ? ARCHIVE_FATAL : ARCHIVE_OK);
       at_end_ = got == 0;
@@ -161,7 +190,7 @@ class Unpacker {
 
  private:
   struct Free {
-    void operator()(archive* one) const { TheLibarchive().free(one); }
+    void operator()(archive* one) const { TheLibarchive().archive_read_free(one); }
   };
 
   // Exceptions do not pass through C: they wait in problem_.
@@ -183,7 +212,7 @@ class Unpacker {
     if (problem_ != nullptr) std::rethrow_exception(problem_);
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
     RequireWindow();
-    const char* said = TheLibarchive().error(archive_.get());
+    const char* said = library_.archive_error_string(archive_.get());
     throw Damaged(said == nullptr ? "it is damaged or cut short" : said);
   }
 
@@ -202,7 +231,7 @@ class Unpacker {
   void CheckAllRead() {
     // The empty format takes what cannot be unpacked for nothing, and bzip2 ends at other bytes.
     std::string more;
-    const auto used = static_cast<size_t>(TheLibarchive().bytes(archive_.get(), -1));
+    const auto used = static_cast<size_t>(library_.archive_filter_bytes(archive_.get(), -1));
     if (used < taken_ || from_(more, 1) > 0) throw Damaged("other bytes follow it");
   }
 
@@ -215,6 +244,7 @@ class Unpacker {
   static constexpr size_t kPiece = size_t{1} << 16;
   static constexpr size_t kHead = 18;  // no header of a frame of zstd is longer
 
+  const Libarchive& library_ = TheLibarchive();
   ReadBytes from_;
   Compression compression_;
   std::string name_;
@@ -227,6 +257,11 @@ class Unpacker {
 };
 
 }  // namespace
+
+ReadBytes Gunzip(ReadBytes from, std::string name) {
+  auto gunzipper = std::make_shared<Gunzipper>(std::move(from), std::move(name));
+  return [gunzipper](std::string& out, size_t wanted) { return gunzipper->Read(out, wanted); };
+}
 
 std::optional<Compression> FindCompression(std::string_view head) {
   for (const Known& known : kKnown) {

@@ -24,4 +24,8 @@ std::string_view CompressionName(Compression compression);  // "gzip", "bzip2", 
 // there.
 ReadBytes Decompress(ReadBytes from, Compression compression, std::string name);
 
+// Decompress for gzip (RFC 1952), by zlib: libarchive does not look at the checksums of its
+// streams.
+ReadBytes Gunzip(ReadBytes from, std::string name);
+
 }  // namespace folio

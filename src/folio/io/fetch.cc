@@ -1,7 +1,6 @@
 #include "folio/io/fetch.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -12,9 +11,9 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/io/partial_file.h"
-#include "folio/io/sha256.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
@@ -27,49 +26,30 @@ std::string_view BytesAsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The functions of libcurl that folio calls. The library is opened when something is fetched and
-// not with the program: it brings thirty more libraries, which take a tenth of the time in which
-// the program can otherwise start, read a vocabulary and encode a page.
-struct Libcurl {
-  decltype(&curl_easy_init) init;
-  decltype(&curl_easy_cleanup) cleanup;
-  decltype(&curl_easy_setopt) setopt;
-  decltype(&curl_easy_perform) perform;
-  decltype(&curl_easy_strerror) strerror;
-  decltype(&curl_easy_getinfo) getinfo;
-};
-
 Error NoLibcurl(const char* cause) {
   return RuntimeError("cannot use the network", cause,
                       "install libcurl (on Debian: apt install libcurl4)");
 }
 
-template <class Function>
-Function Symbol(void* library, const char* name) {
-  void* symbol = dlsym(library, name);
-  if (symbol == nullptr) throw NoLibcurl(dlerror());
-  return reinterpret_cast<Function>(symbol);
-}
-
-Libcurl OpenLibcurl() {
-  void* library = nullptr;
-  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib"}) {
-    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+struct Libcurl : internal::LateLibrary {
+  Libcurl() : LateLibrary({"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib"}, NoLibcurl) {
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+      throw NoLibcurl("libcurl does not start");
+    }
   }
-  if (library == nullptr) throw NoLibcurl(dlerror());
-  const auto start = Symbol<decltype(&curl_global_init)>(library, "curl_global_init");
-  if (start(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw NoLibcurl("libcurl does not start");
-  return {.init = Symbol<decltype(&curl_easy_init)>(library, "curl_easy_init"),
-          .cleanup = Symbol<decltype(&curl_easy_cleanup)>(library, "curl_easy_cleanup"),
-          .setopt = Symbol<decltype(&curl_easy_setopt)>(library, "curl_easy_setopt"),
-          .perform = Symbol<decltype(&curl_easy_perform)>(library, "curl_easy_perform"),
-          .strerror = Symbol<decltype(&curl_easy_strerror)>(library, "curl_easy_strerror"),
-          .getinfo = Symbol<decltype(&curl_easy_getinfo)>(library, "curl_easy_getinfo")};
-}
+
+  FOLIO_LATE_FUNCTION(curl_global_init);
+  FOLIO_LATE_FUNCTION(curl_easy_init);
+  FOLIO_LATE_FUNCTION(curl_easy_cleanup);
+  FOLIO_LATE_FUNCTION(curl_easy_setopt);
+  FOLIO_LATE_FUNCTION(curl_easy_perform);
+  FOLIO_LATE_FUNCTION(curl_easy_strerror);
+  FOLIO_LATE_FUNCTION(curl_easy_getinfo);
+};
 
 // Opened and initialised once. Throws a kRuntime Error if it is not installed.
 const Libcurl& TheLibcurl() {
-  static const Libcurl library = OpenLibcurl();
+  static const Libcurl library;
   return library;
 }
 
@@ -160,12 +140,12 @@ int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 }
 
 struct CurlDeleter {
-  void operator()(CURL* curl) const { TheLibcurl().cleanup(curl); }
+  void operator()(CURL* curl) const { TheLibcurl().curl_easy_cleanup(curl); }
 };
 
 void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const FetchLimits& limits,
            Transfer& transfer, char* reason) {
-  const auto set = TheLibcurl().setopt;
+  const auto set = TheLibcurl().curl_easy_setopt;
   set(curl, CURLOPT_URL, url.c_str());
   // Where libcurl does not know a scheme it would go on allowing all of them.
   if (set(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
@@ -198,17 +178,17 @@ bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arri
   Transfer transfer{arrival, on_fetched, nullptr};
   std::array<char, CURL_ERROR_SIZE> reason = {};
   const Libcurl& library = TheLibcurl();
-  const std::unique_ptr<CURL, CurlDeleter> curl(library.init());
+  const std::unique_ptr<CURL, CurlDeleter> curl(library.curl_easy_init());
   if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
   SetUp(curl.get(), url, wanted, limits, transfer, reason.data());
-  const CURLcode result = library.perform(curl.get());
+  const CURLcode result = library.curl_easy_perform(curl.get());
   if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
   constexpr long kNothingThere = 416;  // which libcurl may take for success
   long status = 0;
-  library.getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  (library.curl_easy_getinfo)(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   if (resumed && (result == CURLE_RANGE_ERROR || status == kNothingThere)) return false;
   if (result == CURLE_OK) return true;
-  std::string cause = reason[0] != '\0' ? reason.data() : library.strerror(result);
+  std::string cause = reason[0] != '\0' ? reason.data() : library.curl_easy_strerror(result);
   if (arrival.bytes() > 0) cause += fmt::format("; {} bytes have come", arrival.bytes());
   throw RuntimeError(fmt::format("cannot fetch {}", url), cause, wanted.otherwise);
 }

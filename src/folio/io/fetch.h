@@ -34,7 +34,7 @@ using OnFetched = std::function<void(int64_t bytes)>;
 
 // Downloads `url` to wanted.path with libcurl. The file appears only when all its bytes have come
 // and have the hash; what lay there is untouched until then. Where it ends early a large part is
-// kept beside it (io/partial_file.h), and the next call goes on behind that, if the server can. Of
+// kept beside it (PartialFile), and the next call goes on behind that, if the server can. Of
 // bytes with another hash nothing is kept. Throws a kRuntime Error where the network fails and a
 // kInput Error where the bytes are others.
 void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,

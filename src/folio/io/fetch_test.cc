@@ -6,22 +6,24 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/io/sha256.h"
+#include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/full_disk.h"
@@ -44,32 +46,29 @@ TEST(Sha256, IsThatOfTheStandard) {
 }
 
 // Answers connections on a port of this machine, one after the other, each with the next of the
-// given texts, and then takes no more.
+// given texts, and then takes no more. Whoever says nothing for a minute is given up.
 class Server {
  public:
   explicit Server(std::vector<std::string> answers) {
-    listener_ = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
+    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     auto* any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener_, any, size), 0);
-    EXPECT_EQ(listen(listener_, 4), 0);
-    EXPECT_EQ(getsockname(listener_, any, &size), 0);
-    port_ = ntohs(address.sin_port);
+    EXPECT_TRUE(bind(listener_.get(), any, size) == 0 && listen(listener_.get(), 4) == 0 &&
+                getsockname(listener_.get(), any, &size) == 0);
+    SetDeadline(listener_.get());
+    url_ = fmt::format("http://127.0.0.1:{}/file", ntohs(address.sin_port));
     thread_ = std::thread([this, answers = std::move(answers)] {
       for (const std::string& answer : answers) Answer(answer);
     });
   }
   ~Server() {
-    shutdown(listener_, SHUT_RDWR);
+    shutdown(listener_.get(), SHUT_RDWR);
     thread_.join();
-    close(listener_);
   }
 
-  std::string url() const { return fmt::format("http://127.0.0.1:{}/file", port_); }
-  int asked() const { return asked_; }
+  const std::string& url() const { return url_; }
+  int asked() const { return static_cast<int>(Count(requests(), "\r\n\r\n")); }
   // All requests so far, one after the other.
   std::string requests() const {
     const std::scoped_lock lock(mutex_);
@@ -77,35 +76,40 @@ class Server {
   }
 
  private:
-  void Answer(const std::string& answer) {
-    const int fd = accept(listener_, nullptr, nullptr);
-    if (fd < 0) return;
-    ++asked_;
-    std::string request;
+  static void SetDeadline(int socket) {
+    constexpr timeval kMinute = {.tv_sec = 60, .tv_usec = 0};
+    EXPECT_EQ(setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kMinute, sizeof(kMinute)), 0);
+  }
+
+  // Reads up to `end`, or all.
+  static std::string ReadTo(int socket, std::string_view end) {
+    std::string text;
     char piece[512];
-    while (request.find("\r\n\r\n") == std::string::npos) {
-      const ssize_t n = read(fd, piece, sizeof(piece));
-      if (n <= 0) break;
-      request.append(piece, static_cast<size_t>(n));
+    for (ssize_t n = 1; n > 0 && (end.empty() || text.find(end) == std::string::npos);) {
+      n = read(socket, piece, sizeof(piece));
+      if (n > 0) text.append(piece, static_cast<size_t>(n));
     }
+    return text;
+  }
+
+  void Answer(const std::string& answer) {
+    const internal::FileDescriptor connection(accept(listener_.get(), nullptr, nullptr));
+    const int fd = connection.get();
+    if (fd < 0) return;
+    SetDeadline(fd);
+    const std::string request = ReadTo(fd, "\r\n\r\n");
     {
       const std::scoped_lock lock(mutex_);
       requests_ += request;
     }
-    if (answer == "wait") {
-      while (read(fd, piece, sizeof(piece)) > 0) {
-      }
-    }
+    if (answer == "wait") ReadTo(fd, "");
     (void)!send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
-    while (read(fd, piece, sizeof(piece)) > 0) {
-    }
-    close(fd);
+    ReadTo(fd, "");
   }
 
-  int listener_ = -1;
-  int port_ = 0;
-  std::atomic<int> asked_ = 0;
+  const internal::FileDescriptor listener_{socket(AF_INET, SOCK_STREAM, 0)};
+  std::string url_;
   mutable std::mutex mutex_;
   std::string requests_;
   std::thread thread_;

@@ -1,22 +1,31 @@
 #include "folio/io/file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
+#include "folio/base/utf8.h"
 #include "folio/io/guarded_directory.h"
-#include "folio/io/mapped_faults.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -25,6 +34,38 @@ namespace {
 namespace fs = std::filesystem;
 using internal::FileDescriptor;
 using internal::ThrowCannotRead;
+using internal::ThrowCannotWrite;
+
+// A list that only grows, so that a handler may walk it at any time; entries are used again. Their
+// sizes are 0 while they are changed.
+struct Entry {
+  std::atomic<const std::byte*> begin = nullptr;
+  std::atomic<size_t> size = 0;
+  char path[1024] = {};  // cut, if it is longer
+  Entry* next = nullptr;
+};
+std::atomic<Entry*> g_entries = nullptr;
+std::mutex g_mutex;
+
+void Say(std::string_view text) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+}
+
+extern "C" void OnBusError(int signal, siginfo_t* info, void*) {
+  const auto* const at = static_cast<const std::byte*>(info->si_addr);
+  for (const Entry* entry = g_entries; entry != nullptr; entry = entry->next) {
+    const std::byte* const begin = entry->begin;
+    if (begin == nullptr || at < begin || at >= begin + entry->size) continue;
+    Say("\nerror: ");
+    Say(entry->path);
+    Say(" became shorter while it was read\n"
+        "  somebody else has changed the file in place, or its disk fails\n"
+        "  help: restore it; what was saved before is whole, so that a training goes on with "
+        "--resume\n");
+    _exit(static_cast<int>(ErrorKind::kInput));
+  }
+  std::signal(signal, SIG_DFL);  // comes again at once
+}
 
 // Readable bytes behind those of a mapped file.
 constexpr size_t kPast = 64;
@@ -61,7 +102,86 @@ void ReadAll(int fd, const fs::path& path, std::span<std::byte> to) {
   }
 }
 
+// Writes all of `left`, and leaves what could not be written there. Returns an errno, or 0.
+int WriteAll(int fd, std::string_view& left) {
+  while (!left.empty()) {
+    const ssize_t put = write(fd, left.data(), left.size());
+    if (put > 0) {
+      left.remove_prefix(static_cast<size_t>(put));
+    } else if (put == 0 || errno != EINTR) {
+      return put == 0 ? EIO : errno;
+    }
+  }
+  return 0;
+}
+
+// Makes the file `from`, which is open as `fd`, durable, and gives it the target's name.
+void PutInPlace(const internal::HeldName& target, const std::string& from, int& fd,
+                const fs::path& name) {
+  if (fsync(fd) != 0 || target.Rename(from, target.name()) != 0 ||
+      close(std::exchange(fd, -1)) != 0 || target.SyncDirectory() != 0) {
+    ThrowCannotWrite(name, errno);
+  }
+}
+
+// Makes everything below `directory` and itself durable.
+void SyncTree(const fs::path& directory) {
+  std::error_code unread;
+  for (const std::string& name : internal::NamesIn(directory, &unread)) {
+    const fs::path inside = directory / name;
+    const internal::HeldName held(inside);
+    struct stat info = {};
+    if (held.Stat(info) != 0) ThrowCannotWrite(inside, errno);
+    if (S_ISDIR(info.st_mode)) SyncTree(inside);
+    if (!S_ISREG(info.st_mode)) continue;
+    const internal::FileDescriptor fd(held.Open(O_RDONLY | O_NOFOLLOW));
+    if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(inside, errno);
+  }
+  if (unread) ThrowCannotWrite(directory, unread.value());
+  internal::SyncDirectory(directory);
+}
+
+[[noreturn]] void ThrowClosed(const fs::path& name) {
+  throw UsageError(fmt::format("{} is written and closed", name.string()),
+                   "nothing can follow Commit", "write it again as a whole");
+}
+
+// The bytes of a file, from when they are mapped until they are not.
+void AddMappedBytes(const std::byte* begin, size_t size, const std::filesystem::path& path) {
+  const std::lock_guard lock(g_mutex);
+  Entry* entry = g_entries;
+  while (entry != nullptr && entry->begin != nullptr) entry = entry->next;
+  if (entry == nullptr) {
+    entry = new Entry;  // never freed
+    entry->next = g_entries;
+    g_entries = entry;
+  }
+  const std::string name = Visible(path.string(), {.lines = false});
+  const size_t length = std::min(name.size(), sizeof(entry->path) - 1);
+  std::memcpy(entry->path, name.data(), length);
+  entry->path[length] = '\0';
+  entry->size = size;
+  entry->begin = begin;
+}
+
+void RemoveMappedBytes(const std::byte* begin) {
+  const std::lock_guard lock(g_mutex);
+  for (Entry* entry = g_entries; entry != nullptr; entry = entry->next) {
+    if (entry->begin != begin) continue;
+    entry->begin = nullptr;
+    entry->size = 0;
+  }
+}
+
 }  // namespace
+
+void ReportMappedFaults() {
+  struct sigaction action = {};
+  action.sa_sigaction = OnBusError;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
 
 std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   constexpr size_t kPiece = size_t{1} << 16;
@@ -97,6 +217,14 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   }
   bytes.resize(used);
   return bytes;
+}
+
+bool FileBeginsWith(const fs::path& path, std::string_view bytes) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  const MappedFile file(path);
+  return file.bytes().size() >= bytes.size() &&
+         std::memcmp(file.bytes().data(), bytes.data(), bytes.size()) == 0;
 }
 
 void RequireTyped(const fs::path& path) {
@@ -260,6 +388,177 @@ void MappedFile::Advise(Access access) const {
                      : access == Access::kRandom   ? MADV_RANDOM
                                                    : MADV_NORMAL;
   madvise(const_cast<std::byte*>(data_), size_, advice);
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& target)
+    : name_(target),
+      target_(std::make_unique<internal::HeldName>(internal::ResolveTarget(target))),
+      temporary_(internal::TemporaryFor(*target_)) {
+  struct stat info;
+  if (target_->Stat(info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    ThrowCannotWrite(name_, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  }
+  internal::CleanLeftovers(*target_);
+  fd_ = target_->Open(temporary_, O_WRONLY | O_CREAT | O_EXCL);
+  if (fd_ < 0 && errno == EEXIST) internal::ThrowBusy(name_);
+  if (fd_ < 0) ThrowCannotWrite(name_, errno);
+  internal::LockTemporary(fd_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  target_->Remove(temporary_);
+  close(fd_);
+}
+
+void AtomicFile::Write(std::span<const std::byte> bytes) {
+  if (fd_ < 0) ThrowClosed(name_);
+  std::string_view left(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const int error = WriteAll(fd_, left); error != 0) ThrowCannotWrite(name_, error);
+  written_ += bytes.size();
+}
+
+void AtomicFile::Commit() {
+  if (fd_ < 0) ThrowClosed(name_);
+  PutInPlace(*target_, temporary_, fd_, name_);
+}
+
+void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.Write(bytes);
+  file.Commit();
+}
+
+AtomicDirectory::AtomicDirectory(const fs::path& target)
+    : name_(target),
+      resolved_(internal::ResolveTarget(target)),
+      target_(std::make_unique<internal::HeldName>(resolved_)),
+      temporary_(internal::TemporaryFor(*target_)),
+      path_(resolved_.parent_path() / temporary_),
+      inside_(std::make_unique<GuardedDirectory>(GuardedDirectory::AlsoItself(path_))) {
+  struct stat info;
+  if (target_->Stat(info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    ThrowCannotWrite(name_, ENOTDIR);
+  }
+  internal::CleanLeftovers(*target_);
+  if (target_->MakeDirectory(temporary_) != 0) {
+    if (errno == EEXIST) internal::ThrowBusy(name_);
+    ThrowCannotWrite(name_, errno);
+  }
+  fd_ = target_->Open(temporary_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (fd_ < 0) ThrowCannotWrite(name_, errno);
+  internal::LockTemporary(fd_);
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  if (fd_ < 0) return;
+  target_->RemoveTree(temporary_);
+  close(fd_);
+}
+
+void AtomicDirectory::Commit() {
+  if (fd_ < 0) ThrowClosed(name_);
+  SyncTree(path_);
+  internal::ReplaceDirectory(*target_, temporary_, name_);
+  close(std::exchange(fd_, -1));
+}
+
+LineFile::LineFile(const std::filesystem::path& path) : path_(path) {
+  constexpr int kFlags = O_WRONLY | O_APPEND;
+  const internal::HeldName held(path);
+  fd_ = held.Open(kFlags);
+  if (fd_ >= 0) return;
+  if (errno == ENOENT) fd_ = held.Open(kFlags | O_CREAT);
+  if (fd_ < 0 || held.SyncDirectory() != 0) internal::ThrowCannotWrite(path, errno);
+}
+
+LineFile::~LineFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int LineFile::TryToWrite() {
+  std::string_view left = waiting_;
+  const int error = WriteAll(fd_, left);
+  waiting_.erase(0, waiting_.size() - left.size());
+  return error;
+}
+
+void LineFile::Warn(int error) {
+  if (error == 0 || warned_) return;
+  LogWarning(fmt::format("cannot write {}: {}; its lines are kept until that works again",
+                         path_.string(), internal::ErrnoText(error)));
+  warned_ = true;
+}
+
+void LineFile::Write(std::string_view line) {
+  waiting_ += line;
+  Warn(TryToWrite());
+}
+
+void LineFile::Sync() {
+  if (fdatasync(fd_) != 0) Warn(errno);
+}
+
+void LineFile::Finish() {
+  int error = TryToWrite();
+  if (error == 0 && fdatasync(fd_) != 0) error = errno;
+  if (error != 0) internal::ThrowCannotWrite(path_, error);
+}
+
+PartialFile::PartialFile(const std::filesystem::path& target, std::string_view key,
+                         int64_t worth_keeping)
+    : name_(target),
+      resolved_(internal::ResolveTarget(target)),
+      target_(std::make_unique<internal::HeldName>(resolved_)),
+      part_(fmt::format(".{}.{}.part", target_->name(), key)),
+      path_(resolved_.parent_path() / part_),
+      worth_keeping_(worth_keeping) {
+  constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
+  fd_ = target_->Open(part_, kHow);
+  if (fd_ < 0) ThrowCannotWrite(name_, errno);
+  // A file system without locks is no reason not to download.
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(std::exchange(fd_, -1));
+    internal::ThrowBusy(name_);
+  }
+  struct stat info = {};
+  if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(std::exchange(fd_, -1));
+    ThrowCannotWrite(name_, EINVAL);
+  }
+  // Others may have put it there, as a file of their own or another name of one of this user's.
+  if (info.st_uid != geteuid() || info.st_nlink != 1) {
+    close(std::exchange(fd_, -1));
+    throw RuntimeError(fmt::format("cannot write {}", name_.string()),
+                       fmt::format("{} is there and not this user's alone", path_.string()),
+                       "remove it, or choose a place that nobody else may write to");
+  }
+  bytes_ = info.st_size;
+}
+
+PartialFile::~PartialFile() {
+  if (fd_ < 0) return;
+  if (bytes_ < worth_keeping_) target_->Remove(part_);
+  close(fd_);
+}
+
+void PartialFile::Add(std::string_view piece) {
+  FOLIO_CHECK(fd_ >= 0, "write after Commit");
+  const size_t size = piece.size();
+  const int error = WriteAll(fd_, piece);
+  bytes_ += static_cast<int64_t>(size - piece.size());
+  if (error != 0) ThrowCannotWrite(name_, error);
+}
+
+void PartialFile::Clear(int64_t kept) {
+  FOLIO_CHECK(kept <= bytes_, "there are fewer bytes");
+  if (ftruncate(fd_, static_cast<off_t>(kept)) != 0) ThrowCannotWrite(name_, errno);
+  bytes_ = kept;
+}
+
+void PartialFile::Commit() {
+  FOLIO_CHECK(fd_ >= 0, "second Commit");
+  PutInPlace(*target_, part_, fd_, name_);
 }
 
 }  // namespace folio

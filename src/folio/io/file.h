@@ -21,6 +21,10 @@ class HeldName;
 // unreadable or longer than max_bytes, which is for each reader to say.
 std::string ReadFile(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 32);
 
+// Returns whether `path` is a regular file that begins with these bytes. Throws a kInput Error if
+// it cannot be read.
+bool FileBeginsWith(const std::filesystem::path& path, std::string_view bytes);
+
 // Throws a kInput Error if there is nothing at `path`, which somebody typed and may have misspelt.
 void RequireTyped(const std::filesystem::path& path);
 
@@ -65,7 +69,7 @@ enum class Loading { kMap, kRead };
 
 // A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
 // the name is unlinked or replaced; somebody who shortens the file in place kills the reader (see
-// io/mapped_faults.h), which is why folio only ever replaces files by rename.
+// ReportMappedFaults), which is why folio only ever replaces files by rename.
 class MappedFile {
  public:
   enum class Access { kNormal, kSequential, kRandom };
@@ -93,6 +97,12 @@ class MappedFile {
   size_t size_ = 0;
   bool mapped_ = false;
 };
+
+// Somebody may shorten a file while it is mapped; who then looks at what is gone gets SIGBUS. From
+// this call on the process ends with a message that names the file and exit status 3 instead, and
+// leaves no half-written files (those that appear whole or not at all have not appeared). For
+// programs: it takes the signal's handler. Other causes of SIGBUS end the process as before.
+void ReportMappedFaults();
 
 // Writes a file that appears under its name only when it is whole: bytes go to `.NAME.tmp-PID` in
 // the same directory, Commit makes them durable and renames. Without Commit the destructor removes
@@ -148,6 +158,67 @@ class AtomicDirectory {
   std::filesystem::path path_;
   std::unique_ptr<GuardedDirectory> inside_;
   int fd_ = -1;
+};
+
+// Appends lines to a file. Where that fails, on a full disk, it is warned of once, and what is
+// missing waits to be written before the next line.
+class LineFile {
+ public:
+  // Makes the file where it is missing. Throws a kRuntime Error.
+  explicit LineFile(const std::filesystem::path& path);
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  // `line` ends in a line break.
+  void Write(std::string_view line);
+  // Lines that were written so far survive a power cut then.
+  void Sync();
+  // Does the same, and throws a kRuntime Error if something still waits and cannot be written now.
+  void Finish();
+
+ private:
+  // 0, or the errno of what kept it from writing all that waits.
+  int TryToWrite();
+  void Warn(int error);
+
+  std::filesystem::path path_;
+  int fd_ = -1;
+  std::string waiting_;
+  bool warned_ = false;
+};
+
+// A file on its way here, which may take more than one try: its bytes are kept beside the target as
+// `.NAME.KEY.part`, and the target appears only at Commit. KEY says which contents are coming, so
+// that a later try goes on only with the beginning of the same. Constructor, Add and Commit throw a
+// kRuntime Error that names the target and the system's reason, also where another process is at
+// the same file.
+class PartialFile {
+ public:
+  PartialFile(const std::filesystem::path& target, std::string_view key,
+              int64_t worth_keeping = int64_t{1} << 20);
+  // Keeps what has come where that is worth it: so many bytes or more.
+  ~PartialFile();
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
+  int64_t bytes() const { return bytes_; }
+  // Where the bytes lie as long as it is not committed.
+  const std::filesystem::path& path() const { return path_; }
+  void Add(std::string_view piece);
+  // Goes on behind the first `kept` bytes, or begins anew. REQUIRES: there are so many.
+  void Clear(int64_t kept = 0);
+  void Commit();
+
+ private:
+  std::filesystem::path name_;  // as the caller spelt it
+  std::filesystem::path resolved_;
+  std::unique_ptr<internal::HeldName> target_;
+  std::string part_;  // its name beside the target
+  std::filesystem::path path_;
+  int64_t worth_keeping_;
+  int fd_ = -1;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace folio

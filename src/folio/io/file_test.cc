@@ -1,19 +1,27 @@
 #include "folio/io/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
+#include <string>
 #include <utility>
 
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/full_disk.h"
 #include "tests/kit/sanitized.h"
+#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -22,10 +30,6 @@ namespace fs = std::filesystem;
 
 class FileTest : public InTemporaryDirectory {};
 
-void Put(const fs::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
 std::string_view Text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
@@ -33,14 +37,14 @@ std::string_view Text(const MappedFile& file) {
 TEST_F(FileTest, ReadFileKeepsEveryByte) {
   std::string bytes;
   for (int i = 0; i < 70001; ++i) bytes += static_cast<char>(i * 7 % 256);
-  Put(At("a"), bytes);
+  PutFile("a", bytes);
   EXPECT_EQ(ReadFile(At("a")), bytes);
-  Put(At("empty"), "");
+  PutFile("empty", "");
   EXPECT_EQ(ReadFile(At("empty")), "");
 }
 
 TEST_F(FileTest, ReadFileHoldsToItsLimit) {
-  Put(At("a"), "12345");
+  PutFile("a", "12345");
   EXPECT_EQ(ReadFile(At("a"), 5), "12345");
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("a"), 4); }), "it has 5 bytes", "up to 4"));
 }
@@ -54,7 +58,7 @@ TEST_F(FileTest, MissingFilesAndDirectoriesAreInputErrors) {
 }
 
 TEST_F(FileTest, MapOutlivesMovesAndUnlinking) {
-  Put(At("a"), "hello");
+  PutFile("a", "hello");
   MappedFile first(At("a"));
   first.Advise(MappedFile::Access::kRandom);
   MappedFile second(std::move(first));
@@ -66,14 +70,14 @@ TEST_F(FileTest, MapOutlivesMovesAndUnlinking) {
 }
 
 TEST_F(FileTest, AnEmptyFileMapsToNoBytes) {
-  Put(At("a"), "");
+  PutFile("a", "");
   const MappedFile file(At("a"));
   file.Advise(MappedFile::Access::kSequential);
   EXPECT_TRUE(file.bytes().empty());
 }
 
 TEST_F(FileTest, AMapReachesPastFourGigabytes) {
-  Put(At("big"), "");
+  PutFile("big", "");
   const uint64_t size = (uint64_t{1} << 32) + 12345;
   fs::resize_file(At("big"), size);  // a hole: takes no room on the disk
   {
@@ -88,7 +92,7 @@ TEST_F(FileTest, AMapReachesPastFourGigabytes) {
 }
 
 TEST_F(FileTest, RequireDirectoryTellsMissingFromFile) {
-  Put(At("file"), "");
+  PutFile("file", "");
   RequireDirectory(At(""));
   EXPECT_TRUE(Contains(ErrorOf([&] { RequireDirectory(At("none"), "the model directory"); }),
                        "the model directory"));
@@ -99,7 +103,7 @@ TEST_F(FileTest, CreateDirectoriesFailsWhereAFileStands) {
   CreateDirectories(At("a/b/c"));
   CreateDirectories(At("a/b/c/"));
   EXPECT_TRUE(fs::is_directory(At("a/b/c")));
-  Put(At("file"), "");
+  PutFile("file", "");
   for (const char* name : {"file", "file/below"}) {
     EXPECT_TRUE(Contains(ErrorOf([&] { CreateDirectories(At(name)); }, ErrorKind::kRuntime), name));
   }
@@ -153,7 +157,7 @@ TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAtOnce) {
 }
 
 TEST_F(FileTest, AFileThatIsTooLongIsRefusedUnread) {
-  std::ofstream{At("hole")};
+  PutFile("hole", "");
   std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("hole"), 1000); }), At("hole").string(),
                        "it has 1099511627776 bytes", "up to 1000"));
@@ -162,7 +166,7 @@ TEST_F(FileTest, AFileThatIsTooLongIsRefusedUnread) {
 // Nothing is promised for what a file lies over, be it larger than all memory.
 TEST_F(FileTest, AFileLargerThanMemoryIsMapped) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have the address space";
-  std::ofstream{At("hole")};
+  PutFile("hole", "");
   std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
   const MappedFile file(At("hole"));
   EXPECT_EQ(file.bytes().size(), size_t{1} << 40);
@@ -171,7 +175,7 @@ TEST_F(FileTest, AFileLargerThanMemoryIsMapped) {
 
 TEST_F(FileTest, AMapThatDoesNotFitIsNoDamagedFile) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have the address space";
-  std::ofstream{At("hole")};
+  PutFile("hole", "");
   std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
@@ -182,6 +186,340 @@ TEST_F(FileTest, AMapThatDoesNotFitIsNoDamagedFile) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_TRUE(Contains(error, "no room in memory for " + At("hole").string(), "it has 1.10 TB",
                        "address space of this process is limited to 68.72 GB", "ulimit -v"));
+}
+
+class AtomicTest : public InTemporaryDirectory {
+ protected:
+  // A directory holding one file with this text.
+  void MakeDirectory(const std::string& name, const std::string& text) {
+    PutFile(name + "/text", text);
+  }
+  std::string TextIn(const std::string& name) { return ReadFile(At(name) / "text"); }
+};
+
+TEST_F(AtomicTest, FileIsNotThereBeforeCommit) {
+  AtomicFile file(At("a"));
+  file.Write("one ");
+  file.Write("two");
+  EXPECT_FALSE(fs::exists(At("a")));
+  EXPECT_EQ(Names(), (Strings{".a.tmp-" + std::to_string(getpid())}));
+  file.Commit();
+  EXPECT_EQ(file.written(), 7u);
+  EXPECT_EQ(ReadFile(At("a")), "one two");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+TEST_F(AtomicTest, WithoutCommitTheOldFileStays) {
+  WriteFileAtomically(At("a"), "old");
+  {
+    AtomicFile file(At("a"));
+    file.Write("new");
+  }
+  EXPECT_EQ(ReadFile(At("a")), "old");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+TEST_F(AtomicTest, AFullDiskLeavesTheOldFileAndNothingElse) {
+  WriteFileAtomically(At("a"), "old");
+  {
+    const FullDisk full(1000);
+    EXPECT_TRUE(Contains(
+        ErrorOf([&] { WriteFileAtomically(At("a"), std::string(5000, 'x')); }, ErrorKind::kRuntime),
+        "a | File too large"));
+  }
+  EXPECT_EQ(ReadFile(At("a")), "old");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+TEST_F(AtomicTest, AFullDiskIsCalledSo) {
+  EXPECT_TRUE(
+      Contains(Refused([] { internal::ThrowCannotWrite("x", ENOSPC); }, ErrorKind::kRuntime).help(),
+               "make room"));
+}
+
+TEST_F(AtomicTest, ImpossibleTargetsAreErrorsThatNameThem) {
+  const auto try_file = [&](const fs::path& path) {
+    return ErrorOf([&] { AtomicFile file(path); }, ErrorKind::kRuntime);
+  };
+  fs::create_directory(At("directory"));
+  EXPECT_TRUE(Contains(try_file(At("none/file")), "none is not an existing directory"));
+  EXPECT_TRUE(Contains(try_file(At("directory")), "Is a directory"));
+  EXPECT_TRUE(Contains(try_file("/dev/null"), "/dev/null"));
+  EXPECT_TRUE(Contains(try_file("/"), "cannot write"));
+  EXPECT_TRUE(Contains(try_file(""), "cannot write"));
+  WriteFileAtomically(At("file"), "");
+  EXPECT_TRUE(Contains(try_file(At("file") / "below"), "file is not an existing directory"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { AtomicDirectory d(At("file")); }, ErrorKind::kRuntime),
+                       "Not a directory"));
+  EXPECT_EQ(Names(), (Strings{"directory", "file"}));
+}
+
+TEST_F(AtomicTest, ASymbolicLinkIsWrittenWhereItPoints) {
+  fs::create_directory(At("real"));
+  WriteFileAtomically(At("real/a"), "old");
+  fs::create_symlink(At("real/a"), At("link"));
+  WriteFileAtomically(At("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(At("link")));
+  EXPECT_EQ(ReadFile(At("real/a")), "new");
+  EXPECT_EQ(Names(), (Strings{"link", "real"}));
+}
+
+TEST_F(AtomicTest, LeftoversOfAKilledWriterAreRemovedAndNothingElseIs) {
+  PutFile(".a.tmp-1234567", "half");
+  MakeDirectory(".a.tmp-89", "half");
+  PutFile(".a.tmp-12x", "mine");
+  PutFile(".ab.tmp-12", "mine");
+  WriteFileAtomically(At("a"), "whole");
+  EXPECT_EQ(Names(), (Strings{".a.tmp-12x", ".ab.tmp-12", "a"}));
+}
+
+TEST_F(AtomicTest, ALivingWritersTemporaryIsLeftAlone) {
+  const fs::path other = At(".a.tmp-1234567");
+  const internal::FileDescriptor fd(open(other.c_str(), O_CREAT | O_WRONLY, 0666));
+  ASSERT_EQ(flock(fd.get(), LOCK_EX), 0);
+  WriteFileAtomically(At("a"), "whole");
+  EXPECT_EQ(Names(), (Strings{".a.tmp-1234567", "a"}));
+}
+
+TEST_F(AtomicTest, TwoWritersOfOneTargetAreRefused) {
+  AtomicFile first(At("a"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { AtomicFile second(At("a")); }, ErrorKind::kRuntime), "somebody else"));
+  first.Write("first");
+  first.Commit();
+  EXPECT_EQ(ReadFile(At("a")), "first");
+}
+
+TEST_F(AtomicTest, DirectoryReplacesTheOldOneWhole) {
+  for (const std::string text : {"one", "two", "three"}) {
+    AtomicDirectory directory(At("d/"));
+    WriteFileAtomically(directory.path() / "text", text);
+    fs::create_directory(directory.path() / "below");
+    WriteFileAtomically(directory.path() / "below" / text, text);
+    directory.Commit();
+    EXPECT_EQ(TextIn("d"), text);
+    EXPECT_FALSE(fs::exists(At("d/below/one")) && text != "one");
+    EXPECT_EQ(Names(), (Strings{"d"}));
+  }
+}
+
+TEST_F(AtomicTest, DirectoryWithoutCommitLeavesTheOldOne) {
+  MakeDirectory("d", "old");
+  {
+    AtomicDirectory directory(At("d"));
+    WriteFileAtomically(directory.path() / "text", "new");
+  }
+  EXPECT_EQ(TextIn("d"), "old");
+  EXPECT_EQ(Names(), (Strings{"d"}));
+}
+
+TEST_F(AtomicTest, DirectoryReplacesWithoutExchange) {
+  MakeDirectory("d", "old");
+  MakeDirectory("n", "new");
+  internal::ReplaceDirectory(internal::HeldName(At("d")), "n", At("d"), false);
+  EXPECT_EQ(TextIn("d"), "new");
+  EXPECT_EQ(Names(), (Strings{"d"}));
+}
+
+TEST_F(AtomicTest, AnInterruptedReplacementPutsTheOldDirectoryBackAndAFinishedOneLosesIt) {
+  for (const char* other : {".d.tmp-77", "d"}) {
+    const bool finished = other == std::string("d");
+    MakeDirectory(".d.old-77", "old");
+    MakeDirectory(other, "new");
+    { AtomicDirectory directory(At("d")); }
+    EXPECT_EQ(TextIn("d"), finished ? "new" : "old");
+    EXPECT_EQ(Names(), (Strings{"d"}));
+    fs::remove_all(At("d"));
+  }
+}
+
+TEST_F(AtomicTest, AWholeNewDirectoryWinsOverTheOneAsideAndTheOneInPlace) {
+  for (const char* old : {".d.old-77", "d", ""}) {
+    if (*old != 0) MakeDirectory(old, "old");
+    MakeDirectory(".d.new-77", "new");
+    internal::CleanLeftovers(internal::HeldName(At("d")));
+    EXPECT_EQ(TextIn("d"), "new") << old;
+    EXPECT_EQ(Names(), (Strings{"d"}));
+    fs::remove_all(At("d"));
+  }
+}
+
+TEST_F(AtomicTest, WhatALivingWriterHasAsideStaysThere) {
+  MakeDirectory(".d.old-77", "old");
+  MakeDirectory(".d.new-77", "new");
+  const internal::FileDescriptor fd(open(At(".d.new-77").c_str(), O_RDONLY));
+  ASSERT_EQ(flock(fd.get(), LOCK_EX), 0);
+  internal::CleanLeftovers(internal::HeldName(At("d")));
+  EXPECT_EQ(Names(), (Strings{".d.new-77", ".d.old-77"}));
+}
+
+// Each directory has a number, in two files.
+TEST_F(AtomicTest, AReplacementWithoutExchangeKilledAtAnyMomentLeavesAWholeDirectory) {
+  const auto fill = [&](const fs::path& directory, int number) {
+    fs::create_directory(directory);
+    for (const char* name : {"a", "b"}) std::ofstream(directory / name) << number;
+  };
+  fill(At("d"), 0);
+  int number = 0, replaced = 0;
+  // On a busy machine more are killed before they come to anything.
+  for (int i = 0; i < 100 || (replaced <= 3 && i < 1000); ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int next = number + 1;; ++next) {
+        const internal::HeldName to(At("d"));
+        const std::string from = internal::TemporaryFor(to);
+        fill(At(from), next);
+        internal::ReplaceDirectory(to, from, At("d"), /*may_exchange=*/false);
+      }
+    }
+    usleep(static_cast<useconds_t>(100 + 29 * i));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    internal::CleanLeftovers(internal::HeldName(At("d")));
+    ASSERT_EQ(Names(), (Strings{"d"}));
+    ASSERT_EQ(ReadFile(At("d/a")), ReadFile(At("d/b")));
+    const int found = std::stoi(ReadFile(At("d/a")));
+    ASSERT_GE(found, number);
+    replaced += found > number ? 1 : 0;
+    number = found;
+  }
+  EXPECT_GT(replaced, 3);
+}
+
+TEST_F(AtomicTest, WhatFollowsCommitIsRefused) {
+  AtomicFile file(At("a"));
+  file.Write("whole");
+  file.Commit();
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { file.Write("more"); }, ErrorKind::kUsage), "is written and closed"));
+  ErrorOf([&] { file.Commit(); }, ErrorKind::kUsage);
+  AtomicDirectory directory(At("d"));
+  directory.Commit();
+  ErrorOf([&] { directory.Commit(); }, ErrorKind::kUsage);
+  EXPECT_EQ(ReadFile(At("a")), "whole");
+}
+
+TEST_F(AtomicTest, ALinkToNothingIsReplacedAndNothingIsMadeWhereItPoints) {
+  fs::create_symlink(At("elsewhere"), At("a"));
+  WriteFileAtomically(At("a"), "new");
+  EXPECT_FALSE(fs::is_symlink(At("a")));
+  EXPECT_EQ(ReadFile(At("a")), "new");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+// In a directory that all may write to, somebody else knows the names.
+TEST_F(AtomicTest, ALinkUnderTheNameOfTheTemporaryIsNotFollowed) {
+  WriteFileAtomically(At("precious"), "as it was");
+  const std::string temporary = ".a.tmp-" + std::to_string(getpid());
+  fs::create_symlink(At("precious"), At(temporary));
+  EXPECT_TRUE(Contains(ErrorOf([&] { AtomicFile(At("a")); }, ErrorKind::kRuntime), "cannot write"));
+  ErrorOf([&] { AtomicDirectory(At("a")); }, ErrorKind::kRuntime);
+  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(Names(), (Strings{temporary, "precious"}));
+}
+
+TEST_F(AtomicTest, APipeUnderTheNameOfALeftoverIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(At(".a.tmp-1").c_str(), 0666), 0);
+  WriteFileAtomically(At("a"), "new");
+  EXPECT_EQ(ReadFile(At("a")), "new");
+}
+
+TEST_F(AtomicTest, WhatOthersHaveLeftIsNeitherTakenOverNorRemoved) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can leave files of others";
+  MakeDirectory(".d.new-1", "of a stranger");
+  MakeDirectory(".d.tmp-2", "of a stranger");
+  WriteFileAtomically(At(".d.tmp-3"), "own");
+  for (const char* name : {".d.new-1", ".d.tmp-2"})
+    ASSERT_EQ(chown(At(name).c_str(), 1234, 1234), 0);
+  MakeDirectory("d", "own");
+  internal::CleanLeftovers(internal::HeldName(At("d")));
+  EXPECT_EQ(TextIn("d"), "own");
+  EXPECT_EQ(Names(), (Strings{".d.new-1", ".d.tmp-2", "d"}));
+}
+
+TEST_F(AtomicTest, ModesAreThoseOfTheUmask) {
+  for (const mode_t mask : {mode_t{022}, mode_t{077}, mode_t{0}}) {
+    const mode_t before = umask(mask);
+    WriteFileAtomically(At("f"), "x");
+    AtomicDirectory directory(At("d"));
+    WriteFileAtomically(directory.path() / "f", "x");
+    directory.Commit();
+    CreateDirectories(At("made"));
+    umask(before);
+    const auto mode = [&](const char* name) {
+      struct stat info = {};
+      EXPECT_EQ(stat(At(name).c_str(), &info), 0);
+      return info.st_mode & 07777;
+    };
+    EXPECT_EQ(mode("f"), 0666 & ~mask);
+    EXPECT_EQ(mode("d/f"), 0666 & ~mask);
+    EXPECT_EQ(mode("d"), 0777 & ~mask);
+    EXPECT_EQ(mode("made"), 0777 & ~mask);
+    for (const char* name : {"f", "d", "made"}) fs::remove_all(At(name));
+  }
+}
+
+using LineFiles = InTemporaryDirectory;
+
+TEST_F(LineFiles, AreAppendedTo) {
+  WriteFileAtomically(At("lines"), "one\n");
+  LineFile file(At("lines"));
+  file.Write("two\n");
+  EXPECT_EQ(ReadFile(At("lines")), "one\ntwo\n");
+  file.Finish();
+  EXPECT_TRUE(Contains(ErrorOf([&] { LineFile(At("none/lines")); }, ErrorKind::kRuntime), "none"));
+}
+
+TEST_F(LineFiles, WaitForRoomAndLoseNothing) {
+  const Warnings warnings;
+  LineFile file(At("lines"));
+  file.Write("first\n");
+  {
+    const FullDisk full(10);
+    file.Write("second\n");
+    EXPECT_EQ(ReadFile(At("lines")), "first\nseco");
+    file.Write("third\n");
+    EXPECT_EQ(Count(warnings.text(), "cannot write"), 1u) << warnings.text();
+    EXPECT_TRUE(Contains(ErrorOf([&] { file.Finish(); }, ErrorKind::kRuntime), "lines"));
+  }
+  file.Write("fourth\n");
+  EXPECT_EQ(ReadFile(At("lines")), "first\nsecond\nthird\nfourth\n");
+  file.Finish();
+}
+
+int SumOf(const MappedFile& file) {
+  int sum = 0;
+  for (const std::byte byte : file.bytes()) sum += static_cast<int>(byte);
+  return sum;
+}
+
+class MappedFaults : public InTemporaryDirectory {};
+
+TEST_F(MappedFaults, NameTheFileThatBecameShorter) {
+  const fs::path path = At("tokens.bin"), other = At("other.bin");
+  WriteFileAtomically(path, std::string(1 << 20, 'x'));
+  WriteFileAtomically(other, std::string(1 << 20, 'y'));
+  const auto shorten = [&] {
+    ReportMappedFaults();
+    const MappedFile before(other);
+    MappedFile file(path);
+    const MappedFile moved = std::move(file), after(other);
+    fs::resize_file(path, 1000);
+    std::exit(SumOf(moved) % 2);
+  };
+  EXPECT_EXIT(shorten(), testing::ExitedWithCode(3), "tokens.bin became shorter");
+}
+
+TEST_F(MappedFaults, AreNoExcuseForOthers) {
+  const fs::path path = At("tokens.bin");
+  WriteFileAtomically(path, "text");
+  const auto fail = [&] {
+    ReportMappedFaults();
+    const MappedFile file(path);
+    std::raise(SIGBUS);
+    std::raise(SIGBUS);
+  };
+  EXPECT_EXIT(fail(), testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

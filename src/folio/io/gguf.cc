@@ -8,14 +8,78 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/ggml_types.h"
+#include "folio/io/byte_reader.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {
+
+// How ggml stores the numbers of a tensor: in blocks along its rows.
+struct GgmlType {
+  uint32_t id;  // in GGUF files
+  std::string_view name;
+  size_t block;                     // numbers
+  size_t bytes;                     // of a block
+  std::optional<Dtype> dtype = {};  // the same, where folio has it
+};
+
+// Sizes as ggml has them; ids that are missing were given up.
+constexpr std::array kTypes = {
+    GgmlType{0, "F32", 1, 4, Dtype::kF32},
+    GgmlType{1, "F16", 1, 2, Dtype::kF16},
+    GgmlType{2, "Q4_0", 32, 18, Dtype::kQ4_0},
+    GgmlType{3, "Q4_1", 32, 20},
+    GgmlType{6, "Q5_0", 32, 22},
+    GgmlType{7, "Q5_1", 32, 24},
+    GgmlType{8, "Q8_0", 32, 34, Dtype::kQ8_0},
+    GgmlType{9, "Q8_1", 32, 40},
+    GgmlType{10, "Q2_K", 256, 84},
+    GgmlType{11, "Q3_K", 256, 110},
+    GgmlType{12, "Q4_K", 256, 144},
+    GgmlType{13, "Q5_K", 256, 176},
+    GgmlType{14, "Q6_K", 256, 210},
+    GgmlType{15, "Q8_K", 256, 292},
+    GgmlType{16, "IQ2_XXS", 256, 66},
+    GgmlType{17, "IQ2_XS", 256, 74},
+    GgmlType{18, "IQ3_XXS", 256, 98},
+    GgmlType{19, "IQ1_S", 256, 50},
+    GgmlType{20, "IQ4_NL", 32, 18},
+    GgmlType{21, "IQ3_S", 256, 110},
+    GgmlType{22, "IQ2_S", 256, 82},
+    GgmlType{23, "IQ4_XS", 256, 136},
+    GgmlType{24, "I8", 1, 1, Dtype::kI8},
+    GgmlType{25, "I16", 1, 2, Dtype::kI16},
+    GgmlType{26, "I32", 1, 4, Dtype::kI32},
+    GgmlType{27, "I64", 1, 8, Dtype::kI64},
+    GgmlType{28, "F64", 1, 8, Dtype::kF64},
+    GgmlType{29, "IQ1_M", 256, 56},
+    GgmlType{30, "BF16", 1, 2, Dtype::kBF16},
+    GgmlType{34, "TQ1_0", 256, 54},
+    GgmlType{35, "TQ2_0", 256, 66},
+    GgmlType{39, "MXFP4", 32, 17},
+    GgmlType{40, "NVFP4", 64, 36},
+    GgmlType{41, "Q1_0", 128, 18},
+};
+
+// Null if there is none of that id.
+const GgmlType* FindGgmlType(uint32_t id) {
+  const auto* const type = std::ranges::find(kTypes, id, &GgmlType::id);
+  return type == kTypes.end() ? nullptr : type;
+}
+
+// REQUIRES: ggml has that dtype.
+const GgmlType& GgmlTypeOf(Dtype dtype) {
+  const auto* const type = std::ranges::find(kTypes, std::optional(dtype), &GgmlType::dtype);
+  FOLIO_CHECK(type != kTypes.end(), "not a type of ggml");
+  return *type;
+}
 
 constexpr uint32_t kNewestVersion = 3, kOldestVersion = 2;
 // More than any model has; what is made of each takes memory.
@@ -23,103 +87,56 @@ constexpr uint64_t kMaxValues = 1 << 16, kMaxTensors = 1 << 16;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
-class MalformedGguf {
- public:
-  explicit MalformedGguf(const std::filesystem::path& path) : path_(path.string()) {}
-
-  [[noreturn]] void Throw(std::string cause, std::string help = "") const {
-    throw InputError(fmt::format("{} is not a sound GGUF file", path_), std::move(cause),
-                     help.empty() ? "copy or download it again: it may be cut short or damaged"
-                                  : std::move(help));
+// Of a key or a name, which messages show.
+std::string_view ReadName(ByteReader& reader, std::string_view what) {
+  const std::string_view name = reader.Text(reader.Number<uint64_t>());
+  const auto control = [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; };
+  if (name.empty() || FindInvalidUtf8(name) != name.npos || std::ranges::any_of(name, control)) {
+    reader.Fail(fmt::format("the {} before byte {} is no printable text", what, reader.at()));
   }
-  [[noreturn]] void ThrowTensor(std::string_view name, std::string_view cause) const {
-    Throw(fmt::format("tensor \"{}\": {}", name, cause));
-  }
-
- private:
-  std::string path_;
-};
-
-template <class T>
-T NumberIn(const std::byte* at) {
-  static_assert(std::endian::native == std::endian::little);
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
+  return name;
 }
 
-// Reads the file from its beginning, never beyond its end.
-class Cursor {
- public:
-  Cursor(std::span<const std::byte> bytes, const MalformedGguf& malformed)
-      : bytes_(bytes), malformed_(malformed) {}
-
-  size_t at() const { return at_; }
-
-  std::span<const std::byte> Take(uint64_t count) {
-    if (count > bytes_.size() - at_) {
-      malformed_.Throw(
-          fmt::format("{} bytes at {} are not in the {} of the file", count, at_, bytes_.size()));
-    }
-    const auto taken = bytes_.subspan(at_, count);
-    at_ += count;
-    return taken;
-  }
-  template <class T>
-  T Number() {
-    return NumberIn<T>(Take(sizeof(T)).data());
-  }
-  std::string_view Text() {
-    const auto text = Take(Number<uint64_t>());
-    return {reinterpret_cast<const char*>(text.data()), text.size()};
-  }
-  // A key or a name, which messages show.
-  std::string_view Name(std::string_view what) {
-    const std::string_view name = Text();
-    const auto control = [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; };
-    if (name.empty() || FindInvalidUtf8(name) != name.npos || std::ranges::any_of(name, control)) {
-      malformed_.Throw(fmt::format("the {} before byte {} is no printable text", what, at_));
-    }
-    return name;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-  const MalformedGguf& malformed_;
-  size_t at_ = 0;
+// The items of values, by GgufType: bytes, 0 for those without a size of their own, and whether
+// they are integers, those with a sign below 0.
+struct GgufItem {
+  uint8_t bytes;
+  int integer = 0;
 };
+constexpr std::array<GgufItem, 13> kItems = {
+    {{1, 1}, {1, -1}, {2, 1}, {2, -1}, {4, 1}, {4, -1}, {4}, {1}, {0}, {0}, {8, 1}, {8, -1}, {8}}};
 
-// Bytes of one item, by GgufType; 0 for those without a size of their own.
-constexpr std::array<uint8_t, 13> kItemBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-
-GgufType ReadType(Cursor& cursor, std::string_view key, const MalformedGguf& malformed) {
-  const auto number = cursor.Number<uint32_t>();
-  if (number < kItemBytes.size()) return static_cast<GgufType>(number);
-  malformed.Throw(fmt::format("\"{}\" has a value of the unknown type {}", key, number));
+const GgufItem& ItemOf(GgufType type) {
+  return kItems[static_cast<size_t>(type)];
 }
 
-GgufValue ReadValue(Cursor& cursor, std::span<const std::byte> file, std::string_view key,
-                    const MalformedGguf& malformed) {
-  GgufValue value{.type = ReadType(cursor, key, malformed)};
+GgufType ReadType(ByteReader& reader, std::string_view key) {
+  const auto number = reader.Number<uint32_t>();
+  if (number < kItems.size()) return static_cast<GgufType>(number);
+  reader.Fail(fmt::format("\"{}\" has a value of the unknown type {}", key, number));
+}
+
+GgufValue ReadValue(ByteReader& reader, std::string_view key) {
+  GgufValue value{.type = ReadType(reader, key)};
   if (value.type == GgufType::kArray) {
     value.array = true;
-    value.type = ReadType(cursor, key, malformed);
-    value.count = cursor.Number<uint64_t>();
+    value.type = ReadType(reader, key);
+    value.count = reader.Number<uint64_t>();
   }
   if (value.type == GgufType::kArray) {
-    malformed.Throw(fmt::format("\"{}\" is an array of arrays", key), "folio reads flat arrays");
+    reader.Fail(fmt::format("\"{}\" is an array of arrays", key), "folio reads flat arrays");
   }
-  const size_t begin = cursor.at();
+  const size_t begin = reader.at();
   if (value.type == GgufType::kText) {
-    for (uint64_t i = 0; i < value.count; ++i) cursor.Text();
+    for (uint64_t i = 0; i < value.count; ++i) reader.Text(reader.Number<uint64_t>());
   } else {
-    const uint64_t size = kItemBytes[static_cast<size_t>(value.type)];
+    const uint64_t size = ItemOf(value.type).bytes;
     if (value.count > std::numeric_limits<uint64_t>::max() / size) {
-      malformed.Throw(fmt::format("\"{}\" has {} items", key, value.count));
+      reader.Fail(fmt::format("\"{}\" has {} items", key, value.count));
     }
-    cursor.Take(value.count * size);
+    reader.Bytes(value.count * size);
   }
-  value.bytes = file.subspan(begin, cursor.at() - begin);
+  value.bytes = reader.all().subspan(begin, reader.at() - begin);
   return value;
 }
 
@@ -132,42 +149,48 @@ struct Described {
   uint64_t offset = 0;
 };
 
-Described ReadTensor(Cursor& cursor, const MalformedGguf& malformed) {
-  Described tensor{.name = cursor.Name("name of a tensor")};
+[[noreturn]] void RefuseTensor(const ByteReader& reader, std::string_view name,
+                               std::string_view cause) {
+  reader.Fail(fmt::format("tensor \"{}\": {}", name, cause));
+}
+
+Described ReadTensor(ByteReader& reader) {
+  Described tensor{.name = ReadName(reader, "name of a tensor")};
   if (tensor.name.size() > kGgufMaxName) {
-    malformed.Throw(fmt::format("a tensor's name has {} bytes, at most {} are allowed",
-                                tensor.name.size(), kGgufMaxName));
+    reader.Fail(fmt::format("a tensor's name has {} bytes, at most {} are allowed",
+                            tensor.name.size(), kGgufMaxName));
   }
-  const auto rank = cursor.Number<uint32_t>();
+  const auto rank = reader.Number<uint32_t>();
   if (rank > kGgufMaxDims) {
-    malformed.ThrowTensor(tensor.name,
-                          fmt::format("{} dimensions, at most {} are allowed", rank, kGgufMaxDims));
+    RefuseTensor(reader, tensor.name,
+                 fmt::format("{} dimensions, at most {} are allowed", rank, kGgufMaxDims));
   }
   std::array<int64_t, kGgufMaxDims> dims{};
   constexpr uint64_t kMaxCount = uint64_t{1} << 50;
   uint64_t count = 1;
   for (uint32_t i = rank; i > 0; --i) {  // the innermost comes first
-    const auto size = cursor.Number<uint64_t>();
+    const auto size = reader.Number<uint64_t>();
     if (size == 0 || size > kMaxCount / count) {
-      malformed.ThrowTensor(tensor.name, fmt::format("a size of {} is out of range", size));
+      RefuseTensor(reader, tensor.name, fmt::format("a size of {} is out of range", size));
     }
     count *= size;
     dims[i - 1] = static_cast<int64_t>(size);
   }
   tensor.shape = Shape(std::span<const int64_t>(dims).first(rank));
-  const auto type = cursor.Number<uint32_t>();
+  const auto type = reader.Number<uint32_t>();
   tensor.type = FindGgmlType(type);
   if (tensor.type == nullptr) {
-    malformed.Throw(fmt::format("tensor \"{}\" is of the unknown type {}", tensor.name, type),
-                    "it may be newer than this folio: convert it to F16, BF16, Q8_0 or Q4_0");
+    reader.Fail(fmt::format("tensor \"{}\" is of the unknown type {}", tensor.name, type),
+                "it may be newer than this folio: convert it to F16, BF16, Q8_0 or Q4_0");
   }
   const uint64_t row = rank == 0 ? 1 : static_cast<uint64_t>(tensor.shape.back());
   if (row % tensor.type->block != 0) {
-    malformed.ThrowTensor(tensor.name, fmt::format("rows of {} numbers in {}'s blocks of {}", row,
-                                                   tensor.type->name, tensor.type->block));
+    RefuseTensor(reader, tensor.name,
+                 fmt::format("rows of {} numbers in {}'s blocks of {}", row, tensor.type->name,
+                             tensor.type->block));
   }
   tensor.bytes = count / tensor.type->block * tensor.type->bytes;
-  tensor.offset = cursor.Number<uint64_t>();
+  tensor.offset = reader.Number<uint64_t>();
   return tensor;
 }
 
@@ -175,104 +198,114 @@ constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-void CheckVersion(Cursor& cursor, const MalformedGguf& malformed) {
-  const auto magic = cursor.Take(kGgufMagic.size());
-  if (std::memcmp(magic.data(), kGgufMagic.data(), kGgufMagic.size()) != 0) {
-    malformed.Throw("it does not begin with GGUF");
-  }
-  const auto version = cursor.Number<uint32_t>();
+void CheckVersion(ByteReader& reader) {
+  if (reader.Text(kGgufMagic.size()) != kGgufMagic) reader.Fail("it does not begin with GGUF");
+  const auto version = reader.Number<uint32_t>();
   if (version >= kOldestVersion && version <= kNewestVersion) return;
   constexpr uint32_t kLargest = 0xffff;
-  malformed.Throw(
+  reader.Fail(
       version > kLargest ? "it is big-endian" : fmt::format("it is of version {}", version),
-      fmt::format("folio reads little-endian GGUF of version {} or {}: convert the "
-                  "model again",
+      fmt::format("folio reads little-endian GGUF of version {} or {}: convert the model again",
                   kOldestVersion, kNewestVersion));
 }
 
-uint64_t Counted(Cursor& cursor, uint64_t most, std::string_view what,
-                 const MalformedGguf& malformed) {
-  const auto count = cursor.Number<uint64_t>();
-  if (count > most) {
-    malformed.Throw(fmt::format("{} {}, at most {} are read", count, what, most));
-  }
+uint64_t ReadCount(ByteReader& reader, uint64_t most, std::string_view what) {
+  const auto count = reader.Number<uint64_t>();
+  if (count > most) reader.Fail(fmt::format("{} {}, at most {} are read", count, what, most));
   return count;
 }
 
 // The integer of `type` at a place, as Out; none where it does not fit or is no integer.
 template <class Out>
-std::optional<Out> NumberAt(const std::byte* at, GgufType type) {
+std::optional<Out> IntegerAt(const std::byte* at, GgufType type) {
   const auto fit = [](auto value) -> std::optional<Out> {
     if constexpr (std::is_integral_v<Out>) {
       if (!std::in_range<Out>(value)) return std::nullopt;
     }
     return static_cast<Out>(value);
   };
-  switch (type) {
-    case GgufType::kU8:
-      return fit(NumberIn<uint8_t>(at));
-    case GgufType::kI8:
-      return fit(NumberIn<int8_t>(at));
-    case GgufType::kU16:
-      return fit(NumberIn<uint16_t>(at));
-    case GgufType::kI16:
-      return fit(NumberIn<int16_t>(at));
-    case GgufType::kU32:
-      return fit(NumberIn<uint32_t>(at));
-    case GgufType::kI32:
-      return fit(NumberIn<int32_t>(at));
-    case GgufType::kU64:
-      return fit(NumberIn<uint64_t>(at));
-    case GgufType::kI64:
-      return fit(NumberIn<int64_t>(at));
-    default:
-      return std::nullopt;
-  }
+  const auto [bytes, integer] = ItemOf(type);
+  if (integer == 0) return std::nullopt;
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, bytes);
+  const int unused = 64 - 8 * bytes;
+  return integer > 0 ? fit(bits) : fit(static_cast<int64_t>(bits << unused) >> unused);
 }
 
 std::string_view TextAt(const std::byte* at) {
-  return {reinterpret_cast<const char*>(at) + sizeof(uint64_t), NumberIn<uint64_t>(at)};
+  return {reinterpret_cast<const char*>(at) + sizeof(uint64_t), LittleEndian<uint64_t>(at)};
+}
+
+void AppendText(std::string& to, std::string_view text) {
+  AppendLittleEndian(to, uint64_t{text.size()});
+  to += text;
+}
+
+constexpr size_t Padding(size_t bytes) {
+  return (kGgufAlignment - bytes % kGgufAlignment) % kGgufAlignment;
+}
+
+// Everything before the data.
+std::string Beginning(const GgufHeader& header, std::span<const TensorToWrite> tensors) {
+  std::string out(kGgufMagic);
+  AppendLittleEndian(out, kNewestVersion, uint64_t{tensors.size()}, header.count());
+  out += header.bytes();
+  std::set<std::string_view> names;
+  uint64_t offset = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const Shape& shape = tensor.shape;
+    FOLIO_CHECK(names.insert(tensor.name).second, "tensor name used twice");
+    FOLIO_CHECK(tensor.name.size() <= kGgufMaxName, "tensor name too long");
+    FOLIO_CHECK(shape.rank() >= 1 && shape.rank() <= kGgufMaxDims && shape.count() > 0,
+                "bad shape");
+    AppendText(out, tensor.name);
+    AppendLittleEndian(out, static_cast<uint32_t>(shape.rank()));
+    for (int i = shape.rank(); i > 0; --i)
+      AppendLittleEndian(out, static_cast<uint64_t>(shape[i - 1]));
+    AppendLittleEndian(out, GgmlTypeOf(tensor.dtype).id, offset);
+    const size_t bytes = DtypeBytes(tensor.dtype, shape.count());
+    offset += bytes + Padding(bytes);
+  }
+  out.append(Padding(out.size()), '\0');
+  return out;
 }
 
 }  // namespace
 
 GgufFile::GgufFile(const std::filesystem::path& path, Loading loading) : TensorFile(path) {
-  const MalformedGguf malformed(path);
-  const std::span<const std::byte> bytes = Open(path, loading);
-  Cursor cursor(bytes, malformed);
-  CheckVersion(cursor, malformed);
-  const uint64_t tensors = Counted(cursor, kMaxTensors, "tensors", malformed);
-  const uint64_t values = Counted(cursor, kMaxValues, "keys", malformed);
+  ByteReader reader(Open(path, loading), fmt::format("{} is not a sound GGUF file", path.string()));
+  CheckVersion(reader);
+  const uint64_t tensors = ReadCount(reader, kMaxTensors, "tensors");
+  const uint64_t values = ReadCount(reader, kMaxValues, "keys");
   for (uint64_t i = 0; i < values; ++i) {
-    const std::string_view key = cursor.Name("key");
-    const GgufValue value = ReadValue(cursor, bytes, key, malformed);
+    const std::string_view key = ReadName(reader, "key");
+    const GgufValue value = ReadValue(reader, key);
     if (!values_.emplace(key, value).second) {
-      malformed.Throw(fmt::format("the key \"{}\" is there twice", key));
+      reader.Fail(fmt::format("the key \"{}\" is there twice", key));
     }
   }
   const auto alignment = static_cast<uint64_t>(Integer(kAlignmentKey).value_or(kGgufAlignment));
   if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
-    malformed.Throw(fmt::format("{} is {}, which is no alignment", kAlignmentKey, alignment));
+    reader.Fail(fmt::format("{} is {}, which is no alignment", kAlignmentKey, alignment));
   }
   std::vector<Described> described(tensors);
-  for (Described& tensor : described) tensor = ReadTensor(cursor, malformed);
+  for (Described& tensor : described) tensor = ReadTensor(reader);
 
-  const uint64_t begin = std::min<uint64_t>(AlignUp(cursor.at(), alignment), bytes.size());
-  const std::span<const std::byte> data = bytes.subspan(begin);
+  const std::span<const std::byte> data = reader.all().subspan(
+      std::min<uint64_t>(AlignUp(reader.at(), alignment), reader.all().size()));
   uint64_t end = 0;
-  std::map<std::string_view, bool> seen;
+  std::set<std::string_view> seen;
   for (const Described& tensor : described) {
-    if (!seen.emplace(tensor.name, true).second) {
-      malformed.ThrowTensor(tensor.name, "is there twice");
-    }
+    if (!seen.insert(tensor.name).second) RefuseTensor(reader, tensor.name, "is there twice");
     if (tensor.offset != end) {
-      malformed.ThrowTensor(tensor.name,
-                            fmt::format("begins at {}, expected {}, where the one before it ends",
-                                        tensor.offset, end));
+      RefuseTensor(reader, tensor.name,
+                   fmt::format("begins at {}, expected {}, where the one before it ends",
+                               tensor.offset, end));
     }
     if (end > data.size() || tensor.bytes > data.size() - end) {
-      malformed.ThrowTensor(tensor.name, fmt::format("{} bytes from {} are not in the {} of data",
-                                                     tensor.bytes, end, data.size()));
+      RefuseTensor(reader, tensor.name,
+                   fmt::format("{} bytes from {} are not in the {} of data", tensor.bytes, end,
+                               data.size()));
     }
     const std::string name(tensor.name);
     if (tensor.type->dtype) {
@@ -299,7 +332,7 @@ std::optional<int64_t> GgufFile::Integer(std::string_view key) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return std::nullopt;
   const auto number =
-      value->array ? std::nullopt : NumberAt<int64_t>(value->bytes.data(), value->type);
+      value->array ? std::nullopt : IntegerAt<int64_t>(value->bytes.data(), value->type);
   if (!number) RefuseType(key, "an integer");
   return number;
 }
@@ -308,15 +341,15 @@ std::optional<double> GgufFile::Number(std::string_view key) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return std::nullopt;
   if (value->array) RefuseType(key, "a number");
-  if (value->type == GgufType::kF64) return NumberIn<double>(value->bytes.data());
+  if (value->type == GgufType::kF64) return LittleEndian<double>(value->bytes.data());
   // The decimal number that a float was, rather than its exact value.
   if (value->type == GgufType::kF32) {
-    const std::string decimal = fmt::format("{}", NumberIn<float>(value->bytes.data()));
+    const std::string decimal = fmt::format("{}", LittleEndian<float>(value->bytes.data()));
     double number = std::numeric_limits<double>::quiet_NaN();
     std::from_chars(decimal.data(), decimal.data() + decimal.size(), number);
     return number;
   }
-  const auto number = NumberAt<double>(value->bytes.data(), value->type);
+  const auto number = IntegerAt<double>(value->bytes.data(), value->type);
   if (!number) RefuseType(key, "a number");
   return number;
 }
@@ -346,9 +379,9 @@ bool GgufFile::Integers(std::string_view key,
                         const std::function<void(size_t, int64_t)>& visit) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return false;
-  const size_t size = kItemBytes[static_cast<size_t>(value->type)];
+  const size_t size = ItemOf(value->type).bytes;
   for (size_t i = 0; value->array && i < value->count; ++i) {
-    const auto number = NumberAt<int64_t>(value->bytes.data() + i * size, value->type);
+    const auto number = IntegerAt<int64_t>(value->bytes.data() + i * size, value->type);
     if (!number) RefuseType(key, "an array of integers");
     visit(i, *number);
   }
@@ -362,11 +395,59 @@ uint64_t GgufFile::Count(std::string_view key) const {
 }
 
 bool IsGguf(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const MappedFile file(path);
-  return file.bytes().size() >= kGgufMagic.size() &&
-         std::memcmp(file.bytes().data(), kGgufMagic.data(), kGgufMagic.size()) == 0;
+  return FileBeginsWith(path, kGgufMagic);
+}
+
+void GgufHeader::Key(std::string_view key, GgufType type) {
+  AppendText(bytes_, key);
+  AppendLittleEndian(bytes_, type);
+  ++count_;
+}
+
+void GgufHeader::Array(std::string_view key, GgufType type, size_t count) {
+  Key(key, GgufType::kArray);
+  AppendLittleEndian(bytes_, type, uint64_t{count});
+}
+
+void GgufHeader::AddU32(std::string_view key, uint32_t value) {
+  Key(key, GgufType::kU32);
+  AppendLittleEndian(bytes_, value);
+}
+
+void GgufHeader::AddF32(std::string_view key, float value) {
+  Key(key, GgufType::kF32);
+  AppendLittleEndian(bytes_, value);
+}
+
+void GgufHeader::AddBool(std::string_view key, bool value) {
+  Key(key, GgufType::kBool);
+  AppendLittleEndian(bytes_, static_cast<uint8_t>(value));
+}
+
+void GgufHeader::AddText(std::string_view key, std::string_view value) {
+  Key(key, GgufType::kText);
+  AppendText(bytes_, value);
+}
+
+void GgufHeader::AddTexts(std::string_view key, std::span<const std::string> values) {
+  Array(key, GgufType::kText, values.size());
+  for (const std::string& value : values) AppendText(bytes_, value);
+}
+
+void GgufHeader::AddI32s(std::string_view key, std::span<const int32_t> values) {
+  Array(key, GgufType::kI32, values.size());
+  for (const int32_t value : values) AppendLittleEndian(bytes_, value);
+}
+
+void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,
+               std::span<const TensorToWrite> tensors) {
+  AtomicFile file(path);
+  file.Write(Beginning(header, tensors));
+  for (const TensorToWrite& tensor : tensors) {
+    EncodeTensor(tensor, [&](std::span<const std::byte> bytes) { file.Write(bytes); });
+    file.Write(std::string(Padding(static_cast<size_t>(tensor.bytes())), '\0'));
+  }
+  file.Commit();
 }
 
 }  // namespace folio

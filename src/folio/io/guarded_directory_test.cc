@@ -18,8 +18,6 @@
 #include <thread>
 
 #include "folio/io/file.h"
-#include "folio/io/line_file.h"
-#include "folio/io/partial_file.h"
 #include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

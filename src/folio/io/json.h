@@ -1,8 +1,11 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -127,5 +130,120 @@ struct Json::Member {
 // `where`, line and column if the text is not JSON, repeats a key of an object, nests deeper than
 // kMaxJsonDepth or has anything behind the value. `line` is that on which the text begins.
 Json ParseJson(std::string_view text, const std::string& where, int64_t line = 1);
+
+// The name and place of a text in errors.
+struct JsonSource {
+  std::string name;
+  int64_t line = 1;  // on which the text begins
+  const char* mistake = "not valid JSON";
+  const char* help = "mend the file, or copy it again if it should be whole";
+  size_t most_values = SIZE_MAX;  // that Value may make of it
+};
+
+// Reads JSON (RFC 8259) from left to right: whole values, or only the parts that are asked for
+// without building anything, which takes a few milliseconds for a vocabulary of 50,000 tokens. What
+// is not as asked for is a kInput Error with line and column.
+class JsonReader {
+ public:
+  // The text must outlive it. Begins at byte `at`.
+  JsonReader(std::string_view text, JsonSource source, size_t at = 0)
+      : text_(text), source_(std::move(source)), at_(at) {}
+
+  size_t at() const { return at_; }
+  size_t left() const { return text_.size() - at_; }
+  // The next character behind white space; '\0' at the end.
+  char Peek();
+  // Takes the character if it is next.
+  bool Take(char c);
+  void Expect(char c);
+  // Throws unless there is nothing but white space to the end.
+  void ExpectEnd();
+
+  // The value that is next. Refuses what the format leaves open: strings that are not UTF-8, keys
+  // that an object repeats, numbers that no double holds, nesting deeper than kMaxJsonDepth, and
+  // more values than the source may have.
+  Json Value();
+  // Calls member(): the reader stands before the value, `key` is its name, each for one member.
+  // Keys must differ.
+  void Object(const std::function<void(const std::string& key)>& member);
+  // Calls element(): the reader stands before the value, each for one of them.
+  void Array(const std::function<void()>& element);
+
+  // Writes the string that is next, without its escapes, to `out`, where there must be room for as
+  // many bytes as are left of the text; returns its length. Whether raw bytes are UTF-8 is not
+  // looked at.
+  size_t String(char* out);
+  // An integer of at most 18 digits.
+  int64_t Integer();
+  // Goes over a value of any kind by its quotes and brackets alone.
+  void SkipValue();
+
+  // "name:line:column" of byte `at`.
+  std::string Place(size_t at) const;
+  [[noreturn]] void Fail(size_t at, const std::string& cause) const;
+
+ private:
+  void Deeper();
+  std::string Text();
+  Json Number();
+  bool Digits();
+  void SkipString();
+  size_t Escape(char* out);
+  uint32_t FourHexDigits();
+
+  std::string_view text_;
+  JsonSource source_;
+  size_t at_;
+  int depth_ = 0;
+  size_t values_ = 0;  // made so far
+};
+
+// As ParseJson of json.h, of a source that says more of itself.
+Json ParseJsonFrom(JsonSource source, std::string_view text);
+
+// Appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
+void AppendJsonString(std::string_view text, std::string& out);
+
+// Appends JSON to a text as it is said, the same bytes as Json::dump: for answers of so many values
+// that a Json of them would be many times their text.
+//
+//   JsonWriter(out).BeginObject().Key("ids").Array(ids).EndObject();
+//
+// REQUIRES: what is said in its order is one JSON value.
+class JsonWriter {
+ public:
+  // `out` must outlive it.
+  explicit JsonWriter(std::string& out) : out_(out) {}
+
+  JsonWriter& BeginObject() { return Begin('{'); }
+  JsonWriter& EndObject() { return End('}'); }
+  JsonWriter& BeginArray() { return Begin('['); }
+  JsonWriter& EndArray() { return End(']'); }
+  // Writes the key of the member whose value follows.
+  JsonWriter& Key(std::string_view key);
+  JsonWriter& Text(std::string_view text);
+  JsonWriter& Value(const Json& value);
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) JsonWriter& Value(T number) {
+    Separate();
+    char digits[24];
+    out_.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
+    return *this;
+  }
+  template <class T>
+  JsonWriter& Array(std::span<const T> numbers) {
+    BeginArray();
+    for (const T number : numbers) Value(number);
+    return EndArray();
+  }
+
+ private:
+  JsonWriter& Begin(char bracket);
+  JsonWriter& End(char bracket);
+  void Separate();
+
+  std::string& out_;
+  bool comma_ = false;  // before what is next
+};
 
 }  // namespace folio

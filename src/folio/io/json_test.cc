@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "tests/kit/expect.h"
 
@@ -23,6 +27,24 @@ TEST(ParseJson, KeepsValuesAndTheOrderOfKeys) {
   EXPECT_EQ(value.dump(), nlohmann::ordered_json::parse(text).dump());
   EXPECT_EQ(value.items().front().key, "z");
   EXPECT_EQ(value["z"][2].get<uint64_t>(), UINT64_MAX);
+}
+
+TEST(ParseJson, NumbersHaveTheDigitsThatFilesHad) {
+  std::vector<double> numbers = {
+      0.0, -0.0,     1e15,  1e16,   123456789012345,       1e-4, 1e-5, 5e-324,
+      NAN, INFINITY, 1e100, 9.5e-7, 1.7976931348623157e308};
+  std::mt19937_64 random(1);
+  while (numbers.size() < 30000) {
+    numbers.push_back(std::bit_cast<double>(random()));
+    numbers.push_back(
+        std::ldexp(static_cast<double>(random() % 2000000), -static_cast<int>(random() % 60)));
+    numbers.push_back(std::ldexp(-1.0, static_cast<int>(random() % 2000) - 1074));
+  }
+  for (const double number : numbers) {
+    const std::string text = Json(number).dump();
+    EXPECT_EQ(text, nlohmann::json(number).dump());
+    EXPECT_TRUE(!std::isfinite(number) || ParseJson(text, "x").get<double>() == number) << text;
+  }
 }
 
 TEST(ParseJson, KeepsManyMembersWhileTheirObjectGrows) {

@@ -2,15 +2,136 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/io/byte_reader.h"
+#include "folio/io/file.h"
 
 namespace folio {
+namespace {
 
 using Kind = PickleValue::Kind;
+
+// How much of a pickle is looked at: shared values count each time.
+constexpr int kMaxVisits = 1 << 17;
+constexpr size_t kMaxText = size_t{4} << 20;
+constexpr size_t kMaxKey = 256;
+constexpr int kMaxDepth = 16;
+
+// Goes through a pickle's values and makes JSON of them.
+class PlainReader {
+ public:
+  PlainReader(const Pickle& pickle, const std::string& mistake, const TakeOther& take_other)
+      : pickle_(pickle), mistake_(mistake), take_other_(take_other) {}
+
+  // `name` is of dictionaries and lists around it, "a/b", and its own.
+  Json Plain(const PickleValue& value, const std::string& name, int depth = 0) {
+    Visit();
+    if (depth > kMaxDepth) Fail(fmt::format("values {} deep in each other", depth));
+    switch (value.kind) {
+      case Kind::kNone:
+        return nullptr;
+      case Kind::kBool:
+        return value.integer != 0;
+      case Kind::kInt:
+        return value.integer;
+      case Kind::kFloat:
+        return value.number;
+      case Kind::kText:
+      case Kind::kGlobal:
+        return Counted(value.text);
+      case Kind::kDict:
+        return Dict(value, name, depth);
+      case Kind::kList:
+      case Kind::kTuple: {
+        Json list = Json::array();
+        for (const uint32_t item : value.items) {
+          Visit();
+          const std::string inner = fmt::format("{}/{}", Counted(name), list.size());
+          list.push_back(Taken(pickle_[item], inner) ? Json()
+                                                     : Plain(pickle_[item], inner, depth + 1));
+        }
+        return list;
+      }
+      case Kind::kCall:
+        if (pickle_[value.items[0]].text == "torch.Size" &&
+            pickle_[value.items[1]].items.size() == 1) {
+          return Plain(pickle_[pickle_[value.items[1]].items[0]], name, depth + 1);
+        }
+        break;
+      case Kind::kStored:
+        break;
+    }
+    Fail(fmt::format("\"{}\" is neither a tensor nor a plain value", name));
+  }
+
+ private:
+  bool Taken(const PickleValue& value, const std::string& name) const {
+    return take_other_ != nullptr && take_other_(value, name);
+  }
+  [[noreturn]] void Fail(std::string cause) const { throw InputError(mistake_, std::move(cause)); }
+  std::string Key(const PickleValue& value) {
+    if (value.kind == Kind::kText && value.text.size() <= kMaxKey) return Counted(value.text);
+    if (value.kind == Kind::kInt) return fmt::format("{}", value.integer);
+    Fail("a key of a dictionary is neither a short text nor an integer");
+  }
+
+  Json Dict(const PickleValue& value, const std::string& name, int depth) {
+    Json dict = Json::object();
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < value.items.size(); i += 2) {
+      Visit();
+      keys.push_back(Key(pickle_[value.items[i]]));
+      const std::string inner = name.empty() ? keys.back() : Counted(name) + "/" + keys.back();
+      const PickleValue& item = pickle_[value.items[i + 1]];
+      if (!Taken(item, inner)) dict.Add(keys.back(), Plain(item, inner, depth + 1));
+    }
+    std::ranges::sort(keys);
+    const auto twice = std::ranges::adjacent_find(keys);
+    if (twice != keys.end()) Fail(fmt::format("a dictionary has \"{}\" twice", *twice));
+    return dict;
+  }
+
+  std::string Counted(std::string_view text) {
+    text_ += text.size();
+    if (text_ > kMaxText) Fail("more text than a model needs");
+    return std::string(text);
+  }
+
+  void Visit() {
+    if (++visits_ > kMaxVisits) Fail("more values than a model needs");
+  }
+
+  const Pickle& pickle_;
+  const std::string& mistake_;
+  const TakeOther& take_other_;
+  int visits_ = 0;
+  size_t text_ = 0;
+};
+
+template <class T>
+std::string PickledBytes(std::string opcode, T value) {
+  AppendLittleEndian(opcode, value);
+  return opcode;
+}
+
+std::string PickledText(std::string_view text) {
+  return PickledBytes("X", static_cast<uint32_t>(text.size())).append(text);
+}
+
+std::string PickledNumber(double number) {
+  std::string pickled = PickledBytes("G", number);
+  std::reverse(pickled.begin() + 1, pickled.end());  // the highest byte first
+  return pickled;
+}
+
+}  // namespace
 
 // Runs the opcodes, https://github.com/python/cpython/blob/main/Lib/pickletools.py
 class PickleReader {
@@ -22,37 +143,302 @@ class PickleReader {
         where_(where),
         globals_(globals) {}
 
-  uint32_t Read();
+  uint32_t Read() {
+    if (bytes_.left() > Pickle::kMaxBytes) {
+      bytes_.Fail(fmt::format("{} bytes, more than the weights of a model need", bytes_.left()));
+    }
+    constexpr uint8_t kProtocol = 0x80, kFrame = 0x95, kStop = '.';
+    if (bytes_.Number<uint8_t>() != kProtocol) {
+      bytes_.Fail("it does not begin with a protocol, as pickles of Python 3 do (2 to 5)");
+    }
+    const auto protocol = bytes_.Number<uint8_t>();
+    if (protocol < 2 || protocol > 5) bytes_.Fail(fmt::format("its protocol is {}", protocol));
+    for (;;) {
+      const auto opcode = bytes_.Number<uint8_t>();
+      if (opcode == kStop) break;
+      if (opcode == kFrame) {
+        bytes_.Bytes(8);  // a length that nothing depends on
+      } else if (!Simple(opcode) && !Container(opcode) && !Memo(opcode) && !Object(opcode)) {
+        bytes_.Fail(
+            fmt::format("opcode {:#04x} at byte {} is none that the weights of a model need",
+                        opcode, bytes_.at() - 1));
+      }
+    }
+    const uint32_t root = Pop();
+    if (!stack_.empty() || !marks_.empty()) bytes_.Fail("values are left over");
+    return root;
+  }
 
  private:
   static constexpr uint32_t kNothing = ~uint32_t{0};
 
-  bool Simple(uint8_t opcode);
-  bool Container(uint8_t opcode);
-  bool Memo(uint8_t opcode);
-  bool Object(uint8_t opcode);
+  // The opcodes of values that contain no others. False if it is none of them.
+  bool Simple(uint8_t opcode) {
+    switch (opcode) {
+      case 'N':  // NONE
+        Push({});
+        break;
+      case 0x88:  // NEWTRUE
+      case 0x89:  // NEWFALSE
+        Push({.kind = Kind::kBool, .integer = opcode == 0x88});
+        break;
+      case 'J':  // BININT
+        Integer(bytes_.Number<int32_t>());
+        break;
+      case 'K':  // BININT1
+        Integer(bytes_.Number<uint8_t>());
+        break;
+      case 'M':  // BININT2
+        Integer(bytes_.Number<uint16_t>());
+        break;
+      case 0x8A:  // LONG1
+        LongInteger();
+        break;
+      case 'G':  // BINFLOAT
+        Float();
+        break;
+      case 'X':  // BINUNICODE
+      case 'T':  // BINSTRING
+      case 'B':  // BINBYTES
+        Text(bytes_.Number<uint32_t>());
+        break;
+      case 0x8C:  // SHORT_BINUNICODE
+      case 'U':   // SHORT_BINSTRING
+      case 'C':   // SHORT_BINBYTES
+        Text(bytes_.Number<uint8_t>());
+        break;
+      case 0x8D:  // BINUNICODE8
+        Text(bytes_.Number<uint64_t>());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
 
-  uint32_t Push(PickleValue value);
+  bool Container(uint8_t opcode) {
+    switch (opcode) {
+      case '(':  // MARK
+        marks_.push_back(static_cast<uint32_t>(stack_.size()));
+        break;
+      case ')':  // EMPTY_TUPLE
+        Push({.kind = Kind::kTuple});
+        break;
+      case ']':  // EMPTY_LIST
+        Push({.kind = Kind::kList});
+        break;
+      case '}':  // EMPTY_DICT
+        Push({.kind = Kind::kDict});
+        break;
+      case 0x85:  // TUPLE1, TUPLE2, TUPLE3
+      case 0x86:
+      case 0x87:
+        Tuple(Below(opcode - size_t{0x84}));
+        break;
+      case 't':  // TUPLE
+        Tuple(PopMark());
+        break;
+      case 'a':  // APPEND
+        AppendTo(Kind::kList, Below(1));
+        break;
+      case 's':  // SETITEM
+        AppendTo(Kind::kDict, Below(2));
+        break;
+      case 'e':  // APPENDS
+        AppendTo(Kind::kList, PopMark());
+        break;
+      case 'u':  // SETITEMS
+        AppendTo(Kind::kDict, PopMark());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  bool Memo(uint8_t opcode) {
+    switch (opcode) {
+      case 'q':  // BINPUT
+        Put(bytes_.Number<uint8_t>());
+        break;
+      case 'r':  // LONG_BINPUT
+        Put(bytes_.Number<uint32_t>());
+        break;
+      case 0x94:  // MEMOIZE
+        Put(memo_.size());
+        break;
+      case 'h':  // BINGET
+        Get(bytes_.Number<uint8_t>());
+        break;
+      case 'j':  // LONG_BINGET
+        Get(bytes_.Number<uint32_t>());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  bool Object(uint8_t opcode) {
+    switch (opcode) {
+      case 'c': {  // GLOBAL
+        const std::string_view module = Line();
+        Global(module, Line());
+        break;
+      }
+      case 0x93:  // STACK_GLOBAL
+        StackGlobal();
+        break;
+      case 'R':  // REDUCE
+        Call();
+        break;
+      case 'b': {  // BUILD: what an OrderedDict knows beside its items
+        Pop();
+        if (values_[Top()].kind == Kind::kDict) break;
+        bytes_.Fail(fmt::format("an object with a state at byte {}", bytes_.at()));
+      }
+      case 'Q':  // BINPERSID
+        Push({.kind = Kind::kStored, .items = {Pop()}});
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  uint32_t Push(PickleValue value) {
+    if (values_.size() == Pickle::kMaxValues) {
+      bytes_.Fail(fmt::format("more than {} values", Pickle::kMaxValues));
+    }
+    values_.push_back(std::move(value));
+    stack_.push_back(static_cast<uint32_t>(values_.size() - 1));
+    return stack_.back();
+  }
+
   void Text(uint64_t bytes) { Push({.kind = Kind::kText, .text = bytes_.Text(bytes)}); }
   void Integer(int64_t value) { Push({.kind = Kind::kInt, .integer = value}); }
-  void LongInteger();
-  void Float();
+  void LongInteger() {
+    const auto digits = bytes_.Bytes(bytes_.Number<uint8_t>());
+    if (digits.size() > 8) bytes_.Fail(fmt::format("an integer of {} bytes", digits.size()));
+    uint64_t value = 0;
+    for (size_t i = 0; i < digits.size(); ++i)
+      value |= std::to_integer<uint64_t>(digits[i]) << 8 * i;
+    const size_t unused = 64 - 8 * digits.size();
+    Integer(unused == 64 ? 0 : static_cast<int64_t>(value << unused) >> unused);
+  }
+
+  void Float() {
+    uint64_t bits = 0;
+    for (const std::byte byte : bytes_.Bytes(8)) bits = bits << 8 | std::to_integer<uint64_t>(byte);
+    Push({.kind = Kind::kFloat, .number = std::bit_cast<double>(bits)});
+  }
+
   void Tuple(size_t from) { Push({.kind = Kind::kTuple, .items = Above(from)}); }
-  void AppendTo(Kind kind, size_t from);
-  void Put(uint64_t index);
-  void Get(uint64_t index);
-  std::string_view Line();
-  void Global(std::string_view module, std::string_view name);
-  void StackGlobal();
-  void Call();
+  // The items above `from` go into the list or dictionary below it.
+  void AppendTo(Kind kind, size_t from) {
+    const std::vector<uint32_t> items = Above(from);
+    PickleValue& to = values_[Top()];
+    if (to.kind != kind || (kind == Kind::kDict && items.size() % 2 != 0)) {
+      bytes_.Fail(fmt::format("no container for the values before byte {}", bytes_.at()));
+    }
+    to.items.insert(to.items.end(), items.begin(), items.end());
+  }
+
+  // Numbers are given one after the other, so that there are no more of them than bytes.
+  void Put(uint64_t index) {
+    const uint32_t value = Top();
+    if (index > bytes_.at()) bytes_.Fail(fmt::format("a memo numbered {}", index));
+    if (index >= memo_.size()) memo_.resize(static_cast<size_t>(index) + 1, kNothing);
+    memo_[static_cast<size_t>(index)] = value;
+  }
+
+  void Get(uint64_t index) {
+    if (index >= memo_.size() || memo_[static_cast<size_t>(index)] == kNothing) {
+      bytes_.Fail(fmt::format("no memo numbered {}", index));
+    }
+    stack_.push_back(memo_[static_cast<size_t>(index)]);
+  }
+
+  std::string_view Line() {
+    const size_t begin = bytes_.at();
+    while (bytes_.Number<char>() != '\n') {
+    }
+    const size_t end = bytes_.at();
+    bytes_.Seek(begin);
+    const std::string_view line = bytes_.Text(end - begin);
+    return line.substr(0, line.size() - 1);
+  }
+
+  // Its name is found among those expected, and kept as that.
+  void Global(std::string_view module, std::string_view name) {
+    constexpr size_t kShown = 60;
+    for (const std::string_view known : globals_) {
+      if (known.size() == module.size() + 1 + name.size() && known.starts_with(module) &&
+          known[module.size()] == '.' && known.ends_with(name)) {
+        Push({.kind = Kind::kGlobal, .text = known});
+        return;
+      }
+    }
+    throw InputError(
+        fmt::format("{} is refused", where_),
+        fmt::format("it uses {}.{} of Python, which the weights of a model do not need",
+                    module.substr(0, kShown), name.substr(0, kShown)),
+        "nothing of it was executed; if you trust it, save its weights alone where it came from: "
+        "torch.save(model.state_dict(), FILE), or as safetensors");
+  }
+
+  void StackGlobal() {
+    const PickleValue& name = values_[Pop()];
+    const PickleValue& module = values_[Pop()];
+    if (name.kind != Kind::kText || module.kind != Kind::kText) {
+      bytes_.Fail(fmt::format("a global without a name at byte {}", bytes_.at()));
+    }
+    Global(std::string_view(module.text), std::string_view(name.text));
+  }
+
+  void Call() {
+    const uint32_t arguments = Pop(), function = Pop();
+    if (values_[function].kind != Kind::kGlobal || values_[arguments].kind != Kind::kTuple) {
+      bytes_.Fail(fmt::format("a call of nothing at byte {}", bytes_.at()));
+    }
+    if (values_[function].text == "collections.OrderedDict" && values_[arguments].items.empty()) {
+      Push({.kind = Kind::kDict});
+    } else {
+      Push({.kind = Kind::kCall, .items = {function, arguments}});
+    }
+  }
 
   // The height of the stack at the last mark, or 0.
   size_t Floor() const { return marks_.empty() ? 0 : marks_.back(); }
-  uint32_t Pop();
-  uint32_t Top() const;
-  size_t PopMark();
-  size_t Below(size_t count) const;
-  std::vector<uint32_t> Above(size_t from);
+  uint32_t Pop() {
+    const uint32_t top = Top();
+    stack_.pop_back();
+    return top;
+  }
+
+  uint32_t Top() const { return stack_[Below(1)]; }
+
+  size_t PopMark() {
+    if (marks_.empty()) bytes_.Fail(fmt::format("a mark is missing at byte {}", bytes_.at()));
+    const size_t mark = marks_.back();
+    marks_.pop_back();
+    return mark;
+  }
+
+  // The place of the last `count` values.
+  size_t Below(size_t count) const {
+    if (stack_.size() - Floor() < count) {
+      bytes_.Fail(fmt::format("a value is missing at byte {}", bytes_.at()));
+    }
+    return stack_.size() - count;
+  }
+
+  // Takes them off the stack.
+  std::vector<uint32_t> Above(size_t from) {
+    std::vector<uint32_t> items(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
+    stack_.resize(from);
+    return items;
+  }
 
   std::vector<PickleValue>& values_;
   ByteReader bytes_;
@@ -61,298 +447,67 @@ class PickleReader {
   std::vector<uint32_t> stack_, marks_, memo_;
 };
 
-uint32_t PickleReader::Push(PickleValue value) {
-  if (values_.size() == Pickle::kMaxValues) {
-    bytes_.Fail(fmt::format("more than {} values", Pickle::kMaxValues));
-  }
-  values_.push_back(std::move(value));
-  stack_.push_back(static_cast<uint32_t>(values_.size() - 1));
-  return stack_.back();
-}
-
-uint32_t PickleReader::Top() const {
-  return stack_[Below(1)];
-}
-
-uint32_t PickleReader::Pop() {
-  const uint32_t top = Top();
-  stack_.pop_back();
-  return top;
-}
-
-size_t PickleReader::PopMark() {
-  if (marks_.empty()) bytes_.Fail(fmt::format("a mark is missing at byte {}", bytes_.at()));
-  const size_t mark = marks_.back();
-  marks_.pop_back();
-  return mark;
-}
-
-// The place of the last `count` values.
-size_t PickleReader::Below(size_t count) const {
-  if (stack_.size() - Floor() < count) {
-    bytes_.Fail(fmt::format("a value is missing at byte {}", bytes_.at()));
-  }
-  return stack_.size() - count;
-}
-
-// Takes them off the stack.
-std::vector<uint32_t> PickleReader::Above(size_t from) {
-  std::vector<uint32_t> items(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
-  stack_.resize(from);
-  return items;
-}
-
-// The opcodes of values that contain no others. False if it is none of them.
-bool PickleReader::Simple(uint8_t opcode) {
-  switch (opcode) {
-    case 'N':  // NONE
-      Push({});
-      break;
-    case 0x88:  // NEWTRUE
-    case 0x89:  // NEWFALSE
-      Push({.kind = Kind::kBool, .integer = opcode == 0x88});
-      break;
-    case 'J':  // BININT
-      Integer(bytes_.Number<int32_t>());
-      break;
-    case 'K':  // BININT1
-      Integer(bytes_.Number<uint8_t>());
-      break;
-    case 'M':  // BININT2
-      Integer(bytes_.Number<uint16_t>());
-      break;
-    case 0x8A:  // LONG1
-      LongInteger();
-      break;
-    case 'G':  // BINFLOAT
-      Float();
-      break;
-    case 'X':  // BINUNICODE
-    case 'T':  // BINSTRING
-    case 'B':  // BINBYTES
-      Text(bytes_.Number<uint32_t>());
-      break;
-    case 0x8C:  // SHORT_BINUNICODE
-    case 'U':   // SHORT_BINSTRING
-    case 'C':   // SHORT_BINBYTES
-      Text(bytes_.Number<uint8_t>());
-      break;
-    case 0x8D:  // BINUNICODE8
-      Text(bytes_.Number<uint64_t>());
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
-
-void PickleReader::LongInteger() {
-  const auto digits = bytes_.Bytes(bytes_.Number<uint8_t>());
-  if (digits.size() > 8) bytes_.Fail(fmt::format("an integer of {} bytes", digits.size()));
-  uint64_t value = 0;
-  for (size_t i = 0; i < digits.size(); ++i) value |= std::to_integer<uint64_t>(digits[i]) << 8 * i;
-  const size_t unused = 64 - 8 * digits.size();
-  Integer(unused == 64 ? 0 : static_cast<int64_t>(value << unused) >> unused);
-}
-
-void PickleReader::Float() {
-  uint64_t bits = 0;
-  for (const std::byte byte : bytes_.Bytes(8)) bits = bits << 8 | std::to_integer<uint64_t>(byte);
-  Push({.kind = Kind::kFloat, .number = std::bit_cast<double>(bits)});
-}
-
-bool PickleReader::Container(uint8_t opcode) {
-  switch (opcode) {
-    case '(':  // MARK
-      marks_.push_back(static_cast<uint32_t>(stack_.size()));
-      break;
-    case ')':  // EMPTY_TUPLE
-      Push({.kind = Kind::kTuple});
-      break;
-    case ']':  // EMPTY_LIST
-      Push({.kind = Kind::kList});
-      break;
-    case '}':  // EMPTY_DICT
-      Push({.kind = Kind::kDict});
-      break;
-    case 0x85:  // TUPLE1, TUPLE2, TUPLE3
-    case 0x86:
-    case 0x87:
-      Tuple(Below(opcode - size_t{0x84}));
-      break;
-    case 't':  // TUPLE
-      Tuple(PopMark());
-      break;
-    case 'a':  // APPEND
-      AppendTo(Kind::kList, Below(1));
-      break;
-    case 's':  // SETITEM
-      AppendTo(Kind::kDict, Below(2));
-      break;
-    case 'e':  // APPENDS
-      AppendTo(Kind::kList, PopMark());
-      break;
-    case 'u':  // SETITEMS
-      AppendTo(Kind::kDict, PopMark());
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
-
-// The items above `from` go into the list or dictionary below it.
-void PickleReader::AppendTo(Kind kind, size_t from) {
-  const std::vector<uint32_t> items = Above(from);
-  PickleValue& to = values_[Top()];
-  if (to.kind != kind || (kind == Kind::kDict && items.size() % 2 != 0)) {
-    bytes_.Fail(fmt::format("no container for the values before byte {}", bytes_.at()));
-  }
-  to.items.insert(to.items.end(), items.begin(), items.end());
-}
-
-bool PickleReader::Memo(uint8_t opcode) {
-  switch (opcode) {
-    case 'q':  // BINPUT
-      Put(bytes_.Number<uint8_t>());
-      break;
-    case 'r':  // LONG_BINPUT
-      Put(bytes_.Number<uint32_t>());
-      break;
-    case 0x94:  // MEMOIZE
-      Put(memo_.size());
-      break;
-    case 'h':  // BINGET
-      Get(bytes_.Number<uint8_t>());
-      break;
-    case 'j':  // LONG_BINGET
-      Get(bytes_.Number<uint32_t>());
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
-
-// Numbers are given one after the other, so that there are no more of them than bytes.
-void PickleReader::Put(uint64_t index) {
-  const uint32_t value = Top();
-  if (index > bytes_.at()) bytes_.Fail(fmt::format("a memo numbered {}", index));
-  if (index >= memo_.size()) memo_.resize(static_cast<size_t>(index) + 1, kNothing);
-  memo_[static_cast<size_t>(index)] = value;
-}
-
-void PickleReader::Get(uint64_t index) {
-  if (index >= memo_.size() || memo_[static_cast<size_t>(index)] == kNothing) {
-    bytes_.Fail(fmt::format("no memo numbered {}", index));
-  }
-  stack_.push_back(memo_[static_cast<size_t>(index)]);
-}
-
-bool PickleReader::Object(uint8_t opcode) {
-  switch (opcode) {
-    case 'c': {  // GLOBAL
-      const std::string_view module = Line();
-      Global(module, Line());
-      break;
-    }
-    case 0x93:  // STACK_GLOBAL
-      StackGlobal();
-      break;
-    case 'R':  // REDUCE
-      Call();
-      break;
-    case 'b': {  // BUILD: what an OrderedDict knows beside its items
-      Pop();
-      if (values_[Top()].kind == Kind::kDict) break;
-      bytes_.Fail(fmt::format("an object with a state at byte {}", bytes_.at()));
-    }
-    case 'Q':  // BINPERSID
-      Push({.kind = Kind::kStored, .items = {Pop()}});
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
-
-std::string_view PickleReader::Line() {
-  const size_t begin = bytes_.at();
-  while (bytes_.Number<char>() != '\n') {
-  }
-  const size_t end = bytes_.at();
-  bytes_.Seek(begin);
-  const std::string_view line = bytes_.Text(end - begin);
-  return line.substr(0, line.size() - 1);
-}
-
-// Its name is found among those expected, and kept as that.
-void PickleReader::Global(std::string_view module, std::string_view name) {
-  constexpr size_t kShown = 60;
-  for (const std::string_view known : globals_) {
-    if (known.size() == module.size() + 1 + name.size() && known.starts_with(module) &&
-        known[module.size()] == '.' && known.ends_with(name)) {
-      Push({.kind = Kind::kGlobal, .text = known});
-      return;
-    }
-  }
-  throw InputError(
-      fmt::format("{} is refused", where_),
-      fmt::format("it uses {}.{} of Python, which the weights of a model do not need",
-                  module.substr(0, kShown), name.substr(0, kShown)),
-      "nothing of it was executed; if you trust it, save its weights alone where it came from: "
-      "torch.save(model.state_dict(), FILE), or as safetensors");
-}
-
-void PickleReader::StackGlobal() {
-  const PickleValue& name = values_[Pop()];
-  const PickleValue& module = values_[Pop()];
-  if (name.kind != Kind::kText || module.kind != Kind::kText) {
-    bytes_.Fail(fmt::format("a global without a name at byte {}", bytes_.at()));
-  }
-  Global(std::string_view(module.text), std::string_view(name.text));
-}
-
-void PickleReader::Call() {
-  const uint32_t arguments = Pop(), function = Pop();
-  if (values_[function].kind != Kind::kGlobal || values_[arguments].kind != Kind::kTuple) {
-    bytes_.Fail(fmt::format("a call of nothing at byte {}", bytes_.at()));
-  }
-  if (values_[function].text == "collections.OrderedDict" && values_[arguments].items.empty()) {
-    Push({.kind = Kind::kDict});
-  } else {
-    Push({.kind = Kind::kCall, .items = {function, arguments}});
-  }
-}
-
-uint32_t PickleReader::Read() {
-  if (bytes_.left() > Pickle::kMaxBytes) {
-    bytes_.Fail(fmt::format("{} bytes, more than the weights of a model need", bytes_.left()));
-  }
-  constexpr uint8_t kProtocol = 0x80, kFrame = 0x95, kStop = '.';
-  if (bytes_.Number<uint8_t>() != kProtocol) {
-    bytes_.Fail("it does not begin with a protocol, as pickles of Python 3 do (2 to 5)");
-  }
-  const auto protocol = bytes_.Number<uint8_t>();
-  if (protocol < 2 || protocol > 5) bytes_.Fail(fmt::format("its protocol is {}", protocol));
-  for (;;) {
-    const auto opcode = bytes_.Number<uint8_t>();
-    if (opcode == kStop) break;
-    if (opcode == kFrame) {
-      bytes_.Bytes(8);  // a length that nothing depends on
-    } else if (!Simple(opcode) && !Container(opcode) && !Memo(opcode) && !Object(opcode)) {
-      bytes_.Fail(fmt::format("opcode {:#04x} at byte {} is none that the weights of a model need",
-                              opcode, bytes_.at() - 1));
-    }
-  }
-  const uint32_t root = Pop();
-  if (!stack_.empty() || !marks_.empty()) bytes_.Fail("values are left over");
-  return root;
-}
-
 Pickle::Pickle(std::span<const std::byte> bytes, const std::string& where,
                std::span<const std::string_view> globals) {
   root_ = PickleReader(*this, bytes, where, globals).Read();
+}
+
+Json PlainValues(const Pickle& pickle, const std::string& mistake, const TakeOther& take_other) {
+  return PlainReader(pickle, mistake, take_other).Plain(pickle.root(), "");
+}
+
+Json ReadPlainPickle(const std::filesystem::path& path) {
+  const std::string bytes = ReadFile(path, Pickle::kMaxBytes);
+  const Pickle pickle(std::as_bytes(std::span(bytes)), path.string(), {});
+  return PlainValues(pickle, fmt::format("{} is not a pickle of plain values", path.string()));
+}
+
+std::string Pickled(const Json& value) {
+  if (value.is_null()) return "N";
+  if (value.is_boolean()) return value.get<bool>() ? "\x88" : "\x89";
+  if (value.is_number_integer()) return PickledBytes("\x8a\x08", value.get<int64_t>());
+  if (value.is_number()) return PickledNumber(value.get<double>());
+  if (value.is_string()) return PickledText(value.text());
+  if (value.is_object()) {
+    std::vector<std::pair<std::string, std::string>> items;
+    for (const auto& [key, member] : value.items()) {
+      items.emplace_back(PickledText(key), Pickled(member));
+    }
+    return PickledDict(items);
+  }
+  std::string list = "](";
+  for (const Json& element : value) list += Pickled(element);
+  return list + "e";
+}
+
+std::string PickledDict(std::span<const std::pair<std::string, std::string>> items) {
+  std::string dict = "}(";
+  for (const auto& [key, value] : items) dict += key + value;
+  return dict + "u";
+}
+
+std::string PickledTuple(std::span<const std::string> items) {
+  std::string tuple = "(";
+  for (const std::string& item : items) tuple += item;
+  return tuple + "t";
+}
+
+std::string PickledGlobal(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  FOLIO_CHECK(dot != name.npos, "a global without a module");
+  return "c" + std::string(name.substr(0, dot)) + "\n" + std::string(name.substr(dot + 1)) + "\n";
+}
+
+std::string PickledCall(std::string_view global, std::span<const std::string> arguments) {
+  return PickledGlobal(global) + PickledTuple(arguments) + "R";
+}
+
+std::string PickledStored(std::span<const std::string> called) {
+  return PickledTuple(called) + "Q";
+}
+
+std::string PickleOf(std::string_view value) {
+  return "\x80\x02" + std::string(value) + ".";
 }
 
 }  // namespace folio

@@ -2,10 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "folio/io/json.h"
 
 namespace folio {
 
@@ -51,5 +56,36 @@ class Pickle {
   std::vector<PickleValue> values_;
   uint32_t root_ = 0;
 };
+
+// Takes a value that may be something else than a plain one, and says whether it was. `name` is
+// made of the keys that lead to it, "optimizer/state/0/exp_avg".
+using TakeOther = std::function<bool(const PickleValue& value, const std::string& name)>;
+
+// The plain values of a pickle: None, booleans, numbers, texts, names of globals, lists, tuples,
+// torch.Size and dictionaries whose keys are texts or integers. What `take_other` takes is left out
+// of dictionaries, and null in lists. Throws a kInput Error, `mistake`, for anything else, for a
+// key that is there twice, and for what is too deep or, with values that are shared, too much.
+Json PlainValues(const Pickle& pickle, const std::string& mistake,
+                 const TakeOther& take_other = {});
+
+// The values of a file that pickle.dump has written.
+Json ReadPlainPickle(const std::filesystem::path& path);
+
+// Parts of a pickle of Python's protocol 2, to be put together: each is one value.
+
+// Plain values: dictionaries have texts as keys. REQUIRES: integers of 64 bits with a sign.
+std::string Pickled(const Json& value);
+
+// A dictionary of keys and values that are pickled already.
+std::string PickledDict(std::span<const std::pair<std::string, std::string>> items);
+std::string PickledTuple(std::span<const std::string> items);
+// "torch.FloatStorage", and a call of such with a tuple.
+std::string PickledGlobal(std::string_view name);
+std::string PickledCall(std::string_view global, std::span<const std::string> arguments);
+// Something outside the pickle, called by a tuple.
+std::string PickledStored(std::span<const std::string> called);
+
+// The whole pickle of a value.
+std::string PickleOf(std::string_view value);
 
 }  // namespace folio

@@ -8,8 +8,6 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/pickle_json.h"
-#include "folio/io/pickle_writer.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

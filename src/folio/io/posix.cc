@@ -1,5 +1,6 @@
 #include "folio/io/posix.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -131,6 +132,20 @@ int FileDescriptor::Release() {
   const int fd = fd_;
   fd_ = -1;
   return fd;
+}
+
+LateLibrary::LateLibrary(std::initializer_list<const char*> names,
+                         Error (*refusal)(const char* cause))
+    : refusal_(refusal) {
+  for (const char* name : names) {
+    if (library_ == nullptr) library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library_ == nullptr) throw refusal_(dlerror());
+}
+
+void* LateLibrary::FindSymbol(const char* name) const {
+  if (void* symbol = dlsym(library_, name)) return symbol;
+  throw refusal_(dlerror());
 }
 
 std::string ErrnoText(int error) {

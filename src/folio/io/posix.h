@@ -1,7 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <string>
+
+#include "folio/base/error.h"
 
 namespace folio::internal {
 
@@ -21,6 +24,29 @@ class FileDescriptor {
  private:
   int fd_;
 };
+
+// A library that is opened when it is first needed and not with the program, which would take
+// longer to start: such libraries bring dozens of others.
+class LateLibrary {
+ public:
+  // Opens the first of `names` that is on this machine, for as long as the program runs. `refusal`
+  // makes the Error for where there is none, or one that lacks a function.
+  LateLibrary(std::initializer_list<const char*> names, Error (*refusal)(const char* cause));
+
+ protected:
+  template <class Function>
+  Function Find(const char* name) const {
+    return reinterpret_cast<Function>(FindSymbol(name));
+  }
+
+ private:
+  void* FindSymbol(const char* name) const;
+
+  void* library_ = nullptr;
+  Error (*refusal_)(const char* cause);
+};
+// Declares a member of a LateLibrary: its function of that name.
+#define FOLIO_LATE_FUNCTION(name) decltype(&::name) name = Find<decltype(&::name)>(#name)
 
 std::string ErrnoText(int error);
 // Why nothing can be found at `path`: that it is not there, or what keeps one from looking, such as

@@ -8,14 +8,22 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/io/byte_reader.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/torch_file.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {
@@ -25,22 +33,6 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;
 
-class Malformed {
- public:
-  explicit Malformed(const std::filesystem::path& path) : path_(path.string()) {}
-
-  [[noreturn]] void Throw(std::string cause) const {
-    throw InputError(fmt::format("{} is not a sound safetensors file", path_), std::move(cause),
-                     "copy or download it again: it may be cut short or damaged");
-  }
-  [[noreturn]] void ThrowTensor(const std::string& name, std::string_view cause) const {
-    Throw(fmt::format("tensor \"{}\": {}", name, cause));
-  }
-
- private:
-  std::string path_;
-};
-
 // Dtypes of the format that folio has no use for: told apart from spelling mistakes.
 bool IsForeignDtype(std::string_view name) {
   constexpr std::array<std::string_view, 11> kForeign = {
@@ -49,102 +41,98 @@ bool IsForeignDtype(std::string_view name) {
   return std::find(kForeign.begin(), kForeign.end(), name) != kForeign.end();
 }
 
-Dtype ParseDtype(const Json& value, const std::string& name, const Malformed& malformed) {
-  if (!value.is_string()) malformed.ThrowTensor(name, "dtype is not a string");
-  const std::string& text = value.text();
-  const std::optional<Dtype> dtype = DtypeFromName(text);
-  if (dtype && DtypeBlock(*dtype) == 1) return *dtype;
-  malformed.ThrowTensor(name, fmt::format("dtype {} is {}", text,
-                                          IsForeignDtype(text) ? "not supported" : "unknown"));
-}
+// The entry of one tensor in the header of `file`.
+struct HeaderEntry {
+  const ByteReader& file;
+  const std::string& name;
+  const Json& json;
 
-// The shape, and the bytes it takes. Every product of leading sizes is checked, so that nobody who
-// multiplies them later overflows, not even where a later size is 0.
-std::pair<Shape, uint64_t> ParseShape(const Json& value, Dtype dtype, const std::string& name,
-                                      const Malformed& malformed) {
-  if (!value.is_array()) malformed.ThrowTensor(name, "shape is not an array");
-  if (value.size() > static_cast<size_t>(Shape::kMaxRank)) {
-    malformed.ThrowTensor(name, fmt::format("{} dimensions, at most {} are supported", value.size(),
-                                            Shape::kMaxRank));
+  [[noreturn]] void Refuse(std::string_view cause) const {
+    file.Fail(fmt::format("tensor \"{}\": {}", name, cause));
   }
-  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
-  std::array<int64_t, Shape::kMaxRank> dims{};
-  uint64_t bytes = DtypeSize(dtype);
-  size_t rank = 0;
-  for (const Json& dim : value) {
-    if (!dim.is_number_unsigned()) {
-      malformed.ThrowTensor(name, fmt::format("{} in its shape is not a size", dim.dump()));
+
+  Dtype ParseDtype() const {
+    if (!json["dtype"].is_string()) Refuse("dtype is not a string");
+    const std::string& text = json["dtype"].text();
+    const std::optional<Dtype> dtype = DtypeFromName(text);
+    if (dtype && DtypeBlock(*dtype) == 1) return *dtype;
+    Refuse(fmt::format("dtype {} is {}", text, IsForeignDtype(text) ? "not supported" : "unknown"));
+  }
+
+  Shape ParseShape(uint64_t& bytes) const {
+    const Json& shape = json["shape"];
+    if (!shape.is_array()) Refuse("shape is not an array");
+    if (shape.size() > static_cast<size_t>(Shape::kMaxRank)) {
+      Refuse(fmt::format("{} dimensions, at most {} are supported", shape.size(), Shape::kMaxRank));
     }
-    const uint64_t size = dim.get<uint64_t>();
-    if (size > kMax || (size != 0 && bytes > kMax / size)) {
-      malformed.ThrowTensor(name, fmt::format("the sizes {} overflow", value.dump()));
+    std::array<int64_t, Shape::kMaxRank> dims{};
+    size_t rank = 0;
+    for (const Json& dim : shape) {
+      if (!dim.is_number_unsigned()) {
+        Refuse(fmt::format("{} in its shape is not a size", dim.dump()));
+      }
+      if (!MultiplyBytes(bytes, dim.get<uint64_t>())) {
+        Refuse(fmt::format("the sizes {} overflow", shape.dump()));
+      }
+      dims[rank++] = static_cast<int64_t>(dim.get<uint64_t>());
     }
-    bytes *= size;
-    dims[rank++] = static_cast<int64_t>(size);
+    return Shape(std::span<const int64_t>(dims.data(), rank));
   }
-  return {Shape(std::span<const int64_t>(dims.data(), rank)), bytes};
-}
 
-// The entry of one tensor; `data` lies behind the header.
-TensorInfo ParseEntry(const std::string& name, const Json& entry, std::span<const std::byte> data,
-                      const Malformed& malformed) {
-  if (!entry.is_object()) malformed.ThrowTensor(name, "its entry is not an object");
-  for (const char* key : {"dtype", "shape", "data_offsets"}) {
-    if (!entry.contains(key)) malformed.ThrowTensor(name, fmt::format("no {}", key));
+  // `data` lies behind the header.
+  TensorInfo Parse(std::span<const std::byte> data) const {
+    if (!json.is_object()) Refuse("its entry is not an object");
+    for (const char* key : {"dtype", "shape", "data_offsets"}) {
+      if (!json.contains(key)) Refuse(fmt::format("no {}", key));
+    }
+    if (json.size() != 3) Refuse("fields other than dtype, shape and data_offsets");
+    TensorInfo info{.name = name, .dtype = ParseDtype()};
+    info.bytes = DtypeSize(info.dtype);
+    info.shape = ParseShape(info.bytes);
+    const Json& offsets = json["data_offsets"];
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned()) {
+      Refuse("data_offsets are not two offsets");
+    }
+    const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
+    if (begin > end || end > data.size()) {
+      Refuse(fmt::format("bytes {} to {} do not lie in the {} bytes of data", begin, end,
+                         data.size()));
+    }
+    if (end - begin != info.bytes) {
+      Refuse(fmt::format("{} {} takes {} bytes, its data_offsets span {}", DtypeName(info.dtype),
+                         info.shape.ToString(), info.bytes, end - begin));
+    }
+    info.data = data.data() + begin;
+    return info;
   }
-  if (entry.size() != 3) {
-    malformed.ThrowTensor(name, "fields other than dtype, shape and data_offsets");
-  }
-  TensorInfo info;
-  info.name = name;
-  info.dtype = ParseDtype(entry["dtype"], name, malformed);
-  std::tie(info.shape, info.bytes) = ParseShape(entry["shape"], info.dtype, name, malformed);
+};
 
-  const Json& offsets = entry["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-      !offsets[1].is_number_unsigned()) {
-    malformed.ThrowTensor(name, "data_offsets are not two offsets");
-  }
-  const uint64_t begin = offsets[0].get<uint64_t>();
-  const uint64_t end = offsets[1].get<uint64_t>();
-  if (begin > end || end > data.size()) {
-    malformed.ThrowTensor(name, fmt::format("bytes {} to {} do not lie in the {} bytes of data",
-                                            begin, end, data.size()));
-  }
-  if (end - begin != info.bytes) {
-    malformed.ThrowTensor(
-        name, fmt::format("{} {} takes {} bytes, its data_offsets span {}", DtypeName(info.dtype),
-                          info.shape.ToString(), info.bytes, end - begin));
-  }
-  info.data = data.data() + begin;
-  return info;
-}
-
-SafetensorsMetadata ParseMetadata(const Json& value, const Malformed& malformed) {
-  if (!value.is_object()) malformed.Throw("__metadata__ is not an object");
+SafetensorsMetadata ParseMetadata(const Json& value, const ByteReader& file) {
+  if (!value.is_object()) file.Fail("__metadata__ is not an object");
   SafetensorsMetadata metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) malformed.Throw(fmt::format("__metadata__ \"{}\" is not a string", key));
-    metadata.emplace(key, text.get<std::string>());
+    if (!text.is_string()) file.Fail(fmt::format("__metadata__ \"{}\" is not a string", key));
+    metadata.emplace(key, text.text());
   }
   return metadata;
 }
 
-// The length of the header, checked against the length of the file.
-uint64_t HeaderLength(std::span<const std::byte> bytes, const Malformed& malformed) {
-  if (bytes.size() < kLengthBytes) {
-    malformed.Throw(fmt::format("{} bytes, shorter than any safetensors file", bytes.size()));
+std::string_view ReadHeader(ByteReader& file) {
+  const size_t bytes = file.left();
+  if (bytes < kLengthBytes) {
+    file.Fail(fmt::format("{} bytes, shorter than any safetensors file", bytes));
   }
-  uint64_t length;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  static_assert(std::endian::native == std::endian::little);
+  const auto length = file.Number<uint64_t>();
   if (length > kMaxHeader) {
-    malformed.Throw(fmt::format("header of {} bytes, at most {} are allowed", length, kMaxHeader));
+    file.Fail(fmt::format("header of {} bytes, at most {} are allowed", length, kMaxHeader));
   }
-  if (length > bytes.size() - kLengthBytes) {
-    malformed.Throw(fmt::format("header of {} bytes in a file of {}", length, bytes.size()));
+  if (length > file.left()) {
+    file.Fail(fmt::format("header of {} bytes in a file of {}", length, bytes));
   }
-  return length;
+  const std::string_view header = file.Text(length);
+  if (!header.starts_with('{')) file.Fail("its header does not begin with {");
+  return header;
 }
 
 constexpr uint64_t kAlignment = 64;
@@ -190,9 +178,7 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
   header += '}';
   header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   const uint64_t length = header.size() - kLengthBytes;
-  for (size_t i = 0; i < kLengthBytes; ++i) {
-    header[i] = static_cast<char>(length >> (8 * i) & 255u);
-  }
+  std::memcpy(header.data(), &length, kLengthBytes);
   return header;
 }
 
@@ -210,43 +196,89 @@ void WriteData(const NamedTensor& named, AtomicFile& file) {
   }
 }
 
+// From the name of a tensor to that of its shard.
+using WeightMap = std::map<std::string, std::string>;
+
+constexpr char kWeightMap[] = "weight_map";
+constexpr char kHelp[] = "copy or download the model again, all of its files from one place";
+
+[[noreturn]] void Refuse(const std::filesystem::path& index, std::string cause) {
+  throw InputError(fmt::format("{} is not a sound index of shards", index.string()),
+                   std::move(cause), kHelp);
+}
+
+WeightMap ReadWeightMap(const std::filesystem::path& index) {
+  // Enough for 50,000 tensors.
+  constexpr uint64_t kMaxIndex = uint64_t{4} << 20;
+  const std::string text = ReadFile(index, kMaxIndex);
+  WeightMap map;
+  bool there = false;
+  JsonReader reader(text, {.name = index.string(), .help = kHelp});
+  reader.Object([&](const std::string& key) {
+    if (key != kWeightMap) return reader.SkipValue();
+    there = true;
+    reader.Object([&](const std::string& tensor) {
+      const size_t at = reader.at();
+      const Json shard = reader.Value();
+      if (!shard.is_string()) reader.Fail(at, "expected the name of a file");
+      map.emplace(tensor, shard.text());
+    });
+  });
+  reader.ExpectEnd();
+  if (!there) Refuse(index, fmt::format("it has no \"{}\"", kWeightMap));
+  return map;
+}
+
+// Where the shard lies: beside the index, whatever it is called.
+std::filesystem::path ShardPath(const std::filesystem::path& index, const std::string& name) {
+  if (!IsFileName(name)) {
+    Refuse(index, fmt::format("{} is not the name of a file beside it", Json(name).dump()));
+  }
+  std::filesystem::path path = index.parent_path() / name;
+  std::error_code ignored;  // a name may be too long for any file
+  if (!std::filesystem::exists(path, ignored)) {
+    throw InputError(fmt::format("{} is missing", path.string()),
+                     fmt::format("{} names it", index.filename().string()), kHelp);
+  }
+  return path;
+}
+
+std::shared_ptr<const TensorFile> OpenShard(const std::filesystem::path& index,
+                                            const std::filesystem::path& shard, Loading loading) {
+  if (IsTorchName(index)) return std::make_shared<const TorchFile>(shard, loading);
+  return std::make_shared<const SafetensorsFile>(shard, loading);
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Loading loading)
     : TensorFile(path) {
-  const Malformed malformed(path);
-  const std::span<const std::byte> bytes = Open(path, loading);
-  const uint64_t header_length = HeaderLength(bytes, malformed);
-  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + header_length);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
-                              header_length);
-  if (!text.starts_with('{')) malformed.Throw("its header does not begin with {");
-
-  const Json header = ParseJson(text, path.string() + " (header)");
+  ByteReader file(Open(path, loading),
+                  fmt::format("{} is not a sound safetensors file", path.string()));
+  const Json header = ParseJson(ReadHeader(file), path.string() + " (header)");
+  const std::span<const std::byte> data = file.all().subspan(file.at());
   std::vector<TensorInfo> tensors;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      metadata_ = ParseMetadata(entry, malformed);
+      metadata_ = ParseMetadata(entry, file);
     } else {
-      tensors.push_back(ParseEntry(name, entry, data, malformed));
+      tensors.push_back(HeaderEntry{file, name, entry}.Parse(data));
     }
   }
-  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    return std::tie(a.data, a.bytes, a.name) < std::tie(b.data, b.bytes, b.name);
+  std::ranges::sort(tensors, {}, [](const TensorInfo& info) {
+    return std::tie(info.data, info.bytes, info.name);
   });
   const std::byte* end = data.data();
   for (TensorInfo& info : tensors) {
     if (info.data != end) {
-      malformed.ThrowTensor(info.name,
-                            fmt::format("begins at {}, but the data before it ends at {}",
-                                        info.data - data.data(), end - data.data()));
+      file.Fail(fmt::format("tensor \"{}\": begins at {}, but the data before it ends at {}",
+                            info.name, info.data - data.data(), end - data.data()));
     }
     end += info.bytes;
     Add(std::move(info));
   }
   if (end != data.data() + data.size()) {
-    malformed.Throw(
-        fmt::format("{} bytes of data, its tensors take {}", data.size(), end - data.data()));
+    file.Fail(fmt::format("{} bytes of data, its tensors take {}", data.size(), end - data.data()));
   }
 }
 
@@ -279,6 +311,59 @@ void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTe
     WriteData(*named, file);
   }
   file.Commit();
+}
+
+ModelShards::ModelShards(const std::filesystem::path& index, Loading loading) : TensorFile(index) {
+  const WeightMap map = ReadWeightMap(index);
+  std::set<std::string> names;
+  for (const auto& [tensor, shard] : map) names.insert(shard);
+  for (const std::string& name : names) {
+    shards_.push_back(OpenShard(index, ShardPath(index, name), loading));
+    for (const TensorInfo& info : shards_.back()->tensors()) {
+      const auto listed = map.find(info.name);
+      if (listed == map.end()) {
+        Refuse(index, fmt::format("tensor \"{}\" of {} is not in it", info.name, name));
+      }
+      if (listed->second != name) {
+        Refuse(index, fmt::format("it has tensor \"{}\" in {}, but {} holds one too", info.name,
+                                  listed->second, name));
+      }
+      Add(info);
+    }
+  }
+  for (const auto& [tensor, shard] : map) {
+    if (Find(tensor) == nullptr) {
+      Refuse(index, fmt::format("tensor \"{}\" is not in {}", tensor, shard));
+    }
+  }
+}
+
+void WriteSafetensorsShards(const std::filesystem::path& dir, std::span<const NamedTensor> tensors,
+                            uint64_t max_shard_bytes) {
+  // Ends of the shards in `tensors`.
+  std::vector<size_t> ends;
+  uint64_t total = 0, shard = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t bytes = tensors[i].stored_bytes();
+    if (shard > 0 && shard + bytes > max_shard_bytes) {
+      ends.push_back(i);
+      shard = 0;
+    }
+    shard += bytes;
+    total += bytes;
+  }
+  const GuardedDirectory inside(dir);
+  if (ends.empty()) return WriteSafetensors(dir / kWeightsFile, tensors);
+  ends.push_back(tensors.size());
+  Json map = Json::object();
+  for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++]) {
+    const auto part = tensors.subspan(begin, ends[i] - begin);
+    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, ends.size());
+    WriteSafetensors(dir / name, part);
+    for (const NamedTensor& named : part) map.Add(named.name, name);
+  }
+  const Json index = {{"metadata", {{"total_size", total}}}, {kWeightMap, std::move(map)}};
+  WriteFileAtomically(dir / kWeightsIndexFile, index.dump(2) + "\n");
 }
 
 }  // namespace folio

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -34,6 +36,13 @@ void EncodeTensor(const TensorToWrite& tensor,
     }
     write(std::span(bytes).first(static_cast<size_t>(count) * row_bytes));
   }
+}
+
+bool MultiplyBytes(uint64_t& bytes, uint64_t size) {
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  if (size > kMax || (size != 0 && bytes > kMax / size)) return false;
+  bytes *= size;
+  return true;
 }
 
 bool IsAligned(const TensorInfo& info) {
@@ -107,43 +116,27 @@ Tensor TensorFile::Get(std::string_view name) {
 }
 
 template <class T>
-void TensorFile::ReadFloats(std::string_view name, std::span<T> out) const {
+void TensorFile::Read(std::string_view name, std::span<T> out) const {
   const TensorInfo& info = Require(name);
   FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  if (!IsFloating(info.dtype)) {
+  constexpr bool kFloats = std::is_floating_point_v<T>;
+  if (IsFloating(info.dtype) != kFloats) {
     throw InputError(
         fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-        fmt::format("expected floating-point numbers, found {}", DtypeName(info.dtype)));
+        fmt::format("expected {}, found {}", kFloats ? "floating-point numbers" : "integers",
+                    DtypeName(info.dtype)));
   }
-  DecodeFloats(info.data, info.dtype, out);
-}
-
-template <class T>
-void TensorFile::ReadIntegers(std::string_view name, std::span<T> out) const {
-  const TensorInfo& info = Require(name);
-  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  if (IsFloating(info.dtype)) {
-    throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-                     fmt::format("expected integers, found {}", DtypeName(info.dtype)));
-  }
-  if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
+  if constexpr (kFloats) {
+    DecodeFloats(info.data, info.dtype, out);
+  } else if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
     throw InputError(
         fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
         fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
   }
 }
-
-void TensorFile::Read(std::string_view name, std::span<float> out) const {
-  ReadFloats(name, out);
-}
-void TensorFile::Read(std::string_view name, std::span<double> out) const {
-  ReadFloats(name, out);
-}
-void TensorFile::Read(std::string_view name, std::span<int64_t> out) const {
-  ReadIntegers(name, out);
-}
-void TensorFile::Read(std::string_view name, std::span<int32_t> out) const {
-  ReadIntegers(name, out);
-}
+template void TensorFile::Read(std::string_view name, std::span<float> out) const;
+template void TensorFile::Read(std::string_view name, std::span<double> out) const;
+template void TensorFile::Read(std::string_view name, std::span<int64_t> out) const;
+template void TensorFile::Read(std::string_view name, std::span<int32_t> out) const;
 
 }  // namespace folio

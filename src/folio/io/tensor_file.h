@@ -41,6 +41,10 @@ struct TensorToWrite {
 void EncodeTensor(const TensorToWrite& tensor,
                   const std::function<void(std::span<const std::byte> bytes)>& write);
 
+// Multiplies the bytes of a tensor by the next of its sizes. False where the product of those so
+// far overflows 63 bits, even if a later size is 0: whoever multiplies them needs no check then.
+bool MultiplyBytes(uint64_t& bytes, uint64_t size);
+
 // Returns whether a tensor's numbers can be read where they lie.
 bool IsAligned(const TensorInfo& info);
 
@@ -72,10 +76,8 @@ class TensorFile {
   // Converts the whole tensor, from any alignment. Floats come from floating dtypes (see
   // DecodeFloats), integers from all integer dtypes and BOOL. Throws a kInput Error if the dtype is
   // of the other kind or a number does not fit. REQUIRES: out.size() is the tensor's count.
-  void Read(std::string_view name, std::span<float> out) const;
-  void Read(std::string_view name, std::span<double> out) const;
-  void Read(std::string_view name, std::span<int64_t> out) const;
-  void Read(std::string_view name, std::span<int32_t> out) const;
+  template <class T>  // float, double, int64_t or int32_t
+  void Read(std::string_view name, std::span<T> out) const;
 
   // The same into fresh memory: ReadAs<float>("wte.weight").
   template <class T>
@@ -99,11 +101,6 @@ class TensorFile {
   bool Add(TensorInfo info);
 
  private:
-  template <class T>
-  void ReadFloats(std::string_view name, std::span<T> out) const;
-  template <class T>
-  void ReadIntegers(std::string_view name, std::span<T> out) const;
-
   std::filesystem::path path_;
   std::vector<MappedFile> files_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;

@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
 #include <functional>
-#include <limits>
-#include <optional>
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/base/thread_pool.h"
-#include "folio/io/crc32c.h"
+#include "folio/io/checksums.h"
 
 namespace folio {
 namespace {
@@ -38,32 +35,17 @@ enum EntryField {
 enum ShapeField { kDim = 2, kUnknownRank = 3 };
 enum DimField { kDimSize = 1 };
 
-std::optional<Dtype> DtypeOfTf(uint64_t type) {
-  switch (type) {
-    case 1:
-      return Dtype::kF32;
-    case 2:
-      return Dtype::kF64;
-    case 3:
-      return Dtype::kI32;
-    case 4:
-      return Dtype::kU8;
-    case 5:
-      return Dtype::kI16;
-    case 6:
-      return Dtype::kI8;
-    case 9:
-      return Dtype::kI64;
-    case 10:
-      return Dtype::kBool;
-    case 14:
-      return Dtype::kBF16;
-    case 19:
-      return Dtype::kF16;
-    default:
-      return std::nullopt;
-  }
-}
+// Dtypes by their numbers in TensorFlow's messages.
+constexpr std::array<std::pair<uint64_t, Dtype>, 10> kTfDtypes = {{{1, Dtype::kF32},
+                                                                   {2, Dtype::kF64},
+                                                                   {3, Dtype::kI32},
+                                                                   {4, Dtype::kU8},
+                                                                   {5, Dtype::kI16},
+                                                                   {6, Dtype::kI8},
+                                                                   {9, Dtype::kI64},
+                                                                   {10, Dtype::kBool},
+                                                                   {14, Dtype::kBF16},
+                                                                   {19, Dtype::kF16}}};
 
 // A field of a message in the encoding of protocol buffers.
 struct ProtoField {
@@ -101,8 +83,7 @@ class TableReader {
  public:
   using OnEntry = std::function<void(std::string_view key, std::span<const std::byte> value)>;
 
-  TableReader(std::span<const std::byte> file, std::string mistake)
-      : file_(file, mistake), mistake_(std::move(mistake)) {}
+  explicit TableReader(ByteReader file) : file_(std::move(file)) {}
 
   void Read(const OnEntry& entry) {
     const size_t size = file_.all().size();
@@ -143,8 +124,8 @@ class TableReader {
       file_.Fail(fmt::format("the checksum of the block at byte {} is wrong", offset));
     }
     if (checked.back() != '\0') {
-      throw InputError(mistake_, fmt::format("the block at byte {} is compressed", offset),
-                       "write the checkpoint without compression, as TensorFlow does by itself");
+      file_.Fail(fmt::format("the block at byte {} is compressed", offset),
+                 "write the checkpoint without compression, as TensorFlow does by itself");
     }
     return file_.all().subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
   }
@@ -172,7 +153,6 @@ class TableReader {
   }
 
   ByteReader file_;
-  std::string mistake_;
   size_t count_ = 0;
   std::string last_;
 };
@@ -187,11 +167,9 @@ void CheckHeader(ByteReader header) {
   if (endianness != 0) header.Fail("its numbers are big-endian");
 }
 
-// Every product of leading sizes is checked.
-std::pair<Shape, uint64_t> ReadShape(ByteReader shape, uint64_t bytes, const std::string& what) {
+Shape ReadShape(ByteReader shape, uint64_t& bytes, const std::string& what) {
   std::array<int64_t, Shape::kMaxRank> dims{};
   size_t rank = 0;
-  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
   ReadMessage(shape, [&](const ProtoField& field) {
     if (field.number == kUnknownRank && field.value != 0) shape.Fail(what + ": it has no shape");
     if (field.number != kDim) return;
@@ -201,12 +179,10 @@ std::pair<Shape, uint64_t> ReadShape(ByteReader shape, uint64_t bytes, const std
       if (part.number == kDimSize) size = part.value;
     });
     if (rank == dims.size()) shape.Fail(what + fmt::format(": more than {} sizes", dims.size()));
-    if (size > kMax || (size != 0 && bytes > kMax / size))
-      shape.Fail(what + ": its sizes overflow");
-    bytes *= size;
+    if (!MultiplyBytes(bytes, size)) shape.Fail(what + ": its sizes overflow");
     dims[rank++] = static_cast<int64_t>(size);
   });
-  return {Shape(std::span<const int64_t>(dims.data(), rank)), bytes};
+  return Shape(std::span<const int64_t>(dims.data(), rank));
 }
 
 }  // namespace
@@ -224,10 +200,13 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
     if (field.number == kCrc32c) checksum = field.value;
     if (field.number == kSlices) entry.Fail(what + " is partitioned, which folio does not read");
   });
-  const std::optional<Dtype> dtype = DtypeOfTf(type);
-  if (!dtype) entry.Fail(fmt::format("{} has type {}, which folio does not read", what, type));
-  TensorInfo info{.name = std::string(name), .dtype = *dtype};
-  std::tie(info.shape, info.bytes) = ReadShape(entry.Within(shape), DtypeSize(*dtype), what);
+  const auto* const dtype = std::ranges::find(kTfDtypes, type, &std::pair<uint64_t, Dtype>::first);
+  if (dtype == kTfDtypes.end()) {
+    entry.Fail(fmt::format("{} has type {}, which folio does not read", what, type));
+  }
+  TensorInfo info{.name = std::string(name), .dtype = dtype->second};
+  info.bytes = DtypeSize(info.dtype);
+  info.shape = ReadShape(entry.Within(shape), info.bytes, what);
   if (shard != 0 || offset > data.size() || size > data.size() - offset) {
     entry.Fail(fmt::format("{}: {} bytes at byte {} of shard {}, which has {}", what, size, offset,
                            shard, data.size()));
@@ -243,16 +222,12 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
 
 // By several threads, since it is a pass over all of the file.
 void TfBundle::CheckTensors(const fs::path& data) const {
-  const auto count = static_cast<int64_t>(tensors().size());
-  std::atomic<int64_t> wrong = count;  // the first of them
-  ParallelFor(count, [&](int64_t i, int) {
+  const int64_t count = std::ssize(tensors());
+  const int64_t wrong = FindUnsound(count, [&](int64_t i) {
     const TensorInfo& info = tensors()[static_cast<size_t>(i)];
     const std::string_view bytes(reinterpret_cast<const char*>(info.data),
                                  static_cast<size_t>(info.bytes));
-    if (MaskedCrc32c(bytes) == checksums_[static_cast<size_t>(i)]) return;
-    int64_t before = wrong;
-    while (i < before && !wrong.compare_exchange_weak(before, i)) {
-    }
+    return MaskedCrc32c(bytes) == checksums_[static_cast<size_t>(i)];
   });
   if (wrong == count) return;
   throw InputError(fmt::format("{} is damaged", data.string()),
@@ -263,20 +238,20 @@ void TfBundle::CheckTensors(const fs::path& data) const {
 
 TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix) {
   const fs::path index = prefix.string() + ".index";
-  const std::string mistake =
-      fmt::format("{} is not the sound index of a TensorFlow checkpoint", index.string());
-  const auto table = Open(index, loading);
+  const ByteReader reader(
+      Open(index, loading),
+      fmt::format("{} is not the sound index of a TensorFlow checkpoint", index.string()));
   const fs::path data_file = prefix.string() + ".data-00000-of-00001";
   const auto data = Open(data_file, loading);
   bool any = false;
-  TableReader(table, mistake).Read([&](std::string_view key, std::span<const std::byte> value) {
-    ByteReader message(value, mistake);
+  TableReader(reader).Read([&](std::string_view key, std::span<const std::byte> value) {
+    ByteReader message = reader.Within(value);
     if (any) return AddEntry(key, std::move(message), data);
     if (!key.empty()) message.Fail("its first entry is not the header");
     any = true;
     CheckHeader(std::move(message));
   });
-  if (!any) ByteReader(table, mistake).Fail("it has no entries");
+  if (!any) reader.Fail("it has no entries");
   CheckTensors(data_file);
 }
 

@@ -19,9 +19,8 @@ const std::string kSmallData = Little(0x3F800000, 4) + Little(0x40000000, 4) + L
 class Tf : public InTemporaryDirectory {
  protected:
   void Put(const std::string& index) const {
-    for (const char* name : {"m.index", "m.data-00000-of-00001"}) std::filesystem::remove(At(name));
-    std::ofstream(At("m.index"), std::ios::binary) << index;
-    std::ofstream(At("m.data-00000-of-00001"), std::ios::binary) << data_;
+    PutFile("m.index", index);
+    PutFile("m.data-00000-of-00001", data_);
   }
   TfBundle Open(const std::string& index) const {
     Put(index);

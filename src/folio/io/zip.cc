@@ -4,12 +4,12 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/thread_pool.h"
 #include "folio/io/byte_reader.h"
+#include "folio/io/checksums.h"
 
 namespace folio {
 namespace {
@@ -28,6 +28,11 @@ struct Contents {
   uint64_t entries = 0, bytes = 0, offset = 0;
   uint64_t end = 0;  // of what may lie before: the list ends here or earlier
 };
+
+uint32_t ChecksumOf(std::span<const std::byte> bytes) {
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
 
 // As much of a name as an error shows.
 std::string_view Shown(std::string_view name) {
@@ -167,6 +172,32 @@ void CheckApart(const ByteReader& reader, std::vector<ZipEntry> entries) {
   }
 }
 
+constexpr uint64_t kZipAlignment = 64;
+constexpr uint64_t kSee64Entries = 0xFFFF;
+constexpr uint16_t kZipVersion = 20, kZipVersion64 = 45;
+constexpr uint16_t kPaddingKind = 0x4246;  // "FB", as PyTorch pads
+
+// The field of 32 bits for a value that may stand elsewhere, in one of 64.
+uint32_t FieldOf(uint64_t value, bool elsewhere) {
+  return elsewhere ? kSee64 : static_cast<uint32_t>(value);
+}
+
+// From the version that is needed to the length of the name.
+std::string ZipCommon(std::string_view name, std::span<const std::byte> bytes, bool big) {
+  constexpr uint16_t kNoFlags = 0, kAsItIs = 0, kMidnight = 0, kFirstOf1980 = 1 << 5 | 1;
+  std::string out;
+  AppendLittleEndian(out, big ? kZipVersion64 : kZipVersion, kNoFlags, kAsItIs, kMidnight,
+                     kFirstOf1980, ChecksumOf(bytes), FieldOf(bytes.size(), big),
+                     FieldOf(bytes.size(), big), static_cast<uint16_t>(name.size()));
+  return out;
+}
+
+void AppendZipField(std::string& extra, uint16_t kind, const std::string& field) {
+  if (field.empty()) return;
+  AppendLittleEndian(extra, kind, static_cast<uint16_t>(field.size()));
+  extra += field;
+}
+
 }  // namespace
 
 std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesystem::path& path) {
@@ -195,23 +226,67 @@ std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesy
 }
 
 void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
-  const auto count = static_cast<int64_t>(entries.size());
-  std::atomic<int64_t> wrong = count;  // the first of them
-  ParallelFor(count, [&](int64_t i, int) {
+  const int64_t wrong = FindUnsound(std::ssize(entries), [&](int64_t i) {
     const ZipEntry& entry = entries[static_cast<size_t>(i)];
-    const auto* const bytes = reinterpret_cast<const Bytef*>(entry.bytes.data());
-    if (!entry.plain || entry.checksum == 0) return;
-    if (crc32_z(0, bytes, entry.bytes.size()) == entry.checksum) return;
-    int64_t before = wrong;
-    while (i < before && !wrong.compare_exchange_weak(before, i)) {
-    }
+    return !entry.plain || entry.checksum == 0 || ChecksumOf(entry.bytes) == entry.checksum;
   });
-  if (wrong == count) return;
+  if (wrong == std::ssize(entries)) return;
   throw InputError(fmt::format("{} is damaged", path.string()),
                    fmt::format("the bytes of its entry \"{}\" do not have the checksum that is "
                                "written beside them",
                                Shown(entries[static_cast<size_t>(wrong)].name)),
                    "copy or download it again");
+}
+
+void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
+  constexpr size_t kLocalHeader = 30, kFieldHeader = 4, kLongestName = 999;
+  FOLIO_CHECK(name.size() <= kLongestName, "the name of an entry is too long");
+  const uint64_t offset = file_.written(), size = bytes.size();
+  const bool big = size >= see64_, far = offset >= see64_;
+  const std::string common = ZipCommon(name, bytes, big);
+  std::string extra, sizes;
+  if (big) AppendLittleEndian(sizes, size, size);
+  AppendZipField(extra, kZip64Extra, sizes);
+  const uint64_t begin = offset + kLocalHeader + name.size() + extra.size() + kFieldHeader;
+  const uint64_t padding = (kZipAlignment - begin % kZipAlignment) % kZipAlignment;
+  AppendLittleEndian(extra, kPaddingKind, static_cast<uint16_t>(padding));
+  extra.append(padding, 'Z');
+  std::string header;
+  AppendLittleEndian(header, kLocalMark);
+  header += common;
+  AppendLittleEndian(header, static_cast<uint16_t>(extra.size()));
+  file_.Write(header.append(name).append(extra));
+  file_.Write(bytes);
+  if (far) AppendLittleEndian(sizes, offset);
+  std::string listed_extra;
+  AppendZipField(listed_extra, kZip64Extra, sizes);
+  // The mark, and the version of the writer.
+  AppendLittleEndian(list_, kEntryMark, big || far ? kZipVersion64 : kZipVersion);
+  list_ += common;
+  AppendLittleEndian(list_, static_cast<uint16_t>(listed_extra.size()));
+  list_.append(2 + 2 + 2 + 4, '\0');  // no comment, one disk, no attributes
+  AppendLittleEndian(list_, FieldOf(offset, far));
+  list_.append(name).append(listed_extra);
+  ++entries_;
+}
+
+void ZipWriter::Finish() {
+  const uint64_t offset = file_.written(), size = list_.size();
+  const bool big = offset >= see64_ || size >= see64_ || entries_ >= kSee64Entries;
+  constexpr uint32_t kFirstDisk = 0, kDisks = 1;
+  constexpr uint16_t kNoComment = 0;
+  std::string end;
+  if (big) {
+    constexpr uint64_t kSizeBehind = 44;
+    AppendLittleEndian(end, kEnd64Mark, kSizeBehind, kZipVersion64, kZipVersion64, kFirstDisk,
+                       kFirstDisk, entries_, entries_, size, offset);
+    AppendLittleEndian(end, kLocator64Mark, kFirstDisk, offset + size, kDisks);
+  }
+  const auto count = static_cast<uint16_t>(big ? kSee64Entries : entries_);
+  AppendLittleEndian(end, kEndMark, kFirstDisk, count, count, FieldOf(size, big),
+                     FieldOf(offset, big), kNoComment);
+  file_.Write(list_);
+  file_.Write(end);
 }
 
 }  // namespace folio

@@ -121,18 +121,9 @@ TEST(Zip, NumbersOf64BitsDoNotOverflow) {
 }
 
 TEST(Zip, FlippedBytesNeverDoMoreThanThrow) {
-  const std::string whole = ZipBytes(kFiles, true);
-  for (size_t at = 0; at < whole.size(); ++at) {
-    for (const int flip : {1, 0x80, 0xFF}) {
-      std::string bytes = whole;
-      bytes[at] = static_cast<char>(bytes[at] ^ flip);
-      try {
-        for (const ZipEntry& entry : Read(bytes)) EXPECT_LE(entry.bytes.size(), bytes.size());
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kInput);
-      }
-    }
-  }
+  ExpectFlipsReadOrRefused(ZipBytes(kFiles, true), [](const std::string& bytes) {
+    for (const ZipEntry& entry : Read(bytes)) EXPECT_LE(entry.bytes.size(), bytes.size());
+  });
 }
 
 class ZipFile : public InTemporaryDirectory {

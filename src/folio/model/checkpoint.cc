@@ -11,7 +11,6 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
-#include "folio/io/model_shards.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/adapter.h"

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "folio/base/error.h"
-#include "folio/base/machine.h"
 #include "folio/base/log.h"
+#include "folio/base/machine.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 

@@ -8,8 +8,8 @@
 
 #include "folio/backend/backend.h"
 #include "folio/data/dataset.h"
+#include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
-#include "folio/io/line_file.h"
 #include "folio/run/run_config.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/tensorboard.h"

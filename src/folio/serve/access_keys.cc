@@ -8,8 +8,8 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
+#include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/io/sha256.h"
 
 namespace folio {
 namespace {

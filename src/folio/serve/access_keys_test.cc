@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
+#include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/io/sha256.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/warnings.h"

@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "folio/base/clock.h"
-#include "folio/io/json_writer.h"
+#include "folio/io/json.h"
 #include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "folio/base/strings.h"
-#include "folio/io/gunzip.h"
+#include "folio/io/decompress.h"
 #include "folio/serve/api_error.h"
 
 namespace folio {

@@ -11,7 +11,7 @@
 #include "folio/base/utf8.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/inspect/probabilities.h"
-#include "folio/io/json_writer.h"
+#include "folio/io/json.h"
 #include "folio/plot/png.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/serve/api_error.h"
 
 namespace folio {

@@ -10,7 +10,7 @@
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_streamer.h"
-#include "folio/io/json_writer.h"
+#include "folio/io/json.h"
 #include "folio/model/config_json.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/embeddings.h"

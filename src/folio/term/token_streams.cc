@@ -18,7 +18,6 @@
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/io/json_reader.h"
 #include "folio/text/encode_parallel.h"
 #include "folio/text/streaming_encoder.h"
 

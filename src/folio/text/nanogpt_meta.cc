@@ -9,7 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/pickle_json.h"
+#include "folio/io/pickle.h"
 
 namespace folio {
 namespace {

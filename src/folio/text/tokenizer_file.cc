@@ -8,7 +8,7 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"

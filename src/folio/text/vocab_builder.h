@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/io/json_reader.h"
+#include "folio/io/json.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_index.h"
 

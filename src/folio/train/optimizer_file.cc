@@ -65,7 +65,7 @@ void VisitOwned(const ParamInfo& info, const Shards& shards, int rank, const Vis
 std::vector<float> ReadPart(const SafetensorsFile& file, const std::string& name,
                             const Shape& whole, const Shape& shape, const PlaceInWhole& place) {
   std::vector<float> all(static_cast<size_t>(whole.count()));
-  file.Read(name, all);
+  file.Read(name, std::span(all));
   if (shape == whole) return all;
   std::vector<float> part(static_cast<size_t>(shape.count()));
   for (size_t i = 0; i < part.size(); ++i) {

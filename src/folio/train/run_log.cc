@@ -15,7 +15,6 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
-#include "folio/io/line_file.h"
 #include "folio/io/posix.h"
 
 namespace folio {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/base/fields.h"
-#include "folio/io/line_file.h"
+#include "folio/io/file.h"
 
 namespace folio {
 

@@ -1,4 +1,4 @@
-#include "changes.h"
+#include "input.h"
 
 #include <algorithm>
 #include <array>
