@@ -31,8 +31,9 @@ LC_ALL=C awk -F ';' '
   }
   function Change(code, class) {
     if (class == current) return
+    if (code > 0) runs[++count] = (code - first) * 16 + current
     current = class
-    starts[++count] = sprintf("0x%X", code * 16 + class)
+    first = code
   }
   BEGIN {
     current = -1
@@ -54,23 +55,35 @@ LC_ALL=C awk -F ';' '
   NF > 2 { Put(Hex($1), Hex($1), $3) }
   END {
     Change(next_code, 0)
+    runs[++count] = (1114112 - first) * 16 + current
     print "// Written by scripts/unicode_ranges.sh from Unicode 16.0: do not edit."
-    print "#include \"folio/text/unicode_ranges.h\"\n"
+    print "#include <array>\n"
+    print "#include \"folio/text/unicode.h\"\n"
     print "namespace folio {"
     print "namespace {\n"
+    print "// Each number is `how many codes << 4 | CharClass`, one behind the other from code 0 on."
     print "// clang-format off"
-    print "constexpr uint32_t kRanges[] = {"
+    print "constexpr uint32_t kRuns[] = {"
     line = "   "
     for (i = 1; i <= count; ++i) {
-      if (length(line) + length(starts[i]) + 2 > 100) {
+      if (length(line) + length(runs[i]) + 2 > 100) {
         print line
         line = "   "
       }
-      line = line " " starts[i] ","
+      line = line " " runs[i] ","
     }
     print line
     print "};"
     print "// clang-format on\n"
+    print "constexpr auto kRanges = [] {"
+    print "  std::array<uint32_t, std::size(kRuns)> ranges = {};"
+    print "  uint32_t first = 0;"
+    print "  for (size_t i = 0; i < ranges.size(); ++i) {"
+    print "    ranges[i] = first << 4 | (kRuns[i] & 0xF);"
+    print "    first += kRuns[i] >> 4;"
+    print "  }"
+    print "  return ranges;"
+    print "}();\n"
     print "}  // namespace\n"
     print "std::span<const uint32_t> CharClassRanges() {"
     print "  return kRanges;"

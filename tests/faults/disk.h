@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "tests/faults/journal.h"
+#include "tests/faults/calls.h"
 
 namespace folio::faults {
 

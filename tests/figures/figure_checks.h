@@ -1,12 +1,31 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tests/figures/render.h"
-
 namespace folio {
+
+// Rows from the top, three bytes a pixel: red, green, blue.
+struct Picture {
+  int64_t width = 0, height = 0;
+  std::vector<uint8_t> pixels = {};
+
+  const uint8_t* At(int64_t x, int64_t y) const;  // REQUIRES: inside
+  uint32_t Colour(int64_t x, int64_t y) const;    // 0xRRGGBB
+};
+
+// Why no picture can be made of an SVG document on this machine, or "". A test says
+//   if (const std::string why = WhyNoRenderer(); !why.empty()) GTEST_SKIP() << why;
+std::string WhyNoRenderer();
+
+// The document as rsvg-convert draws it, on white, enlarged by `zoom`. Throws std::runtime_error.
+Picture Render(std::string_view svg, double zoom = 1);
+
+// The document as a reader in dark mode sees it, written without media queries, which rsvg-convert
+// does not know.
+std::string InDarkMode(std::string_view svg);
 
 // Lists the faults of a figure, a line each; "" if it is sound: a well-formed SVG document whose
 // ids are unique and whose references lead to them, that needs no other file and knows dark mode;

@@ -10,7 +10,7 @@
 #include "folio/formats/convert_model.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/adapter.h"
+#include "folio/model/lora.h"
 #include "folio/model/test_models.h"
 #include "folio/tensor/convert.h"
 #include "folio/train/train_state.h"

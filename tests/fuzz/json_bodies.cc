@@ -4,12 +4,11 @@
 
 #include "bodies.h"
 #include "folio/base/log.h"
-#include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/eval/cloze_items.h"
 #include "folio/io/json.h"
 #include "folio/io/settings.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 #include "folio/train/config.h"
 #include "folio/train/run_log.h"
 #include "input.h"

@@ -14,7 +14,7 @@
 #include "folio/io/torch_file.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "input.h"
 #include "tests/kit/gguf_bytes.h"
 #include "tests/kit/paths.h"

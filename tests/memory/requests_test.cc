@@ -15,7 +15,7 @@
 #include "folio/infer/test_small_model.h"
 #include "folio/serve/service.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

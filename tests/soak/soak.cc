@@ -10,7 +10,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -111,14 +110,15 @@ int Soak(const Options& options) {
                        .signals = {{seconds, SIGTERM}},
                        .most_seconds = seconds + 60,
                        .process = &process};
-  std::istringstream words(
+  start.command = torture::Parts(
       options.program +
-      " train --data text.txt --out long --no-config -q --set model.n_layer=2 model.n_head=2"
-      " model.n_embd=64 model.n_positions=64 model.resid_pdrop=0.1 train.batch_size=8"
-      " train.grad_accumulation=2 train.order=epochs train.max_steps=100000000"
-      " train.decay_steps=1000 train.eval_every=50 train.eval_batches=4 train.checkpoint_every=20"
-      " log.sample_every=50 train.threads=2");
-  for (std::string word; words >> word;) start.command.push_back(word);
+          " train --data text.txt --out long --no-config -q --set model.n_layer=2 model.n_head=2"
+          " model.n_embd=64 model.n_positions=64 model.resid_pdrop=0.1 train.batch_size=8"
+          " train.grad_accumulation=2 train.order=epochs train.max_steps=100000000"
+          " train.decay_steps=1000 train.eval_every=50 train.eval_batches=4 "
+          "train.checkpoint_every=20"
+          " log.sample_every=50 train.threads=2",
+      ' ');
   torture::Ended ended;
   std::thread watched([&] { ended = torture::Run(start); });
 

@@ -2,9 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <mutex>
 #include <random>
 #include <regex>
 #include <thread>
@@ -47,18 +51,19 @@ struct Options {
   bool json = false;
 };
 
-std::vector<std::string> Listed(std::string text) {
-  std::vector<std::string> names;
-  for (size_t comma = 0; comma != text.npos; text.erase(0, comma + 1)) {
-    comma = text.find(',');
-    if (!text.empty()) names.push_back(text.substr(0, comma));
-    if (comma == text.npos) break;
-  }
-  return names;
-}
-
 Options Parse(int count, char** words) {
   Options options;
+  const std::map<std::string, std::function<void(const std::string& value)>> flags = {
+      {"--kills", [&](const std::string& value) { options.kills = std::stoll(value); }},
+      {"--seconds", [&](const std::string& value) { options.seconds = std::stod(value); }},
+      {"--seed", [&](const std::string& value) { options.seed = std::stoull(value); }},
+      {"--only", [&](const std::string& value) { options.only = value; }},
+      {"--workloads", [&](const std::string& value) { options.workloads = Parts(value, ','); }},
+      {"--jobs", [&](const std::string& value) { options.jobs = std::max(1, std::stoi(value)); }},
+      {"--directory", [&](const std::string& value) { options.directory = value; }},
+      {"--program", [&](const std::string& value) { options.program = value; }},
+      {"--layer", [&](const std::string& value) { options.layer = value; }},
+  };
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     if (word == "--help" || word == "-h") {
@@ -69,30 +74,10 @@ Options Parse(int count, char** words) {
       options.json = true;
       continue;
     }
-    const auto value = [&]() -> std::string {
-      if (++i < count) return words[i];
-      throw std::invalid_argument(word + " needs a value");
-    };
-    if (word == "--kills")
-      options.kills = std::stoll(value());
-    else if (word == "--seconds")
-      options.seconds = std::stod(value());
-    else if (word == "--seed")
-      options.seed = std::stoull(value());
-    else if (word == "--only")
-      options.only = value();
-    else if (word == "--workloads")
-      options.workloads = Listed(value());
-    else if (word == "--jobs")
-      options.jobs = std::max(1, std::stoi(value()));
-    else if (word == "--directory")
-      options.directory = value();
-    else if (word == "--program")
-      options.program = value();
-    else if (word == "--layer")
-      options.layer = value();
-    else
-      throw std::invalid_argument("unknown flag '" + word + "'");
+    const auto flag = flags.find(word);
+    if (flag == flags.end()) throw std::invalid_argument("unknown flag '" + word + "'");
+    if (++i == count) throw std::invalid_argument(word + " needs a value");
+    flag->second(words[i]);
   }
   if (options.seed == 0) options.seed = std::random_device()() % 1'000'000 + 1;
   if (options.directory.empty()) {

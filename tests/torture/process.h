@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,5 +38,21 @@ Ended Run(const Start& start);
 
 double Now();  // seconds of a clock that only goes forward
 std::string Joined(const Words& words);
+// What is between the separators, without what is empty.
+Words Parts(const std::string& text, char separator);
+
+// Files below a directory, hidden or not: the bytes of files, "directory" of directories, by
+// their paths. What differs from one run to the next is left out: times in metrics.jsonl, the
+// number of threads in config.toml, and the lines that were put aside as damaged.
+using Files = std::map<std::string, std::string>;
+Files FilesOf(const std::filesystem::path& directory);
+
+// Without what is hidden.
+Files Visible(Files files);
+
+// How `found` differs from `wanted`, "" if not at all.
+std::string Difference(const Files& wanted, const Files& found);
+
+std::string BytesOf(const std::filesystem::path& file);
 
 }  // namespace folio::torture

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <optional>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -23,18 +22,6 @@ const std::map<std::string, Survives> kHow = {{"nothing", Survives::kNothing},
                                               {"zeros", Survives::kNamesZeros},
                                               {"some", Survives::kSome},
                                               {"all", Survives::kAll}};
-
-Words Parts(const std::string& text, char separator) {
-  Words parts = {""};
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
 
 // The step that a run says it goes on after, 0 if it does not say.
 int64_t StepOf(const Ended& ended) {
@@ -204,7 +191,7 @@ std::vector<std::string> Torture::Cuts(const std::string& workload, int seeds) c
 
 std::string Torture::Try(const std::string& trial, int worker) {
   const Words parts = Parts(trial, '/');
-  const auto found = prepared_.find(parts[0]);
+  const auto found = prepared_.find(parts.empty() ? "" : parts[0]);
   if (found == prepared_.end() || parts.size() < 3) return "there is no trial of this name";
   const auto number = [&](size_t part) { return std::stoull(parts.at(part)); };
   figures_.trials += 1;

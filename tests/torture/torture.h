@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "tests/faults/calls.h"
-#include "tests/faults/journal.h"
-#include "tests/torture/run_files.h"
+#include "tests/torture/process.h"
 #include "tests/torture/workloads.h"
 
 namespace folio::torture {

@@ -1,15 +1,10 @@
 #include "tests/torture/workloads.h"
 
-#include <sstream>
-
 namespace folio::torture {
 namespace {
 
 Words Split(const std::string& text) {
-  std::istringstream stream(text);
-  Words words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
+  return Parts(text, ' ');
 }
 
 // A run that has everything: dropout, accumulation, shuffling, evaluations, samples, checkpoints.

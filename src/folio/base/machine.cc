@@ -129,9 +129,9 @@ struct SchedAttr {
 }  // namespace
 
 std::string HostName() {
-  std::array<char, 256> name{};
-  const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
-  return known ? name.data() : "localhost";
+  std::array<char, 256> name = {};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
 }
 
 MachineMemory ThisMachinesMemory(const MachineFiles& files) {

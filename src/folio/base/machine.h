@@ -14,7 +14,7 @@ struct MachineFiles {
   std::string cgroups = "/sys/fs/cgroup";
 };
 
-// The name of this machine in its network, or "localhost" where it has none.
+// The name by which the network knows the machine; "localhost" where it has none.
 std::string HostName();
 
 // ---- Memory ------------------------------------------------------------------------------------

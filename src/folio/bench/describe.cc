@@ -9,7 +9,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
 #include "folio/term/table.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "folio/train/precision.h"
 
 namespace folio {

@@ -12,7 +12,7 @@
 #include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/term/table.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "folio/train/precision.h"
 
 namespace folio {

@@ -13,7 +13,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/bench/optimizer.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "folio/train/precision.h"
 #include "folio/train/train_step.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "folio/base/check.h"
-#include "folio/dist/all_to_all.h"
+#include "folio/dist/group.h"
 
 namespace folio {
 

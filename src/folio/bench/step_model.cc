@@ -6,11 +6,10 @@
 
 #include "folio/base/check.h"
 #include "folio/bench/simulated_group.h"
-#include "folio/dist/shards.h"
 #include "folio/train/buckets.h"
-#include "folio/train/flops.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
+#include "folio/train/plan.h"
 
 namespace folio {
 namespace {

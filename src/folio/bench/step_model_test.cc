@@ -11,9 +11,8 @@
 #include "folio/bench/describe_steps.h"
 #include "folio/bench/rank_rates.h"
 #include "folio/bench/simulated_group.h"
-#include "folio/dist/shards.h"
 #include "folio/train/buckets.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 
 namespace folio {
 namespace {

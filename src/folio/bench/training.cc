@@ -16,10 +16,9 @@
 #include "folio/base/strings.h"
 #include "folio/bench/matmul_rate.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/flops.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/train_step.h"
 
 namespace folio {

@@ -9,7 +9,7 @@
 #include "folio/backend/timed_backend.h"
 #include "folio/dist/group.h"
 #include "folio/model/config.h"
-#include "folio/model/pass_shape.h"
+#include "folio/model/context.h"
 #include "folio/train/config.h"
 
 namespace folio {

@@ -13,10 +13,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/corpus/piece_encoder.h"
-#include "folio/text/tokenizer_file.h"
+#include "folio/corpus/pieces.h"
 
 namespace folio {
 namespace {
@@ -26,22 +24,11 @@ namespace fs = std::filesystem;
 // The first byte of a message that is no PieceWork.
 constexpr char kSources = 'S', kTokenizer = 'T';
 
-// Fields, none of which has a NUL, one after the other.
-class FieldWriter {
- public:
-  FieldWriter() = default;
-  explicit FieldWriter(char kind) : text_(1, kind) {}
-  FieldWriter& Put(const std::string& field) {
-    text_ += field;
-    text_ += '\0';
-    return *this;
-  }
-  FieldWriter& Put(int64_t number) { return Put(std::to_string(number)); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
+// Appends fields, none of which has a NUL, one after the other.
+template <class... Fields>
+void Put(std::string& message, const Fields&... fields) {
+  ((message += fmt::format("{}", fields), message += '\0'), ...);
+}
 
 class FieldReader {
  public:
@@ -54,6 +41,7 @@ class FieldReader {
     text_.remove_prefix(end + 1);
     return field;
   }
+  bool Flag() { return Text() == "true"; }
   int64_t Number() {
     const std::string field = Text();
     int64_t number = 0;
@@ -98,12 +86,10 @@ std::string_view ToAnswer(const std::vector<std::byte>& tokens) {
 }
 
 std::string ToAnswer(const TextCounts& counts) {
-  FieldWriter fields;
-  fields.Put(counts.units).Put(counts.documents).Put(counts.text_bytes);
-  if (counts.first) {
-    fields.Put(static_cast<int64_t>(counts.first->source)).Put(counts.first->offset);
-  }
-  return fields.text();
+  std::string answer;
+  Put(answer, counts.units, counts.documents, counts.text_bytes);
+  if (counts.first) Put(answer, counts.first->source, counts.first->offset);
+  return answer;
 }
 
 // One of the other ranks.
@@ -139,17 +125,17 @@ class PieceWorker {
   std::string OpenSources(FieldReader fields) {
     TextOptions options;
     options.field = fields.Text();
-    options.raw = fields.Number() != 0;
+    options.raw = fields.Flag();
     sources_.clear();
     while (!fields.at_end()) {
       TextInput input;
       input.path = fields.Text();
       input.file = fields.Text();
       const std::string text = fields.Text();
-      input.once = fields.Number() != 0;
-      input.form.converted = fields.Number() != 0;
-      input.form.json_lines = fields.Number() != 0;
-      input.form.json_values = fields.Number() != 0;
+      input.once = fields.Flag();
+      input.form.converted = fields.Flag();
+      input.form.json_lines = fields.Flag();
+      input.form.json_values = fields.Flag();
       input.bytes = fields.Number();
       input.modified = fields.Number();
       const int64_t bytes = fields.Number();
@@ -225,26 +211,23 @@ std::string PieceRanks::Tell(const std::string& message) {
 
 std::string PieceRanks::Open(std::span<const PrepareSource> sources, const TextOptions& options) {
   if (size() == 1) return "";
-  FieldWriter fields(kSources);
-  fields.Put(options.field).Put(options.raw);
+  std::string message(1, kSources);
+  Put(message, options.field, options.raw);
   for (const PrepareSource& source : sources) {
-    const TextInput& input = source.input();
-    fields.Put(input.path).Put(input.file).Put(source.text_file());
-    fields.Put(input.once).Put(input.form.converted);
-    fields.Put(input.form.json_lines).Put(input.form.json_values);
-    fields.Put(input.bytes).Put(input.modified).Put(source.bytes());
+    const auto& [path, file, once, form, bytes, modified] = source.input();
+    Put(message, path, file, source.text_file(), once, form.converted, form.json_lines,
+        form.json_values, bytes, modified, source.bytes());
   }
-  return Tell(fields.text());
+  return Tell(message);
 }
 
 std::string PieceRanks::OpenTokenizer(const fs::path& dir, const std::string& hash,
                                       const PreparePlace& first, const std::string& special,
                                       TokenWidth width) {
   if (size() == 1) return "";
-  FieldWriter fields(kTokenizer);
-  fields.Put(dir.string()).Put(static_cast<int64_t>(first.source)).Put(first.offset);
-  fields.Put(special).Put(hash).Put(static_cast<int64_t>(width));
-  return Tell(fields.text());
+  std::string message(1, kTokenizer);
+  Put(message, dir.string(), first.source, first.offset, special, hash, static_cast<int>(width));
+  return Tell(message);
 }
 
 void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of) {

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/corpus/source.h"
+#include "folio/corpus/text_files.h"
+#include "folio/data/token_file.h"
+#include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -110,6 +112,70 @@ class PieceCutter {
   std::span<const PrepareSplit> splits_;
   PreparePlace at_;
   std::string view_;
+};
+
+// The units that the split is made by.
+enum class PrepareUnit { kCharacter, kByte };
+
+int64_t CountUnits(std::string_view text, PrepareUnit unit);
+
+// The counts of one piece.
+struct TextCounts {
+  int64_t units = 0;
+  int64_t documents = 0;
+  int64_t text_bytes = 0;
+  std::optional<PreparePlace> first = {};  // document
+  // Where texts are collected.
+  std::string text = {};                // of plain files
+  std::vector<std::string> texts = {};  // of .jsonl
+};
+
+// Counts pieces; several threads, each with its number, may use one.
+class TextCounter {
+ public:
+  // The sources must outlive it.
+  TextCounter(std::span<const PrepareSource> sources, PrepareUnit unit, bool collect);
+
+  // Replaces what is in `counts`. Throws a kInput Error as ForDocuments.
+  void Count(const PreparePiece& piece, TextCounts& counts, int thread);
+
+ private:
+  std::span<const PrepareSource> sources_;
+  PrepareUnit unit_;
+  bool collect_;
+  std::vector<std::string> bytes_;  // of each thread
+};
+
+// Turns pieces into tokens; several threads, each with its number, may use one.
+class PieceEncoder {
+ public:
+  // `first` is the place of the first document, before which there is no end-of-text. All must
+  // outlive it.
+  PieceEncoder(const Tokenizer& tokenizer, std::span<const PrepareSource> sources,
+               const PreparePlace& first, const SpecialRule& rule, TokenWidth width);
+
+  // Replaces what is in `out` by the tokens of the piece as a file holds them, each document but
+  // the first behind an end-of-text. Throws a kInput Error that names file, line and column where
+  // the tokenizer has no token, or where a special token is that is not allowed.
+  void Encode(const PreparePiece& piece, std::vector<std::byte>& out, int thread);
+
+ private:
+  struct Scratch {
+    std::string bytes;
+    std::vector<int32_t> ids;
+  };
+
+  void EncodeText(const PrepareSource& source, const PrepareDocument& document,
+                  std::vector<int32_t>& ids) const;
+  void EncodeOrdinary(const PrepareSource& source, const PrepareDocument& document, size_t begin,
+                      size_t end, std::vector<int32_t>& ids) const;
+
+  const Tokenizer& tokenizer_;
+  std::span<const PrepareSource> sources_;
+  PreparePlace first_;
+  SpecialFinder specials_;
+  TokenWidth width_;
+  std::vector<Scratch> scratch_;  // of each thread
 };
 
 }  // namespace folio

@@ -1,27 +1,37 @@
 #include "folio/corpus/prepare.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/corpus/partial_dataset.h"
-#include "folio/corpus/piece_encoder.h"
-#include "folio/corpus/piece_window.h"
+#include "folio/corpus/piece_ranks.h"
+#include "folio/corpus/pieces.h"
 #include "folio/corpus/prepare_conversations.h"
 #include "folio/corpus/prepare_plan.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/term/signals.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
@@ -30,6 +40,232 @@
 
 namespace folio {
 namespace {
+
+namespace fs = std::filesystem;
+
+// The state of a data set that is being made.
+struct PrepareState {
+  PreparePlan plan;
+  std::vector<int64_t> converted;  // bytes of the texts that inputs were converted to
+  std::string tokenizer_hash;
+  PreparePlace next;  // the tokens of all before it are in the files
+  ShardProgress train;
+  ShardProgress val;
+};
+
+constexpr char kJournalFile[] = "progress.json";
+// This file marks a directory whose files went elsewhere, so that nobody goes on with it.
+constexpr char kHandedOverFile[] = "handed-over";
+
+// `.NAME.partial` beside a resolved target.
+fs::path PathFor(const fs::path& resolved) {
+  return resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
+}
+
+bool IsSameFile(const fs::path& a, const fs::path& b) {
+  struct stat one = {}, other = {};
+  return internal::HeldName(a).Stat(one) == 0 && internal::HeldName(b).Stat(other) == 0 &&
+         S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+Json ToJson(const ShardProgress& progress) {
+  Json finished = Json::array();
+  for (const TokenShard& shard : progress.finished) {
+    finished.push_back({shard.file, shard.tokens, shard.hash});
+  }
+  return {{"finished", std::move(finished)}, {"tokens", progress.tokens}};
+}
+
+Json ToJson(const PreparePlace& place) {
+  return {place.source, place.offset, place.part};
+}
+
+Json ToJson(const std::vector<PrepareSplit>& splits) {
+  Json json = Json::array();
+  for (const PrepareSplit& split : splits) {
+    json.push_back({split.source, split.offset, split.line_end, split.inside});
+  }
+  return json;
+}
+
+Json ToJson(const PrepareState& state) {
+  const PreparePlan& plan = state.plan;
+  return {{"units", plan.units},
+          {"documents", plan.documents},
+          {"text_bytes", plan.text_bytes},
+          {"first", ToJson(plan.first)},
+          {"splits", ToJson(plan.splits)},
+          {"converted", state.converted},
+          {"tokenizer_hash", state.tokenizer_hash},
+          {"next", ToJson(state.next)},
+          {"train", ToJson(state.train)},
+          {"val", ToJson(state.val)}};
+}
+
+PreparePlace PlaceFrom(const Json& json) {
+  return {json.at(0).get<size_t>(), json.at(1).get<int64_t>(), json.at(2).get<size_t>()};
+}
+
+ShardProgress ProgressFrom(const Json& json) {
+  const auto tokens = [](const Json& count) {
+    constexpr int64_t kMost = int64_t{1} << 56;
+    const auto value = count.get<int64_t>();
+    if (value < 0 || value > kMost) throw InputError("a number of tokens that cannot be");
+    return value;
+  };
+  ShardProgress progress;
+  for (const Json& shard : json.at("finished")) {
+    const auto name = shard.at(0).get<std::string>();
+    if (!IsFileName(name)) throw InputError("not the name of a file");
+    progress.finished.push_back({name, tokens(shard.at(1)), shard.at(2).get<std::string>()});
+  }
+  progress.tokens = tokens(json.at("tokens"));
+  return progress;
+}
+
+PrepareState StateFrom(const Json& json) {
+  PrepareState state;
+  state.plan.units = json.at("units").get<int64_t>();
+  state.plan.documents = json.at("documents").get<int64_t>();
+  state.plan.text_bytes = json.at("text_bytes").get<int64_t>();
+  state.plan.first = PlaceFrom(json.at("first"));
+  for (const Json& split : json.at("splits")) {
+    state.plan.splits.push_back({split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
+                                 split.at(2).get<int64_t>(), split.at(3).get<int64_t>()});
+  }
+  for (const Json& bytes : json.at("converted")) {
+    state.converted.push_back(bytes.get<int64_t>());
+  }
+  state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
+  state.next = PlaceFrom(json.at("next"));
+  state.train = ProgressFrom(json.at("train"));
+  state.val = ProgressFrom(json.at("val"));
+  return state;
+}
+
+// The first key by which two identities differ.
+std::string Difference(const Json& a, const Json& b) {
+  for (const auto& [key, value] : b.items()) {
+    if (!a.contains(key) || a[key] != value) return key;
+  }
+  return "version";
+}
+
+// The directory `.NAME.partial` beside the target, where a data set grows and a file says how far
+// it is, so that a later process can go on. One process uses it at a time.
+class PartialDataset {
+ public:
+  // An earlier attempt is of use only where its `identity` (JSON) is the same. Opens what is
+  // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
+  // the target's parent is no directory.
+  PartialDataset(const std::string& target, std::string identity)
+      : parents_(target), identity_(std::move(identity)) {
+    path_ = PathFor(internal::ResolveTarget(target));
+    inside_.emplace(GuardedDirectory::AlsoItself(path_));
+    if (!internal::IsThere(path_)) return;
+    if (!internal::IsDirectoryItself(path_) || !internal::IsOwn(path_)) {
+      throw RuntimeError(fmt::format("cannot write {}", target),
+                         fmt::format("{} is there and no directory of this user's", path_.string()),
+                         "remove it, or choose a place that nobody else may write to");
+    }
+    Lock();
+    try {
+      Read();
+    } catch (const Error&) {
+      useless_ = "what was begun cannot be read";
+    } catch (const JsonError&) {
+      useless_ = "what was begun cannot be read";
+    }
+  }
+  ~PartialDataset() {
+    if (fd_ >= 0) close(fd_);
+  }
+  PartialDataset(const PartialDataset&) = delete;
+  PartialDataset& operator=(const PartialDataset&) = delete;
+
+  // Removes what a process left that was killed when the target was there already: the directory,
+  // if its files are the target's.
+  static void Tidy(const std::string& target) {
+    std::error_code ignored;
+    if (!fs::exists(target, ignored)) return;
+    const fs::path whole = internal::ResolveTarget(target), partial = PathFor(whole);
+    const GuardedDirectory inside = GuardedDirectory::AlsoItself(partial);
+    if (!internal::IsDirectoryItself(partial) || !internal::IsOwn(partial)) return;
+    const internal::FileDescriptor held(internal::OpenFile(partial, O_RDONLY | O_DIRECTORY));
+    if (held.get() < 0) return;
+    if (flock(held.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
+    if (std::ranges::any_of(internal::NamesIn(partial), [&](const std::string& name) {
+          return name == kHandedOverFile || IsSameFile(partial / name, whole / name);
+        })) {
+      internal::RemoveTree(partial);
+    }
+  }
+
+  const fs::path& path() const { return path_; }
+  // The state that an earlier process left, if there was one that made the same.
+  const std::optional<PrepareState>& found() const { return found_; }
+  // Says why an earlier attempt is of no use ("other options"), or "" if there is none or it is.
+  const std::string& useless() const { return useless_; }
+
+  // Begins with an empty directory.
+  void Begin() {
+    if (fd_ < 0) {
+      const std::error_code error = internal::MakeDirectory(path_);
+      if (error) internal::ThrowCannotWrite(path_, error.value());
+      Lock();
+    }
+    found_.reset();
+    for (const std::string& name : internal::NamesIn(path_)) {
+      const std::error_code error = internal::RemoveTree(path_ / name);
+      if (error) internal::ThrowCannotWrite(path_ / name, error.value());
+    }
+  }
+  // Makes the state durable. The files must be so already.
+  void Save(const PrepareState& state) {
+    const Json json = {{"made_of", ParseJson(identity_, "identity")}, {"state", ToJson(state)}};
+    WriteFileAtomically(path_ / kJournalFile, json.dump() + "\n");
+  }
+  // Moves files of the directory, by their names, to another one on the same file system; where
+  // links are possible they stay here too.
+  void HandOver(const std::vector<TokenShard>& shards, const fs::path& to) const {
+    for (const TokenShard& shard : shards) {
+      std::error_code error = internal::Link(path_ / shard.file, to / shard.file);
+      if (error) WriteFileAtomically(path_ / kHandedOverFile, "");
+      if (error) error = internal::Rename(path_ / shard.file, to / shard.file);
+      if (error) internal::ThrowCannotWrite(to / shard.file, error.value());
+    }
+  }
+  void Remove() {
+    internal::RemoveTree(path_);
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  void Lock() {
+    fd_ = internal::OpenFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
+    if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
+  }
+  void Read() {
+    constexpr uint64_t kMost = uint64_t{64} << 20;  // of some hundred thousand texts
+    const std::string file = (path_ / kJournalFile).string();
+    const Json json = ParseJson(ReadFile(file, kMost), file);
+    const Json identity = ParseJson(identity_, "identity");
+    if (json.at("made_of") != identity) {
+      useless_ = fmt::format("another {}", Difference(json.at("made_of"), identity));
+      return;
+    }
+    found_ = StateFrom(json.at("state"));
+  }
+
+  MadeParents parents_;
+  fs::path path_;
+  std::optional<GuardedDirectory> inside_;  // it, too, is no link
+  std::string identity_;
+  int fd_ = -1;  // of the directory, locked
+  std::optional<PrepareState> found_;
+  std::string useless_;
+};
 
 // A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
 bool IsOurs(const std::string& name) {
@@ -49,36 +285,32 @@ bool IsOurs(const std::string& name) {
 
 // Throws a kUsage Error if the options cannot be used, or if the target may not be replaced.
 void CheckOptions(const PrepareOptions& options) {
-  if (options.files.empty()) throw UsageError("no files to prepare", "", "name a text file");
-  if (options.out.empty()) throw UsageError("no directory to write to", "", "name it with --out");
-  if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
-    throw UsageError(fmt::format("--val-fraction: {} is out of range", options.val_fraction),
-                     "expected a number from 0 to below 1", "use --val-fraction 0.1");
-  }
-  if (options.val_split != "spread" && options.val_split != "tail") {
-    throw UsageError(fmt::format("--val-split: unknown split '{}'", options.val_split),
-                     "expected spread or tail", "use --val-split spread");
-  }
-  if (options.shard_tokens < 0) {
-    throw UsageError(fmt::format("--shard-tokens: {} is out of range", options.shard_tokens),
-                     "expected a number of tokens, or 0", "use --shard-tokens 100000000");
-  }
-  if (!FindTokenFormat(options.format)) {
-    throw UsageError(fmt::format("--format: unknown format '{}'", options.format),
-                     "expected folio or llmc", "use --format folio");
-  }
-  if (options.special != "allow" && options.special != "raise" && options.special != "ordinary") {
-    throw UsageError(fmt::format("--special: unknown rule '{}'", options.special),
-                     "expected allow, raise or ordinary", "use --special ordinary");
-  }
-  if (std::ranges::count(options.files, "-") > 1) {
-    throw UsageError("standard input is read once", "- is named more than once");
-  }
-  if (options.raw && options.tokenizer != "bytes") {
-    throw UsageError("--raw: only bytes can be taken as they are",
-                     fmt::format("the tokenizer is {}", options.tokenizer),
-                     "use --tokenizer bytes, or leave --raw out");
-  }
+  const auto require = [](bool good, std::string what, std::string cause, std::string help = "") {
+    if (!good) throw UsageError(std::move(what), std::move(cause), std::move(help));
+  };
+  require(!options.files.empty(), "no files to prepare", "", "name a text file");
+  require(!options.out.empty(), "no directory to write to", "", "name it with --out");
+  require(options.val_fraction >= 0 && options.val_fraction < 1,
+          fmt::format("--val-fraction: {} is out of range", options.val_fraction),
+          "expected a number from 0 to below 1", "use --val-fraction 0.1");
+  require(options.val_split == "spread" || options.val_split == "tail",
+          fmt::format("--val-split: unknown split '{}'", options.val_split),
+          "expected spread or tail", "use --val-split spread");
+  require(options.shard_tokens >= 0,
+          fmt::format("--shard-tokens: {} is out of range", options.shard_tokens),
+          "expected a number of tokens, or 0", "use --shard-tokens 100000000");
+  require(FindTokenFormat(options.format).has_value(),
+          fmt::format("--format: unknown format '{}'", options.format), "expected folio or llmc",
+          "use --format folio");
+  require(options.special == "allow" || options.special == "raise" || options.special == "ordinary",
+          fmt::format("--special: unknown rule '{}'", options.special),
+          "expected allow, raise or ordinary", "use --special ordinary");
+  require(std::ranges::count(options.files, "-") <= 1, "standard input is read once",
+          "- is named more than once");
+  require(!options.raw || options.tokenizer == "bytes",
+          "--raw: only bytes can be taken as they are",
+          fmt::format("the tokenizer is {}", options.tokenizer),
+          "use --tokenizer bytes, or leave --raw out");
   PartialDataset::Tidy(options.out);
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
@@ -198,13 +430,9 @@ class Preparing {
 
   TokenWidth Width() const { return WidthForVocab(tokenizer_->vocab_size()); }
 
-  ShardLayout Layout(const char* part) const {
-    return {part, Width(), *FindTokenFormat(options_.format), options_.shard_tokens};
-  }
-
   void OpenWriters(const PrepareState& state) {
-    train_.emplace(partial_.path(), Layout("train"), state.train);
-    val_.emplace(partial_.path(), Layout("val"), state.val);
+    train_.emplace(partial_.path(), LayoutOf("train", options_, *tokenizer_), state.train);
+    val_.emplace(partial_.path(), LayoutOf("val", options_, *tokenizer_), state.val);
   }
 
   // Returns whether a later process can go on with what is there.
@@ -243,7 +471,7 @@ class Preparing {
     OpenSources([&](size_t i) {
       const std::string text = ConvertedPath(i);
       std::error_code error;
-      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(text, error));
+      const auto bytes = static_cast<int64_t>(fs::file_size(text, error));
       if (error || used == state.converted.size() || bytes != state.converted[used++]) {
         throw InputError(fmt::format("{}: not as it was left", text));
       }
@@ -259,7 +487,7 @@ class Preparing {
       };
       PrepareSource source =
           ConvertSource(inputs_[i], TextOptionsOf(options_), ConvertedPath(i), progress);
-      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(ConvertedPath(i)));
+      const auto bytes = static_cast<int64_t>(fs::file_size(ConvertedPath(i)));
       before += bytes;
       state_.converted.push_back(bytes);
       return source;
@@ -371,24 +599,14 @@ class Preparing {
   }
 
   DatasetInfo Complete() {
-    DatasetInfo info;
-    info.width = Width();
-    info.format = *FindTokenFormat(options_.format);
-    info.vocab_size = tokenizer_->vocab_size();
-    info.tokenizer_kind = tokenizer_->kind();
-    info.tokenizer_hash = state_.tokenizer_hash;
-    info.special = options_.special;
+    DatasetInfo info = TokensInfo(options_, *tokenizer_);
     info.documents = state_.plan.documents;
     info.text_bytes = state_.plan.text_bytes;
     info.val_blocks = state_.plan.blocks();
     for (const PrepareSource& source : sources_) {
       info.sources.push_back({source.path(), source.given_bytes()});
     }
-    info.train_shards = train_->Finish();
-    info.val_shards = val_->Finish();
-    for (const TokenShard& shard : info.train_shards) info.train_tokens += shard.tokens;
-    for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
-
+    FinishParts(*train_, *val_, info);
     AtomicDirectory directory(options_.out);
     partial_.HandOver(info.train_shards, directory.path());
     partial_.HandOver(info.val_shards, directory.path());

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
@@ -68,37 +65,30 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
   return found;
 }
 
-// The two parts of a data set in the making.
-class Writers {
- public:
-  Writers(const std::filesystem::path& dir, const PrepareOptions& options, TokenWidth width)
-      : width_(width),
-        train_(dir, Layout("train", options, width)),
-        val_(dir, Layout("val", options, width)) {}
-
-  void Append(bool val, std::span<const int32_t> ids) {
-    bytes_.clear();
-    AppendTokenBytes(ids, width_, bytes_);
-    (val ? val_ : train_).Append(bytes_);
-  }
-  void FinishInto(DatasetInfo& info) {
-    info.train_shards = train_.Finish();
-    info.val_shards = val_.Finish();
-    for (const TokenShard& shard : info.train_shards) info.train_tokens += shard.tokens;
-    for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
-  }
-
- private:
-  static ShardLayout Layout(const char* part, const PrepareOptions& options, TokenWidth width) {
-    return {part, width, *FindTokenFormat(options.format), options.shard_tokens};
-  }
-
-  TokenWidth width_;
-  ShardWriter train_, val_;
-  std::vector<std::byte> bytes_;
-};
-
 }  // namespace
+
+DatasetInfo TokensInfo(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  DatasetInfo info;
+  info.width = WidthForVocab(tokenizer.vocab_size());
+  info.format = *FindTokenFormat(options.format);
+  info.vocab_size = tokenizer.vocab_size();
+  info.tokenizer_kind = tokenizer.kind();
+  info.tokenizer_hash = tokenizer.hash();
+  info.special = options.special;
+  return info;
+}
+
+ShardLayout LayoutOf(const char* part, const PrepareOptions& options, const Tokenizer& tokenizer) {
+  return {part, WidthForVocab(tokenizer.vocab_size()), *FindTokenFormat(options.format),
+          options.shard_tokens};
+}
+
+void FinishParts(ShardWriter& train, ShardWriter& val, DatasetInfo& info) {
+  info.train_shards = train.Finish();
+  info.val_shards = val.Finish();
+  for (const TokenShard& shard : info.train_shards) info.train_tokens += shard.tokens;
+  for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
+}
 
 bool AreConversations(std::span<const TextInput> inputs) {
   const auto conversations = [](const TextInput& input) { return input.form.conversations; };
@@ -128,13 +118,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
     return (i + 1) * held_out / all > i * held_out / all;  // every so many of them, the last too
   };
 
-  DatasetInfo info;
-  info.width = WidthForVocab(tokenizer.vocab_size());
-  info.format = *FindTokenFormat(options.format);
-  info.vocab_size = tokenizer.vocab_size();
-  info.tokenizer_kind = tokenizer.kind();
-  info.tokenizer_hash = tokenizer.hash();
-  info.special = options.special;
+  DatasetInfo info = TokensInfo(options, tokenizer);
   info.chat = ChatTokens{.border = border, .answer = format.assistant, .end = format.end};
   info.documents = found.conversations;
   info.text_bytes = found.text_bytes;
@@ -142,14 +126,18 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   for (const TextInput& input : inputs) info.sources.push_back({input.path, input.bytes});
 
   AtomicDirectory directory(options.out);
-  Writers writers(directory.path(), options, info.width);
+  ShardWriter train(directory.path(), LayoutOf("train", options, tokenizer));
+  ShardWriter val(directory.path(), LayoutOf("val", options, tokenizer));
   int64_t conversation = 0, done = 0;
   std::vector<int32_t> ids;
+  std::vector<std::byte> bytes;
   ForConversations(inputs, [&](const Messages& messages, const std::string& where) {
     ids.clear();
     EncodeChat(tokenizer, format, messages, /*ask=*/false, where, ids);
     ids.push_back(border);
-    writers.Append(is_held_out(conversation++), ids);
+    bytes.clear();
+    AppendTokenBytes(ids, info.width, bytes);
+    (is_held_out(conversation++) ? val : train).Append(bytes);
     done += TextBytes(messages);
     if (hooks.progress) hooks.progress(done, found.text_bytes);
   });
@@ -157,7 +145,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
     throw InputError(fmt::format("{}: changed while it was read", inputs[0].path), "",
                      "try again when nothing writes to it");
   }
-  writers.FinishInto(info);
+  FinishParts(train, val, info);
   tokenizer.Save(directory.path().string());
   WriteDatasetInfo(directory.path().string(), info);
   directory.Commit();

@@ -5,7 +5,6 @@
 #include "folio/data/conversations.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
-#include "folio/text/chat.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

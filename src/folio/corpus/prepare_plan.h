@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "folio/corpus/piece_window.h"
+#include "folio/corpus/piece_ranks.h"
 #include "folio/corpus/pieces.h"
 #include "folio/text/char_tokenizer.h"
 

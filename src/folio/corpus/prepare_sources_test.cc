@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <functional>
 
 #include "folio/corpus/prepare.h"
 #include "folio/data/test_tokens.h"

@@ -1,19 +1,55 @@
 #include "folio/corpus/text_files.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/corpus/source.h"
+#include "folio/corpus/json_documents.h"
 #include "folio/data/dataset.h"
+#include "folio/io/file.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
+
+Error Changed(const std::string& path) {
+  return InputError(fmt::format("{}: changed while it was read", path), "",
+                    "try again when nothing writes to it");
+}
+
+int64_t ModifiedTime(const std::string& path) {
+  return static_cast<int64_t>(fs::last_write_time(path).time_since_epoch().count());
+}
+
+// Never the same: what was read once cannot be known again.
+int64_t Now() {
+  return static_cast<int64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
+         int64_t { getpid() } << 40;
+}
+
+// Room that conversion leaves to others on the same disk.
+void RequireRoom(const fs::path& to, int64_t bytes) {
+  constexpr uint64_t kLeft = uint64_t{1} << 28;
+  std::error_code error;
+  const fs::space_info space = fs::space(to.parent_path(), error);
+  if (error || space.available >= kLeft) return;
+  throw RuntimeError(
+      fmt::format("{}: the disk is nearly full", to.parent_path().string()),
+      fmt::format("the unpacked text has {} so far, and {} are left",
+                  HumanBytes(static_cast<double>(bytes)),
+                  HumanBytes(static_cast<double>(space.available))),
+      "make room, or choose an --out on another disk: what is compressed is unpacked beside it");
+}
 
 std::vector<std::string> FilesBelow(const std::string& dir) {
   std::vector<std::string> found;
@@ -56,6 +92,139 @@ std::string DescribeLeftOut(const std::vector<std::string>& some, size_t count) 
 }
 
 }  // namespace
+
+TextInput FindTextInput(const std::string& path, const TextOptions& options,
+                        const std::string& standard_input) {
+  TextInput input{.path = path, .file = path};
+  if (path == "-" && !standard_input.empty()) input.file = standard_input;
+  std::error_code error;
+  const fs::file_status status = fs::status(input.file, error);
+  if (input.file == "-" || status.type() == fs::file_type::fifo) {
+    input.once = input.form.converted = true;
+    input.modified = Now();
+    return input;
+  }
+  if (!fs::exists(status)) {
+    const bool missing = !error || error == std::errc::no_such_file_or_directory;
+    throw InputError(fmt::format("{}: {}", path, missing ? "no such file" : "cannot be read"),
+                     error ? internal::ErrnoText(error.value()) : "", "name a text file");
+  }
+  if (!fs::is_regular_file(status)) {
+    throw InputError(fmt::format("{}: not a regular file", path), "",
+                     "name a text file, or - for standard input");
+  }
+  input.bytes = static_cast<int64_t>(fs::file_size(input.file));
+  input.modified = ModifiedTime(input.file);
+  input.form = TextStream(input.file, options, path).form();
+  if (!input.form.converted && !options.raw) CheckPlaces(input.file, path);
+  return input;
+}
+
+PrepareSource::PrepareSource(const std::string& path, const TextOptions& options)
+    : PrepareSource(FindTextInput(path, options), options, path) {}
+
+PrepareSource::PrepareSource(TextInput input, const TextOptions& options, std::string text)
+    : input_(std::move(input)), field_(options.field), text_(std::move(text)) {
+  bytes_ = static_cast<int64_t>(fs::file_size(text_));
+  if (options.raw) return;
+  std::string begin;
+  Read(0, std::min(bytes_, std::ssize(kByteOrderMark)), begin);
+  if (begin != kByteOrderMark) return;
+  mark_ = std::ssize(kByteOrderMark);
+  bytes_ -= mark_;
+}
+
+void PrepareSource::Read(int64_t begin, int64_t end, std::string& out) const {
+  const internal::FileDescriptor fd = internal::OpenForReading(text_);
+  out.resize(static_cast<size_t>(end - begin));
+  for (size_t done = 0; done < out.size();) {
+    const ssize_t got = pread(fd.get(), out.data() + done, out.size() - done,
+                              mark_ + begin + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) internal::ThrowCannotRead(path(), errno);
+    if (got == 0) throw Changed(path());
+    done += static_cast<size_t>(got);
+  }
+}
+
+TextPosition PrepareSource::PositionOf(int64_t byte) const {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  TextPosition position;
+  std::string text;
+  while (position.byte < byte) {
+    Read(position.byte, std::min(byte, position.byte + kPiece), text);
+    position.Advance(text);
+  }
+  return position;
+}
+
+std::string PrepareSource::NameLine(int64_t byte) const {
+  return NameJsonLine(path(), PositionOf(byte).line, input_.form.json_values);
+}
+
+void PrepareSource::CheckUnchanged() const {
+  if (input_.once) return;
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(fs::file_size(input_.file, error));
+  if (error || bytes != input_.bytes || ModifiedTime(input_.file) != input_.modified) {
+    throw Changed(path());
+  }
+}
+
+PrepareSource ConvertSource(TextInput input, const TextOptions& options, const fs::path& to,
+                            const std::function<void(int64_t bytes)>& progress) {
+  constexpr size_t kPiece = size_t{1} << 22;
+  constexpr int64_t kLookAtRoom = int64_t{1} << 26;
+  TextStream stream(input.file, options, input.path == "-" ? "" : input.path);
+  input.form = stream.form();
+  input.form.converted = true;
+  if (input.form.conversations) {
+    throw InputError(
+        fmt::format("{}: conversations are read twice, and this can be read once", input.path),
+        "it is a pipe", "save it as a file first");
+  }
+  AtomicFile file(to);
+  std::string piece;
+  int64_t bytes = 0;
+  for (bool at_end = false; !at_end; piece.clear()) {
+    while (piece.size() < kPiece && !at_end) {
+      at_end = stream.Read(piece, kPiece - piece.size()) == 0;
+    }
+    const int64_t before = bytes;
+    bytes += std::ssize(piece);
+    if (bytes / kLookAtRoom > before / kLookAtRoom) RequireRoom(to, bytes);
+    file.Write(piece);
+    if (progress) progress(bytes);
+  }
+  file.Commit();
+  if (input.once) input.bytes = bytes;
+  if (!options.raw) CheckPlaces(to.string(), input.path);
+  return {std::move(input), options, to.string()};
+}
+
+std::string LineEndsNote(std::span<const PrepareSource> sources) {
+  std::string first, text;
+  int64_t count = 0;
+  for (const PrepareSource& source : sources) {
+    if (source.json_lines()) continue;
+    source.Read(0, std::min<int64_t>(source.bytes(), kTextHead), text);
+    if (text.find("\r\n") == text.npos) continue;
+    if (++count == 1) first = source.path();
+  }
+  if (count == 0) return "";
+  return fmt::format(
+      "{}{}: lines end in \\r\\n, as on Windows, and the model learns both; sed 's/\\r$//' leaves "
+      "\\n alone",
+      first, count == 1 ? "" : fmt::format(" and {} more", WithCommas(count - 1)));
+}
+
+void SaveStandardInput(const std::string& to) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  ByteInput input("-");
+  AtomicFile file(to);
+  for (std::string piece; input.Read(piece, kPiece) > 0; piece.clear()) file.Write(piece);
+  file.Commit();
+}
 
 TextFiles FindTextFiles(const std::vector<std::string>& paths, const TextOptions& options) {
   constexpr size_t kTold = 3;

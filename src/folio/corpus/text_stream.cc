@@ -4,22 +4,445 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/corpus/text_filters.h"
+#include "folio/io/decompress.h"
+#include "folio/io/json.h"
 #include "folio/io/posix.h"
 
 namespace folio {
+
+// The kind of text that a file is taken for.
+struct TextKind {
+  enum class Form {
+    kText,       // UTF-8, one document
+    kJsonLines,  // a JSON object in each line, each a document
+    kJson,       // JSON of another layout: an array, or values over several lines
+    kUtf16Little,
+    kUtf16Big,    // both behind a byte order mark
+    kCompressed,  // in `compression`
+    kOther,       // none of these
+  };
+  Form form = Form::kText;
+  Compression compression = Compression::kGzip;
+  std::string looks_like = {};  // of kOther: "a Parquet file"
+  std::string help = {};        // and what to do
+};
+
 namespace {
 
 using Form = TextKind::Form;
 
+constexpr std::string_view kSpaces = " \t\r\n";
+
+struct Signature {
+  size_t at;
+  std::string_view bytes;
+  const char* looks_like;
+  const char* help;
+};
+
+constexpr char kUnpack[] = "unpack it, and name the directory with the files";
+constexpr char kNoTextIn[] = "leave it out";
+constexpr char kTokens[] = "name a directory of token files as it is: folio train --data DIR";
+
+// Formats that people have beside their texts. Whatever else holds zero bytes is binary data.
+constexpr std::array kSignatures = {
+    Signature{0, "PK\3\4", "a zip archive", kUnpack},
+    Signature{0, "PK\5\6", "an empty zip archive", kNoTextIn},
+    Signature{256, {"\0ustar", 6}, "a tar archive", kUnpack},
+    Signature{0, "7z\xBC\xAF\x27\x1C", "a 7z archive", kUnpack},
+    Signature{0, "Rar!\x1A\x07", "a rar archive", kUnpack},
+    Signature{0, "\x04\x22\x4D\x18", "an lz4 stream", "decompress it before"},
+    Signature{0, "PAR1", "a Parquet file",
+              "write the column of its texts as JSON lines; DuckDB does: COPY (SELECT text FROM "
+              "'x.parquet') TO 'x.jsonl'"},
+    Signature{0, {"ARROW1\0", 7}, "an Arrow file", "write its texts as JSON lines"},
+    Signature{0, "%PDF-", "a PDF document", "take its text out: pdftotext x.pdf x.txt"},
+    Signature{0, "{\\rtf", "a rich text document", "save it as plain text"},
+    Signature{0, "\xD0\xCF\x11\xE0", "an old Office document", "save it as plain text"},
+    Signature{0, "\x89PNG", "a PNG image", kNoTextIn},
+    Signature{0, "\xFF\xD8\xFF", "a JPEG image", kNoTextIn},
+    Signature{0, "GIF89a", "a GIF image", kNoTextIn},
+    Signature{0, "\x7F\x45LF", "a program (ELF)", kNoTextIn},
+    Signature{0, "\x93NUMPY", "a NumPy array", kNoTextIn},
+    Signature{0, {"GGUF\3\0", 6}, "a GGUF model", kNoTextIn},
+    Signature{0, {"SQLite format 3\0", 16}, "an SQLite database", "write its texts as JSON lines"},
+    Signature{0, "\x88\xD8\x34\x01", "a file of llm.c's tokens", kTokens},
+    Signature{0, "\x61\xD9\x34\x01", "a file of llm.c's tokens", kTokens},
+};
+
+TextKind Other(std::string looks_like, std::string help) {
+  return {.form = Form::kOther, .looks_like = std::move(looks_like), .help = std::move(help)};
+}
+
+// A little-endian length below 100 MB in 8 bytes, and an object.
+bool IsSafetensors(std::string_view head) {
+  return head.size() > 9 && head[8] == '{' && (head[9] == '"' || head[9] == ' ') &&
+         head.substr(4, 4) == std::string_view("\0\0\0\0", 4);
+}
+
+// Two bytes of protocol, and a frame or an opcode that begins a container.
+bool IsPickle(std::string_view head) {
+  return head.size() > 3 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5 &&
+         std::string_view("\x95}](cq").find(head[2]) != std::string_view::npos;
+}
+
+std::optional<TextKind> ByZeroBytes(std::string_view sample) {
+  std::array<size_t, 2> zeros = {};  // at even places, at odd ones
+  for (size_t at = sample.find('\0'); at != sample.npos; at = sample.find('\0', at + 1)) {
+    ++zeros[at % 2];
+  }
+  if (zeros[0] + zeros[1] == 0) return std::nullopt;
+  for (const size_t odd : {0, 1}) {
+    if (zeros[odd] * 4 < sample.size() || zeros[1 - odd] * 50 > zeros[odd]) continue;
+    return Other("UTF-16 without a byte order mark",
+                 odd == 1 ? "convert it: iconv -f UTF-16LE -t UTF-8 FILE"
+                          : "convert it: iconv -f UTF-16BE -t UTF-8 FILE");
+  }
+  return Other("binary data",
+               "leave it out, or take its bytes as they are: --tokenizer bytes --raw");
+}
+
+// Single bytes that are wrong do no harm; where more than one in a hundred characters is, the text
+// is in another encoding.
+std::optional<TextKind> ByEncoding(std::string_view sample) {
+  constexpr int64_t kFew = 8, kOneIn = 100;
+  int64_t bad = 0;
+  for (size_t at = FindInvalidUtf8(sample); at != sample.npos;) {
+    const Utf8Char character = DecodeUtf8(sample, at);
+    if (character.status == Utf8Status::kIncomplete) break;
+    ++bad;
+    const size_t next = at + character.length;
+    const size_t more = FindInvalidUtf8(sample.substr(next));
+    at = more == sample.npos ? sample.npos : next + more;
+  }
+  if (bad <= kFew || bad * kOneIn <= CountCharacters(sample)) return std::nullopt;
+  return Other("text that is not UTF-8, or binary data",
+               "convert it, if it is text: iconv -f ISO-8859-1 -t UTF-8 FILE, or whatever it is "
+               "in; or take its "
+               "bytes as they are: --tokenizer bytes --raw");
+}
+
+std::string_view FirstLine(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
+bool IsObject(std::string_view line) {
+  try {
+    return ParseJson(line, "line").is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Returns the place behind a string that `text` begins with, or npos.
+size_t EndOfString(std::string_view text) {
+  for (size_t at = 1; at < text.size(); ++at) {
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      return at + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::string_view WithoutSpaces(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
+}
+
+// A key and its colon behind a brace, or an array of such, or of strings: no prose begins so. `cut`
+// says that the text goes on behind what is seen.
+bool BeginsLikeJson(std::string_view text, bool cut) {
+  const bool array = text.starts_with('[');
+  if (array) text = WithoutSpaces(text.substr(1));
+  const bool object = text.starts_with('{');
+  if (object) text = WithoutSpaces(text.substr(1));
+  if ((!array && !object) || text.empty()) return false;
+  const auto rest_is_blank = [&](std::string_view rest) { return WithoutSpaces(rest).empty(); };
+  if (text[0] == (object ? '}' : ']')) return rest_is_blank(FirstLine(text.substr(1)));
+  if (text[0] != '"') return false;
+  const size_t end = EndOfString(text);
+  if (end == text.npos) return cut;
+  text = WithoutSpaces(text.substr(end));
+  if (text.empty()) return cut;
+  if (object || text[0] != ']') return text[0] == (object ? ':' : ',');
+  return rest_is_blank(text.substr(1));
+}
+
+Form TextOrJson(std::string_view head, bool lines_by_name) {
+  if (lines_by_name) return Form::kJsonLines;
+  if (head.starts_with(kByteOrderMark)) head.remove_prefix(kByteOrderMark.size());
+  const bool cut = head.size() + kByteOrderMark.size() >= kTextHead;
+  head = WithoutSpaces(head);
+  if (!BeginsLikeJson(head, cut)) return Form::kText;
+  const std::string_view line = FirstLine(head);
+  const bool whole = line.size() < head.size() || !cut;
+  if (head[0] == '{' && (!whole || IsObject(line))) return Form::kJsonLines;
+  return Form::kJson;
+}
+
+constexpr size_t kPiece = size_t{1} << 16;
+
+// A filtered source converts pieces as a whole and gives them out as they are asked for.
+// Filter has Convert(piece, out) and Finish(out).
+template <class Filter>
+ReadBytes Filtered(ReadBytes from, Filter filter) {
+  struct State {
+    ReadBytes from;
+    Filter filter;
+    std::string piece = {}, made = {};
+    size_t given = 0;
+    bool at_end = false;
+  };
+  auto state = std::make_shared<State>(State{std::move(from), std::move(filter)});
+  return [state](std::string& out, size_t wanted) {
+    State& s = *state;
+    while (s.given == s.made.size() && !s.at_end) {
+      s.made.clear();
+      s.piece.clear();
+      s.given = 0;
+      s.at_end = s.from(s.piece, kPiece) == 0;
+      s.at_end ? s.filter.Finish(s.made) : s.filter.Convert(s.piece, s.made);
+    }
+    const size_t n = std::min(wanted, s.made.size() - s.given);
+    out.append(s.made, s.given, n);
+    s.given += n;
+    return n;
+  };
+}
+
+class Utf16Filter {
+ public:
+  Utf16Filter(bool big_endian, std::string name)
+      : big_endian_(big_endian), name_(std::move(name)) {}
+
+  void Convert(std::string_view piece, std::string& out) {
+    for (const char c : piece) {
+      const auto byte = static_cast<uint8_t>(c);
+      ++bytes_;
+      if (bytes_ % 2 == 1) {
+        first_ = byte;
+        continue;
+      }
+      Add(big_endian_ ? char32_t{first_} << 8 | byte : char32_t{byte} << 8 | first_, out);
+    }
+  }
+
+  void Finish(std::string& /*out*/) const {
+    if (bytes_ % 2 == 1) throw Bad("it ends within a character");
+    if (high_ != 0) throw Bad("it ends within a pair of surrogates");
+  }
+
+ private:
+  void Add(char32_t unit, std::string& out) {
+    const bool low = unit >= 0xDC00 && unit < 0xE000;
+    if (low != (high_ != 0)) {
+      throw Bad(fmt::format("half a pair of surrogates before byte {}", bytes_));
+    }
+    if (unit >= 0xD800 && unit < 0xDC00) {
+      high_ = unit;
+    } else if (low) {
+      AppendUtf8(0x10000 + ((std::exchange(high_, 0) - 0xD800) << 10) + (unit - 0xDC00), out);
+    } else {
+      AppendUtf8(unit, out);
+    }
+  }
+
+  Error Bad(std::string cause) const {
+    return InputError(fmt::format("{}: not valid UTF-16", name_), std::move(cause),
+                      "mend the file, or copy it again if it should be whole");
+  }
+
+  bool big_endian_;
+  std::string name_;
+  int64_t bytes_ = 0;
+  uint8_t first_ = 0;  // of the two bytes of a unit
+  char32_t high_ = 0;  // the first half of a pair, 0 if there is none
+};
+
+class JsonFilter {
+ public:
+  JsonFilter(const std::string& field, std::string name)
+      : before_string_("{" + Json(field).dump() + ":"), name_(std::move(name)) {}
+
+  void Convert(std::string_view piece, std::string& out) {
+    for (const char c : piece) {
+      if (inside_ == Inside::kString) {
+        InString(c, out);
+      } else if (inside_ == Inside::kNothing) {
+        Between(c, out);
+      } else {
+        InValue(c, out);
+      }
+    }
+  }
+
+  void Finish(std::string& out) {
+    if (inside_ == Inside::kScalar) End(out);
+    if (inside_ != Inside::kNothing) throw Bad("it ends within a value");
+    if (array_ && !closed_) throw Bad("the array does not end");
+  }
+
+ private:
+  enum class Inside { kNothing, kScalar, kContainer, kString };
+
+  static bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+  void Between(char c, std::string& out) {
+    if (IsSpace(c)) return;
+    if (!begun_ && c == '[') {
+      begun_ = array_ = true;
+      return;
+    }
+    begun_ = true;
+    if (array_) {
+      if (closed_) throw Bad("something follows the array");
+      if (c == ']' && (values_ == 0 || !comma_)) {
+        closed_ = true;
+        return;
+      }
+      if (c == ',' && values_ > 0 && !comma_) {
+        comma_ = true;
+        return;
+      }
+      if (values_ > 0 && !std::exchange(comma_, false)) throw Bad("expected ',' or ']'");
+    }
+    Begin(c, out);
+  }
+
+  void Begin(char c, std::string& out) {
+    if (c == ']' || c == '}' || c == ',' || c == ':') throw Bad("expected a value");
+    ++values_;
+    depth_ = 0;
+    wrapped_ = array_ && c == '"';
+    if (wrapped_) out += before_string_;
+    inside_ = c == '{' || c == '[' ? Inside::kContainer : Inside::kScalar;
+    InValue(c, out);
+  }
+
+  void InValue(char c, std::string& out) {
+    if (inside_ == Inside::kScalar && (IsSpace(c) || c == ',' || c == ']')) {
+      End(out);
+      Between(c, out);
+      return;
+    }
+    out += c == '\n' || c == '\r' ? ' ' : c;
+    if (c == '"') inside_ = Inside::kString;
+    if (c == '{' || c == '[') ++depth_;
+    if ((c == '}' || c == ']') && --depth_ == 0) End(out);
+  }
+
+  void InString(char c, std::string& out) {
+    // A raw line break is no part of a JSON string: whoever reads the line complains.
+    out += c == '\n' || c == '\r' ? '\t' : c;
+    if (std::exchange(escaped_, c == '\\' && !escaped_) || c != '"') return;
+    if (depth_ > 0) {
+      inside_ = Inside::kContainer;
+    } else {
+      End(out);
+    }
+  }
+
+  void End(std::string& out) {
+    out += wrapped_ ? "}\n" : "\n";
+    inside_ = Inside::kNothing;
+  }
+
+  Error Bad(const std::string& cause) const {
+    return InputError(fmt::format("{}: not valid JSON", name_),
+                      values_ == 0 ? cause : fmt::format("value {}: {}", values_, cause),
+                      "expected an object in each line, or one array of objects or strings");
+  }
+
+  std::string before_string_, name_;
+  bool begun_ = false, array_ = false, closed_ = false, comma_ = false;
+  int64_t values_ = 0;  // that have begun
+  Inside inside_ = Inside::kNothing;
+  bool wrapped_ = false, escaped_ = false;
+  int64_t depth_ = 0;
+};
+
 // Nobody makes a text that was compressed more often than this.
 constexpr int kMostLayers = 3;
 
+// Returns kOther where bytes from the middle of a text show that it is something else.
+std::optional<TextKind> NoText(std::string_view sample) {
+  // Both ends may be inside a character.
+  while (!sample.empty() && !BeginsCharacter(sample[0])) sample.remove_prefix(1);
+  if (std::optional<TextKind> other = ByZeroBytes(sample)) return other;
+  return ByEncoding(sample);
+}
+
+// Recognises a text by its first kTextHead bytes, or all if there are fewer. Where a file is not
+// named for JSON lines (`lines_by_name`), its first line must be an object.
+TextKind RecogniseText(std::string_view head, bool lines_by_name) {
+  if (const auto compression = FindCompression(head)) {
+    return {.form = Form::kCompressed, .compression = *compression};
+  }
+  for (const Signature& known : kSignatures) {
+    if (head.substr(std::min(known.at, head.size())).starts_with(known.bytes)) {
+      return Other(known.looks_like, known.help);
+    }
+  }
+  const std::string zeros(2, '\0'), little = "\xFF\xFE", big = "\xFE\xFF";
+  if (head.starts_with(little + zeros) || head.starts_with(zeros + big)) {
+    return Other("UTF-32 text", "convert it: iconv -f UTF-32 -t UTF-8 FILE");
+  }
+  if (head.starts_with(little)) return {.form = Form::kUtf16Little};
+  if (head.starts_with(big)) return {.form = Form::kUtf16Big};
+  if (IsSafetensors(head)) return Other("a model (safetensors)", kNoTextIn);
+  if (IsPickle(head)) return Other("a Python pickle", kNoTextIn);
+  if (auto other = ByZeroBytes(head)) return *other;
+  if (auto other = ByEncoding(head)) return *other;
+  return {.form = TextOrJson(head, lines_by_name)};
+}
+
 }  // namespace
+
+bool NamedForJsonLines(const std::string& path) {
+  std::filesystem::path name(path);
+  const auto ending = [&] {
+    std::string end = name.extension().string();
+    std::ranges::transform(end, end.begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    return end;
+  };
+  for (const char* packed : {".gz", ".bz2", ".xz", ".zst"}) {
+    if (ending() == packed) {
+      name = name.stem();
+      break;
+    }
+  }
+  return ending() == ".jsonl" || ending() == ".ndjson";
+}
+
+// UTF-16, behind its byte order mark, as UTF-8. Throws a kInput Error that names `name` for half a
+// character.
+ReadBytes FromUtf16(ReadBytes from, bool big_endian, std::string name);
+
+// The elements of one JSON array, or any number of JSON values in a row, each in a line of its own;
+// an element that is a string becomes the `field` of an object. Holds no value as a whole. Whether
+// values are valid is not looked at: throws a kInput Error that names `name` only where they do not
+// come to an end, or where other things are between them.
+ReadBytes JsonAsLines(ReadBytes from, const std::string& field, std::string name);
+
+ReadBytes FromUtf16(ReadBytes from, bool big_endian, std::string name) {
+  return Filtered(std::move(from), Utf16Filter(big_endian, std::move(name)));
+}
+
+ReadBytes JsonAsLines(ReadBytes from, const std::string& field, std::string name) {
+  return Filtered(std::move(from), JsonFilter(field, std::move(name)));
+}
 
 NotText::NotText(const std::string& name, const TextKind& kind)
     : Error(ErrorKind::kInput, fmt::format("{}: not a text", name),

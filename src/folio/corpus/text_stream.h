@@ -3,13 +3,24 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "folio/base/error.h"
-#include "folio/corpus/text_kind.h"
 #include "folio/io/decompress.h"
 #include "folio/term/byte_streams.h"
 
 namespace folio {
+
+// Bytes at the beginning of a file that say what it is.
+inline constexpr size_t kTextHead = size_t{1} << 16;
+// The mark that may stand before UTF-8 and is no part of it.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Returns whether a file is named for JSON lines: .jsonl or .ndjson in any case, with or without
+// the ending of a compression behind it.
+bool NamedForJsonLines(const std::string& path);
+
+struct TextKind;
 
 // Options of how texts that data is made from are read.
 struct TextOptions {
@@ -32,7 +43,7 @@ struct TextForm {
   bool converted = false;      // its text is not to be found in its bytes
   bool json_lines = false;     // the text is a JSON object in each line
   bool json_values = false;    // and lines are the values of a file that had other ones
-  bool conversations = false;  // and they are conversations, by the first (corpus/conversation.h)
+  bool conversations = false;  // and they are conversations, by the first (corpus/json_documents.h)
 };
 
 // A file, or standard input ("-"), as UTF-8: recognised by its first bytes, unpacked and converted

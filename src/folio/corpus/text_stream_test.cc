@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/corpus/source.h"
+#include "folio/corpus/text_files.h"
 #include "folio/io/file.h"
 #include "folio/text/test_texts.h"
 #include "tests/kit/compressed.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "folio/base/clock.h"
@@ -11,7 +10,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/corpus/source.h"
+#include "folio/corpus/text_files.h"
 #include "folio/data/stories.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"

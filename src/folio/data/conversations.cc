@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
@@ -28,12 +27,22 @@ class AnswerState {
   bool inside_ = false;
 };
 
+// Calls f(place, token) for each token, a piece of the file at a time.
+template <class F>
+void ForTokens(const TokenFile& tokens, F&& f) {
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<int32_t> piece;
+  for (int64_t begin = 0; begin < tokens.size(); begin += kPiece) {
+    piece.resize(static_cast<size_t>(std::min(kPiece, tokens.size() - begin)));
+    tokens.Read(begin, piece);
+    for (size_t i = 0; i < piece.size(); ++i) f(begin + static_cast<int64_t>(i), piece[i]);
+  }
+}
+
 }  // namespace
 
 std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat) {
-  constexpr int64_t kPiece = 1 << 16;
   std::vector<int64_t> found;
-  std::vector<int32_t> piece;
   int64_t length = 0;
   bool answered = false;
   const auto end = [&] {
@@ -41,18 +50,11 @@ std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const Cha
     length = 0;
     answered = false;
   };
-  for (int64_t begin = 0; begin < tokens.size(); begin += kPiece) {
-    piece.resize(static_cast<size_t>(std::min(kPiece, tokens.size() - begin)));
-    tokens.Read(begin, piece);
-    for (const int32_t token : piece) {
-      if (token == chat.border) {
-        end();
-        continue;
-      }
-      ++length;
-      answered = answered || token == chat.answer;
-    }
-  }
+  ForTokens(tokens, [&](int64_t, int32_t token) {
+    if (token == chat.border) return end();
+    ++length;
+    answered = answered || token == chat.answer;
+  });
   end();
   return found;
 }
@@ -89,33 +91,26 @@ PackedConversations::PackedConversations(const TokenFile& tokens, const ChatToke
 }
 
 std::vector<PackedConversations::Conversation> PackedConversations::FindConversations() {
-  constexpr int64_t kPiece = 1 << 16;
   std::vector<Conversation> found;
-  std::vector<int32_t> piece;
   Conversation now;
   int64_t length = 0;
   AnswerState answer(chat_);
-  for (int64_t begin = 0; begin < tokens_.size(); begin += kPiece) {
-    piece.resize(static_cast<size_t>(std::min(kPiece, tokens_.size() - begin)));
-    tokens_.Read(begin, piece);
-    for (size_t i = 0; i < piece.size(); ++i) {
-      const int64_t place = begin + static_cast<int64_t>(i);
-      if (piece[i] != chat_.border) {
-        if (length > 0 && length <= shape_.T) now.targets += answer.inside();
-        answer.See(piece[i]);
-        ++length;
-      }
-      if (piece[i] != chat_.border && place + 1 < tokens_.size()) continue;
-      now.inputs = std::min(length - 1, shape_.T);
-      if (now.targets > 0) {
-        found.push_back(now);
-        cut_ += length - 1 > shape_.T;
-      }
-      now = {.begin = place + 1};
-      length = 0;
-      answer = AnswerState(chat_);
+  ForTokens(tokens_, [&](int64_t place, int32_t token) {
+    if (token != chat_.border) {
+      if (length > 0 && length <= shape_.T) now.targets += answer.inside();
+      answer.See(token);
+      ++length;
+      if (place + 1 < tokens_.size()) return;
     }
-  }
+    now.inputs = std::min(length - 1, shape_.T);
+    if (now.targets > 0) {
+      found.push_back(now);
+      cut_ += length - 1 > shape_.T;
+    }
+    now = {.begin = place + 1};
+    length = 0;
+    answer = AnswerState(chat_);
+  });
   conversations_ = std::ssize(found);
   return found;
 }

@@ -10,8 +10,6 @@
 
 namespace folio {
 
-class Json;
-
 inline constexpr char kTrainFile[] = "train.bin";
 inline constexpr char kValFile[] = "val.bin";
 inline constexpr char kValidFile[] = "valid.bin";  // what others call it
@@ -56,10 +54,6 @@ struct DatasetInfo {
   // nobody knows.
   std::string WhereHeldOut() const;
 };
-
-// As dataset.json lists them.
-Json ToJson(const std::vector<TokenShard>& shards);
-Json ToJson(const std::vector<DatasetInfo::Source>& sources);
 
 // Writes `dir`/dataset.json.
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info);
@@ -106,5 +100,8 @@ class Dataset {
   std::optional<TokenFile> train_;
   std::optional<TokenFile> val_;
 };
+
+// Describes what a data directory holds: a line for each fact, or one JSON object (`json`).
+std::string DescribeDataset(const std::string& dir, const DatasetInfo& info, bool json);
 
 }  // namespace folio

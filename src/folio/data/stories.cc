@@ -83,16 +83,157 @@ class Teller {
     FOLIO_CHECK(false, "a story names a part that nobody plays");
   }
 
-  void CastPeople();
-  void CastThings();
-  void CastEvents();
+  void CastPeople() {
+    constexpr size_t kCount = std::size(kChildren);
+    const size_t hero = Below(kCount);
+    const size_t other = (hero + 1 + Below(kCount - 1)) % kCount;
+    bool she = kChildren[hero].she;
+    std::string hero_name(kChildren[hero].name);
+    std::string kind = she ? "[little|young|small] girl" : "[little|young|small] boy";
+    if (Below(5) == 0) {
+      const Named& animal = Pick(kAnimals);
+      she = animal.she;
+      hero_name = animal.name;
+      kind = "[little|young|small] " + std::string(animal.kind);
+    }
+    Set("H", hero_name);
+    Set("Hs", hero_name + (hero_name.back() == 's' ? "'" : "'s"));
+    Set("kind", Expand(kind));
+    Set("he", she ? "she" : "he");
+    Set("He", she ? "She" : "He");
+    Set("him", she ? "her" : "him");
+    Set("his", she ? "her" : "his");
+    Set("His", she ? "Her" : "His");
+
+    std::string friend_name(kChildren[other].name);
+    std::string intro = Expand("[{his} friend|{his} friend|{his} neighbor] ") + friend_name;
+    if (Below(4) == 0) {
+      const Named& animal = Pick(kAnimals);
+      if (animal.name != hero_name) {
+        friend_name = animal.name;
+        intro = friend_name + " the " + std::string(animal.kind);
+      }
+    }
+    Set("F", friend_name);
+    Set("Fs", friend_name + (friend_name.back() == 's' ? "'" : "'s"));
+    Set("Fintro", intro);
+
+    constexpr std::array<Named, 4> kAdults = {
+        {{"mom", true}, {"dad", false}, {"grandma", true}, {"grandpa", false}}};
+    const Named adult = kAdults[Below(kAdults.size())];
+    Set("adult", adult.name);
+    Set("Adult", Capital(std::string(adult.name)));
+    Set("ahe", adult.she ? "she" : "he");
+    Set("AHe", adult.she ? "She" : "He");
+    Set("ahim", adult.she ? "her" : "him");
+    Set("trait", Pick(kTraits));
+  }
+
+  void CastThings() {
+    const auto coloured = [this](std::string_view part, std::string_view noun_part,
+                                 std::span<const std::string_view> from) {
+      const std::string_view noun = Pick(from);
+      Set(part, std::string(Pick(kColours)) + " " + std::string(noun));
+      Set(noun_part, noun);
+    };
+    coloured("thing", "noun", kThings);
+    coloured("light", "lnoun", kLightThings);
+    coloured("fragile", "fnoun", kFragileThings);
+    Set("colour", Pick(kColours));
+
+    const Row<2>& place = Pick(kPlaces);
+    SetAll(place, {"at", "place"});
+    Set("to", "to " + std::string(place[1]));
+    constexpr size_t kCount = std::size(kSpots);
+    const size_t first = Below(kCount);
+    const size_t step = 1 + Below((kCount - 1) / 2);  // twice the step is never a full turn
+    Set("spot1", kSpots[first]);
+    Set("Spot1", Capital(std::string(kSpots[first])));
+    Set("spot2", kSpots[(first + step) % kCount]);
+    Set("spot3", kSpots[(first + 2 * step) % kCount]);
+    Set("weather", Pick(kWeathers));
+    Set("food", Pick(kFoods));
+    Set("snack", Pick(kSnacks));
+
+    const Row<3>& pet = Pick(kPets);
+    constexpr std::array<std::string_view, 4> kFur = {"gray", "brown", "white", "black"};
+    SetAll(pet, {"petnoun", "petcried", "petfood"});
+    Set("pet", Expand("[small|little|tiny] ") + std::string(kFur[Below(kFur.size())]) + " " +
+                   std::string(pet[0]));
+  }
+
+  void CastEvents() {
+    SetAll(Pick(kSkills), {"skill", "skilling", "failed", "did"});
+    SetAll(Pick(kFears), {"fear", "scene", "truth", "end"});
+    SetAll(Pick(kGifts), {"gift", "madeof", "use"});
+    SetAll(Pick(kPlants), {"plant", "grew", "plantend"});
+    SetAll(Pick(kNoises), {"noise", "source"});
+    SetAll(Pick(kFoundGoods), {"box", "inside"});
+    Set("owner", Pick(kOwners));
+
+    // Some are given away and some are left, and there is never just one.
+    const size_t n = 5 + Below(std::size(kNumbers) - 5);
+    const size_t given = 2 + Below(n - 3);
+    Set("n", kNumbers[n]);
+    Set("m", kNumbers[given]);
+    Set("rest", kNumbers[n - given]);
+    Set("many", Pick(kCountables));
+  }
 
   // Chooses the alternatives and fills in the parts, whose values may be templates themselves.
-  std::string Expand(std::string_view line);
+  std::string Expand(std::string_view line) {
+    std::string out;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '{') {
+        const size_t end = line.find('}', i);
+        FOLIO_CHECK(end != std::string_view::npos, "a part is not closed");
+        out += Expand(Part(line.substr(i + 1, end - i - 1)));
+        i = end;
+      } else if (line[i] == '[') {
+        int depth = 1;
+        size_t end = i + 1;
+        while (end < line.size() && depth > 0) {
+          depth += line[end] == '[' ? 1 : line[end] == ']' ? -1 : 0;
+          ++end;
+        }
+        FOLIO_CHECK(depth == 0, "a choice is not closed");
+        out += Expand(Choose(line.substr(i + 1, end - i - 2)));
+        i = end - 1;
+      } else {
+        out += line[i];
+      }
+    }
+    return out;
+  }
+
   // One of the alternatives between the brackets around `inside`.
-  std::string_view Choose(std::string_view inside);
+  std::string_view Choose(std::string_view inside) {
+    std::vector<std::string_view> alternatives;
+    int depth = 0;
+    size_t begin = 0;
+    for (size_t i = 0; i <= inside.size(); ++i) {
+      if (i == inside.size() || (inside[i] == '|' && depth == 0)) {
+        alternatives.push_back(inside.substr(begin, i - begin));
+        begin = i + 1;
+      } else {
+        depth += inside[i] == '[' ? 1 : inside[i] == ']' ? -1 : 0;
+      }
+    }
+    return Pick(alternatives);
+  }
+
   // "a~ " becomes "a " or "an ".
-  static std::string FixArticles(std::string_view text);
+  static std::string FixArticles(std::string_view text) {
+    std::string out;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '~') {
+        out += text[i];
+      } else if (i + 2 < text.size() && IsVowel(text[i + 2])) {
+        out += 'n';
+      }
+    }
+    return out;
+  }
 
   CounterRng rng_;
   uint64_t draws_ = 0;
@@ -100,155 +241,6 @@ class Teller {
   Plot plot_;
   std::string text_;
 };
-
-void Teller::CastPeople() {
-  constexpr size_t kCount = std::size(kChildren);
-  const size_t hero = Below(kCount);
-  const size_t other = (hero + 1 + Below(kCount - 1)) % kCount;
-  bool she = kChildren[hero].she;
-  std::string hero_name(kChildren[hero].name);
-  std::string kind = she ? "[little|young|small] girl" : "[little|young|small] boy";
-  if (Below(5) == 0) {
-    const Named& animal = Pick(kAnimals);
-    she = animal.she;
-    hero_name = animal.name;
-    kind = "[little|young|small] " + std::string(animal.kind);
-  }
-  Set("H", hero_name);
-  Set("Hs", hero_name + (hero_name.back() == 's' ? "'" : "'s"));
-  Set("kind", Expand(kind));
-  Set("he", she ? "she" : "he");
-  Set("He", she ? "She" : "He");
-  Set("him", she ? "her" : "him");
-  Set("his", she ? "her" : "his");
-  Set("His", she ? "Her" : "His");
-
-  std::string friend_name(kChildren[other].name);
-  std::string intro = Expand("[{his} friend|{his} friend|{his} neighbor] ") + friend_name;
-  if (Below(4) == 0) {
-    const Named& animal = Pick(kAnimals);
-    if (animal.name != hero_name) {
-      friend_name = animal.name;
-      intro = friend_name + " the " + std::string(animal.kind);
-    }
-  }
-  Set("F", friend_name);
-  Set("Fs", friend_name + (friend_name.back() == 's' ? "'" : "'s"));
-  Set("Fintro", intro);
-
-  constexpr std::array<Named, 4> kAdults = {
-      {{"mom", true}, {"dad", false}, {"grandma", true}, {"grandpa", false}}};
-  const Named adult = kAdults[Below(kAdults.size())];
-  Set("adult", adult.name);
-  Set("Adult", Capital(std::string(adult.name)));
-  Set("ahe", adult.she ? "she" : "he");
-  Set("AHe", adult.she ? "She" : "He");
-  Set("ahim", adult.she ? "her" : "him");
-  Set("trait", Pick(kTraits));
-}
-
-void Teller::CastThings() {
-  const auto coloured = [this](std::string_view part, std::string_view noun_part,
-                               std::span<const std::string_view> from) {
-    const std::string_view noun = Pick(from);
-    Set(part, std::string(Pick(kColours)) + " " + std::string(noun));
-    Set(noun_part, noun);
-  };
-  coloured("thing", "noun", kThings);
-  coloured("light", "lnoun", kLightThings);
-  coloured("fragile", "fnoun", kFragileThings);
-  Set("colour", Pick(kColours));
-
-  const Row<2>& place = Pick(kPlaces);
-  SetAll(place, {"at", "place"});
-  Set("to", "to " + std::string(place[1]));
-  constexpr size_t kCount = std::size(kSpots);
-  const size_t first = Below(kCount);
-  const size_t step = 1 + Below((kCount - 1) / 2);  // twice the step is never a full turn
-  Set("spot1", kSpots[first]);
-  Set("Spot1", Capital(std::string(kSpots[first])));
-  Set("spot2", kSpots[(first + step) % kCount]);
-  Set("spot3", kSpots[(first + 2 * step) % kCount]);
-  Set("weather", Pick(kWeathers));
-  Set("food", Pick(kFoods));
-  Set("snack", Pick(kSnacks));
-
-  const Row<3>& pet = Pick(kPets);
-  constexpr std::array<std::string_view, 4> kFur = {"gray", "brown", "white", "black"};
-  SetAll(pet, {"petnoun", "petcried", "petfood"});
-  Set("pet", Expand("[small|little|tiny] ") + std::string(kFur[Below(kFur.size())]) + " " +
-                 std::string(pet[0]));
-}
-
-void Teller::CastEvents() {
-  SetAll(Pick(kSkills), {"skill", "skilling", "failed", "did"});
-  SetAll(Pick(kFears), {"fear", "scene", "truth", "end"});
-  SetAll(Pick(kGifts), {"gift", "madeof", "use"});
-  SetAll(Pick(kPlants), {"plant", "grew", "plantend"});
-  SetAll(Pick(kNoises), {"noise", "source"});
-  SetAll(Pick(kFoundGoods), {"box", "inside"});
-  Set("owner", Pick(kOwners));
-
-  // Some are given away and some are left, and there is never just one.
-  const size_t n = 5 + Below(std::size(kNumbers) - 5);
-  const size_t given = 2 + Below(n - 3);
-  Set("n", kNumbers[n]);
-  Set("m", kNumbers[given]);
-  Set("rest", kNumbers[n - given]);
-  Set("many", Pick(kCountables));
-}
-
-std::string_view Teller::Choose(std::string_view inside) {
-  std::vector<std::string_view> alternatives;
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i <= inside.size(); ++i) {
-    if (i == inside.size() || (inside[i] == '|' && depth == 0)) {
-      alternatives.push_back(inside.substr(begin, i - begin));
-      begin = i + 1;
-    } else {
-      depth += inside[i] == '[' ? 1 : inside[i] == ']' ? -1 : 0;
-    }
-  }
-  return Pick(alternatives);
-}
-
-std::string Teller::Expand(std::string_view line) {
-  std::string out;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '{') {
-      const size_t end = line.find('}', i);
-      FOLIO_CHECK(end != std::string_view::npos, "a part is not closed");
-      out += Expand(Part(line.substr(i + 1, end - i - 1)));
-      i = end;
-    } else if (line[i] == '[') {
-      int depth = 1;
-      size_t end = i + 1;
-      while (end < line.size() && depth > 0) {
-        depth += line[end] == '[' ? 1 : line[end] == ']' ? -1 : 0;
-        ++end;
-      }
-      FOLIO_CHECK(depth == 0, "a choice is not closed");
-      out += Expand(Choose(line.substr(i + 1, end - i - 2)));
-      i = end - 1;
-    } else {
-      out += line[i];
-    }
-  }
-  return out;
-}
-
-std::string Teller::FixArticles(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '~') {
-      out += text[i];
-    } else if (i + 2 < text.size() && IsVowel(text[i + 2])) {
-      out += 'n';
-    }
-  }
-  return out;
-}
 
 }  // namespace
 

@@ -4,17 +4,15 @@ namespace folio::internal {
 namespace {
 
 constexpr std::string_view kOpening =
-    "[Once upon a time, there was a~ {kind} named {H}.|"
-    "Once there was a~ {trait} {kind} named {H}.|"
-    "{H} was a~ {trait} {kind} who lived near {place}.|"
-    "In a small house near {place}, there lived a~ {kind} named {H}.|"
-    "There once was a~ {kind}. {His} name was {H}, and {he} was very {trait}.]";
+    "[Once upon a time, there was a~ {kind} named {H}.|Once there was a~ {trait} {kind} named "
+    "{H}.|{H} was a~ {trait} {kind} who lived near {place}.|In a small house near {place}, there "
+    "lived a~ {kind} named {H}.|There once was a~ {kind}. {His} name was {H}, and {he} was very "
+    "{trait}.]";
 
 constexpr std::string_view kThanks =
-    "[\"Thank you, {F}!\" said {H}. \"You are a good friend.\"|"
-    "{H} gave {F} a big hug. \"Thank you so much!\" {he} said.|"
-    "\"I could not have done it without you,\" {H} told {F}.|"
-    "{H} smiled. \"Thank you for your help, {F},\" {he} said.]";
+    "[\"Thank you, {F}!\" said {H}. \"You are a good friend.\"|{H} gave {F} a big hug. \"Thank you "
+    "so much!\" {he} said.|\"I could not have done it without you,\" {H} told {F}.|{H} smiled. "
+    "\"Thank you for your help, {F},\" {he} said.]";
 
 constexpr std::string_view kLost[] = {
     kOpening,
@@ -32,43 +30,37 @@ constexpr std::string_view kLost[] = {
     "?{H} sat down and began to cry.",
     "/",
     "[Just then|After a while|Soon], {Fintro} came by. \"[What is wrong|Why are you so sad], "
-    "{H}?\" "
-    "asked {F}.",
+    "{H}?\" asked {F}.",
     "\"I lost my {thing},\" said {H}. \"[I looked everywhere|I cannot find it].\"",
     "\"Do not worry. I will help you,\" said {F}.",
     "[Together they looked again.|They looked and looked.] At last, {F} found the {thing} {spot3}!",
     kThanks,
     "[From that day on, {H} took good care of the {noun}.|{H} held the {noun} tight all the way "
-    "home.|"
-    "Two pairs of eyes see more than one.|They played with the {noun} until the sun went down.]",
+    "home.|Two pairs of eyes see more than one.|They played with the {noun} until the sun went "
+    "down.]",
 };
 
 constexpr std::string_view kStuck[] = {
     kOpening,
     "[One day|One {weather} morning|One afternoon], {H} went {to} with a~ {light}.",
     "[It was a windy day.|The wind was strong.] [Whoosh!|Puff!] The wind took the {lnoun} and "
-    "[carried|blew] "
-    "it high up into a tree.",
+    "[carried|blew] it high up into a tree.",
     "\"Come back!\" [shouted|cried] {H}, but the {lnoun} was stuck.",
     "/",
     "{H} jumped as high as {he} could, but {he} could not reach it.",
-    "[Then {he} threw a stick at it, but the stick got stuck, too.|"
-    "Then {he} tried to climb the tree, but the branches were too thin.|"
-    "Then {he} shook the tree, but only leaves fell down.]",
+    "[Then {he} threw a stick at it, but the stick got stuck, too.|Then {he} tried to climb the "
+    "tree, but the branches were too thin.|Then {he} shook the tree, but only leaves fell down.]",
     "?\"I will never get it back,\" {he} said [in a small voice|sadly].",
     "/",
     "{Fintro} [heard {him}|saw {him}] and came to help. \"I have an idea,\" said {F}. \"[Stand on "
-    "my back|"
-    "Let us use a long pole|Let us bring a ladder].\"",
+    "my back|Let us use a long pole|Let us bring a ladder].\"",
     "?\"Is it safe?\" asked {H}. \"Yes, if we are careful,\" said {F}.",
     "[They tried once. They tried twice. The third time|It was not easy, but in the end|Slowly and "
-    "carefully], "
-    "they got the {light} down.",
+    "carefully], they got the {light} down.",
     kThanks,
     "?\"[Friends help each other|That is what friends are for],\" said {F}.",
     "[{H} and {F} played together until dinner.|After that, {H} [held on tight|did not let go] "
-    "when the wind blew.|"
-    "They went home with the {light} and big smiles.]",
+    "when the wind blew.|They went home with the {light} and big smiles.]",
 };
 
 constexpr std::string_view kPet[] = {
@@ -82,19 +74,14 @@ constexpr std::string_view kPet[] = {
     "went home].",
     "\"[Look|See] what I found, {Adult}!\" {he} said. \"Can we help it?\"",
     "\"Of course we can,\" said {his} {adult}. {AHe} gave the {petnoun} {petfood} and made a soft "
-    "bed for it "
-    "in a [box|basket].",
+    "bed for it in a [box|basket].",
     "?All night, {H} [sat next to|watched over] the {petnoun}.",
     "/",
     "[The next morning|After three days], the {pet} [felt much better|was strong again].",
     "[\"May I keep it?\" asked {H}. \"Yes, if you take good care of it,\" said {his} {adult}. {H} "
-    "had a "
-    "new friend, and {he} was very happy.|"
-    "Then they saw its mother outside. {H} was a little sad, but {he} let the {petnoun} go home. "
-    "{H} "
-    "never forgot the {pet}.|"
-    "It ran around the room and {petcried} happily. Small ones need our help, and {H} was proud to "
-    "give it.]",
+    "had a new friend, and {he} was very happy.|Then they saw its mother outside. {H} was a little "
+    "sad, but {he} let the {petnoun} go home. {H} never forgot the {pet}.|It ran around the room "
+    "and {petcried} happily. Small ones need our help, and {H} was proud to give it.]",
     "?\"You did a good thing,\" said {his} {adult}, and {H} smiled.",
 };
 
@@ -105,22 +92,20 @@ constexpr std::string_view kShare[] = {
     "\"[It is mine|I want it]! I saw it first!\" said {H}.",
     "\"No, it is mine! I picked it up!\" [said|shouted] {F}.",
     "[{H} pulled and {F} pulled.|They both held the {noun} and would not let go.] [Soon they were "
-    "both angry.|"
-    "Soon nobody was having fun.]",
+    "both angry.|Soon nobody was having fun.]",
     "/",
     "{Hs} {adult} came [out|over]. \"Why are you so loud?\" {ahe} asked.",
     "\"We both want the {thing},\" said {F}.",
     "{Hs} {adult} [thought for a moment|smiled]. \"You can take turns,\" {ahe} said. \"{F} can "
-    "have it first, and "
-    "then {H} can have it.\"",
+    "have it first, and then {H} can have it.\"",
     "?{H} did not like to wait, but {he} said yes.",
     "/",
     "So {F} played with the {noun} [until lunch|for a while], and then {H} played with it.",
     "?Then they found a game that needed two players, and that was the best of all.",
     "\"I am sorry that I shouted,\" said {F}. \"I am sorry, too,\" said {H}.",
-    "[It is more fun to share than to fight.|After that, they always took turns.|"
-    "That evening, they put the {thing} in a place where both could find it.|"
-    "They stayed friends for a long, long time.]",
+    "[It is more fun to share than to fight.|After that, they always took turns.|That evening, "
+    "they put the {thing} in a place where both could find it.|They stayed friends for a long, "
+    "long time.]",
 };
 
 constexpr std::string_view kSkill[] = {
@@ -134,18 +119,17 @@ constexpr std::string_view kSkill[] = {
     "\"I will never learn to {skill}!\" [said|cried] {H}.",
     "/",
     "{His} friend {F} sat down next to {him}. \"[Nobody can do it on the first day|I could not do "
-    "it at first|"
-    "It took me a long time, too],\" said {F}. \"[Try a little every day|Do not give up].\"",
+    "it at first|It took me a long time, too],\" said {F}. \"[Try a little every day|Do not give "
+    "up].\"",
     "So {H} [practiced|tried] every [day|morning|evening]. [Some days were good and some days were "
-    "bad.|"
-    "Every day {he} got a little better.]",
+    "bad.|Every day {he} got a little better.]",
     "?{F} came to watch and [cheered|clapped] each time.",
     "Then, [at the end of the week|after two weeks|one {weather} morning], {H} {did}!",
     "\"[Look|See], I can do it!\" {he} [shouted|called].",
     "\"I knew you could!\" said {F}.",
-    "[{H} was so proud that {he} could not stop smiling.|Now {H} helps others who want to learn.|"
-    "{H} learned that you can do hard things if you keep trying.|"
-    "That night, {he} dreamed about {skilling}.]",
+    "[{H} was so proud that {he} could not stop smiling.|Now {H} helps others who want to "
+    "learn.|{H} learned that you can do hard things if you keep trying.|That night, {he} dreamed "
+    "about {skilling}.]",
 };
 
 constexpr std::string_view kFear[] = {
@@ -166,14 +150,14 @@ constexpr std::string_view kFear[] = {
     "?\"Will you stay with me?\" asked {H}. \"Yes, I am right here,\" said {his} {adult}.",
     "{end}",
     "\"[You are very brave|I am proud of you],\" said {his} {adult}.",
-    "[To be brave is to be afraid and to try anyway.|After that, {H} was not so afraid of {fear}.|"
-    "{H} felt taller that day.|And when {F} was afraid of something, {H} knew what to say.]",
+    "[To be brave is to be afraid and to try anyway.|After that, {H} was not so afraid of "
+    "{fear}.|{H} felt taller that day.|And when {F} was afraid of something, {H} knew what to "
+    "say.]",
 };
 
 constexpr std::string_view kGift[] = {
     "[Tomorrow was {Fs} birthday.|It was almost time for {Fs} birthday party.] {H} wanted to give "
-    "{F} "
-    "[a nice gift|something special].",
+    "{F} [a nice gift|something special].",
     "But {he} had [no money|only one small coin].",
     "?{He} looked in the shop window, but everything cost too much.",
     "\"What can I do?\" {he} asked {his} {adult}.",
@@ -189,11 +173,10 @@ constexpr std::string_view kGift[] = {
     "At the party, {F} got many [big gifts|things]. {H} felt shy. \"I made this for you,\" {he} "
     "said [softly|in a small voice].",
     "{F} opened [it|the paper] and [jumped for joy|smiled a big smile]. \"A~ {gift}! You made it "
-    "yourself? "
-    "[I love it!|It is the best gift of all!]\"",
+    "yourself? [I love it!|It is the best gift of all!]\"",
     "{F} {use}.",
-    "[{H} was very happy.|{H} felt warm inside.|A gift from the heart is worth more than gold.|"
-    "Then everyone ate {food} and sang a song.]",
+    "[{H} was very happy.|{H} felt warm inside.|A gift from the heart is worth more than "
+    "gold.|Then everyone ate {food} and sang a song.]",
 };
 
 constexpr std::string_view kBroken[] = {
@@ -202,8 +185,7 @@ constexpr std::string_view kBroken[] = {
     "?\"Please be careful with it,\" {ahe} always said.",
     "/",
     "[One day|One rainy afternoon], {H} [ran through the kitchen|played with a ball inside|danced "
-    "around the room]. Crash! "
-    "The {fragile} fell down and broke.",
+    "around the room]. Crash! The {fragile} fell down and broke.",
     "{H} [was scared|felt terrible]. [{He} hid the pieces under the bed.|{He} put the pieces in a "
     "drawer.]",
     "\"Have you seen my {fragile}?\" asked {his} {adult} that evening.",
@@ -214,15 +196,12 @@ constexpr std::string_view kBroken[] = {
     "{adult}] and told the truth.",
     "\"I broke it,\" {he} said. \"I am [so|very] sorry.\"",
     "{His} {adult} was quiet for a moment. \"[Thank you for telling me|It was brave to tell me],\" "
-    "{ahe} said. "
-    "\"I am sad about the {fnoun}, but the truth is more important.\"",
+    "{ahe} said. \"I am sad about the {fnoun}, but the truth is more important.\"",
     "?{AHe} gave {H} a hug.",
     "[The next day, they fixed the {fnoun} with glue.|Together they glued the pieces. The "
-    "{fragile} was not perfect, but it "
-    "was good enough.]",
+    "{fragile} was not perfect, but it was good enough.]",
     "[After that, {H} always told the truth.|And {H} slept well again.|{H} felt light as a "
-    "feather.|"
-    "A lie is heavy, but the truth is light.]",
+    "feather.|A lie is heavy, but the truth is light.]",
 };
 
 constexpr std::string_view kSeed[] = {
@@ -245,8 +224,8 @@ constexpr std::string_view kSeed[] = {
     "?{F} came running to see it.",
     "By the end of summer, the {plant} had grown {grew}.",
     "\"[You took good care of it|You did not give up],\" said {his} {adult}.",
-    "{plantend} [{H} kept one seed for the next year.|{H} was glad that {he} had waited.|"
-    "And {H} said, \"Good things take time.\"]",
+    "{plantend} [{H} kept one seed for the next year.|{H} was glad that {he} had waited.|And {H} "
+    "said, \"Good things take time.\"]",
 };
 
 constexpr std::string_view kRain[] = {
@@ -262,17 +241,15 @@ constexpr std::string_view kRain[] = {
     "?Their shoes were full of water.",
     "/",
     "{Hs} {adult} opened the door and laughed. \"You two look like wet ducks!\" {ahe} said. \"[Who "
-    "says that a picnic must be "
-    "outside?|We can have a picnic right here.]\"",
+    "says that a picnic must be outside?|We can have a picnic right here.]\"",
     "{AHe} put a blanket on the floor[| and made some hot tea]. {H} and {F} sat down and ate the "
     "{snack}.",
     "They [told stories|sang songs|played a game] while the rain [tapped on the window|fell "
     "outside].",
     "?\"This is better than outside,\" said {F}.",
     "Then the sun came out, and there was a rainbow over {place}.",
-    "\"What a good day,\" said {H}[.| with a smile.] [A bad start can have a happy end.|"
-    "And they both hoped that it would rain again soon.|They would remember that picnic for a long "
-    "time.]",
+    "\"What a good day,\" said {H}[.| with a smile.] [A bad start can have a happy end.|And they "
+    "both hoped that it would rain again soon.|They would remember that picnic for a long time.]",
 };
 
 constexpr std::string_view kRace[] = {
@@ -282,8 +259,7 @@ constexpr std::string_view kRace[] = {
     "?\"This year I will win,\" {he} told {his} {adult}.",
     "/",
     "[At last the day came.|Then came the day of the race.] \"Ready, set, go!\" [shouted the "
-    "teacher|called the farmer], and "
-    "everyone ran.",
+    "teacher|called the farmer], and everyone ran.",
     "{H} ran [as fast as the wind|faster than ever before]. Soon only {F} was in front of {him}.",
     "Then {F} [tripped over a stone|slipped in the mud] and fell down. \"Ouch! My foot!\" cried "
     "{F}.",
@@ -295,8 +271,8 @@ constexpr std::string_view kRace[] = {
     "?But everybody clapped and cheered for them.",
     "\"You did not win because of me,\" said {F}.",
     "\"[A friend is better than a ribbon|I would rather help you than win],\" said {H}.",
-    "[The teacher gave them both a~ {colour} ribbon.|{His} {adult} was very proud of {him}.|"
-    "And they both laughed about their dirty shoes.]",
+    "[The teacher gave them both a~ {colour} ribbon.|{His} {adult} was very proud of {him}.|And "
+    "they both laughed about their dirty shoes.]",
 };
 
 constexpr std::string_view kCount[] = {
@@ -307,8 +283,7 @@ constexpr std::string_view kCount[] = {
     "{He} [went|walked] {to} to show them to {F}.",
     "/",
     "{F} was sitting [under a tree|on a bench|on a big stone][ and looked sad|, all alone|]. \"[I "
-    "have no {many} at all|I have nothing to play with today],\" said "
-    "{F}.",
+    "have no {many} at all|I have nothing to play with today],\" said {F}.",
     "{H} looked at {his} {n} {many}. \"[I can share|You can have some of mine],\" {he} said, and "
     "{he} gave {m} {many} to {F}.",
     "\"[Thank you|Oh, thank you], {H}!\" said {F}. Now {F} had {m} {many}, and {H} had {rest} "
@@ -319,11 +294,9 @@ constexpr std::string_view kCount[] = {
     "\"You had {n} this morning.\"",
     "\"I gave {m} of them to {F},\" said {H}. \"So I have {rest}.\"",
     "{His} {adult} [smiled|was very pleased]. \"[You can count well, and you have a good "
-    "heart|That was kind of you],\" {ahe} "
-    "said.",
+    "heart|That was kind of you],\" {ahe} said.",
     "[That evening, they had {food} for dinner, and {H} was happy.|{H} had fewer {many} now, but "
-    "{he} had a happier friend.|"
-    "And {rest} {many} were more than enough.]",
+    "{he} had a happier friend.|And {rest} {many} were more than enough.]",
 };
 
 constexpr std::string_view kNoise[] = {
@@ -335,8 +308,7 @@ constexpr std::string_view kNoise[] = {
     "{H} [got up|climbed out of bed] and went to {his} {adult}. \"There is a monster in the "
     "house,\" {he} said.",
     "\"[Let us go and look|We will see about that],\" said {his} {adult}. {AHe} took a lamp, and "
-    "they [walked down the hall|"
-    "went down the stairs] hand in hand.",
+    "they [walked down the hall|went down the stairs] hand in hand.",
     "{noise}! It was louder now.",
     "?\"I want to go back,\" said {H}. \"Just a few more steps,\" said {his} {adult}.",
     "/",
@@ -346,8 +318,7 @@ constexpr std::string_view kNoise[] = {
     "{his} {adult}.",
     "?Then they both had a cup of warm milk.",
     "[{H} went back to bed and slept until morning.|{H} went back to {his} room. Soon {he} was "
-    "asleep.|"
-    "In the morning, {he} told {F} all about it, and they laughed together.]",
+    "asleep.|In the morning, {he} told {F} all about it, and they laughed together.]",
 };
 
 constexpr std::string_view kFound[] = {
@@ -364,8 +335,7 @@ constexpr std::string_view kFound[] = {
     "man].",
     "?{F} was tired and wanted to go home. \"One more door,\" said {H}.",
     "At the last door, the {owner} [looked at them with sad eyes|opened]. \"My {box}!\" cried the "
-    "{owner}. \"I looked for it all "
-    "day. Is it full of {inside}?\"",
+    "{owner}. \"I looked for it all day. Is it full of {inside}?\"",
     "\"Yes, it is,\" said {H}, and gave it back.",
     "/",
     "The {owner} was so [happy|glad] that everyone had to come in and eat {food}.",

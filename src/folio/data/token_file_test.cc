@@ -2,13 +2,152 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "folio/base/hash.h"
+#include "folio/data/dataset.h"
 #include "folio/data/test_tokens.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
+
+// llm.c's files, composed by what its documentation says of them: int32 words, little-endian.
+std::string Words32(const std::vector<uint32_t>& words) {
+  std::string bytes;
+  for (const uint32_t word : words) {
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift & 0xFF);
+  }
+  return bytes;
+}
+
+std::string Header(uint32_t magic, uint32_t version, uint32_t tokens) {
+  std::vector<uint32_t> words = {magic, version, tokens};
+  words.resize(256);
+  return Words32(words);
+}
+
+constexpr uint32_t kGpt2 = 20240520, kLlama3 = 20240801;
+
+class LlmCFiles : public InTemporaryDirectory {
+ protected:
+  // A directory with the file as both of its parts.
+  Dataset Open(const std::string& bytes) {
+    WriteFileAtomically(At("a_train_000001.bin"), bytes);
+    WriteFileAtomically(At("a_val_000000.bin"), bytes);
+    return Dataset(At("").string());
+  }
+  std::string Refusal(const std::string& bytes) {
+    return ErrorAndHelp([&] { Open(bytes); });
+  }
+};
+
+TEST_F(LlmCFiles, TheVersionSaysHowWideTokensAre) {
+  const Dataset narrow = Open(Header(kGpt2, 1, 3) + std::string("\x01\0\x50\xC4\x03\0", 6));
+  EXPECT_EQ(ReadTokens(narrow.train()), (std::vector<int32_t>{1, 50256, 3}));
+  EXPECT_EQ(narrow.info().width, TokenWidth::k16);
+  for (const uint32_t magic : {kLlama3, kGpt2}) {
+    const Dataset wide = Open(Header(magic, 7, 2) + Words32({128000, 9}));
+    EXPECT_EQ(ReadTokens(wide.val()), (std::vector<int32_t>{128000, 9}));
+    EXPECT_EQ(wide.info().width, TokenWidth::k32);
+    EXPECT_EQ(wide.info().format, TokenFormat::kLlmC);
+    EXPECT_TRUE(Contains(wide.BareNote(), "uint32, by llm.c's header"));
+  }
+}
+
+TEST_F(LlmCFiles, WhatTheHeaderDoesNotFitIsRefused) {
+  const std::string tokens = Words32({5, 6});
+  for (const uint32_t version : {0u, 2u, 3u, 8u, 0xFFFFFFFFu}) {
+    const int32_t shown = static_cast<int32_t>(version);
+    EXPECT_TRUE(Contains(Refusal(Header(kGpt2, version, 2) + tokens),
+                         "header has the version " + std::to_string(shown), "1 (uint16)"));
+  }
+  EXPECT_TRUE(Contains(Refusal(Header(kLlama3, 7, 4) + tokens), "4 tokens of 4 bytes, 8 bytes"));
+  EXPECT_TRUE(Contains(Refusal(Header(kGpt2, 1, 2) + tokens), "2 tokens of 2 bytes, 8 bytes"));
+  EXPECT_TRUE(Contains(Refusal(Header(kGpt2, 1, 0x80000004) + tokens), "wrong length"));
+  EXPECT_TRUE(Contains(Refusal(Header(20240522, 1, 1) + tokens), "evaluation"));
+  const std::string whole = Header(kLlama3, 7, 2) + tokens;
+  for (const size_t length : {4, 100, 1023, 1024, 1025, 1031}) {
+    EXPECT_TRUE(Contains(Refusal(whole.substr(0, length)), "wrong length")) << length;
+  }
+  WriteFileAtomically(At("a_train_000001.bin"), whole);
+  WriteFileAtomically(At("a_val_000000.bin"), Header(kGpt2, 1, 4) + tokens);
+  EXPECT_TRUE(Contains(ErrorOf([&] { Dataset(At("").string()); }), "a_val_000000.bin",
+                       "its header says that they are uint16"));
+}
+
+TEST(TokenHeaders, AreLlmCs) {
+  EXPECT_EQ(TokenHeader(70000, TokenWidth::k16), Header(kGpt2, 1, 70000));
+  EXPECT_EQ(TokenHeader(5, TokenWidth::k32), Header(kLlama3, 7, 5));
+}
+
+class BareDirectories : public InTemporaryDirectory {
+ protected:
+  // Expects what tokens come back from, written so wide, and what they are taken for.
+  void ExpectTaken(const std::vector<int32_t>& ids, TokenWidth written) {
+    WriteTokens(At("train.bin"), written, ids);
+    WriteTokens(At("val.bin"), written, std::span(ids).first(ids.size() / 3));
+    const Dataset dataset(At("").string());
+    ASSERT_EQ(dataset.info().width, written) << ids.size() << " from " << ids[0];
+    EXPECT_EQ(ReadTokens(dataset.train()), ids);
+    EXPECT_TRUE(Contains(dataset.BareNote(), "The tokens are ", TokenWidthName(written)));
+  }
+  static std::vector<int32_t> Ids(size_t count, size_t vocab, uint64_t seed) {
+    std::mt19937_64 rng(seed);
+    std::vector<int32_t> ids(count);
+    for (int32_t& id : ids) id = static_cast<int32_t>(rng() % vocab);
+    return ids;
+  }
+};
+
+TEST_F(BareDirectories, EveryWidthIsKnownByItsBytes) {
+  for (const size_t vocab : {2, 65, 257, 50257, 65536}) {
+    for (const size_t count : {30, 1001, 100003}) {
+      for (const TokenWidth width : {TokenWidth::k16, TokenWidth::k32, TokenWidth::k64}) {
+        ExpectTaken(Ids(count, vocab, count), width);
+      }
+    }
+  }
+  for (const size_t vocab : {100277, 128256, 200019, 1000000}) {
+    ExpectTaken(Ids(1001, vocab, vocab), TokenWidth::k32);
+    ExpectTaken(Ids(1001, vocab, vocab), TokenWidth::k64);
+  }
+}
+
+TEST_F(BareDirectories, ZerosAreUint16AndLengthsDecide) {
+  const auto taken = [&](const std::string& train, const std::string& val) {
+    WriteFileAtomically(At("train.bin"), train);
+    WriteFileAtomically(At("val.bin"), val);
+    return Dataset(At("").string()).info().width;
+  };
+  EXPECT_EQ(taken(std::string(80, '\0'), std::string(8, '\0')), TokenWidth::k16);
+  EXPECT_EQ(taken("", ""), TokenWidth::k16);
+  // Both parts say one thing: what one allows the other may forbid.
+  const std::string wide("\x05\0\0\0\0\0\0\0", 8);
+  EXPECT_EQ(taken(wide + wide, wide), TokenWidth::k64);
+  EXPECT_EQ(taken(wide + wide, wide.substr(0, 4)), TokenWidth::k32);
+  EXPECT_EQ(taken(wide + wide, wide.substr(0, 2)), TokenWidth::k16);
+  EXPECT_EQ(taken(wide + wide, std::string("\x05\0\x06\0", 4)), TokenWidth::k16);
+}
+
+TEST_F(BareDirectories, SixtyFourBitsThatAreNoIdsAreNamed) {
+  std::string ids;
+  for (int i = 0; i < 100000; ++i) ids += std::string("\x05\0\0\0\0\0\0\0", 8);
+  ids[8 * 30000 + 5] = 1;  // where nobody looked to guess
+  WriteFileAtomically(At("train.bin"), ids);
+  WriteFileAtomically(At("val.bin"), ids.substr(0, 80));
+  const Dataset dataset(At("").string());
+  EXPECT_EQ(dataset.info().width, TokenWidth::k64);
+  EXPECT_TRUE(Contains(ErrorOf([&] { dataset.train().Validate(0); }), "position 30000"));
+}
+
+TEST_F(BareDirectories, AnArrayOfNumPyIsRefused) {
+  for (const char* name : {"train.bin", "val.bin"}) {
+    WriteFileAtomically(At(name), std::string("\x93NUMPY\x01\0", 8) + std::string(120, ' '));
+  }
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Dataset(At("").string()); }), ".npy", "tofile"));
+}
 
 class TokenFiles : public InTemporaryDirectory {
  protected:
@@ -174,4 +313,5 @@ TEST_F(TokenFiles, PositionsBeyond4GiBWork) {
 }
 
 }  // namespace
+
 }  // namespace folio

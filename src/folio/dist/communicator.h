@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/all_to_all.h"
 #include "folio/dist/group.h"
 
 namespace folio {
@@ -30,25 +29,13 @@ class Communicator {
   bool alone() const { return members_.size == 1; }
 
   // Begins, makes and waits for an all-to-all as a Group does, with numbers of the communicator.
-  uint64_t Begin(AllToAll& all_to_all) const {
-    if (group_ != nullptr) return group_->Begin(all_to_all, members_);
-    all_to_all.Prepare(0);
-    all_to_all.Finish(0);
-    return 0;
-  }
-  void Do(AllToAll& all_to_all) const {
-    if (group_ != nullptr) return group_->Do(all_to_all, members_);
-    all_to_all.Prepare(0);
-    all_to_all.Finish(0);
-  }
-  void Wait(uint64_t ticket) const {
-    if (group_ != nullptr) group_->Wait(ticket);
-  }
+  uint64_t Begin(AllToAll& all_to_all) const { return group_->Begin(all_to_all, members_); }
+  void Do(AllToAll& all_to_all) const { group_->Do(all_to_all, members_); }
+  void Wait(uint64_t ticket) const { group_->Wait(ticket); }
 
   // The numbers of each member, by its number in the communicator; all ranks of the group must ask.
   template <class Number>
   std::vector<std::vector<Number>> GatherNumbers(const std::vector<Number>& mine) const {
-    if (group_ == nullptr) return {mine};
     std::vector<std::vector<Number>> all = folio::GatherNumbers(*group_, mine), members;
     for (int i = 0; i < size(); ++i) {
       members.push_back(std::move(all[static_cast<size_t>(members_.RankOf(i))]));
@@ -57,7 +44,12 @@ class Communicator {
   }
 
  private:
-  Group* group_ = nullptr;
+  static Group& Alone() {
+    static Group alone;
+    return alone;
+  }
+
+  Group* group_ = &Alone();
   Members members_;
   int rank_ = 0;
 };

@@ -14,41 +14,33 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
+#include "folio/base/error.h"
 #include "folio/base/machine.h"
-#include "folio/dist/all_to_all.h"
+#include "folio/base/strings.h"
 #include "folio/dist/transport.h"
 
 namespace folio {
+
 namespace {
 
 // One for each lane, and one for signs of life.
 constexpr int kBulkTag = 1, kAtOnceTag = 2, kBeatTag = 3;
 constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
+// Between the parts of an error on its way to other ranks.
+constexpr char kBetweenParts[] = "\x1f";
 
-// Strings of sizes that all ranks know.
-class StringsAllToAll final : public AllToAll {
- public:
-  StringsAllToAll(std::string mine, const std::vector<size_t>& sizes) : mine_(std::move(mine)) {
-    for (const size_t size : sizes) all_.emplace_back(size, '\0');
-  }
-  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
-    return std::as_bytes(std::span(mine_));
-  }
-  std::span<std::byte> Incoming(int from, int /*slot*/) override {
-    return std::as_writable_bytes(std::span(all_[static_cast<size_t>(from)]));
-  }
-  std::vector<std::string> Take(int rank) {
-    all_[static_cast<size_t>(rank)] = mine_;
-    return std::move(all_);
-  }
-
- private:
-  std::string mine_;
-  std::vector<std::string> all_;
-};
+// Exchanges strings of sizes that all ranks know: `to` has one for each of them, or one for all.
+void ExchangeStrings(Group& group, std::span<const std::string> to,
+                     std::vector<std::string>& from) {
+  Exchange strings(
+      [&](int rank) { return std::span(to.size() == 1 ? to[0] : to[static_cast<size_t>(rank)]); },
+      [&](int rank) { return std::span(from[static_cast<size_t>(rank)]); });
+  group.Do(strings);
+}
 
 // The signs of life of other ranks. The first rank listens to all, all listen to the first.
 class Heartbeat {
@@ -386,28 +378,38 @@ void Group::Do(AllToAll& all_to_all) {
   Do(all_to_all, {.size = size_});
 }
 
-std::vector<std::string> Group::Gather(const std::string& mine) {
-  if (impl_ == nullptr) return {mine};
-  const uint64_t size = mine.size();
-  std::string as_text(sizeof(size), '\0');
-  std::memcpy(as_text.data(), &size, sizeof(size));
-  std::vector<size_t> sizes;
-  for (const std::string& text : GatherEqual(as_text)) {
-    uint64_t bytes = 0;
-    std::memcpy(&bytes, text.data(), sizeof(bytes));
-    FOLIO_CHECK(bytes <= Transport::kMostBytes, "more than a message holds");
-    sizes.push_back(bytes);
+std::vector<std::string> Group::Swap(std::span<const std::string> to) {
+  if (impl_ == nullptr) return {to[0]};
+  const auto own = static_cast<size_t>(to.size() == 1 ? 0 : rank_);
+  uint64_t size = 0;
+  std::vector<std::string> sizes_to,
+      sizes(static_cast<size_t>(size_), std::string(sizeof(size), 0));
+  for (const std::string& text : to) {
+    size = text.size();
+    FOLIO_CHECK(size <= Transport::kMostBytes, "more than a message holds");
+    sizes_to.emplace_back(reinterpret_cast<const char*>(&size), sizeof(size));
   }
-  StringsAllToAll strings(mine, sizes);
-  Do(strings);
-  return strings.Take(rank_);
+  sizes[static_cast<size_t>(rank_)] = sizes_to[own];
+  ExchangeStrings(*this, sizes_to, sizes);
+  std::vector<std::string> from;
+  for (const std::string& text : sizes) {
+    std::memcpy(&size, text.data(), sizeof(size));
+    FOLIO_CHECK(size <= Transport::kMostBytes, "more than a message holds");
+    from.emplace_back(size, '\0');
+  }
+  ExchangeStrings(*this, to, from);
+  from[static_cast<size_t>(rank_)] = to[own];
+  return from;
+}
+
+std::vector<std::string> Group::Gather(const std::string& mine) {
+  return Swap({&mine, 1});
 }
 
 std::vector<std::string> Group::GatherEqual(const std::string& mine) {
-  if (impl_ == nullptr) return {mine};
-  StringsAllToAll strings(mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
-  Do(strings);
-  return strings.Take(rank_);
+  std::vector<std::string> all(static_cast<size_t>(size_), mine);
+  ExchangeStrings(*this, {&mine, 1}, all);
+  return all;
 }
 
 std::string Group::Broadcast(const std::string& mine) {
@@ -437,6 +439,55 @@ void Group::Abort(int status) {
   impl_->aborting = status;
   impl_->changed.notify_all();
   if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+std::string PackError(const Error& error) {
+  const std::vector<std::string> parts = {std::to_string(error.exit_status()), error.what(),
+                                          error.cause(), error.help()};
+  return Join(parts, kBetweenParts);
+}
+
+Error UnpackError(const std::string& packed) {
+  const std::vector<std::string> parts = Split(packed, kBetweenParts[0]);
+  return {static_cast<ErrorKind>(std::stoi(parts[0])), parts[1], parts[2], parts[3]};
+}
+
+std::string BroadcastResult(Group* group, const std::function<std::string()>& find) {
+  if (group == nullptr) return find();
+  std::string found, failed;
+  if (group->first()) {
+    try {
+      found = find();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      failed = fmt::format("{}: {}", error.what(), error.cause());
+    }
+  }
+  failed = group->Broadcast(failed);
+  if (!failed.empty()) throw InputError(failed);
+  return group->Broadcast(found);
+}
+
+void RequireSame(Group& group, const std::string& what, const std::string& lines,
+                 const std::string& help) {
+  constexpr size_t kMostShown = 3;
+  const std::vector<std::string> all = group.Gather(lines);
+  for (int rank = 1; rank < group.size(); ++rank) {
+    const std::string& others = all[static_cast<size_t>(rank)];
+    if (others == all[0]) continue;
+    const std::vector<std::string> had = Split(all[0], '\n'), has = Split(others, '\n');
+    std::vector<std::string> differences;
+    for (size_t i = 0; i < std::max(had.size(), has.size()); ++i) {
+      const std::string was = i < had.size() ? had[i] : "nothing";
+      const std::string is = i < has.size() ? has[i] : "nothing";
+      if (was != is) differences.push_back(fmt::format("'{}' there, '{}' at rank 0", is, was));
+    }
+    const size_t more = differences.size() > kMostShown ? differences.size() - kMostShown : 0;
+    differences.resize(differences.size() - more);
+    throw UsageError(fmt::format("{} has other {} than the first rank", group.NameOf(rank), what),
+                     Join(differences, "; ") + (more > 0 ? fmt::format("; and {} more", more) : ""),
+                     help);
+  }
 }
 
 }  // namespace folio

@@ -1,18 +1,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
 
 namespace folio {
 
-class AllToAll;   // dist/all_to_all.h
 class Transport;  // dist/transport.h
 
 // The traffic between the ranks so far, as this one saw it.
@@ -30,6 +32,42 @@ struct GroupOptions {
   // Called by the group's thread several times a second, whatever the program does; `progress` is
   // what set_progress said.
   std::function<void(const std::string& progress)> on_heartbeat = {};
+};
+
+// An all-to-all, the one collective that a Group knows: each rank sends to each of the others and
+// receives from it, all at once. It may be begun again when it is done.
+class AllToAll {
+ public:
+  // So many are under way at a time. Each has a slot of its own, for memory that they share.
+  static constexpr int kInFlight = 2;
+
+  virtual ~AllToAll() = default;
+  // On the group's thread: before anything is sent, and when everything is here.
+  virtual void Prepare(int /*slot*/) {}
+  virtual void Finish(int /*slot*/) {}
+  // May be empty, if what the other rank says of it is too. Asked after Prepare, and never of the
+  // rank itself.
+  virtual std::span<const std::byte> Outgoing(int to, int slot) const = 0;
+  virtual std::span<std::byte> Incoming(int from, int slot) = 0;
+};
+
+// An all-to-all that two functions describe: to(rank) is what goes to a rank, from(rank) the place
+// of what comes from it.
+template <class To, class From>
+class Exchange final : public AllToAll {
+ public:
+  Exchange(To to, From from) : to_(std::move(to)), from_(std::move(from)) {}
+
+  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
+    return std::as_bytes(to_(to));
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override {
+    return std::as_writable_bytes(from_(from));
+  }
+
+ private:
+  To to_;
+  From from_;
 };
 
 // Some ranks of a group: every stride-th from the first on.
@@ -75,6 +113,9 @@ class Group {
   void Do(AllToAll& all_to_all);
   void Do(AllToAll& all_to_all, const Members& among);
 
+  // The string of each rank for this one, by rank, of which each sends `to` the others: one for
+  // each, by rank, or one for all.
+  std::vector<std::string> Swap(std::span<const std::string> to);
   // The string of each rank, by rank; the second, where all strings have the same size, is sooner
   // done.
   std::vector<std::string> Gather(const std::string& mine);
@@ -111,5 +152,25 @@ std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<N
   }
   return all;
 }
+
+// The first rank's `mine`, for all ranks. A group of null, here and below, is one rank alone.
+inline std::string Broadcast(Group* group, const std::string& mine) {
+  return group == nullptr ? mine : group->Broadcast(mine);
+}
+
+// An error as a string, for other ranks, and back.
+std::string PackError(const Error& error);
+Error UnpackError(const std::string& packed);
+
+// The result of find(), which the first rank alone calls, for all ranks. An Error of kind kInput is
+// thrown on all of them too.
+std::string BroadcastResult(Group* group, const std::function<std::string()>& find);
+
+// Throws a kUsage Error unless all ranks say the same: it names the first rank that says something
+// else than the first one, and the lines that differ, and has this help. `what` is "settings"; all
+// ranks call it.
+void RequireSame(
+    Group& group, const std::string& what, const std::string& lines,
+    const std::string& help = "start all ranks with the same program, command line and files");
 
 }  // namespace folio

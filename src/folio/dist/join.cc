@@ -17,7 +17,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/dist/transport.h"
 
 namespace folio {

@@ -4,9 +4,9 @@
 
 #include <map>
 
-#include "folio/dist/same.h"
-#include "folio/dist/thread_ranks.h"
+#include "folio/dist/group.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/error.h"
-#include "folio/dist/thread_ranks.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

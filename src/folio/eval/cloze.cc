@@ -11,7 +11,7 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/corpus/source.h"
+#include "folio/corpus/text_files.h"
 #include "folio/eval/predictions.h"
 #include "folio/eval/result_file.h"
 #include "folio/infer/token_probabilities.h"

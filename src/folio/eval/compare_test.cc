@@ -7,7 +7,7 @@
 
 #include "folio/base/math.h"
 #include "folio/eval/test_measured_model.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/threads.h"
 

@@ -9,7 +9,6 @@
 #include "folio/base/error.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/json_documents.h"
-#include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/data/dataset.h"
 #include "folio/eval/word_counter.h"

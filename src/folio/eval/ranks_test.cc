@@ -1,12 +1,12 @@
 // Measures on several ranks are those of one.
 #include <gtest/gtest.h>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/eval/cloze.h"
 #include "folio/eval/compare.h"
 #include "folio/eval/test_measured_model.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/hash.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 
 namespace folio {
 

@@ -17,8 +17,8 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/model/gpt.h"
-#include "folio/model/model_summary.h"
-#include "folio/model/param_list.h"
+#include "folio/model/params.h"
+#include "folio/model/transformer.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {

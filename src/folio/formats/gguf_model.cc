@@ -14,7 +14,7 @@
 #include "folio/base/utf8.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
-#include "folio/model/family_tensors.h"
+#include "folio/model/families.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"

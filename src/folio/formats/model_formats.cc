@@ -15,8 +15,8 @@
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/lora.h"
 #include "folio/text/encodings.h"
 
 namespace folio {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/model/stored_model.h"
+#include "folio/model/checkpoint.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

@@ -15,9 +15,9 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle.h"
 #include "folio/io/torch_file.h"
-#include "folio/model/config_json.h"
-#include "folio/model/family_tensors.h"
-#include "folio/text/nanogpt_meta.h"
+#include "folio/model/config.h"
+#include "folio/model/families.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

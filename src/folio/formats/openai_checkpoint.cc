@@ -9,8 +9,8 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/tf_bundle.h"
-#include "folio/model/config_json.h"
-#include "folio/model/family_tensors.h"
+#include "folio/model/config.h"
+#include "folio/model/families.h"
 #include "folio/text/encodings.h"
 
 namespace folio {

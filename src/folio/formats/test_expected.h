@@ -10,8 +10,8 @@
 
 #include "folio/backend/backend.h"
 #include "folio/io/safetensors.h"
+#include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
-#include "folio/model/stored_model.h"
 #include "folio/model/test_models.h"
 
 namespace folio {

@@ -10,8 +10,8 @@
 #include "folio/base/thread_pool.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/gpt.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

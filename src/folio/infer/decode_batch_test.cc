@@ -7,7 +7,7 @@
 
 #include "folio/base/thread_pool.h"
 #include "folio/infer/speculation.h"
-#include "folio/model/stored_model.h"
+#include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
 

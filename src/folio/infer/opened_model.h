@@ -8,7 +8,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/io/file.h"
-#include "folio/model/stored_model.h"
+#include "folio/model/checkpoint.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

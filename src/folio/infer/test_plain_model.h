@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "folio/model/context.h"
-#include "folio/model/param_list.h"
 #include "folio/model/params.h"
+#include "folio/model/transformer.h"
 
 // A GPT as its definition reads, in double and without the backends, for the tests of what a trace
 // shows.

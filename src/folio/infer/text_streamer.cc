@@ -10,7 +10,7 @@
 #include "folio/base/utf8.h"
 #include "folio/infer/opened_model.h"
 #include "folio/text/chat.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 
 namespace folio {
 namespace {

@@ -10,8 +10,6 @@
 #include "folio/io/json.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/html.h"
-#include "folio/term/table.h"
 
 namespace folio {
 namespace {
@@ -76,20 +74,6 @@ void AddOutliers(const Tensor& x, ActivationStats& stats) {
   }
 }
 
-std::string PointName(TracePoint point) {
-  return std::string(InfoOf(point).name);
-}
-
-// Three digits that count.
-std::string Short(double value) {
-  const double size = std::abs(value);
-  if (size >= 1e5 || (size > 0 && size < 5e-4)) return fmt::format("{:.0e}", value);
-  if (size >= 100) return fmt::format("{:.0f}", value);
-  return size >= 10  ? fmt::format("{:.1f}", value)
-         : size >= 1 ? fmt::format("{:.2f}", value)
-                     : fmt::format("{:.3f}", value);
-}
-
 // One value of a point over the layers.
 Series SeriesOf(const std::vector<ActivationStats>& stats, TracePoint point, const char* label,
                 double ActivationStats::*value) {
@@ -102,9 +86,64 @@ Series SeriesOf(const std::vector<ActivationStats>& stats, TracePoint point, con
   return series;
 }
 
+std::string CurvesOf(const std::vector<ActivationStats>& stats) {
+  double ActivationStats::*const median = &ActivationStats::norm_median;
+  std::vector<Series> series = {
+      SeriesOf(stats, TracePoint::kOutput, "stream after the block", median),
+      SeriesOf(stats, TracePoint::kAttention, "attention's part", median),
+      SeriesOf(stats, TracePoint::kMlp, "feed-forward's part", median),
+      SeriesOf(stats, TracePoint::kOutput, "stream, longest row", &ActivationStats::norm_max)};
+  series.back().dashed = true;
+  return CurvesSvg(series, {.title = "Lengths of the rows (median over positions)",
+                            .x_label = "layer",
+                            .y_label = "L2 norm",
+                            .log_y = true});
+}
+
+std::string LayerBars(const std::vector<ActivationStats>& stats) {
+  std::vector<Bar> bars;
+  for (const ActivationStats& one : stats) {
+    bars.push_back({.label = std::string(InfoOf(one.point).name),
+                    .value = one.rms,
+                    .note = Value::Short(one.rms).text});
+  }
+  return BarsSvg(bars, {.title = fmt::format("Root mean square of the activations of layer {}",
+                                             stats.front().layer)});
+}
+
+Value LayerOf(const ActivationStats& one) {
+  return one.outside() ? Value() : Value(one.layer);
+}
+
+std::vector<Cell> RowOf(const ActivationStats& one) {
+  Json outliers = Json::array();
+  for (const Outlier& outlier : one.outliers) {
+    outliers.push_back(
+        {{"position", outlier.position}, {"channel", outlier.channel}, {"value", outlier.value}});
+  }
+  const bool activated = one.point == TracePoint::kActivated;
+  return {{"layer", ">layer", LayerOf(one)},
+          {"point", "point", InfoOf(one.point).name},
+          {"width", "", one.width},
+          {"rms", ">rms", Value::Short(one.rms)},
+          {"mean", ">mean", Value::Short(one.mean)},
+          {"std", ">std", Value::Short(one.std)},
+          {"min", "", one.min},
+          {"max", ">max", Value::Short(one.max)},
+          {"norm_median", ">norm", Value::Short(one.norm_median)},
+          {"norm_max", ">longest",
+           Value::Short(one.norm_max).In(fmt::format("@{}", one.norm_max_position))},
+          {"norm_max_position", "", one.norm_max_position},
+          {"kurtosis", ">kurt", Value::Short(one.kurtosis)},
+          {"outlier_count", ">>6sd", Value(one.outlier_count).WarnsIf(one.outlier_count > 0)},
+          {"outliers", "", std::move(outliers)},
+          {activated ? "dead" : "", ">dead",
+           activated ? Value(one.dead).WarnsIf(one.dead > 0) : Value()}};
+}
+
 // The values that stand out most, in deviations.
-TextTable Farthest(const std::vector<ActivationStats>& stats, const ModelText& text,
-                   const TokenNames& names) {
+ReportTable Farthest(const std::vector<ActivationStats>& stats, const ModelText& text,
+                     const TokenNames& names) {
   constexpr size_t kMost = 8;
   struct Far {
     const ActivationStats* stats;
@@ -119,30 +158,16 @@ TextTable Farthest(const std::vector<ActivationStats>& stats, const ModelText& t
   }
   std::ranges::stable_sort(all, std::greater<>(), &Far::deviations);
   if (all.size() > kMost) all.resize(kMost);
-  TextTable table{
-      .columns = {">layer", "point", ">position", "token", ">channel", ">value", ">deviations"}};
-  for (const Far& far : all) {
-    const auto position = static_cast<size_t>(far.outlier->position);
-    table.rows.push_back({far.stats->outside() ? "" : fmt::format("{}", far.stats->layer),
-                          PointName(far.stats->point), fmt::format("{}", position),
-                          names.Shown(text.ids[position]), fmt::format("{}", far.outlier->channel),
-                          Short(far.outlier->value), fmt::format("{:.1f}", far.deviations)});
-  }
-  return table;
-}
-
-TextTable StatisticsTable(const std::vector<ActivationStats>& stats, const Terminal& terminal) {
-  TextTable table{.columns = {">layer", "point", ">rms", ">mean", ">std", ">max", ">norm",
-                              ">longest", ">kurt", ">>6sd", ">dead"}};
-  for (const ActivationStats& one : stats) {
-    const auto count = [&](int64_t n) {
-      return n == 0 ? "0" : Styled(terminal, Style::kWarning, fmt::format("{}", n));
-    };
+  ReportTable table;
+  for (const auto& [one, outlier, deviations] : all) {
     table.rows.push_back(
-        {one.outside() ? "" : fmt::format("{}", one.layer), PointName(one.point), Short(one.rms),
-         Short(one.mean), Short(one.std), Short(one.max), Short(one.norm_median),
-         fmt::format("{}@{}", Short(one.norm_max), one.norm_max_position), Short(one.kurtosis),
-         count(one.outlier_count), one.point == TracePoint::kActivated ? count(one.dead) : ""});
+        {{"", ">layer", LayerOf(*one)},
+         {"", "point", InfoOf(one->point).name},
+         {"", ">position", outlier->position},
+         {"", "token", names.Shown(text.ids[static_cast<size_t>(outlier->position)])},
+         {"", ">channel", outlier->channel},
+         {"", ">value", Value::Short(outlier->value)},
+         {"", ">deviations", Value::Fixed(deviations, 1)}});
   }
   return table;
 }
@@ -188,89 +213,25 @@ std::vector<ActivationStats> ActivationStatistics(const Trace& trace) {
   return all;
 }
 
-std::string ActivationsText(const std::vector<ActivationStats>& stats, const ModelText& text,
-                            const TokenNames& names, const Terminal& terminal) {
-  const TextTable statistics = StatisticsTable(stats, terminal),
-                  farthest = Farthest(stats, text, names);
-  std::string result = RenderTable(statistics);
-  if (farthest.rows.empty()) return result;
-  return result + "\nfarthest from the mean\n" + RenderTable(farthest);
-}
-
-std::string ActivationsJson(const std::vector<ActivationStats>& stats, const ModelText& text,
-                            const TokenNames& names) {
-  Json json = {{"schema", 1},
-               {"left_out", text.left_out},
-               {"tokens", names.AsJson(text.ids)},
-               {"points", Json::array()}};
-  for (const ActivationStats& one : stats) {
-    Json outliers = Json::array();
-    for (const Outlier& outlier : one.outliers) {
-      outliers.push_back(
-          {{"position", outlier.position}, {"channel", outlier.channel}, {"value", outlier.value}});
-    }
-    Json entry = {{"layer", nullptr},
-                  {"point", PointName(one.point)},
-                  {"width", one.width},
-                  {"rms", one.rms},
-                  {"mean", one.mean},
-                  {"std", one.std},
-                  {"min", one.min},
-                  {"max", one.max},
-                  {"norm_median", one.norm_median},
-                  {"norm_max", one.norm_max},
-                  {"norm_max_position", one.norm_max_position},
-                  {"kurtosis", one.kurtosis},
-                  {"outlier_count", one.outlier_count},
-                  {"outliers", std::move(outliers)}};
-    if (!one.outside()) entry["layer"] = one.layer;
-    if (one.point == TracePoint::kActivated) entry["dead"] = one.dead;
-    json["points"].push_back(std::move(entry));
-  }
-  return json.dump() + "\n";
-}
-
-std::string ActivationCurvesSvg(const std::vector<ActivationStats>& stats) {
-  double ActivationStats::*const median = &ActivationStats::norm_median;
-  std::vector<Series> series = {
-      SeriesOf(stats, TracePoint::kOutput, "stream after the block", median),
-      SeriesOf(stats, TracePoint::kAttention, "attention's part", median),
-      SeriesOf(stats, TracePoint::kMlp, "feed-forward's part", median),
-      SeriesOf(stats, TracePoint::kOutput, "stream, longest row", &ActivationStats::norm_max)};
-  series.back().dashed = true;
-  return CurvesSvg(series, {.title = "Lengths of the rows (median over positions)",
-                            .x_label = "layer",
-                            .y_label = "L2 norm",
-                            .log_y = true});
-}
-
-std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats) {
-  std::vector<Bar> bars;
-  for (const ActivationStats& one : stats) {
-    bars.push_back({.label = PointName(one.point), .value = one.rms, .note = Short(one.rms)});
-  }
-  return BarsSvg(bars, {.title = fmt::format("Root mean square of the activations of layer {}",
-                                             stats.front().layer)});
-}
-
-std::string ActivationsHtml(const std::vector<ActivationStats>& stats, const ModelText& text,
-                            const TokenNames& names, bool one_layer) {
-  HtmlPage page("Activations");
-  page.Heading(1, "Activations");
-  page.Paragraph(
-      "For each point of each block, over all positions of the text: root mean square, mean, "
-      "deviation and largest value; the median length of the rows, and the longest with its "
-      "position; kurtosis (3 for a normal distribution), how many values are more than 6 "
-      "deviations from the mean, and the units of the feed-forward layer that are off at every "
-      "position.");
-  page.Figure(one_layer ? LayerActivationsSvg(stats) : ActivationCurvesSvg(stats));
-  const TextTable statistics = StatisticsTable(stats, {}), farthest = Farthest(stats, text, names);
-  page.Table(statistics.columns, statistics.rows);
-  if (!farthest.rows.empty()) {
-    page.Heading(2, "Farthest from the mean");
-    page.Table(farthest.columns, farthest.rows);
-  }
-  return std::move(page).Finish();
+Report ActivationsReport(const std::vector<ActivationStats>& stats, const ModelText& text,
+                         const TokenNames& names, bool one_layer) {
+  Report report{.title = "Activations",
+                .data = {{"left_out", text.left_out}, {"tokens", names.AsJson(text.ids)}}};
+  report.parts.push_back(
+      {.text = "For each point of each block, over all positions of the text: root mean square, "
+               "mean, deviation and largest value; the median length of the rows, and the longest "
+               "with its position; kurtosis (3 for a normal distribution), how many values are "
+               "more than 6 deviations from the mean, and the units of the feed-forward layer that "
+               "are off at every position.",
+       .drawing_name = "activations",
+       .drawing = [&stats, one_layer] { return one_layer ? LayerBars(stats) : CurvesOf(stats); },
+       .medium = Medium::kPage});
+  ReportTable table{.key = "points"};
+  for (const ActivationStats& one : stats) table.rows.push_back(RowOf(one));
+  report.parts.push_back({.table = std::move(table)});
+  report.parts.push_back(
+      {.heading = "farthest from the mean", .table = Farthest(stats, text, names)});
+  return report;
 }
 
 }  // namespace folio

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
+#include "folio/report/report.h"
 
 namespace folio {
 
@@ -42,17 +42,10 @@ ActivationStats StatisticsOf(const Tensor& x);
 // Columns of x (T,width) that are below 1e-6 in size in every row.
 int64_t DeadUnits(const Tensor& x);
 
-// A table of the statistics, and below it the farthest values.
-std::string ActivationsText(const std::vector<ActivationStats>& stats, const ModelText& text,
-                            const TokenNames& names, const Terminal& terminal);
-std::string ActivationsJson(const std::vector<ActivationStats>& stats, const ModelText& text,
-                            const TokenNames& names);
-// The lengths of the rows over the layers.
-std::string ActivationCurvesSvg(const std::vector<ActivationStats>& stats);
-// The root mean squares of the points of one layer, whose statistics alone are given.
-std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats);
-// A page with one of these figures, that of the layer if they are `one_layer`'s, and the tables.
-std::string ActivationsHtml(const std::vector<ActivationStats>& stats, const ModelText& text,
-                            const TokenNames& names, bool one_layer);
+// A table of the statistics, the farthest values, and a figure: the lengths of the rows over the
+// layers or, of the statistics of one layer, the root mean squares of its points. `stats` must
+// outlive it.
+Report ActivationsReport(const std::vector<ActivationStats>& stats, const ModelText& text,
+                         const TokenNames& names, bool one_layer);
 
 }  // namespace folio

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -10,13 +10,23 @@
 #include "folio/base/check.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
-#include "folio/plot/html.h"
 #include "folio/plot/shades.h"
-#include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
+
+// Mean over the queries that have a value.
+struct Mean {
+  double sum = 0;
+  int64_t count = 0;
+
+  void Add(double value) {
+    sum += value;
+    ++count;
+  }
+  double value() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+};
 
 // Rows of a map among many; more cells than that are not seen.
 constexpr int64_t kSmallMap = 96;
@@ -95,18 +105,22 @@ std::string ShortShare(double value) {
   return text.starts_with("0.") ? text.substr(1) : text.substr(0, 3);
 }
 
-TextTable ScoreTable(const AttentionText& text, std::span<const size_t> order,
-                     const Terminal& terminal) {
-  TextTable table{.columns = {">layer", ">head"}};
-  for (const std::string& name : ScoreNames()) table.columns.push_back(">" + name);
+ReportTable ScoreTable(const AttentionText& text, std::span<const size_t> order) {
+  ReportTable table;
   for (const size_t i : order) {
     const AttentionHead& head = text.heads[i];
-    std::vector<std::string> row = {fmt::format("{}", head.layer), fmt::format("{}", head.head)};
-    for (const std::string& name : ScoreNames()) {
-      const double score = ScoreNamed(head.scores, name);
+    std::vector<Cell> row = {{"layer", ">layer", head.layer}, {"head", ">head", head.head}};
+    for (const NamedScore& score : kScores) {
+      const std::string name = score.name;
+      const double value = head.scores.*score.score;
       const bool share = name != "entropy" && name != "distance";
-      const std::string number = fmt::format("{:.3f}", score);
-      row.push_back(share ? Heated(terminal, score, number) : number);
+      row.push_back({name, ">" + name, Value::Fixed(value, 3)});
+      if (share) row.back().value.heat = value;
+    }
+    if (!head.weights.empty()) {
+      const int64_t T = std::ssize(text.text.ids);
+      row.push_back({"weights", "",
+                     MatrixJson(MakeMatrix({T, T}, {head.weights.begin(), head.weights.end()}))});
     }
     table.rows.push_back(std::move(row));
   }
@@ -221,21 +235,6 @@ std::string MapText(const AttentionHead& head, const AttentionView& view,
   return text;
 }
 
-// The shortest number that reads back as the same float.
-double Shortest(float value) {
-  return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : value;
-}
-
-Json WeightsJson(const std::vector<float>& weights, size_t T) {
-  Json rows = Json::array();
-  for (size_t query = 0; query < T; ++query) {
-    Json row = Json::array();
-    for (size_t key = 0; key < T; ++key) row.push_back(Shortest(weights[query * T + key]));
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 HeatmapOptions Options(const AttentionView& view) {
   return {.scale = view.scale, .per_row = view.per_row};
 }
@@ -307,7 +306,76 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
   return HeatmapSvg(map, Options(view));
 }
 
+std::string TextFigure(const AttentionText& text, const AttentionView& view,
+                       const TokenNames& names, int64_t columns) {
+  const std::vector<size_t> order = SortedHeads(std::span(&text, 1), view);
+  if (view.head) return OneHeadSvg(text, text.heads[order.front()], view, names);
+  std::vector<Heatmap> maps;
+  for (const size_t i : order) maps.push_back(SmallMap(text, text.heads[i], view, names));
+  std::string title = view.layer ? fmt::format("Attention of layer {}", *view.layer)
+                                 : "Attention of all heads, a row for each layer";
+  if (!view.layer && view.sort != "layer") title = "Attention of all heads";
+  title += fmt::format(": {} tokens{}", text.text.ids.size(), Sorting(view));
+  return HeatmapGridSvg(maps, std::min(columns, static_cast<int64_t>(maps.size())), title,
+                        {TextNote(text, names), kMapNote}, Options(view));
+}
+
+std::string RowsFigure(std::span<const AttentionText> texts, const AttentionView& view,
+                       const TokenNames& names) {
+  const std::vector<size_t> order = SortedHeads(texts, view);
+  std::vector<Heatmap> maps;
+  for (size_t t = 0; t < texts.size(); ++t) {
+    for (const size_t i : order) {
+      Heatmap map = SmallMap(texts[t], texts[t].heads[i], view, names);
+      map.title = fmt::format("text {} H{}", t + 1, texts[t].heads[i].head);
+      maps.push_back(std::move(map));
+    }
+  }
+  const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
+                                        view.layer.value_or(0), texts.size(), Sorting(view));
+  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, {kMapNote}, Options(view));
+}
+
 }  // namespace
+
+HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> ids) {
+  const size_t T = ids.size();
+  FOLIO_CHECK(weights.size() == T * T, "weights are (T,T)");
+  Mean entropy, distance, first, previous, self, duplicate, induction;
+  for (size_t t = 1; t < T; ++t) {
+    const float* row = &weights[t * T];
+    double uncertainty = 0, reach = 0, same = 0, after_same = 0;
+    bool has_same = false, has_after_same = false;
+    for (size_t s = 0; s < T; ++s) {
+      const double w = row[s];
+      if (w > 0) uncertainty -= w * std::log(w);
+      reach += w * static_cast<double>(s < t ? t - s : s - t);
+      if (s >= t) continue;
+      if (ids[s] == ids[t]) {
+        same += w;
+        has_same = true;
+      }
+      if (s > 0 && ids[s - 1] == ids[t]) {
+        after_same += w;
+        has_after_same = true;
+      }
+    }
+    entropy.Add(uncertainty);
+    distance.Add(reach);
+    first.Add(row[0]);
+    previous.Add(row[t - 1]);
+    self.Add(row[t]);
+    if (has_same) duplicate.Add(same);
+    if (has_after_same) induction.Add(after_same);
+  }
+  return {.entropy = entropy.value(),
+          .distance = distance.value(),
+          .first = first.value(),
+          .previous = previous.value(),
+          .self = self.value(),
+          .duplicate = duplicate.value(),
+          .induction = induction.value()};
+}
 
 AttentionText InspectHeads(const OpenedModel& model, const ModelText& text,
                            const AttentionView& view, const std::function<void()>& on_head) {
@@ -337,100 +405,53 @@ std::vector<std::string> ScoreNames() {
   return names;
 }
 
-std::string AttentionTerminalText(std::span<const AttentionText> texts, const AttentionView& view,
-                                  const TokenNames& names, const Terminal& terminal) {
-  const std::vector<size_t> order = SortedHeads(texts, view);
-  std::string result;
-  for (const AttentionText& text : texts) {
-    if (texts.size() > 1) {
-      result += (result.empty() ? "" : "\n") + Styled(terminal, Style::kBold, text.text.name) +
-                fmt::format(", {} tokens\n", text.text.ids.size());
-    }
-    const TextTable scores = ScoreTable(text, order, terminal);
-    result += RenderTable(scores);
-    if (!view.head) continue;
-    const AttentionHead& head = text.heads[order.front()];
-    result +=
-        "\nqueries down, keys across\n" + MapText(head, view, names.Shown(text.text.ids), terminal);
+Report AttentionReport(std::span<const AttentionText> texts, const AttentionView& view,
+                       const GptConfig& config, const TokenNames& names) {
+  Report report{.title = "Attention"};
+  report.parts.push_back(
+      {.text = "How much of each key a query takes in, queries downward and keys across, and what "
+               "each head does: the entropy of its weights in nats, the mean distance in tokens "
+               "from query to key, and the mean weight on the first token, the token before, the "
+               "query itself, earlier occurrences of its token (duplicate) and the tokens that "
+               "followed those (induction).",
+       .medium = Medium::kPage});
+  const bool rows = texts.size() > 1 && view.layer && !view.head;
+  if (rows) {
+    report.parts.push_back(
+        {.drawing_name = "texts", .drawing = [=] { return RowsFigure(texts, view, names); }});
   }
-  return result;
-}
-
-std::string AttentionJson(std::span<const AttentionText> texts, const AttentionView& view,
-                          const GptConfig& config, const TokenNames& names) {
-  Json json = {{"schema", 1},
-               {"n_layer", config.n_layer},
-               {"n_head", config.n_head},
-               {"texts", Json::array()}};
   AttentionView all = view;
   all.layer = all.head = {};
-  const std::vector<size_t> order = SortedHeads(texts, all);
-  for (const AttentionText& text : texts) {
-    Json one = {{"name", text.text.name},
-                {"left_out", text.text.left_out},
-                {"tokens", names.AsJson(text.text.ids)},
-                {"heads", Json::array()}};
-    for (const size_t i : order) {
-      const AttentionHead& head = text.heads[i];
-      Json entry = {{"layer", head.layer}, {"head", head.head}};
-      for (const std::string& name : ScoreNames()) entry[name] = ScoreNamed(head.scores, name);
-      if (!head.weights.empty()) {
-        entry["weights"] = WeightsJson(head.weights, text.text.ids.size());
-      }
-      one["heads"].push_back(std::move(entry));
-    }
-    json["texts"].push_back(std::move(one));
-  }
-  return json.dump() + "\n";
-}
-
-std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
-                         const TokenNames& names, int64_t columns) {
-  const std::vector<size_t> order = SortedHeads(std::span(&text, 1), view);
-  if (view.head) return OneHeadSvg(text, text.heads[order.front()], view, names);
-  std::vector<Heatmap> maps;
-  for (const size_t i : order) maps.push_back(SmallMap(text, text.heads[i], view, names));
-  std::string title = view.layer ? fmt::format("Attention of layer {}", *view.layer)
-                                 : "Attention of all heads, a row for each layer";
-  if (!view.layer && view.sort != "layer") title = "Attention of all heads";
-  title += fmt::format(": {} tokens{}", text.text.ids.size(), Sorting(view));
-  return HeatmapGridSvg(maps, std::min(columns, static_cast<int64_t>(maps.size())), title,
-                        {TextNote(text, names), kMapNote}, Options(view));
-}
-
-std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
-                              const TokenNames& names) {
-  const std::vector<size_t> order = SortedHeads(texts, view);
-  std::vector<Heatmap> maps;
-  for (size_t t = 0; t < texts.size(); ++t) {
-    for (const size_t i : order) {
-      Heatmap map = SmallMap(texts[t], texts[t].heads[i], view, names);
-      map.title = fmt::format("text {} H{}", t + 1, texts[t].heads[i].head);
-      maps.push_back(std::move(map));
-    }
-  }
-  const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
-                                        view.layer.value_or(0), texts.size(), Sorting(view));
-  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, {kMapNote}, Options(view));
-}
-
-std::string AttentionHtml(std::span<const AttentionText> texts, const AttentionView& view,
-                          const TokenNames& names, int64_t columns) {
-  HtmlPage page("Attention");
-  page.Heading(1, "Attention");
-  page.Paragraph(
-      "How much of each key a query takes in, queries downward and keys across, and what each head "
-      "does: the entropy of its weights in nats, the mean distance in tokens from query to key, "
-      "and the mean weight on the first token, the token before, the query itself, earlier "
-      "occurrences of its token (duplicate) and the tokens that followed those (induction).");
-  const std::vector<size_t> order = SortedHeads(texts, view);
+  const std::vector<size_t> order = SortedHeads(texts, view), every = SortedHeads(texts, all);
+  Json seen = Json::array();
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (texts.size() > 1) page.Heading(2, fmt::format("Text {}: {}", i + 1, texts[i].text.name));
-    page.Figure(AttentionSvg(texts[i], view, names, columns));
-    const TextTable scores = ScoreTable(texts[i], order, {});
-    page.Table(scores.columns, scores.rows);
+    const AttentionText& text = texts[i];
+    seen.push_back({{"name", text.text.name},
+                    {"left_out", text.text.left_out},
+                    {"tokens", names.AsJson(text.text.ids)},
+                    {"heads", AsJson(ScoreTable(text, every).rows)}});
+    ReportPart part{.table = ScoreTable(text, order)};
+    if (texts.size() > 1) {
+      part.heading =
+          fmt::format("Text {}: {}, {} tokens", i + 1, text.text.name, text.text.ids.size());
+    }
+    if (!rows) {
+      part.drawing_name = fmt::format("text-{}", i + 1);
+      part.drawing = [=, &text, columns = config.n_head] {
+        return TextFigure(text, view, names, columns);
+      };
+    }
+    if (view.head) {
+      part.terminal = [=, &text, head = order.front()](const Terminal& terminal) {
+        return "queries down, keys across\n" +
+               MapText(text.heads[head], view, names.Shown(text.text.ids), terminal) + "\n";
+      };
+    }
+    report.parts.push_back(std::move(part));
   }
-  return std::move(page).Finish();
+  report.data = {
+      {"n_layer", config.n_layer}, {"n_head", config.n_head}, {"texts", std::move(seen)}};
+  return report;
 }
 
 }  // namespace folio

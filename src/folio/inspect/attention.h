@@ -7,12 +7,30 @@
 #include <string>
 #include <vector>
 
-#include "folio/inspect/head_scores.h"
 #include "folio/inspect/token_names.h"
 #include "folio/plot/heatmap.h"
-#include "folio/term/console.h"
+#include "folio/report/report.h"
 
 namespace folio {
+
+// HeadScores says in numbers what a head does: means over its queries but the first, which in a
+// causal model sees only itself. All 0 where there is no query to ask.
+struct HeadScores {
+  double entropy = 0;   // nats
+  double distance = 0;  // between query and key
+  double first = 0;     // weight on the first token
+  double previous = 0;  // on the token before the query
+  double self = 0;      // on the query itself
+  // `duplicate` is the weight on earlier occurrences of the query's token; over the queries that
+  // have one.
+  double duplicate = 0;
+  // `induction` is the weight on earlier tokens that followed an occurrence of the query's token;
+  // over the queries that have one (C. Olsson et al., arXiv:2209.11895).
+  double induction = 0;
+};
+
+// weights (T,T), rows are queries, 0 where one may not look; ids (T).
+HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> ids);
 
 // AttentionView says what `folio inspect attention` was asked to show.
 struct AttentionView {
@@ -49,22 +67,10 @@ AttentionText InspectHeads(const OpenedModel& model, const ModelText& text,
 // The names of the scores, as in --sort and in tables.
 std::vector<std::string> ScoreNames();
 
-// The tables of scores, one for each text, and with a layer and a head the maps too.
-std::string AttentionTerminalText(std::span<const AttentionText> texts, const AttentionView& view,
-                                  const TokenNames& names, const Terminal& terminal);
-// The scores of all heads, and their weights where those were kept.
-std::string AttentionJson(std::span<const AttentionText> texts, const AttentionView& view,
-                          const GptConfig& config, const TokenNames& names);
-
-// One figure of one text: the map of the one head of the view, or a grid of its heads with
-// `columns` in a row.
-std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
-                         const TokenNames& names, int64_t columns);
-// The heads of one layer, a row of them for each text.
-std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
-                              const TokenNames& names);
-// A page with the figure of each text and the scores of its heads.
-std::string AttentionHtml(std::span<const AttentionText> texts, const AttentionView& view,
-                          const TokenNames& names, int64_t columns);
+// The scores of the view's heads, with a figure of their maps for each text: of one head, which a
+// terminal has too, a grid of a layer's, or all heads. Several texts of one layer are rows of one
+// figure. JSON has all heads, and weights where those were kept. `texts` must outlive it.
+Report AttentionReport(std::span<const AttentionText> texts, const AttentionView& view,
+                       const GptConfig& config, const TokenNames& names);
 
 }  // namespace folio

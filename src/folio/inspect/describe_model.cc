@@ -1,7 +1,6 @@
 #include "folio/inspect/describe_model.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <map>
 #include <optional>
@@ -11,11 +10,12 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
-#include "folio/inspect/parameters.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/adapter.h"
-#include "folio/term/table.h"
+#include "folio/model/config.h"
+#include "folio/model/lora.h"
+#include "folio/model/weight_init.h"
 
 namespace folio {
 namespace {
@@ -86,86 +86,169 @@ int64_t Numbers(const Seen& seen) {
   return numbers;
 }
 
-std::string TokenizerText(const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr) return "none";
-  return fmt::format("{}, {} tokens", tokenizer->kind(), WithCommas(tokenizer->vocab_size()));
+// "normal(0, 0.02)", "xavier_uniform", "zero", "one".
+std::string InitText(const ParamInfo& info, const GptConfig& config) {
+  if (info.init == InitKind::kZero) return "zero";
+  if (info.init == InitKind::kOne) return "one";
+  if (config.init == "normal") return fmt::format("normal(0, {:.4g})", InitSpread(config, info));
+  return info.init == InitKind::kQkvWeight ? config.init : "xavier_uniform";
 }
 
-std::string Text(const Seen& seen) {
-  std::string out = fmt::format("path         {}\nformat       {}, {}\n", seen.path.string(),
-                                seen.format->title, HumanBytes(static_cast<double>(seen.bytes)));
-  if (seen.found) {
-    out += fmt::format("tokenizer    {}\n{}", TokenizerText(seen.found->tokenizer.get()),
-                       SummaryText(ModelSummary(seen.found->model.config)));
-  } else {
-    out += fmt::format("refused      {}\n", seen.refusal->what());
-    for (const std::string& line : {seen.refusal->cause(), seen.refusal->help()}) {
-      if (!line.empty()) out += fmt::format("             {}\n", line);
-    }
-  }
-  if (!seen.found) out += "\n";
-  std::vector<std::vector<std::string>> rows;
-  for (const ListedTensor& tensor : seen.tensors) {
-    rows.push_back({tensor.name, tensor.shape.ToString(), WithCommas(tensor.shape.count()),
-                    tensor.dtype, HumanBytes(static_cast<double>(tensor.bytes))});
-  }
-  out += RenderTable({"name", "shape", ">count", "dtype", ">size"}, rows);
-  std::vector<std::string> stored;
-  for (const auto& [dtype, count] : ByDtype(seen)) {
-    stored.push_back(fmt::format("{} as {}", WithCommas(count), dtype));
-  }
-  return out + fmt::format("\nparameters   {} in {} tensors\nstored       {}\n",
-                           WithCommas(Numbers(seen)), seen.tensors.size(), fmt::join(stored, ", "));
+Json SummaryJson(const ModelSummary& summary) {
+  return {{"layers", summary.layers},
+          {"heads", summary.heads},
+          {"kv_heads", summary.kv_heads},
+          {"head_size", summary.head_size},
+          {"channels", summary.channels},
+          {"feed_forward", summary.feed_forward},
+          {"context", summary.context},
+          {"positions", summary.positions},
+          {"vocabulary", summary.vocabulary},
+          {"tied", summary.tied},
+          {"norm", summary.norm},
+          {"activation", summary.activation}};
 }
 
-Json TokenizerJson(const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr) return nullptr;
-  return {{"kind", tokenizer->kind()},
-          {"vocab_size", tokenizer->vocab_size()},
-          {"hash", tokenizer->hash()}};
+Json TotalJson(const ModelSummary::Total& total) {
+  return {{"tensors", total.tensors}, {"parameters", total.parameters}};
 }
 
-std::string JsonText(const Seen& seen) {
-  Json json = {{"schema", 1}};
-  if (seen.found) json = ParametersJson(ParamTable(seen.found->model.config));
-  json["path"] = seen.path.string();
-  json["format"] = seen.format->name;
-  json["file_bytes"] = seen.bytes;
-  json["stored"] = Json::object();
-  for (const auto& [dtype, count] : ByDtype(seen)) json["stored"][dtype] = count;
-  json["refused"] = nullptr;
-  if (seen.found) {
-    json["tokenizer"] = TokenizerJson(seen.found->tokenizer.get());
-  } else {
-    json["refused"] = {{"what", seen.refusal->what()},
-                       {"cause", seen.refusal->cause()},
-                       {"help", seen.refusal->help()}};
-    json["parameters"] = Numbers(seen);
+// A model as a whole. JSON has that as one object, `summary`, and all that its configuration says.
+std::vector<Cell> SummaryFacts(const ParamTable& table) {
+  const ModelSummary summary(table);
+  std::string heads =
+      fmt::format("{} of {} channels", summary.heads, WithCommas(summary.head_size));
+  if (summary.kv_heads != summary.heads) {
+    heads += fmt::format(", {} of keys and values", summary.kv_heads);
   }
-  Json tensors = Json::array();
+  return {
+      {"summary", "", SummaryJson(summary)},
+      {"parameters", "", summary.parameters()},
+      {"bytes", "", summary.float32_bytes()},
+      {"decayed", "", TotalJson(summary.decayed)},
+      {"not_decayed", "", TotalJson(summary.not_decayed)},
+      {"config", "", ParseJson(GptConfigToJson(table.config()), "config.json")},
+      {"", "layers", summary.layers},
+      {"", "heads", heads},
+      {"", "channels",
+       fmt::format("{}, feed-forward {}", WithCommas(summary.channels),
+                   WithCommas(summary.feed_forward))},
+      {"", "context",
+       fmt::format("{} tokens, {} positions", WithCommas(summary.context), summary.positions)},
+      {"", "vocabulary", Value::Commas(summary.vocabulary).In(" tokens")},
+      {"", "head", summary.tied ? "tied: wte is its matrix too" : "not tied: a matrix of its own"},
+      {"", "norm",
+       summary.norm == "pre" ? "pre: before each sublayer" : "post: after each residual sum"},
+      {"", "activation", summary.activation}};
+}
+
+std::string CountText(int64_t parameters, int64_t tensors) {
+  return fmt::format("{} in {} tensors", WithCommas(parameters), tensors);
+}
+
+std::vector<Cell> ShapeCells(const std::string& name, const Shape& shape) {
+  return {{"name", "name", name},
+          {"shape", "shape", Value(shape.ToString(), Json(shape.dims()))},
+          {"count", ">count", Value::Commas(shape.count())}};
+}
+
+std::vector<Cell> TokenizerFacts(const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return {{"tokenizer", "tokenizer", Value("none", Json())}};
+  return {
+      {"tokenizer", "tokenizer",
+       Value(fmt::format("{}, {} tokens", tokenizer->kind(), WithCommas(tokenizer->vocab_size())),
+             {{"kind", tokenizer->kind()},
+              {"vocab_size", tokenizer->vocab_size()},
+              {"hash", tokenizer->hash()}})}};
+}
+
+// Why folio refuses the model.
+std::vector<Cell> RefusalFacts(const Error& refusal, int64_t numbers) {
+  std::vector<Cell> facts = {
+      {"refused", "refused",
+       Value(refusal.what(),
+             {{"what", refusal.what()}, {"cause", refusal.cause()}, {"help", refusal.help()}})},
+      {"parameters", "", numbers}};
+  for (const std::string& line : {refusal.cause(), refusal.help()}) {
+    if (!line.empty()) facts.push_back({"", " ", line});
+  }
+  return facts;
+}
+
+ReportTable StoredTable(const Seen& seen) {
+  std::optional<ParamTable> table;
+  if (seen.found) table.emplace(seen.found->model.config);
+  ReportTable stored{.key = "tensors"};
   for (size_t i = 0; i < seen.tensors.size(); ++i) {
     const ListedTensor& tensor = seen.tensors[i];
-    Json row = seen.found ? json["tensors"].at(i) : Json::object();
-    row["name"] = tensor.name;
-    row["shape"] = tensor.shape.dims();
-    row["count"] = tensor.shape.count();
-    row["dtype"] = tensor.dtype;
-    row["bytes"] = tensor.bytes;
-    tensors.push_back(std::move(row));
+    std::vector<Cell>& row = stored.rows.emplace_back(ShapeCells(tensor.name, tensor.shape));
+    row.push_back({"dtype", "dtype", tensor.dtype});
+    row.push_back({"bytes", ">size", Value::Bytes(tensor.bytes)});
+    if (!table) continue;
+    const ParamInfo& info = table->params()[i];
+    row.push_back({"init", "", InitText(info, table->config())});
+    row.push_back({"decay", "", info.decay});
   }
-  json["tensors"] = std::move(tensors);
-  return json.dump(2) + "\n";
+  return stored;
 }
 
 }  // namespace
 
-std::string DescribeModel(const fs::path& path, const fs::path& adapter, bool json) {
+Report DescribeParameters(const ParamTable& table) {
+  const ModelSummary summary(table);
+  ReportTable tensors{.key = "tensors"};
+  for (const ParamInfo& info : table.params()) {
+    std::vector<Cell>& row = tensors.rows.emplace_back(ShapeCells(info.name, info.shape));
+    row.push_back({"init", "init", InitText(info, table.config())});
+    row.push_back({"decay", "decay", info.decay});
+  }
+  return {
+      .title = "Model",
+      .parts = {{.facts = SummaryFacts(table)},
+                {.table = std::move(tensors)},
+                {.facts = {{"", "parameters", CountText(summary.parameters(), summary.tensors())},
+                           {"", "decayed",
+                            CountText(summary.decayed.parameters, summary.decayed.tensors)},
+                           {"", "not decayed",
+                            CountText(summary.not_decayed.parameters, summary.not_decayed.tensors)},
+                           {"", "as float32", Value::Bytes(summary.float32_bytes())}}}}};
+}
+
+Report DescribeModel(const fs::path& path, const fs::path& adapter) {
   Seen seen = LookAt(path);
   if (seen.found && !adapter.empty()) {
     seen.found->model = WithAdapter(seen.found->model, adapter);
     seen.tensors = Parameters(seen.found->model);
   }
-  return json ? JsonText(seen) : Text(seen);
+  Json stored = Json::object();
+  std::vector<std::string> as;
+  for (const auto& [dtype, count] : ByDtype(seen)) {
+    stored[dtype] = count;
+    as.push_back(fmt::format("{} as {}", WithCommas(count), dtype));
+  }
+  std::vector<Cell> facts = {
+      {"path", "path", seen.path.string()},
+      {"format", "", seen.format->name},
+      {"file_bytes", "", seen.bytes},
+      {"", "format",
+       fmt::format("{}, {}", seen.format->title, HumanBytes(static_cast<double>(seen.bytes)))},
+      {"stored", "", stored}};
+  const auto add = [&](const std::vector<Cell>& more) {
+    facts.insert(facts.end(), more.begin(), more.end());
+  };
+  if (seen.found) {
+    add({{"refused", "", Json()}});
+    add(TokenizerFacts(seen.found->tokenizer.get()));
+    add(SummaryFacts(ParamTable(seen.found->model.config)));
+  } else {
+    add(RefusalFacts(*seen.refusal, Numbers(seen)));
+  }
+  return {
+      .title = "Model",
+      .parts = {{.facts = std::move(facts)},
+                {.table = StoredTable(seen)},
+                {.facts = {{"", "parameters", CountText(Numbers(seen), std::ssize(seen.tensors))},
+                           {"", "stored", Join(as, ", ")}}}}};
 }
 
 }  // namespace folio

@@ -1,5 +1,3 @@
-#include "folio/inspect/eigen.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "folio/base/rng.h"
+#include "folio/inspect/embeddings.h"
 #include "tests/kit/threads.h"
 
 namespace folio {

@@ -8,25 +8,91 @@
 #include <cstring>
 #include <numeric>
 
+#include "folio/base/check.h"
+#include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
-#include "folio/inspect/eigen.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/positions.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
-#include "folio/plot/html.h"
 #include "folio/plot/scatter.h"
-#include "folio/term/table.h"
-#include "folio/term/terminal_text.h"
 #include "folio/text/unicode.h"
 
 namespace folio {
 namespace {
+
+using Vector = std::vector<double>;
+
+constexpr size_t kSpace = 8;                       // dimensions of the space that is iterated
+constexpr size_t kTaskProducts = size_t{1} << 16;  // what one task of a product multiplies
+constexpr int kIterations = 10'000;  // a bound, for eigenvalues that nothing tells apart
+constexpr double kShift = 1e-10;     // of it: keeps a space that the matrix makes vanish
+
+double Dot(std::span<const double> a, std::span<const double> b) {
+  double sums[4] = {};
+  size_t i = 0;
+  for (; i + 4 <= a.size(); i += 4) {
+    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+void Add(double scale, const Vector& x, Vector& to) {
+  for (size_t i = 0; i < to.size(); ++i) to[i] += scale * x[i];
+}
+
+// Makes the vectors of length 1 and at right angles to each other: Gram and Schmidt, twice.
+void Orthonormalize(std::vector<Vector>& basis) {
+  for (size_t i = 0; i < basis.size(); ++i) {
+    for (int pass = 0; pass < 2; ++pass) {
+      for (size_t j = 0; j < i; ++j) Add(-Dot(basis[j], basis[i]), basis[j], basis[i]);
+    }
+    const double length = std::sqrt(Dot(basis[i], basis[i]));
+    for (double& value : basis[i]) value /= length;
+  }
+}
+
+// The matrix times each vector.
+std::vector<Vector> Images(std::span<const double> matrix, const std::vector<Vector>& basis) {
+  const size_t n = basis.front().size();
+  std::vector<Vector> images(basis.size(), Vector(n));
+  const size_t grain = std::max<size_t>(1, kTaskProducts / (n * basis.size()));
+  ParallelRange(
+      static_cast<int64_t>(n), static_cast<int64_t>(grain), [&](int64_t begin, int64_t end, int) {
+        for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+          for (size_t i = 0; i < basis.size(); ++i) {
+            images[i][row] = Dot(matrix.subspan(row * n, n), basis[i]);
+          }
+        }
+      });
+  return images;
+}
+
+// Turns each two vectors of the basis, and their images, until the image of one is at right angles
+// to the other; the one of the larger eigenvalue comes first (C. Jacobi, 1846).
+void Rotate(std::vector<Vector>& basis, std::vector<Vector>& images) {
+  for (size_t i = 0; i < basis.size(); ++i) {
+    for (size_t j = i + 1; j < basis.size(); ++j) {
+      const double difference = Dot(basis[i], images[i]) - Dot(basis[j], images[j]);
+      const double angle = std::atan2(2 * Dot(basis[i], images[j]), difference) / 2;
+      const double c = std::cos(angle), s = std::sin(angle);
+      for (std::vector<Vector>* vectors : {&basis, &images}) {
+        Vector &first = (*vectors)[i], &second = (*vectors)[j];
+        for (size_t at = 0; at < first.size(); ++at) {
+          const double x = first[at], y = second[at];
+          first[at] = c * x + s * y;
+          second[at] = c * y - s * x;
+        }
+      }
+    }
+  }
+}
 
 constexpr int64_t kGrain = 256;         // rows of one task
 constexpr int64_t kProductRows = 4096;  // rows whose products are added up in float32
@@ -139,23 +205,6 @@ double UpperMedian(std::vector<double> values) {
   return *middle;
 }
 
-std::string NormText(const std::vector<double>& norms) {
-  return fmt::format("{:.3f} to {:.3f}, median {:.3f}", std::ranges::min(norms),
-                     std::ranges::max(norms), UpperMedian(norms));
-}
-
-TextTable NeighbourTable(const EmbeddingsView& view, const TokenNames& names,
-                         const Terminal& terminal) {
-  TextTable table{.columns = {">cosine", ">id", "token", ">norm"}};
-  for (const Neighbour& one : view.token->nearest) {
-    const auto id = static_cast<int32_t>(one.row);
-    table.rows.push_back({Heated(terminal, one.cosine, fmt::format("{:.4f}", one.cosine)),
-                          fmt::format("{}", id), names.Shown(id),
-                          fmt::format("{:.3f}", view.norms[static_cast<size_t>(id)])});
-  }
-  return table;
-}
-
 // The rows' indices, the longest first or the shortest first; `count` of them.
 std::vector<size_t> Extremes(const std::vector<double>& norms, int64_t count, bool longest) {
   std::vector<size_t> order(norms.size());
@@ -167,51 +216,168 @@ std::vector<size_t> Extremes(const std::vector<double>& norms, int64_t count, bo
   return order;
 }
 
-// Longest and shortest embeddings side by side.
-TextTable ExtremesTable(const EmbeddingsView& view, const TokenNames& names) {
-  const std::vector<size_t> longest = Extremes(view.norms, view.top, true);
-  const std::vector<size_t> shortest = Extremes(view.norms, view.top, false);
-  TextTable table{.columns = {">longest", ">id", "token", ">shortest", ">id", "token"}};
-  for (size_t i = 0; i < longest.size(); ++i) {
-    std::vector<std::string> row;
-    for (const size_t id : {longest[i], shortest[i]}) {
-      row.push_back(fmt::format("{:.3f}", view.norms[id]));
-      row.push_back(fmt::format("{}", id));
-      row.push_back(names.Shown(static_cast<int32_t>(id)));
-    }
+std::vector<Cell> RowOf(const EmbeddingsView& view, int64_t row, const TokenNames& names) {
+  const auto id = static_cast<int32_t>(row);
+  std::vector<Cell> cells = names.Cells(id);
+  cells.push_back({"", ">id", id});
+  cells.push_back({"", "token", names.Shown(id)});
+  cells.push_back({"norm", ">norm", Value::Fixed(view.norms[static_cast<size_t>(row)], 3)});
+  return cells;
+}
+
+ReportTable ExtremesTable(const EmbeddingsView& view, const TokenNames& names, bool longest) {
+  ReportTable table{.key = longest ? "longest" : "shortest"};
+  for (const size_t row : Extremes(view.norms, view.top, longest)) {
+    table.rows.push_back(RowOf(view, static_cast<int64_t>(row), names));
+  }
+  return table;
+}
+
+ReportTable NeighbourTable(const EmbeddingsView& view, const TokenNames& names) {
+  ReportTable table{.key = "nearest"};
+  for (const Neighbour& one : view.token->nearest) {
+    std::vector<Cell> row = RowOf(view, one.row, names);
+    row.insert(row.begin(), {"cosine", ">cosine", Value::Fixed(one.cosine, 4).Heat(one.cosine)});
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-std::string SizesText(const EmbeddingsView& view) {
-  std::string text = fmt::format("tokens      {}, {} channels, norms {}\n", WithCommas(view.V),
-                                 WithCommas(view.C), NormText(view.norms));
-  text +=
-      fmt::format("positions   {}, {}, norms {}\n", WithCommas(view.P),
-                  view.learned_positions ? "learned" : "sinusoidal", NormText(view.position_norms));
-  return text +
-         fmt::format("components  the first two hold {:.1f} % and {:.1f} % of the variance\n",
-                     100 * view.projection.explained_x, 100 * view.projection.explained_y);
+Value NormsOf(const std::vector<double>& norms) {
+  const double min = std::ranges::min(norms), max = std::ranges::max(norms);
+  const double median = UpperMedian(norms);
+  return {fmt::format("norms {:.3f} to {:.3f}, median {:.3f}", min, max, median),
+          {{"min", min}, {"median", median}, {"max", max}}};
 }
 
-// "nearest to ·cat (id 17)"
-std::string NearestTo(const EmbeddingsView& view, const TokenNames& names) {
-  return fmt::format("nearest to {} (id {})", names.Shown(view.token->id), view.token->id);
+Json ProjectionJson(const EmbeddingsView& view, const TokenNames& names) {
+  Json points = Json::array();
+  for (size_t i = 0; i < view.drawn.size(); ++i) {
+    const auto id = static_cast<int32_t>(view.drawn[i]);
+    Json entry = names.AsJson(id);
+    entry["kind"] = kKinds[static_cast<size_t>(KindOf(names.Bytes(id)))];
+    entry["x"] = view.projection.x[i];
+    entry["y"] = view.projection.y[i];
+    points.push_back(std::move(entry));
+  }
+  return {{"explained", Json::array({view.projection.explained_x, view.projection.explained_y})},
+          {"points", std::move(points)}};
 }
 
-// The token's neighbours if there is one, else the extremes.
-TextTable ListOf(const EmbeddingsView& view, const TokenNames& names, const Terminal& terminal) {
-  return view.token ? NeighbourTable(view, names, terminal) : ExtremesTable(view, names);
+std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
+  const auto& [x, y, explained_x, explained_y] = view.projection;
+  std::vector<ScatterPoint> points;
+  for (size_t i = 0; i < view.drawn.size(); ++i) {
+    const auto id = static_cast<int32_t>(view.drawn[i]);
+    points.push_back({.x = x[i],
+                      .y = y[i],
+                      .label = names.Shown(id),
+                      .colour = static_cast<int>(KindOf(names.Bytes(id)))});
+  }
+  std::vector<ScatterPoint> cloud;
+  std::string title = "Token embeddings";
+  if (points.size() < view.all.x.size()) {
+    for (size_t i = 0; i < view.all.x.size(); ++i) {
+      cloud.push_back({.x = view.all.x[i], .y = view.all.y[i]});
+    }
+    title += fmt::format(": {} of {}, and the density of all", points.size(), WithCommas(view.V));
+  }
+  return ScatterSvg(
+      points,
+      {.title = title,
+       .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained_x),
+       .y_label = fmt::format("second component, {:.1f} %", 100 * explained_y),
+       .groups = {kKinds.begin(), kKinds.end()},
+       .cloud = cloud});
 }
 
-Json NormsJson(const std::vector<double>& norms) {
-  return {{"min", std::ranges::min(norms)},
-          {"median", UpperMedian(norms)},
-          {"max", std::ranges::max(norms)}};
+std::string NormsSvg(const EmbeddingsView& view) {
+  const auto series = [](const std::string& label, const std::vector<double>& norms) {
+    Series one{.label = label, .x = std::vector<double>(norms.size()), .y = norms};
+    std::iota(one.x.begin(), one.x.end(), 0.0);
+    return one;
+  };
+  const Series both[] = {series("tokens, by id", view.norms),
+                         series("positions", view.position_norms)};
+  return CurvesSvg(
+      both,
+      {.title = "Lengths of the embeddings", .x_label = "row of the table", .y_label = "L2 norm"});
+}
+
+std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names) {
+  std::vector<Bar> bars;
+  for (const Neighbour& one : token.nearest) {
+    bars.push_back({.label = names.Shown(static_cast<int32_t>(one.row)),
+                    .value = one.cosine,
+                    .note = fmt::format("{:.3f}", one.cosine)});
+  }
+  return BarsSvg(
+      bars, {.title = fmt::format("Nearest to {} by cosine", names.Shown(token.id)), .full = 1});
+}
+
+std::string PositionsSvg(const GptWeights& weights) {
+  const int64_t P = weights.config().n_positions;
+  std::vector<float> positions = PositionTable(weights);
+  std::vector<std::string> labels;
+  for (int64_t p = 0; p < P; ++p) labels.push_back(fmt::format("{}", p));
+  const Heatmap map{
+      .title = "Similarity of the position embeddings",
+      .caption = "cosine of each pair",
+      .rows = P,
+      .columns = P,
+      .values = CosineSimilarity(Tensor(positions.data(), {P, weights.config().n_embd}), P),
+      .row_labels = labels,
+      .column_labels = labels,
+      .row_axis = "position",
+      .column_axis = "position"};
+  return HeatmapSvg(map, {.scale = HeatScale::kLinear, .full = 1.0, .numbers = false});
 }
 
 }  // namespace
+
+Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k, double exact) {
+  FOLIO_CHECK(static_cast<int64_t>(matrix.size()) == n * n, "the matrix is (n,n)");
+  FOLIO_CHECK(0 <= k && k <= std::min<int64_t>(n, 4), "too many eigenpairs");
+  if (k == 0) return {};
+  // The matrix is scaled to a size of 1, so that squares neither overflow nor vanish.
+  Vector scaled(matrix.begin(), matrix.end());
+  const double largest = *std::max_element(scaled.begin(), scaled.end());
+  const double scale = largest > 0 && std::isfinite(largest) ? largest : 1;
+  for (double& value : scaled) value /= scale;
+
+  // A space as large as the matrix is spanned by any basis; no other is likely to miss a direction
+  // if it is random.
+  const auto size = static_cast<size_t>(n), count = static_cast<size_t>(k);
+  std::vector<Vector> basis(std::min(size, kSpace), Vector(size)), images;
+  const CounterRng rng(1, 0);
+  for (size_t i = 0; i < basis.size(); ++i) {
+    for (size_t at = 0; at < size; ++at) {
+      basis[i][at] = size > kSpace ? rng.Normal(i * size + at) : i == at;
+    }
+  }
+  Eigenpairs pairs{.values = Vector(count), .vectors = {}};
+  for (int iteration = 1;; ++iteration) {
+    Orthonormalize(basis);
+    images = Images(scaled, basis);
+    Rotate(basis, images);
+    double residual = 0;
+    for (size_t i = 0; i < count; ++i) {
+      pairs.values[i] = Dot(basis[i], images[i]);
+      Vector difference = images[i];
+      Add(-pairs.values[i], basis[i], difference);
+      residual = std::max(residual, Dot(difference, difference));
+    }
+    const bool found = !(std::sqrt(residual) > exact * pairs.values.front());
+    if (found || iteration == kIterations) break;
+    for (size_t i = 0; i < basis.size(); ++i)
+      Add(kShift * pairs.values.front(), basis[i], images[i]);
+    basis = std::move(images);
+  }
+  basis.resize(count);
+  pairs.vectors = std::move(basis);
+  for (double& value : pairs.values) value *= scale;
+  return pairs;
+}
 
 std::vector<float> PositionTable(const GptWeights& weights) {
   const GptConfig& config = weights.config();
@@ -316,10 +482,6 @@ TokenKind KindOf(std::string_view bytes) {
   return c == CharClass::kOther && !control ? TokenKind::kPunctuation : TokenKind::kOther;
 }
 
-std::string KindName(TokenKind kind) {
-  return kKinds[static_cast<size_t>(kind)];
-}
-
 EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
                                  int64_t top, int64_t points, const std::function<void()>& before) {
   const GptConfig& config = model.weights->config();
@@ -348,138 +510,54 @@ EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t
   return view;
 }
 
-std::string EmbeddingsTerminalText(const EmbeddingsView& view, const TokenNames& names,
-                                   const Terminal& terminal) {
-  const TextTable table = ListOf(view, names, terminal);
-  return SizesText(view) + "\n" + (view.token ? NearestTo(view, names) + "\n" : "") +
-         RenderTable(table);
-}
-
-std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) {
-  Json json = {{"schema", 1},
-               {"vocab_size", view.V},
-               {"n_embd", view.C},
-               {"n_positions", view.P},
-               {"position_embedding", view.learned_positions ? "learned" : "sinusoidal"},
-               {"norms", NormsJson(view.norms)},
-               {"position_norms", NormsJson(view.position_norms)}};
+Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
+                        const TokenNames& names) {
+  const auto& [x, y, explained_x, explained_y] = view.projection;
+  const Value norms = NormsOf(view.norms), position_norms = NormsOf(view.position_norms);
+  const char* positions = view.learned_positions ? "learned" : "sinusoidal";
+  Report report{.title = "Embeddings",
+                .data = {{"vocab_size", view.V},
+                         {"n_embd", view.C},
+                         {"n_positions", view.P},
+                         {"position_embedding", positions},
+                         {"norms", norms.json},
+                         {"position_norms", position_norms.json},
+                         {"projection", ProjectionJson(view, names)}}};
+  report.parts.push_back(
+      {.facts = {
+           {"", "tokens",
+            fmt::format("{}, {} channels, {}", WithCommas(view.V), WithCommas(view.C), norms.text)},
+           {"", "positions",
+            fmt::format("{}, {}, {}", WithCommas(view.P), positions, position_norms.text)},
+           {"", "components",
+            fmt::format("the first two hold {:.1f} % and {:.1f} % of the variance",
+                        100 * explained_x, 100 * explained_y)}}});
   if (view.token) {
-    json["token"] = names.AsJson(view.token->id);
-    json["nearest"] = Json::array();
-    for (const Neighbour& one : view.token->nearest) {
-      Json entry = names.AsJson(static_cast<int32_t>(one.row));
-      entry["cosine"] = one.cosine;
-      entry["norm"] = view.norms[static_cast<size_t>(one.row)];
-      json["nearest"].push_back(std::move(entry));
-    }
+    const int32_t id = view.token->id;
+    report.data["token"] = names.AsJson(id);
+    report.parts.push_back({.heading = fmt::format("nearest to {} (id {})", names.Shown(id), id),
+                            .drawing_name = "neighbours",
+                            .drawing = [&view, names] { return NeighboursSvg(*view.token, names); },
+                            .table = NeighbourTable(view, names)});
   }
   for (const bool longest : {true, false}) {
-    Json& list = json[longest ? "longest" : "shortest"] = Json::array();
-    for (const size_t id : Extremes(view.norms, view.top, longest)) {
-      Json entry = names.AsJson(static_cast<int32_t>(id));
-      entry["norm"] = view.norms[id];
-      list.push_back(std::move(entry));
+    ReportTable table = ExtremesTable(view, names, longest);
+    if (view.token) {
+      report.data[table.key] = AsJson(table.rows);
+    } else {
+      report.parts.push_back({.heading = table.key + " tokens", .table = std::move(table)});
     }
   }
-  Json points = Json::array();
-  for (size_t i = 0; i < view.drawn.size(); ++i) {
-    const auto id = static_cast<int32_t>(view.drawn[i]);
-    Json entry = names.AsJson(id);
-    entry["kind"] = KindName(KindOf(names.Bytes(id)));
-    entry["x"] = view.projection.x[i];
-    entry["y"] = view.projection.y[i];
-    points.push_back(std::move(entry));
-  }
-  json["projection"] = {{"explained", {view.projection.explained_x, view.projection.explained_y}},
-                        {"points", std::move(points)}};
-  return json.dump() + "\n";
-}
-
-std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
-  const auto& [x, y, explained_x, explained_y] = view.projection;
-  std::vector<ScatterPoint> points;
-  for (size_t i = 0; i < view.drawn.size(); ++i) {
-    const auto id = static_cast<int32_t>(view.drawn[i]);
-    points.push_back({.x = x[i],
-                      .y = y[i],
-                      .label = names.Shown(id),
-                      .colour = static_cast<int>(KindOf(names.Bytes(id)))});
-  }
-  std::vector<ScatterPoint> cloud;
-  std::string title = "Token embeddings";
-  if (points.size() < view.all.x.size()) {
-    for (size_t i = 0; i < view.all.x.size(); ++i) {
-      cloud.push_back({.x = view.all.x[i], .y = view.all.y[i]});
-    }
-    title += fmt::format(": {} of {}, and the density of all", points.size(), WithCommas(view.V));
-  }
-  return ScatterSvg(
-      points,
-      {.title = title,
-       .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained_x),
-       .y_label = fmt::format("second component, {:.1f} %", 100 * explained_y),
-       .groups = {kKinds.begin(), kKinds.end()},
-       .cloud = cloud});
-}
-
-std::string NormsSvg(const EmbeddingsView& view) {
-  const auto series = [](const std::string& label, const std::vector<double>& norms) {
-    Series one{.label = label, .x = std::vector<double>(norms.size()), .y = norms};
-    std::iota(one.x.begin(), one.x.end(), 0.0);
-    return one;
-  };
-  const Series both[] = {series("tokens, by id", view.norms),
-                         series("positions", view.position_norms)};
-  return CurvesSvg(
-      both,
-      {.title = "Lengths of the embeddings", .x_label = "row of the table", .y_label = "L2 norm"});
-}
-
-std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names) {
-  std::vector<Bar> bars;
-  for (const Neighbour& one : token.nearest) {
-    bars.push_back({.label = names.Shown(static_cast<int32_t>(one.row)),
-                    .value = one.cosine,
-                    .note = fmt::format("{:.3f}", one.cosine)});
-  }
-  return BarsSvg(
-      bars, {.title = fmt::format("Nearest to {} by cosine", names.Shown(token.id)), .full = 1});
-}
-
-std::string PositionsSvg(const GptWeights& weights) {
-  const int64_t P = weights.config().n_positions;
-  std::vector<float> positions = PositionTable(weights);
-  std::vector<std::string> labels;
-  for (int64_t p = 0; p < P; ++p) labels.push_back(fmt::format("{}", p));
-  const Heatmap map{
-      .title = "Similarity of the position embeddings",
-      .caption = "cosine of each pair",
-      .rows = P,
-      .columns = P,
-      .values = CosineSimilarity(Tensor(positions.data(), {P, weights.config().n_embd}), P),
-      .row_labels = labels,
-      .column_labels = labels,
-      .row_axis = "position",
-      .column_axis = "position"};
-  return HeatmapSvg(map, {.scale = HeatScale::kLinear, .full = 1.0, .numbers = false});
-}
-
-std::string EmbeddingsHtml(const EmbeddingsView& view, const GptWeights& weights,
-                           const TokenNames& names) {
-  HtmlPage page("Embeddings");
-  page.Heading(1, "Embeddings");
-  page.Code(SizesText(view));
-  if (view.token) page.Figure(NeighboursSvg(*view.token, names));
-  page.Heading(2, view.token ? NearestTo(view, names) : "Longest and shortest tokens");
-  const TextTable table = ListOf(view, names, {});
-  page.Table(table.columns, table.rows);
-  page.Heading(2, "Tokens");
-  page.Figure(ProjectionSvg(view, names));
-  page.Heading(2, "Positions");
-  page.Figure(PositionsSvg(weights));
-  page.Heading(2, "Lengths");
-  page.Figure(NormsSvg(view));
-  return std::move(page).Finish();
+  report.parts.push_back({.heading = "Tokens", .drawing_name = "tokens", .drawing = [&view, names] {
+                            return ProjectionSvg(view, names);
+                          }});
+  report.parts.push_back({.heading = "Positions",
+                          .drawing_name = "positions",
+                          .drawing = [&weights] { return PositionsSvg(weights); }});
+  report.parts.push_back({.heading = "Lengths", .drawing_name = "norms", .drawing = [&view] {
+                            return NormsSvg(view);
+                          }});
+  return report;
 }
 
 }  // namespace folio

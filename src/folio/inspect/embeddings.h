@@ -11,8 +11,23 @@
 #include "folio/backend/backend.h"
 #include "folio/inspect/token_names.h"
 #include "folio/model/params.h"
+#include "folio/report/report.h"
 
 namespace folio {
+
+// The largest eigenvalues of a symmetric matrix, largest first, and an eigenvector of length 1 for
+// each, at right angles to the others.
+struct Eigenpairs {
+  std::vector<double> values;                // k
+  std::vector<std::vector<double>> vectors;  // k, of n each
+};
+
+// Finds the pairs of `matrix` (n,n), symmetric, with no negative eigenvalues, by iterating a space
+// of a few vectors until the matrix maps it onto itself (H. Rutishauser, 1969). Equal eigenvalues
+// are found as often as they occur. Each is found until the matrix maps its vector to its multiple
+// but for `exact` of the largest eigenvalue. REQUIRES: 0 <= k <= min(n, 4).
+Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k,
+                             double exact = 1e-11);
 
 // The position embeddings that a model adds to its tokens, learned or sinusoidal: (P,C).
 std::vector<float> PositionTable(const GptWeights& weights);
@@ -57,8 +72,6 @@ Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const in
 // TokenKind is the class of a token's text, which the projection shows as a colour.
 enum class TokenKind { kLetter, kSpaceLetter, kDigit, kPunctuation, kOther };
 TokenKind KindOf(std::string_view bytes);
-// "letter", "space and letter", ...
-std::string KindName(TokenKind kind);
 
 // A token and those nearest to it.
 struct TokenNeighbours {
@@ -85,16 +98,9 @@ struct EmbeddingsView {
 EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
                                  int64_t top, int64_t points, const std::function<void()>& before);
 
-std::string EmbeddingsTerminalText(const EmbeddingsView& view, const TokenNames& names,
-                                   const Terminal& terminal);
-std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names);
-
-std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names);
-std::string NormsSvg(const EmbeddingsView& view);
-std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names);
-std::string PositionsSvg(const GptWeights& weights);
-// A page with all of these, and the list of the neighbours or of the longest and shortest tokens.
-std::string EmbeddingsHtml(const EmbeddingsView& view, const GptWeights& weights,
-                           const TokenNames& names);
+// Sizes, the neighbours of the token or the longest and shortest tokens, and figures: tokens,
+// positions, norms, and neighbours with a token. `view` and `weights` must outlive it.
+Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
+                        const TokenNames& names);
 
 }  // namespace folio

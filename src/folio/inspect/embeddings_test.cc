@@ -8,8 +8,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/near.h"
 #include "tests/kit/threads.h"
 

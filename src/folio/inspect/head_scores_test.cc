@@ -1,9 +1,9 @@
-#include "folio/inspect/head_scores.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "folio/inspect/attention.h"
 
 namespace folio {
 namespace {

@@ -10,10 +10,8 @@
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/head.h"
-#include "folio/plot/html.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
-#include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -151,31 +149,17 @@ std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenN
   return text + TableRow("in the text", next);
 }
 
-// Lists as many of the likeliest as a line has room for.
-std::string Likeliest(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
-  constexpr int64_t kOtherColumns = 43;
-  int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns : 1 << 30;
-  std::string list;
-  for (const TokenProbability& one : cell.top) {
-    const std::string next =
-        (list.empty() ? "" : "  ") + names.Shown(one.id) + " " +
-        Heated(terminal, one.probability, fmt::format("{:.3f}", one.probability));
-    room -= DisplayWidth(next);
-    if (room < 0) break;
-    list += next;
-  }
-  return list;
-}
-
 // All that is known of a position of the view, and in words which it is.
-TextTable DetailTable(const LensView& view, size_t index, const TokenNames& names,
-                      const Terminal& terminal) {
-  TextTable table{.columns = {"after", ">KL to final", ">rank", ">entropy", "likeliest"}};
+ReportTable DetailTable(const LensView& view, size_t index, const TokenNames& names) {
+  ReportTable table;
   for (int64_t layer = 0; layer < view.layers; ++layer) {
     const LensCell& cell = view.Cell(index, layer);
-    table.rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
-                          fmt::format("{}", cell.final_rank + 1),
-                          fmt::format("{:.3f}", cell.entropy), Likeliest(cell, names, terminal)});
+    table.rows.push_back({{"layer", "", layer},
+                          {"", "after", LensLayerName(layer)},
+                          {"kl", ">KL to final", Value::Fixed(cell.kl, 3)},
+                          {"final_rank", ">rank", cell.final_rank + 1},
+                          {"entropy", ">entropy", Value::Fixed(cell.entropy, 3)},
+                          {"top", "likeliest", names.Likeliest(cell.top)}});
   }
   return table;
 }
@@ -254,6 +238,34 @@ std::string PositionsShown(const LensView& view) {
                      count, T, in_a_row && count > 1 ? fmt::format(", {} to {}", first, last) : "");
 }
 
+std::string TerminalTable(const LensView& view, const TokenNames& names, const Terminal& terminal) {
+  const auto fit = static_cast<size_t>(std::max((terminal.width - kLabel) / kColumn, 1));
+  std::string text;
+  for (size_t begin = 0; begin < view.positions.size(); begin += fit) {
+    const size_t end = std::min(begin + fit, view.positions.size());
+    text += (begin > 0 ? "\n" : "") + TableOf(view, begin, end, names, terminal);
+  }
+  return text;
+}
+
+std::string Figure(const LensView& view, const TokenNames& names) {
+  const size_t count = view.positions.size(), bands = (count + kBand - 1) / kBand;
+  const auto columns = static_cast<double>(std::min(count, kBand));
+  const double band = kBandHead + static_cast<double>(view.layers) * kCellHeight + kBandFoot;
+  const double width = std::max(kFigureMargin * 2 + kLabelWidth + columns * kCellWidth, 640.0);
+  const std::string title = "Logit lens: the likeliest next token after each block";
+  const Heading heading(title, {"Colour and number: its probability.", PositionsShown(view)},
+                        width - 2 * kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  SvgWriter svg(width, top + static_cast<double>(bands) * band, title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  for (size_t i = 0; i < bands; ++i) {
+    DrawBand(svg, view, i * kBand, std::min((i + 1) * kBand, count),
+             top + static_cast<double>(i) * band, names);
+  }
+  return std::move(svg).Finish();
+}
+
 }  // namespace
 
 std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions,
@@ -279,80 +291,33 @@ std::string LensView::Next(size_t position, const TokenNames& names) const {
   return next < text.ids.size() ? names.Shown(text.ids[next]) : "";
 }
 
-std::string LensTerminalText(const LensView& view, const TokenNames& names,
-                             const Terminal& terminal) {
-  if (view.positions.size() == 1) {
-    const TextTable detail = DetailTable(view, 0, names, terminal);
-    return PositionText(view, 0, names) + "\n\n" + RenderTable(detail);
+Report LensReport(const LensView& view, const TokenNames& names) {
+  const bool single = view.positions.size() == 1;
+  Report report{.title = "Logit lens"};
+  report.parts.push_back(
+      {.text = "What the model would predict after the embedding and after each block, as if it "
+               "ended there: the stream goes through the last norm and the head. KL is the "
+               "divergence of the final prediction from this one, in nats; rank the place here of "
+               "the token that is first at the end; entropy that of the prediction, in nats.",
+       .medium = Medium::kPage});
+  ReportPart table{.drawing_name = "lens",
+                   .drawing = [&view, names] { return Figure(view, names); }};
+  if (!single) {
+    table.terminal = [&view, names](const Terminal& at) { return TerminalTable(view, names, at); };
   }
-  const auto fit = static_cast<size_t>(std::max((terminal.width - kLabel) / kColumn, 1));
-  std::string text;
-  for (size_t begin = 0; begin < view.positions.size(); begin += fit) {
-    const size_t end = std::min(begin + fit, view.positions.size());
-    text += (begin > 0 ? "\n" : "") + TableOf(view, begin, end, names, terminal);
-  }
-  return text;
-}
-
-std::string LensJson(const LensView& view, const TokenNames& names) {
-  Json json = {{"schema", 1},
-               {"left_out", view.text.left_out},
-               {"tokens", names.AsJson(view.text.ids)},
-               {"positions", Json::array()}};
+  report.parts.push_back(std::move(table));
+  Json positions = Json::array();
   for (size_t i = 0; i < view.positions.size(); ++i) {
-    Json layers = Json::array();
-    for (int64_t layer = 0; layer < view.layers; ++layer) {
-      const LensCell& cell = view.Cell(i, layer);
-      Json top = Json::array();
-      for (const TokenProbability& one : cell.top) {
-        Json entry = names.AsJson(one.id);
-        entry["probability"] = one.probability;
-        top.push_back(std::move(entry));
-      }
-      layers.push_back({{"layer", layer},
-                        {"kl", cell.kl},
-                        {"final_rank", cell.final_rank + 1},
-                        {"entropy", cell.entropy},
-                        {"top", std::move(top)}});
-    }
-    json["positions"].push_back({{"position", view.positions[i]}, {"layers", std::move(layers)}});
+    ReportPart detail{.heading = PositionText(view, i, names),
+                      .table = DetailTable(view, i, names),
+                      .medium = single ? Medium::kBoth : Medium::kPage};
+    positions.push_back({{"position", view.positions[i]}, {"layers", AsJson(detail.table.rows)}});
+    report.parts.push_back(std::move(detail));
   }
-  return json.dump() + "\n";
-}
-
-std::string LensSvg(const LensView& view, const TokenNames& names) {
-  const size_t count = view.positions.size(), bands = (count + kBand - 1) / kBand;
-  const auto columns = static_cast<double>(std::min(count, kBand));
-  const double band = kBandHead + static_cast<double>(view.layers) * kCellHeight + kBandFoot;
-  const double width = std::max(kFigureMargin * 2 + kLabelWidth + columns * kCellWidth, 640.0);
-  const std::string title = "Logit lens: the likeliest next token after each block";
-  const Heading heading(title, {"Colour and number: its probability.", PositionsShown(view)},
-                        width - 2 * kFigureMargin);
-  const double top = kFigureMargin + heading.Height();
-  SvgWriter svg(width, top + static_cast<double>(bands) * band, title);
-  heading.Draw(svg, kFigureMargin, kFigureMargin);
-  for (size_t i = 0; i < bands; ++i) {
-    DrawBand(svg, view, i * kBand, std::min((i + 1) * kBand, count),
-             top + static_cast<double>(i) * band, names);
-  }
-  return std::move(svg).Finish();
-}
-
-std::string LensHtml(const LensView& view, const TokenNames& names) {
-  HtmlPage page("Logit lens");
-  page.Heading(1, "Logit lens");
-  page.Paragraph(
-      "What the model would predict after the embedding and after each block, as if it ended "
-      "there: the stream goes through the last norm and the head. KL is the divergence of the "
-      "final prediction from this one, in nats; rank the place here of the token that is first at "
-      "the end; entropy that of the prediction, in nats.");
-  page.Figure(LensSvg(view, names));
-  for (size_t i = 0; i < view.positions.size(); ++i) {
-    page.Heading(3, PositionText(view, i, names));
-    const TextTable detail = DetailTable(view, i, names, {});
-    page.Table(detail.columns, detail.rows);
-  }
-  return std::move(page).Finish();
+  report.data = {{"left_out", view.text.left_out},
+                 {"tokens", names.AsJson(view.text.ids)},
+                 {"positions", std::move(positions)}};
+  return report;
 }
 
 }  // namespace folio

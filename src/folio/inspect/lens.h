@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "folio/inspect/probabilities.h"
 #include "folio/inspect/token_names.h"
-#include "folio/inspect/token_scores.h"
 #include "folio/inspect/trace.h"
 
 namespace folio {
@@ -41,13 +41,8 @@ struct LensView {
   std::string Next(size_t position, const TokenNames& names) const;
 };
 
-// A table of the likeliest tokens, and of a single position all that is known.
-std::string LensTerminalText(const LensView& view, const TokenNames& names,
-                             const Terminal& terminal);
-std::string LensJson(const LensView& view, const TokenNames& names);
-// Draws the same table as a figure.
-std::string LensSvg(const LensView& view, const TokenNames& names);
-// A page with the figure, and all that is known of each position.
-std::string LensHtml(const LensView& view, const TokenNames& names);
+// A table of the likeliest tokens, as a figure too, and all that is known of each position, which
+// on a terminal only a single one has. `view` must outlive it.
+Report LensReport(const LensView& view, const TokenNames& names);
 
 }  // namespace folio

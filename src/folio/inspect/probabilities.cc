@@ -5,19 +5,33 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <utility>
 
+#include "folio/base/thread_pool.h"
 #include "folio/eval/windows.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
-#include "folio/plot/html.h"
+#include "folio/model/layers/head.h"
 #include "folio/plot/token_strip.h"
-#include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
+
+TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top) {
+  const LogitSummary summary = Summarize(logits);
+  const double log_probability = logits[static_cast<size_t>(id)] - summary.log_sum;
+  return {.id = id,
+          .probability = std::exp(log_probability),
+          .surprise = -log_probability,
+          .rank = RankOf(logits, id),
+          .entropy = summary.entropy,
+          .top = TopTokens(logits, top, summary.log_sum)};
+}
+
+constexpr int64_t kWidestToken = 14;  // columns
 
 constexpr std::array<int64_t, kRankClasses - 1> kClassEnds = {1, 10, 100, 1000};
 
@@ -46,7 +60,7 @@ std::string Strip(const TokenScores& scores, const std::string& by, const TokenN
   std::string strip;
   int64_t column = 0;
   for (size_t i = 0; i < scores.text.ids.size(); ++i) {
-    const std::string shown = names.Shown(scores.text.ids[i]);
+    const std::string shown = Spelled(terminal, names.Shown(scores.text.ids[i]));
     const int64_t width = DisplayWidth(shown);
     if (column > 0 && column + width > terminal.width) {
       strip += '\n';
@@ -75,57 +89,103 @@ std::string Strip(const TokenScores& scores, const std::string& by, const TokenN
   return strip + (by == "rank" ? "\n" : fmt::format(", colour: {}\n", by));
 }
 
-// Lists as many of the alternatives as the line has room for.
-std::string Alternatives(const TokenScore& score, const TokenNames& names, int64_t room) {
-  std::string list;
-  for (const TokenProbability& one : score.top) {
-    const std::string next =
-        fmt::format("{}{} {:.2f}", list.empty() ? "" : "  ", names.Shown(one.id), one.probability);
-    room -= DisplayWidth(next);
-    if (room < 0) break;
-    list += next;
+std::string Figure(const TokenScores& scores, const std::string& by, const TokenNames& names) {
+  std::vector<StripToken> tokens;
+  for (size_t i = 0; i < scores.text.ids.size(); ++i) {
+    StripToken token{.text = names.Shown(scores.text.ids[i])};
+    token.line_break = names.Bytes(scores.text.ids[i]).ends_with('\n');
+    if (i > 0) {
+      const TokenScore& score = scores.tokens[i - 1];
+      token.heat = TokenHeat(scores, score, by);
+      token.underline = std::min(RankClass(score.rank), 3);
+      token.note = PercentText(score.probability);
+    }
+    tokens.push_back(std::move(token));
   }
-  return list;
+  StripOptions options;
+  options.title = fmt::format("{} tokens, perplexity {:.2f}", scores.text.ids.size(),
+                              std::exp(scores.surprise));
+  const std::string meaning = by == "rank"          ? "rank of the token"
+                              : by == "probability" ? "improbable tokens"
+                                                    : "entropy of the prediction";
+  options.key =
+      fmt::format("colour: {}; lines: rank 2-10, 11-100, beyond; below: probability", meaning);
+  return TokenStripSvg(tokens, options);
 }
 
-TextTable ScoreTable(const TokenScores& scores, const TokenNames& names, const Terminal& terminal) {
-  constexpr int64_t kOtherColumns = 42, kWide = 14;
-  int64_t widest = 5;
-  for (const int32_t id : scores.text.ids) {
-    widest = std::max(widest, std::min(DisplayWidth(names.Shown(id)), kWide));
-  }
-  const int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns - widest : 1000;
-  TextTable table{
-      .columns = {">pos", "token", ">prob", ">rank", ">surprise", ">entropy", "likeliest"}};
-  table.rows = {
-      {"0", FitColumns(terminal, names.Shown(scores.text.ids[0]), widest), "-", "-", "-", "-", ""}};
-  for (size_t i = 0; i < scores.tokens.size(); ++i) {
-    const TokenScore& score = scores.tokens[i];
-    table.rows.push_back(
-        {fmt::format("{}", i + 1), FitColumns(terminal, names.Shown(score.id), widest),
-         Heated(terminal, score.probability, fmt::format("{:.4f}", score.probability)),
-         fmt::format("{}", score.rank + 1), fmt::format("{:.2f}", score.surprise),
-         fmt::format("{:.2f}", score.entropy), Alternatives(score, names, room)});
-  }
-  return table;
+std::vector<Cell> RowOf(size_t position, const TokenScore& score, const TokenNames& names) {
+  std::vector<Cell> row = {{"position", ">pos", position}};
+  std::ranges::move(names.Cells(score.id), std::back_inserter(row));
+  const std::vector<Cell> numbers = {
+      {"", "token", TerminalLabel(names.Shown(score.id), kWidestToken, /*utf8=*/true)},
+      {"probability", ">prob", Value::Fixed(score.probability, 4).Heat(score.probability)},
+      {"rank", ">rank", score.rank + 1},
+      {"surprise", ">surprise", Value::Fixed(score.surprise, 2)},
+      {"entropy", ">entropy", Value::Fixed(score.entropy, 2)},
+      {"top", "likeliest", names.Likeliest(score.top)}};
+  row.insert(row.end(), numbers.begin(), numbers.end());
+  return row;
 }
 
-std::string Summary(const TokenScores& scores) {
-  std::string text = fmt::format("perplexity  {:.3f}\n", std::exp(scores.surprise));
-  text += fmt::format("surprise    {:.4f} nats a token\n", scores.surprise);
-  text += fmt::format("entropy     {:.4f} nats a token\n", scores.entropy);
-  if (scores.bits_per_byte > 0) text += fmt::format("bits/byte   {:.4f}\n", scores.bits_per_byte);
-  text += "ranks      ";
+// The first token, which nothing foresees: for people alone.
+std::vector<Cell> FirstRow(int32_t id, const TokenNames& names) {
+  return {{"", ">pos", 0},
+          {"", "token", TerminalLabel(names.Shown(id), kWidestToken, /*utf8=*/true)},
+          {"", ">prob", "-"},
+          {"", ">rank", "-"},
+          {"", ">surprise", "-"},
+          {"", ">entropy", "-"},
+          {"", "likeliest", ""}};
+}
+
+std::vector<Cell> MeansOf(const TokenScores& scores) {
+  Value ranks({}, Json::object());
   const std::vector<int64_t> counts = RankClasses(scores);
   const auto all = static_cast<double>(scores.tokens.size());
   for (int c = 0; c < kRankClasses; ++c) {
-    const double share = static_cast<double>(counts[static_cast<size_t>(c)]) / all;
-    text += fmt::format("{} {}: {:.0f}%", c > 0 ? "," : "", RankClassName(c), 100 * share);
+    const int64_t count = counts[static_cast<size_t>(c)];
+    ranks.text += fmt::format("{}{}: {:.0f}%", c > 0 ? ", " : "", RankClassName(c),
+                              100 * static_cast<double>(count) / all);
+    ranks.json[RankClassName(c)] = count;
   }
-  return text + "\n";
+  const bool bytes = scores.bits_per_byte > 0;
+  return {{"perplexity", "perplexity", Value::Fixed(std::exp(scores.surprise), 3)},
+          {"surprise", "surprise", Value::Fixed(scores.surprise, 4).In(" nats a token")},
+          {"entropy", "entropy", Value::Fixed(scores.entropy, 4).In(" nats a token")},
+          {"bits_per_byte", bytes ? "bits/byte" : "",
+           bytes ? Value::Fixed(scores.bits_per_byte, 4) : Value()},
+          {"ranks", "ranks", std::move(ranks)}};
 }
 
 }  // namespace
+
+std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t top) {
+  return ScoreTokens(trace, 0, trace.ids().subspan(1), top);
+}
+
+std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t first,
+                                    std::span<const int32_t> targets, int64_t top) {
+  const int64_t predictions = std::ssize(targets), V = trace.config().vocab_size;
+  const Tensor stream = trace.Stream(trace.config().n_layer);
+  std::vector<TokenScore> scores(static_cast<size_t>(predictions));
+  if (predictions == 0) return scores;
+  const int64_t chunk = LossChunkRows(predictions, V);
+  MemoryPlan plan;
+  const MemoryPlan::Id id = plan.Add("logits", Dtype::kF32, {chunk, V});
+  plan.Place();
+  const Arena arena(plan);
+  for (int64_t begin = 0; begin < predictions; begin += chunk) {
+    const int64_t end = std::min(predictions, begin + chunk);
+    const Tensor logits = arena.Get(plan, id).Slice(0, end - begin);
+    trace.Logits(stream, first + begin, first + end, logits);
+    ParallelFor(end - begin, [&](int64_t row, int) {
+      const size_t t = static_cast<size_t>(begin + row);
+      scores[t] =
+          ScoreToken({logits.data<float>() + row * V, static_cast<size_t>(V)}, targets[t], top);
+    });
+  }
+  return scores;
+}
 
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top) {
   return ScoreTokens(*model.backend, *model.weights, model.tokenizer.get(), std::move(text), top);
@@ -183,87 +243,30 @@ double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::
   return std::isfinite(heat) ? std::clamp(heat, 0.0, 1.0) : 1;
 }
 
-std::string TokenScoresTerminalText(const TokenScores& scores, const std::string& by,
-                                    const TokenNames& names, const Terminal& terminal) {
-  const TextTable table = ScoreTable(scores, names, terminal);
-  std::string text = RenderTable(table) + "\n";
-  if (terminal.color) text += Strip(scores, by, names, terminal) + "\n";
-  return text + Summary(scores);
-}
-
-std::string TokenScoresJson(const TokenScores& scores, const TokenNames& names) {
-  Json json = {{"schema", 1},
-               {"left_out", scores.text.left_out},
-               {"first", names.AsJson(scores.text.ids[0])},
-               {"tokens", scores.text.ids.size()},
-               {"perplexity", std::exp(scores.surprise)},
-               {"surprise", scores.surprise},
-               {"entropy", scores.entropy},
-               {"bits_per_byte", nullptr},
-               {"ranks", Json::object()},
-               {"scores", Json::array()}};
-  if (scores.bits_per_byte > 0) json["bits_per_byte"] = scores.bits_per_byte;
-  const std::vector<int64_t> counts = RankClasses(scores);
-  for (int c = 0; c < kRankClasses; ++c) {
-    json["ranks"][RankClassName(c)] = counts[static_cast<size_t>(c)];
-  }
+Report TokenScoresReport(const TokenScores& scores, const std::string& by,
+                         const TokenNames& names) {
+  Report report{.title = "How well the model foresaw each token",
+                .data = {{"left_out", scores.text.left_out},
+                         {"first", names.AsJson(scores.text.ids[0])},
+                         {"tokens", scores.text.ids.size()}}};
+  report.parts.push_back(
+      {.text = "For each token but the first: the probability that the model gave it after all "
+               "before it, its rank (1 is the likeliest), its surprise (-ln probability) and the "
+               "entropy of the prediction, in nats, and the likeliest tokens.",
+       .medium = Medium::kPage});
+  report.parts.push_back({.drawing_name = "probabilities",
+                          .drawing = [&scores, by, names] { return Figure(scores, by, names); },
+                          .terminal =
+                              [&scores, by, names](const Terminal& at) {
+                                return at.color ? Strip(scores, by, names, at) : "";
+                              }});
+  ReportTable table{.key = "scores", .rows = {FirstRow(scores.text.ids[0], names)}};
   for (size_t i = 0; i < scores.tokens.size(); ++i) {
-    const TokenScore& score = scores.tokens[i];
-    Json entry = {{"position", i + 1}};
-    entry.update(names.AsJson(score.id));
-    entry["probability"] = score.probability;
-    entry["surprise"] = score.surprise;
-    entry["rank"] = score.rank + 1;
-    entry["entropy"] = score.entropy;
-    entry["top"] = Json::array();
-    for (const TokenProbability& one : score.top) {
-      Json other = names.AsJson(one.id);
-      other["probability"] = one.probability;
-      entry["top"].push_back(std::move(other));
-    }
-    json["scores"].push_back(std::move(entry));
+    table.rows.push_back(RowOf(i + 1, scores.tokens[i], names));
   }
-  return json.dump() + "\n";
-}
-
-std::string TokenScoresSvg(const TokenScores& scores, const std::string& by,
-                           const TokenNames& names) {
-  std::vector<StripToken> tokens;
-  for (size_t i = 0; i < scores.text.ids.size(); ++i) {
-    StripToken token{.text = names.Shown(scores.text.ids[i])};
-    token.line_break = names.Bytes(scores.text.ids[i]).ends_with('\n');
-    if (i > 0) {
-      const TokenScore& score = scores.tokens[i - 1];
-      token.heat = TokenHeat(scores, score, by);
-      token.underline = std::min(RankClass(score.rank), 3);
-      token.note = PercentText(score.probability);
-    }
-    tokens.push_back(std::move(token));
-  }
-  StripOptions options;
-  options.title = fmt::format("{} tokens, perplexity {:.2f}", scores.text.ids.size(),
-                              std::exp(scores.surprise));
-  const std::string meaning = by == "rank"          ? "rank of the token"
-                              : by == "probability" ? "improbable tokens"
-                                                    : "entropy of the prediction";
-  options.key =
-      fmt::format("colour: {}; lines: rank 2-10, 11-100, beyond; below: probability", meaning);
-  return TokenStripSvg(tokens, options);
-}
-
-std::string TokenScoresHtml(const TokenScores& scores, const std::string& by,
-                            const TokenNames& names) {
-  HtmlPage page("Probabilities");
-  page.Heading(1, "How well the model foresaw each token");
-  page.Paragraph(
-      "For each token but the first: the probability that the model gave it after all before it, "
-      "its rank (1 is the likeliest), its surprise (-ln probability) and the entropy of the "
-      "prediction, in nats, and the likeliest tokens.");
-  page.Figure(TokenScoresSvg(scores, by, names));
-  page.Code(Summary(scores));
-  const TextTable table = ScoreTable(scores, names, {});
-  page.Table(table.columns, table.rows);
-  return std::move(page).Finish();
+  report.parts.push_back({.table = std::move(table)});
+  report.parts.push_back({.facts = MeansOf(scores)});
+  return report;
 }
 
 }  // namespace folio

@@ -1,14 +1,33 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "folio/infer/token_probabilities.h"
 #include "folio/inspect/token_names.h"
-#include "folio/inspect/token_scores.h"
-#include "folio/term/console.h"
+#include "folio/inspect/trace.h"
+#include "folio/report/report.h"
 
 namespace folio {
+
+// TokenScore says how well the model predicted one token of a text.
+struct TokenScore {
+  int32_t id = 0;
+  double probability = 0;
+  double surprise = 0;  // -ln probability, nats
+  int64_t rank = 0;     // tokens that were likelier (of equals those of lower id)
+  double entropy = 0;   // of the prediction, nats
+  std::vector<TokenProbability> top = {};  // likeliest first
+};
+
+// Scores of tokens 1 .. T-1, each from the prediction before it. REQUIRES: the trace has kOutput.
+std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t top);
+
+// Scores of `targets`, each from the prediction of one of the rows from `first` on.
+std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t first,
+                                    std::span<const int32_t> targets, int64_t top);
 
 // TokenScores says how well a model predicted each token of a text.
 struct TokenScores {
@@ -41,14 +60,8 @@ std::vector<int64_t> RankClasses(const TokenScores& scores);
 // where it was expected less, or where less was known.
 double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by);
 
-// A table of the tokens; with colour the text itself too; the means.
-std::string TokenScoresTerminalText(const TokenScores& scores, const std::string& by,
-                                    const TokenNames& names, const Terminal& terminal);
-std::string TokenScoresJson(const TokenScores& scores, const TokenNames& names);
-std::string TokenScoresSvg(const TokenScores& scores, const std::string& by,
-                           const TokenNames& names);
-// A page with the figure and the table.
-std::string TokenScoresHtml(const TokenScores& scores, const std::string& by,
-                            const TokenNames& names);
+// The text with a colour for each token, a table of the tokens, and the means. `scores` must
+// outlive it.
+Report TokenScoresReport(const TokenScores& scores, const std::string& by, const TokenNames& names);
 
 }  // namespace folio

@@ -8,11 +8,6 @@
 #include "folio/plot/token_strip.h"
 
 namespace folio {
-namespace {
-
-constexpr int64_t kLongestToken = 1000;  // columns
-
-}  // namespace
 
 void RequireTwoTokens(const ModelText& text, const std::string& why) {
   if (text.ids.size() >= 2) return;
@@ -30,9 +25,7 @@ std::string_view TokenNames::Bytes(int32_t id) const {
 
 std::string TokenNames::Shown(int32_t id) const {
   const std::string_view bytes = Bytes(id);
-  if (bytes.empty()) return fmt::format("#{}", id);
-  const std::string visible = VisibleToken(bytes);
-  return ascii_ ? TerminalLabel(visible, kLongestToken, false) : visible;
+  return bytes.empty() ? fmt::format("#{}", id) : VisibleToken(bytes);
 }
 
 std::vector<std::string> TokenNames::Shown(std::span<const int32_t> ids) const {
@@ -58,6 +51,26 @@ Json TokenNames::AsJson(std::span<const int32_t> ids) const {
   Json json = Json::array();
   for (const int32_t id : ids) json.push_back(AsJson(id));
   return json;
+}
+
+std::vector<Cell> TokenNames::Cells(int32_t id) const {
+  std::vector<Cell> cells;
+  const Json token = AsJson(id);
+  for (const auto& [key, value] : token.items()) cells.push_back({key, "", value});
+  return cells;
+}
+
+Value TokenNames::Likeliest(std::span<const TokenProbability> tokens) const {
+  Value all;
+  all.json = Json::array();
+  for (const TokenProbability& one : tokens) {
+    const std::string text = fmt::format("{} {:.3f}", Shown(one.id), one.probability);
+    all.list.push_back(Value(text).Heat(one.probability));
+    Json token = AsJson(one.id);
+    token["probability"] = one.probability;
+    all.json.push_back(std::move(token));
+  }
+  return all;
 }
 
 }  // namespace folio

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "folio/infer/opened_model.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
-#include "folio/term/terminal_text.h"
+#include "folio/report/report.h"
 
 namespace folio {
 
@@ -26,11 +27,8 @@ void RequireTwoTokens(const ModelText& text, const std::string& why);
 // Tokens as something to be shown.
 class TokenNames {
  public:
-  // `tokenizer` may be null and must outlive the object. `ascii`: for terminals that show no UTF-8.
-  explicit TokenNames(const Tokenizer* tokenizer, bool ascii = false)
-      : tokenizer_(tokenizer), ascii_(ascii) {}
-  TokenNames(const OpenedModel& model, const Terminal& terminal)
-      : TokenNames(model.tokenizer.get(), AsciiOnly(terminal)) {}
+  // `tokenizer` may be null and must outlive the object.
+  explicit TokenNames(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
   // Returns the token as VisibleToken does; "#17" for an id without a token.
   std::string Shown(int32_t id) const;
@@ -41,12 +39,15 @@ class TokenNames {
   // has U+FFFD for what is not UTF-8, whose "bytes" are listed then; and an array of them.
   Json AsJson(int32_t id) const;
   Json AsJson(std::span<const int32_t> ids) const;
+  // The members of that object as cells for programs alone.
+  std::vector<Cell> Cells(int32_t id) const;
+  // "·the 0.123  ·a 0.045", and an array of such objects with their probabilities.
+  Value Likeliest(std::span<const TokenProbability> tokens) const;
 
  private:
   bool Has(int32_t id) const;
 
   const Tokenizer* tokenizer_;
-  bool ascii_;
 };
 
 }  // namespace folio

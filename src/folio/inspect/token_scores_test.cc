@@ -1,25 +1,15 @@
-#include "folio/inspect/token_scores.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "folio/inspect/probabilities.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
 #include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
-
-TEST(PercentText, SmallSharesAreNotNothing) {
-  EXPECT_EQ(PercentText(1), "100%");
-  EXPECT_EQ(PercentText(0.374), "37%");
-  EXPECT_EQ(PercentText(0.0096), "1%");
-  EXPECT_EQ(PercentText(0.003), "0.3%");
-  EXPECT_EQ(PercentText(1e-9), "<.1%");
-  EXPECT_EQ(PercentText(0), "0%");
-}
 
 class TokenScoresTest : public testing::Test {
  protected:

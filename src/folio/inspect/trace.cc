@@ -9,7 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/layers/attention.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -5,10 +5,8 @@
 
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/io/safetensors.h"
 #include "folio/lesson/attention_steps.h"
 #include "folio/lesson/test_attention.h"
-#include "tests/kit/directory.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -30,7 +28,7 @@ std::vector<double> NumbersOf(const Json& json) {
   return numbers;
 }
 
-class Golden : public InTemporaryDirectory {
+class Golden : public testing::Test {
  protected:
   void SetUp() override {
     const std::string path = GoldenFile("attention/expected.json");
@@ -79,7 +77,7 @@ TEST_F(Golden, LookUp) {
 
 class GoldenTorch : public Golden {
  protected:
-  // Loads the layer of `golden` by way of a file and runs it; checks every number.
+  // Runs the layer of `golden`; checks every number.
   void Check(const Json& golden) {
     const int64_t C = golden["embed_dim"].get<int64_t>(), H = golden["num_heads"].get<int64_t>();
     const int64_t B = static_cast<int64_t>(golden["query"].size());
@@ -108,19 +106,24 @@ class GoldenTorch : public Golden {
   }
 
  private:
-  AttentionWeights Load(const Json& golden, int64_t C, int64_t H) const {
-    const std::string prefix = "decoder.cross_attn.";
-    std::vector<Array> arrays;
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, shape] : {std::pair<std::string, Shape>{"in_proj_weight", {3 * C, C}},
-                                      {"in_proj_bias", {3 * C}},
-                                      {"out_proj.weight", {C, C}},
-                                      {"out_proj.bias", {C}}}) {
-      arrays.emplace_back(shape, Dtype::kF64, NumbersOf(golden[name]));
-      tensors.push_back({prefix + name, arrays.back()});
+  // A torch.nn.MultiheadAttention's parameters: one matrix and one bias for queries, keys and
+  // values.
+  static AttentionWeights Load(const Json& golden, int64_t C, int64_t H) {
+    AttentionWeights weights({.d_in = C, .d_out = C, .H = H, .bias = true, .out_proj = true},
+                             Dtype::kF64);
+    const AttentionParams& params = weights.params();
+    const std::vector<double> packed = NumbersOf(golden["in_proj_weight"]);
+    const std::vector<double> biases = NumbersOf(golden["in_proj_bias"]);
+    int64_t part = 0;
+    for (const LinearParams* layer : {&params.q, &params.k, &params.v}) {
+      const auto rows = packed.begin() + part * C * C, bias = biases.begin() + part * C;
+      Assign(layer->weight, Transposed({rows, rows + C * C}, C, C));
+      Assign(layer->bias, std::vector<double>(bias, bias + C));
+      ++part;
     }
-    WriteSafetensors(At("layer.safetensors"), tensors);
-    return LoadTorchAttention(At("layer.safetensors"), prefix, H, Dtype::kF64);
+    Assign(params.out.weight, Transposed(NumbersOf(golden["out_proj.weight"]), C, C));
+    Assign(params.out.bias, NumbersOf(golden["out_proj.bias"]));
+    return weights;
   }
 
   // PyTorch's numbers under folio's names, matrices as folio stores them.

@@ -3,10 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "folio/inspect/head_scores.h"
+#include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_tokens.h"
-#include "folio/lesson/step_ops.h"
+#include "folio/lesson/walk_parts.h"
 
 namespace folio {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/model/divisors.h"
+#include "folio/model/config.h"
 
 namespace folio {
 namespace {

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/lesson/step_values.h"
+#include "folio/lesson/walk_parts.h"
 #include "folio/model/layers/linear.h"
 
 namespace folio {
@@ -76,13 +74,5 @@ AttentionWeights JoinHeads(std::span<const AttentionWeights> heads);
 // Copies `columns` columns of each row of (N,C) tensors, from column `from` of x to column `to` of
 // out.
 void CopyColumns(const Tensor& x, int64_t from, const Tensor& out, int64_t to, int64_t columns);
-
-// The state of a torch.nn.MultiheadAttention in a safetensors file: in_proj_weight (3C,C) or
-// {q,k,v}_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias, all behind `prefix`. The
-// biases may both be absent: then the layer has none. Throws a kInput Error for what is missing,
-// misshapen or unknown (bias_k, bias_v) and for keys and values of different sizes, a kUsage Error
-// if H does not divide C.
-AttentionWeights LoadTorchAttention(const std::filesystem::path& file, const std::string& prefix,
-                                    int64_t H, Dtype dtype = Dtype::kF32);
 
 }  // namespace folio

@@ -9,11 +9,10 @@
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_tokens.h"
-#include "folio/lesson/sampling.h"
-#include "folio/lesson/step_ops.h"
-#include "folio/model/model_summary.h"
-#include "folio/model/param_list.h"
+#include "folio/lesson/lessons.h"
+#include "folio/lesson/walk_parts.h"
+#include "folio/model/params.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

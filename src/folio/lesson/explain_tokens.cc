@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
+#include "folio/report/report.h"
 #include "folio/term/terminal_text.h"
 #include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
@@ -93,55 +96,6 @@ std::string TokenLines(const Tokenizer& tokenizer, const std::vector<int32_t>& i
   return text;
 }
 
-std::string InfoJson(const Tokenizer& tokenizer, const std::string& spec) {
-  Json json = {{"schema", 1},
-               {"tokenizer", spec},
-               {"kind", tokenizer.kind()},
-               {"vocab_size", tokenizer.vocab_size()}};
-  if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer)) {
-    json["name"] = bpe->vocab().name;
-    json["merges"] = bpe->vocab().merges.size();
-    json["pattern"] = SplitPatternName(bpe->vocab().pattern);
-    json["pattern_regex"] = SplitPatternRegex(bpe->vocab().pattern);
-  }
-  json["end_of_text"] = tokenizer.end_of_text() ? Json(*tokenizer.end_of_text()) : Json(nullptr);
-  json["special_tokens"] = Json::array();
-  for (const SpecialToken& token : tokenizer.special_tokens()) {
-    json["special_tokens"].push_back({{"text", token.text}, {"id", token.id}});
-  }
-  json["longest_token"] = TokenJson(tokenizer, LongestToken(tokenizer));
-  json["hash"] = tokenizer.hash();
-  json["files"] = TokenizerFiles(spec);
-  return json.dump(2) + "\n";
-}
-
-std::string InfoText(const Tokenizer& tokenizer, const std::string& spec, bool ascii) {
-  std::string text;
-  const auto add = [&](std::string_view name, const std::string& value) {
-    text += fmt::format("{:<14}{}\n", name, value);
-  };
-  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
-  if (bpe != nullptr && !bpe->vocab().name.empty()) add("name", bpe->vocab().name);
-  add("kind", std::string(tokenizer.kind()));
-  add("vocabulary", WithCommas(tokenizer.vocab_size()));
-  if (bpe != nullptr) {
-    add("merges", WithCommas(static_cast<int64_t>(bpe->vocab().merges.size())));
-    add("pattern", fmt::format("{}: {}", SplitPatternName(bpe->vocab().pattern),
-                               SplitPatternRegex(bpe->vocab().pattern)));
-  }
-  for (const SpecialToken& token : tokenizer.special_tokens()) {
-    add("special", fmt::format("{} {}", token.id, QuoteBytes(token.text, ascii)));
-  }
-  if (tokenizer.end_of_text()) add("end of text", fmt::format("{}", *tokenizer.end_of_text()));
-  const int32_t longest = LongestToken(tokenizer);
-  const std::string_view bytes = tokenizer.TokenBytes(longest);
-  add("longest token",
-      fmt::format("{} {} ({} bytes)", longest, QuoteBytes(bytes, ascii), bytes.size()));
-  add("hash", tokenizer.hash());
-  for (const std::string& file : TokenizerFiles(spec)) add("file", file);
-  return text;
-}
-
 }  // namespace
 
 std::string RenderPretoken(const Tokenizer& tokenizer, const ExplainedPretoken& pretoken,
@@ -205,9 +159,40 @@ std::string HexBytes(std::string_view bytes) {
   return text;
 }
 
-std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
-                              bool ascii) {
-  return json ? InfoJson(tokenizer, spec) : InfoText(tokenizer, spec, ascii);
+Report DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool ascii) {
+  std::vector<Cell> facts = {{"tokenizer", "", spec}};
+  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
+  if (bpe != nullptr) {
+    const std::string& name = bpe->vocab().name;
+    facts.push_back({"name", name.empty() ? "" : "name", name});
+  }
+  facts.push_back({"kind", "kind", tokenizer.kind()});
+  facts.push_back({"vocab_size", "vocabulary", Value::Commas(tokenizer.vocab_size())});
+  if (bpe != nullptr) {
+    const std::string name(SplitPatternName(bpe->vocab().pattern));
+    const std::string regex(SplitPatternRegex(bpe->vocab().pattern));
+    facts.push_back({"merges", "merges", Value::Commas(std::ssize(bpe->vocab().merges))});
+    facts.push_back({"pattern", "pattern", Value(fmt::format("{}: {}", name, regex), name)});
+    facts.push_back({"pattern_regex", "", regex});
+  }
+  Json special = Json::array();
+  for (const SpecialToken& token : tokenizer.special_tokens()) {
+    special.push_back({{"text", token.text}, {"id", token.id}});
+    facts.push_back({"", "special", fmt::format("{} {}", token.id, QuoteBytes(token.text, ascii))});
+  }
+  facts.push_back({"special_tokens", "", std::move(special)});
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  facts.push_back({"end_of_text", end ? "end of text" : "", end ? Value(*end) : Value()});
+  const int32_t longest = LongestToken(tokenizer);
+  const std::string_view bytes = tokenizer.TokenBytes(longest);
+  facts.push_back(
+      {"longest_token", "longest token",
+       Value(fmt::format("{} {} ({} bytes)", longest, QuoteBytes(bytes, ascii), bytes.size()),
+             TokenJson(tokenizer, longest))});
+  facts.push_back({"hash", "hash", tokenizer.hash()});
+  facts.push_back({"files", "", Json(TokenizerFiles(spec))});
+  for (const std::string& file : TokenizerFiles(spec)) facts.push_back({"", "file", file});
+  return {.title = "Tokenizer", .parts = {{.facts = std::move(facts)}}};
 }
 
 std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,

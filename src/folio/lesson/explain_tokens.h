@@ -5,8 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/report/report.h"
 #include "folio/term/console.h"
-#include "folio/text/explain_text.h"
+#include "folio/text/bpe_tokenizer.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -25,11 +26,10 @@ std::string QuoteBytes(std::string_view bytes, bool ascii = false);
 // "48 65 6C"
 std::string HexBytes(std::string_view bytes);
 
-// Describes a tokenizer, opened as `spec`: a line for each fact, or one JSON object (`json`).
-// Without `json`, `ascii` keeps all else out of the text.
-std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
-                              bool ascii);
-// Describes single tokens in the same way. Throws as Tokenizer::TokenBytes.
+// Describes a tokenizer, opened as `spec`. `ascii` keeps all else out of the text.
+Report DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool ascii);
+// Describes single tokens: a line for each, or one JSON object (`json`). Throws as
+// Tokenizer::TokenBytes.
 std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
                            bool ascii);
 

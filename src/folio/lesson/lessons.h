@@ -1,14 +1,98 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "folio/backend/backend.h"
 #include "folio/infer/opened_model.h"
-#include "folio/lesson/topics.h"
+#include "folio/infer/sampler.h"
+#include "folio/model/params.h"
+#include "folio/report/report.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
+
+// The walks. Every number comes from the backend's kernels, the steps of attention, the model's
+// code or the tokenizer: none is computed here a second way. Without a model they use small inputs
+// of their own; `seed` and `torch_rng` say whose numbers random weights are drawn from. Throw a
+// kUsage or kInput Error for no numbers or infinite ones, an odd number of channels, a layer or
+// head that is not there, and a text that is empty, too long for the model or not its tokenizer's.
+
+// A model to walk through; all of it must outlive the call.
+struct LessonModel {
+  const GptWeights* weights = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+};
+
+// Tokens as vectors: T labels, and T rows of C numbers.
+struct TokenVectors {
+  std::vector<std::string> labels;
+  std::vector<float> numbers;
+
+  int64_t T() const { return std::ssize(labels); }
+  int64_t C() const { return std::ssize(numbers) / T(); }
+};
+// Reads the vectors of a file: a JSON array of arrays of numbers, or a line of numbers for each
+// token with spaces, tabs or commas between them, before which a label may stand. Throws a kInput
+// Error that names the line for anything else, for rows of different lengths, and for more than 64
+// tokens or 256 numbers each.
+TokenVectors ReadTokenVectors(const std::filesystem::path& file);
+
+struct AttentionTopic {
+  // none: all forms in the order no-weights, single-head, causal, stacked, split, cross, grouped
+  std::optional<std::string> form = {};
+  std::optional<uint64_t> seed = {};  // none: 789 for causal, else 123
+  bool torch_rng = false;
+  double dropout = 0.5;                      // of the causal form's last step
+  std::optional<TokenVectors> vectors = {};  // none: those of "Your journey starts with one step"
+};
+std::vector<std::string> AttentionForms();
+Report ExplainAttention(Backend& backend, const AttentionTopic& topic);
+// One head of a model on a text.
+Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
+                        int64_t layer, int64_t head);
+
+// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Where there
+// are more than 128, every n-th is shown.
+Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
+Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
+
+// A row of numbers, or what one token's stream is in front of ln_1 of a model's layer.
+Report ExplainLayerNorm(Backend& backend, std::span<const float> row);
+Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
+                        int64_t layer);
+Report ExplainGelu(Backend& backend, std::span<const float> inputs);
+Report ExplainSoftmax(Backend& backend, std::span<const float> logits);
+
+Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
+
+// The text's last token from id to the probabilities of the next, through a trained model.
+Report ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
+                    const SamplingOptions& sampling);
+
+// Temperature, top-k and top-p on a row of logits. A label for each, or none.
+Report ExplainSampling(Backend& backend, std::span<const float> logits,
+                       std::span<const std::string> labels, const SamplingOptions& sampling);
+Report ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
+                       const SamplingOptions& sampling);
+
+// A row of logits and what its tokens are called.
+struct LabelledLogits {
+  std::span<const float> logits;
+  std::function<std::string(int32_t id)> label;
+};
+
+// Adds the steps from logits to the token that is drawn: the first of `folio generate` with these
+// options. Where there are more tokens than a table can show, the likeliest are shown.
+void AddSamplingSteps(Backend& backend, const LabelledLogits& row, const SamplingOptions& options,
+                      Report& walk);
 
 // A LessonPart is a part of the input that a lesson may take.
 enum LessonPart : unsigned {

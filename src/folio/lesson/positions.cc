@@ -11,9 +11,9 @@
 #include "folio/base/error.h"
 #include "folio/base/math.h"
 #include "folio/inspect/embeddings.h"
-#include "folio/lesson/step_ops.h"
-#include "folio/lesson/topics.h"
-#include "folio/model/param_list.h"
+#include "folio/lesson/lessons.h"
+#include "folio/lesson/walk_parts.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

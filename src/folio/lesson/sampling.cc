@@ -1,5 +1,3 @@
-#include "folio/lesson/sampling.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +8,8 @@
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_tokens.h"
-#include "folio/lesson/step_ops.h"
+#include "folio/lesson/lessons.h"
+#include "folio/lesson/walk_parts.h"
 
 namespace folio {
 namespace {

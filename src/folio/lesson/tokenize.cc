@@ -7,8 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/lesson/explain_tokens.h"
-#include "folio/lesson/model_tokens.h"
-#include "folio/lesson/step_values.h"
+#include "folio/lesson/walk_parts.h"
 #include "folio/plot/token_strip.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/split.h"

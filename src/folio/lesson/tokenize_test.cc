@@ -4,13 +4,12 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
+#include "folio/lesson/lessons.h"
 #include "folio/lesson/test_walks.h"
-#include "folio/lesson/topics.h"
 #include "folio/report/report.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/test_vocab.h"
 
 namespace folio {

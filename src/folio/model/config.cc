@@ -3,14 +3,59 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/model/divisors.h"
+#include "folio/io/checksums.h"
+#include "folio/io/json.h"
+#include "folio/model/families.h"
 #include "folio/model/head_layout.h"
 
 namespace folio {
+
+namespace {
+
+constexpr int64_t kSizeLimit = int64_t{1} << 30;
+
+// The positive multiples of d on either side of n.
+std::string NearestMultiples(int64_t d, int64_t n) {
+  const int64_t below = n / d * d;
+  return below == 0 ? fmt::format("{}", d) : fmt::format("{} or {}", below, below + d);
+}
+
+}  // namespace
+
+std::string NearestDivisors(int64_t n, int64_t d) {
+  int64_t below = std::min(d, n), above = below;
+  while (n % below != 0) --below;
+  while (n % above != 0) ++above;
+  return below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+void CheckSize(std::string_view where, NamedSize size) {
+  if (size.value >= 1 && size.value < kSizeLimit) return;
+  throw UsageError(fmt::format("{}: {} is out of range", where, size.name),
+                   fmt::format("{} is {}", size.name, size.value),
+                   fmt::format("set {} to something from 1 to {}", size.name, kSizeLimit - 1));
+}
+
+void CheckDivides(std::string_view where, NamedSize part, NamedSize whole) {
+  CheckSize(where, part);
+  CheckSize(where, whole);
+  const int64_t n = whole.value, d = part.value;
+  if (n % d == 0) return;
+  throw UsageError(fmt::format("{}: {} must divide {}", where, part.name, whole.name),
+                   fmt::format("{} is {}, {} is {}", whole.name, n, part.name, d),
+                   fmt::format("set {} to {}, or {} to {}", part.name, NearestDivisors(n, d),
+                               whole.name, NearestMultiples(d, n)));
+}
 
 Activation GptConfig::activation() const {
   const auto found = std::ranges::find(kActivations, activation_function, &NamedActivation::name);
@@ -78,6 +123,221 @@ void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view nam
   throw UsageError(fmt::format("{}: the model has no token {}", name, *wrong),
                    fmt::format("its tokens are 0 to {}", V - 1),
                    "take the tokenizer that the model was trained with");
+}
+
+namespace {
+
+// Other names of our activations in transformers, which has several libraries' forms of them.
+struct Alias {
+  std::string_view theirs, ours;
+};
+constexpr auto kAliases = std::to_array<Alias>({
+    {"gelu_pytorch_tanh", "gelu_new"},
+    {"gelu_python_tanh", "gelu_new"},
+    {"gelu_fast", "gelu_new"},
+    {"gelu_accurate", "gelu_new"},
+    {"gelu_python", "gelu"},
+    {"swish", "silu"},
+});
+
+std::string OurActivation(std::string name) {
+  for (const Family& family : Families()) {
+    if (name.starts_with(family.activation_prefix)) name.erase(0, family.activation_prefix.size());
+  }
+  const auto alias = std::ranges::find(kAliases, name, &Alias::theirs);
+  return alias == kAliases.end() ? name : std::string(alias->ours);
+}
+
+// The value that `json` has by any of a field's keys; null if by none. Throws where two of them
+// say different things.
+const Json* FindField(const Json& json, std::span<const std::string_view> keys,
+                      const std::string& where) {
+  const Json* found = nullptr;
+  std::string_view found_as;
+  for (const std::string_view key : keys) {
+    const Json* other = key.empty() ? nullptr : json.find(key);
+    if (other == nullptr) continue;
+    if (found != nullptr && *found != *other) {
+      throw InputError(fmt::format("{}: {} and {} differ", where, key, found_as),
+                       fmt::format("they are {} and {}", other->dump(), found->dump()),
+                       "make them equal");
+    }
+    found = other;
+    found_as = key;
+  }
+  return found;
+}
+
+// All keys of a field that are read.
+std::vector<std::string_view> KeysOf(const Family& family, std::string_view field) {
+  const auto row = std::ranges::find(family.keys, field, &ConfigKey::field);
+  if (row == family.keys.end()) return {field};
+  return {row->keys.begin(), row->keys.end()};
+}
+
+[[noreturn]] void Refuse(const std::string& where, std::string_view feature, std::string cause) {
+  throw InputError(fmt::format("{}: {} is not supported", where, feature), std::move(cause),
+                   "folio runs GPT-2 models that continue text: save it as a GPT2LMHeadModel of "
+                   "plain weights first");
+}
+
+// The family that a configuration says to be of; GPT-2 if it says nothing.
+const Family& FamilyOf(const Json& json, const std::string& where) {
+  const Json gpt2(Gpt2Family().model_type);
+  const Json* type = json.find("model_type");
+  if (type == nullptr) type = &gpt2;
+  const auto families = Families();
+  const auto family = std::ranges::find_if(
+      families, [&](const Family& one) { return *type == Json(one.model_type); });
+  if (family == families.end()) {
+    Refuse(where, fmt::format("model_type {}", type->dump()),
+           fmt::format("expected {}", gpt2.dump()));
+  }
+  const auto known = [&](const Json& name) {
+    return std::ranges::any_of(family->architectures,
+                               [&](std::string_view one) { return name == Json(one); });
+  };
+  const Json* names = json.find("architectures");
+  if (names != nullptr && names->is_array() && !names->empty() &&
+      std::ranges::none_of(*names, known)) {
+    Refuse(where, fmt::format("the architecture {}", names->at(0).dump()),
+           fmt::format("expected \"{}\"", family->architectures.front()));
+  }
+  return *family;
+}
+
+void RefuseOtherModels(const Json& json, const Family& family, const std::string& where) {
+  for (const ConfigKey& repeated : family.repeated_keys) {
+    std::vector<std::string_view> keys = KeysOf(family, repeated.field);
+    keys.insert(keys.end(), repeated.keys.begin(), repeated.keys.end());
+    FindField(json, keys, where);
+  }
+  for (const auto& [key, only, feature] : family.refused) {
+    const Json* found = json.find(key);
+    if (found == nullptr || found->is_null() || found->dump() == only) continue;
+    Refuse(where, feature,
+           found->is_object() ? fmt::format("it has {}", key)
+                              : fmt::format("{} is {}", key, found->dump()));
+  }
+}
+
+// The value as SetField reads it; throws where JSON's type cannot be meant.
+std::string FieldTextOf(const Json& value, const Field& field, const std::string& where) {
+  const bool text_field = std::holds_alternative<std::string*>(field.value);
+  if (value.is_string() && text_field) return value.get<std::string>();
+  const bool number_or_bool = value.is_boolean() || value.is_number() || value.is_null();
+  const bool truth = value.is_boolean() && TakesTruth(field);
+  if ((text_field && !truth) || !number_or_bool) {
+    throw InputError(fmt::format("{}: {} has the wrong type", where, field.key),
+                     fmt::format("expected {}, found {}", FieldType(field), value.dump()));
+  }
+  return value.dump();
+}
+
+// The token that ends (begins) a text: of several the first.
+const Json& TokenId(const Json& value) {
+  return value.is_array() && !value.empty() ? value[0] : value;
+}
+
+// transformers writes its default where a configuration names no end, in however small a
+// vocabulary.
+void DropForeignEnd(std::optional<int64_t>& id, const Family& family, int64_t vocab_size) {
+  if (id == family.absent_end && id >= vocab_size) id.reset();
+}
+
+// SetField, whose mistakes are here those of a file.
+void SetFromFile(const Field& field, const std::string& value, const std::string& where) {
+  try {
+    SetField(field, value, where);
+  } catch (const Error& error) {
+    throw InputError(error.what(), error.cause(), error.help());
+  }
+}
+
+// Fields that are left out where they are null: other programs ask whether a model has them, not
+// for their values.
+constexpr std::array<std::string_view, 2> kOnlyWithAValue = {"n_kv_head", "head_dim"};
+
+// The value as config.json has it.
+Json ValueOf(const Field& field) {
+  const std::string text = FieldText(field);
+  if (TakesTruth(field) && (text == "true" || text == "false")) return text == "true";
+  return std::visit([](const auto* value) { return Json(*value); }, field.value);
+}
+
+bool IsTokenId(const Field& field) {
+  return field.key == "bos_token_id" || field.key == "eos_token_id";
+}
+
+}  // namespace
+
+GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
+  const Json json = ParseJson(text, where);
+  if (!json.is_object()) throw InputError(where + ": not a JSON object");
+  const Family& family = FamilyOf(json, where);
+  RefuseOtherModels(json, family, where);
+  GptConfig config;
+  const std::vector<Field> fields = config.Fields();
+  for (const auto& [field, value] : family.absent) {
+    SetField(FieldOf(fields, field), std::string(value), where);
+  }
+  for (const Field& field : fields) {
+    const Json* given = FindField(json, KeysOf(family, field.key), where);
+    if (given == nullptr) continue;
+    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*given) : *given, field, where);
+    if (field.key == "activation_function") value = OurActivation(std::move(value));
+    SetFromFile(field, value, where);
+  }
+  DropForeignEnd(config.bos_token_id, family, config.vocab_size);
+  DropForeignEnd(config.eos_token_id, family, config.vocab_size);
+  try {
+    config.Validate(where);
+  } catch (const Error& error) {
+    throw InputError(error.what(), error.cause(), error.help());
+  }
+  return config;
+}
+
+void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config) {
+  const Json json = ParseJson(text, where);
+  for (const Field& field : config.Fields()) {
+    const Json* found = IsTokenId(field) ? json.find(field.key) : nullptr;
+    auto* const id = std::get_if<std::optional<int64_t>*>(&field.value);
+    if (found == nullptr || id == nullptr || (*id)->has_value()) continue;
+    SetFromFile(field, FieldTextOf(TokenId(*found), field, where), where);
+    // Some programs leave another model's tokens there; nothing is lost without them.
+    if (**id >= config.vocab_size) (*id)->reset();
+  }
+}
+
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
+  Json json;
+  const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
+  json["model_type"] = family.model_type;
+  json["architectures"] = Json::array({family.architectures.front()});
+  GptConfig copy = config;
+  copy.activation_function.insert(0, family.activation_prefix);
+  const std::vector<Field> fields = copy.Fields();
+  for (const Field& field : fields) {
+    Json value = ValueOf(field);
+    if (value.is_null() && std::ranges::count(kOnlyWithAValue, field.key) > 0) continue;
+    json[KeysOf(family, field.key).front()] = std::move(value);
+  }
+  for (const auto& [field, keys] : family.repeated_keys) {
+    json[keys.front()] = ValueOf(FieldOf(fields, field));
+  }
+  json["torch_dtype"] = dtype == Dtype::kF16    ? "float16"
+                        : dtype == Dtype::kBF16 ? "bfloat16"
+                                                : "float32";
+  if (checksums) json[kChecksumsKey] = kChecksumsFile;
+  return json.dump(2) + "\n";
+}
+
+std::string GenerationConfigToJson(const GptConfig& config) {
+  const Json json = {{"_from_model_config", true},
+                     {"bos_token_id", config.bos_token_id},
+                     {"eos_token_id", config.eos_token_id}};
+  return json.dump(2) + "\n";
 }
 
 }  // namespace folio

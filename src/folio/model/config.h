@@ -150,4 +150,37 @@ struct GptConfig {
 void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view name,
                    int32_t lowest = 0);
 
+// Hugging Face's config.json of a family (families.h), with the fields of GptConfig that it lacks
+// beside its own. Keys that it leaves out get Hugging Face's default. Throws a kInput Error whose
+// `what` begins with `where` for a value of the wrong type or range, and for one that folio does
+// not implement.
+GptConfig GptConfigFromJson(std::string_view text, const std::string& where);
+
+// A config.json of the first family that expresses the model, for Hugging Face's class to read,
+// which reads back as the same config. `dtype` is that of the weights beside it; with `checksums`
+// it says that there are some (io/checksums.h).
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype = Dtype::kF32,
+                            bool checksums = false);
+
+// generation_config.json: how other programs begin and end a text. Of its fields only these are
+// read, where config.json has none.
+void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config);
+std::string GenerationConfigToJson(const GptConfig& config);
+
+// The divisors of n on either side of d, for people: "2 or 5", or "4" if d is one itself. REQUIRES:
+// n >= 1, d >= 1.
+std::string NearestDivisors(int64_t n, int64_t d);
+
+// A size under the name that people know it by.
+struct NamedSize {
+  std::string_view name;
+  int64_t value = 0;
+};
+
+// Throws a kUsage Error that begins with `where` unless the size is positive and below 2^30.
+void CheckSize(std::string_view where, NamedSize size);
+// The same for both, and unless `part` divides `whole`; it names both numbers and the nearest that
+// would do.
+void CheckDivides(std::string_view where, NamedSize part, NamedSize whole);
+
 }  // namespace folio

@@ -7,6 +7,10 @@
 
 namespace folio {
 
+HeadLayout PassShape::heads() const {
+  return config.head_layout().ShardOf(shard());
+}
+
 HeadLayout PassContext::heads() const {
   return config.head_layout().ShardOf(shard);
 }

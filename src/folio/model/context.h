@@ -10,8 +10,48 @@
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/model/shard.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
+
+// A kind of pass over B sequences of T tokens, from which follows how long its buffers live.
+enum class PassKind {
+  kForward,   // logits or loss only: a buffer lives until the next operations have read it
+  kTraining,  // the backward follows: what it reads lives until then
+  kDecode,    // T rows of sequences that grow, whose keys and values a KvCache has (B is 1)
+};
+
+// How a pass computes, and what it has of the model.
+struct PassOptions {
+  // F32, F64, or BF16: then what ops.h marks Low is bfloat16, and all else float32.
+  Dtype dtype = Dtype::kF32;
+  // kTraining: the backward recomputes the cheap activations instead of keeping them, to the same
+  // bits: results of activation functions, and of pre-norm blocks' LayerNorms.
+  bool recompute = false;
+  // A sequence may be of several texts (GptPass::set_begins).
+  bool packed = false;
+  LoraConfig lora = {};  // the adapters of its linear layers
+  Shard shard = {};      // of its layers, where ranks share them
+
+  // The dtype of weights, of the stream and of the losses.
+  Dtype number() const { return dtype == Dtype::kBF16 ? Dtype::kF32 : dtype; }
+  bool operator==(const PassOptions&) const = default;
+};
+
+// A pass over B sequences of T tokens.
+struct PassShape {
+  const GptConfig& config;
+  int64_t B = 1, T = 1;
+  PassKind kind = PassKind::kForward;
+  PassOptions options = {};
+
+  int64_t N() const { return B * T; }
+  const Shard& shard() const { return options.shard; }
+  const LoraConfig& lora() const { return options.lora; }
+  HeadLayout heads() const;  // of the shard
+  int64_t F() const { return shard().Size(config.inner()); }
+  bool training() const { return kind == PassKind::kTraining; }
+};
 
 // Dropout of a training pass: whether the configuration's rates apply, and which random numbers
 // belong to it.
@@ -96,7 +136,20 @@ class TraceSink {
   virtual void Take(TracePoint point, int64_t layer, const Tensor& x) = 0;
 };
 
-class LayerGate;
+// Stands between a pass and its parameters, layer by layer, where parameters may still arrive while
+// the forward already runs, and gradients may leave while the backward still does. Layer -1 is the
+// embeddings, n_layer the head with ln_f, where it has parameters of its own.
+class LayerGate {
+ public:
+  virtual ~LayerGate() = default;
+  // The forward is about to read a layer's parameters.
+  virtual void BeforeForward(int64_t layer) = 0;
+  // The backward is about to write gradients of a layer, and they are what they stay. Those of
+  // biases and LayerNorms, and of a wte that is the head's too, come to rest with layer -1.
+  virtual void BeforeBackward(int64_t layer) = 0;
+  virtual void AfterBackward(int64_t layer) = 0;
+};
+
 class TensorParallelGroup;
 
 // Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "folio/base/error.h"
-#include "folio/model/family_tensors.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
 

@@ -5,8 +5,6 @@
 #include <iterator>
 
 #include "folio/base/error.h"
-#include "folio/model/activations.h"
-#include "folio/model/param_list.h"
 #include "folio/model/transformer.h"
 
 namespace folio {

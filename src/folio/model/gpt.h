@@ -6,7 +6,6 @@
 
 #include "folio/model/context.h"
 #include "folio/model/params.h"
-#include "folio/model/pass_shape.h"
 
 namespace folio {
 

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "folio/model/gpt.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/near.h"
 
 namespace folio {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "folio/model/param_list.h"
 #include "folio/model/transformer.h"
 
 namespace folio {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/model/activations.h"
 #include "folio/model/context.h"
 #include "folio/model/tensor_parallel_group.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +10,9 @@
 #include "folio/base/fields.h"
 
 namespace folio {
+
+class GptWeights;
+struct StoredModel;
 
 // Adapters of low rank, E. J. Hu et al., arXiv:2106.09685: a linear layer that is a target gives
 //   y = x W + b + scale * (dropout(x) A^T) B^T
@@ -36,5 +41,37 @@ struct LoraConfig {
 
 // Everything is trained, and a linear layer is its weight and bias.
 const LoraConfig& NoAdapters();
+
+// Adapters (lora.h) in files, as Hugging Face's PEFT lays them out: adapter_config.json and
+// adapter_model.safetensors (adapter_model.bin before PEFT 0.5), whose names are those of the model
+// behind "base_model.model.".
+
+inline constexpr char kAdapterDir[] = "adapter";  // in a checkpoint of a model with adapters
+inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
+inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+inline constexpr char kAdapterTorchFile[] = "adapter_model.bin";
+
+// Writes both files into the existing directory; `base` says where the model without adapters is.
+// REQUIRES: float32 weights with adapters.
+void SaveAdapter(const std::filesystem::path& dir, const GptWeights& weights,
+                 const std::string& base);
+
+// Reads the configuration file of `dir`; use_rslora becomes the factor that it stands for. Throws a
+// kInput Error if it is missing or broken and for adapters of a kind that folio does not have,
+// naming it.
+LoraConfig LoadAdapterConfig(const std::filesystem::path& dir);
+
+// Reads the adapters of `dir` into weights that have such. Throws a kInput Error unless the files
+// hold just these: of the same rank, factor, layers and shapes.
+void LoadAdapter(const std::filesystem::path& dir, const GptWeights& weights);
+
+// The model with the adapters of `dir`, folio's or PEFT's, in its weights: those that have one are
+// float32 then, in memory. Throws a kInput Error, before any memory is taken, unless the files hold
+// an adapter for each layer that they say, of the model's shapes, and nothing else.
+StoredModel WithAdapter(const StoredModel& model, const std::filesystem::path& dir);
+
+// The model without adapters that gives what `weights` with theirs give: what they add to a layer's
+// result is added to its weight.
+std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights);
 
 }  // namespace folio

@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/model/param_list.h"
+#include "folio/model/head_layout.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 
@@ -119,6 +120,27 @@ GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
 const Tensor& GptWeights::flat() const {
   FOLIO_CHECK(flat_, "the parameters are not in one array");
   return flat_;
+}
+
+ModelSummary::ModelSummary(const ParamTable& table)
+    : layers(table.config().n_layer),
+      heads(table.config().n_head),
+      kv_heads(table.config().head_layout().kv_heads),
+      head_size(table.config().head_size()),
+      channels(table.config().n_embd),
+      feed_forward(table.config().inner()),
+      context(table.config().n_positions),
+      vocabulary(table.config().vocab_size),
+      positions(table.config().position_embedding),
+      norm(table.config().norm_position),
+      activation(table.config().activation_function),
+      tied(table.config().tie_word_embeddings),
+      causal(table.config().causal) {
+  for (const ParamInfo& info : table.params()) {
+    Total& total = info.decay ? decayed : not_decayed;
+    ++total.tensors;
+    total.parameters += info.shape.count();
+  }
 }
 
 }  // namespace folio

@@ -5,7 +5,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/model/divisors.h"
+#include "folio/model/config.h"
 #include "folio/model/head_layout.h"
 #include "folio/model/params.h"
 
@@ -53,9 +53,9 @@ PlaceInWhole::PlaceInWhole(const ParamTable& table, const ParamInfo& info, const
 
 namespace {
 
-// Calls copy(element of the whole, element of the shard) for every element that the shard has.
-template <class Number, class Copy>
-void ForEachElement(const GptWeights& whole, const GptWeights& shard, const Copy& copy) {
+// Copies every element that the shard has, to the shard or, with `back`, to the whole.
+template <class Number>
+void CopyShard(const GptWeights& whole, const GptWeights& shard, bool back) {
   FOLIO_CHECK(whole.tensors().size() == shard.tensors().size(), "a shard of another model");
   for (size_t p = 0; p < shard.tensors().size(); ++p) {
     const Tensor &of_shard = shard.tensors()[p], &of_whole = whole.tensors()[p];
@@ -66,29 +66,26 @@ void ForEachElement(const GptWeights& whole, const GptWeights& shard, const Copy
     Number* in_shard = of_shard.data<Number>();
     constexpr int64_t kGrain = 1 << 14;
     ParallelRange(info.shape.count(), kGrain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) copy(in_whole[place(i)], in_shard[i]);
+      for (int64_t i = begin; i < end; ++i) {
+        (back ? in_whole[place(i)] : in_shard[i]) = back ? in_shard[i] : in_whole[place(i)];
+      }
     });
   }
+}
+
+void CopyShard(const GptWeights& whole, const GptWeights& shard, bool back) {
+  shard.dtype() == Dtype::kF64 ? CopyShard<double>(whole, shard, back)
+                               : CopyShard<float>(whole, shard, back);
 }
 
 }  // namespace
 
 void TakeShard(const GptWeights& whole, const GptWeights& shard) {
-  const auto take = [](const auto& in_whole, auto& in_shard) { in_shard = in_whole; };
-  if (shard.dtype() == Dtype::kF64) {
-    ForEachElement<double>(whole, shard, take);
-  } else {
-    ForEachElement<float>(whole, shard, take);
-  }
+  CopyShard(whole, shard, /*back=*/false);
 }
 
 void PutShard(const GptWeights& whole, const GptWeights& shard) {
-  const auto put = [](auto& in_whole, const auto& in_shard) { in_whole = in_shard; };
-  if (shard.dtype() == Dtype::kF64) {
-    ForEachElement<double>(whole, shard, put);
-  } else {
-    ForEachElement<float>(whole, shard, put);
-  }
+  CopyShard(whole, shard, /*back=*/true);
 }
 
 }  // namespace folio

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
@@ -26,58 +27,13 @@ struct TensorPieces {
   }
 };
 
-// Each piece of everybody's goes to its rank.
-class ScatterPieces final : public AllToAll {
- public:
-  ScatterPieces(const TensorPieces& pieces, int rank, std::byte* received)
-      : pieces_(pieces), rank_(rank), received_(received) {}
-
-  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
-    return pieces_.Of(to);
+template <class Number>
+auto Widened(Number x) {
+  if constexpr (std::is_same_v<Number, BF16>) {
+    return ToFloat(x);
+  } else {
+    return x;
   }
-  std::span<std::byte> Incoming(int from, int /*slot*/) override {
-    const size_t bytes = pieces_.Of(rank_).size();
-    return {received_ + static_cast<size_t>(from) * bytes, bytes};
-  }
-
- private:
-  const TensorPieces& pieces_;
-  int rank_;
-  std::byte* received_;
-};
-
-// Each rank's own piece goes to everybody.
-class SpreadPieces final : public AllToAll {
- public:
-  SpreadPieces(const TensorPieces& pieces, int rank) : pieces_(pieces), rank_(rank) {}
-
-  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
-    return pieces_.Of(rank_);
-  }
-  std::span<std::byte> Incoming(int from, int /*slot*/) override { return pieces_.Of(from); }
-
- private:
-  const TensorPieces& pieces_;
-  int rank_;
-};
-
-float Widened(float x) {
-  return x;
-}
-double Widened(double x) {
-  return x;
-}
-float Widened(BF16 x) {
-  return ToFloat(x);
-}
-void Narrow(float x, float& to) {
-  to = x;
-}
-void Narrow(double x, double& to) {
-  to = x;
-}
-void Narrow(float x, BF16& to) {
-  to = ToBF16(x);
 }
 
 // mine = received[0] + ... + mine, in its place among them, + ...
@@ -89,7 +45,11 @@ void AddPieces(Number* mine, const std::byte* received, int64_t n, int rank, int
     for (int64_t i = begin; i < end; ++i) {
       auto sum = Widened(rank == 0 ? mine[i] : others[i]);
       for (int r = 1; r < ranks; ++r) sum += Widened(r == rank ? mine[i] : others[r * n + i]);
-      Narrow(sum, mine[i]);
+      if constexpr (std::is_same_v<Number, BF16>) {
+        mine[i] = ToBF16(sum);
+      } else {
+        mine[i] = sum;
+      }
     }
   });
 }
@@ -120,7 +80,12 @@ void TensorParallelGroup::Sum(const Tensor& x) {
   const std::span<std::byte> mine = pieces.Of(rank);
   const size_t room = mine.size() * static_cast<size_t>(ranks);
   if (received_.size() < room) received_.resize(room);
-  ScatterPieces scatter(pieces, rank, received_.data());
+  // Each piece of everybody's goes to its rank, and then that rank's own to everybody.
+  Exchange scatter([&](int to) { return pieces.Of(to); },
+                   [&](int from) {
+                     return std::span(received_.data() + static_cast<size_t>(from) * mine.size(),
+                                      mine.size());
+                   });
   communicator_.Do(scatter);
   const int64_t n = pieces.Size(rank);
   if (x.dtype() == Dtype::kF64) {
@@ -131,7 +96,7 @@ void TensorParallelGroup::Sum(const Tensor& x) {
     FOLIO_CHECK(x.dtype() == Dtype::kF32, "no numbers to add up");
     AddPieces(reinterpret_cast<float*>(mine.data()), received_.data(), n, rank, ranks);
   }
-  SpreadPieces spread(pieces, rank);
+  Exchange spread([&](int) { return mine; }, [&](int from) { return pieces.Of(from); });
   communicator_.Do(spread);
 }
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/model/gpt.h"
 #include "folio/model/shard.h"
 #include "folio/model/tensor_parallel_group.h"
@@ -16,6 +15,7 @@
 #include "folio/tensor/dtype.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {

@@ -5,21 +5,15 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/model/param_list.h"
 #include "folio/model/params.h"
+#include "folio/model/transformer.h"
 
 // Small models for the tests of this room and of those above it.
 
 namespace folio {
 
 inline GptConfig TinyConfig() {
-  GptConfig config;
-  config.vocab_size = 11;
-  config.n_positions = 5;
-  config.n_embd = 6;
-  config.n_layer = 2;
-  config.n_head = 2;
-  return config;
+  return {.vocab_size = 11, .n_positions = 5, .n_embd = 6, .n_layer = 2, .n_head = 2};
 }
 
 // Fills every parameter with numbers that are far from its first value and from each other, so that
@@ -54,6 +48,11 @@ inline std::vector<int32_t> RandomTokens(int64_t count, int64_t vocab_size, uint
 template <class T>
 std::span<T> Elements(const Tensor& x) {
   return {x.data<T>(), static_cast<size_t>(x.count())};
+}
+
+template <class T>
+std::vector<T> Copied(const Tensor& x) {
+  return {x.data<T>(), x.data<T>() + x.count()};
 }
 
 }  // namespace folio

@@ -2,11 +2,99 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <vector>
 
-#include "folio/model/activations.h"
-#include "folio/model/param_list.h"
+#include "folio/model/block.h"
+#include "folio/model/context.h"
+#include "folio/model/layers/embedding.h"
+#include "folio/model/layers/head.h"
+#include "folio/tensor/plan.h"
 
 namespace folio {
+
+// The parameters of a model, or their gradients; what the configuration leaves out is empty.
+struct GptParams : EmbeddingParams, HeadParams {
+  std::vector<BlockParams> h;
+  NormParams ln_f;
+};
+
+// The list of parameters: calls visit(row, slot) for each that a shard of the model with these
+// adapters has, in Hugging Face's order; slot is its tensor in `params`, a GptParams of n_layer
+// blocks, const or not. Allocates nothing.
+template <class Params, class Visit>
+void VisitParams(const GptConfig& config, const LoraConfig& lora, const Shard& shard,
+                 Params& params, Visit&& visit) {
+  ParamList<std::remove_reference_t<Visit>> list{config, lora, shard, visit};
+  VisitEmbeddingParams(list, params);
+  for (auto& h : params.h) {
+    ++list.layer;
+    VisitBlockParams(list, h);
+  }
+  list.layer = -1;
+  VisitNormParams(list, "ln_f", params.ln_f);
+  VisitHeadParams(list, params);
+}
+
+struct GptActivations : HeadActivations {
+  Tensor embedded;  // (N,C)
+  Tensor branch;    // (N,C), a sublayer's result before it joins the sum
+  std::vector<BlockActivations> h;
+};
+
+// All that a pass over (B,T) tokens reads and writes, but parameters.
+struct PassBuffers {
+  Tensor ids, targets;          // (B,T) and (N) i32
+  Tensor sinusoids;             // (P,C), empty for learned positions
+  Tensor positions, same_text;  // (B,T) i32 and (B,1,T,T) u8 if packed: GptPass::set_begins
+  GptActivations acts;
+  GptGradients grads;  // empty unless kTraining
+};
+
+// The list of buffers, from which a pass is planned and bound: calls visit(row, slot) for each;
+// slot is its tensor in `buffers`. Allocates nothing once `buffers` has its blocks.
+template <class Visit>
+void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
+  const int64_t B = pass.B, T = pass.T, N = pass.N(), C = pass.config.n_embd;
+  const BufferList<std::remove_reference_t<Visit>> list{pass, visit};
+  const bool decode = pass.kind == PassKind::kDecode;
+  list.Add("ids", buffers.ids, Dtype::kI32, {B, T}, Beyond::kInput);
+  if (!decode) list.Add("targets", buffers.targets, Dtype::kI32, {N}, Beyond::kInput);
+  if (pass.options.packed) {
+    list.Add("positions", buffers.positions, Dtype::kI32, {B, T}, Beyond::kInput);
+    list.Add("same_text", buffers.same_text, Dtype::kU8, {B, 1, T, T}, Beyond::kInput);
+  }
+  VisitPositionBuffers(list, buffers.sinusoids);
+  GptActivations& acts = buffers.acts;
+  list.Add("embedded", acts.embedded, list.number(), {N, C});
+  list.Add("branch", acts.branch, list.low(), {N, C});
+  acts.h.resize(static_cast<size_t>(pass.config.n_layer));
+  auto block = list;
+  for (BlockActivations& h : acts.h) {
+    ++block.layer;
+    VisitBlockBuffers(block, h);
+  }
+  VisitHeadBuffers(list, acts);
+  if (!pass.training()) return;
+  VisitHeadGradients(list, buffers.grads);
+  VisitBlockGradients(list, buffers.grads);
+}
+
+// Makes each buffer what tensor_of(row) gives for it.
+template <class TensorOf>
+void BindBuffersTo(const PassShape& pass, PassBuffers& buffers, const TensorOf& tensor_of) {
+  VisitBuffers(pass, buffers, [&](const BufferRow& row, Tensor& slot) { slot = tensor_of(row); });
+  if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
+}
+
+// The buffers of a pass, placed by the lives that lifetimes.h records. Throws a kResource Error on
+// overflow.
+MemoryPlan PlanBuffers(const PassShape& pass);
+
+// Makes `buffers` those of a pass whose plan, or that of the same pass with a longer T, is `plan`,
+// in its memory. REQUIRES: `buffers` is empty, or of such a pass.
+void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& arena,
+                 PassBuffers& buffers);
 
 // Copies tokens to a i32 tensor of as many elements. REQUIRES: each in [lowest, V).
 void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V);

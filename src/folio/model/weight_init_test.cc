@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "folio/base/thread_pool.h"
-#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -177,12 +177,8 @@ TEST(InitWeights, Float64IsTheSameBeforeRounding) {
 // torch.manual_seed(1337), with PyTorch 1.13: the first numbers of its parameters, then of its
 // first batch. Linear weights are [out,in] there and [in,out] here.
 TEST(InitWeightsLikeTorch, DrawsWhatNanoGptDraws) {
-  GptConfig config;
-  config.vocab_size = 65;
-  config.n_positions = 64;
-  config.n_embd = 128;
-  config.n_layer = config.n_head = 4;
-  config.bias = false;
+  GptConfig config{
+      .vocab_size = 65, .n_positions = 64, .n_embd = 128, .n_layer = 4, .n_head = 4, .bias = false};
   GptWeights weights(config);
   TorchRng rng(1337);
   InitWeightsLikeTorch(weights, rng);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "folio/plot/svg.h"
-#include "folio/plot/ticks.h"
 
 namespace folio {
 namespace {

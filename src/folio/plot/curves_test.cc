@@ -7,8 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "folio/base/rng.h"
+#include "folio/plot/lines.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -35,30 +38,6 @@ std::vector<std::pair<double, double>> PlacesOf(const std::string& path) {
   return places;
 }
 
-// Every element closed in its order, attributes quoted, no stray markup or number that is none.
-void ExpectWellFormed(const std::string& xml) {
-  std::vector<std::string> open;
-  size_t at = xml.find("?>") + 2;
-  while ((at = xml.find('<', at)) != std::string::npos) {
-    const size_t end = xml.find('>', at);
-    ASSERT_NE(end, std::string::npos);
-    const std::string tag = xml.substr(at + 1, end - at - 1);
-    ASSERT_EQ(tag.find('<'), std::string::npos) << tag;
-    ASSERT_EQ(Count(tag, "\"") % 2, 0u) << tag;
-    const std::string name = tag.substr(tag[0] == '/' ? 1 : 0, tag.find(' '));
-    if (tag[0] == '/') {
-      ASSERT_FALSE(open.empty());
-      ASSERT_EQ(open.back(), name);
-      open.pop_back();
-    } else if (tag.back() != '/') {
-      open.push_back(name.substr(0, name.find(' ')));
-    }
-    at = end;
-  }
-  EXPECT_TRUE(open.empty());
-  for (const char* bad : {"nan", "inf"}) EXPECT_EQ(Count(xml, bad), 0u);
-}
-
 // The path data of the n-th drawn line (legend swatches end in h20, dots in h0).
 std::string LineData(const std::string& svg, size_t n) {
   for (size_t at = svg.find("class=\"line"); at != std::string::npos;
@@ -73,7 +52,7 @@ std::string LineData(const std::string& svg, size_t n) {
 
 std::string Draw(std::vector<Series> series, CurvesOptions options = {}) {
   const std::string svg = CurvesSvg(series, options);
-  ExpectWellFormed(svg);
+  for (const char* bad : {"nan", "inf"}) EXPECT_EQ(Count(svg, bad), 0u);
   EXPECT_LT(svg.size(), 200000u);
   return svg;
 }
@@ -236,5 +215,207 @@ TEST(CurvesSvg, UnequalLengthsAreRefused) {
       Contains(ErrorOf([] { CurvesSvg({}, {.width = 10}); }, ErrorKind::kUsage), "10 x 480"));
 }
 
+Panel Named(const std::string& title, std::vector<Series> series) {
+  return {std::move(series), {.title = title, .x_label = "step"}};
+}
+
+TEST(PanelsSvg, NoPanelsAreAnEmptyFigure) {
+  const std::string svg = PanelsSvg({}, {.title = "nothing"});
+  EXPECT_EQ(Count(svg, ">nothing</text>"), 1u);
+  EXPECT_EQ(Count(svg, "</svg>"), 1u);
+}
+
+TEST(PanelsSvg, OneLegendForAll) {
+  const std::vector<Panel> panels = {
+      Named("loss", {{"first", {1, 2}, {3, 4}}, {"second", {1, 2}, {5, 6}}}),
+      Named("lr", {{"first", {1, 2}, {3, 4}}, {"third", {1, 2}, {5, 6}, false, false, 2}})};
+  const std::string svg = PanelsSvg(panels, {});
+  for (const char* label : {"first", "second", "third", "loss", "lr"}) {
+    EXPECT_EQ(Count(svg, ">" + std::string(label) + "</text>"), 1u) << label;
+  }
+  EXPECT_EQ(Count(svg, "h20\""), 3u);
+  EXPECT_EQ(Count(svg, "class=\"line s0\""), 3u + 2u);  // line and dots, twice; legend once
+  EXPECT_EQ(Count(svg, "class=\"line s1\""), 2u + 1u);
+  EXPECT_EQ(Count(svg, "class=\"line s2\""), 2u + 1u);
+}
+
+TEST(PanelsSvg, PanelsStandSideBySide) {
+  const std::vector<Panel> panels(3, Named("p", {{"a", {1, 2}, {3, 4}}}));
+  const PanelsOptions options{.columns = 2, .panel_width = 300, .panel_height = 200};
+  const std::string svg = PanelsSvg(panels, options);
+  std::set<std::pair<int, int>> places;
+  for (size_t at = svg.find("class=\"axis\""); at != std::string::npos;
+       at = svg.find("class=\"axis\"", at + 1)) {
+    double x = 0, y = 0;
+    ASSERT_EQ(std::sscanf(svg.c_str() + svg.find(" d=\"", at), " d=\"M%lf %lf", &x, &y), 2);
+    places.insert({static_cast<int>(x / 320), static_cast<int>((y - 26) / 220)});
+  }
+  EXPECT_EQ(places, (std::set<std::pair<int, int>>{{0, 0}, {1, 0}, {0, 1}}));
+  EXPECT_EQ(Count(svg, "width=\"652\""), 2u);
+}
+
+TEST(PanelsSvg, TheXAxesAgree) {
+  const std::string svg = PanelsSvg(std::vector<Panel>{Named("a", {{"x", {0, 100}, {2, 3}}}),
+                                                       Named("b", {{"x", {0, 50}, {4, 6}}})},
+                                    {});
+  EXPECT_EQ(Count(svg, ">100</text>"), 2u);
+  EXPECT_EQ(Count(CurvesSvg(std::vector<Series>{{"x", {0, 50}, {4, 6}}}, {}), ">100</text>"), 0u);
+}
+
+TEST(PanelsSvg, ManyLongLinesStaySmall) {
+  const CounterRng rng(1, 0);
+  std::vector<Panel> panels;
+  for (int p = 0; p < 5; ++p) {
+    Panel panel = Named("panel", {});
+    for (int run = 0; run < 20; ++run) {
+      for (const bool faint : {true, false}) {
+        Series series{.label = "run", .faint = faint, .colour = run};
+        for (uint64_t i = 0; i < 2000; ++i) {
+          series.x.push_back(static_cast<double>(i));
+          series.y.push_back(rng.Uniform(i + 7919 * static_cast<uint64_t>(run)));
+        }
+        panel.series.push_back(series);
+      }
+    }
+    panels.push_back(panel);
+  }
+  const std::string svg = PanelsSvg(panels, {});
+  EXPECT_LT(svg.size(), 200000u);
+  EXPECT_GT(svg.size(), 60000u);  // and as fine as that allows
+}
+
+TEST(PanelsSvg, APanelWithoutDataSaysSo) {
+  const std::string svg =
+      PanelsSvg(std::vector<Panel>{Named("a", {{"x", {1}, {2}}}), Named("b", {{"x", {}, {}}})}, {});
+  EXPECT_EQ(Count(svg, "no data"), 1u);
+}
+
+// "x,y x,y / x,y": a slash is a gap.
+std::string Print(std::span<const PlotPoint> points) {
+  std::string text;
+  for (const PlotPoint& p : points) {
+    if (!text.empty()) text += ' ';
+    text += std::isfinite(p.y) ? std::to_string(static_cast<int>(p.x * 10)) + "," +
+                                     std::to_string(static_cast<int>(p.y))
+                               : "/";
+  }
+  return text;
+}
+
+std::string Reduced(std::vector<PlotPoint> points) {
+  return Print(ReduceLine(points, 1.0));
+}
+
+TEST(ReduceLine, LeavesSparsePointsAlone) {
+  EXPECT_EQ(Reduced({}), "");
+  EXPECT_EQ(Reduced({{0, 5}}), "0,5");
+  EXPECT_EQ(Reduced({{0, 5}, {1, 4}, {2, 6}}), "0,5 10,4 20,6");
+}
+
+TEST(ReduceLine, KeepsFirstLowHighLastInOrder) {
+  EXPECT_EQ(Reduced({{0.1, 5}, {0.2, 9}, {0.3, 6}, {0.4, 1}, {0.5, 3}, {0.6, 4}, {1.5, 7}}),
+            "1,5 2,9 4,1 6,4 15,7");
+  EXPECT_EQ(Reduced({{0.1, 5}, {0.2, 5}, {0.3, 5}}), "1,5 3,5");
+}
+
+TEST(ReduceLine, GapsStay) {
+  EXPECT_EQ(Reduced({{0, 1}, {1, NAN}, {2, 3}}), "0,1 / 20,3");
+  EXPECT_EQ(Reduced({{0, 1}, {NAN, 1}, {NAN, NAN}, {2, 3}, {3, NAN}}), "0,1 / 20,3 /");
+  EXPECT_EQ(Reduced({{0, NAN}, {1, 2}}), "10,2");
+  EXPECT_EQ(Reduced({{0, NAN}, {1, NAN}}), "");
+  EXPECT_EQ(Reduced({{0, 1}, {1, std::numeric_limits<double>::infinity()}, {2, 3}}), "0,1 / 20,3");
+}
+
+TEST(ReduceLine, GapsNarrowerThanAColumnAreNotSeen) {
+  EXPECT_EQ(Reduced({{0.1, 1}, {0.2, NAN}, {0.3, 2}, {0.4, NAN}, {1.1, 3}}), "1,1 3,2 / 11,3");
+}
+
+TEST(ReduceLine, AMillionPointsKeepEverySpike) {
+  const CounterRng rng(1, 0);
+  std::vector<PlotPoint> points(1000000);
+  for (size_t i = 0; i < points.size(); ++i) {
+    points[i] = {static_cast<double>(i) * 700 / 1e6, rng.Uniform(i)};
+  }
+  points[123457].y = 1000;
+  points[777777].y = -1000;
+  points[999999].y = 500;
+  const std::vector<PlotPoint> reduced = ReduceLine(points, 1.0);
+  EXPECT_LE(reduced.size(), 4 * 701u);
+  int spikes = 0;
+  double last_x = 0;
+  for (const PlotPoint& p : reduced) {
+    if (std::abs(p.y) > 1) ++spikes;
+    EXPECT_GE(p.x, last_x);
+    last_x = p.x;
+  }
+  EXPECT_EQ(spikes, 3);
+}
+
+TEST(ReduceLine, AnyOrderOfXIsBounded) {
+  const CounterRng rng(2, 0);
+  std::vector<PlotPoint> points(300000);
+  for (size_t i = 0; i < points.size(); ++i) {
+    points[i] = {700 * rng.Uniform(2 * i), rng.Uniform(2 * i + 1)};
+    if (i % 2 == 1) points[i].y = NAN;
+  }
+  points[150000].y = 1000;
+  const std::vector<PlotPoint> reduced = ReduceLine(points, 1.0);
+  EXPECT_LE(reduced.size(), 5 * 4001u);
+  int spikes = 0;
+  for (const PlotPoint& p : reduced) spikes += p.y > 1 ? 1 : 0;
+  EXPECT_EQ(spikes, 1);
+}
+
+TEST(Smooth, WithoutWeightIsTheValuesThemselves) {
+  const std::vector<double> y = {3, -1, 4, 1.5};
+  EXPECT_EQ(Smooth(y, 0), y);
+  EXPECT_TRUE(Smooth({}, 0.5).empty());
+}
+
+TEST(Smooth, TheFirstValueIsNotPulledToZero) {
+  const std::vector<double> smooth = Smooth(std::vector<double>{8, 8, 8, 8, 8}, 0.99);
+  for (const double value : smooth) EXPECT_NEAR(value, 8, 1e-12);
+}
+
+// Each value is the mean of all before it, the one k steps back weighing weight^k.
+TEST(Smooth, IsTheWeightedMeanOfThePast) {
+  constexpr double kWeight = 0.7;
+  const std::vector<double> y = {2, -3, 5, 0.25, 11, 7, -1};
+  const std::vector<double> smooth = Smooth(y, kWeight);
+  ASSERT_EQ(smooth.size(), y.size());
+  for (size_t i = 0; i < y.size(); ++i) {
+    double sum = 0, total = 0;
+    for (size_t k = 0; k <= i; ++k) {
+      sum += y[i - k] * std::pow(kWeight, static_cast<double>(k));
+      total += std::pow(kWeight, static_cast<double>(k));
+    }
+    EXPECT_NEAR(smooth[i], sum / total, 1e-12) << i;
+  }
+}
+
+// A mean that depends on what comes later, or on how long the run is, shows what was not there.
+TEST(Smooth, DoesNotDependOnWhatComesLater) {
+  const std::vector<double> y = {2, -3, 5, 0.25, 11};
+  const std::vector<double> all = Smooth(y, 0.9);
+  const std::vector<double> begin = Smooth(std::span(y).first(3), 0.9);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(begin[i], all[i]);
+}
+
+TEST(Smooth, GapsStayGapsAndDoNotSpread) {
+  const std::vector<double> smooth =
+      Smooth(std::vector<double>{NAN, 1, NAN, INFINITY, 3, -INFINITY}, 0.5);
+  EXPECT_TRUE(std::isnan(smooth[0]));
+  EXPECT_EQ(smooth[1], 1);
+  EXPECT_TRUE(std::isnan(smooth[2]));
+  EXPECT_EQ(smooth[3], INFINITY);
+  EXPECT_NEAR(smooth[4], (1 * 0.5 + 3) / 1.5, 1e-12);
+  EXPECT_EQ(smooth[5], -INFINITY);
+}
+
+TEST(Smooth, AWeightOfOneIsRefused) {
+  EXPECT_DEATH(Smooth(std::vector<double>{1}, 1), "weight");
+}
+
 }  // namespace
+
 }  // namespace folio

@@ -12,7 +12,6 @@
 
 #include "folio/base/check.h"
 #include "folio/plot/svg.h"
-#include "folio/plot/ticks.h"
 
 namespace folio {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "folio/plot/heatmap.h"
 #include "folio/plot/svg.h"
-#include "folio/plot/ticks.h"
 
 namespace folio {
 

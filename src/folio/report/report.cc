@@ -92,6 +92,12 @@ Value Value::In(std::string_view unit) && {
   return std::move(*this);
 }
 
+std::string PercentText(double share) {
+  const double percent = 100 * share;
+  if (percent >= 0.95 || percent == 0) return fmt::format("{:.0f}%", percent);
+  return percent >= 0.05 ? fmt::format("{:.1f}%", percent) : "<.1%";
+}
+
 std::string StepSlug(const ReportPart& step) {
   std::string slug;
   for (const char c : step.name) {

@@ -58,6 +58,9 @@ struct Value {
   Value In(std::string_view unit) &&;
 };
 
+// "37%", and of less than one "0.4%", "<.1%": at most four characters.
+std::string PercentText(double share);
+
 // A Cell is a value by the names that it has: `key` in JSON, `title` for people, where ">" before
 // it aligns a column to the right. A value without one of them is not told there.
 struct Cell {

@@ -17,8 +17,8 @@
 namespace folio {
 namespace {
 
-const Terminal kWide{.width = 100};
-const Terminal kColour{.color = true, .width = 100};
+const Terminal kWide{.utf8 = true, .width = 100};
+const Terminal kColour{.color = true, .utf8 = true, .width = 100};
 const Terminal kAsciiTerminal{.is_terminal = true, .width = 100};
 
 Report OneStep(Matrix values, FigureKind figure = FigureKind::kHeatmap) {
@@ -105,7 +105,7 @@ TEST(ReportText, ZeroHasNoColourAndSignsDiffer) {
 
 TEST(ReportText, WideTablesLoseTheirMiddleAndSayHowMuch) {
   for (const int width : {40, 61, 80, 120}) {
-    const std::string text = ReportText(OneStep(Large(3, 101)), {.width = width});
+    const std::string text = ReportText(OneStep(Large(3, 101)), {.utf8 = true, .width = width});
     for (const std::string& line : Split(text, '\n')) {
       EXPECT_LE(DisplayWidth(line), width) << line;
     }
@@ -149,7 +149,7 @@ TEST(ReportText, LabelsFromAnywhereCannotHarmTheTerminal) {
                 .row_labels = {"\x1b[31m\x07"},
                 .column_labels = {"\xFF", "a very very long label\n"}};
   for (const bool utf8 : {true, false}) {
-    const std::string text = ReportText(OneStep(values), utf8 ? Terminal{} : kAsciiTerminal);
+    const std::string text = ReportText(OneStep(values), utf8 ? kWide : kAsciiTerminal);
     EXPECT_FALSE(Contains(text, "\x1b"));
     EXPECT_FALSE(Contains(text, "\x07"));
     EXPECT_FALSE(Contains(text, "\xFF"));
@@ -367,6 +367,15 @@ TEST(Value, NumbersAreWrittenInOneWay) {
     EXPECT_EQ(value.text, text);
   }
   EXPECT_EQ(Value::Fixed(1500, 1, 1e3).json, Json(1500.0));
+}
+
+TEST(PercentText, SmallSharesAreNotNothing) {
+  EXPECT_EQ(PercentText(1), "100%");
+  EXPECT_EQ(PercentText(0.374), "37%");
+  EXPECT_EQ(PercentText(0.0096), "1%");
+  EXPECT_EQ(PercentText(0.003), "0.3%");
+  EXPECT_EQ(PercentText(1e-9), "<.1%");
+  EXPECT_EQ(PercentText(0), "0%");
 }
 
 Report ThreeSteps() {

@@ -26,11 +26,13 @@ class TextRenderer {
  public:
   TextRenderer(const Terminal& terminal, int rows)
       : terminal_(terminal),
-        utf8_(!AsciiOnly(terminal)),
         width_(std::max<int64_t>(kNarrowest, terminal.width)),
         rows_(std::max(3, rows)) {}
 
   std::string Render(const Report& report) {
+    // The prose of a walk loses nothing in ASCII; the tokens of a view do, and stay as they are in
+    // pipes.
+    utf8_ = report.topic.empty() ? !AsciiOnly(terminal_) : terminal_.utf8;
     if (!report.intro.empty()) {
       Line(Bold(Prose(report.title)));
       text_ += '\n';
@@ -86,17 +88,13 @@ class TextRenderer {
         FactLines(part.facts, fact_columns_, [this](const Value& value) { return Written(value); });
     ShowRows(part.table);
     // A heading alone is one of a figure.
-    if (!part.heading.empty() && !text_.empty()) text_ = Bold(Label(part.heading)) + "\n" + text_;
-  }
-
-  // A name or a token in a place of its own.
-  std::string Label(const std::string& text) const {
-    return utf8_ ? text : TerminalLabel(text, kAnyWidth, /*utf8=*/false);
+    if (!part.heading.empty() && !text_.empty())
+      text_ = Bold(Spelled(terminal_, part.heading)) + "\n" + text_;
   }
 
   // Of a list as much as has room.
   std::string Written(const Value& value, int64_t room = kAnyWidth) const {
-    std::string text = Label(value.text);
+    std::string text = Spelled(terminal_, value.text);
     for (const Value& one : value.list) {
       const std::string next = (text.empty() ? "" : "  ") + Written(one);
       room -= DisplayWidth(next);
@@ -283,7 +281,7 @@ class TextRenderer {
   }
 
   const Terminal& terminal_;
-  bool utf8_;
+  bool utf8_ = true;
   int64_t width_;
   int64_t rows_;
   int64_t fact_columns_ = 0;

@@ -11,10 +11,10 @@
 #include "folio/bench/training.h"
 #include "folio/run/preview.h"
 #include "folio/run/whole_conversations.h"
-#include "folio/train/budget.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "folio/train/precision.h"
+#include "folio/train/schedule.h"
 #include "folio/train/trainer.h"
 
 namespace folio {

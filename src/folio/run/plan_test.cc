@@ -10,7 +10,6 @@
 #include "folio/base/strings.h"
 #include "folio/run/automatic.h"
 #include "folio/run/preview.h"
-#include "folio/train/flops.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/expect.h"
 
@@ -20,7 +19,7 @@ namespace {
 const GptConfig kModel = {
     .vocab_size = 97, .n_positions = 24, .n_embd = 32, .n_layer = 2, .n_head = 2};
 
-TrainShape Shape(int64_t B) {
+TrainShape ShapeOfBatch(int64_t B) {
   return {.model = kModel, .B = B, .T = 24};
 }
 
@@ -39,14 +38,14 @@ TEST(LargestThatFits, FindsTheLimitExactly) {
 }
 
 TEST(TrainPlan, WhatFitsExactlyIsNotRefused) {
-  const uint64_t bytes = PlannedBytes(Shape(8));
-  RequireTrainingFits(Shape(8), {.total = bytes});
-  EXPECT_NE(Refusal(Shape(8), {.total = bytes - 1}), "");
-  RequireTrainingFits(Shape(8), {.total = 0});  // not known
+  const uint64_t bytes = PlannedBytes(ShapeOfBatch(8));
+  RequireTrainingFits(ShapeOfBatch(8), {.total = bytes});
+  EXPECT_NE(Refusal(ShapeOfBatch(8), {.total = bytes - 1}), "");
+  RequireTrainingFits(ShapeOfBatch(8), {.total = 0});  // not known
 }
 
 TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
-  TrainShape shape = Shape(8);
+  TrainShape shape = ShapeOfBatch(8);
   shape.grad_accumulation = 3;
   const auto bytes = [&](int64_t B) {
     TrainShape other = shape;
@@ -63,25 +62,25 @@ TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
 }
 
 TEST(TrainPlan, RefusalKeepsAPrimeBatchByAccumulating) {
-  const std::string refusal = Refusal(Shape(7), {.total = PlannedBytes(Shape(6))});
+  const std::string refusal = Refusal(ShapeOfBatch(7), {.total = PlannedBytes(ShapeOfBatch(6))});
   EXPECT_TRUE(Contains(refusal, "--batch 6 is", "--batch 1 --grad-accumulation 7 ")) << refusal;
 }
 
 TEST(TrainPlan, RefusalSaysWhatRecomputationWouldDo) {
-  TrainShape recomputed = Shape(8);
+  TrainShape recomputed = ShapeOfBatch(8);
   recomputed.options.recompute = true;
   const uint64_t less = PlannedBytes(recomputed);
-  ASSERT_LT(less, PlannedBytes(Shape(8)));
-  const std::string one = Refusal(Shape(8), {.total = less});
+  ASSERT_LT(less, PlannedBytes(ShapeOfBatch(8)));
+  const std::string one = Refusal(ShapeOfBatch(8), {.total = less});
   EXPECT_TRUE(Contains(one, "--recompute makes this one fit")) << one;
-  const std::string few = Refusal(Shape(100), {.total = less});
+  const std::string few = Refusal(ShapeOfBatch(100), {.total = less});
   EXPECT_TRUE(Contains(few, "with --recompute it is --batch 8")) << few;
   recomputed.B = 9;
   EXPECT_FALSE(Contains(Refusal(recomputed, {.total = less}), "--recompute"));
 }
 
 TEST(TrainPlan, WhereNothingFitsTheModelIsTooLarge) {
-  const std::string refusal = Refusal(Shape(3), {.total = 1000});
+  const std::string refusal = Refusal(ShapeOfBatch(3), {.total = 1000});
   EXPECT_TRUE(Contains(refusal, "not even one sequence fits")) << refusal;
   EXPECT_FALSE(Contains(refusal, "--batch"));
 }
@@ -108,10 +107,10 @@ TEST(TrainPlan, PartsMakeUpThePeak) {
   EXPECT_EQ(totals.weights + totals.gradients + totals.optimizer + totals.activations, totals.peak);
   EXPECT_GE(totals.logits, 21 * 97 * sizeof(float));
   EXPECT_LT(totals.logits, totals.activations);
-  const std::string text = DescribePlan(Shape(3));
+  const std::string text = DescribePlan(ShapeOfBatch(3));
   EXPECT_TRUE(Contains(text, "weights", "gradients", "moments", "logits", "peak",
                        "--recompute would save"));
-  TrainShape recomputed = Shape(3);
+  TrainShape recomputed = ShapeOfBatch(3);
   recomputed.options.recompute = true;
   EXPECT_TRUE(Contains(DescribePlan(recomputed), "--recompute saves"));
 }

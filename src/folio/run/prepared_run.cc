@@ -14,7 +14,7 @@
 #include "folio/run/automatic.h"
 #include "folio/run/whole_conversations.h"
 #include "folio/train/precision.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 #include "folio/train/train_state.h"
 #include "folio/train/trainer.h"
 

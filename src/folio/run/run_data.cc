@@ -7,10 +7,9 @@
 #include "folio/base/strings.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/prepare.h"
-#include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/run/automatic.h"
@@ -18,7 +17,7 @@
 #include "folio/run/prepared_run.h"
 #include "folio/run/watchdog.h"
 #include "folio/text/encodings.h"
-#include "folio/text/extend_tokenizer.h"
+#include "folio/text/special_tokens.h"
 
 namespace folio {
 namespace {

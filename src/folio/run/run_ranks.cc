@@ -10,10 +10,10 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/piece_ranks.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/dist/workers.h"
 #include "folio/io/json.h"
-#include "folio/train/rank_shares.h"
+#include "folio/train/ranks.h"
 
 namespace folio {
 

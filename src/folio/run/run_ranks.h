@@ -4,7 +4,7 @@
 #include <string>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/broadcast.h"
+#include "folio/dist/group.h"
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
 

@@ -13,7 +13,7 @@
 #include "folio/io/json.h"
 #include "folio/run/run_directory.h"
 #include "folio/text/chat.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 
 namespace folio {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
-#include "folio/train/result.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

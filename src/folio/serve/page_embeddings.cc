@@ -6,7 +6,7 @@
 #include "folio/base/hash.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/page_files.h"

@@ -3,7 +3,7 @@
 
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "folio/serve/test_page.h"
 
 namespace folio {

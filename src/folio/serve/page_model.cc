@@ -17,7 +17,7 @@
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/page_files.h"
-#include "folio/text/explain_text.h"
+#include "folio/text/bpe_tokenizer.h"
 
 namespace folio {
 namespace {

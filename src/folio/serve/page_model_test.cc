@@ -8,13 +8,13 @@
 #include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/probabilities.h"
+#include "folio/model/checkpoint.h"
 #include "folio/model/decoder.h"
-#include "folio/model/stored_model.h"
 #include "folio/plot/png.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/test_page.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/near.h"
 
 namespace folio {

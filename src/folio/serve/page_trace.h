@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/inspect/head_scores.h"
+#include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"

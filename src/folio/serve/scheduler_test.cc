@@ -5,7 +5,7 @@
 #include <map>
 
 #include "folio/base/clock.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/test_service.h"
 #include "tests/kit/expect.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "folio/infer/opened_model.h"
-#include "folio/model/model_summary.h"
+#include "folio/model/params.h"
 #include "folio/serve/scheduler.h"
 
 namespace folio {

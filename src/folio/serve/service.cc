@@ -11,7 +11,7 @@
 #include "folio/base/strings.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
-#include "folio/model/config_json.h"
+#include "folio/model/config.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/embeddings.h"
 #include "folio/serve/generation_fields.h"

@@ -8,6 +8,7 @@
 #include <clocale>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "folio/base/strings.h"
@@ -167,6 +168,11 @@ std::vector<std::string> WrapLines(std::string_view text, int64_t width) {
   }
   if (!line.empty()) lines.push_back(line);
   return lines;
+}
+
+std::string Spelled(const Terminal& terminal, std::string_view text) {
+  if (!AsciiOnly(terminal)) return std::string(text);
+  return TerminalLabel(text, std::numeric_limits<int64_t>::max(), /*utf8=*/false);
 }
 
 std::string FitColumns(const Terminal& terminal, std::string_view text, int64_t width) {

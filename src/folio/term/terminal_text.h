@@ -34,6 +34,9 @@ inline bool AsciiOnly(const Terminal& terminal) {
   return terminal.is_terminal && !terminal.utf8;
 }
 
+// `text` on one line as the terminal can show it: in ASCII if it knows no more.
+std::string Spelled(const Terminal& terminal, std::string_view text);
+
 // `text`, without escapes, in exactly `width` columns: cut with an ellipsis, or filled with spaces
 // behind it.
 std::string FitColumns(const Terminal& terminal, std::string_view text, int64_t width);

@@ -19,7 +19,7 @@
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/text/encode_parallel.h"
-#include "folio/text/streaming_encoder.h"
+#include "folio/text/streaming.h"
 
 namespace folio {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "folio/term/byte_streams.h"
 #include "folio/text/special_tokens.h"
-#include "folio/text/streaming_decoder.h"
+#include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

@@ -14,7 +14,6 @@
 #include "folio/text/byte_names.h"
 #include "folio/text/pair_merger.h"
 #include "folio/text/pretoken_counter.h"
-#include "folio/text/training_text.h"
 
 namespace folio {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,5 +86,36 @@ void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::str
 // Ids below `ranks` are tokens or empty. REQUIRES: all 256 bytes are among them.
 // The time for one token grows with the square of its length.
 std::vector<BpeMerge> MergesFromRanks(const ByteStrings& tokens, int32_t ranks);
+
+// Finds byte strings by their contents: the first `count` of `strings`, which must outlive it and
+// stay as they are. Empty ones are left out.
+class ByteIndex {
+ public:
+  static constexpr int32_t kNone = -1;
+
+  // REQUIRES: count <= strings.size() < 2^31.
+  ByteIndex(const ByteStrings& strings, size_t count);
+
+  // The number of the string, the first if it is there twice; kNone if it is not there.
+  int32_t Find(std::string_view bytes) const;
+
+  // Two strings that are the same, if any are.
+  struct Twins {
+    int32_t first = 0;
+    int32_t second = 0;
+  };
+  const std::optional<Twins>& twins() const { return twins_; }
+
+ private:
+  struct Slot {
+    uint32_t tag = 0;  // more bits of the hash
+    int32_t id = kNone;
+  };
+
+  const ByteStrings& strings_;
+  std::vector<Slot> slots_;  // a power of two of them, at least half of them free
+  uint64_t mask_;
+  std::optional<Twins> twins_;
+};
 
 }  // namespace folio

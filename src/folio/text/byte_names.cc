@@ -44,15 +44,6 @@ const std::array<uint8_t, 256>& Gpt2ByteOrder() {
   return kNameTables.order;
 }
 
-char32_t ByteName(uint8_t byte) {
-  return kNameTables.names[byte];
-}
-
-std::optional<uint8_t> NamedByte(char32_t name) {
-  if (name >= kNames || kNameTables.bytes[name] < 0) return std::nullopt;
-  return static_cast<uint8_t>(kNameTables.bytes[name]);
-}
-
 void AppendByteNames(std::string_view bytes, std::string& out) {
   for (const char byte : bytes) {
     const char32_t name = kNameTables.names[static_cast<uint8_t>(byte)];

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,10 +13,6 @@ namespace folio {
 
 // The bytes in the order of GPT-2's ids: of first its printable ones, then the others.
 const std::array<uint8_t, 256>& Gpt2ByteOrder();
-
-char32_t ByteName(uint8_t byte);
-// The byte of that name, if there is one.
-std::optional<uint8_t> NamedByte(char32_t name);
 
 // Appends the names of the bytes, in UTF-8.
 void AppendByteNames(std::string_view bytes, std::string& out);

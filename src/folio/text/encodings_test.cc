@@ -9,7 +9,6 @@
 #include "folio/io/file.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/test_vocab.h"
-#include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -1,12 +1,57 @@
 #include "folio/text/pair_merger.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/error.h"
 
 namespace folio {
 namespace {
+
+struct PretokenRef {
+  int64_t count;
+  uint32_t part;
+  uint32_t index;
+};
+
+// The pretokens of two bytes and more, most frequent first.
+std::vector<PretokenRef> SortByCount(const std::vector<CountedPretokens>& parts,
+                                     size_t& positions) {
+  std::vector<PretokenRef> refs;
+  positions = 1;
+  for (uint32_t part = 0; part < parts.size(); ++part) {
+    for (uint32_t i = 0; i < parts[part].counts.size(); ++i) {
+      const size_t length = parts[part].pretokens[i].size();
+      if (length < 2) continue;
+      refs.push_back({parts[part].counts[i], part, i});
+      positions += length + 1;
+    }
+  }
+  std::sort(refs.begin(), refs.end(), [](const PretokenRef& a, const PretokenRef& b) {
+    if (a.count != b.count) return a.count > b.count;
+    return a.part != b.part ? a.part < b.part : a.index < b.index;
+  });
+  return refs;
+}
+
+size_t Digits(int64_t count) {
+  return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(count)));
+}
+
+uint64_t KeyOf(const MergeCandidate& candidate) {
+  return PairKey(candidate.left, candidate.right);
+}
+
+bool Worse(const MergeCandidate& a, const MergeCandidate& b) {
+  if (a.count != b.count) return a.count < b.count;
+  return KeyOf(a) > KeyOf(b);
+}
 
 constexpr size_t kByteValues = 256;
 constexpr size_t kNowhere = static_cast<size_t>(-1);
@@ -15,6 +60,79 @@ constexpr size_t kSymbolsAhead = 24;
 constexpr size_t kPairsAhead = 8;
 
 }  // namespace
+
+TrainingText::TrainingText(std::vector<CountedPretokens> parts,
+                           const std::array<int32_t, 256>& symbols) {
+  size_t positions = 0;
+  const std::vector<PretokenRef> refs = SortByCount(parts, positions);
+  if (positions > std::numeric_limits<uint32_t>::max()) {
+    throw Error(
+        ErrorKind::kResource, "the text has too many different pieces",
+        fmt::format("{} bytes in {} pieces, at most 4 GiB are supported", positions, refs.size()),
+        "train on less text");
+  }
+  row_.reserve(positions);
+  row_.push_back(kEdge);
+  for (const PretokenRef& ref : refs) {
+    for (const char c : parts[ref.part].pretokens[ref.index]) {
+      row_.push_back(symbols[static_cast<uint8_t>(c)]);
+    }
+    row_.push_back(kEdge);
+    if (runs_.empty() || runs_.back().weight != ref.count) runs_.push_back({0, ref.count});
+    runs_.back().end = row_.size();
+  }
+  run_of_.resize((row_.size() + kBlock - 1) / kBlock);
+  for (size_t block = 0, run = 0; block < run_of_.size() && !runs_.empty(); ++block) {
+    while (run + 1 < runs_.size() && runs_[run].end <= block * kBlock) ++run;
+    run_of_[block] = static_cast<uint32_t>(run);
+  }
+}
+
+void MergeQueue::Push(const MergeCandidate& candidate) {
+  if (candidate.count < min_count_) return;
+  const size_t digits = Digits(candidate.count);
+  if (digits != digits_) {
+    waiting_[digits].push_back(candidate);
+    return;
+  }
+  heap_.push_back(candidate);
+  std::push_heap(heap_.begin(), heap_.end(), Worse);
+}
+
+// Moves those with the most digits into the empty heap. False where nobody waits.
+bool MergeQueue::FillHeap(const PairCounts& counts) {
+  constexpr size_t kAhead = 8;
+  digits_ = waiting_.size() - 1;
+  while (digits_ > 0 && waiting_[digits_].empty()) --digits_;
+  if (digits_ == 0) return false;
+  std::vector<MergeCandidate> candidates = std::exchange(waiting_[digits_], {});
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i + kAhead < candidates.size()) counts.Prefetch(KeyOf(candidates[i + kAhead]));
+    MergeCandidate& candidate = candidates[i];
+    candidate.count = counts.Count(KeyOf(candidate));
+    if (candidate.count < min_count_) continue;
+    const size_t digits = Digits(candidate.count);
+    (digits == digits_ ? heap_ : waiting_[digits]).push_back(candidate);
+  }
+  std::make_heap(heap_.begin(), heap_.end(), Worse);
+  return true;
+}
+
+std::optional<MergeCandidate> MergeQueue::Pop(const PairCounts& counts) {
+  for (;;) {
+    if (heap_.empty()) {
+      if (!FillHeap(counts)) return std::nullopt;
+      continue;
+    }
+    std::pop_heap(heap_.begin(), heap_.end(), Worse);
+    MergeCandidate best = heap_.back();
+    heap_.pop_back();
+    const int64_t count = counts.Count(KeyOf(best));
+    if (count == best.count) return best;
+    best.count = count;
+    Push(best);
+  }
+}
 
 void PairMerger::Side::Add(int32_t symbol, int64_t weight) {
   Neighbour& neighbour = of[static_cast<size_t>(symbol)];

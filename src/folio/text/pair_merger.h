@@ -1,15 +1,147 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "folio/text/merge_queue.h"
-#include "folio/text/pair_counts.h"
-#include "folio/text/training_text.h"
+#include "folio/text/pretoken_counter.h"
 
 namespace folio {
+
+// The distinct pretokens as one row of symbols, in which pairs are merged where they stand. Each
+// byte of each pretoken has a position. A symbol of n bytes is written at the first and at the last
+// of its n positions, and nothing that is a symbol between them; so both neighbours of a symbol are
+// found without links. kEdge stands before, between and behind the pretokens.
+class TrainingText {
+ public:
+  static constexpr int32_t kEdge = -1;
+  static constexpr int32_t kInside = -2;
+
+  // `symbols` are those of the 256 bytes. Pretokens of a single byte, which have no pairs, are left
+  // out. Frees `parts` on the way. Throws a kResource Error if there are 2^32 positions or more.
+  TrainingText(std::vector<CountedPretokens> parts, const std::array<int32_t, 256>& symbols);
+
+  std::span<const int32_t> row() const { return row_; }
+  int32_t* symbols() { return row_.data(); }
+  // Returns how often the pretoken at this position occurred.
+  int64_t Weight(uint32_t position) const {
+    size_t run = run_of_[position / kBlock];
+    while (runs_[run].end <= position) ++run;
+    return runs_[run].weight;
+  }
+
+ private:
+  // Pretokens that occurred equally often, most frequent first.
+  struct Run {
+    size_t end;
+    int64_t weight;
+  };
+  static constexpr size_t kBlock = 64;
+
+  std::vector<int32_t> row_;
+  std::vector<Run> runs_;
+  std::vector<uint32_t> run_of_;  // of the first position of each block of kBlock
+};
+
+// Two neighbouring symbols, each at least 0, as one number that sorts as (left, right) do.
+constexpr uint64_t PairKey(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
+}
+
+// Counts how often each pair of symbols stands side by side: a hash table that is asked about
+// millions of pairs, nearly all of them outside the cache, hence Prefetch.
+class PairCounts {
+ public:
+  PairCounts() : slots_(size_t{1} << (64 - shift_)) {}
+
+  // Room for `more` pairs; only this moves slots.
+  void Reserve(size_t more) {
+    while ((size_ + more) * 2 > slots_.size()) Grow();
+  }
+  void Prefetch(uint64_t key) const { __builtin_prefetch(&slots_[Slot(key)], 1); }
+  // REQUIRES: the pair is not there, and there is room.
+  void Insert(uint64_t key, int64_t count) {
+    *Find(key) = {key, count};
+    ++size_;
+  }
+  // Does nothing for a pair that is not there.
+  void Subtract(uint64_t key, int64_t count) {
+    Entry* entry = Find(key);
+    if (entry->key == key) entry->count -= count;
+  }
+  // 0 for a pair that is not there.
+  int64_t Count(uint64_t key) const {
+    const Entry* entry = const_cast<PairCounts*>(this)->Find(key);
+    return entry->key == key ? entry->count : 0;
+  }
+
+ private:
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  struct Entry {
+    uint64_t key = kNone;
+    int64_t count = 0;
+  };
+
+  size_t Slot(uint64_t key) const {
+    key = (key ^ key >> 29) * 0x9e3779b97f4a7c15u;
+    return (key ^ key << 32) >> shift_;
+  }
+  Entry* Find(uint64_t key) {
+    size_t i = Slot(key);
+    while (slots_[i].key != key && slots_[i].key != kNone) i = (i + 1) & (slots_.size() - 1);
+    return &slots_[i];
+  }
+  // Doubles the room, and leaves out the pairs that no longer stand anywhere.
+  void Grow() {
+    const std::vector<Entry> old = std::move(slots_);
+    --shift_;
+    slots_.assign(old.size() * 2, Entry{});
+    size_ = 0;
+    for (const Entry& entry : old) {
+      if (entry.key != kNone && entry.count > 0) Insert(entry.key, entry.count);
+    }
+  }
+
+  int shift_ = 64 - 10;
+  std::vector<Entry> slots_;
+  size_t size_ = 0;
+};
+
+// A pair that may be merged. Where it stood when it was counted first is a range of the trainer's
+// list of positions.
+struct MergeCandidate {
+  int64_t count = 0;
+  int32_t left = 0;
+  int32_t right = 0;
+  size_t first = 0;
+  size_t positions = 0;
+};
+
+// Candidates by highest count, of equal counts by smallest (left, right). Counts may fall while
+// candidates wait: Pop looks them up and puts back what has fallen. Only candidates whose counts
+// have as many binary digits as the highest are kept in a heap, which stays small; the others
+// wait unordered until their turn comes.
+class MergeQueue {
+ public:
+  // Candidates whose counts fall below `min_count`, which is at least 1, are dropped.
+  explicit MergeQueue(int64_t min_count) : min_count_(min_count) {}
+
+  // REQUIRES: candidate.count is not above that of the last one popped.
+  void Push(const MergeCandidate& candidate);
+  // The best one, whose count is what `counts` says; nothing where none is left.
+  std::optional<MergeCandidate> Pop(const PairCounts& counts);
+
+ private:
+  bool FillHeap(const PairCounts& counts);
+
+  int64_t min_count_;
+  size_t digits_ = 64;  // of the counts in heap_
+  std::vector<MergeCandidate> heap_;
+  std::array<std::vector<MergeCandidate>, 64> waiting_;  // by digits of the count, as it was
+};
 
 // Merges pairs of symbols in a training text, one after the other, and keeps count of all pairs.
 // A pair is counted once, when its newer symbol is made; its count can only fall after that, and

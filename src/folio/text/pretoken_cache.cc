@@ -86,7 +86,6 @@ uint64_t LongPretokenCache::Hash(std::string_view pretoken) {
     const auto product = static_cast<unsigned __int128>(hash ^ word) * 0x9E3779B97F4A7C15;
     hash = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   };
-  if (pretoken.size() > kMaxBytes) return 0;
   for (size_t i = 0; i + 8 <= pretoken.size(); i += 8) mix(pretoken.data() + i);
   mix(pretoken.data() + pretoken.size() - 8);
   return hash;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -9,6 +10,72 @@
 #include "folio/text/split.h"
 
 namespace folio {
+
+// Open addressing with linear probing, ordered by the first bits of the hash, so that what hashes
+// into one of kParts equal ranges lies in one stretch of every table. Entry has `int64_t count`, 0
+// where the slot is empty, and `uint64_t hash() const`.
+template <class Entry>
+class CountTable {
+ public:
+  static constexpr int kPartBits = 6;
+  static constexpr uint64_t kParts = uint64_t{1} << kPartBits;
+
+  // `skip` first bits of every hash are the same.
+  explicit CountTable(int skip = 0) : skip_(skip), slots_(size_t{1} << (64 - shift_)) {}
+
+  size_t size() const { return size_; }
+  // Room for `more` entries; only this moves entries.
+  void Reserve(size_t more) {
+    while ((size_ + more) * 2 > slots_.size()) Grow();
+  }
+  void Prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[Slot(hash)], 1); }
+  // The entry for which same(entry), or the empty one that is to become it; in that case the caller
+  // fills it and calls Added.
+  template <class Same>
+  Entry& Find(uint64_t hash, Same&& same) {
+    size_t i = Slot(hash);
+    while (slots_[i].count != 0 && !same(slots_[i])) i = (i + 1) & (slots_.size() - 1);
+    return slots_[i];
+  }
+  void Added() { ++size_; }
+
+  // Calls f(entry) for each one whose hash is in `part` of kParts. REQUIRES: made with skip 0.
+  template <class F>
+  void ForPart(uint64_t part, F&& f) const {
+    const size_t width = slots_.size() >> kPartBits;
+    for (size_t n = 0; n < slots_.size(); ++n) {
+      const Entry& entry = slots_[(part * width + n) & (slots_.size() - 1)];
+      if (entry.count == 0) {
+        if (n >= width) return;
+        continue;
+      }
+      if (entry.hash() >> (64 - kPartBits) == part) f(entry);
+    }
+  }
+  template <class F>
+  void ForEach(F&& f) const {
+    for (const Entry& entry : slots_) {
+      if (entry.count != 0) f(entry);
+    }
+  }
+
+ private:
+  size_t Slot(uint64_t hash) const { return (hash << skip_) >> shift_; }
+
+  void Grow() {
+    const std::vector<Entry> old = std::move(slots_);
+    --shift_;
+    slots_.assign(old.size() * 2, Entry{});
+    for (const Entry& entry : old) {
+      if (entry.count != 0) Find(entry.hash(), [](const Entry&) { return false; }) = entry;
+    }
+  }
+
+  int skip_;
+  int shift_ = 64 - 10;
+  std::vector<Entry> slots_;
+  size_t size_ = 0;
+};
 
 // Distinct pretokens, each with how often it occurred.
 struct CountedPretokens {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "folio/base/rng.h"
-#include "folio/text/pretoken_table.h"
 #include "folio/text/test_split_pretokens.h"
 #include "tests/kit/threads.h"
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "folio/base/check.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {
@@ -48,6 +50,13 @@ void Mark(std::span<const SpecialToken> specials, const std::vector<std::string>
   }
 }
 
+bool IsToken(const Tokenizer& tokenizer, std::string_view text) {
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.TokenBytes(id) == text) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials) {
@@ -76,7 +85,6 @@ SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const Speci
   std::vector<bool> disallowed(specials.size());
   Mark(specials, rule.allow, allowed);
   Mark(specials, rule.disallow, disallowed);
-  (rule.allow_all ? allowed_ : disallowed_).Reserve(specials.size());
   for (size_t i = 0; i < specials.size(); ++i) {
     if (allowed[i]) allowed_.Add(specials[i]);
     if (rule.disallow_all ? !allowed[i] : disallowed[i]) disallowed_.Add(specials[i]);
@@ -175,6 +183,21 @@ Error SpecialNotAllowed(const SpecialToken& token, std::string_view text, size_t
                     fmt::format("it would stand for token {}, which is not allowed here", token.id),
                     "allow special tokens to have it become that token, or have it encoded as "
                     "ordinary text");
+}
+
+std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
+                                             std::span<const std::string> texts) {
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::string& text = texts[i];
+    if (text.empty() || FindInvalidUtf8(text) != std::string::npos) {
+      throw UsageError(fmt::format("'{}' cannot be a special token", text));
+    }
+    if (IsToken(tokenizer, text) || std::ranges::count(texts.first(i), text) > 0) {
+      throw UsageError(fmt::format("'{}' cannot be a new special token", text), "it is a token",
+                       "choose texts that are no tokens yet");
+    }
+  }
+  return tokenizer.WithSpecials(texts);
 }
 
 }  // namespace folio

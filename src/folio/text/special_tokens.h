@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,7 +57,6 @@ class SpecialFinder {
  private:
   class Set {
    public:
-    void Reserve(size_t tokens) { tokens_.reserve(tokens); }
     void Add(const SpecialToken& token) { tokens_.push_back(&token); }
     // Call once, when all are added.
     void Prepare();
@@ -90,5 +90,10 @@ class SpecialFinder {
 // where `text` begins in `where`.
 Error SpecialNotAllowed(const SpecialToken& token, std::string_view text, size_t at,
                         TextPosition position, std::string_view where);
+
+// Tokenizer::WithSpecials for texts that somebody asked for. Throws a kUsage Error where one is
+// empty, not UTF-8, or a token already.
+std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
+                                             std::span<const std::string> texts);
 
 }  // namespace folio

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace folio {
@@ -41,11 +42,6 @@ inline constexpr size_t kUndecided = static_cast<size_t>(-1);
 // time linear in its length. REQUIRES: begin < text.size().
 size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end = true);
 
-// The same of one pattern.
-size_t NextPretokenGpt2(std::string_view text, size_t begin, bool at_end);
-size_t NextPretokenCl100k(std::string_view text, size_t begin, bool at_end);
-size_t NextPretokenO200k(std::string_view text, size_t begin, bool at_end);
-
 // For a text that begins with a pretoken which NextPretoken, without `at_end`, leaves undecided:
 // how much of the text is in that pretoken for certain, but for the last characters; 0 if that is
 // not known. Lets a run of millions of letters, or spaces, be encoded before its end has come.
@@ -57,5 +53,15 @@ size_t CertainRun(SplitPattern pattern, std::string_view text);
 // before U+0020 behind what is not white space, before what is neither letter, mark nor apostrophe
 // behind a letter, and before what is no number behind a number.
 size_t FindCut(std::string_view text, size_t at);
+
+// At least this many ends must fit.
+inline constexpr size_t kMinSplitEnds = 64;
+
+// The ends of the pretokens of `text` from `begin`, where a pretoken begins: as NextPretoken,
+// called pretoken after pretoken, but many at a time. Stops at the end of the text, at a pretoken
+// that is not decided (see NextPretoken), or when no more fit. Returns how many; 0 only where
+// nothing is left or decided.
+size_t SplitPretokens(SplitPattern pattern, std::string_view text, size_t begin, bool at_end,
+                      std::span<size_t> ends);
 
 }  // namespace folio

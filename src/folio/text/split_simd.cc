@@ -1,11 +1,10 @@
-#include "folio/text/split_simd.h"
-
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "folio/base/check.h"
 #include "folio/text/scan.h"
+#include "folio/text/split.h"
 #include "folio/text/unicode.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -151,7 +150,7 @@ size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends,
       } while (starts != 0);
       continue;
     }
-    const size_t end = NextPretokenGpt2(text, begin, at_end);
+    const size_t end = NextPretoken(SplitPattern::kGpt2, text, begin, at_end);
     if (end == kUndecided) break;
     ends[count++] = begin = end;
   }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "folio/text/split.h"
-#include "folio/text/split_simd.h"
 
 namespace folio {
 

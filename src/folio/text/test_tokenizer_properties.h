@@ -10,7 +10,7 @@
 
 #include "folio/base/utf8.h"
 #include "folio/text/encode_parallel.h"
-#include "folio/text/streaming_encoder.h"
+#include "folio/text/streaming.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/tokenizer.h"
 

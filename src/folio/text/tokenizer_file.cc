@@ -4,18 +4,21 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/pickle.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/encodings.h"
-#include "folio/text/nanogpt_meta.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
@@ -23,200 +26,40 @@
 namespace folio {
 namespace {
 
+struct MetaTokens {
+  std::vector<char32_t> characters;
+  std::vector<std::string> specials;
+
+  size_t size() const { return characters.size() + specials.size(); }
+  // Takes the next; false if it cannot be one.
+  bool Take(const Json& text) {
+    if (!text.is_string()) return false;
+    const char32_t code = OnlyCharacter(text.text());
+    if (code != 0) {
+      const bool ascends = characters.empty() || characters.back() < code;
+      characters.push_back(code);
+      return ascends && specials.empty();
+    }
+    specials.push_back(text.text());
+    return !characters.empty() && !text.text().empty() &&
+           FindInvalidUtf8(text.text()) == std::string::npos &&
+           std::ranges::count(specials, text.text()) == 1;
+  }
+};
+
+// Returns the tokens of itos, which numbers them 0, 1, ...; none if it does not, or they are no
+// tokens.
+MetaTokens TokensOf(const Json* itos, const Json* specials) {
+  MetaTokens tokens;
+  if (itos == nullptr || !itos->is_object()) return {};
+  for (const auto& [id, text] : itos->items()) {
+    if (id != fmt::format("{}", tokens.size()) || !tokens.Take(text)) return {};
+  }
+  const Json expected = tokens.specials.size();
+  return (specials == nullptr ? Json(0) : *specials) == expected ? tokens : MetaTokens{};
+}
+
 namespace fs = std::filesystem;
-
-constexpr char kAnyChar[] = R"([\s\S])";
-constexpr char kUnknown[] = "<unk>";
-
-Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
-  return {{"version", "1.0"},          {"truncation", nullptr},
-          {"padding", nullptr},        {"added_tokens", std::move(added_tokens)},
-          {"normalizer", nullptr},     {"pre_tokenizer", std::move(pre_tokenizer)},
-          {"post_processor", nullptr}, {"decoder", std::move(decoder)},
-          {"model", std::move(model)}};
-}
-
-Json AddedTokens(std::span<const SpecialToken> specials) {
-  Json added = Json::array();
-  for (const SpecialToken& special : specials) {
-    added.push_back({{"id", special.id},
-                     {"content", special.text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
-  }
-  return added;
-}
-
-Json ByteFile(std::span<const SpecialToken> specials) {
-  Json vocab = Json::object();
-  for (int byte = 0; byte < 256; ++byte) {
-    const char c = static_cast<char>(byte);
-    vocab[ByteNames({&c, 1})] = byte;
-  }
-  vocab[kEndOfTextToken] = ByteTokenizer::kEndOfText;
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", false},
-                           {"use_regex", false}};
-  return File(AddedTokens(specials), byte_level, byte_level,
-              {{"type", "BPE"},
-               {"dropout", nullptr},
-               {"unk_token", nullptr},
-               {"continuing_subword_prefix", nullptr},
-               {"end_of_word_suffix", nullptr},
-               {"fuse_unk", false},
-               {"byte_fallback", false},
-               {"ignore_merges", false},
-               {"vocab", std::move(vocab)},
-               {"merges", Json::array()}});
-}
-
-Json CharFile(Json vocab, std::span<const SpecialToken> specials) {
-  return File(AddedTokens(specials),
-              {{"type", "Split"},
-               {"pattern", {{"Regex", kAnyChar}}},
-               {"behavior", "Isolated"},
-               {"invert", false}},
-              {{"type", "Fuse"}},
-              {{"type", "WordLevel"}, {"vocab", std::move(vocab)}, {"unk_token", kUnknown}});
-}
-
-std::string Printed(const Json& json) {
-  return json.dump(2) + "\n";
-}
-
-[[noreturn]] void Refuse(const std::string& where, const std::string& what) {
-  throw InputError(fmt::format("{}: {}", where, what),
-                   "of character and byte tokenizers folio reads those that it writes",
-                   "prepare the data with --tokenizer char, bytes or a published encoding");
-}
-
-// True if `found` means the same as `expected`: members in any order, default ones also missing.
-bool Same(const Json& found, const Json& expected) {
-  if (!found.is_object() || !expected.is_object()) {
-    return found == expected || (IsDefault(found) && IsDefault(expected));
-  }
-  for (const auto& [key, value] : expected.items()) {
-    const Json* other = found.find(key);
-    if (other == nullptr ? !IsDefault(value) : !Same(*other, value)) return false;
-  }
-  for (const auto& [key, value] : found.items()) {
-    if (!expected.contains(key) && !IsDefault(value)) return false;
-  }
-  return true;
-}
-
-// Refuses by name the first section that is not as `expected`.
-void CheckSections(const Json& file, const Json& expected, const std::string& where) {
-  for (const auto& [key, value] : expected.items()) {
-    const Json* found = file.find(key);
-    if (found == nullptr ? IsDefault(value) : Same(*found, value)) continue;
-    if (found != nullptr && key == "post_processor" && AddsNothing(*found)) continue;
-    if (found == nullptr) Refuse(where, fmt::format("\"{}\" is missing", key));
-    const std::string type = TypeOf(*found);
-    Refuse(where, type.empty() || type == TypeOf(value)
-                      ? fmt::format("this \"{}\" is not supported", key)
-                      : fmt::format("{} type '{}' is not supported", key, type));
-  }
-  for (const auto& [key, value] : file.items()) {
-    if (!expected.contains(key) && !IsDefault(value)) {
-      Refuse(where, fmt::format("\"{}\" is not supported", key));
-    }
-  }
-}
-
-// The characters of a WordLevel vocabulary, by id. It must map single characters to 0 .. V-1 in
-// ascending order.
-std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
-  std::vector<char32_t> characters(vocab.size());
-  std::vector<bool> taken(vocab.size());
-  for (const auto& [text, id] : vocab.items()) {
-    const Utf8Char c = text.empty() ? Utf8Char{} : DecodeUtf8(text);
-    if (c.status != Utf8Status::kValid || c.length != text.size()) {
-      Refuse(where, fmt::format("the token \"{}\" is not one character", text));
-    }
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= vocab.size()) {
-      Refuse(where, fmt::format("the id {} of {} is not one of 0 to {}", id.dump(),
-                                QuoteChar(c.code), vocab.size() - 1));
-    }
-    const size_t place = id.get<uint64_t>();
-    if (taken[place]) Refuse(where, fmt::format("two tokens have the id {}", place));
-    taken[place] = true;
-    characters[place] = c.code;
-  }
-  for (size_t id = 1; id < characters.size(); ++id) {
-    if (characters[id - 1] >= characters[id]) {
-      Refuse(where, fmt::format("the ids of {} and {} are not in the order of Unicode",
-                                QuoteChar(characters[id - 1]), QuoteChar(characters[id])));
-    }
-  }
-  return characters;
-}
-
-// The texts of the added tokens, whose ids must be first, first + 1, ...; what else they say is
-// checked with the other sections.
-std::vector<std::string> AddedTexts(const Json& file, int64_t first, const std::string& where) {
-  std::vector<std::string> texts;
-  const Json* added = file.find("added_tokens");
-  if (added == nullptr || !added->is_array()) return texts;
-  for (const Json& token : *added) {
-    const Json* content = token.is_object() ? token.find("content") : nullptr;
-    const Json* id = token.is_object() ? token.find("id") : nullptr;
-    const int64_t expected = first + std::ssize(texts);
-    if (content == nullptr || !content->is_string() || content->text().empty() || id == nullptr ||
-        *id != Json(expected)) {
-      Refuse(where, fmt::format("the added token {} is not one with a text and the id {}",
-                                token.dump().substr(0, 80), expected));
-    }
-    if (std::ranges::find(texts, content->text()) != texts.end()) {
-      Refuse(where, fmt::format("two added tokens are \"{}\"", content->text()));
-    }
-    texts.push_back(content->text());
-  }
-  return texts;
-}
-
-// The byte tokenizer is the BPE that neither splits nor merges.
-bool IsByteTokenizer(const TokenizerJsonParts& parts) {
-  const Json* pre_tokenizer = parts.rest.find("pre_tokenizer");
-  if (parts.any_merges || pre_tokenizer == nullptr) return false;
-  const Json* use_regex = pre_tokenizer->find("use_regex");
-  return TypeOf(*pre_tokenizer) == "ByteLevel" && use_regex != nullptr && *use_regex == Json(false);
-}
-
-std::unique_ptr<Tokenizer> FromContents(const std::string& contents, const std::string& where) {
-  const TokenizerJsonParts parts = SplitTokenizerJson(contents, where);
-  const Json* model = parts.rest.find("model");
-  if (model == nullptr) Refuse(where, "not a tokenizer: it has no \"model\"");
-  // The first writers of the format did not say that a model is BPE.
-  const std::string type = TypeOf(*model);
-  if (type == "BPE" || (type.empty() && parts.merges != parts.kNowhere)) {
-    if (!IsByteTokenizer(parts)) {
-      return std::make_unique<BpeTokenizer>(ReadBpeParts(parts, contents, where));
-    }
-    std::vector<std::string> specials = AddedTexts(parts.rest, ByteTokenizer::kEndOfText, where);
-    if (!specials.empty()) specials.erase(specials.begin());  // the end of a text
-    auto tokenizer = std::make_unique<ByteTokenizer>(specials);
-    CheckSections(ParseJson(contents, where), ByteFile(tokenizer->special_tokens()), where);
-    return tokenizer;
-  }
-  if (type == "WordLevel") {
-    Json vocab;
-    if (parts.vocab != parts.kNowhere) {
-      vocab = JsonReader(contents, TokenizerSource(where), parts.vocab).Value();
-    }
-    if (vocab.empty()) Refuse(where, "the model has no vocabulary");
-    auto tokenizer = std::make_unique<CharTokenizer>(
-        Characters(vocab, where), AddedTexts(parts.rest, std::ssize(vocab), where));
-    // All of the vocabulary was.
-    CheckSections(parts.rest, CharFile(Json::object(), tokenizer->special_tokens()), where);
-    return tokenizer;
-  }
-  Refuse(where, fmt::format("model type '{}' is not supported", type));
-}
 
 // A vocabulary and its merges, as they are named together.
 struct FilePair {
@@ -275,7 +118,7 @@ std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
 std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   std::error_code ignored;
   if (const fs::path file = dir / kTokenizerFile; fs::exists(file, ignored)) {
-    return FromContents(ReadFile(file, kMaxVocabFileBytes), file.string());
+    return TokenizerFromJson(ReadFile(file, kMaxVocabFileBytes), file.string());
   }
   for (const FilePair& pair : kPairs) {
     if (fs::exists(dir / pair.vocab, ignored) || fs::exists(dir / pair.merges, ignored)) {
@@ -307,16 +150,23 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
 
 }  // namespace
 
-std::string CharTokenizerFile(const CharTokenizer& tokenizer) {
-  Json vocab = Json::object();
-  for (int32_t id = 0; id < tokenizer.characters(); ++id) {
-    vocab.Add(std::string(tokenizer.TokenBytes(id)), id);
+std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path) {
+  const Json meta = ReadPlainPickle(path);
+  const auto refuse = [&](const std::string& cause) {
+    return InputError(fmt::format("{}: not a tokenizer that folio knows", path.string()), cause,
+                      "move it away, and name the tokenizer with --tokenizer");
+  };
+  if (!meta.is_object()) throw refuse("expected a dictionary");
+  MetaTokens tokens = TokensOf(meta.find("itos"), meta.find("special_tokens"));
+  if (tokens.characters.empty()) {
+    throw refuse("expected itos, which numbers characters in ascending order");
   }
-  return Printed(CharFile(std::move(vocab), tokenizer.special_tokens()));
-}
-
-std::string ByteTokenizerFile(std::span<const SpecialToken> specials) {
-  return Printed(ByteFile(specials));
+  const Json* size = meta.find("vocab_size");
+  if (size == nullptr || *size != Json(tokens.size())) {
+    throw refuse(fmt::format("vocab_size is {}, itos has {} characters",
+                             size == nullptr ? "not there" : size->dump(), tokens.size()));
+  }
+  return std::make_unique<CharTokenizer>(std::move(tokens.characters), tokens.specials);
 }
 
 void Tokenizer::Save(const std::string& dir) const {
@@ -331,7 +181,7 @@ void Tokenizer::Save(const std::string& dir) const {
   }
   const GuardedDirectory inside(dir);
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());
-  WriteFileAtomically(fs::path(dir) / kTokenizerConfigFile, Printed(config));
+  WriteFileAtomically(fs::path(dir) / kTokenizerConfigFile, config.dump(2) + "\n");
 }
 
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
@@ -344,7 +194,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   for (const FilePair& pair : kPairs) {
     if (name == pair.vocab || name == pair.merges) return FromPair(path.parent_path(), pair);
   }
-  return FromContents(ReadFile(path, kMaxVocabFileBytes), path.string());
+  return TokenizerFromJson(ReadFile(path, kMaxVocabFileBytes), path.string());
 }
 
 }  // namespace folio

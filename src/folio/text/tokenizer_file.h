@@ -1,10 +1,13 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "folio/io/json.h"
 #include "folio/text/char_tokenizer.h"
 
 namespace folio {
@@ -30,5 +33,19 @@ std::string CharTokenizerFile(const CharTokenizer& tokenizer);
 // A byte tokenizer is a BPE model without merges over GPT-2's printable names of the 256 bytes,
 // behind ByteLevel, with the added special tokens, of which <|endoftext|> is the first.
 std::string ByteTokenizerFile(std::span<const SpecialToken> specials);
+
+// The tokenizer that the contents of a tokenizer.json say: one of these, or a byte-level BPE
+// (vocab_files.h). What is in it and not supported is a kInput Error that names it.
+std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents, const std::string& where);
+
+// Returns whether a member is as a newer writer of the format leaves it where nobody uses it.
+bool IsDefault(const Json& value);
+
+// The tokenizer that meta.pkl of a data set of nanoGPT says: `itos` numbers its characters, in
+// ascending order, and behind them as many special tokens, which are longer, as "special_tokens"
+// says, which is folio's own; their number is `vocab_size`. Of `stoi`, which says the same, nothing
+// is read. Throws a kInput Error for anything else; whatever the pickle holds is only read, and
+// nothing of it executed.
+std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path);
 
 }  // namespace folio

@@ -1,5 +1,6 @@
 #include "folio/text/tokenizer_file.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,16 +9,98 @@
 
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
+#include "folio/io/test_zip_bytes.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/encodings.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr char kAlphabet[] = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+std::filesystem::path Meta(int protocol) {
+  return SourceDir() / fmt::format("tests/fixtures/nanogpt-chars/meta-{}.pkl", protocol);
+}
+
+class NanoGptMeta : public InTemporaryDirectory {
+ protected:
+  std::string Refusal(const std::string& value) {
+    WriteFileAtomically(At("meta.pkl"), WholePickle(value));
+    return ErrorAndHelp([&] { ReadNanoGptMeta(At("meta.pkl")); });
+  }
+};
+
+TEST_F(NanoGptMeta, IsReadInEveryProtocolOfPython3) {
+  for (const int protocol : {2, 3, 4, 5}) {
+    const auto tokenizer = ReadNanoGptMeta(Meta(protocol));
+    EXPECT_EQ(tokenizer->vocab_size(), 65);
+    const std::vector<int32_t> ids = tokenizer->EncodeOrdinary(kAlphabet);
+    for (int32_t id = 0; id < 65; ++id) ASSERT_EQ(ids.at(static_cast<size_t>(id)), id) << protocol;
+  }
+}
+
+TEST_F(NanoGptMeta, ItsDirectoryIsATokenizerAsOthersAre) {
+  std::filesystem::copy_file(Meta(4), At("meta.pkl"));
+  for (const auto& place : {At(""), At("meta.pkl")}) {
+    EXPECT_EQ(OpenTokenizer(place.string())->hash(), ReadNanoGptMeta(Meta(2))->hash()) << place;
+  }
+  // A tokenizer that was made of it before comes first.
+  CharTokenizer({U'x'}).Save(At("").string());
+  EXPECT_EQ(LoadTokenizer(At("").string())->vocab_size(), 1);
+}
+
+TEST_F(NanoGptMeta, ThatSaysSomethingElseIsRefused) {
+  const auto itos = [](const std::string& first, const std::string& second) {
+    return "}(" + PickleInt(0) + PickleText(first) + PickleInt(1) + PickleText(second) + "u";
+  };
+  const auto meta = [](int64_t size, const std::string& characters) {
+    return PickleDict({{"vocab_size", PickleInt(size)}, {"itos", characters}});
+  };
+  WriteFileAtomically(At("good.pkl"), WholePickle(meta(2, itos("a", "b"))));
+  EXPECT_EQ(ReadNanoGptMeta(At("good.pkl"))->vocab_size(), 2);
+  EXPECT_TRUE(
+      Contains(Refusal(meta(3, itos("a", "b"))), "vocab_size is 3", "2 characters", "--tokenizer"));
+  EXPECT_TRUE(Contains(Refusal(PickleDict({{"itos", itos("a", "b")}})), "vocab_size is not there"));
+  for (const auto& wrong :
+       {itos("b", "a"), itos("a", "a"), itos("a", "bc"), itos("a", ""), itos("a", "\xFF"),
+        std::string("}"), std::string("]"), std::string("N")}) {
+    EXPECT_TRUE(Contains(Refusal(meta(2, wrong)), "expected itos")) << wrong;
+  }
+  EXPECT_TRUE(Contains(Refusal("]"), "expected a dictionary"));
+  EXPECT_TRUE(Contains(Refusal("cos\nsystem\n" + PickleText("true") + "\x85R"), "os.system",
+                       "nothing of it was executed"));
+}
+
+TEST_F(NanoGptMeta, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
+  const std::string whole = ReadFile(Meta(4));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    WriteFileAtomically(At("meta.pkl"), whole.substr(0, size));
+    ErrorOf([&] { ReadNanoGptMeta(At("meta.pkl")); });
+  }
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const char with : {'\x00', '\xFF', 'c', 'R'}) {
+      std::string damaged = whole;
+      damaged[at] = with;
+      WriteFileAtomically(At("meta.pkl"), damaged);
+      try {
+        EXPECT_LE(ReadNanoGptMeta(At("meta.pkl"))->vocab_size(), 65);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
+      }
+    }
+  }
+  WriteFileAtomically(At("meta.pkl"), "(dp0\nVvocab_size\np1\nI65\ns.");  // protocol 0
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadNanoGptMeta(At("meta.pkl")); }), "Python 3"));
+}
 
 class TokenizerFile : public InTemporaryDirectory {
  protected:
@@ -25,7 +108,7 @@ class TokenizerFile : public InTemporaryDirectory {
   std::string Refusal(const std::string& name) const {
     return ErrorOf([&] { LoadTokenizer(At(name).string()); });
   }
-  void ExpectRefused(const nlohmann::ordered_json& json, const char* reason) {
+  void ExpectRefused(const OrderedJson& json, const char* reason) {
     WriteFileAtomically(At("tokenizer.json"), json.dump());
     EXPECT_TRUE(Contains(Refusal("tokenizer.json"), reason));
   }
@@ -84,10 +167,10 @@ TEST_F(TokenizerFile, AddedTokensThatDoNotFollowTheOthersAreRefused) {
   const std::vector<std::string> specials = {"<|a|>"};
   for (const auto& tokenizer :
        {Letters().WithSpecials(specials), ByteTokenizer().WithSpecials(specials)}) {
-    const nlohmann::ordered_json file = nlohmann::ordered_json::parse(tokenizer->FileContents());
+    const OrderedJson file = OrderedJson::parse(tokenizer->FileContents());
     const size_t last = file["added_tokens"].size() - 1;
-    const auto with = [&](const char* key, const nlohmann::ordered_json& value) {
-      nlohmann::ordered_json changed = file;
+    const auto with = [&](const char* key, const OrderedJson& value) {
+      OrderedJson changed = file;
       changed["added_tokens"][last][key] = value;
       return changed;
     };
@@ -97,7 +180,7 @@ TEST_F(TokenizerFile, AddedTokensThatDoNotFollowTheOthersAreRefused) {
     ExpectRefused(with("content", ""), "added token");
     ExpectRefused(with("content", 7), "added token");
     ExpectRefused(with("lstrip", true), "added_tokens");
-    nlohmann::ordered_json twice = file;
+    OrderedJson twice = file;
     twice["added_tokens"].push_back(file["added_tokens"][last]);
     twice["added_tokens"].back()["id"] = tokenizer->vocab_size();
     ExpectRefused(twice, "two added tokens");
@@ -109,8 +192,7 @@ TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
 }
 
 TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
-  const nlohmann::ordered_json vocab =
-      nlohmann::ordered_json::parse(ByteTokenizer().FileContents())["model"]["vocab"];
+  const OrderedJson vocab = OrderedJson::parse(ByteTokenizer().FileContents())["model"]["vocab"];
   EXPECT_EQ(vocab.size(), 257u);
   for (int byte = 0; byte < 256; ++byte) {
     EXPECT_EQ(vocab[ByteNames(std::string(1, static_cast<char>(byte)))], byte);
@@ -119,11 +201,11 @@ TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
 }
 
 TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(ByteTokenizer().FileContents());
+  OrderedJson json = OrderedJson::parse(ByteTokenizer().FileContents());
   json["model"].erase("ignore_merges");
   json["model"]["end_of_word_suffix"] = "";
   json["something_new"] = nullptr;
-  nlohmann::ordered_json backwards = nlohmann::ordered_json::object();
+  OrderedJson backwards = OrderedJson::object();
   for (int32_t id = 256; id >= 0; --id) {
     for (const auto& [name, value] : json["model"]["vocab"].items()) {
       if (value == id) backwards[name] = id;
@@ -135,45 +217,40 @@ TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
 }
 
 TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
-  const nlohmann::ordered_json chars = nlohmann::ordered_json::parse(CharTokenizerFile(Letters()));
-  const nlohmann::ordered_json bytes =
-      nlohmann::ordered_json::parse(ByteTokenizer().FileContents());
-  nlohmann::ordered_json json = chars;
-  json["model"]["type"] = "Unigram";
-  ExpectRefused(json, "model type 'Unigram' is not supported");
-  json = chars;
-  json["normalizer"] = {{"type", "NFC"}};
-  ExpectRefused(json, "normalizer type 'NFC' is not supported");
-  json = chars;
-  json["pre_tokenizer"]["behavior"] = "Removed";
-  ExpectRefused(json, "this \"pre_tokenizer\" is not supported");
-  json = chars;
+  const OrderedJson chars = OrderedJson::parse(CharTokenizerFile(Letters()));
+  const OrderedJson bytes = OrderedJson::parse(ByteTokenizer().FileContents());
+  const auto refuses = [&](const OrderedJson& good, const char* at, const OrderedJson& value,
+                           const char* reason) {
+    OrderedJson json = good;
+    json[OrderedJson::json_pointer(at)] = value;
+    ExpectRefused(json, reason);
+  };
+  refuses(chars, "/model/type", "Unigram", "model type 'Unigram' is not supported");
+  refuses(chars, "/normalizer", {{"type", "NFC"}}, "normalizer type 'NFC' is not supported");
+  refuses(chars, "/pre_tokenizer/behavior", "Removed", "this \"pre_tokenizer\" is not supported");
+  refuses(chars, "/added_tokens/-", {{"id", 7}, {"content", "<s>"}},
+          "\"added_tokens\" is not supported");
+  refuses(bytes, "/model/merges/-", "a b", "\"use_regex\": false does not split");
+  refuses(bytes, "/pre_tokenizer/add_prefix_space", true,
+          "this \"pre_tokenizer\" is not supported");
+  OrderedJson json = chars;
   json.erase("decoder");
   ExpectRefused(json, "\"decoder\" is missing");
-  json = chars;
-  json["added_tokens"].push_back({{"id", 7}, {"content", "<s>"}});
-  ExpectRefused(json, "\"added_tokens\" is not supported");
-  json = bytes;
-  json["model"]["merges"].push_back("a b");
-  ExpectRefused(json, "\"use_regex\": false does not split");
-  json = bytes;
-  json["pre_tokenizer"]["add_prefix_space"] = true;
-  ExpectRefused(json, "this \"pre_tokenizer\" is not supported");
   json = bytes;
   std::swap(json["model"]["vocab"]["a"], json["model"]["vocab"]["b"]);
   ExpectRefused(json, "this \"model\" is not supported");
-  ExpectRefused(nlohmann::ordered_json::array(), "not a tokenizer");
+  ExpectRefused(OrderedJson::array(), "not a tokenizer");
   ExpectRefused({{"model", 3}}, "model type '' is not supported");
 }
 
 TEST_F(TokenizerFile, RefusesACharacterVocabularyWithHolesOrDoubles) {
-  const nlohmann::ordered_json chars = nlohmann::ordered_json::parse(CharTokenizerFile(Letters()));
-  const auto refuses = [&](nlohmann::ordered_json vocab, const char* reason) {
-    nlohmann::ordered_json json = chars;
+  const OrderedJson chars = OrderedJson::parse(CharTokenizerFile(Letters()));
+  const auto refuses = [&](OrderedJson vocab, const char* reason) {
+    OrderedJson json = chars;
     json["model"]["vocab"] = std::move(vocab);
     ExpectRefused(json, reason);
   };
-  refuses(nlohmann::ordered_json::object(), "no vocabulary");
+  refuses(OrderedJson::object(), "no vocabulary");
   refuses({{"a", 0}, {"b", 2}}, "the id 2 of 'b'");
   refuses({{"a", 0}, {"b", -1}}, "the id -1 of 'b'");
   refuses({{"a", 0}, {"b", 1.0}}, "the id 1.0 of 'b'");
@@ -194,7 +271,7 @@ TEST_F(TokenizerFile, ABpeTokenizerIsTheSameFromWhateverFiles) {
   tokenizer.Save(At("").string());
   EXPECT_EQ(Names(),
             (Strings{"merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"}));
-  EXPECT_EQ(nlohmann::ordered_json::parse(ReadFile(At("tokenizer_config.json")))["eos_token"],
+  EXPECT_EQ(OrderedJson::parse(ReadFile(At("tokenizer_config.json")))["eos_token"],
             "<|endoftext|>");
   WritePair(At("hf"), "vocab.json", "merges.txt");
   WritePair(At("gpt2"), "encoder.json", "vocab.bpe");
@@ -212,7 +289,7 @@ TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
   WritePair(At(""), "vocab.json", "merges.txt");
   const auto plain = LoadTokenizer(At("").string());
   const auto V = static_cast<int32_t>(plain->vocab_size());
-  const nlohmann::ordered_json added = {{"<pad>", V + 3}, {"<|user|>", V}};
+  const OrderedJson added = {{"<pad>", V + 3}, {"<|user|>", V}};
   WriteFileAtomically(At("added_tokens.json"), added.dump());
   WriteFileAtomically(At("special_tokens_map.json"), R"({"pad_token": "<pad>"})");
   WriteFileAtomically(At("tokenizer_config.json"),
@@ -235,17 +312,17 @@ TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
 
 // AutoTokenizer.from_pretrained(RUN).save_pretrained(X).
 TEST_F(TokenizerFile, AnIdentityTemplateIsNoPostProcessor) {
-  const nlohmann::ordered_json template_of_none = {
+  const OrderedJson template_of_none = {
       {"type", "TemplateProcessing"},
-      {"single", nlohmann::ordered_json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
-      {"pair", nlohmann::ordered_json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
-                                              {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
-      {"special_tokens", nlohmann::ordered_json::object()}};
+      {"single", OrderedJson::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
+      {"pair", OrderedJson::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                   {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
+      {"special_tokens", OrderedJson::object()}};
   for (const std::string& file : {CharTokenizerFile(Letters()), ByteTokenizer().FileContents(),
                                   TokenizerJson(SmallVocab())}) {
     WriteFileAtomically(At("tokenizer.json"), file);
     const std::string hash = LoadTokenizer(At("").string())->hash();
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(file);
+    OrderedJson json = OrderedJson::parse(file);
     json["post_processor"] = template_of_none;
     WriteFileAtomically(At("tokenizer.json"), json.dump());
     EXPECT_EQ(LoadTokenizer(At("").string())->hash(), hash);
@@ -369,4 +446,5 @@ TEST_F(TokenizerFile, MissingOrBrokenFilesAreInputErrors) {
 }
 
 }  // namespace
+
 }  // namespace folio

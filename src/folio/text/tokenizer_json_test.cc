@@ -9,7 +9,9 @@
 namespace folio {
 namespace {
 
-BpeVocab Read(const nlohmann::ordered_json& json) {
+using OrderedJson = nlohmann::ordered_json;
+
+BpeVocab Read(const OrderedJson& json) {
   return ReadTokenizerJson(json.dump(), "file");
 }
 
@@ -17,8 +19,8 @@ std::string Refusal(const std::string& contents) {
   return ErrorOf([&] { ReadTokenizerJson(contents, "file"); });
 }
 
-nlohmann::ordered_json SmallJson() {
-  return nlohmann::ordered_json::parse(TokenizerJson(SmallVocab()));
+OrderedJson SmallJson() {
+  return OrderedJson::parse(TokenizerJson(SmallVocab()));
 }
 
 TEST(TokenizerJson, IsReadAsWritten) {
@@ -31,7 +33,7 @@ TEST(TokenizerJson, IsReadAsWritten) {
       const BpeVocab read = ReadTokenizerJson(json, "file");
       EXPECT_TRUE(read == vocab);
       EXPECT_EQ(TokenizerJson(read), json);
-      EXPECT_TRUE(Read(nlohmann::ordered_json::parse(json)) == vocab);
+      EXPECT_TRUE(Read(OrderedJson::parse(json)) == vocab);
     }
   }
   const BpeVocab bytes = MakeTestVocab({}, {});
@@ -54,8 +56,8 @@ TEST(TokenizerJson, TheNameIsNotInIt) {
 // As GPT-2's own file is: an older writer, which named neither the model's type nor use_regex.
 TEST(TokenizerJson, ReadsOtherWritersFiles) {
   const BpeVocab vocab = SmallVocab();
-  nlohmann::ordered_json json = SmallJson();
-  nlohmann::ordered_json& model = json["model"];
+  OrderedJson json = SmallJson();
+  OrderedJson& model = json["model"];
   model.erase("type");
   model.erase("byte_fallback");
   model.erase("ignore_merges");
@@ -72,17 +74,16 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
   EXPECT_TRUE(Read(json) == vocab);
   // Transformers writes this where there is no post processor.
   const auto sequence = [](const char* id, int type) {
-    return nlohmann::ordered_json{{"Sequence", {{"id", id}, {"type_id", type}}}};
+    return OrderedJson{{"Sequence", {{"id", id}, {"type_id", type}}}};
   };
-  json["post_processor"] = {
-      {"type", "TemplateProcessing"},
-      {"single", nlohmann::ordered_json::array({sequence("A", 0)})},
-      {"pair", nlohmann::ordered_json::array({sequence("A", 0), sequence("B", 1)})},
-      {"special_tokens", nlohmann::ordered_json::object()}};
+  json["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", OrderedJson::array({sequence("A", 0)})},
+                            {"pair", OrderedJson::array({sequence("A", 0), sequence("B", 1)})},
+                            {"special_tokens", OrderedJson::object()}};
   EXPECT_TRUE(Read(json) == vocab);
   // Special tokens only there, merges as pairs.
   model["vocab"].erase("<|endoftext|>");
-  for (nlohmann::ordered_json& merge : model["merges"]) {
+  for (OrderedJson& merge : model["merges"]) {
     const std::string text = merge;
     merge = {text.substr(0, text.find(' ')), text.substr(text.find(' ') + 1)};
   }
@@ -92,9 +93,9 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
 TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   BpeVocab vocab = SmallVocab();
   vocab.pattern = SplitPattern::kCl100k;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(TokenizerJson(vocab));
-  nlohmann::ordered_json& split = json["pre_tokenizer"]["pretokenizers"][0];
-  nlohmann::ordered_json& regex = split["pattern"]["Regex"];
+  OrderedJson json = OrderedJson::parse(TokenizerJson(vocab));
+  OrderedJson& split = json["pre_tokenizer"]["pretokenizers"][0];
+  OrderedJson& regex = split["pattern"]["Regex"];
   const auto reads = [&](SplitPattern pattern, const char* text) {
     regex = text;
     EXPECT_TRUE(Read(json).pattern == pattern) << text;
@@ -113,7 +114,7 @@ TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   EXPECT_TRUE(Contains(Refusal(json.dump()), "this split pattern is not supported", "{1,3}+"));
   // The spelling cuts behind the last line break of a text, ours does not.
   regex = llama;
-  nlohmann::ordered_json& model = json["model"];
+  OrderedJson& model = json["model"];
   model["vocab"]["\u010A\u0120\u010A"] = 300;
   EXPECT_EQ(Read(json).tokens[300], "\n \n");
   model["vocab"].erase("\u010A\u0120\u010A");
@@ -121,103 +122,79 @@ TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   EXPECT_TRUE(Contains(Refusal(json.dump()), "with the token 300 it differs"));
 }
 
-TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
-  const auto with = [](auto change) {
-    nlohmann::ordered_json json = SmallJson();
-    change(json);
-    return Refusal(json.dump());
-  };
-  const auto section = [&](const char* name, nlohmann::ordered_json value) {
-    return with([&](nlohmann::ordered_json& json) { json[name] = std::move(value); });
-  };
-  const auto model = [&](const char* name, nlohmann::ordered_json value) {
-    return with([&](nlohmann::ordered_json& json) { json["model"][name] = std::move(value); });
-  };
-  const auto added = [&](const char* name, nlohmann::ordered_json value) {
-    return with(
-        [&](nlohmann::ordered_json& json) { json["added_tokens"][0][name] = std::move(value); });
-  };
-  EXPECT_TRUE(Contains(section("normalizer", {{"type", "NFC"}}), "normalizer type 'NFC'"));
-  EXPECT_TRUE(Contains(section("post_processor", {{"type", "TemplateProcessing"}}),
-                       "post_processor type 'TemplateProcessing'"));
-  const auto single = [](const nlohmann::ordered_json& step) {
-    return nlohmann::ordered_json{{"type", "TemplateProcessing"},
-                                  {"single", nlohmann::ordered_json::array({step})}};
-  };
-  for (const nlohmann::ordered_json& step :
-       {nlohmann::ordered_json{{"SpecialToken", {{"id", "<|endoftext|>"}}}},
-        nlohmann::ordered_json{{"Sequence", {{"id", "B"}}}}, nlohmann::ordered_json(5)}) {
-    EXPECT_TRUE(Contains(section("post_processor", single(step)), "'TemplateProcessing'",
-                         "folio adds nothing to a text"));
+// A change of one value of a file, and what is said of it.
+struct Change {
+  const char* at;  // as a JSON pointer
+  OrderedJson value;
+  const char* what;
+  const char* more = "";
+};
+
+void ExpectRefused(const OrderedJson& good, const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    OrderedJson json = good;
+    json[OrderedJson::json_pointer(change.at)] = change.value;
+    EXPECT_TRUE(Contains(Refusal(json.dump()), change.what, change.more)) << change.at;
   }
-  EXPECT_TRUE(Contains(section("decoder", {{"type", "WordPiece"}}), "decoder type 'WordPiece'"));
-  EXPECT_TRUE(Contains(section("decoder", nullptr), "\"decoder\" is missing"));
-  EXPECT_TRUE(Contains(section("truncation", {{"max_length", 5}}), "\"truncation\""));
-  EXPECT_TRUE(Contains(section("padding", {{"strategy", "BatchLongest"}}), "\"padding\""));
-  EXPECT_TRUE(Contains(section("something", 5), "\"something\" is not supported"));
-  EXPECT_TRUE(Contains(section("pre_tokenizer", nullptr), "\"pre_tokenizer\" is missing"));
-  EXPECT_TRUE(Contains(section("pre_tokenizer", {{"type", "Metaspace"}}), "'Metaspace'"));
-  const auto pre_tokenizer = [&](const char* name, nlohmann::ordered_json value) {
-    return with(
-        [&](nlohmann::ordered_json& json) { json["pre_tokenizer"][name] = std::move(value); });
+}
+
+TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
+  const auto of_step = [](const OrderedJson& step) {
+    return OrderedJson{{"type", "TemplateProcessing"}, {"single", OrderedJson::array({step})}};
   };
-  EXPECT_TRUE(Contains(pre_tokenizer("add_prefix_space", true), "\"add_prefix_space\""));
-  EXPECT_TRUE(Contains(pre_tokenizer("add_prefix_space", nullptr), "\"add_prefix_space\""));
-  EXPECT_TRUE(Contains(pre_tokenizer("use_regex", false), "\"use_regex\""));
-  EXPECT_TRUE(Contains(model("dropout", 0.1), "\"dropout\" is not supported"));
-  EXPECT_TRUE(Contains(model("continuing_subword_prefix", "##"), "\"continuing_subword_prefix\""));
-  EXPECT_TRUE(Contains(model("end_of_word_suffix", "</w>"), "\"end_of_word_suffix\""));
-  EXPECT_TRUE(Contains(model("new_feature", 1), "\"new_feature\""));
-  EXPECT_TRUE(Contains(model("vocab", 1), "no vocabulary"));
-  EXPECT_TRUE(Contains(model("merges", nullptr), "no merges"));
-  EXPECT_TRUE(Contains(added("lstrip", true), "\"lstrip\"", "<|endoftext|>"));
-  EXPECT_TRUE(Contains(added("rstrip", true), "\"rstrip\""));
-  EXPECT_TRUE(Contains(added("single_word", true), "\"single_word\""));
-  EXPECT_TRUE(Contains(added("special", false), "<|endoftext|>", "not \"special\""));
-  EXPECT_TRUE(Contains(added("id", 5), "two tokens have the id 5", "<|endoftext|>"));
-  EXPECT_TRUE(Contains(added("id", 5000), "tokens are the same"));
-  EXPECT_TRUE(Contains(added("id", -1), "added token is not supported"));
-  EXPECT_TRUE(Contains(added("id", 1 << 21), "added token is not supported"));
-  EXPECT_TRUE(Contains(added("content", 1), "added token is not supported"));
-  EXPECT_TRUE(Contains(section("added_tokens", {1}), "added token is not supported"));
-  EXPECT_TRUE(Contains(section("added_tokens", 1), "\"added_tokens\" is no array"));
-  EXPECT_TRUE(Contains(section("added_tokens", nullptr), "not written in the names of bytes"));
-  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& json) {
-                         json["added_tokens"].push_back(json["added_tokens"][0]);
-                       }),
-                       "two special tokens have the id 270"));
+  const OrderedJson good = SmallJson(), special = good["added_tokens"][0];
+  ExpectRefused(
+      good,
+      {{"/normalizer", {{"type", "NFC"}}, "normalizer type 'NFC'"},
+       {"/post_processor", {{"type", "TemplateProcessing"}}, "type 'TemplateProcessing'"},
+       {"/post_processor", of_step({{"SpecialToken", {{"id", "<|endoftext|>"}}}}),
+        "'TemplateProcessing'", "folio adds nothing to a text"},
+       {"/post_processor", of_step({{"Sequence", {{"id", "B"}}}}), "'TemplateProcessing'"},
+       {"/post_processor", of_step(5), "'TemplateProcessing'", "folio adds nothing to a text"},
+       {"/decoder", {{"type", "WordPiece"}}, "decoder type 'WordPiece'"},
+       {"/decoder", nullptr, "\"decoder\" is missing"},
+       {"/truncation", {{"max_length", 5}}, "\"truncation\""},
+       {"/padding", {{"strategy", "BatchLongest"}}, "\"padding\""},
+       {"/something", 5, "\"something\" is not supported"},
+       {"/pre_tokenizer", nullptr, "\"pre_tokenizer\" is missing"},
+       {"/pre_tokenizer", {{"type", "Metaspace"}}, "'Metaspace'"},
+       {"/pre_tokenizer/add_prefix_space", true, "\"add_prefix_space\""},
+       {"/pre_tokenizer/add_prefix_space", nullptr, "\"add_prefix_space\""},
+       {"/pre_tokenizer/use_regex", false, "\"use_regex\""},
+       {"/model/dropout", 0.1, "\"dropout\" is not supported"},
+       {"/model/continuing_subword_prefix", "##", "\"continuing_subword_prefix\""},
+       {"/model/end_of_word_suffix", "</w>", "\"end_of_word_suffix\""},
+       {"/model/new_feature", 1, "\"new_feature\""},
+       {"/model/vocab", 1, "no vocabulary"},
+       {"/model/merges", nullptr, "no merges"},
+       {"/added_tokens/0/lstrip", true, "\"lstrip\"", "<|endoftext|>"},
+       {"/added_tokens/0/rstrip", true, "\"rstrip\""},
+       {"/added_tokens/0/single_word", true, "\"single_word\""},
+       {"/added_tokens/0/special", false, "<|endoftext|>", "not \"special\""},
+       {"/added_tokens/0/id", 5, "two tokens have the id 5", "<|endoftext|>"},
+       {"/added_tokens/0/id", 5000, "tokens are the same"},
+       {"/added_tokens/0/id", -1, "added token is not supported"},
+       {"/added_tokens/0/id", 1 << 21, "added token is not supported"},
+       {"/added_tokens/0/content", 1, "added token is not supported"},
+       {"/added_tokens", OrderedJson::array({1}), "added token is not supported"},
+       {"/added_tokens", 1, "\"added_tokens\" is no array"},
+       {"/added_tokens", nullptr, "not written in the names of bytes"},
+       {"/added_tokens/-", special, "two special tokens have the id 270"}});
 }
 
 TEST(TokenizerJson, RefusesSplitsThatItDoesNotKnow) {
   BpeVocab vocab = SmallVocab();
   vocab.pattern = SplitPattern::kO200k;
-  const nlohmann::ordered_json good = nlohmann::ordered_json::parse(TokenizerJson(vocab));
-  const auto with = [&](auto change) {
-    nlohmann::ordered_json json = good;
-    change(json["pre_tokenizer"]["pretokenizers"]);
-    return Refusal(json.dump());
-  };
-  EXPECT_TRUE(
-      Contains(with([](nlohmann::ordered_json& steps) { steps[0]["pattern"]["Regex"] = "a+"; }),
-               "split pattern is not supported", "a+"));
-  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) {
-                         steps[0]["pattern"] = {{"String", " "}};
-                       }),
-                       "no regular expression"));
-  EXPECT_TRUE(
-      Contains(with([](nlohmann::ordered_json& steps) { steps[0]["behavior"] = "MergedWithNext"; }),
-               "'MergedWithNext'"));
-  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) { steps[0]["invert"] = true; }),
-                       "'Isolated'"));
-  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) { steps[1]["use_regex"] = true; }),
-                       "\"use_regex\""));
-  EXPECT_TRUE(
-      Contains(with([](nlohmann::ordered_json& steps) { steps[1]["add_prefix_space"] = true; }),
-               "\"add_prefix_space\""));
-  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) {
-                         steps.push_back({{"type", "Digits"}});
-                       }),
-                       "Sequence of Split and of ByteLevel"));
+  const OrderedJson digits = {{"type", "Digits"}}, blank = {{"String", " "}};
+  ExpectRefused(
+      OrderedJson::parse(TokenizerJson(vocab)),
+      {{"/pre_tokenizer/pretokenizers/0/pattern/Regex", "a+", "pattern is not supported", "a+"},
+       {"/pre_tokenizer/pretokenizers/0/pattern", blank, "no regular expression"},
+       {"/pre_tokenizer/pretokenizers/0/behavior", "MergedWithNext", "'MergedWithNext'"},
+       {"/pre_tokenizer/pretokenizers/0/invert", true, "'Isolated'"},
+       {"/pre_tokenizer/pretokenizers/1/use_regex", true, "\"use_regex\""},
+       {"/pre_tokenizer/pretokenizers/1/add_prefix_space", true, "\"add_prefix_space\""},
+       {"/pre_tokenizer/pretokenizers/-", digits, "Sequence of Split and of ByteLevel"}});
 }
 
 TEST(TokenizerJson, RefusesBrokenFilesWithTheirPlace) {

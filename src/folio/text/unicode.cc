@@ -6,7 +6,6 @@
 #include <span>
 
 #include "folio/base/check.h"
-#include "folio/text/unicode_ranges.h"
 
 namespace folio {
 namespace {

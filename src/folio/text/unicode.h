@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace folio {
 
@@ -32,5 +33,9 @@ struct CharClassTable {
   const CharClass (*pages)[256];
 };
 const CharClassTable& CharClasses();
+
+// The codes where the class of characters changes, in ascending order, the first at code 0: each
+// number is `first code << 4 | CharClass`, and holds up to the code before the next.
+std::span<const uint32_t> CharClassRanges();
 
 }  // namespace folio

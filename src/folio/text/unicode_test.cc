@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/text/unicode_ranges.h"
 #include "tests/kit/paths.h"
 
 namespace folio {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,7 +11,6 @@
 
 #include "folio/io/json.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/byte_index.h"
 
 namespace folio {
 

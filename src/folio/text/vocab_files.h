@@ -1,11 +1,9 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "folio/io/json.h"
 #include "folio/text/bpe_vocab.h"
 
 namespace folio {
@@ -35,36 +33,6 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name);
 // tokenizer.json with a BPE model over ByteLevel; `contents` is the file's text. What is in it and
 // would change ids in a way that BpeVocab cannot say is refused by name.
 BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path);
-
-// tokenizer.json without its two long members, which are read where they stand.
-struct TokenizerJsonParts {
-  static constexpr size_t kNowhere = static_cast<size_t>(-1);
-
-  // The file with an empty vocabulary and no merges in its model.
-  Json rest;
-  // The places where the object "vocab" and the array "merges" begin in the file, if its model has
-  // such.
-  size_t vocab = kNowhere;
-  size_t merges = kNowhere;
-  bool any_merges = false;
-};
-
-// Returns whether a member is as a newer writer of the format leaves it where nobody uses it.
-bool IsDefault(const Json& value);
-// The member "type", empty if there is none or it is no text.
-std::string TypeOf(const Json& section);
-
-// Returns whether a tokenizer.json's post processor leaves the ids alone: there is none, it only
-// moves offsets (ByteLevel), or it is a template of a single text and nothing else, as transformers
-// writes where there was none.
-bool AddsNothing(const Json& post_processor);
-
-// Throws a kInput Error where `contents` is no JSON object; not all of it has been looked at.
-TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::string& path);
-
-// ReadTokenizerJson of a file that has been split.
-BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents,
-                      const std::string& path);
 
 // BpeTokenizer writes these files. All ids are kept, those of special tokens and those that are not
 // used too. Only tokenizer.json says the pattern, which unmade tokens are special, and whether

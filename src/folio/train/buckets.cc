@@ -1,10 +1,49 @@
 #include "folio/train/buckets.h"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "folio/base/check.h"
+#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
+#include "folio/model/shard.h"
 #include "folio/train/optimizer.h"
 
 namespace folio {
+
+Shards::Shards(std::vector<ShardBucket> buckets, int ranks)
+    : buckets_(std::move(buckets)),
+      ranks_(ranks),
+      sizes_(static_cast<size_t>(ranks)),
+      blocks_(static_cast<size_t>(ranks)) {
+  FOLIO_CHECK(ranks >= 1, "somebody owns the array");
+  int64_t end = buckets_.empty() ? 0 : buckets_.front().begin;
+  for (const ShardBucket& bucket : buckets_) {
+    FOLIO_CHECK(bucket.begin == end && bucket.size() > 0, "buckets follow each other");
+    end = bucket.end;
+    const int64_t blocks = (bucket.size() + kBlock - 1) / kBlock;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const int64_t first = blocks * rank / ranks, last = blocks * (rank + 1) / ranks;
+      int64_t& size = sizes_[static_cast<size_t>(rank)];
+      const Piece piece{.begin = std::min(bucket.end, bucket.begin + first * kBlock),
+                        .end = std::min(bucket.end, bucket.begin + last * kBlock),
+                        .offset = size};
+      size += piece.size();
+      blocks_[static_cast<size_t>(rank)] += last - first;
+      longest_ = std::max(longest_, piece.size());
+      pieces_.push_back(piece);
+    }
+  }
+}
+
+Shards::Piece Shards::PieceOf(size_t bucket, int rank) const {
+  return pieces_[bucket * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
+}
 
 std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
   // Large enough for any network, small enough that two are little memory; and not too many.
@@ -38,6 +77,113 @@ std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
     }
   }
   return buckets;
+}
+
+WeightGather::WeightGather(const Communicator& communicator, const Shards& shards,
+                           const Tensor& flat)
+    : communicator_(communicator),
+      shards_(shards),
+      tickets_(shards.buckets().size()),
+      order_(tickets_.size()) {
+  for (size_t b = 0; b < tickets_.size(); ++b) {
+    const auto of = [this, b, data = flat.data<float>()](int rank) {
+      const Shards::Piece piece = shards_.PieceOf(b, rank);
+      return std::span(data + piece.begin, static_cast<size_t>(piece.size()));
+    };
+    const auto own = [this, of](int) { return of(communicator_.rank()); };
+    pieces_.emplace_back(new Exchange(own, of));
+  }
+  // Embeddings are layer -1, and so is what does not decay: a block needs it first of all.
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  std::ranges::stable_sort(order_, {}, [&](size_t b) { return shards.buckets()[b].layer; });
+}
+
+void WeightGather::Begin(size_t bucket) {
+  tickets_[bucket] = communicator_.Begin(*pieces_[bucket]);
+}
+
+void WeightGather::Wait(int64_t layer) {
+  for (size_t b = 0; b < tickets_.size(); ++b) {
+    if (shards_.buckets()[b].layer == layer) communicator_.Wait(tickets_[b]);
+  }
+}
+
+void WeightGather::WaitForAll() {
+  for (const uint64_t ticket : tickets_) communicator_.Wait(ticket);
+}
+
+namespace {
+
+// A part of an array on its way to the first rank.
+struct Part {
+  const Shards& shards;
+  Communicator owners;  // of this rank: those that have its part
+  bool mine = false;    // this rank is one of them
+  int index = 0;        // of the part, and how many there are
+  int parts = 1;
+  bool pieces = false;  // PartHeld
+  const float* from;    // what this rank has
+  float* to;            // of the whole part, at the first rank; null elsewhere
+};
+
+// Brings a piece of each bucket from each of those that have the part.
+void Gather(Group& group, const Part& part) {
+  const auto mine = [&](size_t b) {
+    const Shards::Piece piece = part.shards.PieceOf(b, part.owners.rank());
+    const float* begin = part.from + (part.pieces ? piece.offset : piece.begin);
+    return part.mine ? std::span(begin, static_cast<size_t>(piece.size())) : std::span(begin, 0);
+  };
+  const auto place = [&](size_t b, int rank) {
+    const Shards::Piece piece = part.shards.PieceOf(b, rank / part.parts);
+    const bool comes = part.to != nullptr && rank % part.parts == part.index;
+    return comes ? std::span(part.to + piece.begin, static_cast<size_t>(piece.size()))
+                 : std::span<float>();
+  };
+  std::vector<std::unique_ptr<AllToAll>> buckets;
+  uint64_t ticket = 0;
+  for (size_t b = 0; b < part.shards.buckets().size(); ++b) {
+    const auto to = [mine, b](int rank) { return rank == 0 ? mine(b) : std::span<const float>(); };
+    buckets.emplace_back(new Exchange(to, [place, b](int from) { return place(b, from); }));
+    ticket = group.Begin(*buckets.back());
+  }
+  group.Wait(ticket);
+  for (size_t b = 0; part.to != nullptr && b < buckets.size(); ++b) {
+    std::ranges::copy(mine(b), place(b, 0).begin());
+  }
+}
+
+}  // namespace
+
+void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole) {
+  Gather(group, {.shards = shards,
+                 .owners = DataCommunicator(&group, 1),
+                 .mine = true,
+                 .pieces = true,
+                 .from = mine.data<float>(),
+                 .to = group.first() ? whole.data<float>() : nullptr});
+}
+
+void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
+                 const GptWeights* whole) {
+  const auto parts = static_cast<int>(table.shard().count);
+  const Communicator owners = DataCommunicator(&group, parts);
+  for (int index = 0; index < parts; ++index) {
+    const ParamTable of(table.config(), table.lora(), {.index = index, .count = parts});
+    FOLIO_CHECK(of.trained_size() == of.flat_size(), "a shard is trained as a whole");
+    const Shards shards(BucketsOf(of, of.config().n_layer), owners.size());
+    std::optional<GptWeights> received;
+    if (whole != nullptr) received.emplace(of);
+    const Part part{.shards = shards,
+                    .owners = owners,
+                    .mine = table.shard().index == index,
+                    .index = index,
+                    .parts = parts,
+                    .pieces = held == PartHeld::kPieces,
+                    .from = mine.data<float>(),
+                    .to = received ? received->flat().data<float>() : nullptr};
+    Gather(group, part);
+    if (whole != nullptr) PutShard(*whole, *received);
+  }
 }
 
 }  // namespace folio

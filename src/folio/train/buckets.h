@@ -1,11 +1,58 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "folio/dist/shards.h"
+#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
 #include "folio/model/params.h"
+#include "folio/tensor/tensor.h"
 
 namespace folio {
+
+// A part [begin, end) of a flat array whose elements come and go together.
+struct ShardBucket {
+  int64_t begin = 0, end = 0;
+  int64_t layer = 0;  // whose parameters they are: LayerGate's numbers
+
+  int64_t size() const { return end - begin; }
+};
+
+// The elements of a flat array that belong to each rank: a piece of each bucket, so that all ranks
+// send and receive as much at any time. Pieces begin at multiples of kBlock in their bucket; sums
+// over blocks therefore do not depend on the number of ranks. A rank keeps its pieces one after the
+// other, in the order of the buckets.
+class Shards {
+ public:
+  static constexpr int64_t kBlock = 4096;
+
+  // The buckets follow each other without gaps.
+  Shards(std::vector<ShardBucket> buckets, int ranks);
+
+  struct Piece {
+    int64_t begin = 0, end = 0;  // in the flat array
+    int64_t offset = 0;          // of its first element in what the rank keeps
+
+    int64_t size() const { return end - begin; }
+  };
+
+  std::span<const ShardBucket> buckets() const { return buckets_; }
+  int ranks() const { return ranks_; }
+  Piece PieceOf(size_t bucket, int rank) const;
+  int64_t SizeOf(int rank) const { return sizes_[static_cast<size_t>(rank)]; }
+  int64_t BlocksOf(int rank) const { return blocks_[static_cast<size_t>(rank)]; }
+  // Elements of the longest piece.
+  int64_t longest() const { return longest_; }
+
+ private:
+  std::vector<ShardBucket> buckets_;
+  int ranks_;
+  std::vector<Piece> pieces_;  // (buckets, ranks)
+  std::vector<int64_t> sizes_, blocks_;
+  int64_t longest_ = 0;
+};
 
 // The trained part of a model's flat array by layers, as the backward comes to know its gradient:
 // what decays of the embeddings, of each block and of a head of its own, in pieces of a few million
@@ -13,5 +60,46 @@ namespace folio {
 // is of one ParamGroup. In a shard of a model, the parameters that all shards have are in buckets
 // of their own.
 std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer);
+
+// Brings what each rank owns of a flat array to all others, bucket by bucket, in the order in which
+// the next forward needs them.
+class WeightGather {
+ public:
+  // All must outlive it. `flat` is F32.
+  WeightGather(const Communicator& communicator, const Shards& shards, const Tensor& flat);
+  WeightGather(const WeightGather&) = delete;
+
+  // Buckets in the order in which Begin is to be called.
+  const std::vector<size_t>& order() const { return order_; }
+  // This rank's piece of the bucket is what the others shall have.
+  void Begin(size_t bucket);
+  // Waits until those of a layer, or all of them, are here.
+  void Wait(int64_t layer);
+  void WaitForAll();
+
+ private:
+  Communicator communicator_;
+  const Shards& shards_;
+  std::vector<std::unique_ptr<AllToAll>> pieces_;  // by bucket
+  std::vector<uint64_t> tickets_;
+  std::vector<size_t> order_;
+};
+
+// The form in which a rank has its share of a float32 array that is laid out as a model's
+// parameters.
+enum class PartHeld {
+  kAll,     // all of its shard of the model
+  kPieces,  // of that its pieces alone (Shards), one after the other
+};
+
+// Brings what the ranks have of such an array to the first, where `whole` gets the whole model's;
+// the others' is null. `table` is of the rank's shard, of which everything is trained. All ranks
+// call it.
+void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
+                 const GptWeights* whole);
+
+// Brings an array of which each rank has its pieces (F32) to the first: into `whole`, which is
+// empty elsewhere.
+void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio

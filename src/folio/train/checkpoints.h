@@ -1,22 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "folio/dist/group.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/model/params.h"
 #include "folio/text/tokenizer.h"
+#include "folio/train/buckets.h"
+#include "folio/train/config.h"
+#include "folio/train/optimizer.h"
 #include "folio/train/train_state.h"
 
 namespace folio {
 
 // Earlier checkpoints of a run are kept here, each in a directory named by its step.
 inline constexpr char kStepsDir[] = "steps";
-// Several ranks write the state of the optimizer (optimizer_file.h) to this file in the directory
+// Several ranks write the state of the optimizer (train_state.h) to this file in the directory
 // of the run.
 inline constexpr char kMomentsFile[] = ".moments";
 
@@ -80,5 +89,142 @@ std::vector<std::filesystem::path> FindCheckpoints(const std::filesystem::path& 
 // newest if all are damaged.
 std::filesystem::path SoundCheckpoint(const std::filesystem::path& run,
                                       int64_t end = std::numeric_limits<int64_t>::max());
+
+// The elements of the optimizer's state that a rank has: with a group its pieces of the model's, or
+// of those of its shard of the model.
+struct OptimizerShards {
+  Group* group = nullptr;  // null for one rank alone
+  const Shards* shards = nullptr;
+  bool same_files = true;  // all ranks see them, as far as is known
+};
+
+// Writes checkpoints while training goes on: takes a copy of what a checkpoint holds and has a
+// thread write it, one at a time. Where memory has no room for a copy, training waits instead.
+//
+// Each of several ranks writes its pieces of the optimizer's state, all into one file
+// (train_state.h), and then the first the rest; where they do not see the same files, or have
+// shards of the model, it gathers what all have. All call the same functions in the same order, and
+// hear the same.
+class CheckpointWriter {
+ public:
+  // The outcome of a checkpoint.
+  struct Written {
+    int64_t step = 0;
+    bool best = false, last = false;
+    double seconds = 0;             // from its beginning to here
+    std::exception_ptr error = {};  // null: it is there
+  };
+
+  // All must outlive it. `beside` false: no copies, for those who measure or test that.
+  CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights, const Optimizer& optimizer,
+                   const OptimizerShards& shards = {}, bool beside = true);
+  // Waits for the thread.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+
+  // Begins to write RUN/best, RUN/last or both (Checkpoints::Write). REQUIRES: not busy.
+  void Begin(const TrainState& state, bool best, bool last, int64_t previous);
+  bool busy() const { return under_way_.has_value(); }
+  // Returns whether this rank still writes its pieces of the checkpoint that was begun. As soon as
+  // no rank does, all call FinishPieces.
+  bool writes_pieces() const;
+  void FinishPieces();
+  // Returns whether this rank knows that the checkpoint that was begun is written, so that nobody
+  // waits for it.
+  bool done() const;
+  // The outcome of the checkpoint that was begun, when it is done; nothing if none was.
+  std::optional<Written> Wait();
+
+  const Checkpoints& checkpoints() const { return checkpoints_; }
+
+ private:
+  struct Copy;
+
+  bool first() const { return shards_.group == nullptr || shards_.group->first(); }
+  bool MakeRoom();
+  bool BeginPieces();
+  void GatherState();
+  void GatherWholeModel(bool state);
+
+  Checkpoints checkpoints_;
+  const GptWeights& weights_;
+  const Optimizer& optimizer_;
+  OptimizerShards shards_;
+  bool beside_;
+  std::exception_ptr failed_;  // the one that was begun, before its thread
+  std::unique_ptr<Copy> copy_;
+  std::optional<SharedOptimizerFile> file_;
+  std::vector<std::vector<float>> own_state_;  // copies of this rank's pieces
+  std::function<void()> rest_;  // what the first rank writes when all pieces are there
+  std::optional<Written> under_way_;
+  double began_ = 0;
+  // Last: their end waits for the threads, which read the others.
+  std::future<void> pieces_, written_;
+};
+
+// The policy of saving a run, and what is known of the checkpoints that it has: which is due, which
+// was begun, which is written. The ranks of a group call the same functions in the same order.
+class CheckpointPolicy {
+ public:
+  // Told of each RUN/last that is written.
+  using OnSaved = std::function<void(int64_t step, const std::filesystem::path& dir)>;
+
+  // `config` and what the writer refers to must outlive it.
+  CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints, const GptWeights& weights,
+                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved);
+
+  const Checkpoints& checkpoints() const { return writer_.checkpoints(); }
+  CheckpointWriter& writer() { return writer_; }
+  bool begun() const { return begun_step_ >= 0; }
+  // "the last checkpoint is RUN/last (step 7)" with `which` as "the last"; or there is none yet.
+  std::string Newest(const std::string& which) const;
+  // About how long the next checkpoint takes, if it has to wait for one that is under way: as long
+  // as the longest so far, or at 50 MB/s before there was one.
+  double Seconds(double bytes) const;
+
+  // The run goes on from this checkpoint, of this state.
+  void Resumed(const TrainState& state, const std::filesystem::path& checkpoint);
+  // The run has rolled back to the state of a checkpoint; the best so far stays the best.
+  void RolledBack(const TrainState& state);
+  // The evaluation of this step is the best so far: RUN/best is due.
+  void MarkBest() { best_due_ = true; }
+  // A checkpoint of this step that was begun before its evaluation does not know of it.
+  void ForgetBegun() { begun_step_ = -1; }
+
+  // Returns whether RUN/last is due at this step, which was evaluated or not.
+  bool RegularDue(const TrainState& state, bool evaluated);
+  // Returns whether RUN/last is `asked` for and no checkpoint of this step was begun.
+  bool LastMissing(const TrainState& state, bool asked) const {
+    return asked && begun_step_ != state.step;
+  }
+  bool best_due() const { return best_due_; }
+
+  // Begins to write RUN/best, if that is due, and RUN/last, if `last`. REQUIRES: Finish.
+  void Begin(const TrainState& state, bool last);
+  // Waits for the checkpoint that was begun, if one was. Where it could not be written, `state`
+  // takes back what it says of the best, and training goes on with a warning.
+  void Finish(TrainState& state);
+  // Waits likewise at the end of a run, where it is a kRuntime Error.
+  void FinishLast(TrainState& state);
+  // Makes RUN/best again where it is not there as it was; if it cannot, the next evaluation is the
+  // best. `is_there` spares looking closely.
+  void RepairBest(TrainState& state, const std::function<bool()>& is_there);
+
+ private:
+  void Finish(TrainState& state, const std::optional<CheckpointWriter::Written>& written);
+
+  const TrainConfig& config_;
+  Group* group_;
+  OnSaved on_saved_;
+  // Steps of RUN/last, if that is sound and on the way that led here, and of the checkpoint that
+  // was begun since; -1 for none.
+  int64_t saved_step_ = -1, begun_step_ = -1;
+  bool postponed_ = false;  // a checkpoint was due while steps were skipped
+  bool best_due_ = false;
+  std::optional<double> saved_best_loss_ = {};  // of RUN/best
+  int64_t saved_best_step_ = 0;
+  double longest_save_ = 0;
+  CheckpointWriter writer_;  // last: it reads the others while it ends
+};
 
 }  // namespace folio

@@ -8,15 +8,14 @@
 #include <optional>
 #include <set>
 
-#include "folio/dist/thread_ranks.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
 #include "folio/train/buckets.h"
-#include "folio/train/checkpoint_writer.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/full_disk.h"
+#include "tests/kit/thread_ranks.h"
 #include "tests/kit/warnings.h"
 
 namespace folio {

@@ -7,7 +7,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/model/divisors.h"
+#include "folio/model/config.h"
 
 namespace folio {
 

@@ -20,7 +20,7 @@ struct TrainConfig {
   int64_t context = 0;            // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;
   int64_t max_steps = 2000;
-  // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (budget.h).
+  // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (schedule.h).
   // Empty: max_steps stays.
   std::string budget = "";
 

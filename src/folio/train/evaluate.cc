@@ -1,7 +1,13 @@
 #include "folio/train/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <span>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/base/fields.h"
+#include "folio/data/conversations.h"
 
 namespace folio {
 
@@ -59,6 +65,102 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
     losses.push_back(MeanLoss(sums, communicator));
   }
   return Evaluation{.train_loss = losses[0], .val_loss = losses[1]};
+}
+
+namespace {
+
+RunSamplers ConversationSamplers(const Dataset& data, const TrainConfig& config, int64_t T) {
+  if (config.rng == "torch") {
+    throw UsageError("--rng torch reproduces nanoGPT's runs only",
+                     fmt::format("{} holds conversations", data.dir()), "use --rng folio");
+  }
+  using Order = PackedConversations::Order;
+  const BatchShape shape{config.batch_size, T, config.grad_accumulation};
+  const uint64_t seed = static_cast<uint64_t>(config.seed);
+  const auto sampler = [&](const TokenFile& tokens, Order order) {
+    const int64_t micro_batches = order == Order::kOnce ? 1 : shape.micro_batches;
+    return std::make_unique<PackedConversations>(
+        tokens, *data.info().chat, BatchShape{shape.B, shape.T, micro_batches}, seed, order);
+  };
+  RunSamplers samplers;
+  samplers.train = sampler(data.train(), Order::kShuffled);
+  auto train = sampler(data.train(), Order::kOnce), val = sampler(data.val(), Order::kOnce);
+  const int64_t most = config.eval_batches > 0 ? config.eval_batches : val->steps();
+  samplers.val_eval_batches = std::min(most, val->steps());
+  samplers.train_eval_batches = std::min(most, std::min<int64_t>(train->steps(), 20));
+  samplers.train_eval = std::move(train);
+  samplers.val_eval = std::move(val);
+  return samplers;
+}
+
+}  // namespace
+
+void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool from_model,
+                         bool ranks) {
+  if (config.rng != "torch") return;
+  if (ranks) {
+    throw UsageError("--rng torch reproduces runs of one process only",
+                     "one generator draws all numbers, one after the other",
+                     "leave mpirun or srun out, or use --rng folio");
+  }
+  if (from_model || config.lora.on()) {
+    throw UsageError("--rng torch reproduces runs from new parameters only", "",
+                     "use --rng folio with --init");
+  }
+  GptConfig named = model;
+  for (const Field& field : named.Fields()) {
+    const bool drops = std::ranges::any_of(GptConfig::DropoutRates(), [&](auto rate) {
+      return model.*rate != 0 && field.value == Field::Value(&(named.*rate));
+    });
+    if (!drops) continue;
+    throw UsageError("--rng torch reproduces runs without dropout only",
+                     fmt::format("{} is {}; which elements PyTorch drops depends on the processor: "
+                                 "on Intel's, MKL draws them from a generator of its own",
+                                 field.key, FieldText(field)),
+                     "set every model.*_pdrop to 0, or use --rng folio");
+  }
+  if (model.init != "normal" || !model.learned_positions() || config.order != "random") {
+    throw UsageError("--rng torch reproduces nanoGPT's runs only",
+                     "they have model.init = normal, model.position_embedding = learned and "
+                     "train.order = random",
+                     "set these, or use --rng folio");
+  }
+}
+
+RunSamplers MakeRunSamplers(const Dataset& data, const TrainConfig& config, int64_t T,
+                            std::optional<TorchRng>& torch) {
+  const BatchShape shape{config.batch_size, T, config.grad_accumulation};
+  const BatchShape eval_shape{shape.B, shape.T, 1};
+  const uint64_t seed = static_cast<uint64_t>(config.seed);
+  if (data.info().chat) return ConversationSamplers(data, config, T);
+  RunSamplers samplers;
+  const EvaluationSize batches = EvaluationSizeOf(config, data.val().size());
+  if (config.rng == "torch") {
+    torch.emplace(seed);
+    samplers.train = std::make_unique<TorchWindows>(data.train(), shape, *torch);
+    samplers.train_eval = std::make_unique<TorchWindows>(data.train(), eval_shape, *torch);
+    samplers.val_eval = std::make_unique<TorchWindows>(data.val(), eval_shape, *torch);
+  } else {
+    if (config.order == "epochs") {
+      samplers.train = std::make_unique<ShuffledEpochs>(data.train(), shape, seed);
+    } else if (config.order == "windows") {
+      samplers.train = std::make_unique<ShuffledWindows>(data.train(), shape, seed);
+    } else {
+      samplers.train = std::make_unique<RandomWindows>(data.train(), shape, seed);
+    }
+    const RngPurpose purpose = RngPurpose::kEvaluation;
+    samplers.train_eval = std::make_unique<RandomWindows>(data.train(), eval_shape, seed, purpose);
+    if (!batches.whole) {
+      samplers.val_eval = std::make_unique<RandomWindows>(data.val(), eval_shape, seed, purpose);
+    }
+  }
+  samplers.train_eval_batches = batches.train;
+  samplers.val_eval_batches = batches.val;
+  if (batches.whole) {
+    const int64_t stride = config.eval_stride > 0 ? config.eval_stride : shape.T;
+    samplers.val_eval = std::make_unique<SequentialWindows>(data.val(), eval_shape, stride);
+  }
+  return samplers;
 }
 
 }  // namespace folio

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"

@@ -2,16 +2,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/dist/communicator.h"
-#include "folio/dist/shards.h"
-#include "folio/model/param_list.h"
 #include "folio/model/params.h"
+#include "folio/model/transformer.h"
 #include "folio/tensor/plan.h"
+#include "folio/train/buckets.h"
 
 namespace folio {
 
@@ -47,7 +46,7 @@ struct PlannedParallelism {
 
 // The gradient of a step: the sum of those of its micro-batches, of reduce_every in a row first and
 // then of these sums, in their order whoever computed them, so that its bits do not depend on the
-// number of ranks. Each element is added up by the rank that owns it (dist/shards.h), which gets it
+// number of ranks. Each element is added up by the rank that owns it (buckets.h), which gets it
 // from the others while their backward still runs: a reduce-scatter by an all-to-all, which moves
 // as many bytes as a ring. That is ZeRO's stage 2 (S. Rajbhandari et al., arXiv:1910.02054): a rank
 // keeps its part of the sum, and of the gradient of a micro-batch no more than what was not sent

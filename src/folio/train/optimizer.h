@@ -34,6 +34,10 @@ struct OptimizerStep {
   double grad_scale = 1;
 };
 
+// Gradient clipping by norm: R. Pascanu, T. Mikolov, Y. Bengio, arXiv:1211.5063.
+// The factor of a gradient of this norm that makes its norm `max_norm` at most; 1 for max_norm 0.
+double ClipScale(double norm, double max_norm);
+
 // AdamW, with its two moments of the elements that a rank owns. Whatever saves, gathers, counts or
 // plans its state goes through State() or kState, and knows neither how many arrays there are nor
 // their names.

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "folio/backend/backend.h"
-#include "folio/model/pass_shape.h"
+#include "folio/model/context.h"
 #include "folio/train/config.h"
 
 namespace folio {

@@ -27,7 +27,7 @@ Json Number(double value) {
   return value;
 }
 
-std::optional<double> MicroBatch(const Json& json) {
+std::optional<double> NumberOf(const Json& json) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (json.is_number()) return json.get<double>();
   if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -45,7 +45,7 @@ Json Numbers(const std::vector<double>& values) {
 std::vector<double> NumbersOf(const Json& line, const char* key) {
   std::vector<double> values;
   if (!line.contains(key) || !line[key].is_array()) return values;
-  for (const Json& value : line[key]) values.push_back(MicroBatch(value).value_or(0));
+  for (const Json& value : line[key]) values.push_back(NumberOf(value).value_or(0));
   return values;
 }
 
@@ -85,7 +85,7 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   StepMetrics m;
   const auto get = [&](const char* key) -> std::optional<double> {
     if (!json.contains(key)) return std::nullopt;
-    return MicroBatch(json[key]);
+    return NumberOf(json[key]);
   };
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) {
     throw InputError(where + ": not a line of metrics", "it has no integer \"step\"");

@@ -14,6 +14,7 @@
 #include "folio/train/test_data.h"
 #include "folio/train/trainer.h"
 #include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 
@@ -43,8 +44,13 @@ class Training : public InTemporaryDirectory {
   }
   Trainer Make(const std::string& run, TrainerHooks hooks = {},
                const Tokenizer* tokenizer = nullptr) {
+    return MakeOn(*backend_, run, std::move(hooks), nullptr, tokenizer);
+  }
+  Trainer MakeOn(Backend& backend, const std::string& run, TrainerHooks hooks, Group* group,
+                 const Tokenizer* tokenizer = nullptr, const GptWeights* from = nullptr) {
     std::filesystem::create_directories(At(run));
-    return Trainer(*backend_, model_, config_, *data_, At(run), std::move(hooks), tokenizer);
+    return Trainer(backend, model_, config_, *data_, At(run), std::move(hooks), tokenizer, from,
+                   group);
   }
   TrainResult Run(const std::string& run) { return Make(run).Run(); }
   // Runs until `step` steps are done, then asks to stop.
@@ -61,6 +67,14 @@ class Training : public InTemporaryDirectory {
     Trainer trainer = Make(run);
     trainer.Resume();
     return trainer.Run();
+  }
+
+  // Why a run is refused, or cannot go on.
+  std::string RunRefusal(ErrorKind kind = ErrorKind::kUsage) {
+    return ErrorOf([&] { Run("run"); }, kind);
+  }
+  std::string ResumeRefusal(const std::string& run) {
+    return ErrorOf([&] { Resume(run); }, ErrorKind::kInput);
   }
 
   std::map<std::string, std::string> Files(const std::string& dir) const {

@@ -3,41 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "folio/train/buckets.h"
-#include "folio/train/clip.h"
 
 namespace folio {
 namespace {
-
-// Sums of squares of the blocks of all ranks.
-class BlockSums final : public AllToAll {
- public:
-  BlockSums(const Shards& shards, int rank, const std::vector<double>& mine,
-            std::vector<double>& all)
-      : shards_(shards), rank_(rank), mine_(mine), all_(all) {}
-
-  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
-    return std::as_bytes(std::span(mine_));
-  }
-  std::span<std::byte> Incoming(int from, int /*slot*/) override {
-    return std::as_writable_bytes(Of(from));
-  }
-  // The place of the sums of a rank, the ranks' one after the other.
-  std::span<double> Of(int rank) {
-    size_t before = 0;
-    for (int r = 0; r < rank; ++r) before += static_cast<size_t>(shards_.BlocksOf(r));
-    return std::span(all_).subspan(before, static_cast<size_t>(shards_.BlocksOf(rank)));
-  }
-  void Finish(int /*slot*/) override { std::ranges::copy(mine_, Of(rank_).begin()); }
-
- private:
-  const Shards& shards_;
-  int rank_;
-  const std::vector<double>& mine_;
-  std::vector<double>& all_;
-};
 
 int64_t BlocksOf(const Shards::Piece& piece) {
   return (piece.size() + Shards::kBlock - 1) / Shards::kBlock;
@@ -153,8 +123,15 @@ double TrainStep::Norm() {
                               .block = Shards::kBlock});
     block += static_cast<size_t>(blocks);
   }
-  BlockSums all(shards_, data_.rank(), block_sums_, all_block_sums_);
+  // The place of the sums of a rank, the ranks' one after the other.
+  const auto sums_of = [&](int rank) {
+    size_t before = 0;
+    for (int r = 0; r < rank; ++r) before += static_cast<size_t>(shards_.BlocksOf(r));
+    return std::span(all_block_sums_).subspan(before, static_cast<size_t>(shards_.BlocksOf(rank)));
+  };
+  Exchange all([&](int) { return std::span(block_sums_); }, sums_of);
   data_.Do(all);
+  std::ranges::copy(block_sums_, sums_of(data_.rank()).begin());
   const auto sum_of = [&](const std::vector<size_t>& order) {
     double sum = 0;
     for (const size_t i : order) sum += all_block_sums_[i];

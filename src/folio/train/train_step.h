@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "folio/dist/shards.h"
+#include "folio/model/context.h"
 #include "folio/model/gpt.h"
-#include "folio/model/layer_gate.h"
 #include "folio/model/tensor_parallel_group.h"
+#include "folio/train/buckets.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
-#include "folio/train/weight_gather.h"
 
 namespace folio {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/rng.h"
@@ -14,14 +14,13 @@
 #include "folio/dist/group.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/tokenizer.h"
-#include "folio/train/budget.h"
-#include "folio/train/checkpoint_policy.h"
+#include "folio/train/checkpoints.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/layer_norms.h"
-#include "folio/train/rank_control.h"
+#include "folio/train/health.h"
+#include "folio/train/ranks.h"
 #include "folio/train/run_log.h"
-#include "folio/train/run_samplers.h"
+#include "folio/train/schedule.h"
 #include "folio/train/train_state.h"
 #include "folio/train/train_step.h"
 

@@ -1,10 +1,18 @@
-// Runs of several ranks, which leave what one process leaves.
+// Runs of several ranks, which leave what one process leaves: to the byte where they share the
+// data, but for rounding where they share the layers of the model.
 #include <gtest/gtest.h>
 
-#include "folio/dist/thread_ranks.h"
-#include "folio/train/rank_shares.h"
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "folio/model/checkpoint.h"
+#include "folio/train/ranks.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/near.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {
@@ -18,31 +26,58 @@ class TrainingOnRanks : public Training {
     config_.eval_batches = 5;
   }
 
-  // Trains on so many ranks until `stop` steps are done, as the last rank asks.
-  void RunOn(int ranks, const std::string& run, int64_t stop = 100, bool resume = false) {
-    std::filesystem::create_directories(At(run));
-    RunOnThreads(ranks, [&](Group& group) {
+  // Trains on data * tensor ranks until `stop` steps are done, as the last rank asks.
+  void RunOn(int data, int tensor, const std::string& run, int64_t stop = 100,
+             bool resume = false) {
+    config_.tensor_parallel = tensor;
+    RunOnThreads(data * tensor, [&](Group& group) {
       const auto backend = MakeBackend("cpu");
       int64_t done = 0;
       TrainerHooks hooks;
       hooks.on_step = [&](const StepMetrics& m) { done = m.step + 1; };
-      hooks.stop_requested = [&] { return group.rank() == ranks - 1 && done == stop; };
+      hooks.stop_requested = [&] { return group.rank() == group.size() - 1 && done == stop; };
       hooks.layer_norms_every = 2;
-      Trainer trainer(*backend, model_, config_, *data_, At(run), hooks, nullptr, nullptr, &group);
+      hooks.sample_every = 4;
+      if (group.first()) {
+        hooks.on_sample = [&](int64_t, const GptWeights& weights) {
+          const std::vector<float> flat = Copied<float>(weights.flat());
+          samples_[run].insert(samples_[run].end(), flat.begin(), flat.end());
+        };
+      }
+      Trainer trainer = MakeOn(*backend, run, hooks, &group);
       if (resume) trainer.Resume();
-      const TrainResult result = trainer.Run();
-      EXPECT_EQ(result.step, std::min(stop, config_.max_steps));
+      EXPECT_EQ(trainer.Run().step, std::min(stop, config_.max_steps));
     });
   }
-  // metrics.jsonl but for times.
-  std::vector<std::vector<double>> Numbers(const std::string& run) const {
-    std::vector<std::vector<double>> rows;
-    for (const StepMetrics& m : ReadRunLog(At(run))) {
-      rows.push_back({static_cast<double>(m.step), m.loss.value_or(-1), m.grad_norm.value_or(-1),
-                      m.val_loss.value_or(-1)});
-    }
-    return rows;
+  void RunOn(int ranks, const std::string& run, int64_t stop = 100, bool resume = false) {
+    RunOn(ranks, 1, run, stop, resume);
   }
+  // metrics.jsonl but for times.
+  std::vector<double> Numbers(const std::string& run) const {
+    std::vector<double> all;
+    for (const StepMetrics& m : ReadRunLog(At(run))) {
+      all.insert(all.end(), {static_cast<double>(m.step), m.loss.value_or(-1),
+                             m.grad_norm.value_or(-1), m.val_loss.value_or(-1)});
+      if (!m.layer_norms) continue;
+      for (const auto* norms :
+           {&m.layer_norms->grad, &m.layer_norms->update, &m.layer_norms->weight}) {
+        all.insert(all.end(), norms->begin(), norms->end());
+      }
+    }
+    return all;
+  }
+  void ExpectSameRun(const std::string& a, const std::string& b) const {
+    ExpectSameFiles(a + "/last", b + "/last");
+    ExpectSameFiles(a + "/best", b + "/best");
+    EXPECT_EQ(Numbers(a), Numbers(b)) << b;
+  }
+  std::string Refusal(int64_t micro_batches, int tensor, int ranks) {
+    config_.grad_accumulation = micro_batches;
+    config_.tensor_parallel = tensor;
+    return ErrorAndHelp([&] { RequireShares(config_, ranks); }, ErrorKind::kUsage);
+  }
+
+  std::map<std::string, std::vector<float>> samples_;
 };
 
 TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
@@ -50,9 +85,7 @@ TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
   for (const int ranks : {2, 3, 4}) {
     const std::string run = "ranks" + std::to_string(ranks);
     RunOn(ranks, run);
-    ExpectSameFiles("one/last", run + "/last");
-    ExpectSameFiles("one/best", run + "/best");
-    EXPECT_EQ(Numbers("one"), Numbers(run)) << ranks;
+    ExpectSameRun("one", run);
   }
 }
 
@@ -62,15 +95,14 @@ TEST_F(TrainingOnRanks, GoOnWithFewerAndMore) {
   RunOn(2, "parts", 4, true);
   RunOn(1, "parts", 6, true);
   RunOn(3, "parts", 100, true);
-  ExpectSameFiles("one/last", "parts/last");
-  EXPECT_EQ(Numbers("one"), Numbers("parts"));
+  ExpectSameRun("one", "parts");
 }
 
-TEST_F(TrainingOnRanks, AdaptersAndRoundedSumsDoSoToo) {
+TEST_F(TrainingOnRanks, RoundedSumsDoSoToo) {
   config_.reduce_dtype = "bf16";
   RunOn(1, "one");
   RunOn(3, "ranks");
-  ExpectSameFiles("one/last", "ranks/last");
+  ExpectSameRun("one", "ranks");
 }
 
 // As many micro-batches in a row are added up whoever has them.
@@ -79,24 +111,115 @@ TEST_F(TrainingOnRanks, SumsThatAreSentAreThoseOfOneProcess) {
   RunOn(1, "one");
   RunOn(3, "three", 4);
   RunOn(1, "three", 100, true);
-  ExpectSameFiles("one/last", "three/last");
-  EXPECT_EQ(Numbers("one"), Numbers("three"));
+  ExpectSameRun("one", "three");
   config_.reduce_every = 5;
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { config_.Validate("settings"); }, ErrorKind::kUsage),
                        "12 micro-batches do not go into sums of 5", "4 or 6"));
 }
 
 TEST_F(TrainingOnRanks, ANumberThatDoesNotDivideIsRefusedWithTheNearest) {
-  const auto refusal = [&](int64_t micro_batches, int ranks) {
-    config_.grad_accumulation = micro_batches;
-    return ErrorOf([&] { RequireShares(config_, ranks); }, ErrorKind::kUsage);
-  };
-  EXPECT_TRUE(Contains(refusal(12, 5), "5 ranks cannot share 12", "4 or 6 ranks",
+  EXPECT_TRUE(Contains(Refusal(12, 1, 5), "5 ranks cannot share 12", "4 or 6 ranks",
                        "--grad-accumulation 10 or 15"));
-  EXPECT_TRUE(Contains(refusal(1, 4), ": 1 ranks, or", "--grad-accumulation 4"));
+  EXPECT_TRUE(Contains(Refusal(1, 1, 4), ": 1 ranks, or", "--grad-accumulation 4"));
+  EXPECT_TRUE(Contains(Refusal(12, 2, 5), "5 ranks do not go into teams of 2", "4 or 6 ranks",
+                       "--tensor-parallel 1 or 5"));
+  EXPECT_TRUE(Contains(Refusal(12, 2, 1), "one rank alone is no team of 2",
+                       "nearest that go together: 2 ranks", "mpirun"));
+  EXPECT_TRUE(Contains(Refusal(12, 2, 10), "5 teams of 2 ranks cannot share 12 micro-batches",
+                       "4 or 6 teams of 2 ranks", "--grad-accumulation 10 or 15"));
   config_.reduce_every = 3;
-  EXPECT_TRUE(Contains(refusal(12, 3), "12 micro-batches evenly, 3 in a row", ": 2 or 4 ranks",
+  EXPECT_TRUE(Contains(Refusal(12, 1, 3), "12 micro-batches evenly, 3 in a row", ": 2 or 4 ranks",
                        "--grad-accumulation 9 or 18"));
+}
+
+class TrainingInParts : public TrainingOnRanks {
+ protected:
+  TrainingInParts() {
+    model_.n_embd = 48;  // blocks of which each rank owns some
+    model_.n_head = 4;
+    config_.grad_accumulation = 4;
+    config_.max_steps = 10;
+    config_.eval_every = 5;
+    config_.eval_batches = 3;
+    config_.keep_last = 1;
+    config_.eps = 1e-2;  // rounding is not blown up where a gradient is nothing else
+  }
+
+  std::vector<float> Weights(const std::string& checkpoint) const {
+    return Copied<float>(LoadModel(At(checkpoint))->flat());
+  }
+  // Moments by name, first ones and second ones.
+  std::vector<float> Moments(const std::string& checkpoint) const {
+    const ParamTable table(model_);
+    Optimizer optimizer(*backend_, Dtype::kF32, table.trained_size());
+    LoadTrainState(At(checkpoint), table, optimizer);
+    std::vector<float> all;
+    for (const NamedTensor& array : optimizer.State()) {
+      const std::span<const float> flat = Elements<float>(array.tensor);
+      const float largest = static_cast<float>(Largest(flat));
+      for (const float x : flat) all.push_back(x / largest);
+    }
+    return all;
+  }
+  void ExpectCloseRun(const std::string& a, const std::string& b) const {
+    const double tolerance = static_cast<double>(config_.max_steps) * kFloat32Model;
+    ExpectClose(Numbers(b), Numbers(a), tolerance);
+    ExpectClose(Moments(b + "/last"), Moments(a + "/last"), tolerance);
+    for (const char* checkpoint : {"/last", "/best"}) {
+      ExpectClose(Weights(b + checkpoint), Weights(a + checkpoint), tolerance);
+      const auto one = Files(a + checkpoint), two = Files(b + checkpoint);
+      for (const auto& [name, bytes] : one) EXPECT_TRUE(two.contains(name)) << name;
+      EXPECT_EQ(one.at("config.json"), two.at("config.json"));
+    }
+  }
+};
+
+TEST_F(TrainingInParts, AreThoseOfOneProcess) {
+  RunOn(1, 1, "one");
+  for (const auto& [data, tensor] : {std::pair(1, 2), {2, 2}, {2, 1}}) {
+    const std::string run = std::to_string(data) + "x" + std::to_string(tensor);
+    RunOn(data, tensor, run);
+    ExpectCloseRun("one", run);
+    ExpectClose(samples_[run], samples_["one"], 10 * kFloat32Model);
+    EXPECT_FALSE(samples_[run].empty());
+  }
+  // How many share the data changes no bit here either.
+  ExpectSameFiles("1x2/last", "2x2/last");
+}
+
+TEST_F(TrainingInParts, PostNormUntiedInBf16LeaveItsCheckpointsToo) {
+  model_.norm_position = "post";
+  model_.tie_word_embeddings = false;
+  model_.lm_head_bias = true;
+  config_.dtype = "bf16";
+  RunOn(1, 1, "one");
+  RunOn(2, 2, "parts");
+  // Now and then rounding goes to the other neighbour: the runs stay as close as one does.
+  constexpr double kBf16Once = 0x1p-8;
+  ExpectClose(Numbers("parts"), Numbers("one"), kBf16Once);
+  ExpectClose(Weights("parts/last"), Weights("one/last"), kBf16Once);
+}
+
+TEST_F(TrainingInParts, GoOnInOtherParts) {
+  RunOn(1, 1, "one");
+  RunOn(2, 2, "parts", 3);
+  RunOn(1, 2, "parts", 4, true);
+  RunOn(1, 1, "parts", 6, true);
+  RunOn(2, 2, "parts", 100, true);
+  ExpectCloseRun("one", "parts");
+}
+
+TEST_F(TrainingInParts, GoOnToTheSameBytesInTheSameParts) {
+  RunOn(2, 2, "straight");
+  RunOn(2, 2, "halted", 3);
+  RunOn(2, 2, "halted", 7, true);
+  RunOn(2, 2, "halted", 100, true);
+  ExpectSameRun("straight", "halted");
+}
+
+TEST_F(TrainingInParts, HeadsThatCannotBeSharedAreRefused) {
+  model_.n_head = 3;
+  EXPECT_TRUE(Contains(ErrorOf([&] { RunOn(1, 2, "none"); }, ErrorKind::kUsage), "n_head"));
 }
 
 }  // namespace

@@ -2,18 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <fstream>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <stdexcept>
+#include <thread>
 
 #include "folio/base/clock.h"
-#include "folio/model/adapter.h"
+#include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
+#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {
@@ -46,8 +55,7 @@ TEST_F(Training, AdaptersLeaveTheModelAsItWas) {
   const GptWeights from(model_);
   Scatter(from, 5);
   config_.lora = {.rank = 2};
-  std::filesystem::create_directories(At("run"));
-  Trainer(*backend_, model_, config_, *data_, At("run"), {}, nullptr, &from).Run();
+  MakeOn(*backend_, "run", {}, nullptr, nullptr, &from).Run();
   SaveModel(At(""), from);
   EXPECT_EQ(ReadFile(At("run/base") / kWeightsFile), ReadFile(At(kWeightsFile)));
   const GptWeights adapted(ParamTable(model_, config_.lora));
@@ -319,12 +327,10 @@ TEST_F(Training, AStrideOfOneEvaluatesEveryWindow) {
 
 TEST_F(Training, RefusesAStrideThatMeansNothing) {
   config_.eval_stride = 1;
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "train.eval_stride",
-                       "train.eval_batches is 2"));
+  EXPECT_TRUE(Contains(RunRefusal(), "train.eval_stride", "train.eval_batches is 2"));
   config_.eval_batches = 0;
   config_.eval_stride = 6;
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "leaves tokens out",
-                       "it is 6, windows have 5"));
+  EXPECT_TRUE(Contains(RunRefusal(), "leaves tokens out", "it is 6, windows have 5"));
 }
 
 // 7 targets in windows of 5: an epoch is two windows that share them, 3 positions idle.
@@ -378,27 +384,26 @@ TEST_F(Training, AnEvaluationHasNoMoreThanIsHeldOut) {
 
 TEST_F(Training, RefusesDataShorterThanAWindow) {
   data_ = MakeData("short", 5, 93);
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kInput), "train.bin",
-                       "shorter than one window", "6 tokens, the file has 5"));
+  EXPECT_TRUE(Contains(RunRefusal(ErrorKind::kInput), "train.bin", "shorter than one window",
+                       "6 tokens, the file has 5"));
   data_ = MakeData("short_val", 400, 3);
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kInput), "val.bin"));
+  EXPECT_TRUE(Contains(RunRefusal(ErrorKind::kInput), "val.bin"));
 }
 
 TEST_F(Training, RefusesAContextThatTheModelDoesNotHave) {
   config_.context = 6;
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "train.context", "6", "5"));
+  EXPECT_TRUE(Contains(RunRefusal(), "train.context", "6", "5"));
 }
 
 TEST_F(Training, RefusesTorchNumbersForWhatTorchWouldDrawOtherwise) {
   config_.rng = "torch";
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "without dropout"));
+  EXPECT_TRUE(Contains(RunRefusal(), "without dropout"));
   for (double GptConfig::*rate : GptConfig::DropoutRates()) model_.*rate = 0;
   model_.mlp_pdrop = 0.25;
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "mlp_pdrop is 0.25",
-                       "on Intel's, MKL draws them"));
+  EXPECT_TRUE(Contains(RunRefusal(), "mlp_pdrop is 0.25", "on Intel's, MKL draws them"));
   model_.mlp_pdrop = 0;
   config_.order = "epochs";
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "--rng torch"));
+  EXPECT_TRUE(Contains(RunRefusal(), "--rng torch"));
 }
 
 TEST_F(Training, HooksAreCalledWhenTheySay) {
@@ -418,6 +423,339 @@ TEST_F(Training, CheckpointsHoldTheTokenizer) {
   for (const char* checkpoint : {"run/last", "run/best"}) {
     EXPECT_EQ(LoadTokenizer(At(checkpoint).string())->hash(), tokenizer.hash());
   }
+}
+
+// The ends of a run before max_steps.
+using EarlyStop = Training;
+
+// Random numbers cannot be learnt: what is learnt by heart makes the held-out loss worse.
+void LearnByHeart(GptConfig& model, TrainConfig& config) {
+  model.embd_pdrop = model.attn_pdrop = model.resid_pdrop = 0;
+  config.max_steps = 200;
+  config.decay_steps = 200;
+}
+
+TEST_F(EarlyStop, PatienceEndsARunThatGetsNoBetter) {
+  LearnByHeart(model_, config_);
+  data_ = MakeData("few", 12, 93);
+  config_.patience = 3;
+  const TrainResult result = Run("run");
+  EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(result.ended_by, "patience");
+  EXPECT_EQ(result.step, result.best_step + 3 * config_.eval_every);
+  const std::vector<StepMetrics> log = ReadRunLog(At("run"));
+  EXPECT_EQ(log.back().ended_by, "patience");
+  EXPECT_EQ(log.at(0).ended_by, "");
+  // Until then it is the run without patience, of which a checkpoint of that step is known.
+  config_.patience = 0;
+  RunUntil("plain", result.step);
+  EXPECT_EQ(Files("plain/last").at("model.safetensors"), Files("run/last").at("model.safetensors"));
+
+  // It ends there again unless more patience is asked for.
+  config_.patience = 3;
+  EXPECT_EQ(Resume("run").step, result.step);
+  config_.patience = 5;
+  EXPECT_EQ(Resume("run").step, result.best_step + 5 * config_.eval_every);
+}
+
+TEST_F(EarlyStop, PatienceIsTheSameInARunThatWasStopped) {
+  LearnByHeart(model_, config_);
+  data_ = MakeData("few", 12, 93);
+  config_.patience = 4;
+  const TrainResult straight = Run("straight");
+  ASSERT_EQ(straight.ended_by, "patience");
+  RunUntil("parts", straight.best_step + config_.eval_every + 2);
+  EXPECT_EQ(Resume("parts").step, straight.step);
+  ExpectSameFiles("straight/last", "parts/last");
+}
+
+TEST_F(EarlyStop, TokensEndARun) {
+  config_.max_tokens = 7 * 20 - 1;  // a step has 20
+  const TrainResult result = Run("run");
+  EXPECT_EQ(result.step, 7);
+  EXPECT_EQ(result.ended_by, "max_tokens");
+  EXPECT_TRUE(result.evaluation);
+  EXPECT_EQ(ReadRunLog(At("run")).back().ended_by, "max_tokens");
+  config_.max_tokens = 0;
+  EXPECT_EQ(Resume("run").ended_by, "");
+  Run("straight");
+  ExpectSameFiles("straight/last", "run/last");
+  EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+}
+
+TEST_F(EarlyStop, TimeEndsARunWithItsCheckpointMade) {
+  const auto sleep = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  config_.max_time = "2s";
+  config_.eval_every = 0;
+  config_.checkpoint_every = 2;
+  TrainerHooks hooks;
+  hooks.on_step = [&](const StepMetrics&) { sleep(150); };
+  hooks.on_checkpoint = [&](int64_t, const auto&) { sleep(250); };
+  Trainer trainer = Make("run", hooks);
+  const TrainResult result = trainer.Run();
+  EXPECT_EQ(result.ended_by, "max_time");
+  EXPECT_LT(result.seconds, 2);
+  EXPECT_GT(result.step, 0);
+  EXPECT_LT(result.step, 20);
+  EXPECT_EQ(ReadRunLog(At("run")).back().ended_by, "max_time");
+  config_.max_time = "";
+  Resume("run");
+  Run("straight");
+  ExpectSameFiles("straight/last", "run/last");
+  EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+}
+
+TEST_F(EarlyStop, ATimeThatIsNoneIsRefused) {
+  config_.max_time = "soon";
+  EXPECT_TRUE(Contains(RunRefusal(), "train.max_time", "'soon' is no time"));
+}
+
+// A run that was stopped goes on as if it had not been.
+class Resuming : public Training, public testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    Training::SetUp();
+    if (GetParam() == "epochs" || GetParam() == "windows") config_.order = GetParam();
+    if (GetParam() == "bf16") config_.dtype = "bf16";
+    if (GetParam() == "adapters") {
+      config_.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
+    }
+    if (GetParam() == "torch") {
+      config_.rng = "torch";
+      model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
+    }
+  }
+};
+
+TEST_P(Resuming, GoesOnBitForBit) {
+  Run("straight");
+  RunUntil("stopped", 10);  // an evaluation is due at 10, and still to be done
+  EXPECT_EQ(Resume("stopped").step, 20);
+  ExpectSameFiles("straight/last", "stopped/last");
+  ExpectSameFiles("straight/best", "stopped/best");
+
+  RunUntil("twice", 7);
+  RunUntil("twice", 13, true);
+  Resume("twice");
+  ExpectSameFiles("straight/last", "twice/last");
+
+  config_.max_steps = 10;  // the evaluation at 10 is done, and not to be done again
+  Run("extended");
+  config_.max_steps = 20;
+  Resume("extended");
+  ExpectSameFiles("straight/last", "extended/last");
+  ExpectSameFiles("straight/best", "extended/best");
+
+  const std::vector<StepMetrics> expected = ReadRunLog(At("straight"));
+  for (const char* run : {"stopped", "twice", "extended"}) {
+    EXPECT_EQ(LoggedSteps(run), UpTo(20)) << run;
+    const std::vector<StepMetrics> found = ReadRunLog(At(run));
+    for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
+      EXPECT_EQ(found[i].loss, expected[i].loss) << run << ", step " << i;
+      EXPECT_EQ(found[i].val_loss, expected[i].val_loss) << run << ", step " << i;
+      EXPECT_EQ(found[i].tokens, expected[i].tokens) << run << ", step " << i;
+    }
+  }
+}
+
+TEST_P(Resuming, AStopInTheMiddleOfAnEvaluationIsNotSeen) {
+  Run("straight");
+  int64_t steps = 0;
+  bool stop = false;
+  TrainerHooks hooks;
+  hooks.on_step = [&](const StepMetrics& m) { steps = m.step + 1; };
+  hooks.on_evaluation_progress = [&](int64_t done, int64_t) { stop = steps == 10 && done == 3; };
+  hooks.stop_requested = [&] { return stop; };
+  const TrainResult result = Make("stopped", hooks).Run();
+  EXPECT_EQ(result.step, 10);
+  EXPECT_TRUE(result.stopped);
+  EXPECT_FALSE(result.evaluation);
+  Resume("stopped");
+  ExpectSameFiles("straight/last", "stopped/last");
+  ExpectSameFiles("straight/best", "stopped/best");
+  EXPECT_EQ(LoggedSteps("stopped"), UpTo(20));
+}
+
+TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
+  Run("straight");
+  config_.checkpoint_every = 4;
+  TrainerHooks hooks;
+  hooks.on_step = [](const StepMetrics& m) {
+    if (m.step == 10) throw std::runtime_error("crash");
+  };
+  EXPECT_THROW(Make("crashed", hooks).Run(), std::runtime_error);
+  std::ofstream(At("crashed") / kMetricsFile, std::ios::app) << "{\"step\":11,\"lo";
+  config_.checkpoint_every = 0;
+  Trainer trainer = Make("crashed");
+  trainer.Resume();
+  EXPECT_EQ(trainer.step(), 8);
+  trainer.Run();
+  ExpectSameFiles("straight/last", "crashed/last");
+  EXPECT_EQ(LoggedSteps("crashed"), UpTo(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, Resuming,
+                         testing::Values("folio", "epochs", "windows", "torch", "bf16",
+                                         "adapters"));
+
+// Lines that were written before have their own times, also those of a folio that kept none.
+TEST_F(Training, AResumedLogKeepsItsTimes) {
+  RunUntil("run", 2);
+  std::vector<StepMetrics> before = ReadRunLog(At("run"));
+  before.at(1).time.reset();
+  RunLog rewritten(At("run"), 0);
+  for (const StepMetrics& m : before) rewritten.Write(m);
+  config_.max_steps = 3;
+  Resume("run");
+  const std::vector<StepMetrics> after = ReadRunLog(At("run"));
+  EXPECT_EQ(after.at(0).time, before.at(0).time);
+  EXPECT_FALSE(after.at(1).time);
+  EXPECT_GT(after.at(2).time, before.at(0).time);
+}
+
+TEST_F(Training, AResumedRunHasTheAdaptersThatItBeganWith) {
+  config_.max_steps = 1;
+  config_.lora = {.rank = 2};
+  Run("run");
+  config_.lora.rank = 3;
+  EXPECT_TRUE(Contains(ResumeRefusal("run"), "other adapters"));
+  config_.lora = {};
+  EXPECT_TRUE(Contains(ResumeRefusal("run"), "m.transformer.wte"));
+  Run("whole");
+  config_.lora.rank = 2;
+  EXPECT_TRUE(Contains(ResumeRefusal("whole"), "base"));
+}
+
+TEST_F(Training, RefusesToResumeAnotherModelOrNothing) {
+  EXPECT_TRUE(Contains(ResumeRefusal("empty"), "last"));
+  config_.max_steps = 1;
+  Run("run");
+  model_.n_head = 3;
+  EXPECT_TRUE(Contains(ResumeRefusal("run"), "another model"));
+  model_ = TinyConfig();
+  EXPECT_TRUE(Contains(ResumeRefusal("run"), "another model"));
+}
+
+// Runs that have a time to keep, by a clock of their own.
+class BudgetRun : public Training {
+ protected:
+  BudgetRun() {
+    config_.grad_accumulation = 3;
+    config_.budget = "100s";
+    config_.max_steps = 180;
+    config_.decay_steps = 0;
+    config_.eval_every = 25;
+  }
+  void SetUp() override { data_ = MakeData("data", 4000, 93); }
+
+  // A clock that stands still but for steps and evaluations, which take twice as long once `slow`
+  // seconds are gone.
+  struct Clock {
+    double slow = 50, now = 1000, began = 1000;
+    void Advance(double seconds) { now += now - began < slow ? seconds : 2 * seconds; }
+  };
+  TrainerHooks Hooks(Clock& clock) {
+    TrainerHooks hooks;
+    hooks.clock = [&clock] { return clock.now; };
+    hooks.on_step = [&clock](const StepMetrics&) { clock.Advance(0.5); };
+    hooks.on_evaluation = [&clock](int64_t, const Evaluation&) { clock.Advance(1); };
+    hooks.on_plan = [this](int64_t steps) { plans_.push_back(steps); };
+    return hooks;
+  }
+
+  std::vector<int64_t> plans_;
+};
+
+TEST_F(BudgetRun, StepsAndDecayFollowTheClock) {
+  Clock clock;
+  Trainer trainer = Make("run", Hooks(clock));
+  const TrainResult result = trainer.Run();
+  EXPECT_NEAR(clock.now - clock.began, 100, 5);
+  EXPECT_FALSE(result.stopped);
+  EXPECT_EQ(result.ended_by, "");
+  EXPECT_EQ(result.step, trainer.max_steps());
+  EXPECT_NEAR(static_cast<double>(result.step), 140, 12);
+  EXPECT_EQ(plans_.front(), 180);
+  EXPECT_EQ(plans_.back(), result.step);
+  // The learning rate has come down, and no line of the log is of another run.
+  const std::vector<StepMetrics> log = ReadRunLog(At("run"));
+  EXPECT_EQ(LoggedSteps("run"), UpTo(result.step));
+  EXPECT_LT(*log.at(log.size() - 2).lr, config_.min_lr + 0.01 * config_.learning_rate);
+  for (size_t i = 30; i + 2 < log.size(); ++i) {
+    EXPECT_LE(*log[i + 1].lr, 1.05 * *log[i].lr) << i;
+  }
+}
+
+TEST_F(BudgetRun, WithoutABudgetNoClockMatters) {
+  config_.budget = "";
+  config_.max_steps = 20;
+  Clock clock;
+  Make("a", Hooks(clock)).Run();
+  Run("b");
+  ExpectSameFiles("a/last", "b/last");
+  EXPECT_TRUE(plans_.empty());
+  EXPECT_FALSE(Contains(ReadFile(At("a/last/train_state/state.json")), "budget"));
+}
+
+TEST_F(BudgetRun, AResumedRunGoesOnWithTheCorrectedPlan) {
+  Clock clock;
+  TrainerHooks hooks = Hooks(clock);
+  int64_t done = 0;
+  hooks.on_step = [&](const StepMetrics& m) {
+    clock.Advance(0.5);
+    done = m.step + 1;
+  };
+  hooks.stop_requested = [&] { return done == 120; };
+  EXPECT_EQ(Make("run", hooks).Run().step, 120);
+  const double used = clock.now - clock.began;
+  EXPECT_GT(used, 60);
+  const int64_t planned = plans_.back();
+  EXPECT_LT(planned, 160);  // and not the 180 of the settings
+
+  Clock later{.slow = 0, .now = 5, .began = 5};  // another process, on the slow machine
+  plans_.clear();
+  Trainer trainer = Make("run", Hooks(later));
+  trainer.Resume();
+  EXPECT_EQ(trainer.max_steps(), planned);
+  const TrainResult result = trainer.Run();
+  EXPECT_EQ(plans_.front(), planned);
+  EXPECT_NEAR(used + later.now - later.began, 100, 5);
+  EXPECT_FALSE(result.stopped);
+  // It has ended, and knows.
+  Trainer again = Make("run", Hooks(later));
+  again.Resume();
+  EXPECT_TRUE(again.ended());
+  EXPECT_EQ(again.max_steps(), result.step);
+  // Steps that are asked for take the place of the time.
+  config_.budget = "";
+  config_.max_steps = static_cast<int64_t>(result.step) + 5;
+  EXPECT_EQ(Resume("run").step, result.step + 5);
+}
+
+// The clock of the first rank counts where clocks differ.
+TEST_F(BudgetRun, TheFirstRankDecidesForAll) {
+  config_.grad_accumulation = 6;
+  Clock alone;
+  EXPECT_GT(Make("one", Hooks(alone)).Run().step, 100);
+  for (const int ranks : {2, 3}) {
+    const std::string run = "ranks" + std::to_string(ranks);
+    std::vector<int64_t> steps(static_cast<size_t>(ranks));
+    RunOnThreads(ranks, [&](Group& group) {
+      const auto backend = MakeBackend("cpu");
+      Clock clock;
+      if (!group.first()) clock.slow = 10 * group.rank();
+      TrainerHooks hooks = Hooks(clock);
+      hooks.on_plan = {};
+      steps[static_cast<size_t>(group.rank())] = MakeOn(*backend, run, hooks, &group).Run().step;
+    });
+    EXPECT_EQ(steps, std::vector<int64_t>(static_cast<size_t>(ranks), steps[0]));
+    ExpectSameFiles("one/last", run + "/last");
+  }
+}
+
+TEST_F(BudgetRun, ATimeThatIsNoneIsRefused) {
+  config_.budget = "soon";
+  EXPECT_TRUE(Contains(RunRefusal(), "--budget", "'soon' is no time"));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "folio/bench/matmul_rate.h"
 #include "folio/bench/training.h"
 #include "folio/model/checkpoint.h"
-#include "folio/train/flops.h"
+#include "folio/train/plan.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/program.h"

@@ -18,7 +18,7 @@
 #include "folio/commands/generate/text_teller.h"
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
-#include "folio/inspect/token_scores.h"
+#include "folio/report/report.h"
 #include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
 #include "folio/term/terminal_text.h"
@@ -32,7 +32,7 @@ namespace {
 std::string ReplyTokens(const GeneratedText& written, const OpenedModel& model,
                         const Terminal& terminal) {
   FOLIO_CHECK(written.probabilities.size() == written.ids.size(), "of each token");
-  const TokenNames names(model, terminal);
+  const TokenNames names(model.tokenizer.get());
   std::string text;
   int64_t column = 0;
   double surprise = 0;
@@ -40,7 +40,8 @@ std::string ReplyTokens(const GeneratedText& written, const OpenedModel& model,
     const double log_probability = written.probabilities[i].log_probability;
     const double probability = std::exp(log_probability);
     surprise -= log_probability;
-    const std::string shown = names.Shown(written.ids[i]), percent = PercentText(probability);
+    const std::string shown = Spelled(terminal, names.Shown(written.ids[i]));
+    const std::string percent = PercentText(probability);
     const int64_t width = DisplayWidth(shown) + 1 + DisplayWidth(percent);
     if (column > 0 && column + 2 + width > terminal.width) {
       text += '\n';

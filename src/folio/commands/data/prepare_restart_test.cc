@@ -1,4 +1,3 @@
-// Data sets that are made in several runs.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -9,7 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/cli/program.h"
-#include "folio/dist/same.h"
+#include "folio/dist/group.h"
 #include "folio/eval/result_file.h"
 #include "folio/io/file.h"
 

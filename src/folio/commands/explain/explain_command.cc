@@ -15,8 +15,6 @@
 #include "folio/commands/inspect/inspect_input.h"
 #include "folio/commands/model_flags.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/lesson/lessons.h"
 #include "folio/report/report.h"
 #include "folio/text/encodings.h"
@@ -74,35 +72,13 @@ class ExplainCommand final : public Command {
     flags.Group("output");
     flags.List("--step", &steps_, "show only this step; its name with - for spaces",
                {.placeholder = "NAME"});
-    flags.Value(Field{"svg", &svg_, "write the figures into this directory"},
-                {.placeholder = "DIR"});
-    page_.Add(flags);
+    output_.Add(flags, "write the figures into this directory", "DIR");
   }
 
   int Run(const Context& context) override {
-    Console& console = context.console;
-    page_.Check(console);
-    CheckFigureDirectory(svg_);
+    output_.Check(context.console);
     CheckInput();
-    const Report walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
-    // Before stdout: its reader may go away.
-    if (!svg_.empty()) {
-      const auto figures = ReportFigures(walk);
-      CreateDirectories(svg_);
-      const GuardedDirectory inside(svg_);
-      for (const auto& [name, svg] : figures) {
-        WriteFileAtomically(std::filesystem::path(svg_) / name, svg);
-      }
-      const size_t count = figures.size();
-      console.Note(
-          fmt::format("wrote {} {} to {}", count, count == 1 ? "figure" : "figures", svg_));
-    }
-    if (page_.given()) page_.Write(console, ReportHtml(walk));
-    if (console.json()) {
-      console.Result(ReportJson(walk));
-    } else if (svg_.empty() && !page_.given()) {
-      console.Result(ReportText(walk, console.out()));
-    }
+    output_.Show(context.console, SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_));
     return 0;
   }
 
@@ -233,8 +209,7 @@ class ExplainCommand final : public Command {
   std::optional<int64_t> layer_, head_, seed_, positions_, channels_;
   double dropout_ = 0.5;
   SamplingOptions sampling_{.temperature = 0.8, .top_k = 5, .top_p = 0.9};
-  std::string svg_;
-  PageFlag page_;
+  OutputFlags output_{.directory = true, .svg_alone = true};
   std::vector<std::string> steps_;
 };
 

@@ -139,10 +139,10 @@ nlohmann::json ValuesOf(const nlohmann::json& walk, const std::string& name) {
   return {};
 }
 
-void ExpectNear(const nlohmann::json& a, const nlohmann::json& b, double tolerance) {
+void ExpectNumbersNear(const nlohmann::json& a, const nlohmann::json& b, double tolerance) {
   if (a.is_array()) {
     ASSERT_EQ(a.size(), b.size());
-    for (size_t i = 0; i < a.size(); ++i) ExpectNear(a[i], b[i], tolerance);
+    for (size_t i = 0; i < a.size(); ++i) ExpectNumbersNear(a[i], b[i], tolerance);
     return;
   }
   ASSERT_TRUE(a.is_number()) << a;
@@ -173,19 +173,19 @@ TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";
   const nlohmann::json golden = nlohmann::json::parse(ReadFile(path));
   const nlohmann::json usual = WalkOf("attention --rng torch --form single-head");
-  ExpectNear(ValuesOf(usual, "context"), golden["single_head_rand_seed_123"]["context"],
-             kFloat32Row);
+  ExpectNumbersNear(ValuesOf(usual, "context"), golden["single_head_rand_seed_123"]["context"],
+                    kFloat32Row);
   EXPECT_EQ(usual, WalkOf("attention --rng torch --form single-head --seed 123"));
   EXPECT_NE(usual, WalkOf("attention --rng torch --form single-head --seed 124"));
-  ExpectNear(ValuesOf(WalkOf("softmax --values 10,20,30"), "softmax"),
-             golden["softmax_10_20_30"]["plain"], kFloat32Row);
+  ExpectNumbersNear(ValuesOf(WalkOf("softmax --values 10,20,30"), "softmax"),
+                    golden["softmax_10_20_30"]["plain"], kFloat32Row);
 }
 
 TEST_F(Explain, TheReferenceBackendSaysTheSame) {
   const nlohmann::json cpu = WalkOf("attention --form stacked");
   const nlohmann::json reference = WalkOf("attention --form stacked --backend reference");
-  ExpectNear(ValuesOf(cpu, "contexts of both, side by side"),
-             ValuesOf(reference, "contexts of both, side by side"), kFloat32Row);
+  ExpectNumbersNear(ValuesOf(cpu, "contexts of both, side by side"),
+                    ValuesOf(reference, "contexts of both, side by side"), kFloat32Row);
 }
 
 TEST_F(Explain, ColourAndWidthFollowTheTerminal) {

@@ -1,11 +1,12 @@
 // `folio inspect attention`, through the real program.
+#include "folio/inspect/attention.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "folio/commands/inspect/test_inspect.h"
-#include "folio/inspect/head_scores.h"
 #include "folio/plot/heatmap.h"
 #include "folio/term/terminal_text.h"
 #include "tests/kit/near.h"
@@ -206,50 +207,6 @@ TEST_F(InspectAttention, TailTakesTheLastTokensOfFilesAndOfStandardInput) {
   EXPECT_EQ(text.at("tokens").at(0).at("text"), "3");
   const nlohmann::ordered_json piped = Answer("--tail --file - < " + At("long.txt").string());
   EXPECT_EQ(piped.at("texts").at(0).at("heads"), text.at("heads"));
-}
-
-TEST(Pooled, KeepsTheLargestOfEachSquareAndMasksWhatIsAllMasked) {
-  Heatmap map;
-  map.rows = map.columns = 5;
-  for (int i = 0; i < 25; ++i) {
-    map.values.push_back(i % 5 > i / 5 ? NAN : static_cast<float>(i));
-  }
-  EXPECT_EQ(PoolingStep(map, 5), 1);
-  EXPECT_EQ(PoolingStep(map, 4), 2);
-  EXPECT_EQ(PoolingStep(map, 1), 5);
-  const Heatmap small = Pooled(map, 2);
-  ASSERT_EQ(small.rows, 3);
-  ASSERT_EQ(small.columns, 3);
-  EXPECT_EQ(small.values[0], 6);
-  EXPECT_TRUE(std::isnan(small.values[1]));
-  EXPECT_EQ(small.values[3 + 1], 18);
-  EXPECT_EQ(small.values[6 + 2], 24);
-}
-
-TEST(TerminalText, WidthsCountColumnsAndNotBytes) {
-  EXPECT_EQ(DisplayWidth("abc"), 3);
-  EXPECT_EQ(DisplayWidth("é·↵"), 3);
-  EXPECT_EQ(DisplayWidth("日本"), 4);
-  EXPECT_EQ(DisplayWidth("e\xCC\x81"), 1);
-  EXPECT_EQ(DisplayWidth("\x1b[38;5;16;48;5;75mab\x1b[0m "), 3);
-  const Terminal terminal{.utf8 = true};
-  EXPECT_EQ(FitColumns(terminal, "日本語", 5), "日本…");
-  EXPECT_EQ(FitColumns(terminal, "日本語", 4), "日… ");
-  EXPECT_EQ(FitColumns(terminal, "ab", 4), "ab  ");
-  const Terminal ascii{.is_terminal = true};
-  EXPECT_EQ(FitColumns(ascii, "·abcdef", 4), "_ab~");
-}
-
-TEST(TerminalText, HeatIsColourOrASign) {
-  const Terminal colour{.is_terminal = true, .color = true, .utf8 = true};
-  EXPECT_EQ(Heated(colour, 0, "x"), "x");
-  EXPECT_EQ(Heated(colour, -3, "x"), "x");
-  EXPECT_NE(Heated(colour, 0.3, "x"), Heated(colour, 0.9, "x"));
-  EXPECT_EQ(Heated(colour, 1.5, "x"), Heated(colour, 1, "x"));
-  EXPECT_EQ(Heated({}, 1, "x"), "x");
-  EXPECT_EQ(ShadeSign(colour, 0), "·");
-  EXPECT_EQ(ShadeSign(colour, 1), "█");
-  EXPECT_EQ(ShadeSign({.is_terminal = true}, 1), "#");
 }
 
 }  // namespace

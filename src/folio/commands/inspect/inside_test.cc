@@ -9,7 +9,7 @@
 #include "folio/commands/inspect/test_inspect.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
-#include "folio/model/param_list.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/near.h"
 
 namespace folio {

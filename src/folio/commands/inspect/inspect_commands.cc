@@ -1,27 +1,510 @@
-#include <memory>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/inspect/inspect_input.h"
+#include "folio/commands/model_flags.h"
+#include "folio/inspect/activation_stats.h"
+#include "folio/inspect/attention.h"
+#include "folio/inspect/describe_model.h"
+#include "folio/inspect/embeddings.h"
+#include "folio/inspect/lens.h"
+#include "folio/inspect/probabilities.h"
+#include "folio/model/shard.h"
+#include "folio/run/dump.h"
+#include "folio/run/preview.h"
+#include "folio/term/progress.h"
+#include "folio/term/signals.h"
+#include "folio/train/precision.h"
+#include "folio/train/ranks.h"
 
 namespace folio {
+namespace {
 
-std::unique_ptr<Command> NewInspectAttentionCommand();
-std::unique_ptr<Command> NewInspectLensCommand();
-std::unique_ptr<Command> NewInspectEmbeddingsCommand();
-std::unique_ptr<Command> NewInspectActivationsCommand();
-std::unique_ptr<Command> NewInspectProbabilitiesCommand();
-std::unique_ptr<Command> NewInspectModelCommand();
-std::unique_ptr<Command> NewInspectPlanCommand();
-std::unique_ptr<Command> NewInspectDumpCommand();
+class InspectAttentionCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "inspect attention",
+        .summary = "see what each head of a model attends to",
+        .group = "inspect",
+        .details =
+            "Prints the scores of each head: the entropy of its weights in nats, the mean\n"
+            "distance in tokens from query to key, and the mean weight on the first token, the\n"
+            "token before, the query itself, earlier occurrences of its token (duplicate) and\n"
+            "the tokens that followed those (induction). --layer looks at one layer; with\n"
+            "--head too the map is printed, queries down, keys across. --json has the weights\n"
+            "of the heads that --layer and --head choose, rows are queries.\n\n"
+            "--svg draws: without --layer all heads, a row for each layer; with --layer its\n"
+            "heads; with --head too one large map. Several texts (repeat --text or --file) with\n"
+            "--layer are one figure, a row for each text; otherwise --svg is a directory that\n"
+            "gets text-1.svg, text-2.svg and so on.\n\n"
+            "Attention weights say where a head looks, not why the model answers as it does.",
+        .examples = {
+            "folio inspect attention --model runs/demo --text \"the cat and the dog\"",
+            "folio inspect attention -m runs/demo --text \"Once upon\" --layer 1 --head 0",
+            "folio inspect attention -m runs/demo --file a.txt --svg heads.svg --sort previous",
+            "folio inspect attention -m runs/demo --text one --text two --layer 0 --svg both.svg",
+            "folio inspect attention -m runs/demo --text abc --layer 0 --json"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags_.Add(flags);
+    flags.Value(Field{"layer", &view_.layer, "only this layer, from 0", 0, 1e6});
+    flags.Value(Field{"head", &view_.head, "only this head of the layer, from 0", 0, 1e6});
+    std::vector<std::string> orders = ScoreNames();
+    orders.insert(orders.begin(), "layer");
+    flags.Value(Field{"sort", &view_.sort, "order of the heads: the largest first"}.Choices(orders),
+                {.placeholder = "SCORE"});
+    flags_.output.Add(flags, "draw a figure", "FILE|DIR");
+    flags.Value(
+        Field{"scale", &scale_, "how a weight becomes colour"}.Choices({"linear", "sqrt", "log"}));
+    flags.Switch("--per-row", &view_.per_row, "the largest weight of each query is full colour");
+    flags.Switch("--first-aside", &view_.first_aside,
+                 "draw without the first token's share, the rest made to sum to 1");
+  }
+
+  int Run(const Context& context) override {
+    if (view_.head && !view_.layer) {
+      throw UsageError("--head needs --layer", {}, "say whose head: --layer 0");
+    }
+    // A figure for each of several texts, unless they are rows of one layer's.
+    flags_.output.directory = flags_.text.count() > 1 && (!view_.layer || view_.head);
+    view_.scale = scale_ == "linear" ? HeatScale::kLinear
+                  : scale_ == "log"  ? HeatScale::kLog
+                                     : HeatScale::kSqrt;
+    const OpenedModel model = flags_.Open(context.console);
+    const GptConfig& config = model.weights->config();
+    CheckIndex("layer", view_.layer, config.n_layer);
+    CheckIndex("head", view_.head, config.n_head);
+    const std::vector<AttentionText> texts = Look(context, model);
+    const TokenNames names(model.tokenizer.get());
+    flags_.output.Show(context.console, AttentionReport(texts, view_, config, names));
+    return 0;
+  }
+
+ private:
+  std::vector<AttentionText> Look(const Context& context, const OpenedModel& model) {
+    const GptConfig& config = model.weights->config();
+    const std::vector<ModelText> inputs = ReadTexts(model, flags_.text);
+    if (view_.first_aside) {
+      for (const ModelText& text : inputs) RequireTwoTokens(text, "--first-aside leaves nothing");
+    }
+    view_.maps = view_.head || flags_.output.draws();
+    view_.weights = view_.layer && context.console.json();
+    Progress progress(context.console, context.progress_mode);
+    ProgressState state;
+    state.unit = "head";
+    state.total = config.n_layer * config.n_head * static_cast<int64_t>(inputs.size());
+    std::vector<AttentionText> texts;
+    for (const ModelText& input : inputs) {
+      texts.push_back(InspectHeads(model, input, view_, [&] {
+        ThrowIfStopRequested();
+        ++state.done;
+        progress.Show(state);
+      }));
+    }
+    return texts;
+  }
+
+  ViewFlags flags_;
+  AttentionView view_;
+  std::string scale_ = "sqrt";
+};
+
+class InspectLensCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "inspect lens",
+            .summary = "see what a model would predict after each of its blocks",
+            .group = "inspect",
+            .details =
+                "The logit lens: the stream of each position after the embedding and after each\n"
+                "block goes through the last norm and the head, as if the model ended there. A\n"
+                "cell has the likeliest next token and its probability; the last row is the\n"
+                "model's prediction. Of a single position also: the divergence of the final\n"
+                "prediction from this one (KL, in nats), the rank here of the token that is\n"
+                "first at the end, the entropy in nats, and the --top likeliest tokens.\n\n"
+                "--positions counts tokens from 0; negative numbers count from the end, -1 is\n"
+                "the last. Without it all are shown, of a long text the last 32.",
+            .examples = {"folio inspect lens --model runs/demo --text \"Once upon a\"",
+                         "folio inspect lens -m runs/demo --text \"Once upon a\" --positions=-1",
+                         "folio inspect lens -m runs/demo --file a.txt --positions 3,7 --json",
+                         "folio inspect lens -m runs/demo --file a.txt --tail --svg lens.svg"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    view_.Add(flags);
+    flags.Value(Field{"positions", &positions_, "which tokens to look at"},
+                {.placeholder = "LIST|all"});
+    flags.Value(Field{"top", &top_, "likeliest tokens to list", 1, 1e6});
+    view_.output.Add(flags, "draw the table", "FILE");
+  }
+
+  int Run(const Context& context) override {
+    const OpenedModel model = view_.Open(context.console);
+    LensView view{
+        .text = ReadOneText(model, view_.text, "inspect lens"), .positions = {}, .cells = {}};
+    view.positions = ParsePositions(positions_, static_cast<int64_t>(view.text.ids.size()));
+    view.layers = model.weights->config().n_layer + 1;
+    Look(context, model, view);
+    view_.output.Show(context.console, LensReport(view, TokenNames(model.tokenizer.get())));
+    return 0;
+  }
+
+ private:
+  void Look(const Context& context, const OpenedModel& model, LensView& view) const {
+    constexpr size_t kAtOnce = 64;
+    const Trace trace(*model.backend, *model.weights, view.text.ids,
+                      {TracePoint::kEmbedded, TracePoint::kOutput}, view.text.mask);
+    Progress progress(context.console, context.progress_mode);
+    ProgressState state;
+    state.unit = "position";
+    state.total = static_cast<int64_t>(view.positions.size());
+    for (size_t i = 0; i < view.positions.size(); i += kAtOnce) {
+      ThrowIfStopRequested();
+      const auto some =
+          std::span(view.positions).subspan(i, std::min(kAtOnce, view.positions.size() - i));
+      for (LensCell& cell : LogitLens(trace, some, top_)) view.cells.push_back(std::move(cell));
+      state.done += static_cast<int64_t>(some.size());
+      progress.Show(state);
+    }
+  }
+
+  ViewFlags view_;
+  std::string positions_;
+  int64_t top_ = 5;
+};
+
+class InspectEmbeddingsCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "inspect embeddings",
+        .summary = "see which tokens a model takes for alike",
+        .group = "inspect",
+        .details =
+            "Prints how long the embeddings of tokens and positions are, and how much of the\n"
+            "tokens' variance lies in its first two principal components. With --token or --id\n"
+            "the tokens nearest to that one by cosine, else the longest and the shortest.\n\n"
+            "--svg makes a directory with tokens.svg (--points tokens, evenly over the ids, in\n"
+            "these two components, coloured by what they look like, and the density of all), "
+            "positions.svg (the cosine of each pair of positions),\n"
+            "norms.svg, and with a token neighbours.svg.",
+        .examples = {"folio inspect embeddings --model runs/demo",
+                     "folio inspect embeddings -m runs/demo --token \" the\" --top 20",
+                     "folio inspect embeddings -m runs/demo --id 262 --json",
+                     "folio inspect embeddings -m runs/demo --svg embeddings --points 500"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    view_.AddModel(flags);
+    flags.List("--token", &tokens_, "the token whose neighbours to list, as text",
+               {.placeholder = "TEXT"});
+    flags.Value(Field{"id", &id_, "the same, by its number", 0, 2147483647.0});
+    flags.Value(Field{"top", &top_, "length of the lists", 1, 1e6});
+    flags.Value(Field{"points", &points_, "tokens with names in the projection", 1, 1e6});
+    view_.output.Add(flags, "draw the figures into a directory", "DIR");
+  }
+
+  int Run(const Context& context) override {
+    RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
+    const OpenedModel model = view_.Open(context.console);
+    const std::optional<int32_t> token = ChosenToken(model);
+    const EmbeddingsView view = InspectEmbeddings(model, token, top_, points_, [&] {
+      context.console.SetStatus(fmt::format("principal components of {} tokens",
+                                            WithCommas(model.weights->config().vocab_size)));
+      ThrowIfStopRequested();
+    });
+    context.console.SetStatus("");
+    view_.output.Show(context.console,
+                      EmbeddingsReport(view, *model.weights, TokenNames(model.tokenizer.get())));
+    return 0;
+  }
+
+ private:
+  std::optional<int32_t> ChosenToken(const OpenedModel& model) const {
+    const int64_t V = model.weights->config().vocab_size;
+    if (id_ && *id_ >= V) {
+      throw UsageError(fmt::format("--id {}: there is no such token", *id_),
+                       fmt::format("the model's tokens are 0 to {}", V - 1));
+    }
+    if (id_) return static_cast<int32_t>(*id_);
+    if (tokens_.empty()) return std::nullopt;
+    const std::string& text = tokens_.back();
+    const std::vector<int32_t> ids =
+        model.RequireTokenizer().Encode(text, "--token", SpecialRule::Allow());
+    if (ids.size() == 1) return ids.front();
+    std::string list;
+    for (const std::string& shown : TokenNames(model.tokenizer.get()).Shown(ids)) {
+      list += " " + shown;
+    }
+    if (ids.empty()) throw UsageError("--token: the text is empty", {}, "give a token's text");
+    throw UsageError(fmt::format("--token '{}': {} tokens, not one", text, ids.size()),
+                     "they are" + list, "give one of them, or a token's number with --id");
+  }
+
+  ViewFlags view_{.output = {.directory = true}};
+  std::vector<std::string> tokens_;
+  std::optional<int64_t> id_;
+  int64_t top_ = 10, points_ = 300;
+};
+
+class InspectActivationsCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "inspect activations",
+        .summary = "see how large a model's activations are, and which stand out",
+        .group = "inspect",
+        .details =
+            "For each point of each block, over all positions of the text: root mean square,\n"
+            "mean, deviation and largest value; the median length of the rows, and the longest\n"
+            "with its position; kurtosis (3 for a normal distribution), how many values are\n"
+            "more than 6 deviations from the mean, and the units of the feed-forward layer that\n"
+            "are off at every position (dead on this text). Below it the farthest values.\n\n"
+            "Points, in order: embedded (tokens and positions), ln_1, qkv, heads (before\n"
+            "c_proj), attention (what joins the stream), middle (the stream after it), ln_2,\n"
+            "up (before the activation), activated, mlp (what joins the stream), output (the\n"
+            "stream after the block), final (after the last norm).\n\n"
+            "--svg draws the lengths of the rows over the layers; with --layer the root mean\n"
+            "squares of that layer's points.",
+        .examples = {"folio inspect activations --model runs/demo --text \"the cat sat\"",
+                     "folio inspect activations -m runs/demo --file a.txt --tail --layer 2",
+                     "folio inspect activations -m runs/demo --file a.txt --svg norms.svg",
+                     "folio inspect activations -m runs/demo --text abc --json"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    view_.Add(flags);
+    flags.Value(Field{"layer", &layer_, "only this layer, from 0", 0, 1e6});
+    view_.output.Add(flags, "draw a figure", "FILE");
+  }
+
+  int Run(const Context& context) override {
+    const OpenedModel model = view_.Open(context.console);
+    CheckIndex("layer", layer_, model.weights->config().n_layer);
+    const ModelText text = ReadOneText(model, view_.text, "inspect activations");
+    const Trace trace(*model.backend, *model.weights, text.ids, Trace::AllPoints(), text.mask);
+    ThrowIfStopRequested();
+    std::vector<ActivationStats> stats = ActivationStatistics(trace);
+    if (layer_) {
+      std::erase_if(
+          stats, [&](const ActivationStats& one) { return one.layer != *layer_ || one.outside(); });
+    }
+    const TokenNames names(model.tokenizer.get());
+    view_.output.Show(context.console, ActivationsReport(stats, text, names, layer_.has_value()));
+    return 0;
+  }
+
+ private:
+  ViewFlags view_;
+  std::optional<int64_t> layer_;
+};
+
+class InspectProbabilitiesCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "inspect probabilities",
+            .summary = "see how well a model foresees each token of a text",
+            .group = "inspect",
+            .details =
+                "For each token but the first: the probability that the model gave it after all\n"
+                "before it, its rank (1 is the likeliest), its surprise (-ln probability) and\n"
+                "the entropy of the prediction, in nats, and the --top likeliest tokens. On a\n"
+                "terminal with colour the text itself is shown too, as GLTR does: coloured by\n"
+                "the rank up to 10, 100, 1000 and beyond, from 11 on underlined, from 101 on\n"
+                "bold too. Then perplexity, and bits for each byte of the tokens foreseen.\n"
+                "\n"
+                "A text that is longer than the model's context is seen in windows that begin\n"
+                "every half of it, as folio eval perplexity does: each token has at least half a\n"
+                "context before it, where there is that much. --tail takes the end alone.",
+            .examples = {"folio inspect probabilities --model runs/demo --text \"the cat sat\"",
+                         "folio inspect probabilities -m runs/demo --file a.txt --tail --svg a.svg",
+                         "folio inspect probabilities -m runs/demo --file - --json < a.txt"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    view_.Add(flags);
+    flags.Value(Field{"top", &top_, "likeliest tokens to list", 1, 1e6});
+    flags.Value(
+        Field{"by", &by_, "what colours the text"}.Choices({"rank", "probability", "entropy"}));
+    view_.output.Add(flags, "draw the coloured text", "FILE");
+  }
+
+  int Run(const Context& context) override {
+    const OpenedModel model = view_.Open(context.console);
+    ModelText text = ReadOneText(model, view_.text, "inspect probabilities", TextLength::kAny);
+    RequireTwoTokens(text, "the first token is not foreseen by anything");
+    const TokenScores scores = ScoreTokens(model, std::move(text), top_);
+    view_.output.Show(context.console,
+                      TokenScoresReport(scores, by_, TokenNames(model.tokenizer.get())));
+    return 0;
+  }
+
+ private:
+  ViewFlags view_;
+  int64_t top_ = 5;
+  std::string by_ = "rank";
+};
+
+class InspectModelCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "inspect model",
+            .summary = "say what a model is, and list its parameters",
+            .group = "inspect",
+            .details =
+                "Layers, heads, channels, context, vocabulary, whether the head is tied, where the "
+                "norms\n"
+                "are and the activation; then each parameter with its shape. Of a model that lies\n"
+                "somewhere, in whatever format, also the tokenizer and how each tensor is stored;\n"
+                "what folio cannot run is listed with the reason. Of a preset or of settings, how\n"
+                "each parameter begins. Nothing is allocated, so models of any size can be looked "
+                "at.",
+            .examples = {"folio inspect model runs/demo", "folio inspect model gpt2.gguf --json",
+                         "folio inspect model --preset gpt2-xl",
+                         "folio inspect model --set model.n_layer=3 --set model.n_inner=1000"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"MODEL", &path_, "a run, a model directory or a model file"});
+    settings_.AddFlags(flags);
+    AddAdapterFlag(flags, &adapter_);
+  }
+
+  int Run(const Context& context) override {
+    settings_.SetPath(path_);
+    settings_.Resolve(context.sources);
+    RequireModelFor(adapter_, settings_.path());
+    const auto& [model, train, data, log] = settings_.config();
+    ShowReport(context.console, settings_.path().empty()
+                                    ? DescribeParameters(ParamTable(model, train.lora))
+                                    : DescribeModel(settings_.path(), adapter_));
+    return 0;
+  }
+
+ private:
+  std::string path_, adapter_;
+  ModelSettings settings_;
+};
+
+class InspectPlanCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "inspect plan",
+            .summary = "list every buffer of a training step, and the memory it takes",
+            .group = "inspect",
+            .details =
+                "A buffer lives from its first to its last tick, the steps of one pass forward\n"
+                "and backward; buffers that never live together share memory. Nothing is\n"
+                "allocated.",
+            .examples = {"folio inspect plan --preset gpt2 --batch 4 --context 64",
+                         "folio inspect plan --model runs/demo --json",
+                         "folio inspect plan --preset gpt2 --batch 4 --ranks 8"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    settings_.AddFlags(flags);
+    flags.Value(Field{"ranks", &ranks_,
+                      "of so many ranks, what the first one keeps; they divide the micro-batches",
+                      1, 1 << 20},
+                {.placeholder = "N"});
+  }
+
+  int Run(const Context& context) override {
+    settings_.Read(context.sources);
+    TrainConfig train = settings_.config().train;
+    train.grad_accumulation =
+        std::max(ranks_ / train.tensor_parallel * train.reduce_every, train.grad_accumulation);
+    const GptConfig& model = settings_.config().model;
+    train.Validate("settings");
+    RequireTensorParallelRanks(train, static_cast<int>(ranks_));
+    RequireShards(model, train.lora, train.tensor_parallel);
+    const TrainShape shape =
+        ShapeOf(model, train, settings_.Context(),
+                PassOptionsOf(train, model, *MakeBackend(train.backend)), static_cast<int>(ranks_));
+    context.console.Result(DescribeBuffers(shape, context.console.json()));
+    return 0;
+  }
+
+ private:
+  ModelSettings settings_{std::vector<std::string>{
+      "--batch", "--context", "--dtype", "--recompute", "--backend", "--lora",
+      "--grad-accumulation", "--reduce-every", "--reduce-dtype", "--tensor-parallel"}};
+  int64_t ranks_ = 1;
+};
+
+class InspectDumpCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "inspect dump",
+            .summary = "write logits, gradients and AdamW steps, to compare with others",
+            .group = "inspect",
+            .details =
+                "Takes integers `batches` [K,B,T+1] or `tokens` [B,T+1] and writes, for the first\n"
+                "batch, logits, loss, grad.<parameter>, trace.attn.<layer> and\n"
+                "trace.hidden.<layer>; with --adamw-steps also losses, grad_norms and\n"
+                "after.<parameter>. Nothing is dropped out.",
+            .examples = {"folio inspect dump --model runs/demo --batch batch.safetensors --out "
+                         "dump.safetensors",
+                         "folio inspect dump --model DIR --batch FILE --out OUT --adamw-steps 8 "
+                         "--backend reference"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    AddModelFlag(flags, &model_, /*required=*/true);
+    AddAdapterFlag(flags, &adapter_);
+    flags.Value(Field{"batch", &batch_, "safetensors file with the tokens"},
+                {.placeholder = "FILE", .required = true});
+    flags.Value(Field{"out", &out_, "safetensors file to write"}.WithFlag("-o,--out"),
+                {.placeholder = "OUT", .required = true});
+    AddBackendFlag(flags, &options_.backend);
+    compute_.Add(flags);
+    flags.Group("AdamW");
+    flags.Value(Field{"adamw-steps", &options_.adamw_steps, "steps, one on each batch", 0, 1e9});
+    flags.Value(Field{"lr", &options_.lr, "learning rate", 0, 1e3});
+    flags.Value(Field{"beta1", &options_.optimizer.beta1, "memory of the gradient", 0, 0.999999});
+    flags.Value(
+        Field{"beta2", &options_.optimizer.beta2, "memory of the squared gradient", 0, 0.99999999});
+    flags.Value(Field{"eps", &options_.optimizer.eps, "epsilon", 0, 1});
+    flags.Value(Field{"weight-decay", &options_.optimizer.weight_decay,
+                      "of tensors of two or more dimensions", 0, 1e3});
+    flags.Value(Field{"clip", &options_.clip, "longest gradient; 0 for no limit", 0, 1e9});
+  }
+
+  int Run(const Context& context) override {
+    compute_.Use();
+    options_.model = model_;
+    options_.adapter = adapter_;
+    options_.batch = batch_;
+    options_.out = out_;
+    const DumpResult result = WriteDump(options_);
+    context.console.Result(DescribeDump(options_, result, context.console.json()));
+    context.console.Note(fmt::format("wrote {} ({} tensors)", out_, result.tensors));
+    return 0;
+  }
+
+ private:
+  std::string model_, adapter_, batch_, out_;
+  ComputeFlags compute_;
+  DumpOptions options_;
+};
+
+}  // namespace
 
 CommandList InspectCommands() {
-  CommandList list;
-  for (std::unique_ptr<Command> (*const make)() :
-       {NewInspectAttentionCommand, NewInspectLensCommand, NewInspectEmbeddingsCommand,
-        NewInspectActivationsCommand, NewInspectProbabilitiesCommand, NewInspectModelCommand,
-        NewInspectPlanCommand, NewInspectDumpCommand}) {
-    list.push_back(make());
-  }
-  return list;
+  return CommandsOf<InspectAttentionCommand, InspectLensCommand, InspectEmbeddingsCommand,
+                    InspectActivationsCommand, InspectProbabilitiesCommand, InspectModelCommand,
+                    InspectPlanCommand, InspectDumpCommand>();
 }
 
 }  // namespace folio

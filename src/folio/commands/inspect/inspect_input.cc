@@ -14,11 +14,15 @@
 #include "folio/base/strings.h"
 #include "folio/commands/model_flags.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/term/signals.h"
 #include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
                             const std::string& where, const std::string& special) {
@@ -45,7 +49,7 @@ ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_
 
 // ".png" of "a.PNG"; "" of a name without such an end.
 std::string KindOfFile(const std::string& path) {
-  std::string kind = std::filesystem::path(path).extension().string();
+  std::string kind = fs::path(path).extension().string();
   for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return kind;
 }
@@ -84,6 +88,39 @@ std::vector<float> ReadMask(const std::string& path, int64_t T) {
 // "--text", and where there are several "--text 2".
 std::string Numbered(const std::string& flag, size_t i, size_t count) {
   return count == 1 ? flag : fmt::format("{} {}", flag, i + 1);
+}
+
+// Throws where the figure, or the directory of figures, that --svg `path` asks for cannot be.
+void CheckFigureFile(const std::string& path) {
+  std::error_code ignored;
+  const std::string kind = KindOfFile(path);
+  if (!kind.empty() && kind != ".svg") {
+    throw UsageError(fmt::format("--svg {}: a figure is SVG, not {}", path, kind.substr(1)), {},
+                     "end its name in .svg; rsvg-convert FILE.svg -o FILE.png makes pixels of it");
+  }
+  if (path == "-") {
+    throw UsageError("--svg -: a figure does not go to standard output", {}, "name a file");
+  }
+  if (!path.empty() && fs::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: is a directory", path), {}, "name a file");
+  }
+  if (!path.empty()) RequireParentOf(path);
+}
+
+void CheckFigureDirectory(const std::string& path) {
+  std::error_code ignored;
+  static const std::set<std::string> kFiles = {".svg", ".png", ".jpg", ".pdf", ".html", ".htm"};
+  if (kFiles.contains(KindOfFile(path)) && !fs::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: a directory is expected, not a file", path), {},
+                     "name a directory: there is a figure for each part; --html FILE is one page");
+  }
+  if (path == "-") {
+    throw UsageError("--svg -: figures do not go to standard output", {}, "name a directory");
+  }
+  if (!path.empty() && fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
+                     "name a directory: there is a figure for each part");
+  }
 }
 
 }  // namespace
@@ -139,79 +176,82 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
 
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
                       TextLength length) {
-  const size_t count = flags.texts.size() + flags.files.size() + flags.ids.size();
-  if (count > 1) {
-    throw UsageError(fmt::format("{} looks at one text, {} are given", command, count), {},
+  if (flags.count() > 1) {
+    throw UsageError(fmt::format("{} looks at one text, {} are given", command, flags.count()), {},
                      "leave one of --text, --file and --ids");
   }
   return std::move(ReadTexts(model, flags, length).front());
 }
 
-void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg) {
-  CreateParentOf(path);  // of several figures
-  WriteFileAtomically(path, svg);
-  console.Note(fmt::format("wrote {}", path.string()));
+void ShowReport(Console& console, const Report& report) {
+  console.Result(console.json() ? ReportJson(report, /*indent=*/2)
+                                : ReportText(report, console.out()));
 }
 
-void CheckFigureFile(const std::string& path) {
-  std::error_code ignored;
-  const std::string kind = KindOfFile(path);
-  if (!kind.empty() && kind != ".svg") {
-    throw UsageError(fmt::format("--svg {}: a figure is SVG, not {}", path, kind.substr(1)), {},
-                     "end its name in .svg; rsvg-convert FILE.svg -o FILE.png makes pixels of it");
-  }
-  if (path == "-") {
-    throw UsageError("--svg -: a figure does not go to standard output", {}, "name a file");
-  }
-  if (!path.empty() && std::filesystem::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--svg {}: is a directory", path), {}, "name a file");
-  }
-  if (!path.empty()) RequireParentOf(path);
-}
-
-void CheckFigureDirectory(const std::string& path) {
-  std::error_code ignored;
-  static const std::set<std::string> kFiles = {".svg", ".png", ".jpg", ".pdf", ".html", ".htm"};
-  if (kFiles.contains(KindOfFile(path)) && !std::filesystem::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--svg {}: a directory is expected, not a file", path), {},
-                     "name a directory: there is a figure for each part; --html FILE is one page");
-  }
-  if (path == "-") {
-    throw UsageError("--svg -: figures do not go to standard output", {}, "name a directory");
-  }
-  if (!path.empty() && std::filesystem::exists(path, ignored) &&
-      !std::filesystem::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
-                     "name a directory: there is a figure for each part");
-  }
-}
-
-void PageFlag::Add(Flags& flags) {
-  flags.Value(Field{"html", &path, "write a page with figures and numbers; - for standard output"},
+void OutputFlags::Add(Flags& flags, const std::string& svg_help, const std::string& placeholder) {
+  flags.Value(Field{"svg", &svg, svg_help}, {.placeholder = placeholder});
+  flags.Value(Field{"html", &html, "write a page with figures and numbers; - for standard output"},
               {.placeholder = "FILE"});
 }
 
-void PageFlag::Check(const Console& console) const {
-  RefuseTogether(path == "-" && console.json(), "--html -", "--json");
+void OutputFlags::Check(const Console& console) const {
+  directory ? CheckFigureDirectory(svg) : CheckFigureFile(svg);
+  RefuseTogether(html == "-" && console.json(), "--html -", "--json");
   std::error_code ignored;
-  const std::string kind = KindOfFile(path);
+  const std::string kind = KindOfFile(html);
   if (!kind.empty() && kind != ".html" && kind != ".htm") {
-    throw UsageError(fmt::format("--html {}: a page is HTML, not {}", path, kind.substr(1)), {},
+    throw UsageError(fmt::format("--html {}: a page is HTML, not {}", html, kind.substr(1)), {},
                      kind == ".svg" ? "end its name in .html, or take --svg for figures"
                                     : "end its name in .html");
   }
-  if (given() && std::filesystem::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--html {}: is a directory", path), {}, "name a file");
+  if (!html.empty() && fs::is_directory(html, ignored)) {
+    throw UsageError(fmt::format("--html {}: is a directory", html), {}, "name a file");
   }
-  if (given() && path != "-") RequireParentOf(path);
+  if (!html.empty() && html != "-") RequireParentOf(html);
 }
 
-void PageFlag::Write(Console& console, const std::string& page) const {
-  if (path == "-") {
-    console.Bytes(page);
-  } else {
-    WriteFigure(console, path, page);
+void OutputFlags::Show(Console& console, const Report& report) const {
+  // Before stdout: its reader may go away.
+  if (!svg.empty()) {
+    const auto figures = ReportFigures(report);
+    if (directory) {
+      CreateDirectories(svg);
+      const GuardedDirectory inside(svg);
+      for (const auto& [name, figure] : figures) WriteFileAtomically(fs::path(svg) / name, figure);
+      console.Note(fmt::format("wrote {} {} to {}", figures.size(),
+                               figures.size() == 1 ? "figure" : "figures", svg));
+    } else {
+      WriteFileAtomically(svg, figures.at(0).second);
+      console.Note(fmt::format("wrote {}", svg));
+    }
   }
+  if (html == "-") {
+    console.Bytes(ReportHtml(report));
+  } else if (!html.empty()) {
+    WriteFileAtomically(html, ReportHtml(report));
+    console.Note(fmt::format("wrote {}", html));
+  }
+  if (console.json()) {
+    console.Result(ReportJson(report));
+  } else if (html.empty() && !(svg_alone && !svg.empty())) {
+    console.Result(ReportText(report, console.out()));
+  }
+}
+
+void ViewFlags::Add(Flags& flags) {
+  AddModel(flags);
+  text.Add(flags);
+}
+
+void ViewFlags::AddModel(Flags& flags) {
+  model.AddModel(flags);
+  model.AddCompute(flags);
+}
+
+OpenedModel ViewFlags::Open(const Console& console) const {
+  CatchSignals();
+  output.Check(console);
+  return model.Open();
 }
 
 void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count) {

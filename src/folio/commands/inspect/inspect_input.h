@@ -1,15 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "folio/cli/flags.h"
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
+#include "folio/report/report.h"
 #include "folio/term/console.h"
 
 namespace folio {
@@ -23,6 +22,7 @@ struct TextFlags {
   bool tail = false;
 
   void Add(Flags& flags);
+  size_t count() const { return texts.size() + files.size() + ids.size(); }
 };
 
 // All texts of the flags: those of --text, then --file, then --ids. Throws a kUsage Error if there
@@ -35,28 +35,37 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
                       TextLength length = TextLength::kContext);
 
-// Writes a figure where it was asked for, one of several with their directory, and says so on
-// stderr.
-void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);
+// Prints a report: as JSON if the console wants that, else as text.
+void ShowReport(Console& console, const Report& report);
 
-// Throws a kUsage Error where the figure, or the directory of figures, that --svg `path` asks for
-// cannot be, or `path` is named as something else, and a kRuntime Error where the directory of the
-// one figure cannot be written to: to be called before the work. "" asks for none.
-void CheckFigureFile(const std::string& path);
-void CheckFigureDirectory(const std::string& path);
+// The flags --svg, of a figure or a directory of figures, and --html FILE, a page instead of text.
+struct OutputFlags {
+  bool directory = false;  // what --svg names
+  bool svg_alone = false;  // figures are given instead of text
+  std::string svg = {}, html = {};
 
-// The flag --html FILE: a page instead of text.
-struct PageFlag {
-  std::string path;
-
-  void Add(Flags& flags);
-  // Throws a kUsage Error where there can be no such page, which stdout holds instead of --json's
-  // object if it is "-", and a kRuntime Error where its directory cannot be written to: to be
-  // called before the work.
+  // `svg_help` and `placeholder` are those of --svg.
+  void Add(Flags& flags, const std::string& svg_help, const std::string& placeholder);
+  // Throws a kUsage Error where there can be no such figure, directory or page, which stdout holds
+  // instead of --json's object if it is "-", and a kRuntime Error where their directory cannot be
+  // written to: to be called before the work.
   void Check(const Console& console) const;
-  bool given() const { return !path.empty(); }
-  // Writes the page, and says so on stderr. REQUIRES: given.
-  void Write(Console& console, const std::string& page) const;
+  bool draws() const { return !svg.empty() || !html.empty(); }
+  // Writes figures and page, and says so on stderr; then prints the report, unless the page is
+  // there for it.
+  void Show(Console& console, const Report& report) const;
+};
+
+// What the commands that show a view of a model on a text have in common.
+struct ViewFlags {
+  ModelFlags model = {};
+  TextFlags text = {};
+  OutputFlags output = {};
+
+  void Add(Flags& flags);  // those of model and text
+  void AddModel(Flags& flags);
+  // Catches signals, checks the output, and loads the model.
+  OpenedModel Open(const Console& console) const;
 };
 
 // Throws a kUsage Error where the model has no `what` ("layer") of this index, if one is given.

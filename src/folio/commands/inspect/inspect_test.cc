@@ -6,7 +6,6 @@
 #include <string>
 
 #include "folio/base/strings.h"
-#include "folio/term/table.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/program.h"
@@ -150,13 +149,6 @@ TEST(InspectPlan, WhatNoMachineHoldsIsAResourceError) {
                      "model.n_positions=16777216")
                 .status,
             4);
-}
-
-TEST(Table, AlignsAndLeavesNoTrailingSpaces) {
-  EXPECT_EQ(RenderTable({"name", ">n", "x"}, {{"a", "1,000", ""}, {"longer", "2", "y"}}),
-            "name        n  x\n"
-            "a       1,000\n"
-            "longer      2  y\n");
 }
 
 }  // namespace

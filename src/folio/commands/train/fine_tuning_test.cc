@@ -6,9 +6,9 @@
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
-#include "folio/model/param_list.h"
+#include "folio/model/lora.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "folio/model/config.h"
+#include "folio/model/context.h"
 #include "folio/model/lora.h"
 #include "folio/model/params.h"
-#include "folio/model/pass_shape.h"
 #include "folio/model/shard.h"
 
 namespace folio {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "folio/model/param_list.h"
 #include "folio/model/tensor_parallel_group.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

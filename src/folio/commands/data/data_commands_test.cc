@@ -1,0 +1,264 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "folio/corpus/data_tokenizer.h"
+#include "folio/corpus/fetch_published.h"
+#include "folio/corpus/prepare.h"
+#include "folio/data/dataset.h"
+#include "folio/data/test_tokens.h"
+#include "folio/io/file.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "tests/kit/compressed.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+#include "tests/kit/program.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PrepareSourcesCommand : public InTemporaryDirectory {
+ protected:
+  PrepareSourcesCommand() {
+    for (int i = 0; i < 300; ++i) text_ += "a small text, number " + std::to_string(i) + "\n";
+    Write("a.txt", text_);
+  }
+  void Write(const std::string& name, const std::string& bytes) {
+    fs::create_directories(At(name).parent_path());
+    WriteFileAtomically(At(name), bytes);
+  }
+  ProgramRun Shell(const std::string& text) const {
+    return RunShell(At(""), "export FOLIO_NO_CONFIG=; " + text);
+  }
+  // Prepares with `arguments` and gives the tokens' files.
+  std::string Tokens(const std::string& shell) {
+    const ProgramRun run = Shell(shell + " --tokenizer bytes --out out --overwrite --no-config");
+    EXPECT_EQ(run.status, 0) << shell << "\n" << run.err;
+    err_ = run.err;
+    return ReadFile(At("out/train.bin")) + ReadFile(At("out/val.bin"));
+  }
+
+  std::string text_, err_;
+};
+
+TEST_F(PrepareSourcesCommand, StandardInputPipesAndFilesGiveTheSame) {
+  const std::string expected = Tokens("$F data prepare a.txt");
+  EXPECT_EQ(Tokens("cat a.txt | $F data prepare -"), expected);
+  EXPECT_TRUE(Contains(ReadFile(At("out/dataset.json")), "\"path\": \"-\"",
+                       "\"bytes\": " + std::to_string(text_.size())));
+  EXPECT_EQ(Tokens("$F data prepare - < a.txt"), expected);
+  EXPECT_EQ(Tokens("mkfifo pipe; cat a.txt > pipe & $F data prepare pipe"), expected);
+  Write("a.xz", Compressed(text_, "xz"));
+  EXPECT_EQ(Tokens("$F data prepare - < a.xz"), expected);
+  EXPECT_EQ(Names(), (Strings{"a.txt", "a.xz", "out", "pipe"}));
+  const ProgramRun nothing =
+      Shell("$F data prepare - --tokenizer bytes --out none --no-config < /dev/null");
+  EXPECT_EQ(nothing.status, 3) << nothing.err;
+  EXPECT_FALSE(fs::exists(At("none")));
+}
+
+TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
+  Write("dir/b.txt", "b");
+  Write("dir/a.jsonl", "{\"body\": \"x\"}\n");
+  Write("dir/c.png", "\x89PNG\r\n");
+  Tokens("$F data prepare dir a.txt --field body --val-fraction 0");
+  EXPECT_TRUE(Contains(err_, "left out 1 file that is no text: c.png (a PNG image)")) << err_;
+  EXPECT_EQ(ReadTokens(Dataset(At("out").string()).train(), 0, 5),
+            (std::vector<int32_t>{'x', 256, 'b', 256, 'a'}));
+  const ProgramRun run = Shell("$F data prepare dir --out other --no-config");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_TRUE(Contains(run.err, "dir/a.jsonl:1: no document", "--field NAME")) << run.err;
+  EXPECT_FALSE(fs::exists(At("other")));
+}
+
+TEST_F(PrepareSourcesCommand, AFullDiskIsAnErrorAndLeavesNothing) {
+  Write("zeros.gz", Compressed(std::string(8000000, 'a'), "gzip"));
+  const std::string command = "$F data prepare zeros.gz --tokenizer bytes --out out --no-config";
+  // As a disk with room for 3 MB.
+  const ProgramRun full = Shell("trap '' XFSZ; ulimit -f 3000; " + command);
+  EXPECT_EQ(full.status, 1) << full.err;
+  EXPECT_TRUE(Contains(full.err, "cannot write", "text_000000")) << full.err;
+  EXPECT_EQ(Names(), (Strings{"a.txt", "zeros.gz"}));
+}
+
+TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
+  const std::string rest =
+      " --no-config --overwrite --batch 2 --max-steps 1 --out run --set train.eval_batches=1 ";
+  const std::string small =
+      rest + " model.n_layer=1 model.n_head=1 model.n_embd=8 model.n_positions=8";
+  Write("dir/a.txt.gz", Compressed(text_, "gzip"));
+  Write("dir/b.bin", std::string(10, '\0'));
+  const ProgramRun packed = Shell("$F train --data dir" + small);
+  EXPECT_EQ(packed.status, 0) << packed.err;
+  EXPECT_TRUE(Contains(packed.err, "left out 1 file that is no text: b.bin"));
+  const std::string tokens = ReadFile(At("run/data/train.bin"));
+  // Size and tokens are chosen by a text that comes only once.
+  const ProgramRun piped = Shell("cat a.txt | $F train --data - --budget 1s" + rest);
+  EXPECT_EQ(piped.status, 0) << piped.err;
+  EXPECT_EQ(ReadFile(At("run/data/train.bin")), tokens);
+  EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "\"path\": \"-\""));
+  EXPECT_FALSE(fs::exists(At("run/.input")));
+  Write("b.jsonl", "{\"body\": \"" + std::string(500, 'b') + "\"}");
+  const ProgramRun field = Shell("$F train --data b.jsonl --field body" + small);
+  EXPECT_EQ(field.status, 0) << field.err;
+  EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "field = \"body\""));
+  const ProgramRun raw =
+      Shell("$F train --data dir/b.bin --data a.txt --tokenizer bytes --raw" + small);
+  EXPECT_EQ(raw.status, 0) << raw.err;
+  const ProgramRun wrong = Shell("$F train --data dir/b.bin" + small);
+  EXPECT_EQ(wrong.status, 3);
+  EXPECT_TRUE(Contains(wrong.err, "dir/b.bin: not a text", "binary data")) << wrong.err;
+}
+
+// The documents of every spelling, and nothing else, are counted and learned from.
+TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
+  Write("a.zst", Compressed(text_, "zstd"));
+  Write("plain/x.txt", text_.substr(0, 1000));
+  Write("plain/y.txt", text_.substr(1000));
+  Write("lines.json", "[\"" + std::string("one \\u20ac") + "\", \"two\"]");
+  const auto learn = [&](const std::string& files) {
+    const ProgramRun run =
+        Shell("$F tokenizer train " + files + " --vocab-size 280 --overwrite --out tok");
+    EXPECT_EQ(run.status, 0) << files << "\n" << run.err;
+    return ReadFile(At("tok/tokenizer.json"));
+  };
+  const std::string learned = learn("a.txt");
+  EXPECT_EQ(learn("a.zst"), learned);
+  EXPECT_EQ(learn("- < a.zst"), learned);
+  EXPECT_EQ(learn("plain"), learn("plain/y.txt plain/x.txt"));
+  Write("one.txt", "aba aba");
+  Write("one.jsonl", "{\"b\": \"aba aba\"}\n");
+  EXPECT_EQ(learn("one.jsonl --field b"), learn("one.txt"));
+  const auto count = [&](const std::string& files) {
+    const ProgramRun run = Shell("$F tokenizer count " + files + " --tokenizer bytes --json");
+    EXPECT_EQ(run.status, 0) << files << "\n" << run.err;
+    return run.out.substr(run.out.find("\"total\""));
+  };
+  const std::string counted = count("a.txt");
+  EXPECT_TRUE(Contains(counted, "\"tokens\":" + std::to_string(text_.size())));
+  for (const char* files : {"a.zst", "- < a.zst", "- < a.txt", "plain"}) {
+    EXPECT_EQ(count(files), counted) << files;
+  }
+  EXPECT_TRUE(Contains(count("lines.json"), "\"tokens\":10,", "\"characters\":8,"));
+  Write("special.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a<|endoftext|>\"}\n");
+  for (const auto& [files, what] :
+       {std::pair("special.jsonl", "special.jsonl:2"), std::pair("tok/none", "tok/none"),
+        std::pair("a.zst one.jsonl", "one.jsonl:1: no document")}) {
+    const ProgramRun run = Shell("$F tokenizer count " + std::string(files) + " --tokenizer bytes");
+    EXPECT_EQ(run.status, 3) << files;
+    EXPECT_TRUE(Contains(run.err, what)) << run.err;
+  }
+}
+
+class DataFetch : public InTemporaryDirectory {
+ protected:
+  ProgramRun Shell(const std::string& text) const { return RunShell(At(""), text); }
+};
+
+constexpr char kFetch[] = "https_proxy=http://127.0.0.1:1 $F data fetch tinyshakespeare ";
+
+TEST_F(DataFetch, WithoutANetworkItSaysWhatToPutWhere) {
+  const std::string fetch = std::string(kFetch) + "--out texts/t.txt -q";
+  const ProgramRun nowhere = Shell(fetch);
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_TRUE(Contains(nowhere.err, "texts is not an existing directory", "mkdir -p "));
+  fs::create_directory(At("texts"));
+  const ProgramRun run = Shell(fetch);
+  EXPECT_EQ(run.status, 1);
+  const std::string url(PublishedText("tinyshakespeare").url);
+  EXPECT_TRUE(Contains(run.err, "download " + url + " elsewhere and put it here as texts/t.txt"));
+  EXPECT_TRUE(fs::is_empty(At("texts")));
+}
+
+TEST_F(DataFetch, KnowsItsTexts) {
+  const ProgramRun run = Shell("$F data fetch shakespeare");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(Contains(run.err, "'shakespeare'", "tinyshakespeare"));
+}
+
+TEST_F(DataFetch, NeverReplacesOrKeepsAnotherText) {
+  WriteFileAtomically(At("mine.txt"), "my own");
+  const ProgramRun refused = Shell(std::string(kFetch) + "--out mine.txt");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(Contains(refused.err, "mine.txt: is there already", "--overwrite"));
+  const ProgramRun other = Shell("$F data fetch tinyshakespeare --from mine.txt");
+  EXPECT_EQ(other.status, 3);
+  EXPECT_TRUE(Contains(other.err, "mine.txt is not the published file", "1115394"));
+  EXPECT_FALSE(fs::exists(At("tinyshakespeare.txt")));
+  EXPECT_EQ(ReadFile(At("mine.txt")), "my own");
+}
+
+TEST_F(DataFetch, ThePublishedTextIsKept) {
+  const std::string source = TestData("tinyshakespeare/input.txt");
+  if (source.empty()) GTEST_SKIP() << "tinyshakespeare is not here; set FOLIO_TEST_DATA";
+  const ProgramRun run = Shell("$F data fetch tinyshakespeare --from '" + source + "'");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "next: folio train --data tinyshakespeare.txt"));
+  EXPECT_TRUE(ReadFile(At("tinyshakespeare.txt")) == ReadFile(source));
+  // Nothing is asked of the network any more.
+  const ProgramRun again = Shell(std::string(kFetch) + "--json");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(Contains(again.err, "already"));
+  EXPECT_TRUE(Contains(again.out, "\"path\":\"tinyshakespeare.txt\""));
+}
+
+class DataTokenizer : public InTemporaryDirectory {
+ protected:
+  void SetUp() override {
+    WriteFileAtomically(At("text"), "abracadabra");
+    PrepareDataset(
+        {.files = {At("text").string()}, .tokenizer = "char", .out = At("data").string()});
+    std::filesystem::create_directory(At("model"));
+  }
+};
+
+TEST_F(DataTokenizer, IsTheOneThatMadeTheTokens) {
+  const Dataset data(At("data").string());
+  EXPECT_EQ(LoadDataTokenizer(data)->hash(), data.info().tokenizer_hash);
+  CharTokenizer({U'x', U'y'}).Save(At("data").string());
+  EXPECT_TRUE(Contains(ErrorOf([&] { LoadDataTokenizer(data); }),
+                       "not the tokenizer that made the data", data.info().tokenizer_hash));
+  std::filesystem::remove(At("data/tokenizer.json"));
+  ErrorOf([&] { LoadDataTokenizer(data); });
+  std::filesystem::remove(At("data/dataset.json"));
+  EXPECT_EQ(LoadDataTokenizer(Dataset(At("data").string())), nullptr);
+}
+
+TEST_F(DataTokenizer, MustBeTheModels) {
+  const Dataset data(At("data").string());
+  const auto tokenizer = LoadDataTokenizer(data);
+  RequireSameTokenizer(At("model"), data, *tokenizer);  // that came without one
+  tokenizer->Save(At("model").string());
+  RequireSameTokenizer(At("model"), data, *tokenizer);
+  ByteTokenizer().Save(At("model").string());
+  const std::string error = ErrorOf([&] { RequireSameTokenizer(At("model"), data, *tokenizer); });
+  EXPECT_TRUE(Contains(error, "another tokenizer than the model", tokenizer->hash(),
+                       ByteTokenizer().hash()));
+}
+
+TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
+  WriteFileAtomically(At("other"), "cadabra brad bad card");
+  for (const char* text : {"text", "other"}) {
+    std::string letters;
+    for (int i = 0; i < 20; ++i) letters += ReadFile(At(text));
+    WriteFileAtomically(At(text), letters);
+    PrepareDataset({.files = {At(text).string()},
+                    .tokenizer = "char",
+                    .out = At(std::string(text) + ".data").string()});
+  }
+  const std::string rest = " --out " + At("run").string() +
+                           " --max-steps 1 --batch-size 1 --set model.n_layer=1 model.n_head=1 "
+                           "model.n_embd=8 model.n_positions=8 model.vocab_size=8 --data ";
+  const ProgramRun first = RunFolio("train" + rest + At("text.data").string());
+  ASSERT_EQ(first.status, 0) << first.err;
+  ExpectError(3, "train --resume" + rest + At("other.data").string(),
+              "the data has another tokenizer than the model");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,163 @@
+#include "folio/lesson/walk_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/lesson/attention_steps.h"
+#include "folio/plot/token_strip.h"
+
+namespace folio {
+namespace {
+
+void RequireOneOf(const std::string& what, int64_t value, int64_t count) {
+  if (0 <= value && value < count) return;
+  throw UsageError(fmt::format("the model has no {} {}", what, value),
+                   fmt::format("it has {}, counted from 0", count),
+                   fmt::format("give one from 0 to {}", count - 1));
+}
+
+}  // namespace
+
+StepTensor::StepTensor(const Shape& shape, Dtype dtype)
+    : memory_(static_cast<size_t>(shape.count())), tensor_(memory_.data(), dtype, shape) {}
+
+StepTensor::StepTensor(const Shape& shape, std::span<const float> values) : StepTensor(shape) {
+  FOLIO_CHECK(std::ssize(values) == shape.count(), "a value for each element");
+  std::ranges::copy(values, data());
+}
+
+Matrix MatrixValues(const Tensor& x, MatrixLabels labels) {
+  const int64_t columns = x.shape().back();
+  return MakeMatrix({columns == 0 ? 0 : x.count() / columns, columns}, Doubles(x),
+                    std::move(labels));
+}
+
+std::vector<double> Doubles(const Tensor& x) {
+  const auto count = static_cast<size_t>(x.count());
+  if (x.dtype() == Dtype::kF64) {
+    const double* data = x.data<double>();
+    return {data, data + count};
+  }
+  const float* data = x.data<float>();
+  return {data, data + count};
+}
+
+StepTensor Sum(Backend& backend, const Tensor& a, const Tensor& b) {
+  StepTensor out(a.shape());
+  backend.Run(ResidualForward{.residual = a, .x = b, .out = out.tensor()});
+  return out;
+}
+
+StepTensor Shifted(Backend& backend, const Tensor& x, double value) {
+  const StepTensor shift(x.shape());
+  backend.Run(Fill{.out = shift.tensor(), .value = value});
+  return Sum(backend, x, shift.tensor());
+}
+
+StepTensor Scaled(const Tensor& x, double factor) {
+  StepTensor out(x.shape());
+  std::transform(x.data<float>(), x.data<float>() + x.count(), out.data(),
+                 [factor](float value) { return static_cast<float>(factor) * value; });
+  return out;
+}
+
+StepTensor Softmax(const Tensor& x) {
+  StepTensor out(x.shape());
+  Softmax(x, out.tensor());
+  return out;
+}
+
+StepTensor NaiveSoftmax(const Tensor& x) {
+  StepTensor out(x.shape());
+  NaiveSoftmax(x, out.tensor());
+  return out;
+}
+
+double Total(const Tensor& row) {
+  const StepTensor out(row.shape()), sums({1});
+  Normalize(row, out.tensor(), sums.tensor());
+  return Doubles(sums.tensor()).front();
+}
+
+double Length(Backend& backend, const Tensor& row) {
+  double sum = 0;
+  backend.Run(SumOfSquares{.x = row.Reshape({row.count()}), .out = Tensor(&sum, {1})});
+  return std::sqrt(sum);
+}
+
+NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight,
+                         const Tensor& bias, double eps) {
+  const int64_t C = row.count();
+  StepTensor ones({C});
+  std::fill_n(ones.data(), C, 1.0f);
+  const StepTensor mean({1}), rstd({1});
+  NormalizedRow result{.out = StepTensor(row.shape())};
+  backend.Run(LayerNormForward{.x = row,
+                               .weight = weight ? weight : ones.tensor(),
+                               .bias = bias,
+                               .out = result.out.tensor(),
+                               .mean = mean.tensor(),
+                               .rstd = rstd.tensor(),
+                               .eps = eps});
+  result.mean = Doubles(mean.tensor()).front();
+  result.rstd = Doubles(rstd.tensor()).front();
+  result.variance = std::max(0.0, 1 / (result.rstd * result.rstd) - eps);
+  return result;
+}
+
+void RequireNumbers(std::span<const float> numbers) {
+  if (numbers.empty()) throw UsageError("no numbers", {}, "give at least one");
+  for (const float number : numbers) {
+    if (std::isfinite(number)) continue;
+    throw UsageError(fmt::format("{} is no number to compute with", number), {},
+                     "give finite numbers");
+  }
+}
+
+ModelTokens TokensOf(const LessonModel& model, std::string_view text) {
+  const GptConfig& config = model.weights->config();
+  ModelTokens tokens;
+  tokens.ids = model.tokenizer->Encode(text, "text", SpecialRule::Allow());
+  const auto T = static_cast<int64_t>(tokens.ids.size());
+  if (T == 0) throw InputError("text: no tokens", {}, "give it some text");
+  if (T > config.n_positions) {
+    throw InputError(fmt::format("text: {} tokens are too many", T),
+                     fmt::format("the model sees {} at once (n_positions)", config.n_positions),
+                     "shorten the text");
+  }
+  for (const int32_t id : tokens.ids) {
+    if (id >= config.vocab_size) {
+      throw InputError(fmt::format("text: the model has no token {}", id),
+                       fmt::format("its tokens are 0 to {}", config.vocab_size - 1),
+                       "use the tokenizer that the model was trained with");
+    }
+    tokens.labels.push_back(IdLabel(*model.tokenizer, id));
+  }
+  return tokens;
+}
+
+Matrix IdValues(const ModelTokens& tokens) {
+  return Plain(RowValues({tokens.ids.begin(), tokens.ids.end()}, {.columns = tokens.labels}), 0);
+}
+
+std::string IdLabel(const Tokenizer& tokenizer, int32_t id) {
+  if (id >= tokenizer.vocab_size() || tokenizer.TokenBytes(id).empty()) {
+    return fmt::format("#{}", id);
+  }
+  return VisibleToken(tokenizer.TokenBytes(id));
+}
+
+void RequireLayer(const GptConfig& config, int64_t layer) {
+  RequireOneOf("layer", layer, config.n_layer);
+}
+
+void RequireHead(const GptConfig& config, int64_t head) {
+  RequireOneOf("head", head, config.n_head);
+}
+
+}  // namespace folio

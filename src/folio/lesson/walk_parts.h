@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/lesson/lessons.h"
+#include "folio/report/matrix.h"
+#include "folio/tensor/tensor.h"
+
+namespace folio {
+
+// These are common to the walks: operands, operations, and the tokens of a model.
+
+// Memory with a shape, zero or given: operands of a walk's operations.
+class StepTensor {
+ public:
+  explicit StepTensor(const Shape& shape, Dtype dtype = Dtype::kF32);
+  // Float32. REQUIRES: as many values as the shape has.
+  StepTensor(const Shape& shape, std::span<const float> values);
+  StepTensor(const Shape& shape, std::initializer_list<float> values)
+      : StepTensor(shape, std::span(values.begin(), values.size())) {}
+  StepTensor(StepTensor&&) = default;  // what tensor() gave stays valid
+  StepTensor& operator=(StepTensor&&) = default;
+
+  const Tensor& tensor() const { return tensor_; }
+  float* data() { return tensor_.data<float>(); }
+
+ private:
+  std::vector<double> memory_;
+  Tensor tensor_;
+};
+
+// A float32 or float64 tensor as a matrix: its last dimension across, all others down.
+Matrix MatrixValues(const Tensor& x, MatrixLabels labels = {});
+// A tensor's numbers as double.
+std::vector<double> Doubles(const Tensor& x);
+
+// Operations on float32 rows that walks hold: a backend's, and those that only lessons need.
+// Operands are (N,C) unless said.
+
+// a + b.
+StepTensor Sum(Backend& backend, const Tensor& a, const Tensor& b);
+// x + value.
+StepTensor Shifted(Backend& backend, const Tensor& x, double value);
+// x * factor, as scores are scaled.
+StepTensor Scaled(const Tensor& x, double factor);
+StepTensor Softmax(const Tensor& x);
+StepTensor NaiveSoftmax(const Tensor& x);
+// The sum of all elements of a row (1,C), none of them negative.
+double Total(const Tensor& row);
+// Its length: the root of the sum of its squares.
+double Length(Backend& backend, const Tensor& row);
+
+// LayerNorm of one row (1,C).
+struct NormalizedRow {
+  StepTensor out;
+  double mean = 0, variance = 0, rstd = 0;
+};
+// An empty weight stands for ones. The variance is what rstd = 1 / sqrt(variance + eps) makes it.
+NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight = {},
+                         const Tensor& bias = {}, double eps = 1e-5);
+
+// Throws a kUsage Error unless someone gave at least one number, and finite ones.
+void RequireNumbers(std::span<const float> numbers);
+
+// Row `row` of x (N,C), as (1,C).
+inline Tensor RowAt(const Tensor& x, int64_t row) {
+  return x.Slice(row, row + 1);
+}
+
+// A text as a model sees it.
+struct ModelTokens {
+  std::vector<int32_t> ids;
+  std::vector<std::string> labels;  // of each
+
+  int64_t last() const { return static_cast<int64_t>(ids.size()) - 1; }
+};
+
+// Special tokens in the text become their tokens. Throws a kInput Error for a text without tokens,
+// one that is longer than the model's context, or one with tokens that the model has not.
+ModelTokens TokensOf(const LessonModel& model, std::string_view text);
+
+// The ids, each below its label.
+Matrix IdValues(const ModelTokens& tokens);
+
+// Returns the label of a token: "#50300" where the tokenizer has no such token.
+std::string IdLabel(const Tokenizer& tokenizer, int32_t id);
+
+// Throw a kUsage Error where the model has no such layer or head.
+void RequireLayer(const GptConfig& config, int64_t layer);
+void RequireHead(const GptConfig& config, int64_t head);
+
+}  // namespace folio

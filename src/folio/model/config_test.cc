@@ -1,0 +1,227 @@
+#include "folio/model/config.h"
+
+#include <gtest/gtest.h>
+
+#include "folio/backend/ops.h"
+#include "folio/base/error.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+GptConfig Parse(const std::string& text) {
+  return GptConfigFromJson(text, "dir/config.json");
+}
+
+std::string Refusal(const std::string& text) {
+  return ErrorOf([&] { Parse(text); }, ErrorKind::kInput);
+}
+
+// Gives a field another value than its default; several of them together still make a model.
+void Change(bool& x, const std::vector<std::string>&) {
+  x = !x;
+}
+void Change(int64_t& x, const std::vector<std::string>&) {
+  x *= 2;
+}
+void Change(double& x, const std::vector<std::string>&) {
+  x = x / 3 + 0.1;
+}
+void Change(std::string& x, const std::vector<std::string>& choices) {
+  x = choices.back();
+}
+void Change(std::optional<bool>& x, const std::vector<std::string>&) {
+  x = true;
+}
+void Change(std::optional<int64_t>& x, const std::vector<std::string>&) {
+  x = 17;
+}
+
+TEST(ConfigJson, EveryFieldReadsBack) {
+  GptConfig config;
+  for (const Field& field : config.Fields()) {
+    std::visit([&](auto* value) { Change(*value, field.choices); }, field.value);
+  }
+  config.n_kv_head = 6;
+  // A field that still has its default here would not be tested.
+  GptConfig fresh;
+  const std::vector<Field> set = config.Fields(), defaults = fresh.Fields();
+  for (size_t i = 0; i < set.size(); ++i) {
+    EXPECT_NE(FieldText(set[i]), FieldText(defaults[i])) << set[i].key;
+  }
+  EXPECT_EQ(Parse(GptConfigToJson(config)), config);
+  EXPECT_EQ(Parse(GptConfigToJson(GptConfig{})), GptConfig{});
+}
+
+// As the files of before have it, when there was no third value.
+TEST(ConfigJson, ATruthThatMayBeAWordTooIsWrittenAsOne) {
+  GptConfig config;
+  EXPECT_TRUE(Contains(GptConfigToJson(config), "\"init_scaled_residuals\": true"));
+  for (const char* value : {"true", "false", "mlp"}) {
+    config.init_scaled_residuals = value;
+    EXPECT_EQ(Parse(GptConfigToJson(config)), config) << value;
+  }
+  EXPECT_EQ(Parse("{\"init_scaled_residuals\": false}").init_scaled_residuals, "false");
+  EXPECT_TRUE(Contains(Refusal("{\"init\": true}"), "init has the wrong type"));
+  EXPECT_TRUE(Contains(Refusal("{\"init_scaled_residuals\": \"attn\"}"), "true, false, mlp"));
+}
+
+TEST(ConfigJson, WritesWhatHuggingFaceAsksFor) {
+  GptConfig config;
+  config.n_positions = 77;
+  const std::string json = GptConfigToJson(config);
+  EXPECT_TRUE(Contains(json, "\"model_type\": \"gpt2\"", "\"GPT2LMHeadModel\"", "\"n_ctx\": 77",
+                       "\"n_positions\": 77", "\"n_inner\": null",
+                       "\"activation_function\": \"gelu_new\""));
+}
+
+TEST(ConfigJson, WhatIsAbsentHasHuggingFacesDefault) {
+  const GptConfig config = Parse("{}");
+  EXPECT_EQ(config.vocab_size, 50257);
+  EXPECT_EQ(config.n_positions, 1024);
+  EXPECT_EQ(config.n_embd, 768);
+  EXPECT_EQ(config.n_layer, 12);
+  EXPECT_EQ(config.n_head, 12);
+  EXPECT_EQ(config.inner(), 3072);
+  EXPECT_EQ(config.activation_function, "gelu_new");
+  EXPECT_EQ(config.layer_norm_epsilon, 1e-5);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_TRUE(config.bias);
+  EXPECT_EQ(config.embd_pdrop, 0.1);
+  EXPECT_EQ(config.attn_pdrop, 0.1);
+  EXPECT_EQ(config.resid_pdrop, 0.1);
+  EXPECT_EQ(Parse(R"({"resid_pdrop": 0})").resid_pdrop, 0);
+}
+
+TEST(ConfigJson, TakesOtherNamesOfActivations) {
+  const auto activation = [](const std::string& name) {
+    return Parse(R"({"activation_function": ")" + name + "\"}").activation_function;
+  };
+  for (const char* name : {"gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu_python_tanh"}) {
+    EXPECT_EQ(activation(name), "gelu_new") << name;
+  }
+  EXPECT_EQ(activation("gelu_python"), "gelu");
+  EXPECT_EQ(activation("swish"), "silu");
+  for (const NamedActivation& ours : kActivations) {
+    EXPECT_EQ(activation(std::string(ours.name)), ours.name);
+  }
+}
+
+TEST(ConfigJson, ScalesOfAttentionFollowTheLayer) {
+  GptConfig config = Parse(R"({"n_embd": 64, "n_head": 4})");
+  EXPECT_EQ(config.attention_scale(2), 0.25);
+  config.scale_attn_by_inverse_layer_idx = true;
+  EXPECT_EQ(config.attention_scale(0), 0.25);
+  EXPECT_EQ(config.attention_scale(2), 0.25 / 3);
+  config.scale_attn_weights = false;
+  EXPECT_EQ(config.attention_scale(1), 0.5);
+}
+
+// transformers writes its default where a small vocabulary has no such token.
+TEST(ConfigJson, Gpt2sEndBeyondTheVocabularyIsNone) {
+  const GptConfig config = Parse(R"({"vocab_size": 300, "bos_token_id": 50256,
+                                     "eos_token_id": 50256})");
+  EXPECT_EQ(config.bos_token_id, std::nullopt);
+  EXPECT_EQ(config.eos_token_id, std::nullopt);
+  EXPECT_EQ(Parse(R"({"eos_token_id": 50256})").eos_token_id, 50256);
+  EXPECT_EQ(Parse(R"({"eos_token_id": [7, 8]})").eos_token_id, 7);
+}
+
+TEST(ConfigJson, PassesOverKeysThatDoNotChangeTheModel) {
+  EXPECT_EQ(Parse(R"({"summary_type": "cls_index", "task_specific_params": {"a": [1]},
+                      "use_cache": true, "n_ctx": 1024, "add_cross_attention": false,
+                      "architectures": ["GPT2LMHeadModel"], "dtype": "float16"})"),
+            Parse("{}"));
+}
+
+TEST(ConfigJson, RefusesOtherModels) {
+  EXPECT_TRUE(Contains(Refusal(R"({"model_type": "llama"})"), "dir/config.json", "model_type",
+                       "\"llama\" is not supported", "expected \"gpt2\""));
+  EXPECT_TRUE(Contains(Refusal(R"({"add_cross_attention": true})"), "dir/config.json",
+                       "cross-attention is not supported", "add_cross_attention is true"));
+  EXPECT_TRUE(Contains(Refusal(R"({"architectures": ["GPT2ForSequenceClassification"]})"),
+                       "GPT2ForSequenceClassification", "expected \"GPT2LMHeadModel\""));
+  EXPECT_TRUE(Contains(Refusal(R"({"is_encoder_decoder": true})"), "an encoder"));
+  EXPECT_TRUE(Contains(Refusal(R"({"quantization_config": {"bits": 4}})"), "a quantised model"));
+  EXPECT_TRUE(Contains(Refusal(R"({"pruned_heads": {"0": [1]}})"), "pruned heads"));
+  EXPECT_EQ(Parse(R"({"pruned_heads": {}, "architectures": null, "quantization_config": null})"),
+            Parse("{}"));
+}
+
+TEST(ConfigJson, RefusesTwoContextLengths) {
+  EXPECT_TRUE(Contains(Refusal(R"({"n_ctx": 512, "n_positions": 1024})"), "n_ctx", "512", "1024"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_ctx": 512, "max_position_embeddings": 1024})"), "n_ctx"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_layer": 2, "num_hidden_layers": 3})"),
+                       "num_hidden_layers and n_layer differ", "3 and 2"));
+  EXPECT_TRUE(Contains(Refusal(R"({"num_attention_heads": "two"})"), "n_head has the wrong type"));
+}
+
+TEST(ConfigJson, RefusesWrongTypesAndValues) {
+  for (const char* text : {R"({"n_layer": "12"})", R"({"n_layer": 1.5})", R"({"n_layer": null})",
+                           R"({"n_layer": [1]})", R"({"n_layer": {}})", R"({"n_layer": true})",
+                           R"({"n_layer": 1e30})"}) {
+    EXPECT_TRUE(Contains(Refusal(text), "dir/config.json", "n_layer")) << text;
+  }
+  EXPECT_TRUE(Contains(Refusal(R"({"activation_function": 3})"), "activation_function"));
+  EXPECT_TRUE(Contains(Refusal(R"({"activation_function": null})"), "activation_function"));
+  EXPECT_TRUE(Contains(Refusal(R"({"activation_function": "mish"})"), "activation_function", "mish",
+                       "quick_gelu"));
+  EXPECT_TRUE(Contains(Refusal(R"({"bias": "yes"})"), "bias"));
+  EXPECT_TRUE(Contains(Refusal(R"({"bias": 1})"), "bias"));
+  EXPECT_TRUE(Contains(Refusal(R"({"attn_pdrop": 1})"), "attn_pdrop"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_embd": 0})"), "n_embd"));
+  EXPECT_TRUE(Contains(Refusal("[]"), "dir/config.json", "not a JSON object"));
+  EXPECT_TRUE(Contains(Refusal("{"), "dir/config.json"));
+  EXPECT_TRUE(Contains(Refusal(""), "dir/config.json"));
+}
+
+TEST(ConfigJson, RefusesFieldsThatContradictEachOther) {
+  EXPECT_TRUE(Contains(Refusal(R"({"n_embd": 10, "n_head": 4})"), "n_head must divide n_embd"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_embd": 3, "n_head": 3, "position_embedding": "sinusoidal"})"),
+                       "even n_embd"));
+  EXPECT_TRUE(Contains(Refusal(R"({"vocab_size": 7, "eos_token_id": 7})"), "eos_token_id"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_embd": 1073741824, "n_head": 1})"), "too large"));
+}
+
+TEST(ConfigValidate, HelpNamesTheNearestNumberOfHeads) {
+  GptConfig config{.n_embd = 128, .n_head = 6};
+  const Error error = Refused([&] { config.Validate("here"); }, ErrorKind::kUsage);
+  EXPECT_STREQ(error.what(), "here: n_head must divide n_embd");
+  EXPECT_EQ(error.help(), "set n_head to 4 or 8");
+}
+
+TEST(NearestDivisors, StandOnEitherSide) {
+  EXPECT_EQ(NearestDivisors(10, 4), "2 or 5");
+  EXPECT_EQ(NearestDivisors(10, 5), "5");
+  EXPECT_EQ(NearestDivisors(7, 3), "1 or 7");
+  EXPECT_EQ(NearestDivisors(7, 9), "7");
+  EXPECT_EQ(NearestDivisors(1, 1), "1");
+}
+
+TEST(CheckDivides, NamesBothNumbersAndWhatWouldDo) {
+  CheckDivides("attention", {"heads", 4}, {"d_out", 12});
+  const auto refusal = [](int64_t d_out) {
+    return ErrorAndHelp(
+        [&] {
+          CheckDivides("attention", {"heads", 4}, {"d_out", d_out});
+        },
+        ErrorKind::kUsage);
+  };
+  EXPECT_EQ(
+      refusal(10),
+      "attention: heads must divide d_out | d_out is 10, heads is 4 | set heads to 2 or 5, or "
+      "d_out to 8 or 12");
+  EXPECT_TRUE(refusal(3).ends_with(" | set heads to 3, or d_out to 4"));
+}
+
+TEST(CheckSize, RefusesWhatIsNoSize) {
+  CheckSize("x", {"C", 1});
+  for (const int64_t value : {int64_t{0}, int64_t{-3}, int64_t{1} << 30}) {
+    EXPECT_THROW(CheckSize("x", {"C", value}), Error) << value;
+    EXPECT_THROW(CheckDivides("x", {"H", value}, {"C", 12}), Error) << value;
+    EXPECT_THROW(CheckDivides("x", {"H", 1}, {"C", value}), Error) << value;
+  }
+}
+
+}  // namespace
+}  // namespace folio

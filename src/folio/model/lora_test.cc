@@ -1,0 +1,260 @@
+#include "folio/model/lora.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
+#include "folio/model/decoder.h"
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
+#include "folio/model/weight_init.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+ParamTable Adapted(const std::string& targets = "c_attn,c_proj,c_fc") {
+  return ParamTable(TinyConfig(), {.rank = 3, .alpha = 5, .targets = targets});
+}
+
+template <class T>
+std::vector<T> LogitsOf(const GptWeights& weights) {
+  const GptConfig& config = weights.config();
+  const auto backend = MakeReferenceBackend();
+  const Dtype dtype = weights.flat().dtype();
+  GptPass pass(*backend, config, 2, 5, PassKind::kForward,
+               {.dtype = dtype, .lora = weights.table().lora()});
+  pass.Forward(weights.params(), RandomTokens(10, config.vocab_size, 2));
+  std::vector<T> logits(static_cast<size_t>(10 * config.vocab_size));
+  pass.Logits(weights.params(), 0, 10, Tensor(logits.data(), {10, config.vocab_size}));
+  return logits;
+}
+
+TEST(Adapters, AMergedModelGivesTheSame) {
+  for (const char* targets : {"c_attn", "c_attn,c_proj,c_fc", "attn.c_proj", "c_fc"}) {
+    const GptWeights weights(Adapted(targets), Dtype::kF64);
+    Scatter(weights, 1);
+    const auto merged = MergeAdapter(weights);
+    EXPECT_FALSE(merged->table().lora().on());
+    const auto apart = LogitsOf<double>(weights), together = LogitsOf<double>(*merged);
+    for (size_t i = 0; i < apart.size(); ++i) ASSERT_NEAR(apart[i], together[i], 1e-11) << targets;
+    const GptWeights bare(TinyConfig(), Dtype::kF64);
+    InitWeightsFrom(weights, bare);
+    EXPECT_GT(std::abs(LogitsOf<double>(bare)[0] - apart[0]), 1e-3);
+  }
+}
+
+TEST(Adapters, ADecoderRunsThem) {
+  const GptWeights weights(Adapted(), Dtype::kF64);
+  Scatter(weights, 1);
+  const auto logits = LogitsOf<double>(weights);
+  const auto backend = MakeReferenceBackend();
+  Decoder decoder(*backend, weights, {.dtype = Dtype::kF64});
+  CachedSequence text(decoder.cache());
+  const std::vector<int32_t> ids = RandomTokens(10, weights.config().vocab_size, 2);
+  for (size_t t = 0; t < 5; ++t) {
+    const Tensor last = decoder.Append(text, std::span(ids).subspan(t, 1));
+    for (size_t v = 0; v < 11; ++v) ASSERT_NEAR(last.data<double>()[v], logits[t * 11 + v], 1e-12);
+  }
+}
+
+TEST(Adapters, BeginByChangingNothing) {
+  GptWeights weights(Adapted());
+  InitWeights(weights, 7);
+  const GptWeights bare(TinyConfig());
+  InitWeightsFrom(weights, bare);
+  EXPECT_EQ(LogitsOf<float>(weights), LogitsOf<float>(bare));
+  for (const ParamInfo& info : weights.table().params()) {
+    if (!info.trained) continue;
+    float largest = 0;
+    for (const float x : Elements<float>(weights.table().View(info, weights.flat()))) {
+      largest = std::max(largest, std::abs(x));
+    }
+    const float bound = 1 / std::sqrt(static_cast<float>(info.shape[1]));
+    const bool is_a = info.part.starts_with("lora_A");
+    EXPECT_LE(largest, is_a ? bound : 0) << info.name;
+    EXPECT_GT(largest, is_a ? bound / 2 : -1) << info.name;
+  }
+}
+
+TEST(Adapters, AreWhatHasGradientsAndMoments) {
+  const ParamTable table = Adapted("c_attn"), bare(TinyConfig());
+  const int64_t C = table.config().n_embd, V = table.config().vocab_size;
+  const int64_t added = 2 * 3 * (C + 3 * C);
+  EXPECT_EQ(table.parameters(), bare.parameters() + added);
+  EXPECT_EQ(table.trained_matrix_parameters(), added);
+  EXPECT_EQ(table.matrix_parameters(), 2 * 12 * C * C + V * C + added);
+  EXPECT_LT(table.trained_size(), added + 4 * 16);
+  EXPECT_EQ(table.decay_size(), table.trained_size());
+  EXPECT_EQ(bare.trained_size(), bare.flat_size());
+  const GptWeights grads(table, Dtype::kF32, ParamPart::kTrained);
+  EXPECT_EQ(grads.flat().count(), table.trained_size());
+  EXPECT_FALSE(grads.params().wte || grads.params().h[0].attn.c_attn.weight);
+  EXPECT_TRUE(grads.params().h[1].attn.c_attn.lora_a && grads.params().h[1].attn.c_attn.lora_b);
+}
+
+// Activations that only the gradient of a frozen matrix would read are not kept.
+TEST(Adapters, SpareActivations) {
+  GptConfig config;
+  config.n_layer = 4;
+  const auto bytes = [&](const std::string& targets) {
+    const PassOptions options{.lora = {.rank = targets.empty() ? 0 : 8, .targets = targets}};
+    const MemoryPlan plan = GptPass::Plan(config, 2, 256, PassKind::kTraining, options);
+    return static_cast<double>(plan.arena_bytes());
+  };
+  const double row = 2 * 256 * 768 * 4, blocks = 3;  // what the last block has serves the backward
+  EXPECT_LT(bytes("c_attn"), bytes("") - blocks * 5 * row);  // norm_2 and act
+  EXPECT_LT(bytes("c_proj"), bytes("") - blocks * 2 * row + 0.1 * row);
+}
+
+TEST(Adapters, TargetsNameLayers) {
+  const auto adapted = [](const std::string& targets) {
+    const LoraConfig config{.rank = 1, .targets = targets};
+    std::string found;
+    for (const std::string_view layer : kLinearLayers) {
+      if (config.Adapts(layer)) found += std::string(layer) + " ";
+    }
+    return found;
+  };
+  EXPECT_EQ(adapted("c_attn"), "attn.c_attn ");
+  EXPECT_EQ(adapted("c_proj"), "attn.c_proj mlp.c_proj ");
+  EXPECT_EQ(adapted("mlp.c_proj,attn.c_attn"), "attn.c_attn mlp.c_proj ");
+  EXPECT_EQ(adapted("proj"), "");
+  EXPECT_EQ(adapted(""), "");
+  for (const char* targets : {"proj", "", "c_attn,", "c_attn, c_fc", "h.0.attn.c_attn", ".c_fc"}) {
+    const LoraConfig config{.rank = 1, .targets = targets};
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { config.Validate("settings"); }, ErrorKind::kUsage),
+                         "lora.targets names no layer", "attn.c_attn, attn.c_proj, mlp.c_fc"))
+        << targets;
+  }
+}
+
+class AdapterFiles : public InTemporaryDirectory {
+ protected:
+  AdapterFiles() : weights_(Adapted("c_attn,mlp.c_proj")) {
+    Scatter(weights_, 1);
+    SaveAdapter(At(""), weights_, "models/base");
+  }
+  void Configure(const std::string& key, const nlohmann::json& value) const {
+    auto json = nlohmann::json::parse(config_);
+    json[key] = value;
+    WriteFileAtomically(At(kAdapterConfigFile), json.dump());
+  }
+  std::string Refusal() const {
+    const GptWeights into(weights_.table());
+    return ErrorAndHelp([&] { LoadAdapter(At(""), into); }, ErrorKind::kInput);
+  }
+
+  GptWeights weights_;
+  std::string config_ =
+      (SaveAdapter(At(""), weights_, "models/base"), ReadFile(At(kAdapterConfigFile)));
+};
+
+TEST_F(AdapterFiles, AreLaidOutAsPeftDoes) {
+  const auto json = nlohmann::json::parse(config_);
+  EXPECT_EQ(json, nlohmann::json::parse(R"({"peft_type": "LORA", "task_type": "CAUSAL_LM",
+      "base_model_name_or_path": "models/base", "r": 3, "lora_alpha": 5.0, "lora_dropout": 0.0,
+      "target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": true, "bias": "none",
+      "inference_mode": true})"));
+  const SafetensorsFile file(At(kAdapterWeightsFile));
+  EXPECT_EQ(file.tensors().size(), 8);
+  const std::string name = "base_model.model.transformer.h.1.";
+  EXPECT_EQ(file.Require(name + "attn.c_attn.lora_A.weight").shape, (Shape{3, 6}));
+  EXPECT_EQ(file.Require(name + "attn.c_attn.lora_B.weight").shape, (Shape{18, 3}));
+  EXPECT_EQ(file.Require(name + "mlp.c_proj.lora_A.weight").shape, (Shape{3, 24}));
+  EXPECT_EQ(file.Require(name + "mlp.c_proj.lora_B.weight").shape, (Shape{6, 3}));
+}
+
+TEST_F(AdapterFiles, ComeBackBitForBit) {
+  const GptWeights loaded(weights_.table());
+  LoadAdapter(At(""), loaded);
+  const size_t trained = static_cast<size_t>(weights_.table().trained_size()) * sizeof(float);
+  EXPECT_EQ(std::memcmp(loaded.flat().raw(), weights_.flat().raw(), trained), 0);
+  const LoraConfig config = LoadAdapterConfig(At(""));
+  EXPECT_EQ(config, weights_.table().lora());
+}
+
+TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
+  const std::pair<const char*, nlohmann::json> other[] = {
+      {"peft_type", "IA3"},
+      {"use_dora", true},
+      {"use_rslora", "yes"},
+      {"init_lora_weights", "pissa_niter_4"},
+      {"init_lora_weights", "loftq"},
+      {"target_modules", {"lm_head"}},
+      {"bias", "all"},
+      {"modules_to_save", {"wte"}},
+      {"rank_pattern", {{"c_attn", 4}}},
+      {"target_modules", ".*attn"},
+      {"target_modules", nlohmann::json::array()},
+      {"r", 0},
+      {"r", -1},
+      {"r", 1 << 20},
+      {"r", "3"},
+      {"lora_alpha", 0},
+      {"lora_dropout", 1},
+      {"target_modules", {1}},
+      {"lora_alpha", nullptr}};
+  for (const auto& [key, value] : other) {
+    Configure(key, value);
+    EXPECT_TRUE(Contains(Refusal(), kAdapterConfigFile)) << key << " " << value;
+  }
+  Configure("use_dora", false);
+  Configure("rank_pattern", nlohmann::json::object());
+  EXPECT_EQ(LoadAdapterConfig(At("")), weights_.table().lora());
+}
+
+TEST_F(AdapterFiles, OfAnotherRunAreRefused) {
+  Configure("r", 2);
+  EXPECT_TRUE(Contains(Refusal(), "other adapters", "rank 2", "rank 3"));
+  Configure("lora_alpha", 6);
+  EXPECT_TRUE(Contains(Refusal(), "other adapters", "alpha 6"));
+  Configure("target_modules", {"c_attn", "c_proj"});
+  EXPECT_TRUE(Contains(Refusal(), "other adapters", "c_attn,c_proj"));
+  std::filesystem::remove(At(kAdapterConfigFile));
+  EXPECT_TRUE(Contains(Refusal(), kAdapterConfigFile));
+}
+
+TEST_F(AdapterFiles, BrokenInAnyByteAreRefusedOrOfTheRightShapes) {
+  for (const char* name : {kAdapterConfigFile, kAdapterWeightsFile}) {
+    const std::string whole = ReadFile(At(name));
+    for (size_t length = 0; length + 1 < whole.size(); length += 1 + whole.size() / 300) {
+      WriteFileAtomically(At(name), whole.substr(0, length));
+      EXPECT_FALSE(Refusal().empty()) << name << " cut to " << length;
+    }
+    const size_t head = std::min<size_t>(whole.size(), 1200);
+    for (size_t at = 0; at < head; at += 1 + head / 300) {
+      std::string broken = whole;
+      broken[at] = static_cast<char>(broken[at] ^ 0x15);
+      WriteFileAtomically(At(name), broken);
+      const GptWeights into(weights_.table());
+      try {
+        LoadAdapter(At(""), into);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
+      }
+    }
+    WriteFileAtomically(At(name), whole);
+  }
+}
+
+TEST_F(AdapterFiles, WithMoreOrFewerTensorsAreRefused) {
+  GptWeights other(Adapted("c_attn,c_proj"));
+  const std::string config = ReadFile(At(kAdapterConfigFile));
+  SaveAdapter(At(""), other, "");
+  WriteFileAtomically(At(kAdapterConfigFile), config);
+  EXPECT_TRUE(Contains(Refusal(), "attn.c_proj.lora_A.weight' is not part of the adapter"));
+  other = GptWeights(Adapted("c_attn"));
+  SaveAdapter(At(""), other, "");
+  WriteFileAtomically(At(kAdapterConfigFile), config);
+  EXPECT_TRUE(Contains(Refusal(), "mlp.c_proj.lora_A.weight"));
+}
+
+}  // namespace
+}  // namespace folio
