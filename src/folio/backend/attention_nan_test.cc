@@ -13,8 +13,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/test_op_cases.h"
-#include "folio/backend/test_values.h"
-#include "folio/base/simd_targets.h"
+#include "folio/base/test_simd_targets.h"
 
 namespace folio {
 namespace {
@@ -27,8 +26,6 @@ std::vector<std::string> TargetsOf(const std::string& backend) {
 // backend and each of its SIMD targets.
 class SoftmaxRows : public testing::TestWithParam<std::string> {
  protected:
-  ~SoftmaxRows() override { ForceSimdTarget(""); }
-
   std::vector<float> Softmax(const std::vector<float>& scores) {
     const auto S = static_cast<int64_t>(scores.size());
     std::vector<float> keys = scores, values(scores.size()), weights(scores.size());
@@ -43,6 +40,7 @@ class SoftmaxRows : public testing::TestWithParam<std::string> {
   }
 
  private:
+  KeptSimdTarget kept_;
   std::unique_ptr<Backend> backend_ = MakeBackend(GetParam());
 };
 
@@ -113,8 +111,7 @@ void ExpectNaNKept(Backend& backend, Dtype low, uint32_t bits) {
 }
 
 class AttentionOfNaN : public testing::TestWithParam<std::tuple<std::string, Dtype>> {
- protected:
-  ~AttentionOfNaN() override { ForceSimdTarget(""); }
+  KeptSimdTarget kept_;
 };
 
 TEST_P(AttentionOfNaN, KeepsIt) {

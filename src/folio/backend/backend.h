@@ -69,10 +69,4 @@ std::vector<std::string> BackendNames();
 std::unique_ptr<Backend> MakeReferenceBackend();
 std::unique_ptr<Backend> MakeCpuBackend();
 
-// Runs every operation on `fast` and beside it, on copies, on `trusted` (which must support F64).
-// The first operation whose result is further off than rounding explains (see comparison.h) throws
-// a kRuntime Error that names operation, operand, element and both values. Slow.
-std::unique_ptr<Backend> MakeCheckedBackend(std::unique_ptr<Backend> fast,
-                                            std::unique_ptr<Backend> trusted);
-
 }  // namespace folio

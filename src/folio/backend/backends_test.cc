@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/comparison.h"
+#include "folio/backend/checked_backend.h"
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
-#include "folio/base/simd_targets.h"
-#include "folio/base/thread_pool.h"
+#include "folio/base/test_simd_targets.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/sanitized.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -143,14 +143,7 @@ std::string NameOf(const testing::TestParamInfo<OpVariant>& info) {
 INSTANTIATE_TEST_SUITE_P(, EveryBackend, testing::ValuesIn(VariantsOf(Operations())), NameOf);
 
 class CpuBackend : public testing::TestWithParam<OpVariant> {
- protected:
-  ~CpuBackend() override {
-    ForceSimdTarget("");
-    SetThreads(threads_);
-  }
-
- private:
-  int threads_ = Threads();
+  KeptSimdTarget kept_;
 };
 
 TEST_P(CpuBackend, AgreesWithTheReferenceOnEverySimdTarget) {
@@ -165,15 +158,12 @@ TEST_P(CpuBackend, ResultsDoNotDependOnTheNumberOfThreads) {
   const Dtype half = GetParam().bf16 ? Dtype::kBF16 : Dtype::kF32;
   for (const OpCase& c : CasesOf(GetParam())) {
     SCOPED_TRACE(c.name);
-    std::vector<std::byte> of_one_thread;
-    for (const int threads : {1, 2, 3}) {
-      SetThreads(threads);
+    ExpectSameOnThreads([&] {
       OpMemory memory(Dtype::kF32, half, true);
       const AnyOp op = c.make(memory);
       std::visit([&](const auto& o) { backend->Run(o); }, op);
-      if (threads == 1) of_one_thread = memory.Bytes();
-      EXPECT_TRUE(memory.Bytes() == of_one_thread) << threads << " threads";
-    }
+      return memory.Bytes();
+    });
   }
 }
 

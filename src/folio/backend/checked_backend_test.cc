@@ -1,3 +1,5 @@
+#include "folio/backend/checked_backend.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/comparison.h"
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
 

@@ -58,12 +58,4 @@ void CheckOverlap(const Op& op, std::string_view written = {},
   });
 }
 
-// Count and Product are doubles for Flops, which outgrow integers.
-inline double Count(const Tensor& x) {
-  return static_cast<double>(x.count());
-}
-inline double Product(int64_t a, int64_t b) {
-  return static_cast<double>(a) * static_cast<double>(b);
-}
-
 }  // namespace folio

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "folio/base/rng.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {
@@ -36,10 +35,6 @@ void AppendRow(const std::byte* row, Dtype dtype, int64_t C, std::vector<double>
       FOLIO_CHECK(dtype == Dtype::kU8, "no operand has this dtype");
       return AppendRow<uint8_t>(row, C, out);
   }
-}
-
-bool IsNumber(Dtype dtype) {
-  return IsFloating(dtype);
 }
 
 }  // namespace
@@ -84,46 +79,6 @@ std::vector<double> Operand::Elements() const {
               elements);
   }
   return elements;
-}
-
-void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
-  const double relative = x.dtype() == Dtype::kBF16 ? disturbance_.halves : disturbance_.numbers;
-  const CounterRng rng(0, entries_.size());
-  std::vector<double> elements = x.Elements();
-  if (entry.rounded != Dtype::kF32) {
-    std::vector<float> rounded(elements.begin(), elements.end());
-    RoundTo(entry.rounded, rounded);
-    elements.assign(rounded.begin(), rounded.end());
-  }
-  uint32_t bits = 0;  // one for each of 32 numbers
-  for (size_t i = 0; i < elements.size(); ++i) {
-    const double value = elements[i];
-    if (i % 32 == 0 && relative > 0) bits = rng.Bits(i);
-    const double sign = (bits >> (i % 32)) & 1 ? 1 : -1;
-    entry.memory[i] = value * (1 + relative * sign);
-  }
-}
-
-Tensor OperandCopies::Copy(const Operand& x, Dtype rounded) {
-  const bool number = IsNumber(x.dtype());
-  const Dtype dtype = number ? Dtype::kF64 : x.dtype();
-  const auto* tensor = std::get_if<Tensor>(&x.view);
-  const Shape shape = tensor ? tensor->shape() : Shape{x.count()};
-  for (Entry& entry : entries_) {
-    if (entry.source == x.data() && entry.count == x.count() && entry.rounded == rounded) {
-      return {entry.memory.data(), dtype, shape};
-    }
-  }
-  // One element more than needed, so that an empty array still has an address.
-  entries_.push_back(
-      {x.data(), x.count(), rounded, std::vector<double>(static_cast<size_t>(x.count()) + 1)});
-  Entry& entry = entries_.back();
-  if (number) {
-    CopyNumbers(x, entry);
-  } else {
-    std::memcpy(entry.memory.data(), x.data(), x.bytes());  // integers are dense Tensors
-  }
-  return {entry.memory.data(), dtype, shape};
 }
 
 }  // namespace folio

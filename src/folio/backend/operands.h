@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -71,69 +70,5 @@ inline Dtype EntersAs(const LinearForward& op, std::string_view name) {
 inline Dtype EntersAs(const LinearBackward& op, std::string_view name) {
   return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
-
-// A Disturbance says how far numbers of a twin are off: each is multiplied by 1 plus or minus its
-// part, at random.
-struct Disturbance {
-  double numbers = 0;  // of float32 and float64 operands
-  double halves = 0;   // of bfloat16 ones
-};
-
-// Owns the arrays of a twin.
-class OperandCopies {
- public:
-  explicit OperandCopies(Disturbance disturbance) : disturbance_(disturbance) {}
-
-  // The copy is dense, in the operand's row-major order, with its numbers as `rounded` can hold
-  // them.
-  Tensor Copy(const Operand& x, Dtype rounded = Dtype::kF32);
-
- private:
-  struct Entry {
-    const std::byte* source;
-    int64_t count;
-    Dtype rounded;
-    std::vector<double> memory;  // of integers too
-  };
-  void CopyNumbers(const Operand& x, Entry& entry) const;
-
-  Disturbance disturbance_;
-  std::deque<Entry> entries_;  // a deque: tensors point into the entries
-};
-
-// The same operation on copies of its operands: numbers as float64, integers as they are. Operands
-// that are one array stay one array, so that work in place stays work in place.
-template <class Op>
-class Twin {
- public:
-  explicit Twin(const Op& original, Disturbance disturbance = {})
-      : copies_(disturbance), op_(original) {
-    VisitMutable(op_, [&](std::string_view name, auto& x, Access access) {
-      if (!x) return;
-      const Operand operand{name, access, x};
-      const Tensor copy = copies_.Copy(operand);
-      if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-        operands_.push_back({name, access, copy});
-        const Dtype rounded = EntersAs(original, name);
-        x = rounded == Dtype::kF32 ? copy : copies_.Copy(operand, rounded);
-      } else {
-        x = SequenceView(copy.Reshape({x.B * x.T, x.C}), x.B, x.T, 0, x.C);
-        operands_.push_back({name, access, x});
-      }
-    });
-  }
-  Twin(const Twin&) = delete;
-  Twin& operator=(const Twin&) = delete;
-
-  // op() is the operation to run. What enters the original rounded is rounded already.
-  const Op& op() const { return op_; }
-  // operands() are as Operands(op()), but not rounded.
-  const std::vector<Operand>& operands() const { return operands_; }
-
- private:
-  OperandCopies copies_;
-  Op op_;
-  std::vector<Operand> operands_;
-};
 
 }  // namespace folio

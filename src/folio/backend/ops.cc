@@ -11,46 +11,40 @@ namespace folio {
 
 // ---- Embedding ---------------------------------------------------------------------------------
 
+namespace {
+
+// Checks what forward and backward have in common: tokens and positions, tables of `number`s and
+// the rows that belong together.
+void CheckEmbedding(std::string_view op, const Tensor& ids, const Tensor& positions, Dtype number,
+                    NamedOperand<Tensor> wte, NamedOperand<Tensor> wpe, NamedOperand<Tensor> rows) {
+  const int64_t C = wte.view.dim(1);
+  CheckOperand(op, "ids", ids, Dtype::kI32, ids.shape());
+  CheckOperand(op, rows.name, rows.view, number, {ids.count(), C});
+  if (wpe.view) {
+    CheckRank(op, wpe.name, wpe.view, 2);
+    CheckOperand(op, wpe.name, wpe.view, number, {wpe.view.dim(0), C});
+    FOLIO_CHECK(positions || ids.dim(1) <= wpe.view.dim(0),
+                fmt::format("{}: positions beyond {}", op, wpe.name));
+  }
+  CheckOptional(op, "positions", positions, Dtype::kI32, ids.shape());
+}
+
+}  // namespace
+
 void EmbeddingForward::Check() const {
   CheckRank(kName, "ids", ids, 2);
   CheckRank(kName, "wte", wte, 2);
-  const Dtype number = StoredDtype(kName, "wte", wte);
-  const int64_t C = wte.dim(1);
-  CheckOperand(kName, "ids", ids, Dtype::kI32, ids.shape());
-  CheckOperand(kName, "out", out, number, {ids.count(), C});
-  if (wpe) {
-    CheckRank(kName, "wpe", wpe, 2);
-    CheckOperand(kName, "wpe", wpe, number, {wpe.dim(0), C});
-    FOLIO_CHECK(positions || ids.dim(1) <= wpe.dim(0),
-                fmt::format("{}: positions beyond wpe", kName));
-  }
-  if (positions) CheckOperand(kName, "positions", positions, Dtype::kI32, ids.shape());
+  CheckEmbedding(kName, ids, positions, StoredDtype(kName, "wte", wte), Reads("wte", wte),
+                 Reads("wpe", wpe), Writes("out", out));
   CheckOverlap(*this);
-}
-
-double EmbeddingForward::Flops() const {
-  return wpe ? Product(ids.count(), wte.dim(1)) : 0;
 }
 
 void EmbeddingBackward::Check() const {
   CheckRank(kName, "ids", ids, 2);
   CheckRank(kName, "d_wte", d_wte, 2);
-  const Dtype number = NumberDtype(kName, "d_wte", d_wte);
-  const int64_t C = d_wte.dim(1);
-  CheckOperand(kName, "ids", ids, Dtype::kI32, ids.shape());
-  CheckOperand(kName, "d_out", d_out, number, {ids.count(), C});
-  if (d_wpe) {
-    CheckRank(kName, "d_wpe", d_wpe, 2);
-    CheckOperand(kName, "d_wpe", d_wpe, number, {d_wpe.dim(0), C});
-    FOLIO_CHECK(positions || ids.dim(1) <= d_wpe.dim(0),
-                fmt::format("{}: positions beyond d_wpe", kName));
-  }
-  if (positions) CheckOperand(kName, "positions", positions, Dtype::kI32, ids.shape());
+  CheckEmbedding(kName, ids, positions, NumberDtype(kName, "d_wte", d_wte), Updates("d_wte", d_wte),
+                 Updates("d_wpe", d_wpe), Reads("d_out", d_out));
   CheckOverlap(*this);
-}
-
-double EmbeddingBackward::Flops() const {
-  return Product(ids.count(), d_wte.dim(1)) * (d_wpe ? 2 : 1);
 }
 
 // ---- LayerNorm ---------------------------------------------------------------------------------
@@ -66,11 +60,6 @@ void LayerNormForward::Check() const {
   CheckOperand(kName, "mean", mean, number, {N});
   CheckOperand(kName, "rstd", rstd, number, {N});
   CheckOverlap(*this);
-}
-
-// Mean 1, variance 3, normalisation 2, weight 1, bias 1 for each element.
-double LayerNormForward::Flops() const {
-  return Count(x) * (bias ? 8 : 7);
 }
 
 void LayerNormBackward::Check() const {
@@ -90,11 +79,6 @@ void LayerNormBackward::Check() const {
   } else {
     CheckOverlap(*this, "d_x", {"d_out"});
   }
-}
-
-// Normalised x 2, g = d_out * weight 1, its two sums 3, d_x 4, d_weight 2, d_bias 1.
-double LayerNormBackward::Flops() const {
-  return Count(x) * (10 + (d_weight ? 2 : 0) + (d_bias ? 1 : 0) + (accumulate_d_x ? 1 : 0));
 }
 
 // ---- Linear ------------------------------------------------------------------------------------
@@ -215,7 +199,7 @@ namespace {
 
 // Pairs of one query and one key that it may attend to, padding aside.
 double AttentionPairs(int64_t T, int64_t S, bool causal) {
-  if (!causal) return Product(T, S);
+  if (!causal) return static_cast<double>(T) * static_cast<double>(S);
   double pairs = 0;
   for (int64_t t = 0; t < T; ++t) {
     pairs += static_cast<double>(std::clamp<int64_t>(t + S - T + 1, 0, S));
@@ -333,10 +317,6 @@ void CacheWrite::Check() const {
   CheckOverlap(*this);
 }
 
-double CacheWrite::Flops() const {
-  return 0;
-}
-
 void CacheRead::Check() const {
   CheckPages(kName, pages, k.dtype);
   const int64_t S = k.T, C = KeyChannels(pages), R = pages.dim(3);
@@ -346,10 +326,6 @@ void CacheRead::Check() const {
   CheckOperand(kName, "table", table, Dtype::kI32, table.shape());
   FOLIO_CHECK(table.dim(0) * R >= S && HasPages(table.data<int32_t>(), (S + R - 1) / R, pages),
               fmt::format("{}: positions without a page", kName));
-}
-
-double CacheRead::Flops() const {
-  return 0;
 }
 
 void CacheAttention::Check() const {
@@ -381,10 +357,6 @@ void ResidualForward::Check() const {
   CheckOverlap(*this, "out", {"residual", other ? "" : "x"});
 }
 
-double ResidualForward::Flops() const {
-  return Count(x) * ((residual ? 1 : 0) + (dropout.active() ? 1 : 0));
-}
-
 void ResidualBackward::Check() const {
   CheckRank(kName, "d_out", d_out, 2);
   const Dtype number = NumberDtype(kName, "d_out", d_out);
@@ -392,10 +364,6 @@ void ResidualBackward::Check() const {
   CheckOperand(kName, "d_x", d_x, d_x.dtype(), d_out.shape());
   CheckDropout(kName, dropout);
   CheckOverlap(*this, "d_x", {half ? "" : "d_out"});
-}
-
-double ResidualBackward::Flops() const {
-  return dropout.active() ? Count(d_out) : 0;
 }
 
 // ---- Cross-entropy -----------------------------------------------------------------------------
@@ -411,10 +379,6 @@ void CrossEntropyForward::Check() const {
   CheckOverlap(*this);
 }
 
-double CrossEntropyForward::Flops() const {
-  return Count(logits) * 3;
-}
-
 void CrossEntropyBackward::Check() const {
   CheckRank(kName, "logits", logits, 2);
   const Dtype number = NumberDtype(kName, "logits", logits);
@@ -424,10 +388,6 @@ void CrossEntropyBackward::Check() const {
   const bool half = LowDtype(kName, "d_logits", d_logits.dtype(), number) != number;
   CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
   CheckOverlap(*this, "d_logits", {half ? "" : "logits"});
-}
-
-double CrossEntropyBackward::Flops() const {
-  return Count(logits) * 3;
 }
 
 // ---- Optimizer ---------------------------------------------------------------------------------
@@ -441,10 +401,6 @@ void AdamWUpdate::Check() const {
   CheckOverlap(*this);
 }
 
-double AdamWUpdate::Flops() const {
-  return Count(param) * 16;
-}
-
 void SumOfSquares::Check() const {
   NumberDtype(kName, "x", x);
   FOLIO_CHECK(block >= 0, "blocks of fewer than no elements");
@@ -453,25 +409,13 @@ void SumOfSquares::Check() const {
   CheckOverlap(*this);
 }
 
-double SumOfSquares::Flops() const {
-  return Count(x) * 2;
-}
-
 void Scale::Check() const {
   CheckRank(kName, "x", x, 2);
   CheckOperand(kName, "x", x, FloatDtype(kName, "x", x), x.shape());
 }
 
-double Scale::Flops() const {
-  return Count(x);
-}
-
 void Fill::Check() const {
   NumberDtype(kName, "out", out);
-}
-
-double Fill::Flops() const {
-  return 0;
 }
 
 }  // namespace folio

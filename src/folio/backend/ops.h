@@ -98,6 +98,11 @@ inline int64_t KeyHeads(int64_t H, int64_t G) {
   return G == 0 ? H : G;
 }
 
+// The elements of an operand, for Flops: a double, since they outgrow integers.
+inline double Count(const Tensor& x) {
+  return static_cast<double>(x.count());
+}
+
 // ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[t] ---------------------------------------------
 // A token that is kElsewhere has zeros in wte, and no gradient there.
 
@@ -110,7 +115,7 @@ struct EmbeddingForward {
   Tensor positions = {};  // (B,T) i32, each in [0,P), optional: instead of t
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return wpe ? Count(out) : 0; }
   auto operands() const {
     return std::tuple(Reads("ids", ids), Reads("wte", wte), Reads("wpe", wpe),
                       Reads("positions", positions), Writes("out", out));
@@ -126,7 +131,7 @@ struct EmbeddingBackward {
   Tensor positions = {};  // (B,T) i32, optional
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(d_out) * (d_wpe ? 2 : 1); }
   auto operands() const {
     return std::tuple(Reads("ids", ids), Reads("d_out", d_out), Reads("positions", positions),
                       Updates("d_wte", d_wte), Updates("d_wpe", d_wpe));
@@ -146,7 +151,8 @@ struct LayerNormForward {
   double eps = 1e-5;
 
   void Check() const;
-  double Flops() const;
+  // Mean 1, variance 3, normalisation 2, weight 1, bias 1 for each element.
+  double Flops() const { return Count(x) * (bias ? 8 : 7); }
   auto operands() const {
     return std::tuple(Reads("x", x), Reads("weight", weight), Reads("bias", bias),
                       Writes("out", out), Writes("mean", mean), Writes("rstd", rstd));
@@ -166,7 +172,10 @@ struct LayerNormBackward {
   bool accumulate_d_x = false;
 
   void Check() const;
-  double Flops() const;
+  // Normalised x 2, g = d_out * weight 1, its two sums 3, d_x 4, d_weight 2, d_bias 1.
+  double Flops() const {
+    return Count(x) * (10 + (d_weight ? 2 : 0) + (d_bias ? 1 : 0) + (accumulate_d_x ? 1 : 0));
+  }
   auto operands() const {
     return std::tuple(Reads("x", x), Reads("weight", weight), Reads("mean", mean),
                       Reads("rstd", rstd), Reads("d_out", d_out),
@@ -354,7 +363,7 @@ struct CacheWrite {
   Tensor pages;      // (M,G,2,R,D) Number or BF16: the other places stay as they are
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return 0; }
   auto operands() const {
     return std::tuple(Reads("k", k), Reads("v", v), Reads("tables", tables),
                       Reads("positions", positions), Updates("pages", pages));
@@ -370,7 +379,7 @@ struct CacheRead {
   SequenceView v;  // (1,S,G*D)
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return 0; }
   auto operands() const {
     return std::tuple(Reads("pages", pages), Reads("table", table), Writes("k", k), Writes("v", v));
   }
@@ -406,7 +415,7 @@ struct ResidualForward {
   Dropout dropout = {};
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(x) * ((residual ? 1 : 0) + (dropout.active() ? 1 : 0)); }
   auto operands() const {
     return std::tuple(Reads("residual", residual), Reads("x", x), Writes("out", out));
   }
@@ -420,7 +429,7 @@ struct ResidualBackward {
   Dropout dropout = {};
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return dropout.active() ? Count(d_out) : 0; }
   auto operands() const { return std::tuple(Reads("d_out", d_out), Writes("d_x", d_x)); }
 };
 
@@ -437,7 +446,7 @@ struct CrossEntropyForward {
   Tensor lse;      // (N), kept for the backward
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(logits) * 3; }
   auto operands() const {
     return std::tuple(Reads("logits", logits), Reads("targets", targets), Writes("losses", losses),
                       Writes("lse", lse));
@@ -454,15 +463,14 @@ struct CrossEntropyBackward {
   double scale = 1;  // gradient of the total with respect to each row's loss
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(logits) * 3; }
   auto operands() const {
     return std::tuple(Reads("logits", logits), Reads("targets", targets), Reads("lse", lse),
                       Writes("d_logits", d_logits));
   }
 };
 
-// ---- Optimizer, and what else goes through an array
-// ---------------------------------------------------------------------------------
+// ---- Optimizer, and what else goes through an array --------------------------------------------
 
 // One step of AdamW: I. Loshchilov, F. Hutter, arXiv:1711.05101, with g = grad * grad_scale:
 //   param *= 1 - lr * weight_decay
@@ -479,7 +487,7 @@ struct AdamWUpdate {
   double grad_scale = 1;  // what clipping multiplies the gradient with
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(param) * 16; }
   auto operands() const {
     return std::tuple(Updates("param", param), Reads("grad", grad), Updates("m", m),
                       Updates("v", v));
@@ -495,7 +503,7 @@ struct SumOfSquares {
   int64_t block = 0;  // elements of each but the last; 0: x is one
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(x) * 2; }
   auto operands() const { return std::tuple(Reads("x", x), Writes("out", out)); }
 };
 
@@ -506,7 +514,7 @@ struct Scale {
   double factor = 1;
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return Count(x); }
   auto operands() const { return std::tuple(Updates("x", x)); }
 };
 
@@ -516,7 +524,7 @@ struct Fill {
   double value = 0;
 
   void Check() const;
-  double Flops() const;
+  double Flops() const { return 0; }
   auto operands() const { return std::tuple(Writes("out", out)); }
 };
 

@@ -2,15 +2,21 @@
 
 // Operations on random operands of awkward sizes, for tests that hold for every backend.
 
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "folio/backend/operands.h"
 #include "folio/backend/ops.h"
 
 namespace folio {
@@ -87,5 +93,52 @@ struct OpCase {
 };
 
 std::vector<OpCase> OpCases();
+
+// The numbers of a tensor or a SequenceView, in row-major order, whatever the dtype.
+template <class View>
+std::vector<double> Values(const View& x) {
+  return Operand{.name = {}, .access = Access::kRead, .view = x}.Elements();
+}
+
+// The backward of a forward that was run, without the gradients.
+inline AttentionBackward BackwardOf(const AttentionForward& forward) {
+  AttentionBackward op;
+  op.q = forward.q;
+  op.k = forward.k;
+  op.v = forward.v;
+  op.key_mask = forward.key_mask;
+  op.mask = forward.mask;
+  op.out = forward.out;
+  op.lse = forward.lse;
+  op.H = forward.H;
+  op.G = forward.G;
+  op.scale = forward.scale;
+  op.causal = forward.causal;
+  op.dropout = forward.dropout;
+  return op;
+}
+
+// x in another array of `dtype`; what x has not set stays NaN.
+inline Tensor Converted(OpMemory& memory, const Tensor& x, Dtype dtype) {
+  const Tensor copy = memory.Unset(dtype, x.shape());
+  const std::vector<double> numbers = Values(x);
+  for (int64_t i = 0; i < x.count(); ++i) memory.Set(copy, i, numbers[static_cast<size_t>(i)]);
+  return copy;
+}
+
+// ExpectTwin expects in `actual` the numbers of the float32 array `expected`, rounded if `actual`
+// is bfloat16, bit for bit but for the kind of NaN.
+template <class View, class Twin>
+void ExpectTwin(std::string_view name, const View& expected, const Twin& actual) {
+  const bool rounded = Operand{name, Access::kRead, actual}.dtype() == Dtype::kBF16;
+  const std::vector<double> exact = Values(expected), found = Values(actual);
+  ASSERT_EQ(exact.size(), found.size());
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const double want = rounded ? ToFloat(ToBF16(static_cast<float>(exact[i]))) : exact[i];
+    if (std::isnan(want) && std::isnan(found[i])) continue;
+    ASSERT_EQ(std::bit_cast<uint64_t>(want), std::bit_cast<uint64_t>(found[i]))
+        << name << "[" << i << "]: " << found[i] << " instead of " << want << ", from " << exact[i];
+  }
+}
 
 }  // namespace folio

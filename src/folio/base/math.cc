@@ -37,8 +37,37 @@ namespace folio {
 
 HWY_EXPORT(ExponentialsOf);
 
+namespace {
+
+template <class T>
+double DotOf(std::span<const T> a, std::span<const T> b) {
+  constexpr size_t kLanes = 32 / sizeof(T);
+  double sums[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= a.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
+    }
+  }
+  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  for (size_t n = kLanes / 2; n > 0; n /= 2) {
+    for (size_t lane = 0; lane < n; ++lane) sums[lane] = sums[2 * lane] + sums[2 * lane + 1];
+  }
+  return sums[0];
+}
+
+}  // namespace
+
 void Exponentials(double* x, size_t n) {
   HWY_DYNAMIC_DISPATCH(ExponentialsOf)(x, n);
+}
+
+double Dot(std::span<const float> a, std::span<const float> b) {
+  return DotOf(a, b);
+}
+
+double Dot(std::span<const double> a, std::span<const double> b) {
+  return DotOf(a, b);
 }
 
 double Percentile(std::vector<double> values, double p) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace folio {
@@ -8,6 +9,11 @@ namespace folio {
 // x[i] = e^x[i] for i in [0, n), within one unit in the last place; the last bit depends on the
 // instruction set. REQUIRES: no NaN.
 void Exponentials(double* x, size_t n);
+
+// The sum of a[i] * b[i] in double, of as many numbers as a has. Its order is fixed: as many
+// partial sums as 32 bytes hold numbers, which compilers make vectors of, joined by pairs.
+double Dot(std::span<const float> a, std::span<const float> b);
+double Dot(std::span<const double> a, std::span<const double> b);
 
 // The value below which the part `p` in [0, 1] of the values lies, linear between neighbours; NaNs
 // count as the largest. REQUIRES: there are values.

@@ -17,6 +17,12 @@ class OnSimdTarget : public testing::TestWithParam<std::string> {
   ~OnSimdTarget() override { ForceSimdTarget(""); }
 };
 
+// The best SIMD target is in use again when it goes.
+class KeptSimdTarget {
+ public:
+  ~KeptSimdTarget() { ForceSimdTarget(""); }
+};
+
 inline auto EverySimdTarget() {
   return testing::ValuesIn(SimdTargets());
 }

@@ -8,6 +8,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
+#include "folio/tensor/dtype.h"
 #include "folio/term/table.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
@@ -20,7 +21,7 @@ std::string MatmulsText(const Backend& backend, const std::vector<Dtype>& dtypes
   std::vector<std::vector<std::string>> rows;
   for (const MatmulRate& rate : rates) {
     const auto& [shape, kind, dtype] = rate.product;
-    rows.push_back({TrainDtypeName(dtype), std::string(MatmulKindName(kind)),
+    rows.push_back({std::string(DtypeSetting(dtype)), std::string(MatmulKindName(kind)),
                     fmt::format("{}", shape.N), fmt::format("{}", shape.I),
                     fmt::format("{}", shape.O), fmt::format("{:.3f}", rate.seconds * 1e3),
                     fmt::format("{:.1f}", rate.flops_per_second() / 1e9),
@@ -30,7 +31,7 @@ std::string MatmulsText(const Backend& backend, const std::vector<Dtype>& dtypes
   text += RenderTable({"dtype", "product", ">N", ">I", ">O", ">ms", ">GFLOP/s", ">best"}, rows);
   text += "\n";
   for (const Dtype dtype : dtypes) {
-    text += fmt::format("peak {}  {:.1f} GFLOP/s ({})\n", TrainDtypeName(dtype),
+    text += fmt::format("peak {}  {:.1f} GFLOP/s ({})\n", DtypeSetting(dtype),
                         PeakOf(dtype, rates) / 1e9, backend.ProductUnit(dtype));
   }
   return text;
@@ -41,7 +42,7 @@ std::string MatmulsJson(const Backend& backend, const std::vector<Dtype>& dtypes
   Json products = Json::array();
   for (const MatmulRate& rate : rates) {
     const MatmulShape& shape = rate.product.shape;
-    products.push_back({{"dtype", TrainDtypeName(rate.product.dtype)},
+    products.push_back({{"dtype", DtypeSetting(rate.product.dtype)},
                         {"product", MatmulKindName(rate.product.kind)},
                         {"N", shape.N},
                         {"I", shape.I},
@@ -53,8 +54,8 @@ std::string MatmulsJson(const Backend& backend, const std::vector<Dtype>& dtypes
   }
   Json peaks = Json::object(), units = Json::object();
   for (const Dtype dtype : dtypes) {
-    peaks[TrainDtypeName(dtype)] = PeakOf(dtype, rates);
-    units[TrainDtypeName(dtype)] = backend.ProductUnit(dtype);
+    peaks[DtypeSetting(dtype)] = PeakOf(dtype, rates);
+    units[DtypeSetting(dtype)] = backend.ProductUnit(dtype);
   }
   const Json json = {{"schema", 1},
                      {"backend", backend.name()},
@@ -78,7 +79,7 @@ std::string AttentionText(const Backend& backend, const std::vector<AttentionRat
   std::vector<std::vector<std::string>> rows;
   for (const AttentionRate& rate : rates) {
     const double tokens = static_cast<double>(rate.shape.B * rate.shape.T);
-    rows.push_back({TrainDtypeName(rate.shape.dtype), fmt::format("{}", rate.shape.T),
+    rows.push_back({std::string(DtypeSetting(rate.shape.dtype)), fmt::format("{}", rate.shape.T),
                     fmt::format("{:.3f}", Median(rate.forward.seconds) * 1e3),
                     fmt::format("{:.1f}", rate.forward.flops_per_second() / 1e9),
                     fmt::format("{:.3f}", Median(rate.backward.seconds) * 1e3),
@@ -99,7 +100,7 @@ std::string AttentionText(const Backend& backend, const std::vector<AttentionRat
 std::string AttentionJson(const Backend& backend, const std::vector<AttentionRate>& rates) {
   Json runs = Json::array();
   for (const AttentionRate& rate : rates) {
-    runs.push_back({{"dtype", TrainDtypeName(rate.shape.dtype)},
+    runs.push_back({{"dtype", DtypeSetting(rate.shape.dtype)},
                     {"batch", rate.shape.B},
                     {"context", rate.shape.T},
                     {"heads", rate.shape.H},
@@ -264,7 +265,7 @@ std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& res
       Percentile(result.step_seconds, 0.9) * 1e3,
       WithCommas(static_cast<int64_t>(result.tokens_per_second())), result.flops_per_second() / 1e9,
       result.peak_share() * 100, result.matmul_flops_per_second / 1e9,
-      TrainDtypeName(options.pass.dtype), Bytes(result.peak_memory_bytes),
+      DtypeSetting(options.pass.dtype), Bytes(result.peak_memory_bytes),
       Bytes(result.planned_bytes));
   if (result.ranks > 1) {
     const double steps = static_cast<double>(result.step_seconds.size());
@@ -321,7 +322,7 @@ std::string TrainingText(const std::string& model, const Backend& backend,
       "computing   {} on {}, {} threads\n"
       "counted     {}\n",
       model, WithCommas(results[0].parameters), first.train.backend, backend.description(),
-      TrainDtypeName(first.pass.dtype), backend.ProductUnit(first.pass.dtype), Threads(),
+      DtypeSetting(first.pass.dtype), backend.ProductUnit(first.pass.dtype), Threads(),
       TrainFlops(first.model, first.T, first.pass.lora).Explanation());
   for (size_t i = 0; i < results.size(); ++i) {
     text += (growth ? "\n" : "") + ToText(options[i], results[i]);
@@ -338,7 +339,7 @@ std::string TrainingJson(const std::string& model, const Backend& backend,
   Json json = {{"schema", 1},
                {"model", model},
                {"parameters", results[0].parameters},
-               {"dtype", TrainDtypeName(first.pass.dtype)},
+               {"dtype", DtypeSetting(first.pass.dtype)},
                {"product_unit", backend.ProductUnit(first.pass.dtype)},
                {"recompute", first.pass.recompute},
                {"lora_rank", first.pass.lora.rank},

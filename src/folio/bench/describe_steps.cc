@@ -11,6 +11,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
+#include "folio/tensor/dtype.h"
 #include "folio/term/table.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
@@ -50,9 +51,9 @@ std::string StepsText(const StepPlan& plan) {
       "rank     {}/s of forward and backward, {}/s of optimizer, {}/s of adding up ({})\n"
       "network  {} from rank to rank, {} for each message\n\n",
       plan.model, HumanCount(static_cast<double>(table.parameters())),
-      TrainDtypeName(plan.pass.dtype), plan.B, plan.T,
+      DtypeSetting(plan.pass.dtype), plan.B, plan.T,
       plan.reduce_every > 1 ? fmt::format("of {} in a row ", plan.reduce_every) : "",
-      TrainDtypeName(plan.reduce), HumanFlops(plan.rank.flops_per_second),
+      DtypeSetting(plan.reduce), HumanFlops(plan.rank.flops_per_second),
       HumanBytes(plan.rank.memory_bytes_per_second), HumanBytes(plan.rank.sum_bytes_per_second),
       plan.rates_from, StepSeconds(network.latency), StepSeconds(network.seconds_per_message));
   std::vector<std::vector<std::string>> rows;
@@ -113,9 +114,9 @@ std::string StepsJson(const StepPlan& plan) {
   Json json = {{"schema", 1},
                {"model", plan.model},
                {"parameters", ParamTable(plan.config, plan.pass.lora).parameters()},
-               {"dtype", TrainDtypeName(plan.pass.dtype)},
+               {"dtype", DtypeSetting(plan.pass.dtype)},
                {"reduce_every", plan.reduce_every},
-               {"reduce_dtype", TrainDtypeName(plan.reduce)},
+               {"reduce_dtype", DtypeSetting(plan.reduce)},
                {"recompute", plan.pass.recompute},
                {"batch", plan.B},
                {"context", plan.T},

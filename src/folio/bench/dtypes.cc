@@ -2,16 +2,17 @@
 
 #include <fmt/format.h>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend) {
-  FOLIO_CHECK(name == "fp32" || name == "bf16" || name == "both", "another dtype");
   std::vector<Dtype> dtypes;
-  if (name != "bf16") dtypes.push_back(Dtype::kF32);
-  if (name != "fp32" && backend.Supports(Dtype::kBF16)) dtypes.push_back(Dtype::kBF16);
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
+    const bool named = name == "both" || name == DtypeSetting(dtype);
+    if (named && backend.Supports(dtype)) dtypes.push_back(dtype);
+  }
   if (dtypes.empty()) {
     throw UsageError(fmt::format("backend {} does not compute in {}", backend.name(), name), {},
                      "use --dtype fp32, or --backend cpu");

@@ -18,6 +18,7 @@
 #include "folio/bench/matmul_rate.h"
 #include "folio/dist/join.h"
 #include "folio/io/json.h"
+#include "folio/tensor/dtype.h"
 #include "folio/train/precision.h"
 
 namespace folio {
@@ -104,7 +105,7 @@ std::string MachineJson(const ReportedProgram& program, const Machine& m,
                         const std::vector<Product>& products) {
   Json rates = Json::array();
   for (const Product& product : products) {
-    rates.push_back({{"dtype", TrainDtypeName(product.dtype)},
+    rates.push_back({{"dtype", DtypeSetting(product.dtype)},
                      {"unit", product.unit},
                      {"flops_per_second", product.flops_per_second}});
   }
@@ -146,9 +147,8 @@ std::string MachineText(const ReportedProgram& program, const Machine& m,
       HumanBytes(static_cast<double>(m.memory.total)),
       HumanBytes(static_cast<double>(m.disk_available)));
   for (const Product& product : products) {
-    text +=
-        fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
-                    TrainDtypeName(product.dtype), product.flops_per_second / 1e9, product.unit);
+    text += fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
+                        DtypeSetting(product.dtype), product.flops_per_second / 1e9, product.unit);
   }
   for (const MpiPlugin& plugin : m.mpi) {
     text +=

@@ -19,7 +19,7 @@ namespace {
 class Pieces : public InTemporaryDirectory {
  protected:
   PrepareSource Source(const std::string& name, const std::string& text) {
-    WriteFileAtomically(At(name), text);
+    PutFile(name, text);
     const bool lines = name.ends_with(".jsonl");
     return PrepareSource(At(name).string(), {.raw = !lines});
   }
@@ -169,7 +169,7 @@ TEST_F(Pieces, WithoutATokenizerCharactersStayWhole) {
 TEST_F(Pieces, ASourceThatChangesIsNoticed) {
   const PrepareSource source = Source("a", "abcdef");
   source.CheckUnchanged();
-  WriteFileAtomically(At("a"), "abc");
+  PutFile("a", "abc");
   std::string bytes;
   EXPECT_TRUE(Contains(ErrorOf([&] { source.Read(0, 6, bytes); }), "changed"));
   EXPECT_TRUE(Contains(ErrorOf([&] { source.CheckUnchanged(); }), "changed"));
@@ -180,7 +180,7 @@ class Documents : public InTemporaryDirectory {
   // The documents of a whole file, each behind its offset, and in brackets if it begins here.
   std::vector<std::string> Of(const std::string& name, const std::string& text,
                               PreparePiece piece = {}) {
-    WriteFileAtomically(At(name), text);
+    PutFile(name, text);
     const PrepareSource source(At(name).string());
     if (piece.end == 0) piece.end = source.bytes();
     std::vector<std::string> documents;

@@ -31,11 +31,10 @@ class PrepareConversations : public InTemporaryDirectory {
   std::string TextOf(const Dataset& data, const TokenFile& part) const {
     return LoadTokenizer(data.dir())->Decode(ReadTokens(part));
   }
-  void WriteChats(std::string_view text) { WriteFileAtomically(At("chats.jsonl"), text); }
 };
 
 TEST_F(PrepareConversations, EachIsARowOfMarkedTurnsAndABorder) {
-  WriteChats(kLines);
+  PutFile("chats.jsonl", kLines);
   for (const char* tokenizer : {"char", "bytes"}) {
     const DatasetInfo info =
         Prepare({.tokenizer = tokenizer, .val_fraction = 0.4, .val_split = "tail"});
@@ -58,7 +57,7 @@ TEST_F(PrepareConversations, EachIsARowOfMarkedTurnsAndABorder) {
 }
 
 TEST_F(PrepareConversations, ATokenizerOfOnesOwnGetsTheTokensBehindItsOwn) {
-  WriteChats(kLines);
+  PutFile("chats.jsonl", kLines);
   Prepare();
   const std::string own = LoadTokenizer(At("data").string())->hash();
   std::filesystem::rename(At("data"), At("tokenizer"));
@@ -66,31 +65,31 @@ TEST_F(PrepareConversations, ATokenizerOfOnesOwnGetsTheTokensBehindItsOwn) {
 }
 
 TEST_F(PrepareConversations, AreRecognisedCompressedAndUnderAnyName) {
-  WriteChats(kLines);
+  PutFile("chats.jsonl", kLines);
   Prepare();
   const std::string train = ReadFile(At("data/train.bin"));
-  WriteFileAtomically(At("chats.txt"), Compressed(kLines, "gzip"));
+  PutFile("chats.txt", Compressed(kLines, "gzip"));
   EXPECT_EQ(Prepare({.files = {At("chats.txt").string()}}).documents, 3);
   EXPECT_EQ(ReadFile(At("data/train.bin")), train);
 }
 
 TEST_F(PrepareConversations, AMemberThatIsAskedForIsText) {
-  WriteChats("{\"prompt\": \"ab\", \"completion\": \"ba\"}\n");
+  PutFile("chats.jsonl", "{\"prompt\": \"ab\", \"completion\": \"ba\"}\n");
   EXPECT_FALSE(Prepare({.field = "prompt"}).chat);
-  WriteChats("{\"prompt\": \"ab\", \"completion\": \"ba\", \"text\": \"abba\"}\n");
+  PutFile("chats.jsonl", "{\"prompt\": \"ab\", \"completion\": \"ba\", \"text\": \"abba\"}\n");
   EXPECT_FALSE(Prepare().chat);
 }
 
 TEST_F(PrepareConversations, WhatIsWrongIsSaidAndNothingIsLeft) {
   const auto expect = [&](const std::string& line, const char* what, const char* cause) {
-    WriteChats(std::string(kLines) + line + "\n");
+    PutFile("chats.jsonl", std::string(kLines) + line + "\n");
     EXPECT_TRUE(Contains(ErrorOf([&] { Prepare(); }), what, cause));
     EXPECT_FALSE(std::filesystem::exists(At("data")));
   };
   expect("{\"text\": \"a\"}", "chats.jsonl:5", "none of the members");
   expect("{", "chats.jsonl:5", "");
-  WriteChats(kLines);
-  WriteFileAtomically(At("text.txt"), "a text");
+  PutFile("chats.jsonl", kLines);
+  PutFile("text.txt", "a text");
   EXPECT_TRUE(Contains(ErrorOf([&] {
                          Prepare({.files = {At("chats.jsonl").string(), At("text.txt").string()}});
                        }),

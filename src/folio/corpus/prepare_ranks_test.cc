@@ -21,10 +21,10 @@ class PrepareOnRanks : public InTemporaryDirectory {
       text += "a small t\u00E9xt, number " + std::to_string(i) + "\n";
       lines += R"({"text":"line )" + std::to_string(i * i) + "\"}\n";
     }
-    WriteFileAtomically(At("a.txt"), text);
-    WriteFileAtomically(At("b.jsonl"), lines);
-    WriteFileAtomically(At("c.gz"), Compressed(text, "gzip"));
-    WriteFileAtomically(At("d.txt"), "");
+    PutFile("a.txt", text);
+    PutFile("b.jsonl", lines);
+    PutFile("c.gz", Compressed(text, "gzip"));
+    PutFile("d.txt", "");
   }
 
   // Small pieces, so that each rank has many.
@@ -94,7 +94,7 @@ TEST_F(PrepareOnRanks, TheFirstMistakeIsTold) {
     const std::string mark = "number " + std::to_string(line) + "\n";
     text.replace(text.find(mark), 0, "<|endoftext|>");
     text += "<|endoftext|>";
-    WriteFileAtomically(At("e.txt"), text);
+    PutFile("e.txt", text);
     options.files = {At("e.txt").string()};
     const std::string alone = ErrorOf([&] { PrepareDataset(options); });
     EXPECT_TRUE(Contains(alone, "e.txt:" + std::to_string(line + 1))) << alone;
@@ -115,7 +115,7 @@ TEST_F(PrepareOnRanks, WhereOneDoesNotSeeTheFilesTheFirstIsAlone) {
     PieceRanks ranks(&workers);
     EXPECT_EQ(ranks.Open({&source, 1}, {}), "");
     EXPECT_EQ(ranks.size(), 2);
-    WriteFileAtomically(At("a.txt"), "another");
+    PutFile("a.txt", "another");
     why = ranks.Open({&source, 1}, {});
     EXPECT_EQ(ranks.size(), 1);
   });

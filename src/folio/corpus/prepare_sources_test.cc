@@ -21,7 +21,7 @@ class PrepareSources : public InTemporaryDirectory {
                          const std::string& out = "out") {
     PrepareOptions options;
     for (const auto& [name, bytes] : files) {
-      WriteFileAtomically(At(name), bytes);
+      PutFile(name, bytes);
       options.files.push_back(At(name).string());
     }
     options.tokenizer = "bytes";

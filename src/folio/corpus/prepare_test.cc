@@ -217,7 +217,7 @@ TEST_F(Prepare, OnlyADataSetIsReplacedAndOnlyWhenAsked) {
   PrepareDataset(options);
   EXPECT_TRUE(std::filesystem::exists(At("out/val.bin")));
   EXPECT_FALSE(std::filesystem::exists(At("out/valid.bin")));
-  WriteFileAtomically(At("out/notes.txt"), "mine");
+  PutFile("out/notes.txt", "mine");
   EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kUsage), "notes.txt"));
   options.out = options.files[0];
   Refusal(options, ErrorKind::kUsage);
@@ -250,9 +250,8 @@ TEST_F(Prepare, LinesOfJsonAreDocuments) {
     return PrepareDataset(options);
   };
   for (const char* name : {"a.jsonl", "b.txt"}) options.files.push_back(At(name).string());
-  WriteFileAtomically(At("a.jsonl"),
-                      "\n{\"text\": \"a\\n\"}\n{\"text\": \"\"}\n{\"n\": 1, \"text\": \"bcd\"}\n");
-  WriteFileAtomically(At("b.txt"), "ef");
+  PutFile("a.jsonl", "\n{\"text\": \"a\\n\"}\n{\"text\": \"\"}\n{\"n\": 1, \"text\": \"bcd\"}\n");
+  PutFile("b.txt", "ef");
   const DatasetInfo info = prepare(0);
   EXPECT_EQ(info.documents, 4);
   EXPECT_EQ(info.text_bytes, 7);
@@ -273,7 +272,7 @@ TEST_F(Prepare, LinesOfJsonAreDocuments) {
       EXPECT_EQ(both, all) << units;
     }
   }
-  WriteFileAtomically(At("a.jsonl"), "{\"text\": \"a\"}\n{\"text\": 3}\n");
+  PutFile("a.jsonl", "{\"text\": \"a\"}\n{\"text\": 3}\n");
   EXPECT_TRUE(Contains(ErrorOf([&] { prepare(0.5); }), "a.jsonl:2:"));
 }
 
@@ -354,7 +353,7 @@ TEST_F(Prepare, CharactersThatATokenizerLacksAreNamedWithTheirPlace) {
   options.piece_bytes = 1;
   EXPECT_TRUE(Contains(Refusal(options), "file1:2:3: no token for the character 'x'"));
   options.files[1] = At("c.jsonl").string();
-  WriteFileAtomically(At("c.jsonl"), "{\"text\": \"ab\"}\n{\"text\": \"ab\\ncx\"}\n");
+  PutFile("c.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"ab\\ncx\"}\n");
   EXPECT_TRUE(
       Contains(Refusal(options), "c.jsonl:2: \"text\":2:2: no token for the character 'x'"));
 }
@@ -422,7 +421,7 @@ TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
 TEST_F(Prepare, AForeignDirectoryUnderTheNameOfAnAttemptIsLeftAlone) {
   const PrepareOptions options = Options("bytes", {"some text that is long enough\n"});
   std::filesystem::create_directory(At("precious"));
-  WriteFileAtomically(At("precious/file"), "as it was");
+  PutFile("precious/file", "as it was");
   std::filesystem::create_symlink(At("precious"), At(".out.partial"));
   EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime), "no directory of this user's"));
   std::filesystem::remove(At(".out.partial"));
@@ -471,7 +470,7 @@ std::map<char, double> CountLetters(const std::string& text) {
 TEST_F(HeldOutText, OfAConcatenationIsOfEachOfItsParts) {
   std::string text;
   for (char letter = 'a'; letter < 'k'; ++letter) text += Lines(letter, 400);
-  WriteFileAtomically(At("a.txt"), text);
+  PutFile("a.txt", text);
   const Parts spread = Prepare({"a.txt"});
   EXPECT_EQ(spread.info.val_blocks, std::ssize(text) / 10 / 512);
   EXPECT_EQ(spread.info.WhereHeldOut(),
@@ -505,12 +504,12 @@ TEST_F(HeldOutText, IsMadeOfWholeDocumentsWhereTheseAreShort) {
     documents.push_back(fmt::format("document {} {}", i, std::string(i % 60, 'x')));
     lines += fmt::format("{{\"text\": \"{}\"}}\n", documents.back());
   }
-  WriteFileAtomically(At("a.jsonl"), lines);
+  PutFile("a.jsonl", lines);
   Strings files = {"a.jsonl"};
   for (int i = 0; i < 40; ++i) {
     files.push_back(fmt::format("file{}.txt", i));
     documents.push_back(fmt::format("file {}\n{}", i, Lines('y', 5)));
-    WriteFileAtomically(At(files.back()), documents.back());
+    PutFile(files.back(), documents.back());
   }
   for (const int64_t piece_bytes : {0, 100}) {
     const Parts parts = Prepare(files, {.tokenizer = "bytes", .piece_bytes = piece_bytes});
@@ -544,10 +543,9 @@ TEST_F(HeldOutText, DoesNotDependOnTheSizesOfPieces) {
     text += fmt::format("n\u00E4chste {}{}", i * i, i % 90 == 0 ? "\n" : " ");
     line += fmt::format("\u20AC{}{}", i, i % 7 == 0 ? "\\n" : " ");
   }
-  WriteFileAtomically(At("a.txt"), text);
-  WriteFileAtomically(At("b.jsonl"),
-                      "{\"text\": \"short\"}\n" + line + "\"}\n\n{\"text\": \"\"}\n");
-  WriteFileAtomically(At("c.txt"), "");
+  PutFile("a.txt", text);
+  PutFile("b.jsonl", "{\"text\": \"short\"}\n" + line + "\"}\n\n{\"text\": \"\"}\n");
+  PutFile("c.txt", "");
   for (const char* tokenizer : {"char", "bytes"}) {
     for (const double fraction : {0.1, 0.4, 0.85}) {
       const Strings files = {"a.txt", "b.jsonl", "c.txt", "a.txt"};
@@ -565,7 +563,7 @@ TEST_F(HeldOutText, DoesNotDependOnTheSizesOfPieces) {
 }
 
 TEST_F(HeldOutText, OfAShortTextIsItsEnd) {
-  WriteFileAtomically(At("a.txt"), Lines('a', 200));
+  PutFile("a.txt", Lines('a', 200));
   const Parts parts = Prepare({"a.txt"});
   EXPECT_EQ(parts.train + parts.val, Lines('a', 200));
   EXPECT_EQ(parts.info.val_blocks, 1);
@@ -580,7 +578,7 @@ TEST_F(HeldOutText, ConversationsAreSpreadToo) {
                          "\n",
                          i);
   }
-  WriteFileAtomically(At("a.jsonl"), lines);
+  PutFile("a.jsonl", lines);
   const Parts spread = Prepare({"a.jsonl"});
   for (const int i : {9, 19, 29, 39}) {
     EXPECT_TRUE(Contains(spread.val, fmt::format("q{}.", i))) << spread.val;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "folio/corpus/text_files.h"
-#include "folio/io/file.h"
 #include "folio/text/test_texts.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
@@ -25,7 +24,7 @@ class TextStreams : public InTemporaryDirectory {
   // The text, and what it was taken for.
   std::string Text(const std::string& name, const std::string& bytes,
                    const TextOptions& options = {}, size_t piece = 1000) {
-    WriteFileAtomically(At(name), bytes);
+    PutFile(name, bytes);
     TextStream stream(At(name).string(), options);
     form_ = stream.form();
     std::string text;
@@ -167,14 +166,14 @@ TEST_F(TextStreams, BinaryDataFurtherInIsFound) {
   EXPECT_TRUE(Contains(Refusal(text), "some: not a text", "binary data"));
   // A file that is read in place is looked at here and there.
   text.replace(150000, 80000, 80000, '\0');
-  WriteFileAtomically(At("b"), text);
+  PutFile("b", text);
   EXPECT_TRUE(Contains(ErrorOf([&] { PrepareSource(At("b").string()); }), "b: not a text"));
-  WriteFileAtomically(At("c"), std::string(70000, 'a') + std::string(80000, '\xE9'));
+  PutFile("c", std::string(70000, 'a') + std::string(80000, '\xE9'));
   EXPECT_TRUE(Contains(ErrorOf([&] { PrepareSource(At("c").string()); }), "c: not a text"));
   TestRng rng(1);
   std::string wide;
   while (wide.size() < 300000) AppendUtf8(static_cast<char32_t>(0x4E00 + rng.Below(20000)), wide);
-  WriteFileAtomically(At("d"), wide);
+  PutFile("d", wide);
   EXPECT_EQ(PrepareSource(At("d").string()).bytes(), std::ssize(wide));
 }
 

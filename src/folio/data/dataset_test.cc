@@ -76,7 +76,7 @@ TEST_F(Datasets, ADescriptionWithWrongMembersIsRefused) {
   WriteDatasetInfo(At("").string(), Info());
   const std::string good = ReadFile(At(kDatasetFile));
   const auto with = [&](const std::string& from, const std::string& to) {
-    WriteFileAtomically(At(kDatasetFile), Replaced(good, from, to));
+    PutFile(kDatasetFile, Replaced(good, from, to));
     return Refusal();
   };
   EXPECT_TRUE(Contains(with("\"format_version\": 2", "\"format_version\": 3"), "version 3"));
@@ -94,8 +94,7 @@ TEST_F(Datasets, ADescriptionWithWrongMembersIsRefused) {
 
 TEST_F(Datasets, VersionOneStillOpens) {
   WriteBoth();
-  WriteFileAtomically(At(kDatasetFile),
-                      R"({"format_version": 1, "dtype": "uint16", "vocab_size": 6,
+  PutFile(kDatasetFile, R"({"format_version": 1, "dtype": "uint16", "vocab_size": 6,
                           "tokenizer": "char", "tokenizer_hash": "00ff", "train_tokens": 3,
                           "val_tokens": 2, "sources": [{"path": "a.txt", "bytes": 5}]})");
   const Dataset dataset(At("").string());
@@ -123,8 +122,7 @@ TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
   Write("corpus_train_000002.bin", {3});
   Write("corpus_train_000001.bin", {1, 2});
   EXPECT_FALSE(IsDataset(At("").string()));
-  WriteFileAtomically(At("corpus_val_000000.bin"),
-                      TokenHeader(1, TokenWidth::k16) + std::string("\4\0", 2));
+  PutFile("corpus_val_000000.bin", TokenHeader(1, TokenWidth::k16) + std::string("\4\0", 2));
   Write("retrain.bin", {9});
   const Dataset dataset(At("").string());
   EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{1, 2, 3}));
@@ -139,7 +137,7 @@ TEST_F(Datasets, ABareNanoGptDirectoryOpensButHasNoTokenizer) {
   EXPECT_EQ(dataset.info().vocab_size, 5);
   EXPECT_TRUE(Contains(ErrorOf([&] { dataset.TokenizerPlace(); }), "nanoGPT"));
   ErrorOf([&] { ReadTokens(dataset.val()); });
-  WriteFileAtomically(At("tokenizer.json"), "{}");
+  PutFile("tokenizer.json", "{}");
   EXPECT_EQ(dataset.TokenizerPlace(), At("").string());
 }
 

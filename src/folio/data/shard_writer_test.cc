@@ -29,7 +29,7 @@ class Shards : public InTemporaryDirectory {
 
 // In a directory that all may write to, somebody else knows the names.
 TEST_F(Shards, ALinkUnderTheirNameIsNotFollowed) {
-  WriteFileAtomically(At("precious"), "as it was");
+  PutFile("precious", "as it was");
   std::filesystem::create_symlink(At("precious"), At("part.bin"));
   ShardWriter writer(At(""), Layout(0));
   ErrorOf([&] { writer.Append(Tokens(0, 5)); }, ErrorKind::kRuntime);
@@ -100,12 +100,12 @@ TEST_F(Shards, FilesThatLostTokensAreNotGoneOnWith) {
     progress = writer.Checkpoint();
   }
   const auto refusal = [&] { return ErrorOf([&] { ShardWriter(At(""), Layout(4), progress); }); };
-  WriteFileAtomically(At("part_000001.bin"), "abc");
+  PutFile("part_000001.bin", "abc");
   EXPECT_TRUE(Contains(refusal(), "part_000001.bin"));
   std::filesystem::remove(At("part_000001.bin"));
   EXPECT_TRUE(Contains(refusal(), "part_000001.bin"));
-  WriteFileAtomically(At("part_000001.bin"), "abcd");
-  WriteFileAtomically(At("part_000000.bin"), "abcdef");
+  PutFile("part_000001.bin", "abcd");
+  PutFile("part_000000.bin", "abcdef");
   EXPECT_TRUE(Contains(refusal(), "part_000000.bin"));
 }
 

@@ -34,8 +34,8 @@ class LlmCFiles : public InTemporaryDirectory {
  protected:
   // A directory with the file as both of its parts.
   Dataset Open(const std::string& bytes) {
-    WriteFileAtomically(At("a_train_000001.bin"), bytes);
-    WriteFileAtomically(At("a_val_000000.bin"), bytes);
+    PutFile("a_train_000001.bin", bytes);
+    PutFile("a_val_000000.bin", bytes);
     return Dataset(At("").string());
   }
   std::string Refusal(const std::string& bytes) {
@@ -71,8 +71,8 @@ TEST_F(LlmCFiles, WhatTheHeaderDoesNotFitIsRefused) {
   for (const size_t length : {4, 100, 1023, 1024, 1025, 1031}) {
     EXPECT_TRUE(Contains(Refusal(whole.substr(0, length)), "wrong length")) << length;
   }
-  WriteFileAtomically(At("a_train_000001.bin"), whole);
-  WriteFileAtomically(At("a_val_000000.bin"), Header(kGpt2, 1, 4) + tokens);
+  PutFile("a_train_000001.bin", whole);
+  PutFile("a_val_000000.bin", Header(kGpt2, 1, 4) + tokens);
   EXPECT_TRUE(Contains(ErrorOf([&] { Dataset(At("").string()); }), "a_val_000000.bin",
                        "its header says that they are uint16"));
 }
@@ -117,8 +117,8 @@ TEST_F(BareDirectories, EveryWidthIsKnownByItsBytes) {
 
 TEST_F(BareDirectories, ZerosAreUint16AndLengthsDecide) {
   const auto taken = [&](const std::string& train, const std::string& val) {
-    WriteFileAtomically(At("train.bin"), train);
-    WriteFileAtomically(At("val.bin"), val);
+    PutFile("train.bin", train);
+    PutFile("val.bin", val);
     return Dataset(At("").string()).info().width;
   };
   EXPECT_EQ(taken(std::string(80, '\0'), std::string(8, '\0')), TokenWidth::k16);
@@ -135,8 +135,8 @@ TEST_F(BareDirectories, SixtyFourBitsThatAreNoIdsAreNamed) {
   std::string ids;
   for (int i = 0; i < 100000; ++i) ids += std::string("\x05\0\0\0\0\0\0\0", 8);
   ids[8 * 30000 + 5] = 1;  // where nobody looked to guess
-  WriteFileAtomically(At("train.bin"), ids);
-  WriteFileAtomically(At("val.bin"), ids.substr(0, 80));
+  PutFile("train.bin", ids);
+  PutFile("val.bin", ids.substr(0, 80));
   const Dataset dataset(At("").string());
   EXPECT_EQ(dataset.info().width, TokenWidth::k64);
   EXPECT_TRUE(Contains(ErrorOf([&] { dataset.train().Validate(0); }), "position 30000"));
@@ -144,7 +144,7 @@ TEST_F(BareDirectories, SixtyFourBitsThatAreNoIdsAreNamed) {
 
 TEST_F(BareDirectories, AnArrayOfNumPyIsRefused) {
   for (const char* name : {"train.bin", "val.bin"}) {
-    WriteFileAtomically(At(name), std::string("\x93NUMPY\x01\0", 8) + std::string(120, ' '));
+    PutFile(name, std::string("\x93NUMPY\x01\0", 8) + std::string(120, ' '));
   }
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { Dataset(At("").string()); }), ".npy", "tofile"));
 }
@@ -189,15 +189,15 @@ TEST_F(TokenFiles, TokensOutsideTheVocabularyAreNamed) {
 }
 
 TEST_F(TokenFiles, IdsAboveInt32AreRefusedEvenWithoutAVocabulary) {
-  WriteFileAtomically(At("t.bin"), std::string_view("\x00\x00\x00\x80", 4));
+  PutFile("t.bin", std::string_view("\x00\x00\x00\x80", 4));
   const TokenFile file(At("t.bin").string(), TokenWidth::k32, 0);
   ErrorOf([&] { ReadTokens(file); });
 }
 
 TEST_F(TokenFiles, ATornFileIsRefused) {
-  WriteFileAtomically(At("t.bin"), "abc");
+  PutFile("t.bin", "abc");
   ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k16, 0); });
-  WriteFileAtomically(At("t.bin"), "abcdef");
+  PutFile("t.bin", "abcdef");
   ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k32, 0); });
 }
 

@@ -93,8 +93,7 @@ std::unique_ptr<Group> Join(GroupOptions options) {
                     launcher.ranks),
         "it was started without the support of an MPI, so that each would train by itself",
         "use srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); srun --mpi=list names what "
-        "this "
-        "Slurm has; or use mpirun inside of the allocation");
+        "this Slurm has; or use mpirun inside of the allocation");
   }
   if (launcher.ranks == 1) return std::make_unique<Group>();
   const std::string plugin = PluginFor(launcher);

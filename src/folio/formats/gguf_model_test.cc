@@ -36,17 +36,6 @@
 namespace folio {
 namespace {
 
-std::vector<float> LogitsOf(const GptWeights& weights, std::span<const int32_t> ids) {
-  const auto backend = MakeBackend("reference");
-  const auto T = std::ssize(ids);
-  const int64_t V = weights.config().vocab_size;
-  GptPass pass(*backend, weights.config(), 1, T, PassKind::kForward);
-  pass.Forward(weights.params(), ids);
-  std::vector<float> logits(static_cast<size_t>(T * V));
-  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
-  return logits;
-}
-
 class GgufModel : public InTemporaryDirectory {
  protected:
   // A model of this configuration in a file, and as it is found there.
@@ -179,33 +168,21 @@ TEST_F(GgufModel, WithoutBiasesComputesTheSame) {
 }
 
 TEST_F(GgufModel, WhatGpt2CannotExpressIsNotWritten) {
-  const auto with = [](auto change) {
-    GptConfig config = TinyConfig();
-    change(config);
-    return config;
-  };
-  using C = GptConfig;
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.norm_position = "post"; })),
-                       "norm_position = post", "convert to hf"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.position_embedding = "sinusoidal"; })),
-                       "position_embedding = sinusoidal"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.activation_function = "relu"; })),
-                       "activation_function = relu"));
+  ExpectSettingsRefused(TinyConfig(),
+                        {{"norm_position", "post"},
+                         {"position_embedding", "sinusoidal"},
+                         {"activation_function", "relu"},
+                         {"lm_head_bias", "true"},
+                         {"causal", "false"},
+                         {"scale_attn_weights", "false"},
+                         {"scale_attn_by_inverse_layer_idx", "true"}},
+                        [&](const GptConfig& config) { return SaveRefused(config); });
   EXPECT_TRUE(
-      Contains(SaveRefused(with([](C& c) { c.lm_head_bias = true; })), "lm_head_bias = true"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.causal = false; })), "causal = false"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.scale_attn_weights = false; })),
-                       "scale_attn_weights = false"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.scale_attn_by_inverse_layer_idx = true; })),
-                       "scale_attn_by_inverse_layer_idx = true"));
+      Contains(SaveRefused(With(TinyConfig(), {{"norm_position", "post"}})), "convert to hf"));
   EXPECT_TRUE(Contains(SaveRefused(TinyConfig(), Dtype::kQ8_0), "blocks of 32", "n_embd is 6",
                        "choose f16"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) {
-                                     c.n_embd = 32;
-                                     c.n_inner = 48;
-                                   }),
-                                   Dtype::kQ4_0),
-                       "n_inner is 48"));
+  const GptConfig wide = With(TinyConfig(), {{"n_embd", "32"}, {"n_inner", "48"}});
+  EXPECT_TRUE(Contains(SaveRefused(wide, Dtype::kQ4_0), "n_inner is 48"));
   EXPECT_TRUE(Names().empty());
 }
 

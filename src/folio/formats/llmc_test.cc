@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -58,9 +57,9 @@ std::string WholeFile() {
   return bytes + Numbers(kC, kind) + Numbers(kC, kind + 1000);
 }
 
-GptConfig Config() {
+GptConfig Config(int64_t vocab_size = kV) {
   GptConfig config = TinyConfig();
-  config.vocab_size = kV;
+  config.vocab_size = vocab_size;
   config.n_positions = kP;
   config.n_embd = kC;
   config.n_layer = kL;
@@ -70,10 +69,9 @@ GptConfig Config() {
 
 class Llmc : public InTemporaryDirectory {
  protected:
-  void Put(const std::string& bytes) const { PutFile("m.bin", bytes); }
+  FoundModel Found(const std::string& bytes) const { return FindModel(PutFile("m.bin", bytes)); }
   std::string Refusal(const std::string& bytes) const {
-    Put(bytes);
-    return ErrorAndHelp([&] { OpenLlmc(At("m.bin"), Loading::kMap); });
+    return ErrorAndHelp([&] { OpenLlmc(PutFile("m.bin", bytes), Loading::kMap); });
   }
   std::string WithHeader(size_t index, int64_t value) const {
     return Refusal(WholeFile().replace(4 * index, 4, Little(static_cast<uint64_t>(value), 4)));
@@ -81,8 +79,7 @@ class Llmc : public InTemporaryDirectory {
 };
 
 TEST_F(Llmc, EveryArrayLiesWhereLlmcPutsIt) {
-  Put(WholeFile());
-  const FoundModel found = FindModel(At("m.bin"));
+  const FoundModel found = Found(WholeFile());
   EXPECT_EQ(found.format, "llmc");
   EXPECT_EQ(found.model.config, Config());
   const auto weights = MapWeights(found.model);
@@ -122,8 +119,7 @@ TEST_F(Llmc, AFileGivesTheLogitsThatLlmcGives) {
 }
 
 TEST_F(Llmc, WhatIsWrittenIsTheSameFile) {
-  Put(WholeFile());
-  const auto weights = ReadWeights(FindModel(At("m.bin")).model);
+  const auto weights = ReadWeights(Found(WholeFile()).model);
   SaveLlmc(At("again.bin"), {*weights});
   EXPECT_EQ(ReadFile(At("again.bin")), WholeFile());
   // And by way of folio's own format.
@@ -148,28 +144,23 @@ TEST_F(Llmc, BFloat16IsTheNearestOfEachNumber) {
 }
 
 TEST_F(Llmc, WhatLlmcCannotComputeIsRefusedWithTheReason) {
-  const auto refusal = [&](auto change) {
-    GptConfig config = Config();
-    change(config);
+  const auto refusal = [&](const GptConfig& config) {
     const GptWeights weights(config);
     return ErrorAndHelp([&] { SaveLlmc(At("no.bin"), {weights}); });
   };
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.norm_position = "post"; }), "norm_position = post"));
-  EXPECT_TRUE(
-      Contains(refusal([](auto& c) { c.position_embedding = "sinusoidal"; }), "sinusoidal"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.lm_head_bias = true; }), "lm_head_bias"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.tie_word_embeddings = false; }), "tie_word"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.n_inner = 5; }), "n_inner = 5"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.causal = false; }), "causal"));
-  EXPECT_TRUE(
-      Contains(refusal([](auto& c) { c.scale_attn_weights = false; }), "scale_attn_weights"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.scale_attn_by_inverse_layer_idx = true; }),
-                       "scale_attn_by_inverse_layer_idx"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) {
-                         c.activation_function = "relu";
-                         c.layer_norm_epsilon = 1e-6;
-                       }),
-                       "layer_norm_epsilon = 1e-06, activation_function = relu"));
+  ExpectSettingsRefused(Config(),
+                        {{"norm_position", "post"},
+                         {"position_embedding", "sinusoidal"},
+                         {"lm_head_bias", "true"},
+                         {"tie_word_embeddings", "false"},
+                         {"n_inner", "5"},
+                         {"causal", "false"},
+                         {"scale_attn_weights", "false"},
+                         {"scale_attn_by_inverse_layer_idx", "true"}},
+                        refusal);
+  EXPECT_TRUE(Contains(
+      refusal(With(Config(), {{"activation_function", "relu"}, {"layer_norm_epsilon", "1e-6"}})),
+      "layer_norm_epsilon = 1e-06, activation_function = relu"));
   EXPECT_EQ(Names(), Strings{});
 }
 
@@ -197,20 +188,13 @@ TEST_F(Llmc, SizesThatDoNotFitTheFileAreRefused) {
   EXPECT_TRUE(Contains(WithHeader(6, 1 << 30), "m.bin"));
   EXPECT_TRUE(Contains(WithHeader(7, -1), "padded to -1"));
   EXPECT_TRUE(Contains(WithHeader(7, INT32_MAX), "bytes at byte"));
-  Put(WholeFile().replace(0, 4, Little(20240327, 4)));
-  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("m.bin")); }), "no model here"));
-}
-
-BpeVocab Vocab() {
-  BpeVocab vocab = LearntVocab(1, 300);
-  return vocab;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Found(WholeFile().replace(0, 4, Little(20240327, 4))); }),
+                       "no model here"));
 }
 
 TEST_F(Llmc, ATokenizerGoesAndComesBackAsItself) {
-  const BpeTokenizer tokenizer(Vocab());
-  GptConfig config = Config();
-  config.vocab_size = tokenizer.vocab_size();
-  const GptWeights weights(config);
+  const BpeTokenizer tokenizer(LearntVocab(1, 300));
+  const GptWeights weights(Config(tokenizer.vocab_size()));
   SaveLlmc(At("m.bin"), {weights, &tokenizer});
   ASSERT_EQ(Names(), (Strings{"gpt2_tokenizer.bin", "m.bin"}));
   const FoundModel found = FindModel(At("m.bin"));
@@ -230,7 +214,7 @@ TEST_F(Llmc, ATokenizerGoesAndComesBackAsItself) {
 // The file holds bytes of tokens alone: what a tokenizer is follows from them.
 TEST_F(Llmc, EveryKindOfTokenizerComesBackAsItself) {
   const std::vector<std::string> turns = {"<|user|>", "<|assistant|>"}, end = {"<|endoftext|>"};
-  const BpeTokenizer bpe(Vocab());
+  const BpeTokenizer bpe(LearntVocab(1, 300));
   const ByteTokenizer bytes;
   const CharTokenizer characters({U'\n', U'a', U'é', U'😀'}), no_line_break({U'a', U'b'});
   std::vector<std::unique_ptr<Tokenizer>> all;
@@ -243,9 +227,7 @@ TEST_F(Llmc, EveryKindOfTokenizerComesBackAsItself) {
   all.push_back(characters.WithSpecials(end));
   all.push_back(all.back()->WithSpecials(turns));
   for (const auto& tokenizer : all) {
-    GptConfig config = Config();
-    config.vocab_size = tokenizer->vocab_size() + 3;
-    const GptWeights weights(config);
+    const GptWeights weights(Config(tokenizer->vocab_size() + 3));
     SaveLlmc(At("m.bin"), {weights, tokenizer.get()});
     const FoundModel found = FindModel(At("m.bin"));
     ASSERT_NE(found.tokenizer, nullptr);
@@ -258,9 +240,7 @@ TEST_F(Llmc, EveryKindOfTokenizerComesBackAsItself) {
 
 TEST_F(Llmc, ATokenizerThatItsFileCannotHoldIsRefused) {
   const ByteTokenizer bytes(std::vector<std::string>{std::string(256, 'x')});
-  GptConfig config = Config();
-  config.vocab_size = bytes.vocab_size();
-  const GptWeights weights(config);
+  const GptWeights weights(Config(bytes.vocab_size()));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] {
                          SaveLlmc(At("m.bin"), {weights, &bytes});
                        }),
@@ -269,11 +249,8 @@ TEST_F(Llmc, ATokenizerThatItsFileCannotHoldIsRefused) {
 }
 
 TEST_F(Llmc, BiasesThatAModelLeavesOutAreZeros) {
-  for (const auto change :
-       {+[](GptConfig& c) { c.bias = false; }, +[](GptConfig& c) { c.mlp_bias = false; }}) {
-    GptConfig config = Config();
-    change(config);
-    const GptWeights weights(config);
+  for (const char* left_out : {"bias", "mlp_bias"}) {
+    const GptWeights weights(With(Config(), {{left_out, "false"}}));
     Scatter(weights, 4);
     SaveLlmc(At("m.bin"), {weights});
     const auto read = ReadWeights(FindModel(At("m.bin")).model);
@@ -296,8 +273,7 @@ TEST_F(Llmc, AVocabularyOfGpt2sSizeIsGpt2s) {
   for (const int64_t tokens : {50257, 50304}) {
     std::string bytes = Header({20240326, 3, 1, tokens, 1, 1, 1, 50304});
     bytes.resize(bytes.size() + 4 * (50304 + 1 + 25 + 2), '\0');
-    Put(bytes);
-    const FoundModel without = FindModel(At("m.bin"));
+    const FoundModel without = Found(bytes);
     EXPECT_EQ(without.tokenizer, nullptr);
     EXPECT_TRUE(Contains(without.tokenizer_help, "folio tokenizer fetch gpt2"));
   }
@@ -315,12 +291,10 @@ TEST_F(Llmc, AVocabularyOfGpt2sSizeIsGpt2s) {
 }
 
 TEST_F(Llmc, TokenizersThatAreNotSoundAreRefused) {
-  const std::string whole = LlmcTokenizerBytes(BpeTokenizer(Vocab()));
+  const std::string whole = LlmcTokenizerBytes(BpeTokenizer(LearntVocab(1, 300)));
   ASSERT_FALSE(whole.empty());
   const auto refusal = [&](const std::string& bytes) {
-    std::filesystem::remove(At("t.bin"));
-    std::ofstream(At("t.bin"), std::ios::binary) << bytes;
-    return ErrorOf([&] { ReadLlmcTokenizer(At("t.bin")); });
+    return ErrorOf([&] { ReadLlmcTokenizer(PutFile("t.bin", bytes)); });
   };
   const auto with = [&](size_t index, int64_t value) {
     return refusal(

@@ -102,17 +102,6 @@ TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }), "text: no model here"));
 }
 
-std::vector<float> LogitsOf(const GptWeights& weights, const std::vector<int32_t>& ids,
-                            const char* backend_name) {
-  const auto backend = MakeBackend(backend_name);
-  const int64_t T = std::ssize(ids), V = weights.config().vocab_size;
-  GptPass pass(*backend, weights.config(), 1, T, PassKind::kForward);
-  pass.Forward(weights.params(), ids);
-  std::vector<float> logits(static_cast<size_t>(T * V));
-  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
-  return logits;
-}
-
 // Models that transformers saved, with its logits (tests/fixtures/transformers/README.md).
 class SavedByTransformers : public testing::TestWithParam<const char*> {};
 

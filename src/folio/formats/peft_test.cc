@@ -1,7 +1,6 @@
 // Adapters that PEFT saved (tests/fixtures/peft/README.md), and what is not one for a model.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

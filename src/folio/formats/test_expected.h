@@ -5,14 +5,21 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/base/fields.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/config.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/fields.h"
 
 namespace folio {
 
@@ -20,6 +27,34 @@ inline bool SameNumbers(const GptWeights& a, const GptWeights& b) {
   return std::ranges::equal(a.tensors(), b.tensors(), [](const Tensor& x, const Tensor& y) {
     return std::ranges::equal(Elements<float>(x), Elements<float>(y));
   });
+}
+
+// Settings of a configuration by their names.
+using ConfigChanges = std::vector<std::pair<std::string, std::string>>;
+inline GptConfig With(GptConfig config, const ConfigChanges& changes) {
+  for (const auto& [key, value] : changes) SetField(FindField(config.Fields(), key), value, "test");
+  return config;
+}
+
+// Expects `refusal` of a configuration with each of these settings to name it and its value.
+template <class F>
+void ExpectSettingsRefused(const GptConfig& config, const ConfigChanges& settings,
+                           const F& refusal) {
+  for (const auto& [key, value] : settings) {
+    EXPECT_TRUE(Contains(refusal(With(config, {{key, value}})), key + " = " + value));
+  }
+}
+
+// The logits of the model in float32, by the backend of that name.
+inline std::vector<float> LogitsOf(const GptWeights& weights, std::span<const int32_t> ids,
+                                   const char* backend_name = "reference") {
+  const auto backend = MakeBackend(backend_name);
+  const int64_t T = std::ssize(ids), V = weights.config().vocab_size;
+  GptPass pass(*backend, weights.config(), 1, T, PassKind::kForward);
+  pass.Forward(weights.params(), ids);
+  std::vector<float> logits(static_cast<size_t>(T * V));
+  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
+  return logits;
 }
 
 // The logits of the model, in float64.

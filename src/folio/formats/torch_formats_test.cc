@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
 #include "folio/formats/convert_model.h"
@@ -26,7 +25,13 @@ namespace {
 
 const std::filesystem::path kTorch = Fixture("torch-tiny"), kNano = Fixture("nanogpt-tiny");
 
-class TorchFormats : public InTemporaryDirectory {};
+class TorchFormats : public InTemporaryDirectory {
+ protected:
+  FoundModel Found(const std::string& bytes) const { return FindModel(PutFile("ckpt.pt", bytes)); }
+  std::string Refusal(const std::string& bytes) const {
+    return ErrorAndHelp([&] { Found(bytes); });
+  }
+};
 
 TEST_F(TorchFormats, APytorchModelBinGivesItsLogits) {
   for (const Loading loading : {Loading::kMap, Loading::kRead}) {
@@ -44,7 +49,7 @@ TEST_F(TorchFormats, ShardsOfAPytorchModelAreOneModel) {
   for (const TensorInfo& info : whole.tensors()) map.Add(info.name, shard);
   std::filesystem::rename(At("model") / kTorchWeightsFile, At("model") / shard);
   const Json index = {{"weight_map", map}};
-  WriteFileAtomically(At("model") / kTorchIndexFile, index.dump());
+  PutFile("model/pytorch_model.bin.index.json", index.dump());
   EXPECT_TRUE(GivesExpected(FindModel(At("model")).model, kTorch));
   std::filesystem::remove(At("model") / shard);
   EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("model")); }), shard, "is missing"));
@@ -70,9 +75,8 @@ TEST_F(TorchFormats, ANanoGptCheckpointGivesItsLogitsAndItsCharacters) {
 }
 
 TEST_F(TorchFormats, TheMetaOfANanoGptDataSetIsFoundWhereNanoGptKeepsIt) {
-  std::filesystem::create_directories(At("out"));
   std::filesystem::create_directories(At("data/letters"));
-  std::filesystem::copy_file(kNano / "ckpt.pt", At("out/ckpt.pt"));
+  PutFile("out/ckpt.pt", ReadFile(kNano / "ckpt.pt"));
   const FoundModel without = FindModel(At("out"));
   EXPECT_EQ(without.tokenizer, nullptr);
   EXPECT_TRUE(Contains(without.tokenizer_help, "meta.pkl"));
@@ -118,8 +122,7 @@ TEST_F(TorchFormats, ModelArgsThatDoNotFitAreRefused) {
       if (name == key) pickled = value;
     }
     args.back().second = key == "dropout" ? value : "G" + std::string(8, '\0');
-    WriteFileAtomically(At("ckpt.pt"), NanoBytes(PickleDict(args)));
-    return ErrorOf([&] { FindModel(At("ckpt.pt")); });
+    return Refusal(NanoBytes(PickleDict(args)));
   };
   EXPECT_TRUE(Contains(refusal("n_layer", PickleInt(2)), "fewer tensors"));
   EXPECT_TRUE(Contains(refusal("n_layer", PickleInt(65535)), "fewer tensors"));
@@ -136,15 +139,11 @@ TEST_F(TorchFormats, ModelArgsThatDoNotFitAreRefused) {
 TEST_F(TorchFormats, WhatANanoGptCheckpointHasNoPlaceForIsRefused) {
   ZipFiles args = Args();
   args.back().second = "G" + std::string(8, '\0');
-  WriteFileAtomically(At("ckpt.pt"), NanoBytes(PickleDict(args)));
-  EXPECT_TRUE(FindModel(At("ckpt.pt")).model.config.tie_word_embeddings);
-  WriteFileAtomically(At("ckpt.pt"), NanoBytes(PickleDict(args), "transformer.h.0.moe.weight"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("ckpt.pt")); }), "moe.weight", "not part"));
-  WriteFileAtomically(At("ckpt.pt"), NanoBytes("}"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("ckpt.pt")); }), "model_args has no n_layer"));
-  WriteFileAtomically(At("ckpt.pt"), NanoBytes("N"));
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("ckpt.pt")); }), "no nanoGPT checkpoint",
-                       "config.json"));
+  EXPECT_TRUE(Found(NanoBytes(PickleDict(args))).model.config.tie_word_embeddings);
+  EXPECT_TRUE(Contains(Refusal(NanoBytes(PickleDict(args), "transformer.h.0.moe.weight")),
+                       "moe.weight", "not part"));
+  EXPECT_TRUE(Contains(Refusal(NanoBytes("}")), "model_args has no n_layer"));
+  EXPECT_TRUE(Contains(Refusal(NanoBytes("N")), "no nanoGPT checkpoint", "config.json"));
 }
 
 class NanoGptSaved : public TorchFormats {
@@ -160,7 +159,7 @@ class NanoGptSaved : public TorchFormats {
     for (const auto& [name, bytes] : FilesBelow(At(dir))) names.push_back(name);
     return names;
   }
-  std::string Refusal(const GptConfig& config, const Tokenizer* tokenizer = nullptr) {
+  std::string SaveRefused(const GptConfig& config, const Tokenizer* tokenizer = nullptr) const {
     const GptWeights weights(config);
     return ErrorAndHelp([&] { SaveNanoGpt(At("no"), {weights, tokenizer}); });
   }
@@ -214,20 +213,17 @@ TEST_F(NanoGptSaved, CharactersLieBesideItWhereItsSampleLooks) {
 }
 
 TEST_F(NanoGptSaved, WhatNanoGptCannotComputeIsRefusedWithTheReason) {
-  const auto refusal = [&](auto change) {
-    GptConfig config = Config();
-    change(config);
-    return Refusal(config);
-  };
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.norm_position = "post"; }), "norm_position = post"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.tie_word_embeddings = false; }), "tie_word"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.n_inner = 5; }), "n_inner = 5"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.layer_norm_epsilon = 1e-6; }), "1e-06"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.activation_function = "relu"; }), "relu"));
+  ExpectSettingsRefused(Config(),
+                        {{"norm_position", "post"},
+                         {"tie_word_embeddings", "false"},
+                         {"n_inner", "5"},
+                         {"layer_norm_epsilon", "1e-06"},
+                         {"activation_function", "relu"}},
+                        [&](const GptConfig& config) { return SaveRefused(config); });
   const ByteTokenizer bytes;
   GptConfig config = Config();
   config.vocab_size = 257;
-  EXPECT_TRUE(Contains(Refusal(config, &bytes), "257 tokens of kind bytes", "characters"));
+  EXPECT_TRUE(Contains(SaveRefused(config, &bytes), "257 tokens of kind bytes", "characters"));
   const GptWeights weights(config);
   EXPECT_TRUE(Contains(ErrorOf([&] { SaveNanoGpt(At("ckpt.pt"), {weights}); }, ErrorKind::kUsage),
                        "in a directory"));

@@ -13,6 +13,7 @@
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -29,8 +30,6 @@ std::vector<bool> Only(int64_t V, const Tokens& ids) {
 
 class BeamSearching : public testing::Test {
  protected:
-  ~BeamSearching() override { SetThreads(threads_); }
-
   void Make(uint64_t seed, int64_t P = 9) {
     config_ = TinyConfig();
     config_.n_positions = P;
@@ -163,7 +162,7 @@ class BeamSearching : public testing::Test {
     }
   }
 
-  int threads_ = Threads();
+  const KeptThreads threads_;
   GptConfig config_;
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
   std::unique_ptr<GptWeights> weights_;

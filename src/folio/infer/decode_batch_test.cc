@@ -10,11 +10,20 @@
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
 
 using Tokens = std::vector<int32_t>;
+
+// Returns how many texts ran at once.
+int64_t RunToEnd(DecodeBatch& batch) {
+  int64_t most = 0, steps = 0;
+  for (; batch.Step() && steps < 100'000; ++steps) most = std::max(most, batch.running());
+  EXPECT_LT(steps, 100'000) << "it goes on forever";
+  return most;
+}
 
 // A model with pages of 128 tokens, three to a context.
 class Batching : public testing::TestWithParam<std::string> {
@@ -34,7 +43,6 @@ class Batching : public testing::TestWithParam<std::string> {
     model_ = MapWeights(AsStored(*weights_), dtypes.at(GetParam()));
     if (GetParam() == "bf16_cache") cache_ = Dtype::kBF16;
   }
-  ~Batching() override { SetThreads(threads_); }
 
   // Texts of many kinds: short and long, beyond the context, alike and not.
   std::vector<TextRequest> Requests() const {
@@ -70,11 +78,17 @@ class Batching : public testing::TestWithParam<std::string> {
       };
       batch.Add(std::move(requests[i]));
     }
-    while (batch.Step()) most_ = std::max(most_, batch.running());
+    most_ = std::max(most_, RunToEnd(batch));
     return texts;
   }
 
-  int threads_ = Threads();
+  std::vector<Tokens> Alone(const std::vector<TextRequest>& requests) {
+    std::vector<Tokens> texts;
+    for (const TextRequest& request : requests) texts.push_back(Write({request}, {})[0]);
+    return texts;
+  }
+
+  const KeptThreads threads_;
   GptConfig config_ = TinyConfig();
   std::unique_ptr<GptWeights> weights_, model_;
   std::optional<Dtype> cache_;
@@ -84,8 +98,7 @@ class Batching : public testing::TestWithParam<std::string> {
 
 TEST_P(Batching, ATextDoesNotDependOnWhoIsBesideIt) {
   const std::vector<TextRequest> requests = Requests();
-  std::vector<Tokens> alone;
-  for (const TextRequest& request : requests) alone.push_back(Write({request}, {})[0]);
+  const std::vector<Tokens> alone = Alone(requests);
   for (const int64_t texts : {1, 2, 5, 40}) {
     EXPECT_EQ(Write(requests, {.texts = texts}), alone) << texts;
   }
@@ -131,8 +144,7 @@ TEST_P(Batching, EveryTextSlidesByItself) {
     request.options.stride = 20;
   }
   requests.erase(requests.begin(), requests.begin() + 8);
-  std::vector<Tokens> alone;
-  for (const TextRequest& request : requests) alone.push_back(Write({request}, {})[0]);
+  const std::vector<Tokens> alone = Alone(requests);
   EXPECT_EQ(Write(requests, {.texts = 5}), alone);
 }
 
@@ -181,8 +193,7 @@ TEST_P(Batching, GuessesChangeNothingButTheNumberOfPasses) {
 
 TEST_P(Batching, ADraftRestsWhileOthersAreBeside) {
   std::vector<TextRequest> requests = Requests();
-  std::vector<Tokens> alone;
-  for (const TextRequest& request : requests) alone.push_back(Write({request}, {})[0]);
+  const std::vector<Tokens> alone = Alone(requests);
   NgramDraft ngrams;
   for (TextRequest& request : requests) request.draft = &ngrams;
   EXPECT_EQ(Write(requests, {.texts = 4}), alone);
@@ -222,8 +233,7 @@ TEST_F(DecodeBatches, TextsJoinAndLeaveBetweenSteps) {
   EXPECT_EQ(batch.waiting(), 1);
   EXPECT_TRUE(batch.Step()) << "the second has ended, the third joins";
   EXPECT_EQ(ends_.size(), 1u);
-  while (batch.Step()) {
-  }
+  RunToEnd(batch);
   EXPECT_EQ(ends_, std::vector(3, FinishReason::kLength));
   EXPECT_FALSE(batch.Step());
 }
@@ -240,8 +250,7 @@ TEST_F(DecodeBatches, APromptOfSeveralPassesSaysHowFarItIs) {
     told.push_back(static_cast<int32_t>(done));
   };
   batch.Add(std::move(request));
-  while (batch.Step()) {
-  }
+  RunToEnd(batch);
   EXPECT_EQ(told, (Tokens{128, 256, 290}));
 }
 
@@ -250,8 +259,7 @@ TEST_F(DecodeBatches, ATextMayAskForAnother) {
   TextRequest first = Request(1);
   first.on_end = [&](FinishReason, const GenerateStats&) { batch.Add(Request(2)); };
   batch.Add(std::move(first));
-  while (batch.Step()) {
-  }
+  RunToEnd(batch);
   EXPECT_EQ(ends_.size(), 1u);
 }
 
@@ -273,8 +281,7 @@ TEST_F(DecodeBatches, ATextCanBeCancelledWhereverItIs) {
     return ++calls < 9;
   };
   id = batch.Add(std::move(other));
-  while (batch.Step()) {
-  }
+  RunToEnd(batch);
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(ends_.size(), 3u);
 }
@@ -292,8 +299,7 @@ TEST_F(DecodeBatches, ATextThatCancelsItselfHearsOfNoMoreGuesses) {
       return true;
     };
     id = batch.Add(std::move(request));
-    while (batch.Step()) {
-    }
+    RunToEnd(batch);
     return text;
   };
   const Tokens alone = write(nullptr, 99);
@@ -323,8 +329,7 @@ TEST_F(DecodeBatches, ATextMayCancelAnother) {
     };
     ids.push_back(batch.Add(std::move(request)));
   }
-  while (batch.Step()) {
-  }
+  RunToEnd(batch);
   EXPECT_EQ(written.back(), 35);
   EXPECT_EQ(std::ranges::count(ends_, FinishReason::kCancelled), 1);
   EXPECT_EQ(std::ranges::count(ends_, FinishReason::kLength), 39);

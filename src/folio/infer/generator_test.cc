@@ -9,6 +9,7 @@
 #include "folio/infer/test_plain_model.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -26,19 +27,20 @@ class Generating : public testing::TestWithParam<std::string> {
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);
   }
-  ~Generating() override { SetThreads(threads_); }
 
   Tokens Generate(const Tokens& prompt, const GenerateOptions& options, uint64_t rng_stream = 0) {
     Generator generator(*backend_, *weights_);
     return Generate(generator, prompt, options, rng_stream);
   }
   static Tokens Generate(Generator& generator, const Tokens& prompt, const GenerateOptions& options,
-                         uint64_t rng_stream = 0) {
+                         uint64_t rng_stream = 0, FinishReason* reason = nullptr) {
     Tokens out;
-    generator.Generate(prompt, options, rng_stream, [&](const NewToken& token) {
-      out.push_back(token.id);
-      return true;
-    });
+    const FinishReason why =
+        generator.Generate(prompt, options, rng_stream, [&](const NewToken& token) {
+          out.push_back(token.id);
+          return true;
+        });
+    if (reason != nullptr) *reason = why;
     return out;
   }
 
@@ -61,7 +63,7 @@ class Generating : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  int threads_ = Threads();
+  const KeptThreads threads_;
   GptConfig config_ = TinyConfig();
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
   std::unique_ptr<GptWeights> weights_;
@@ -114,18 +116,16 @@ TEST_P(Generating, AFullContextMayEndTheText) {
   GenerateOptions options = kRandom;
   options.when_full = WhenFull::kStop;
   Generator generator(*backend_, *weights_);
-  Tokens out;
-  const auto keep = [&](const NewToken& token) {
-    out.push_back(token.id);
-    return true;
-  };
-  EXPECT_EQ(generator.Generate(Tokens{3, 1, 4}, options, 0, keep), FinishReason::kContext);
+  FinishReason reason;
+  const Tokens out = Generate(generator, {3, 1, 4}, options, 0, &reason);
+  EXPECT_EQ(reason, FinishReason::kContext);
   EXPECT_EQ(out.size(), 7u) << "what follows 3 to 9 tokens";
   const Tokens whole = Generate({3, 1, 4}, kRandom);
   EXPECT_EQ(out, Tokens(whole.begin(), whole.begin() + 7));
   EXPECT_EQ(generator.stats().slides, 0);
   options.max_tokens = 7;
-  EXPECT_EQ(generator.Generate(Tokens{3, 1, 4}, options, 0, keep), FinishReason::kLength);
+  Generate(generator, {3, 1, 4}, options, 0, &reason);
+  EXPECT_EQ(reason, FinishReason::kLength);
 }
 
 TEST_P(Generating, ProbabilitiesAreTheModelsOwn) {
@@ -217,12 +217,8 @@ TEST_P(Generating, AStopTokenEndsTheTextAndIsNotGivenOut) {
   GenerateOptions options = kRandom;
   options.stop_tokens = {stop};
   Generator generator(*backend_, *weights_);
-  Tokens out;
-  const FinishReason reason =
-      generator.Generate(Tokens{3, 1, 4}, options, 0, [&](const NewToken& token) {
-        out.push_back(token.id);
-        return true;
-      });
+  FinishReason reason;
+  const Tokens out = Generate(generator, {3, 1, 4}, options, 0, &reason);
   EXPECT_EQ(reason, FinishReason::kStop);
   EXPECT_EQ(out, Tokens(whole.begin(), first));
 }

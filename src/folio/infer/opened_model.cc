@@ -9,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
@@ -25,15 +26,8 @@ const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const
 
 namespace {
 
-struct NamedMatrixDtype {
-  std::string_view name;
-  MatrixDtype matrices;
-};
-constexpr std::array kMatrixDtypes = {NamedMatrixDtype{"auto", {.as_stored = true}},
-                                      NamedMatrixDtype{"fp32", {}},
-                                      NamedMatrixDtype{"bf16", {.dtype = Dtype::kBF16}},
-                                      NamedMatrixDtype{"int8", {.dtype = Dtype::kQ8_0}},
-                                      NamedMatrixDtype{"int4", {.dtype = Dtype::kQ4_0}}};
+constexpr std::string_view kAsStored = "auto";
+constexpr std::array kMatrixDtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
 
 void RequireFit(const OpenedModel& model) {
   const int64_t V = model.weights->config().vocab_size;
@@ -58,15 +52,16 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
 }  // namespace
 
 MatrixDtype MatrixDtypeNamed(std::string_view name) {
-  const auto* const found = std::ranges::find(kMatrixDtypes, name, &NamedMatrixDtype::name);
-  if (found != kMatrixDtypes.end()) return found->matrices;
+  if (name == kAsStored) return {.as_stored = true};
+  const auto* const found = std::ranges::find(kMatrixDtypes, name, DtypeSetting);
+  if (found != kMatrixDtypes.end()) return {.dtype = *found};
   throw UsageError(fmt::format("unknown dtype '{}' of weights", name),
                    fmt::format("expected one of {}", fmt::join(MatrixDtypeNames(), ", ")));
 }
 
 std::vector<std::string> MatrixDtypeNames() {
-  std::vector<std::string> names;
-  for (const NamedMatrixDtype& dtype : kMatrixDtypes) names.emplace_back(dtype.name);
+  std::vector<std::string> names = {std::string(kAsStored)};
+  for (const Dtype dtype : kMatrixDtypes) names.emplace_back(DtypeSetting(dtype));
   return names;
 }
 
@@ -75,10 +70,7 @@ std::string_view MatrixDtypeOf(const GptWeights& weights) {
   for (const Tensor& tensor : weights.tensors()) {
     if (kept == Dtype::kF32) kept = tensor.dtype();
   }
-  for (const NamedMatrixDtype& named : kMatrixDtypes) {
-    if (!named.matrices.as_stored && named.matrices.dtype == kept) return named.name;
-  }
-  return "other";
+  return std::ranges::count(kMatrixDtypes, kept) > 0 ? DtypeSetting(kept) : "other";
 }
 
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {

@@ -19,8 +19,6 @@
 namespace folio {
 namespace {
 
-constexpr float kImpossible = -std::numeric_limits<float>::infinity();
-
 constexpr float kCannotCome = -std::numeric_limits<float>::infinity();
 
 uint64_t KeyOf(float logit, size_t id) {
@@ -99,7 +97,7 @@ std::span<const float> Penalties::Apply(std::span<const float> logits, const Tok
   if (o.no_repeat_ngram > 0) BanRepeatedNgrams(text.tokens);
   if (too_short) {
     for (const int32_t id : ends_) {
-      if (std::cmp_less(id, logits.size())) At(id) = kImpossible;
+      if (std::cmp_less(id, logits.size())) At(id) = kCannotCome;
     }
   }
   return changed_;
@@ -137,7 +135,7 @@ void Penalties::BanRepeatedNgrams(std::span<const int32_t> tokens) {
   const auto last = tokens.last(before);
   for (size_t next = before; next < tokens.size(); ++next) {
     if (std::ranges::equal(tokens.subspan(next - before, before), last)) {
-      At(tokens[next]) = kImpossible;
+      At(tokens[next]) = kCannotCome;
     }
   }
 }

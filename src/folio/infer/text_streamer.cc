@@ -52,11 +52,7 @@ std::string StopStrings::Add(std::string_view text) {
   found_ = end != held_.npos;
   const size_t shown = found_ ? begin : held_.size() - Beginning();
   std::string out = held_.substr(0, shown);
-  if (found_) {
-    held_.clear();
-  } else {
-    held_.erase(0, shown);
-  }
+  held_.erase(0, found_ ? held_.npos : shown);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "folio/base/check.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -32,16 +33,6 @@ constexpr size_t kSpace = 8;                       // dimensions of the space th
 constexpr size_t kTaskProducts = size_t{1} << 16;  // what one task of a product multiplies
 constexpr int kIterations = 10'000;  // a bound, for eigenvalues that nothing tells apart
 constexpr double kShift = 1e-10;     // of it: keeps a space that the matrix makes vanish
-
-double Dot(std::span<const double> a, std::span<const double> b) {
-  double sums[4] = {};
-  size_t i = 0;
-  for (; i + 4 <= a.size(); i += 4) {
-    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
 
 void Add(double scale, const Vector& x, Vector& to) {
   for (size_t i = 0; i < to.size(); ++i) to[i] += scale * x[i];
@@ -96,19 +87,6 @@ void Rotate(std::vector<Vector>& basis, std::vector<Vector>& images) {
 
 constexpr int64_t kGrain = 256;         // rows of one task
 constexpr int64_t kProductRows = 4096;  // rows whose products are added up in float32
-
-double Dot(std::span<const float> a, std::span<const float> b) {
-  constexpr size_t kLanes = 8;
-  double sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= a.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
-    }
-  }
-  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * b[i];
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
 
 double Cosine(double product, double squares_a, double squares_b) {
   const double lengths = std::sqrt(squares_a) * std::sqrt(squares_b);

@@ -26,11 +26,6 @@ std::span<const std::byte> ByteReader::Bytes(uint64_t count) {
   return bytes;
 }
 
-std::string_view ByteReader::Text(uint64_t count) {
-  const auto bytes = Bytes(count);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 uint64_t ByteReader::Varint() {
   uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {

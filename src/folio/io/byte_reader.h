@@ -23,6 +23,10 @@ void AppendLittleEndian(std::string& to, T... values) {
   (to.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
 }
 
+inline std::string_view AsText(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // Numbers and bytes of an untrusted file, from the front. Whatever is wrong is a kInput Error.
 class ByteReader {
  public:
@@ -47,7 +51,7 @@ class ByteReader {
   // A number of seven bits a byte, the lowest first; the eighth bit says that more follow.
   uint64_t Varint();
   std::span<const std::byte> Bytes(uint64_t count);
-  std::string_view Text(uint64_t count);
+  std::string_view Text(uint64_t count) { return AsText(Bytes(count)); }
 
   // Throws `mistake`, and what it is.
   [[noreturn]] void Fail(

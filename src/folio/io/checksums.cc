@@ -17,6 +17,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
+#include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
@@ -93,7 +94,7 @@ constexpr size_t kDigits = 64;
 std::string HashOf(const fs::path& path) {
   const MappedFile file(path);
   file.Advise(MappedFile::Access::kSequential);
-  return Sha256Hex({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  return Sha256Hex(AsText(file.bytes()));
 }
 
 using Sums = std::map<std::string, std::string>;  // hash by name

@@ -6,11 +6,11 @@
 #include <array>
 #include <exception>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/io/byte_reader.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
@@ -21,10 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr long kMaxRedirects = 5;
-
-std::string_view BytesAsText(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 Error NoLibcurl(const char* cause) {
   return RuntimeError("cannot use the network", cause,
@@ -75,7 +71,7 @@ class Arrival {
         source_(std::move(source)),
         file_(wanted.path, std::string_view(wanted.sha256).substr(0, kKey)) {
     if (file_.bytes() > wanted.bytes) StartAnew();
-    if (file_.bytes() > 0) hash_->Add(BytesAsText(MappedFile(file_.path()).bytes()));
+    if (file_.bytes() > 0) hash_->Add(AsText(MappedFile(file_.path()).bytes()));
   }
 
   int64_t bytes() const { return file_.bytes(); }
@@ -199,7 +195,7 @@ bool IsThere(const WantedFile& wanted) {
   std::error_code error;
   if (!fs::is_regular_file(wanted.path, error)) return false;
   if (fs::file_size(wanted.path, error) > static_cast<uintmax_t>(wanted.bytes)) return false;
-  return Sha256Hex(BytesAsText(MappedFile(wanted.path).bytes())) == wanted.sha256;
+  return Sha256Hex(AsText(MappedFile(wanted.path).bytes())) == wanted.sha256;
 }
 
 void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
@@ -214,7 +210,7 @@ void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched
 
 void CopyFile(const fs::path& from, const WantedFile& wanted) {
   const MappedFile file(from);
-  const std::string_view bytes = BytesAsText(file.bytes());
+  const std::string_view bytes = AsText(file.bytes());
   if (bytes.size() > static_cast<uint64_t>(wanted.bytes)) {  // perhaps without an end
     ThrowOther(from.string(), wanted,
                fmt::format("it has {} bytes, and {} were published", bytes.size(), wanted.bytes));

@@ -25,6 +25,7 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
+#include "folio/io/byte_reader.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
@@ -222,9 +223,7 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
 bool FileBeginsWith(const fs::path& path, std::string_view bytes) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
-  const MappedFile file(path);
-  return file.bytes().size() >= bytes.size() &&
-         std::memcmp(file.bytes().data(), bytes.data(), bytes.size()) == 0;
+  return AsText(MappedFile(path).bytes()).starts_with(bytes);
 }
 
 void RequireTyped(const fs::path& path) {
@@ -413,7 +412,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::Write(std::span<const std::byte> bytes) {
   if (fd_ < 0) ThrowClosed(name_);
-  std::string_view left(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string_view left = AsText(bytes);
   if (const int error = WriteAll(fd_, left); error != 0) ThrowCannotWrite(name_, error);
   written_ += bytes.size();
 }

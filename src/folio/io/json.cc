@@ -164,6 +164,29 @@ constexpr std::array<bool, 256> kPlain = [] {
   return plain;
 }();
 
+// Appends a string in quotes. Bytes that are not UTF-8 become U+FFFD.
+void AppendJsonString(std::string_view text, std::string& out) {
+  if (FindInvalidUtf8(text) != text.npos) return AppendJsonString(ReplaceInvalidUtf8(text), out);
+  constexpr std::string_view kMeanings = "\"\\\b\f\n\r\t";
+  constexpr std::string_view kKinds = "\"\\bfnrt";
+  out += '"';
+  size_t plain = 0;  // the beginning of what stands for itself
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
+    out.append(text, plain, i - plain);
+    plain = i + 1;
+    if (const size_t kind = kMeanings.find(c); kind != kMeanings.npos) {
+      out += '\\';
+      out += kKinds[kind];
+    } else {
+      out += fmt::format("\\u{:04x}", c);
+    }
+  }
+  out.append(text, plain);
+  out += '"';
+}
+
 }  // namespace
 
 Json::Json(std::nullptr_t) {}
@@ -655,28 +678,6 @@ Json ParseJsonFrom(JsonSource source, std::string_view text) {
   Json value = reader.Value();
   reader.ExpectEnd();
   return value;
-}
-
-void AppendJsonString(std::string_view text, std::string& out) {
-  if (FindInvalidUtf8(text) != text.npos) return AppendJsonString(ReplaceInvalidUtf8(text), out);
-  constexpr std::string_view kMeanings = "\"\\\b\f\n\r\t";
-  constexpr std::string_view kKinds = "\"\\bfnrt";
-  out += '"';
-  size_t plain = 0;  // the beginning of what stands for itself
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
-    out.append(text, plain, i - plain);
-    plain = i + 1;
-    if (const size_t kind = kMeanings.find(c); kind != kMeanings.npos) {
-      out += '\\';
-      out += kKinds[kind];
-    } else {
-      out += fmt::format("\\u{:04x}", c);
-    }
-  }
-  out.append(text, plain);
-  out += '"';
 }
 
 void JsonWriter::Separate() {

@@ -201,9 +201,6 @@ class JsonReader {
 // As ParseJson of json.h, of a source that says more of itself.
 Json ParseJsonFrom(JsonSource source, std::string_view text);
 
-// Appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
-void AppendJsonString(std::string_view text, std::string& out);
-
 // Appends JSON to a text as it is said, the same bytes as Json::dump: for answers of so many values
 // that a Json of them would be many times their text.
 //
@@ -219,7 +216,7 @@ class JsonWriter {
   JsonWriter& EndObject() { return End('}'); }
   JsonWriter& BeginArray() { return Begin('['); }
   JsonWriter& EndArray() { return End(']'); }
-  // Writes the key of the member whose value follows.
+  // Writes the key of the member whose value follows. Bytes that are not UTF-8 become U+FFFD.
   JsonWriter& Key(std::string_view key);
   JsonWriter& Text(std::string_view text);
   JsonWriter& Value(const Json& value);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <utility>
@@ -158,7 +159,7 @@ class PickleReader {
       if (opcode == kStop) break;
       if (opcode == kFrame) {
         bytes_.Bytes(8);  // a length that nothing depends on
-      } else if (!Simple(opcode) && !Container(opcode) && !Memo(opcode) && !Object(opcode)) {
+      } else if (!Run(opcode)) {
         bytes_.Fail(
             fmt::format("opcode {:#04x} at byte {} is none that the weights of a model need",
                         opcode, bytes_.at() - 1));
@@ -172,138 +173,65 @@ class PickleReader {
  private:
   static constexpr uint32_t kNothing = ~uint32_t{0};
 
-  // The opcodes of values that contain no others. False if it is none of them.
-  bool Simple(uint8_t opcode) {
-    switch (opcode) {
-      case 'N':  // NONE
-        Push({});
-        break;
-      case 0x88:  // NEWTRUE
-      case 0x89:  // NEWFALSE
-        Push({.kind = Kind::kBool, .integer = opcode == 0x88});
-        break;
-      case 'J':  // BININT
-        Integer(bytes_.Number<int32_t>());
-        break;
-      case 'K':  // BININT1
-        Integer(bytes_.Number<uint8_t>());
-        break;
-      case 'M':  // BININT2
-        Integer(bytes_.Number<uint16_t>());
-        break;
-      case 0x8A:  // LONG1
-        LongInteger();
-        break;
-      case 'G':  // BINFLOAT
-        Float();
-        break;
-      case 'X':  // BINUNICODE
-      case 'T':  // BINSTRING
-      case 'B':  // BINBYTES
-        Text(bytes_.Number<uint32_t>());
-        break;
-      case 0x8C:  // SHORT_BINUNICODE
-      case 'U':   // SHORT_BINSTRING
-      case 'C':   // SHORT_BINBYTES
-        Text(bytes_.Number<uint8_t>());
-        break;
-      case 0x8D:  // BINUNICODE8
-        Text(bytes_.Number<uint64_t>());
-        break;
-      default:
-        return false;
-    }
+  // Runs an opcode; false if it is none of these.
+  bool Run(uint8_t opcode) {
+    using R = PickleReader;
+    using Opcode = std::pair<uint8_t, void (*)(R&)>;
+    static constexpr auto kOpcodes = std::to_array<Opcode>({
+        {'N', [](R& r) { r.Push({}); }},                                    // NONE
+        {0x88, [](R& r) { r.Push({.kind = Kind::kBool, .integer = 1}); }},  // NEWTRUE
+        {0x89, [](R& r) { r.Push({.kind = Kind::kBool}); }},                // NEWFALSE
+        {'J', [](R& r) { r.Integer(r.bytes_.Number<int32_t>()); }},         // BININT
+        {'K', [](R& r) { r.Integer(r.bytes_.Number<uint8_t>()); }},         // BININT1
+        {'M', [](R& r) { r.Integer(r.bytes_.Number<uint16_t>()); }},        // BININT2
+        {0x8A, [](R& r) { r.LongInteger(); }},                              // LONG1
+        {'G', [](R& r) { r.Float(); }},                                     // BINFLOAT
+        {'X', [](R& r) { r.Text(r.bytes_.Number<uint32_t>()); }},           // BINUNICODE
+        {'T', [](R& r) { r.Text(r.bytes_.Number<uint32_t>()); }},           // BINSTRING
+        {'B', [](R& r) { r.Text(r.bytes_.Number<uint32_t>()); }},           // BINBYTES
+        {0x8C, [](R& r) { r.Text(r.bytes_.Number<uint8_t>()); }},           // SHORT_BINUNICODE
+        {'U', [](R& r) { r.Text(r.bytes_.Number<uint8_t>()); }},            // SHORT_BINSTRING
+        {'C', [](R& r) { r.Text(r.bytes_.Number<uint8_t>()); }},            // SHORT_BINBYTES
+        {0x8D, [](R& r) { r.Text(r.bytes_.Number<uint64_t>()); }},          // BINUNICODE8
+        {'(', [](R& r) { r.marks_.push_back(static_cast<uint32_t>(r.stack_.size())); }},  // MARK
+        {')', [](R& r) { r.Push({.kind = Kind::kTuple}); }},                       // EMPTY_TUPLE
+        {']', [](R& r) { r.Push({.kind = Kind::kList}); }},                        // EMPTY_LIST
+        {'}', [](R& r) { r.Push({.kind = Kind::kDict}); }},                        // EMPTY_DICT
+        {0x85, [](R& r) { r.Tuple(r.Below(1)); }},                                 // TUPLE1
+        {0x86, [](R& r) { r.Tuple(r.Below(2)); }},                                 // TUPLE2
+        {0x87, [](R& r) { r.Tuple(r.Below(3)); }},                                 // TUPLE3
+        {'t', [](R& r) { r.Tuple(r.PopMark()); }},                                 // TUPLE
+        {'a', [](R& r) { r.AppendTo(Kind::kList, r.Below(1)); }},                  // APPEND
+        {'s', [](R& r) { r.AppendTo(Kind::kDict, r.Below(2)); }},                  // SETITEM
+        {'e', [](R& r) { r.AppendTo(Kind::kList, r.PopMark()); }},                 // APPENDS
+        {'u', [](R& r) { r.AppendTo(Kind::kDict, r.PopMark()); }},                 // SETITEMS
+        {'q', [](R& r) { r.Put(r.bytes_.Number<uint8_t>()); }},                    // BINPUT
+        {'r', [](R& r) { r.Put(r.bytes_.Number<uint32_t>()); }},                   // LONG_BINPUT
+        {0x94, [](R& r) { r.Put(r.memo_.size()); }},                               // MEMOIZE
+        {'h', [](R& r) { r.Get(r.bytes_.Number<uint8_t>()); }},                    // BINGET
+        {'j', [](R& r) { r.Get(r.bytes_.Number<uint32_t>()); }},                   // LONG_BINGET
+        {'c', [](R& r) { r.NamedGlobal(); }},                                      // GLOBAL
+        {0x93, [](R& r) { r.StackGlobal(); }},                                     // STACK_GLOBAL
+        {'R', [](R& r) { r.Call(); }},                                             // REDUCE
+        {'b', [](R& r) { r.Build(); }},                                            // BUILD
+        {'Q', [](R& r) { r.Push({.kind = Kind::kStored, .items = {r.Pop()}}); }},  // BINPERSID
+    });
+    const auto* const found = std::ranges::find(kOpcodes, opcode, &Opcode::first);
+    if (found == kOpcodes.end()) return false;
+    found->second(*this);
     return true;
   }
 
-  bool Container(uint8_t opcode) {
-    switch (opcode) {
-      case '(':  // MARK
-        marks_.push_back(static_cast<uint32_t>(stack_.size()));
-        break;
-      case ')':  // EMPTY_TUPLE
-        Push({.kind = Kind::kTuple});
-        break;
-      case ']':  // EMPTY_LIST
-        Push({.kind = Kind::kList});
-        break;
-      case '}':  // EMPTY_DICT
-        Push({.kind = Kind::kDict});
-        break;
-      case 0x85:  // TUPLE1, TUPLE2, TUPLE3
-      case 0x86:
-      case 0x87:
-        Tuple(Below(opcode - size_t{0x84}));
-        break;
-      case 't':  // TUPLE
-        Tuple(PopMark());
-        break;
-      case 'a':  // APPEND
-        AppendTo(Kind::kList, Below(1));
-        break;
-      case 's':  // SETITEM
-        AppendTo(Kind::kDict, Below(2));
-        break;
-      case 'e':  // APPENDS
-        AppendTo(Kind::kList, PopMark());
-        break;
-      case 'u':  // SETITEMS
-        AppendTo(Kind::kDict, PopMark());
-        break;
-      default:
-        return false;
-    }
-    return true;
+  void NamedGlobal() {
+    const std::string_view module = Line();
+    Global(module, Line());
   }
 
-  bool Memo(uint8_t opcode) {
-    switch (opcode) {
-      case 'q':  // BINPUT
-        Put(bytes_.Number<uint8_t>());
-        break;
-      case 'r':  // LONG_BINPUT
-        Put(bytes_.Number<uint32_t>());
-        break;
-      case 0x94:  // MEMOIZE
-        Put(memo_.size());
-        break;
-      case 'h':  // BINGET
-        Get(bytes_.Number<uint8_t>());
-        break;
-      case 'j':  // LONG_BINGET
-        Get(bytes_.Number<uint32_t>());
-        break;
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  bool Object(uint8_t opcode) {
-    switch (opcode) {
-      case 'c': {  // GLOBAL
-        const std::string_view module = Line();
-        Global(module, Line());
-        break;
-      }
-      case 0x93:  // STACK_GLOBAL
-        StackGlobal();
-        break;
-      case 'R':  // REDUCE
-        Call();
-        break;
-      case 'b': {  // BUILD: what an OrderedDict knows beside its items
-        Pop();
-        if (values_[Top()].kind == Kind::kDict) break;
-        bytes_.Fail(fmt::format("an object with a state at byte {}", bytes_.at()));
-      }
-      case 'Q':  // BINPERSID
-        Push({.kind = Kind::kStored, .items = {Pop()}});
-        break;
-      default:
-        return false;
-    }
-    return true;
+  // Drops what an OrderedDict knows beside its items.
+  void Build() {
+    Pop();
+    if (values_[Top()].kind == Kind::kDict) return;
+    bytes_.Fail(fmt::format("an object with a state at byte {}", bytes_.at()));
   }
 
   uint32_t Push(PickleValue value) {

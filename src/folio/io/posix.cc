@@ -62,7 +62,7 @@ FileDescriptor OpenAtOnce(const fs::path& path, struct stat& info) {
   }
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
   if (S_ISDIR(info.st_mode)) ThrowCannotRead(path, EISDIR);
-  return FileDescriptor(fd.Release());
+  return fd;
 }
 
 enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
@@ -128,12 +128,6 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
-int FileDescriptor::Release() {
-  const int fd = fd_;
-  fd_ = -1;
-  return fd;
-}
-
 LateLibrary::LateLibrary(std::initializer_list<const char*> names,
                          Error (*refusal)(const char* cause))
     : refusal_(refusal) {
@@ -157,14 +151,14 @@ FileDescriptor OpenForReading(const fs::path& path) {
   struct stat info = {};
   FileDescriptor fd = OpenAtOnce(path, info);
   if (!S_ISREG(info.st_mode)) ThrowNotRegular(path, OtherKind(info));
-  return FileDescriptor(fd.Release());
+  return fd;
 }
 
 FileDescriptor OpenIfRegular(const fs::path& path, int flags) {
   FileDescriptor fd(open(path.c_str(), kAtOnce | flags));
   struct stat info = {};
   const bool regular = fd.get() >= 0 && fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
-  return FileDescriptor(regular ? fd.Release() : -1);
+  return regular ? std::move(fd) : FileDescriptor(-1);
 }
 
 FileDescriptor OpenStream(const fs::path& path) {
@@ -176,7 +170,7 @@ FileDescriptor OpenStream(const fs::path& path) {
   const bool taken =
       S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || is_null || isatty(fd.get()) == 1;
   if (!taken) ThrowNotRegular(path, OtherKind(info));
-  return FileDescriptor(fd.Release());
+  return fd;
 }
 
 std::string WhyNotThere(const fs::path& path) {

@@ -143,8 +143,7 @@ std::string TomlString(const std::string& text) {
   return quoted + "\"";
 }
 
-}  // namespace
-
+// "FOLIO_TRAIN_SEED" for "train.seed".
 std::string EnvironmentName(const std::string& key) {
   std::string name = "FOLIO_" + key;
   std::ranges::transform(name, name.begin(), [](unsigned char c) {
@@ -152,6 +151,8 @@ std::string EnvironmentName(const std::string& key) {
   });
   return name;
 }
+
+}  // namespace
 
 Settings::Settings(std::vector<Field> fields) : fields_(std::move(fields)) {
   for (size_t i = 0; i < fields_.size(); ++i) {

@@ -77,7 +77,4 @@ class Settings {
   std::vector<Entry> winners_;  // one for each field, filled by Resolve
 };
 
-// "FOLIO_TRAIN_SEED" for "train.seed".
-std::string EnvironmentName(const std::string& key);
-
 }  // namespace folio

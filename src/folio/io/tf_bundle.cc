@@ -225,9 +225,8 @@ void TfBundle::CheckTensors(const fs::path& data) const {
   const int64_t count = std::ssize(tensors());
   const int64_t wrong = FindUnsound(count, [&](int64_t i) {
     const TensorInfo& info = tensors()[static_cast<size_t>(i)];
-    const std::string_view bytes(reinterpret_cast<const char*>(info.data),
-                                 static_cast<size_t>(info.bytes));
-    return MaskedCrc32c(bytes) == checksums_[static_cast<size_t>(i)];
+    return MaskedCrc32c(AsText({info.data, static_cast<size_t>(info.bytes)})) ==
+           checksums_[static_cast<size_t>(i)];
   });
   if (wrong == count) return;
   throw InputError(fmt::format("{} is damaged", data.string()),

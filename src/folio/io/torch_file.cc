@@ -12,6 +12,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/io/byte_reader.h"
 #include "folio/io/pickle.h"
 #include "folio/io/zip.h"
 #include "folio/tensor/dtype.h"
@@ -58,10 +59,6 @@ constexpr std::array kTorchGlobals = [] {
 constexpr std::string_view kZipMark = "PK\x03\x04";
 // A pickle of protocol 2 that begins with the integer 0x1950a86a20f9469cfc6c.
 constexpr std::string_view kOldMark("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
-
-std::string_view TextOf(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // Null if there is none.
 const ZipEntry* FindEntry(const std::vector<ZipEntry>& entries, std::string_view name) {
@@ -142,7 +139,7 @@ std::string PrefixOf(const std::vector<ZipEntry>& entries, const std::filesystem
 }
 
 void RefuseOldFile(std::span<const std::byte> bytes, const std::filesystem::path& path) {
-  if (!TextOf(bytes).starts_with(kOldMark)) return;
+  if (!AsText(bytes).starts_with(kOldMark)) return;
   throw InputError(fmt::format("{}: the format of PyTorch before 1.6", path.string()),
                    "expected a zip file, as torch.save writes since then",
                    "write it again where it came from, with a newer PyTorch: "
@@ -347,9 +344,9 @@ TorchFile::TorchFile(const std::filesystem::path& path, Loading loading) : Tenso
   const ZipEntry* const order = FindEntry(entries, prefix + "byteorder");
   if (order != nullptr) RequirePlain(*order, path);
   CheckZip(entries, path);
-  if (order != nullptr && TextOf(order->bytes) != "little") {
+  if (order != nullptr && AsText(order->bytes) != "little") {
     throw InputError(
-        fmt::format("{}: its byte order is {}", path.string(), TextOf(order->bytes).substr(0, 10)),
+        fmt::format("{}: its byte order is {}", path.string(), AsText(order->bytes).substr(0, 10)),
         "folio reads files of little-endian machines", "write it again on such a machine");
   }
   const Pickle pickle(values.bytes, path.string(), kTorchGlobals);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "folio/backend/reference/rows.h"
+#include "folio/backend/reference/number.h"
 
 namespace folio::steps {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/backend/test_values.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/base/rng.h"
 #include "folio/lesson/attention_weights.h"
 #include "folio/lesson/stepwise_attention.h"
@@ -251,7 +251,7 @@ inline void ExpectGradients(const Form& form, const Results& operands) {
 
 // Float32 on both backends is float64 on the reference within what rounding may do. `disturbed` is
 // of operands each off by one rounding unit of float32; every one of the few operations in a row
-// rounds its own operands as much and adds up at most n terms (the rule of backend/comparison.h).
+// rounds its own operands as much and adds up at most n terms (the rule of backend/checked_backend.h).
 // Where terms cancel whatever the operands are, as in the gradient of the keys' bias, they may be
 // as large as the largest result of all.
 inline void ExpectFloat32Agrees(const Form& form, const Results& operands, int64_t n) {

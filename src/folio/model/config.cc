@@ -17,6 +17,7 @@
 #include "folio/io/json.h"
 #include "folio/model/families.h"
 #include "folio/model/head_layout.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 
@@ -326,9 +327,7 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
   for (const auto& [field, keys] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));
   }
-  json["torch_dtype"] = dtype == Dtype::kF16    ? "float16"
-                        : dtype == Dtype::kBF16 ? "bfloat16"
-                                                : "float32";
+  json["torch_dtype"] = DtypeInTorch(dtype);
   if (checksums) json[kChecksumsKey] = kChecksumsFile;
   return json.dump(2) + "\n";
 }

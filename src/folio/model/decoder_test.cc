@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/backend/test_values.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"

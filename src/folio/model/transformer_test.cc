@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/test_values.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layers/head.h"
 #include "folio/model/lifetimes.h"

@@ -13,6 +13,7 @@
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/run/automatic.h"
 #include "folio/run/whole_conversations.h"
+#include "folio/tensor/dtype.h"
 #include "folio/train/precision.h"
 #include "folio/train/ranks.h"
 #include "folio/train/train_state.h"
@@ -117,7 +118,8 @@ void ResolveTraining(PreparedRun& run) {
   train.context = ContextOf(run.config().model, train);
   train.Validate("settings");
   // A run goes on in the format it began with, wherever that is.
-  train.dtype = TrainDtypeName(TrainDtype(train, run.config().model, *run.backend));
+  // A run remembers what "auto" meant, that it may go on bit for bit.
+  train.dtype = DtypeSetting(TrainDtype(train, run.config().model, *run.backend));
   if (!run.start.initial) return;
   // The names are such that other programs find the model that an adapter names.
   train.init = run.start.initial->path.string();

@@ -14,6 +14,7 @@
 #include "folio/bench/training.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
+#include "folio/tensor/dtype.h"
 #include "folio/term/table.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/plan.h"
@@ -41,11 +42,11 @@ std::string BuffersText(const MemoryPlan& plan, const TrainShape& shape) {
   const auto line = [&](const char* name, size_t bytes) {
     text += fmt::format("{:<12} {:>9}\n", name, HumanBytes(static_cast<double>(bytes)));
   };
-  text += fmt::format("\nbatch        {} x {} tokens, {}{}{}{}\n", shape.B, shape.T,
-                      TrainDtypeName(shape.options.dtype),
-                      shape.options.recompute ? ", recomputed" : "",
-                      shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
-                      shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "");
+  text +=
+      fmt::format("\nbatch        {} x {} tokens, {}{}{}{}\n", shape.B, shape.T,
+                  DtypeSetting(shape.options.dtype), shape.options.recompute ? ", recomputed" : "",
+                  shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
+                  shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "");
   line("weights", totals.weights);
   line("gradients", totals.gradients);
   line("optimizer", totals.optimizer);
@@ -71,7 +72,7 @@ std::string BuffersJson(const MemoryPlan& plan, const TrainShape& shape) {
   const Json json = {{"schema", 1},
                      {"batch", shape.B},
                      {"context", shape.T},
-                     {"dtype", TrainDtypeName(shape.options.dtype)},
+                     {"dtype", DtypeSetting(shape.options.dtype)},
                      {"recompute", shape.options.recompute},
                      {"ranks", shape.ranks},
                      {"tensor_parallel", shape.tensor},
@@ -194,7 +195,7 @@ std::string TrainPreview::Plan() const {
   std::string text =
       fmt::format("{} parameters{}, {} tokens a step\n{} on {}, {} threads ({})\n",
                   HumanCount(static_cast<double>(parameters)), trained,
-                  WithCommas(TokensPerStep(shape_)), TrainDtypeName(shape_.options.dtype),
+                  WithCommas(TokensPerStep(shape_)), DtypeSetting(shape_.options.dtype),
                   backend_.ProductUnit(shape_.options.dtype), Threads(), backend_.description());
   const std::string held_out = data_.info().WhereHeldOut();
   text +=
@@ -254,7 +255,7 @@ std::string TrainPreview::Event() const {
                      {"train_tokens", data_.train().size()},
                      {"val_tokens", data_.val().size()},
                      {"vocab_size", config_.model.vocab_size},
-                     {"dtype", TrainDtypeName(shape_.options.dtype)},
+                     {"dtype", DtypeSetting(shape_.options.dtype)},
                      {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
                      {"recompute", shape_.options.recompute},
                      {"simd", SimdTarget()},

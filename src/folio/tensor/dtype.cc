@@ -1,6 +1,6 @@
 #include "folio/tensor/dtype.h"
 
-#include <array>
+#include <iterator>
 
 #include "folio/base/check.h"
 
@@ -11,22 +11,22 @@ struct DtypeInfo {
   Dtype dtype;
   size_t block;  // numbers
   size_t bytes;  // of a block
-  std::string_view name;
+  std::string_view name, setting, torch;
 };
 
-constexpr std::array kInfos = {
-    DtypeInfo{Dtype::kF32, 1, 4, "F32"},     DtypeInfo{Dtype::kF64, 1, 8, "F64"},
-    DtypeInfo{Dtype::kF16, 1, 2, "F16"},     DtypeInfo{Dtype::kBF16, 1, 2, "BF16"},
-    DtypeInfo{Dtype::kI64, 1, 8, "I64"},     DtypeInfo{Dtype::kI32, 1, 4, "I32"},
-    DtypeInfo{Dtype::kU32, 1, 4, "U32"},     DtypeInfo{Dtype::kI16, 1, 2, "I16"},
-    DtypeInfo{Dtype::kU16, 1, 2, "U16"},     DtypeInfo{Dtype::kI8, 1, 1, "I8"},
-    DtypeInfo{Dtype::kU8, 1, 1, "U8"},       DtypeInfo{Dtype::kBool, 1, 1, "BOOL"},
-    DtypeInfo{Dtype::kQ8_0, 32, 34, "Q8_0"}, DtypeInfo{Dtype::kQ4_0, 32, 18, "Q4_0"},
+constexpr DtypeInfo kInfos[] = {
+    {Dtype::kF32, 1, 4, "F32", "fp32", "float32"}, {Dtype::kF64, 1, 8, "F64", "fp64", "float64"},
+    {Dtype::kF16, 1, 2, "F16", "fp16", "float16"}, {Dtype::kBF16, 1, 2, "BF16", "bf16", "bfloat16"},
+    {Dtype::kI64, 1, 8, "I64", "", "int64"},       {Dtype::kI32, 1, 4, "I32", "", "int32"},
+    {Dtype::kU32, 1, 4, "U32", "", "uint32"},      {Dtype::kI16, 1, 2, "I16", "", "int16"},
+    {Dtype::kU16, 1, 2, "U16", "", "uint16"},      {Dtype::kI8, 1, 1, "I8", "", "int8"},
+    {Dtype::kU8, 1, 1, "U8", "", "uint8"},         {Dtype::kBool, 1, 1, "BOOL", "", "bool"},
+    {Dtype::kQ8_0, 32, 34, "Q8_0", "int8", ""},    {Dtype::kQ4_0, 32, 18, "Q4_0", "int4", ""},
 };
 
 const DtypeInfo& InfoOf(Dtype dtype) {
   const size_t index = static_cast<size_t>(dtype);
-  FOLIO_CHECK(index < kInfos.size() && kInfos[index].dtype == dtype, "unknown dtype");
+  FOLIO_CHECK(index < std::size(kInfos) && kInfos[index].dtype == dtype, "unknown dtype");
   return kInfos[index];
 }
 
@@ -55,6 +55,14 @@ size_t DtypeAlignment(Dtype dtype) {
 
 std::string_view DtypeName(Dtype dtype) {
   return InfoOf(dtype).name;
+}
+
+std::string_view DtypeSetting(Dtype dtype) {
+  return InfoOf(dtype).setting;
+}
+
+std::string_view DtypeInTorch(Dtype dtype) {
+  return InfoOf(dtype).torch;
 }
 
 std::optional<Dtype> DtypeFromName(std::string_view name) {

@@ -62,6 +62,10 @@ size_t DtypeSize(Dtype dtype);            // bytes of one number. REQUIRES: no b
 size_t DtypeAlignment(Dtype dtype);       // that reading numbers where they lie asks for
 std::string_view DtypeName(Dtype dtype);  // as safetensors or ggml spells it: "F32"
 std::optional<Dtype> DtypeFromName(std::string_view name);
+// What settings and flags call a dtype that models compute with or whose weights are kept as it:
+// "fp32", "bf16", "int8" (Q8_0), "int4" (Q4_0).
+std::string_view DtypeSetting(Dtype dtype);
+std::string_view DtypeInTorch(Dtype dtype);  // "float32", "bfloat16"; "" for blocks
 
 // The Dtype of a C++ number type.
 template <class T>

@@ -95,7 +95,7 @@ TEST_F(Encodings, WhatIsNotThereSaysWhereItBelongs) {
 
 TEST_F(Encodings, OpensPathsAndBytes) {
   EXPECT_EQ(OpenTokenizer("bytes")->kind(), "bytes");
-  WriteFileAtomically(At("small.json"), TokenizerJson(SmallVocab()));
+  PutFile("small.json", TokenizerJson(SmallVocab()));
   EXPECT_EQ(OpenTokenizer(At("small.json").string())->vocab_size(), 272);
   std::filesystem::create_directories(At("home"));
   EXPECT_TRUE(Contains(ErrorOf([&] { OpenTokenizer(At("home").string()); }), "no tokenizer here"));

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "folio/base/rng.h"
@@ -34,7 +33,7 @@ std::filesystem::path Meta(int protocol) {
 class NanoGptMeta : public InTemporaryDirectory {
  protected:
   std::string Refusal(const std::string& value) {
-    WriteFileAtomically(At("meta.pkl"), WholePickle(value));
+    PutFile("meta.pkl", WholePickle(value));
     return ErrorAndHelp([&] { ReadNanoGptMeta(At("meta.pkl")); });
   }
 };
@@ -65,7 +64,7 @@ TEST_F(NanoGptMeta, ThatSaysSomethingElseIsRefused) {
   const auto meta = [](int64_t size, const std::string& characters) {
     return PickleDict({{"vocab_size", PickleInt(size)}, {"itos", characters}});
   };
-  WriteFileAtomically(At("good.pkl"), WholePickle(meta(2, itos("a", "b"))));
+  PutFile("good.pkl", WholePickle(meta(2, itos("a", "b"))));
   EXPECT_EQ(ReadNanoGptMeta(At("good.pkl"))->vocab_size(), 2);
   EXPECT_TRUE(
       Contains(Refusal(meta(3, itos("a", "b"))), "vocab_size is 3", "2 characters", "--tokenizer"));
@@ -83,14 +82,14 @@ TEST_F(NanoGptMeta, ThatSaysSomethingElseIsRefused) {
 TEST_F(NanoGptMeta, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
   const std::string whole = ReadFile(Meta(4));
   for (size_t size = 0; size < whole.size(); ++size) {
-    WriteFileAtomically(At("meta.pkl"), whole.substr(0, size));
+    PutFile("meta.pkl", whole.substr(0, size));
     ErrorOf([&] { ReadNanoGptMeta(At("meta.pkl")); });
   }
   for (size_t at = 0; at < whole.size(); ++at) {
     for (const char with : {'\x00', '\xFF', 'c', 'R'}) {
       std::string damaged = whole;
       damaged[at] = with;
-      WriteFileAtomically(At("meta.pkl"), damaged);
+      PutFile("meta.pkl", damaged);
       try {
         EXPECT_LE(ReadNanoGptMeta(At("meta.pkl"))->vocab_size(), 65);
       } catch (const Error& error) {
@@ -98,7 +97,7 @@ TEST_F(NanoGptMeta, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
       }
     }
   }
-  WriteFileAtomically(At("meta.pkl"), "(dp0\nVvocab_size\np1\nI65\ns.");  // protocol 0
+  PutFile("meta.pkl", "(dp0\nVvocab_size\np1\nI65\ns.");  // protocol 0
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadNanoGptMeta(At("meta.pkl")); }), "Python 3"));
 }
 
@@ -109,7 +108,7 @@ class TokenizerFile : public InTemporaryDirectory {
     return ErrorOf([&] { LoadTokenizer(At(name).string()); });
   }
   void ExpectRefused(const OrderedJson& json, const char* reason) {
-    WriteFileAtomically(At("tokenizer.json"), json.dump());
+    PutFile("tokenizer.json", json.dump());
     EXPECT_TRUE(Contains(Refusal("tokenizer.json"), reason));
   }
 };
@@ -212,7 +211,7 @@ TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
     }
   }
   json["model"]["vocab"] = backwards;
-  WriteFileAtomically(At("tokenizer.json"), json.dump());
+  PutFile("tokenizer.json", json.dump());
   EXPECT_EQ(LoadTokenizer(At("").string())->kind(), "bytes");
 }
 
@@ -290,10 +289,10 @@ TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
   const auto plain = LoadTokenizer(At("").string());
   const auto V = static_cast<int32_t>(plain->vocab_size());
   const OrderedJson added = {{"<pad>", V + 3}, {"<|user|>", V}};
-  WriteFileAtomically(At("added_tokens.json"), added.dump());
-  WriteFileAtomically(At("special_tokens_map.json"), R"({"pad_token": "<pad>"})");
-  WriteFileAtomically(At("tokenizer_config.json"),
-                      R"({"add_prefix_space": false, "tokenizer_class": "GPT2Tokenizer"})");
+  PutFile("added_tokens.json", added.dump());
+  PutFile("special_tokens_map.json", R"({"pad_token": "<pad>"})");
+  PutFile("tokenizer_config.json",
+          R"({"add_prefix_space": false, "tokenizer_class": "GPT2Tokenizer"})");
   const auto tokenizer = LoadTokenizer(At("").string());
   EXPECT_EQ(tokenizer->vocab_size(), V + 4);
   EXPECT_EQ(tokenizer->TokenBytes(V + 1), "");  // an id without a token
@@ -301,12 +300,12 @@ TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
   EXPECT_EQ(tokenizer->EncodeOrdinary("hello world"), plain->EncodeOrdinary("hello world"));
   EXPECT_EQ(tokenizer->Encode("<|user|><pad>", "", SpecialRule::Allow()),
             (std::vector<int32_t>{V, V + 3}));
-  WriteFileAtomically(At("added_tokens.json"), R"({"<pad>": 1})");
+  PutFile("added_tokens.json", R"({"<pad>": 1})");
   EXPECT_TRUE(Contains(Refusal(""), "two tokens have the id 1"));
-  WriteFileAtomically(At("added_tokens.json"), R"({"<pad>": "1"})");
+  PutFile("added_tokens.json", R"({"<pad>": "1"})");
   EXPECT_TRUE(Contains(Refusal(""), "added_tokens.json"));
-  WriteFileAtomically(At("added_tokens.json"), "{}");
-  WriteFileAtomically(At("tokenizer_config.json"), R"({"add_prefix_space": true})");
+  PutFile("added_tokens.json", "{}");
+  PutFile("tokenizer_config.json", R"({"add_prefix_space": true})");
   EXPECT_TRUE(Contains(Refusal(""), "tokenizer_config.json", "add_prefix_space"));
 }
 
@@ -320,11 +319,11 @@ TEST_F(TokenizerFile, AnIdentityTemplateIsNoPostProcessor) {
       {"special_tokens", OrderedJson::object()}};
   for (const std::string& file : {CharTokenizerFile(Letters()), ByteTokenizer().FileContents(),
                                   TokenizerJson(SmallVocab())}) {
-    WriteFileAtomically(At("tokenizer.json"), file);
+    PutFile("tokenizer.json", file);
     const std::string hash = LoadTokenizer(At("").string())->hash();
     OrderedJson json = OrderedJson::parse(file);
     json["post_processor"] = template_of_none;
-    WriteFileAtomically(At("tokenizer.json"), json.dump());
+    PutFile("tokenizer.json", json.dump());
     EXPECT_EQ(LoadTokenizer(At("").string())->hash(), hash);
   }
 }
@@ -350,18 +349,13 @@ TEST_F(TokenizerFile, AMissingPartnerIsNamed) {
 }
 
 TEST_F(TokenizerFile, ATiktokenFileNeedsTheNameOfItsEncoding) {
-  WriteFileAtomically(At("mine.tiktoken"), "IQ== 0\n");
+  PutFile("mine.tiktoken", "IQ== 0\n");
   EXPECT_TRUE(Contains(Refusal("mine.tiktoken"), "'mine' is not one of gpt2, r50k_base"));
   EXPECT_TRUE(Contains(Refusal(""), "no tokenizer here"));
-  WriteFileAtomically(At("o200k_base.tiktoken"), "IQ== 0\n");
+  PutFile("o200k_base.tiktoken", "IQ== 0\n");
   EXPECT_TRUE(Contains(Refusal(""), "o200k_base.tiktoken: rank 1 is missing"));
-  WriteFileAtomically(At("r50k_base.tiktoken"), "IQ== 0\n");
+  PutFile("r50k_base.tiktoken", "IQ== 0\n");
   EXPECT_TRUE(Contains(Refusal(""), "several tokenizers here", "r50k_base.tiktoken"));
-}
-
-// Without waiting for the disk.
-void Put(const std::filesystem::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 // A byte changed, taken out, put in; a part taken out, doubled; the end missing.
@@ -420,17 +414,17 @@ TEST_F(TokenizerFile, ChangedFilesLoadOrAreRefused) {
   int files = 0;
   for (uint64_t i = 0; i < 250; ++i, files += 3) {
     // Half of the changes fall into the part before the vocabulary.
-    Put(At("tokenizer.json"), i % 4 == 0   ? Mutated(TokenizerJson(other), i)
+    PutFile("tokenizer.json", i % 4 == 0   ? Mutated(TokenizerJson(other), i)
                               : i % 4 == 1 ? Mutated(CharTokenizerFile(Letters()), i)
                               : i % 4 == 2 ? Mutated(json, i)
                                            : Mutated(members, i) + json.substr(members.size()));
     loaded += load(At("tokenizer.json"));
     std::filesystem::remove(At("tokenizer.json"));
-    Put(At("vocab.json"), Mutated(VocabJson(vocab), 2 * i));
-    Put(At("merges.txt"), MergesTxt(vocab));
+    PutFile("vocab.json", Mutated(VocabJson(vocab), 2 * i));
+    PutFile("merges.txt", MergesTxt(vocab));
     loaded += load(At(""));
-    Put(At("vocab.json"), VocabJson(vocab));
-    Put(At("merges.txt"), Mutated(MergesTxt(vocab), i));
+    PutFile("vocab.json", VocabJson(vocab));
+    PutFile("merges.txt", Mutated(MergesTxt(vocab), i));
     loaded += load(At(""));
   }
   EXPECT_GT(loaded, files / 50);
@@ -441,7 +435,7 @@ TEST_F(TokenizerFile, MissingOrBrokenFilesAreInputErrors) {
   Refusal("");
   Refusal("nothing");
   const std::string whole = CharTokenizerFile(Letters());
-  WriteFileAtomically(At("tokenizer.json"), whole.substr(0, whole.size() / 2));
+  PutFile("tokenizer.json", whole.substr(0, whole.size() / 2));
   Refusal("");
 }
 

@@ -18,15 +18,15 @@ namespace {
 class VocabFiles : public InTemporaryDirectory {
  protected:
   BpeVocab ReadPair(std::string_view json, std::string_view merges) {
-    WriteFileAtomically(At("vocab.json"), json);
-    WriteFileAtomically(At("merges.txt"), merges);
+    PutFile("vocab.json", json);
+    PutFile("merges.txt", merges);
     return ReadVocabAndMerges(At("vocab.json").string(), At("merges.txt").string());
   }
   std::string PairRefusal(std::string_view json, std::string_view merges) {
     return ErrorOf([&] { ReadPair(json, merges); });
   }
   std::string TiktokenRefusal(std::string_view contents, const std::string& name = "r50k_base") {
-    WriteFileAtomically(At("x.tiktoken"), contents);
+    PutFile("x.tiktoken", contents);
     return ErrorOf([&] { ReadTiktoken(At("x.tiktoken").string(), name); });
   }
 };
@@ -153,7 +153,7 @@ TEST_F(VocabFiles, RefusesWrongMergesWithTheirLine) {
 TEST_F(VocabFiles, MissingAndHugeFilesAreRefused) {
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadVocabAndMerges(At("a").string(), At("b").string()); }),
                        At("a").string()));
-  WriteFileAtomically(At("vocab.json"), "{}");
+  PutFile("vocab.json", "{}");
   std::filesystem::resize_file(At("vocab.json"), uint64_t{1} << 32);  // no blocks behind it
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadVocabAndMerges(At("vocab.json").string(), "b"); }),
                        "up to 67108864"));
@@ -162,8 +162,8 @@ TEST_F(VocabFiles, MissingAndHugeFilesAreRefused) {
 
 TEST_F(VocabFiles, APublishedNameAsksForItsCounts) {
   const BpeVocab vocab = SmallVocab();
-  WriteFileAtomically(At("vocab.json"), VocabJson(vocab));
-  WriteFileAtomically(At("merges.txt"), MergesTxt(vocab));
+  PutFile("vocab.json", VocabJson(vocab));
+  PutFile("merges.txt", MergesTxt(vocab));
   const auto read = [&] {
     ReadVocabAndMerges(At("vocab.json").string(), At("merges.txt").string(), {.name = "gpt2"});
   };
@@ -172,7 +172,7 @@ TEST_F(VocabFiles, APublishedNameAsksForItsCounts) {
 }
 
 TEST_F(VocabFiles, ATiktokenFileIsRanksAndTheSpecialsOfItsName) {
-  WriteFileAtomically(At("x.tiktoken"), TiktokenFile());
+  PutFile("x.tiktoken", TiktokenFile());
   const BpeVocab vocab = ReadTiktoken(At("x.tiktoken").string(), "r50k");
   CheckBpeVocab(vocab, "x");
   EXPECT_EQ(vocab.name, "r50k_base");
@@ -185,11 +185,11 @@ TEST_F(VocabFiles, ATiktokenFileIsRanksAndTheSpecialsOfItsName) {
   EXPECT_EQ(vocab.merges[0x4142], (BpeMerge{255 - 0x41, 255 - 0x42, 256 + 0x4142}));
   // BC comes first, and nothing makes ABCD of A, BC and D.
   const std::string& text = TiktokenFile();
-  WriteFileAtomically(At("x.tiktoken"), Replaced(text, "QUI= ", "QUJDRA== "));
+  PutFile("x.tiktoken", Replaced(text, "QUI= ", "QUJDRA== "));
   EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k").whole_pretokens);
   // The order of the lines says nothing.
   const size_t second = text.find('\n') + 1;
-  WriteFileAtomically(At("x.tiktoken"), text.substr(second) + text.substr(0, second));
+  PutFile("x.tiktoken", text.substr(second) + text.substr(0, second));
   EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k") == vocab);
 }
 

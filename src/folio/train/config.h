@@ -70,9 +70,6 @@ struct TrainConfig {
   double max_seconds() const;     // max_time; infinite for no limit
   double budget_seconds() const;  // 0 for none
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
-  // The tokens of a micro-batch and of a step. REQUIRES: context is set.
-  int64_t batch_tokens() const { return batch_size * context; }
-  int64_t step_tokens() const { return batch_tokens() * grad_accumulation; }
   // Returns whether the evaluation before the first step has first_eval_batches at most.
   bool first_eval_is_short() const {
     return first_eval_batches > 0 && max_steps > 0 && rng != "torch";

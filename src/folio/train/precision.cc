@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "folio/base/error.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {
@@ -17,8 +18,8 @@ bool GainsFromBf16(const GptConfig& model) {
 }  // namespace
 
 Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend& backend) {
-  if (train.dtype == "fp32") return Dtype::kF32;
-  if (train.dtype == "bf16") {
+  if (train.dtype == DtypeSetting(Dtype::kF32)) return Dtype::kF32;
+  if (train.dtype == DtypeSetting(Dtype::kBF16)) {
     if (!backend.Supports(Dtype::kBF16)) {
       throw UsageError(fmt::format("backend {} does not compute in bf16", backend.name()), "",
                        "use --dtype fp32, or --backend cpu");
@@ -40,11 +41,7 @@ PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, cons
 }
 
 Dtype ReduceDtype(const TrainConfig& train) {
-  return train.reduce_dtype == "bf16" ? Dtype::kBF16 : Dtype::kF32;
-}
-
-std::string TrainDtypeName(Dtype dtype) {
-  return dtype == Dtype::kBF16 ? "bf16" : "fp32";
+  return train.reduce_dtype == DtypeSetting(Dtype::kBF16) ? Dtype::kBF16 : Dtype::kF32;
 }
 
 }  // namespace folio

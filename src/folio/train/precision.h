@@ -20,8 +20,4 @@ PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, cons
 // train.reduce_dtype: what gradients are rounded to before they are added up.
 Dtype ReduceDtype(const TrainConfig& train);
 
-// train.dtype for a dtype: "fp32" or "bf16". A run remembers it so, that it may go on bit for bit
-// where "auto" would mean another.
-std::string TrainDtypeName(Dtype dtype);
-
 }  // namespace folio

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/backend/backend.h"
+#include "folio/tensor/dtype.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -69,7 +70,7 @@ TEST(TrainDtype, RefusesBf16WhereTheBackendHasNone) {
 TEST(TrainDtype, ItsNameReadsBackAsItself) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
     TrainConfig train;
-    train.dtype = TrainDtypeName(dtype);
+    train.dtype = DtypeSetting(dtype);
     for (const Dtype preferred : {Dtype::kF32, Dtype::kBF16}) {
       EXPECT_EQ(TrainDtype(train, GptConfig(), Idle(preferred)), dtype);
     }

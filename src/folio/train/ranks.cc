@@ -118,8 +118,7 @@ void RankControl::RequireSameBytes(const Tensor& weights, int parts, int64_t ste
                                    with == 0 ? "the first rank" : group_->NameOf(with), step),
                        checkpoint,
                        "they should be the same to the last bit: look at the memory and processor "
-                       "of that machine, "
-                       "then go on with --resume");
+                       "of that machine, then go on with --resume");
   }
 }
 

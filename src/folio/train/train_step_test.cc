@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "folio/backend/test_values.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/data/padded_batch.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"

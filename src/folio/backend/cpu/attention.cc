@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
-#include "folio/backend/cpu/attention_products.h"
 #include "folio/backend/cpu/attention_rows.h"
+#include "folio/backend/cpu/attention_tiles.h"
+#include "folio/backend/cpu/bf16_product.h"
 #include "folio/backend/cpu/kernels.h"
+#include "folio/backend/cpu/matmul.h"
+#include "folio/backend/ops.h"
 #include "folio/base/thread_pool.h"
 
 // T. Dao et al., "FlashAttention", arXiv:2205.14135: tiles of scores, of which a thread has one at
@@ -18,6 +22,461 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 int64_t RoundUp(int64_t n, int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
+
+// ---- What an attention works on
+// ------------------------------------------------------------------
+
+// The sizes of an AttentionForward or AttentionBackward, and which query sees which key.
+struct AttentionSizes {
+  int64_t B, T, S, H, G, D;
+  bool causal;
+  float scale;
+  const uint8_t* key_mask;
+  const uint8_t* allowed;  // the mask, of either kind
+  const float* added;
+  int64_t mask_stride;  // from one sequence's (T,S) to the next, 0 if one is for all
+
+  template <class Op>
+  explicit AttentionSizes(const Op& op)
+      : B(op.q.B),
+        T(op.q.T),
+        S(op.k.T),
+        H(op.H),
+        G(KeyHeads(op.H, op.G)),
+        D(op.q.C / op.H),
+        causal(op.causal),
+        scale(static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(D)))),
+        key_mask(op.key_mask.template data<uint8_t>()),
+        allowed(IsBytes(op.mask) ? op.mask.template data<uint8_t>() : nullptr),
+        added(op.mask && !allowed ? op.mask.template data<float>() : nullptr),
+        mask_stride(op.mask && op.mask.dim(0) > 1 ? T * S : 0) {}
+
+  // Query t may attend to keys [0, Keys(t)).
+  int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
+  int64_t KeyHead(int64_t h) const { return h / (H / G); }
+  int64_t FirstHead(int64_t g) const { return g * (H / G); }
+  // Number of a query among all, which is its row in lse.
+  int64_t Row(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
+  bool masked() const { return allowed != nullptr || added != nullptr; }
+  // A score, scaled already, with the mask.
+  float Masked(float score, int64_t b, int64_t t, int64_t s) const {
+    const int64_t at = b * mask_stride + t * S + s;
+    const bool hidden =
+        added != nullptr ? added[at] <= float(AttentionForward::kHidden) : allowed[at] == 0;
+    if (hidden) return -std::numeric_limits<float>::infinity();
+    return added != nullptr ? score + added[at] : score;
+  }
+  const uint8_t* KeyMask(int64_t b) const {
+    return key_mask == nullptr ? nullptr : key_mask + b * S;
+  }
+
+  // The block of queries that begins at t; a key sees no query of a block before FirstBlock(s).
+  int64_t Blocks() const { return (T + kScoreQueries - 1) / kScoreQueries; }
+  int64_t Queries(int64_t t) const { return std::min(kScoreQueries, T - t); }
+  int64_t FirstBlock(int64_t s) const {
+    return causal ? std::max<int64_t>(0, s - (S - T)) / kScoreQueries : 0;
+  }
+  // Keys of the tile at (s, t) that some of its queries may attend to; may be none.
+  int64_t TileKeys(int64_t s, int64_t t) const {
+    return std::min(kScoreKeys, Keys(t + Queries(t) - 1) - s);
+  }
+  ScoreTile Tile(const Dropout& dropout, int64_t b, int64_t h, int64_t s, int64_t t) const {
+    const int64_t keys = TileKeys(s, t);
+    return {.keys = keys,
+            .queries = Queries(t),
+            .seen = causal ? t + S - T + 1 - s : keys,
+            .key_mask = key_mask == nullptr ? nullptr : KeyMask(b) + s,
+            .scale = masked() ? 1 : scale,  // with a mask, tiles are scaled before
+            .dropout = dropout,
+            .dropout_row = dropout.Row(b, h, t, H, T),
+            .dropout_width = S,
+            .dropout_column = s};
+  }
+
+ private:
+  static bool IsBytes(const Tensor& mask) { return mask && mask.dtype() == Dtype::kU8; }
+};
+
+// A (rows, D) part of one head, as a matrix operand.
+struct HeadRows {
+  float* data;
+  int64_t stride;
+};
+inline HeadRows HeadOf(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D) {
+  return {x.row<float>(b, t) + h * D, x.row_stride};
+}
+
+// The tile of keys [s, s + keys) and queries [t, t + queries), of which query t + c sees the first
+// seen + c keys. What no query sees need not be computed, and is not read.
+struct TilePlace {
+  int64_t s = 0, keys = 0, t = 0, queries = 0, seen = 0;
+
+  // KeysBefore is how many keys some query before column `end` sees, FirstQuery the first query
+  // that sees key `row`.
+  int64_t KeysBefore(int64_t end) const { return std::clamp<int64_t>(seen + end - 1, 0, keys); }
+  int64_t FirstQuery(int64_t row) const { return std::clamp<int64_t>(row + 1 - seen, 0, queries); }
+};
+
+// ---- Products of tiles
+// ---------------------------------------------------------------------------
+
+// The matrix products of attention tile by tile, and the softmax in the form that they take it, one
+// class for each dtype of q, k and v. A tile is (keys, queries); what a product gives for queries
+// has a column for each, kScoreQueries apart. All on the thread that made the object.
+
+// Pieces of a tile that the causal mask crosses, so narrow that not half of it is computed in vain.
+constexpr int64_t kPiece = 32;
+
+// Calls f(column, columns, keys) for pieces of the tile that hold all that is seen.
+template <class F>
+void ForColumns(const TilePlace& at, F&& f) {
+  const int64_t step = at.KeysBefore(1) == at.keys ? at.queries : kPiece;
+  for (int64_t c = 0; c < at.queries; c += step) {
+    const int64_t columns = std::min(step, at.queries - c);
+    f(c, columns, at.KeysBefore(c + columns));
+  }
+}
+
+// tile (keys, queries) = x (keys, D) y (D, queries).
+void MultiplyQueries(const TilePlace& at, const HeadRows& x, const float* y, int64_t D,
+                     float* tile) {
+  ForColumns(at, [&](int64_t column, int64_t columns, int64_t keys) {
+    if (keys == 0) return;
+    SmallProduct({.M = keys,
+                  .N = columns,
+                  .K = D,
+                  .a = x.data,
+                  .lda = x.stride,
+                  .b = y + column,
+                  .ldb = kScoreQueries,
+                  .c = tile + column,
+                  .ldc = kScoreQueries});
+  });
+}
+
+// to (D, queries) = beta * to + x^T (D, keys) tile (keys, queries).
+void SumOverKeys(const TilePlace& at, const HeadRows& x, const float* tile, int64_t D, float beta,
+                 float* to) {
+  ForColumns(at, [&](int64_t column, int64_t columns, int64_t keys) {
+    if (keys == 0) {
+      for (int64_t d = 0; d < D && beta == 0; ++d) {
+        std::fill_n(to + d * kScoreQueries + column, columns, 0.0f);
+      }
+      return;
+    }
+    SmallProduct({.M = D,
+                  .N = columns,
+                  .K = keys,
+                  .a = x.data,
+                  .lda = x.stride,
+                  .transpose_a = true,
+                  .b = tile + column,
+                  .ldb = kScoreQueries,
+                  .c = to + column,
+                  .ldc = kScoreQueries,
+                  .beta = beta});
+  });
+}
+
+// to (keys, D) += tile (keys, queries) x (queries, D).
+void AddOverQueries(const TilePlace& at, const float* tile, const HeadRows& x, int64_t D, float* to,
+                    int64_t width) {
+  const int64_t step = at.FirstQuery(at.keys - 1) == 0 ? at.keys : kPiece;
+  for (int64_t row = 0; row < at.keys; row += step) {
+    const int64_t first = at.FirstQuery(row);
+    if (first == at.queries) return;
+    SmallProduct({.M = std::min(step, at.keys - row),
+                  .N = D,
+                  .K = at.queries - first,
+                  .a = tile + row * kScoreQueries + first,
+                  .lda = kScoreQueries,
+                  .b = x.data + first * x.stride,
+                  .ldb = x.stride,
+                  .c = to + row * width,
+                  .ldc = width,
+                  .beta = 1});
+  }
+}
+
+class FloatForward {
+ public:
+  using Number = float;
+  FloatForward(const AttentionForward& op, const AttentionSizes& sizes, ScratchParts& parts)
+      : op_(op), sizes_(sizes), queries_(parts.Take<float>(sizes.D * kScoreQueries)) {}
+
+  void SetHead(int64_t b, int64_t h) { b_ = b, h_ = h; }
+  void SetQueries(int64_t t, int64_t queries) {
+    const HeadRows q = HeadOf(op_.q, b_, t, h_, sizes_.D);
+    Transpose(q.data, q.stride, queries, sizes_.D, queries_, kScoreQueries);
+  }
+
+  // q . k
+  void Scores(const TilePlace& at, float* scores) {
+    MultiplyQueries(at, HeadOf(op_.k, b_, at.s, sizes_.KeyHead(h_), sizes_.D), queries_, sizes_.D,
+                    scores);
+  }
+
+  void Softmax(const ScoreTile& tile, float* scores, SoftmaxState& state) {
+    SoftmaxTile(tile, scores, state);
+  }
+
+  // context (D, queries) = v^T weights of the last Softmax, or += if `accumulate`.
+  void Context(const TilePlace& at, const float* weights, bool accumulate, float* context) {
+    SumOverKeys(at, HeadOf(op_.v, b_, at.s, sizes_.KeyHead(h_), sizes_.D), weights, sizes_.D,
+                accumulate ? 1 : 0, context);
+  }
+
+  static int64_t TasksOfHead(const AttentionSizes& sizes) { return sizes.Blocks(); }
+
+ private:
+  const AttentionForward& op_;
+  const AttentionSizes& sizes_;
+  float* queries_;  // (D, kScoreQueries)
+  int64_t b_ = 0, h_ = 0;
+};
+
+// Sums of the backward, in float32. Rows of d_k and d_v are `width` apart, and those of a block of
+// d_q, which has a row for each of D channels, kScoreQueries.
+struct GradientSums {
+  int64_t width = 0;     // D, rounded up to 16
+  float* d_q = nullptr;  // (blocks, width, kScoreQueries)
+  float* d_k = nullptr;  // (S, width), S rounded up to 16
+  float* d_v = nullptr;
+
+  float* QueryBlock(int64_t t) const { return d_q + t * width; }
+};
+
+class FloatBackward {
+ public:
+  using Number = float;
+  FloatBackward(const AttentionBackward& op, const AttentionSizes& sizes, ScratchParts& parts)
+      : op_(op), sizes_(sizes) {
+    const int64_t count = sizes.Blocks() * sizes.D * kScoreQueries;
+    queries_ = parts.Take<float>(count), d_outs_ = parts.Take<float>(count);
+  }
+
+  void SetKeys(int64_t b, int64_t g) { b_ = b, g_ = g; }
+  void SetQueries(int64_t h) {
+    h_ = h;
+    for (int64_t t = 0; t < sizes_.T; t += kScoreQueries) {
+      const auto turn = [&](const SequenceView& x, float* to) {
+        const HeadRows rows = HeadOf(x, b_, t, h, sizes_.D);
+        Transpose(rows.data, rows.stride, sizes_.Queries(t), sizes_.D, to + t * sizes_.D,
+                  kScoreQueries);
+      };
+      turn(op_.q, queries_), turn(op_.d_out, d_outs_);
+    }
+  }
+
+  // q . k
+  void Scores(const TilePlace& at, float* scores) {
+    MultiplyQueries(at, HeadOf(op_.k, b_, at.s, g_, sizes_.D), queries_ + at.t * sizes_.D, sizes_.D,
+                    scores);
+  }
+
+  // d_out . v
+  void Grads(const TilePlace& at, float* grads) {
+    MultiplyQueries(at, HeadOf(op_.v, b_, at.s, g_, sizes_.D), d_outs_ + at.t * sizes_.D, sizes_.D,
+                    grads);
+  }
+
+  void Gradient(const ScoreTile& tile, const float* lse, const float* delta, float* scores,
+                float* grads) {
+    GradientTile(tile, lse, delta, scores, grads);
+  }
+
+  // Adds what the tile of the last Gradient gives: weights and gradients of q . k are in `scores`
+  // and `grads` where Gradient left them.
+  void Collect(const TilePlace& at, const float* scores, const float* grads,
+               const GradientSums& sums) {
+    const int64_t D = sizes_.D, first = at.s * sums.width;
+    AddOverQueries(at, scores, HeadOf(op_.d_out, b_, at.t, h_, D), D, sums.d_v + first, sums.width);
+    AddOverQueries(at, grads, HeadOf(op_.q, b_, at.t, h_, D), D, sums.d_k + first, sums.width);
+    SumOverKeys(at, HeadOf(op_.k, b_, at.s, g_, D), grads, D, 1, sums.QueryBlock(at.t));
+  }
+
+ private:
+  const AttentionBackward& op_;
+  const AttentionSizes& sizes_;
+  float *queries_, *d_outs_;  // (blocks, D, kScoreQueries)
+  int64_t b_ = 0, g_ = 0, h_ = 0;
+};
+
+// One head's rows from the first on; their transpose if `transposed`.
+MatrixView<BF16> Bf16Rows(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D,
+                          bool transposed) {
+  return {x.row<BF16>(b, t) + h * D, x.row_stride, transposed};
+}
+
+// TileStride is the number of elements from one row of tiles of an operand to the next.
+int64_t TileStride(int64_t depth) {
+  return DepthTiles(depth) * kTileElements;
+}
+
+// tile (keys, queries) = left (S, D), from the tile's first key on, right (D, queries).
+void MultiplyChannels(const PackedMultiplier& multiplier, const TilePlace& at, int64_t D,
+                      const BF16* left, const BF16* right, float* tile) {
+  multiplier.Run({.left = left + PackedElements(at.s, D),
+                  .right = right,
+                  .left_stride = TileStride(D),
+                  .right_stride = TileStride(D),
+                  .row_tiles = RowTiles(at.keys),
+                  .column_tiles = RowTiles(at.queries),
+                  .depth_tiles = DepthTiles(D),
+                  .c = tile,
+                  .c_stride = kScoreQueries});
+}
+
+class Bf16Forward {
+ public:
+  using Number = BF16;
+  Bf16Forward(const AttentionForward& op, const AttentionSizes& sizes, ScratchParts& parts)
+      : op_(op),
+        sizes_(sizes),
+        keys_(parts.Take<BF16>(PackedElements(sizes.S, sizes.D))),
+        values_(parts.Take<BF16>(PackedElements(sizes.D, sizes.S))),
+        queries_(parts.Take<BF16>(PackedElements(kScoreQueries, sizes.D))),
+        weights_(parts.Take<BF16>(kScoreElements)) {}
+
+  void SetHead(int64_t b, int64_t h) {
+    b_ = b, h_ = h;
+    const int64_t g = sizes_.KeyHead(h), S = sizes_.S, D = sizes_.D;
+    if (S == 0) return;
+    PackLeft(Bf16Rows(op_.k, b, 0, g, D, false), S, D, keys_);
+    PackLeft(Bf16Rows(op_.v, b, 0, g, D, true), D, S, values_);
+  }
+
+  void SetQueries(int64_t t, int64_t queries) {
+    PackRight(Bf16Rows(op_.q, b_, t, h_, sizes_.D, true), sizes_.D, queries, queries_);
+  }
+
+  void Scores(const TilePlace& at, float* scores) {
+    MultiplyChannels(multiplier_, at, sizes_.D, keys_, queries_, scores);
+  }
+
+  void Softmax(const ScoreTile& tile, float* scores, SoftmaxState& state) {
+    SoftmaxTile(tile, scores, state, weights_);
+  }
+
+  void Context(const TilePlace& at, const float*, bool accumulate, float* context) {
+    multiplier_.Run({.left = values_ + at.s / kTileDepth * kTileElements,
+                     .right = weights_,
+                     .left_stride = TileStride(sizes_.S),
+                     .right_stride = kPackedKeys,
+                     .row_tiles = RowTiles(sizes_.D),
+                     .column_tiles = RowTiles(at.queries),
+                     .depth_tiles = DepthTiles(at.keys),
+                     .c = context,
+                     .c_stride = kScoreQueries,
+                     .accumulate = accumulate});
+  }
+
+  // Each of them packs the head's keys and values, which only pays off for many queries.
+  static int64_t TasksOfHead(const AttentionSizes& sizes) {
+    constexpr int64_t kHeads = 16, kBlocks = 4;
+    const int64_t wanted =
+        (kHeads + sizes.B * sizes.H - 1) / std::max<int64_t>(1, sizes.B * sizes.H);
+    return std::clamp<int64_t>(sizes.Blocks() / kBlocks, 1, wanted);
+  }
+
+ private:
+  const AttentionForward& op_;
+  const AttentionSizes& sizes_;
+  BF16 *keys_, *values_, *queries_, *weights_;
+  int64_t b_ = 0, h_ = 0;
+  PackedMultiplier multiplier_;
+};
+
+class Bf16Backward {
+ public:
+  using Number = BF16;
+  Bf16Backward(const AttentionBackward& op, const AttentionSizes& sizes, ScratchParts& parts)
+      : op_(op), sizes_(sizes) {
+    const auto take = [&](int64_t rows, int64_t depth) {
+      return parts.Take<BF16>(PackedElements(rows, depth));
+    };
+    const int64_t T = sizes.T, S = sizes.S, D = sizes.D;
+    keys_ = take(S, D), keys_turned_ = take(D, S), values_ = take(S, D);
+    queries_ = take(D, T), d_outs_ = take(D, T);
+    queries_turned_ = take(T, D), d_outs_turned_ = take(T, D);
+    packed_.weights_left = parts.Take<BF16>(kScoreElements);
+    packed_.grads_left = parts.Take<BF16>(kScoreElements);
+    packed_.grads_right = parts.Take<BF16>(kScoreElements);
+  }
+
+  void SetKeys(int64_t b, int64_t g) {
+    b_ = b;
+    const int64_t S = sizes_.S, D = sizes_.D;
+    if (S == 0) return;
+    PackLeft(Bf16Rows(op_.k, b, 0, g, D, false), S, D, keys_);
+    PackLeft(Bf16Rows(op_.k, b, 0, g, D, true), D, S, keys_turned_);
+    PackLeft(Bf16Rows(op_.v, b, 0, g, D, false), S, D, values_);
+  }
+
+  void SetQueries(int64_t h) {
+    const int64_t T = sizes_.T, D = sizes_.D;
+    if (T == 0) return;
+    PackFolded(op_.q.row<BF16>(b_, 0) + h * D, op_.q.row_stride, T, D, queries_);
+    PackFolded(op_.d_out.row<BF16>(b_, 0) + h * D, op_.d_out.row_stride, T, D, d_outs_);
+    PackRight(Bf16Rows(op_.q, b_, 0, h, D, true), D, T, queries_turned_);
+    PackRight(Bf16Rows(op_.d_out, b_, 0, h, D, true), D, T, d_outs_turned_);
+  }
+
+  void Scores(const TilePlace& at, float* scores) {
+    MultiplyChannels(multiplier_, at, sizes_.D, keys_,
+                     queries_turned_ + PackedElements(at.t, sizes_.D), scores);
+  }
+
+  void Grads(const TilePlace& at, float* grads) {
+    MultiplyChannels(multiplier_, at, sizes_.D, values_,
+                     d_outs_turned_ + PackedElements(at.t, sizes_.D), grads);
+  }
+
+  void Gradient(const ScoreTile& tile, const float* lse, const float* delta, float* scores,
+                float* grads) {
+    GradientTile(tile, lse, delta, scores, grads, packed_);
+  }
+
+  void Collect(const TilePlace& at, const float*, const float*, const GradientSums& sums) {
+    const int64_t D = sizes_.D;
+    const auto add_over_queries = [&](const BF16* tile, const BF16* x, float* to) {
+      multiplier_.Run({.left = tile,
+                       .right = x + at.t / kTileDepth * kTileElements,
+                       .left_stride = kPackedQueries,
+                       .right_stride = TileStride(sizes_.T),
+                       .row_tiles = RowTiles(at.keys),
+                       .column_tiles = RowTiles(D),
+                       .depth_tiles = DepthTiles(at.queries),
+                       .c = to + at.s * sums.width,
+                       .c_stride = sums.width,
+                       .accumulate = true});
+    };
+    add_over_queries(packed_.weights_left, d_outs_, sums.d_v);
+    add_over_queries(packed_.grads_left, queries_, sums.d_k);
+    multiplier_.Run({.left = keys_turned_ + at.s / kTileDepth * kTileElements,
+                     .right = packed_.grads_right,
+                     .left_stride = TileStride(sizes_.S),
+                     .right_stride = kPackedKeys,
+                     .row_tiles = RowTiles(D),
+                     .column_tiles = RowTiles(at.queries),
+                     .depth_tiles = DepthTiles(at.keys),
+                     .c = sums.QueryBlock(at.t),
+                     .c_stride = kScoreQueries,
+                     .accumulate = true});
+  }
+
+ private:
+  const AttentionBackward& op_;
+  const AttentionSizes& sizes_;
+  BF16 *keys_, *keys_turned_, *values_;    // left; the turned one is (D, S)
+  BF16 *queries_, *d_outs_;                // right, (T, D), folded
+  BF16 *queries_turned_, *d_outs_turned_;  // right, (D, T)
+  PackedGradients packed_;
+  int64_t b_ = 0;
+  PackedMultiplier multiplier_;
+};
+
+// ---- Forward -----------------------------------------------------------------------------------
 
 // BytesOf is what a Head takes of the scratch memory of its thread.
 template <class Head, class Op>
@@ -37,8 +496,6 @@ void ScaleTile(const AttentionSizes& a, int64_t b, const TilePlace& at, bool wit
     }
   }
 }
-
-// ---- Forward -----------------------------------------------------------------------------------
 
 // Blocks of queries of one head after the other, with one thread's memory.
 template <class Engine>
@@ -152,8 +609,7 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
     const int64_t b = task / a.G / a.T, t = task / a.G % a.T, g = task % a.G;
     const int64_t keys = a.Keys(t), h = a.FirstHead(g);
     const auto rows = [&](const SequenceView& x) {
-      const HeadRows head = HeadOf(x, b, 0, g, a.D);
-      return KeyRows<float>{head.data, head.stride};
+      return KeyRows{HeadOf(x, b, 0, g, a.D).data, Dtype::kF32, x.row_stride};
     };
     float* scores = memory + thread * shared * stride;
     ScoreRows(HeadOf(op.q, b, t, h, a.D).data, shared, a.D, rows(op.k), keys, a.scale, scores,
@@ -162,7 +618,7 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
       float* row = scores + i * stride;
       const int64_t place = a.Row(b, h + i, t);
       for (int64_t s = 0; a.masked() && s < keys; ++s) row[s] = a.Masked(row[s], b, t, s);
-      op.lse.data<float>()[place] = SoftmaxRow(row, keys, keys, a.KeyMask(b));
+      op.lse.data<float>()[place] = SoftmaxRow(row, keys, a.KeyMask(b));
       if (op.probs) {
         float* probs = op.probs.data<float>() + place * a.S;
         std::copy_n(row, keys, probs);
@@ -234,8 +690,7 @@ class BackwardGroup {
     for (int64_t t = 0; t < a_.T; ++t) {
       if (lse[t] != -kInfinity) lse_[t] = lse[t];
     }
-    DotRows(op_.out.row<Number>(b, 0) + h * a_.D, op_.out.row_stride,
-            op_.d_out.row<Number>(b, 0) + h * a_.D, op_.d_out.row_stride, a_.T, a_.D, delta_);
+    DotRows(op_.out, op_.d_out, b, h * a_.D, a_.D, delta_);
     // What the gradients of scores are multiplied with is in both of their terms already.
     for (int64_t t = 0; a_.masked() && t < a_.T; ++t) delta_[t] *= a_.scale;
   }

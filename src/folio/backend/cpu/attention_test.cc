@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/backend/cpu/attention_rows.h"
 #include "folio/backend/test_op_cases.h"
-#include "folio/backend/test_values.h"
 #include "folio/base/rng.h"
-#include "folio/base/simd_targets.h"
-#include "folio/base/thread_pool.h"
+#include "folio/base/test_simd_targets.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -223,14 +223,7 @@ void Spoil(Backend& cpu) {
 }
 
 class AttentionTiles : public testing::TestWithParam<AttentionSizes> {
- protected:
-  ~AttentionTiles() override {
-    ForceSimdTarget("");
-    SetThreads(threads_);
-  }
-
- private:
-  int threads_ = Threads();
+  KeptSimdTarget kept_;
 };
 
 TEST_P(AttentionTiles, AgreeWithTheReferenceOnEverySimdTarget) {
@@ -263,14 +256,11 @@ TEST_P(AttentionTiles, DoNotDependOnTheNumberOfThreads) {
   AttentionSizes s = GetParam();
   s.dropout = true;
   for (const Dtype low : {kF32, kBF16}) {
-    std::vector<std::byte> of_one_thread;
-    for (const int threads : {1, 2, 3}) {
-      SetThreads(threads);
+    ExpectSameOnThreads([&] {
       AttentionCall attention(s, low);
       attention.Run(*cpu);
-      if (threads == 1) of_one_thread = attention.memory.Bytes();
-      EXPECT_TRUE(attention.memory.Bytes() == of_one_thread) << threads << " threads";
-    }
+      return attention.memory.Bytes();
+    });
   }
 }
 
@@ -352,6 +342,32 @@ TEST(AttentionInTiles, GiveZerosWhereAllScoresAreMinusInfinity) {
     }
   }
 }
+
+class AttentionMoves : public OnSimdTarget {};
+
+// Both orders of blocks, as either stride may be the larger, and what is left of them at each edge.
+TEST_P(AttentionMoves, TransposeMovesEveryNumberAndNoOther) {
+  for (const int64_t rows : {1, 3, 4, 7, 16, 23, 36, 64}) {
+    for (const int64_t columns : {1, 2, 4, 5, 16, 21, 64}) {
+      for (const int64_t gap : {0, 3, 70}) {
+        const int64_t stride = columns + gap, to_stride = rows + 5;
+        std::vector<float> x(static_cast<size_t>(rows * stride));
+        for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
+        std::vector<float> to(static_cast<size_t>(columns * to_stride));
+        cpu::Transpose(x.data(), stride, rows, columns, to.data(), to_stride);
+        for (int64_t c = 0; c < columns; ++c) {
+          for (int64_t r = 0; r < to_stride; ++r) {
+            const float want = r < rows ? x[static_cast<size_t>(r * stride + c)] : 0.0f;
+            ASSERT_EQ(to[static_cast<size_t>(c * to_stride + r)], want)
+                << rows << " x " << columns << " at " << r << ", " << c;
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, AttentionMoves, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio

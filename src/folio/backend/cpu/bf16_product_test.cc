@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "folio/backend/cpu/test_guarded_memory.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
 
@@ -168,6 +171,144 @@ TEST_P(Bf16Product, NotANumberStaysInItsRowsAndColumns) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Bf16Product, EverySimdTarget(), SimdTargetName);
+
+BF16 Rounded(BF16 x) {
+  return x;
+}
+BF16 Rounded(float x) {
+  return ToBF16(x);
+}
+
+// Normal numbers of every size, ties between two bfloat16 numbers, zeros and infinities.
+float NumberAt(uint64_t i) {
+  static constexpr float kOdd[] = {0.0f,       -0.0f,           0x1.01p0f, 0x1.03p0f,
+                                   -0x1.01p5f, 0x1.fffffep127f, -INFINITY, 0x1p-126f};
+  if (i % 11 == 0) return kOdd[i / 11 % std::size(kOdd)];
+  const CounterRng rng(5, 1);
+  return std::ldexp(static_cast<float>(rng.Normal(i)), static_cast<int>(i % 200) - 100);
+}
+
+// A matrix in memory of `rows` rows, `gap` numbers apart, with its last number at the very end.
+template <class T>
+struct Matrix {
+  Matrix(int64_t memory_rows, int64_t columns, int64_t gap)
+      : stride(columns + gap),
+        memory(static_cast<size_t>((memory_rows - 1) * stride + columns) * sizeof(T)) {
+    const int64_t count = (memory_rows - 1) * stride + columns;
+    data = reinterpret_cast<T*>(memory.end()) - count;
+    for (int64_t i = 0; memory.ok() && i < count; ++i) {
+      const float value = i % stride < columns ? NumberAt(static_cast<uint64_t>(i))
+                                               : std::numeric_limits<float>::quiet_NaN();
+      if constexpr (std::is_same_v<T, BF16>) {
+        data[i] = ToBF16(value);
+      } else {
+        data[i] = value;
+      }
+    }
+  }
+
+  int64_t stride;
+  GuardedMemory memory;
+  T* data;
+};
+
+struct alignas(64) Tile {
+  BF16 numbers[kTileElements];
+};
+using Tiles = std::vector<Tile>;
+
+// Unpacked gives tiles filled with what no packer may leave behind.
+Tiles Unpacked(int64_t rows, int64_t depth) {
+  Tiles tiles(static_cast<size_t>(RowTiles(rows) * DepthTiles(depth)));
+  for (Tile& tile : tiles) std::fill_n(tile.numbers, kTileElements, BF16{0x1234});
+  return tiles;
+}
+
+// Element (r, k) of a packed operand, of which r is a row of left or a column of right.
+BF16 Packed(const Tiles& tiles, bool left, int64_t depth, int64_t r, int64_t k) {
+  const int64_t row = r % kTileRows, pair = k % kTileDepth / 2;
+  const int64_t at = left ? row * 16 + pair : pair * 16 + row;
+  const int64_t tile = r / kTileRows * DepthTiles(depth) + k / kTileDepth;
+  return tiles[static_cast<size_t>(tile)].numbers[at * 2 + k % 2];
+}
+
+// What lies beyond the matrix is zero; source(r, k) is what lies in it.
+template <class Source>
+void ExpectPacked(const Tiles& packed, bool left, int64_t rows, int64_t depth,
+                  const Source& source) {
+  for (int64_t r = 0; r < RowTiles(rows) * kTileRows; ++r) {
+    for (int64_t k = 0; k < DepthTiles(depth) * kTileDepth; ++k) {
+      const BF16 want = r < rows && k < depth ? source(r, k) : BF16{};
+      ASSERT_EQ(Packed(packed, left, depth, r, k).bits, want.bits)
+          << (left ? "left " : "right ") << rows << " x " << depth << " at " << r << ", " << k;
+    }
+  }
+}
+
+template <class T>
+void ExpectPacks(int64_t rows, int64_t depth, bool left, bool along_rows, int64_t gap) {
+  const Matrix<T> x(along_rows ? rows : depth, along_rows ? depth : rows, gap);
+  ASSERT_TRUE(x.memory.ok());
+  Tiles packed = Unpacked(rows, depth);
+  const MatrixView<T> view{x.data, x.stride, left != along_rows};
+  if (left) {
+    PackLeft(view, rows, depth, packed.data()->numbers);
+  } else {
+    PackRight(view, depth, rows, packed.data()->numbers);
+  }
+  ExpectPacked(packed, left, rows, depth, [&](int64_t r, int64_t k) {
+    return Rounded(x.data[along_rows ? r * x.stride + k : k * x.stride + r]);
+  });
+}
+
+class Bf16Pack : public OnSimdTarget {};
+
+// Whole tiles, strips of tiles, and every edge of both; rows that no vector is aligned with.
+TEST_P(Bf16Pack, HoldsEveryNumberInItsPlaceAndZerosBeyond) {
+  const int64_t sizes[][2] = {{1, 1},   {16, 32},  {15, 31},  {17, 33}, {2, 130},
+                              {65, 65}, {149, 34}, {80, 161}, {33, 7},  {129, 1}};
+  for (const auto& [rows, depth] : sizes) {
+    for (int kind = 0; kind < 8; ++kind) {
+      ExpectPacks<BF16>(rows, depth, kind & 1, kind & 2, kind & 4 ? 3 : 0);
+      ExpectPacks<float>(rows, depth, kind & 1, kind & 2, kind & 4 ? 3 : 0);
+    }
+  }
+}
+
+TEST_P(Bf16Pack, FoldedPairsRowsSixteenApart) {
+  for (const int64_t rows : {1, 16, 17, 31, 32, 33, 71}) {
+    for (const int64_t columns : {1, 15, 16, 48, 65, 83}) {
+      const Matrix<BF16> x(rows, columns, 5);
+      ASSERT_TRUE(x.memory.ok());
+      Tiles packed = Unpacked(columns, rows);
+      PackFolded(x.data, x.stride, rows, columns, packed.data()->numbers);
+      ExpectPacked(packed, false, columns, DepthTiles(rows) * kTileDepth, [&](auto c, auto k) {
+        const int64_t row = k / 32 * 32 + k % 32 / 2 + k % 2 * 16;
+        return row < rows ? x.data[row * x.stride + c] : BF16{};
+      });
+    }
+  }
+}
+
+TEST_P(Bf16Pack, NotANumberStaysOne) {
+  // `bits` are quiet and signalling NaNs, of which rounding as if they were numbers would make
+  // others.
+  const uint32_t bits[] = {0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0xFF80FFFF};
+  std::vector<float> x(20 * 40, 1.0f);
+  for (size_t i = 0; i < std::size(bits); ++i) std::memcpy(&x[i * 41], &bits[i], sizeof(float));
+  for (const bool transposed : {false, true}) {
+    Tiles packed = Unpacked(20, 40);
+    PackLeft({x.data(), transposed ? 20 : 40, transposed}, 20, 40, packed.data()->numbers);
+    for (int64_t r = 0; r < 20; ++r) {
+      for (int64_t k = 0; k < 40; ++k) {
+        const float from = x[static_cast<size_t>(transposed ? k * 20 + r : r * 40 + k)];
+        ASSERT_EQ(std::isnan(ToFloat(Packed(packed, true, 40, r, k))), std::isnan(from));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Bf16Pack, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio::cpu

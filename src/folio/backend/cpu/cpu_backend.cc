@@ -2,7 +2,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/cpu/kernels.h"
-#include "folio/backend/cpu/onednn.h"
+#include "folio/backend/cpu/matmul.h"
 #include "folio/base/simd_targets.h"
 
 namespace folio {

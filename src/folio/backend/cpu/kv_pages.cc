@@ -95,15 +95,16 @@ void Attend(const CacheAttention& op, Scratch& scratch) {
     float* out = op.out.row<float>(0, n) + g * shared * D;
     const auto for_pages = [&](int64_t part, auto&& f) {
       for (int64_t s = 0; s < keys; s += R) {
-        f(KeyRows<T>{pages.Part(table[s / R], g, part), D}, std::min(R, keys - s), scores + s);
+        f(KeyRows{pages.Part(table[s / R], g, part), DtypeOf<T>(), D}, std::min(R, keys - s),
+          scores + s);
       }
     };
-    for_pages(0, [&](KeyRows<T> k, int64_t count, float* to) {
+    for_pages(0, [&](const KeyRows& k, int64_t count, float* to) {
       ScoreRows(op.q.row<float>(0, n) + g * shared * D, shared, D, k, count, scale, to, stride);
     });
-    for (int64_t h = 0; h < shared; ++h) SoftmaxRow(scores + h * stride, keys, keys, nullptr);
+    for (int64_t h = 0; h < shared; ++h) SoftmaxRow(scores + h * stride, keys, nullptr);
     std::fill_n(out, shared * D, 0.0f);
-    for_pages(1, [&](KeyRows<T> v, int64_t count, const float* weights) {
+    for_pages(1, [&](const KeyRows& v, int64_t count, const float* weights) {
       CombineRows(weights, stride, shared, D, v, count, out);
     });
   });

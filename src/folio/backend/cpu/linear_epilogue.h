@@ -3,33 +3,29 @@
 #include <cstdint>
 
 #include "folio/backend/ops.h"
-#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 
-// A block of a product that has just been summed: what its rows and columns become where they
-// belong, while it is in the cache of the calling thread. T is float or BF16.
-template <class T>
+// A block of a product (N,O) that has just been summed, and becomes what belongs there while it is
+// in the cache of the calling thread.
 struct ResultBlock {
-  int64_t rows = 0, columns = 0;
-  const float* sums = nullptr;  // may be `out` itself, in the same stride
-  int64_t sums_stride = 0;
-  T* out = nullptr;
-  int64_t stride = 0;  // of out, and of what else is of its shape
+  int64_t row = 0, rows = 0, column = 0, columns = 0;
+  const float* sums = nullptr;  // of the block; they may lie in the result itself
+  int64_t stride = 0;           // from one row of the sums to the next
 };
 
-// out = sums, or out + sums if `add`.
-void StoreSums(const ResultBlock<float>& block, bool add);
-void StoreSums(const ResultBlock<BF16>& block, bool add);
+// out (N,O) = sums, or out + sums if `add`.
+void StoreSums(const ResultBlock& block, const Tensor& out, bool add);
 
-// out = sums + bias (columns); act = activation(out), unless act is null.
-void StoreBiased(const ResultBlock<float>& block, const float* bias, Activation activation,
-                 float* act);
-void StoreBiased(const ResultBlock<BF16>& block, const float* bias, Activation activation,
-                 BF16* act);
+// op.out = sums + op.bias; op.act = activation(op.out), where it is wanted.
+void StoreForward(const ResultBlock& block, const LinearForward& op);
 
-// out = sums activation'(pre).
-void StoreGradient(const ResultBlock<float>& block, Activation activation, const float* pre);
-void StoreGradient(const ResultBlock<BF16>& block, Activation activation, const BF16* pre);
+// op.d_x = sums activation'(op.pre).
+void StoreGradient(const ResultBlock& block, const LinearBackward& op);
+
+// sums[c] += the sum over r of x[r, c], of a matrix of float or BF16. On Threads() threads, at most
+// kMaxSumColumns columns a task; rows are added in order.
+inline constexpr int64_t kMaxSumColumns = 768;
+void AddColumnSums(const Tensor& x, float* sums);
 
 }  // namespace folio::cpu

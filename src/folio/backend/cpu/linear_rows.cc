@@ -1,15 +1,17 @@
 #include "folio/backend/cpu/linear_rows.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
+#include <tuple>
 #include <type_traits>
 
 #include "folio/backend/cpu/kernels.h"
-#include "folio/backend/cpu/linear_blocks.h"
 #include "folio/backend/cpu/linear_epilogue.h"
-#include "folio/backend/cpu/linear_rows_x86.h"
 #include "folio/backend/cpu/stored_numbers.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
+#include "folio/tensor/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/linear_rows.cc"
@@ -206,21 +208,106 @@ HWY_EXPORT(ProductOfRows);
 HWY_EXPORT(SumArrays);
 HWY_EXPORT(TransposedSlice);
 
+// ---- Rows rounded to blocks --------------------------------------------------------------------
+
+namespace {
+
+float ScaleAt(const std::byte* block) {
+  float scale = 0;
+  DecodeFloats(block, Dtype::kF16, std::span(&scale, 1));
+  return scale;
+}
+
+// The integers of a block.
+void Unpack(const std::byte* block, Dtype dtype, int32_t* out) {
+  const std::byte* at = block + BlockedRows::kScaleBytes;
+  for (int64_t i = 0; i < BlockedRows::kBlock; ++i) {
+    if (dtype == Dtype::kQ8_0) {
+      out[i] = static_cast<int8_t>(at[i]);
+    } else {
+      const int pair = std::to_integer<int>(at[i % (BlockedRows::kBlock / 2)]);
+      out[i] = (i < BlockedRows::kBlock / 2 ? pair & 15 : pair >> 4) - 8;
+    }
+  }
+}
+
+// PlainKernel runs on any machine.
+template <Dtype dtype>
+void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+                 int64_t stride) {
+  constexpr int64_t kBlock = BlockedRows::kBlock, kFours = kBlock / 4;
+  const auto block_bytes = static_cast<int64_t>(DtypeBytes(dtype, kBlock));
+  int32_t w[kBlock];
+  for (int64_t r = 0; r < rows; ++r, weight += x.blocks * block_bytes) {
+    float sums[LinearForward::kFewRows][2][kFours] = {};
+    for (int64_t b = 0; b < x.blocks; ++b) {
+      const std::byte* block = weight + b * block_bytes;
+      const float scale = ScaleAt(block);
+      Unpack(block, dtype, w);
+      for (int64_t n = 0; n < x.rows; ++n) {
+        const int8_t* numbers = x.numbers + (n * x.stride + b) * kBlock;
+        const float product = scale * x.scales[n * x.stride + b];
+        for (int64_t i = 0; i < kBlock; i += 4) {
+          const int32_t four = w[i] * numbers[i] + w[i + 1] * numbers[i + 1] +
+                               w[i + 2] * numbers[i + 2] + w[i + 3] * numbers[i + 3];
+          float& to = sums[n][b % 2][i / 4];
+          to = std::fma(product, static_cast<float>(four), to);
+        }
+      }
+    }
+    for (int64_t n = 0; n < x.rows; ++n) {
+      float fours[kFours / 2];
+      for (int64_t i = 0; i < kFours / 2; ++i) {
+        fours[i] = (sums[n][0][i] + sums[n][1][i]) +
+                   (sums[n][0][i + kFours / 2] + sums[n][1][i + kFours / 2]);
+      }
+      out[n * stride + r] = (fours[0] + fours[1]) + (fours[2] + fours[3]);
+    }
+  }
+}
+
+}  // namespace
+
+BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
+    : rows(x.dim(0)), blocks(x.dim(1) / kBlock), stride(CeilDiv(blocks, kGroup) * kGroup) {
+  const int64_t all = rows * stride;
+  const auto place = [&](ScratchParts parts) {
+    int8_t* to = parts.Take<int8_t>(all * kBlock);
+    float* scale = parts.Take<float>(all);
+    int32_t* correction = parts.Take<int32_t>(all * kBlock / 4);
+    return std::tuple(to, scale, correction, parts.bytes());
+  };
+  const int64_t bytes = std::get<3>(place(ScratchParts(nullptr)));
+  const auto [to, scale, correction, unused] = place(ScratchParts(scratch.Get<std::byte>(bytes)));
+  const int32_t offset = weight == Dtype::kQ8_0 ? -128 : -8;
+  const auto round = [&, to = to, scale = scale, correction = correction](int64_t begin,
+                                                                          int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) {
+      RoundToBlocks(x.data<float>() + n * blocks * kBlock, blocks, to + n * stride * kBlock,
+                    scale + n * stride);
+      std::fill_n(to + (n * stride + blocks) * kBlock, (stride - blocks) * kBlock, int8_t{0});
+      std::fill_n(scale + n * stride + blocks, stride - blocks, 0.0f);
+    }
+    for (int64_t i = begin * stride * kBlock; i < end * stride * kBlock; i += 4) {
+      const int8_t* four = to + i;
+      correction[i / 4] = offset * (four[0] + four[1] + four[2] + four[3]);
+    }
+  };
+  ParallelRange(rows, TaskRows(x.dim(1)), round);
+  numbers = to;
+  scales = scale;
+  corrections = correction;
+}
+
+// ---- Few rows ----------------------------------------------------------------------------------
+
 namespace {
 
 // Bias and activation of columns [begin, end), which hold the sums.
 void FinishColumns(const LinearForward& op, int64_t begin, int64_t end) {
   if (!op.bias && !op.act) return;
-  const int64_t N = op.x.dim(0), O = op.out.dim(1);
-  float* out = op.out.data<float>() + begin;
-  StoreBiased(ResultBlock<float>{.rows = N,
-                                 .columns = end - begin,
-                                 .sums = out,
-                                 .sums_stride = O,
-                                 .out = out,
-                                 .stride = O},
-              op.bias ? op.bias.data<float>() + begin : nullptr, op.activation,
-              op.act ? op.act.data<float>() + begin : nullptr);
+  const int64_t O = op.out.dim(1);
+  StoreForward({0, op.x.dim(0), begin, end - begin, op.out.data<float>() + begin, O}, op);
 }
 
 // Columns [begin, end), which with a weight (O,I) are a stretch of it: several for each thread, so
@@ -271,8 +358,13 @@ void RunTransposed(const LinearForward& op, Scratch& scratch) {
   const Dtype dtype = op.weight.dtype();
   if (IsBlocked(dtype)) {
     const BlockedRows x(op.x, dtype, scratch);
-    return ForFinishedSlices(
-        op, [&](int64_t begin, int64_t end) { x.Multiply(op.weight, begin, end, op.out); });
+    BlockKernel kernel = X86BlockKernel(dtype, x.rows == 1);
+    if (kernel == nullptr)
+      kernel = dtype == Dtype::kQ8_0 ? PlainKernel<Dtype::kQ8_0> : PlainKernel<Dtype::kQ4_0>;
+    return ForFinishedSlices(op, [&](int64_t begin, int64_t end) {
+      kernel(x, op.weight.Slice(begin, end).raw(), end - begin, op.out.data<float>() + begin,
+             op.out.dim(1));
+    });
   }
   if (dtype == Dtype::kBF16 && Bf16UnitInUse() != Bf16Unit::kPlain) {
     const HalfRows x = RoundedHalves(op.x, scratch);
@@ -314,7 +406,7 @@ void RunInOut(const LinearForward& op, Scratch& scratch) {
 bool RunsByRows(const LinearForward& op) {
   if (op.x.dtype() != Dtype::kF32 || op.accumulate) return false;
   if (op.x.dim(0) <= LinearForward::kFewRows) return true;
-  if (IsBlocked(op.weight.dtype())) return BlockedRows::MayBeMany();
+  if (IsBlocked(op.weight.dtype())) return X86TakesAnyRows();
   return op.weight.dtype() == Dtype::kBF16 && Bf16UnitIsFast() &&
          Bf16UnitInUse() == Bf16Unit::kAvx512;
 }

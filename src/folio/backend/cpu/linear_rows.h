@@ -1,7 +1,14 @@
 #pragma once
 
-#include "folio/backend/cpu/scratch.h"
+// Products of a few rows with a weight that is read once, in the order in which it lies, at the
+// speed of memory: as decoding needs them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "folio/backend/cpu/kernels.h"
 #include "folio/backend/ops.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 
@@ -11,12 +18,64 @@ namespace folio::cpu {
 // lies than products of many rows are.
 bool RunsByRows(const LinearForward& op);
 
-// Products of a few rows, as decoding needs them: the weight is read once, in the order in which it
-// lies, at the speed of memory. Each sum is made in one order that neither the number of rows nor
-// that of threads changes. REQUIRES: RunsByRows(op), the struct has been checked.
+// Each sum is made in one order that neither the number of rows nor that of threads changes.
+// REQUIRES: RunsByRows(op), the struct has been checked.
 void RunLinearRows(const LinearForward& op, Scratch& scratch);
 
 // x (N,I) rounded to BF16 or Q8_0, in `to`, which is returned.
 const float* RoundedRows(const Tensor& x, Dtype as, float* to);
+
+// ---- Kernels of linear_rows_x86.cc --------------------------------------------------------------
+
+// Rows of bfloat16 numbers on their way into products with a weight of the same (O,I): row n at
+// numbers + n * stride, with zeros behind its numbers up to whole vectors of 32. Aligned to 64
+// bytes.
+struct HalfRows {
+  const BF16* numbers = nullptr;
+  int64_t rows = 0, stride = 0;
+};
+
+// out[n * ldo + r] = x[n] . weight[r], for `weight_rows` rows of I numbers, which follow each
+// other. The products of each pair of numbers are added to one of sixteen sums, in the order of I;
+// these are joined in one order. So a result is the same, bit for bit, beside whatever it is
+// computed. REQUIRES: Bf16UnitInUse() is not kPlain.
+void MultiplyHalfRows(const HalfRows& x, const BF16* weight, int64_t weight_rows, int64_t I,
+                      float* out, int64_t ldo);
+
+// Rows of float32 on their way into products with a weight in blocks (O,I): rounded to Q8_0, so
+// that four products of integers add up exactly. Sixteen sums of such fours, times the two scales
+// of their blocks, are made in the order of I, with one rounding each: those at the same place of
+// every second block. They are joined in one order too. So a result is the same, bit for bit, on
+// every instruction set, and beside whatever it is computed.
+struct BlockedRows {
+  static constexpr int64_t kBlock = 32;      // numbers
+  static constexpr int64_t kScaleBytes = 2;  // with which each block begins
+  static constexpr int64_t kGroup = 4;       // blocks
+
+  // x (N,I), for weights of that dtype. Lives in `scratch`. REQUIRES: I is whole blocks.
+  BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch);
+
+  // Block b of row n has its numbers at numbers + 32 (n
+  // stride + b), its scale at scales[n stride + b]; the stride is whole groups of blocks, with
+  // zeros behind the last block.
+  int64_t rows = 0, blocks = 0, stride = 0;
+  const int8_t* numbers = nullptr;
+  const float* scales = nullptr;
+  // corrections[i] is -128 or -8 times the sum of the four numbers from numbers + 4 i on, since
+  // kernels have the weight's integers as unsigned ones, which are so much larger.
+  const int32_t* corrections = nullptr;
+};
+
+// out[n * stride + r] for `rows` rows of a weight in blocks, from `weight` on.
+using BlockKernel = void (*)(const BlockedRows& x, const std::byte* weight, int64_t rows,
+                             float* out, int64_t stride);
+
+// X86TakesAnyRows says whether the kernels in use take more than LinearForward::kFewRows rows:
+// where they are faster with any number than products of decoded numbers are.
+bool X86TakesAnyRows();
+
+// The fastest for a weight of that dtype, and for one row of x or for several, of the instruction
+// set in use; null if x86 has none for it.
+BlockKernel X86BlockKernel(Dtype weight, bool one);
 
 }  // namespace folio::cpu

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/comparison.h"
+#include "folio/backend/checked_backend.h"
 #include "folio/base/rng.h"
-#include "folio/base/simd_targets.h"
-#include "folio/base/thread_pool.h"
+#include "folio/base/test_simd_targets.h"
 #include "folio/tensor/convert.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -82,11 +82,6 @@ std::string StoredName(const testing::TestParamInfo<Storage>& info) {
 
 class StoredWeights : public testing::TestWithParam<Storage> {
  protected:
-  ~StoredWeights() override {
-    ForceSimdTarget("");
-    SetThreads(threads_);
-  }
-
   static Layer Make(Sizes sizes) { return {GetParam().dtype, GetParam().transposed, sizes}; }
   static std::vector<Sizes> AllSizes() {
     if (IsBlocked(GetParam().dtype)) return {{32, 1}, {64, 5}, {96, 70}, {320, 515}, {2144, 6}};
@@ -94,7 +89,7 @@ class StoredWeights : public testing::TestWithParam<Storage> {
   }
 
  private:
-  int threads_ = Threads();
+  KeptSimdTarget kept_;
 };
 
 TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
@@ -130,12 +125,8 @@ TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
     const std::vector<float> x = SomeNumbers(kFew * sizes.I, 3);
     for (const std::string& target : SimdTargets()) {
       ForceSimdTarget(target);
-      SetThreads(1);
       const std::vector<float> all = layer.Run(*backend, x);
-      for (const int threads : {2, 3}) {
-        SetThreads(threads);
-        EXPECT_EQ(layer.Run(*backend, x), all) << target;
-      }
+      ExpectSameOnThreads([&] { return layer.Run(*backend, x); });
       for (const size_t n : {size_t{0}, size_t{1}, size_t{13}, static_cast<size_t>(kFew) - 1}) {
         const auto begin = x.begin() + static_cast<int64_t>(n) * sizes.I;
         const std::vector<float> alone = layer.Run(*backend, {begin, begin + sizes.I});
@@ -187,8 +178,12 @@ constexpr Storage kStorages[] = {{Dtype::kF32, false},
                                  {Dtype::kQ4_0, true}};
 INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), StoredName);
 
+class BlockedWeights : public testing::Test {
+  KeptSimdTarget kept_;
+};
+
 // Sums of integers are exact, and what is rounded is so in one order.
-TEST(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
+TEST_F(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
   const auto backend = MakeBackend("cpu");
   for (const Dtype dtype : {Dtype::kQ8_0, Dtype::kQ4_0}) {
     for (const Sizes sizes : {Sizes{416, 133}, Sizes{2208, 18}}) {
@@ -202,14 +197,13 @@ TEST(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
           if (first.empty()) first = out;
           EXPECT_EQ(out, first) << target << " N " << N;
         }
-        ForceSimdTarget("");
       }
     }
   }
 }
 
 // -128, which no encoder of folio's writes but other programs' files may hold.
-TEST(BlockedWeights, TakeEveryByte) {
+TEST_F(BlockedWeights, TakeEveryByte) {
   constexpr int64_t kBlocks = 8, kI = 32 * kBlocks;
   std::vector<std::byte> weight(DtypeBytes(Dtype::kQ8_0, kI));
   for (size_t i = 0; i < weight.size(); ++i) {
@@ -226,11 +220,10 @@ TEST(BlockedWeights, TakeEveryByte) {
     MakeBackend("cpu")->Run(op);
     EXPECT_EQ(out, -128.0f * 127 * kI) << target;
   }
-  ForceSimdTarget("");
 }
 
 // Rows are rounded as RoundTo does it; what cannot be rounded is NaN, and nothing else is.
-TEST(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
+TEST_F(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
   constexpr int64_t kI = 32 * 200;
   std::vector<float> x = SomeNumbers(kI, 6), identity(32 * 32);
   for (size_t i = 0; i < x.size(); ++i) {
@@ -261,7 +254,6 @@ TEST(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
       }
     }
   }
-  ForceSimdTarget("");
 }
 
 TEST(StoredEmbeddings, AreDecoded) {

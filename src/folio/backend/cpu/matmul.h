@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "folio/base/thread_pool.h"
 
 namespace folio::cpu {
 
-// C = alpha * op(A) op(B) + beta * C, where op(A) is (M,K), op(B) is (K,N) and C is (M,N), all
+// C = op(A) op(B) + beta * C, where op(A) is (M,K), op(B) is (K,N) and C is (M,N), all
 // row-major float32 with the given distances between rows; op transposes where the flag says so.
 // REQUIRES: M, N, K >= 1.
 struct MatMulArgs {
@@ -19,13 +20,30 @@ struct MatMulArgs {
   bool transpose_b = false;
   float* c = nullptr;
   int64_t ldc = 0;
-  float alpha = 1;
   float beta = 0;
 };
 
-// The whole product on the calling thread. REQUIRES: called from within a ParallelFor, which keeps
-// the library from starting threads of its own.
+// The whole product on the calling thread, by one of the two that follow. REQUIRES: called from
+// within a ParallelFor, which keeps the library from starting threads of its own.
 void MatMulOnThread(const MatMulArgs& args);
+
+// The whole product on the calling thread, for operands that fit in the second-level cache: rows
+// that are contiguous are read where they lie, so that little is paid before the first
+// multiply-add. Every element of C is a sum in the order of K, whatever part of C a call covers.
+// With beta 0, C is not read. C may not overlap A or B. SmallProduct needs nothing of the thread:
+// signals may arrive, and OpenMP is not used. REQUIRES: M, N, K >= 1.
+void SmallProduct(const MatMulArgs& args);
+
+// oneDNN keeps the instruction set of its first product for the life of the process. It is given
+// the target in use then; it serves that one from then on, and those that it cannot tell from it
+// (all with AVX-512). Below SSE4, the least that it knows, it serves none but the machine's best.
+
+// The whole product on the calling thread; false, with nothing done, for a target that oneDNN does
+// not serve. REQUIRES: called from within a ParallelFor.
+bool OneDnnProduct(const MatMulArgs& args);
+
+// Name and version, and the target that it serves where that is not the one in use.
+std::string OneDnnDescription();
 
 // A MatMulCut says how C is cut into tiles that threads share: by the sizes alone, and never along
 // K, so that the result does not depend on the number of threads.

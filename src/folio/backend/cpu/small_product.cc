@@ -1,9 +1,9 @@
-#include "folio/backend/cpu/small_product.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
+
+#include "folio/backend/cpu/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/small_product.cc"
@@ -73,7 +73,7 @@ struct Block {
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t columns = 0;  // of c
-  float alpha = 1, beta = 0;
+  float beta = 0;
   int64_t next_rows = 0;  // of A below this block, to be fetched for the next one
 };
 
@@ -121,16 +121,15 @@ class Column {
   const int64_t lda_;
 };
 
-// C = alpha * sums + beta * C, where sums[i] is vector i % vectors of row i / vectors. Only the
+// C = sums + beta * C, where sums[i] is vector i % vectors of row i / vectors. Only the
 // last vector of a row may be less than whole.
 template <int vectors, bool whole, int... i, class... V>
 HWY_INLINE void Finish(const Block& x, std::integer_sequence<int, i...>, V... sums) {
   const Floats d;
   const int64_t ldc = x.ldc, last = x.columns - (vectors - 1) * Lanes();
   float* c = x.c;
-  const auto alpha = hn::Set(d, x.alpha), beta = hn::Set(d, x.beta);
+  const auto beta = hn::Set(d, x.beta);
   const auto at = [=](int j) HWY_ATTR { return c + j / vectors * ldc + j % vectors * Lanes(); };
-  ((sums = hn::Mul(sums, alpha)), ...);
   if (x.beta != 0) {
     ((sums = hn::MulAdd(beta, LoadC<(whole || i % vectors + 1 < vectors)>(at(i), last), sums)),
      ...);
@@ -191,7 +190,7 @@ BlockFunction FindBlock(bool transposed, int64_t columns, int64_t rows) {
 // that are not read where they are.
 void MultiplyDepth(const MatMulArgs& args, int64_t k, int64_t depth, bool packed, float* panels) {
   const int64_t width = PanelWidth(), blocks = (args.M + kMaxRows - 1) / kMaxRows;
-  Block x{.lda = args.lda, .depth = depth, .ldc = args.ldc, .alpha = args.alpha};
+  Block x{.lda = args.lda, .depth = depth, .ldc = args.ldc};
   x.beta = k == 0 ? args.beta : 1;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t m = args.M * i / blocks, end = args.M * (i + 1) / blocks;

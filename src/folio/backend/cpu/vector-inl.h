@@ -12,44 +12,91 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "folio/backend/cpu/bf16-inl.h"
+#include "folio/tensor/dtype.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// FOLIO_MASKED_IS_SAFE says whether masked float loads and stores leave the masked-out memory
-// alone.
-#undef FOLIO_MASKED_IS_SAFE
-#if HWY_TARGET == HWY_AVX2 || !HWY_MEM_OPS_MIGHT_FAULT
-#define FOLIO_MASKED_IS_SAFE 1
-#else
-#define FOLIO_MASKED_IS_SAFE 0
-#endif
+// bfloat16 arrays are vectors of float32 here: loads widen, stores round as ToBF16 does.
+
+static_assert(sizeof(BF16) == sizeof(uint16_t));
+
+// Bf16Tag<D> has as many 16-bit numbers as D has floats.
+template <class D>
+using Bf16Tag = hn::Rebind<uint16_t, D>;
+
+template <class D>
+HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<Bf16Tag<D>> bits) {
+  const hn::RebindToUnsigned<D> du;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+}
+
+// Rounded bits of v, of which the upper half of each lane is the bfloat16 number. In integers:
+// Highway's DemoteTo truncates, and the instructions for it take subnormals for zero.
+template <class D>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundedBits(D, hn::Vec<D> v) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<Bf16Tag<D>> Round(D d, hn::Vec<D> v) {
+  return hn::TruncateTo(Bf16Tag<D>(), hn::ShiftRight<16>(RoundedBits(d, v)));
+}
+
+// Called without hn::, these two and Highway's of the same names take BF16 and float alike.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadU(D d, const BF16* p) {
+  return Widen(d, hn::LoadU(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p)));
+}
+
+template <class D>
+HWY_INLINE void StoreU(hn::Vec<D> v, D d, BF16* p) {
+  hn::StoreU(Round(d, v), Bf16Tag<D>(), reinterpret_cast<uint16_t*>(p));
+}
+
+// MaskedIsSafe says whether masked loads and stores leave the masked-out memory alone.
+template <class T>
+constexpr bool MaskedIsSafe() {
+  return !HWY_MEM_OPS_MIGHT_FAULT || (HWY_TARGET == HWY_AVX2 && sizeof(T) == 4);
+}
 
 // The first n elements at p, zeros in the other lanes; touches no memory beyond them.
 // REQUIRES: n < Lanes(d).
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const hn::TFromD<D>* p, int64_t n) {
+  if constexpr (MaskedIsSafe<T>()) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
+  } else {
+    HWY_ALIGN T part[HWY_MAX_BYTES / sizeof(T)] = {};
+    for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+    return hn::Load(d, part);
+  }
+}
 template <class D>
-HWY_INLINE hn::Vec<D> LoadPart(D d, const float* p, int64_t n) {
-#if FOLIO_MASKED_IS_SAFE
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
-#else
-  HWY_ALIGN float part[HWY_MAX_BYTES / sizeof(float)] = {};
-  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
-  return hn::Load(d, part);
-#endif
+HWY_INLINE hn::Vec<D> LoadPart(D d, const BF16* p, int64_t n) {
+  return Widen(d, LoadPart(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p), n));
 }
 
 // Writes the first n lanes to p and nothing beyond them. REQUIRES: n < Lanes(d).
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StorePart(hn::Vec<D> v, D d, hn::TFromD<D>* p, int64_t n) {
+  if constexpr (MaskedIsSafe<T>()) {
+    hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, p);
+  } else {
+    HWY_ALIGN T part[HWY_MAX_BYTES / sizeof(T)];
+    hn::Store(v, d, part);
+    for (int64_t i = 0; i < n; ++i) p[i] = part[i];
+  }
+}
 template <class D>
-HWY_INLINE void StorePart(hn::Vec<D> v, D d, float* p, int64_t n) {
-#if FOLIO_MASKED_IS_SAFE
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, p);
-#else
-  HWY_ALIGN float part[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(v, d, part);
-  for (int64_t i = 0; i < n; ++i) p[i] = part[i];
-#endif
+HWY_INLINE void StorePart(hn::Vec<D> v, D d, BF16* p, int64_t n) {
+  StorePart(Round(d, v), Bf16Tag<D>(), reinterpret_cast<uint16_t*>(p), n);
 }
 
 // In what follows an array is of float or of BF16; f takes and gives vectors of float32.

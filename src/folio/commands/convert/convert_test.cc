@@ -54,7 +54,7 @@ TEST_F(ConvertCommand, AFileIsAModelToEveryCommand) {
 TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
   const std::string file = (Fixture("gguf-tiny") / "model.gguf").string();
   const ProgramRun run = Run("inspect model " + file);
-  EXPECT_TRUE(Contains(run.out, "GGUF file, 42.56 KB", "bpe, 274 tokens", "vocabulary   277 tokens",
+  EXPECT_TRUE(Contains(run.out, "GGUF file, 42.56 KB", "bpe, 274 tokens", "vocabulary  277 tokens",
                        "Q8_0", "Q4_0", " as F16", "transformer.h.1.mlp.c_proj.weight"));
   const nlohmann::json json =
       nlohmann::json::parse(Run("inspect model --json --model " + file).out);
@@ -77,7 +77,7 @@ TEST_F(ConvertCommand, InspectModelListsWhatItRefusesWithTheReason) {
   std::ofstream(At("llama.gguf"), std::ios::binary) << bytes.File();
   const ProgramRun run = Run("inspect model llama.gguf");
   EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.out, "refused      llama.gguf: a model of the architecture \"llama\"",
+  EXPECT_TRUE(Contains(run.out, "refused     llama.gguf: a model of the architecture \"llama\"",
                        "folio runs \"gpt2\"", "blk.0.k", "(512)", "Q4_K"));
   const nlohmann::json json = nlohmann::json::parse(Run("inspect model llama.gguf --json").out);
   EXPECT_TRUE(Contains(json.at("refused").at("what").get<std::string>(), "llama"));

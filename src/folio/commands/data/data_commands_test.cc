@@ -26,11 +26,7 @@ class PrepareSourcesCommand : public InTemporaryDirectory {
  protected:
   PrepareSourcesCommand() {
     for (int i = 0; i < 300; ++i) text_ += "a small text, number " + std::to_string(i) + "\n";
-    Write("a.txt", text_);
-  }
-  void Write(const std::string& name, const std::string& bytes) {
-    fs::create_directories(At(name).parent_path());
-    WriteFileAtomically(At(name), bytes);
+    PutFile("a.txt", text_);
   }
   ProgramRun Shell(const std::string& text) const {
     return RunShell(At(""), "export FOLIO_NO_CONFIG=; " + text);
@@ -53,7 +49,7 @@ TEST_F(PrepareSourcesCommand, StandardInputPipesAndFilesGiveTheSame) {
                        "\"bytes\": " + std::to_string(text_.size())));
   EXPECT_EQ(Tokens("$F data prepare - < a.txt"), expected);
   EXPECT_EQ(Tokens("mkfifo pipe; cat a.txt > pipe & $F data prepare pipe"), expected);
-  Write("a.xz", Compressed(text_, "xz"));
+  PutFile("a.xz", Compressed(text_, "xz"));
   EXPECT_EQ(Tokens("$F data prepare - < a.xz"), expected);
   EXPECT_EQ(Names(), (Strings{"a.txt", "a.xz", "out", "pipe"}));
   const ProgramRun nothing =
@@ -63,9 +59,9 @@ TEST_F(PrepareSourcesCommand, StandardInputPipesAndFilesGiveTheSame) {
 }
 
 TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
-  Write("dir/b.txt", "b");
-  Write("dir/a.jsonl", "{\"body\": \"x\"}\n");
-  Write("dir/c.png", "\x89PNG\r\n");
+  PutFile("dir/b.txt", "b");
+  PutFile("dir/a.jsonl", "{\"body\": \"x\"}\n");
+  PutFile("dir/c.png", "\x89PNG\r\n");
   Tokens("$F data prepare dir a.txt --field body --val-fraction 0");
   EXPECT_TRUE(Contains(err_, "left out 1 file that is no text: c.png (a PNG image)")) << err_;
   EXPECT_EQ(ReadTokens(Dataset(At("out").string()).train(), 0, 5),
@@ -77,7 +73,7 @@ TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
 }
 
 TEST_F(PrepareSourcesCommand, AFullDiskIsAnErrorAndLeavesNothing) {
-  Write("zeros.gz", Compressed(std::string(8000000, 'a'), "gzip"));
+  PutFile("zeros.gz", Compressed(std::string(8000000, 'a'), "gzip"));
   const std::string command = "$F data prepare zeros.gz --tokenizer bytes --out out --no-config";
   // As a disk with room for 3 MB.
   const ProgramRun full = Shell("trap '' XFSZ; ulimit -f 3000; " + command);
@@ -91,8 +87,8 @@ TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
       " --no-config --overwrite --batch 2 --max-steps 1 --out run --set train.eval_batches=1 ";
   const std::string small =
       rest + " model.n_layer=1 model.n_head=1 model.n_embd=8 model.n_positions=8";
-  Write("dir/a.txt.gz", Compressed(text_, "gzip"));
-  Write("dir/b.bin", std::string(10, '\0'));
+  PutFile("dir/a.txt.gz", Compressed(text_, "gzip"));
+  PutFile("dir/b.bin", std::string(10, '\0'));
   const ProgramRun packed = Shell("$F train --data dir" + small);
   EXPECT_EQ(packed.status, 0) << packed.err;
   EXPECT_TRUE(Contains(packed.err, "left out 1 file that is no text: b.bin"));
@@ -103,7 +99,7 @@ TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
   EXPECT_EQ(ReadFile(At("run/data/train.bin")), tokens);
   EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "\"path\": \"-\""));
   EXPECT_FALSE(fs::exists(At("run/.input")));
-  Write("b.jsonl", "{\"body\": \"" + std::string(500, 'b') + "\"}");
+  PutFile("b.jsonl", "{\"body\": \"" + std::string(500, 'b') + "\"}");
   const ProgramRun field = Shell("$F train --data b.jsonl --field body" + small);
   EXPECT_EQ(field.status, 0) << field.err;
   EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "field = \"body\""));
@@ -117,10 +113,10 @@ TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
 
 // The documents of every spelling, and nothing else, are counted and learned from.
 TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
-  Write("a.zst", Compressed(text_, "zstd"));
-  Write("plain/x.txt", text_.substr(0, 1000));
-  Write("plain/y.txt", text_.substr(1000));
-  Write("lines.json", "[\"" + std::string("one \\u20ac") + "\", \"two\"]");
+  PutFile("a.zst", Compressed(text_, "zstd"));
+  PutFile("plain/x.txt", text_.substr(0, 1000));
+  PutFile("plain/y.txt", text_.substr(1000));
+  PutFile("lines.json", "[\"" + std::string("one \\u20ac") + "\", \"two\"]");
   const auto learn = [&](const std::string& files) {
     const ProgramRun run =
         Shell("$F tokenizer train " + files + " --vocab-size 280 --overwrite --out tok");
@@ -131,8 +127,8 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
   EXPECT_EQ(learn("a.zst"), learned);
   EXPECT_EQ(learn("- < a.zst"), learned);
   EXPECT_EQ(learn("plain"), learn("plain/y.txt plain/x.txt"));
-  Write("one.txt", "aba aba");
-  Write("one.jsonl", "{\"b\": \"aba aba\"}\n");
+  PutFile("one.txt", "aba aba");
+  PutFile("one.jsonl", "{\"b\": \"aba aba\"}\n");
   EXPECT_EQ(learn("one.jsonl --field b"), learn("one.txt"));
   const auto count = [&](const std::string& files) {
     const ProgramRun run = Shell("$F tokenizer count " + files + " --tokenizer bytes --json");
@@ -145,7 +141,7 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
     EXPECT_EQ(count(files), counted) << files;
   }
   EXPECT_TRUE(Contains(count("lines.json"), "\"tokens\":10,", "\"characters\":8,"));
-  Write("special.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a<|endoftext|>\"}\n");
+  PutFile("special.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a<|endoftext|>\"}\n");
   for (const auto& [files, what] :
        {std::pair("special.jsonl", "special.jsonl:2"), std::pair("tok/none", "tok/none"),
         std::pair("a.zst one.jsonl", "one.jsonl:1: no document")}) {
@@ -182,7 +178,7 @@ TEST_F(DataFetch, KnowsItsTexts) {
 }
 
 TEST_F(DataFetch, NeverReplacesOrKeepsAnotherText) {
-  WriteFileAtomically(At("mine.txt"), "my own");
+  PutFile("mine.txt", "my own");
   const ProgramRun refused = Shell(std::string(kFetch) + "--out mine.txt");
   EXPECT_EQ(refused.status, 2);
   EXPECT_TRUE(Contains(refused.err, "mine.txt: is there already", "--overwrite"));
@@ -210,7 +206,7 @@ TEST_F(DataFetch, ThePublishedTextIsKept) {
 class DataTokenizer : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    WriteFileAtomically(At("text"), "abracadabra");
+    PutFile("text", "abracadabra");
     PrepareDataset(
         {.files = {At("text").string()}, .tokenizer = "char", .out = At("data").string()});
     std::filesystem::create_directory(At("model"));
@@ -242,11 +238,11 @@ TEST_F(DataTokenizer, MustBeTheModels) {
 }
 
 TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
-  WriteFileAtomically(At("other"), "cadabra brad bad card");
+  PutFile("other", "cadabra brad bad card");
   for (const char* text : {"text", "other"}) {
     std::string letters;
     for (int i = 0; i < 20; ++i) letters += ReadFile(At(text));
-    WriteFileAtomically(At(text), letters);
+    PutFile(text, letters);
     PrepareDataset({.files = {At(text).string()},
                     .tokenizer = "char",
                     .out = At(std::string(text) + ".data").string()});

@@ -24,11 +24,11 @@ class PrepareRestart : public InTemporaryDirectory {
   void SetUp() override {
     std::string text;
     for (int i = 0; i < 3000; ++i) text += "line " + std::to_string(i * i) + " \u20AC\n";
-    WriteFileAtomically(At("a.txt"), text);
-    WriteFileAtomically(At("b.txt"), "");
+    PutFile("a.txt", text);
+    PutFile("b.txt", "");
     std::string lines;
     for (int i = 0; i < 500; ++i) lines += "{\"text\": \"document " + std::to_string(i) + "\"}\n";
-    WriteFileAtomically(At("c.jsonl"), lines);
+    PutFile("c.jsonl", lines);
   }
 
   PrepareOptions Options(const std::string& tokenizer, const std::string& out) {
@@ -152,7 +152,7 @@ TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
       WriteFileAtomically(progress, journal);
     });
   }
-  begins_again("train.bin", {}, [&] { WriteFileAtomically(At(".out.partial/train.bin"), ""); });
+  begins_again("train.bin", {}, [&] { PutFile(".out.partial/train.bin", ""); });
 }
 
 TEST_F(PrepareRestart, ACharacterSetThatWasTamperedWithIsNotTrusted) {
@@ -193,9 +193,9 @@ TEST_F(PrepareRestart, KilledBeforeItClearedUpTheNextCallDoes) {
   const auto whole = FilesBelow(At("out"));
   const auto leave = [&](bool linked) {
     std::filesystem::create_directory(At(".out.partial"));
-    WriteFileAtomically(At(".out.partial/progress.json"), "{}");
+    PutFile(".out.partial/progress.json", "{}");
     if (linked) std::filesystem::create_hard_link(At("out/val.bin"), At(".out.partial/val.bin"));
-    if (!linked) WriteFileAtomically(At(".out.partial/handed-over"), "");
+    if (!linked) PutFile(".out.partial/handed-over", "");
   };
   for (const bool linked : {true, false}) {
     leave(linked);

@@ -356,7 +356,7 @@ TEST_F(InspectInside, PagesHaveTheFigureAndItsNumbers) {
       {"activations", "--ids 5,0,7", "<h1 id=\"activations\">", "kurt"},
       {"activations", "--ids 5,0,7 --layer 1", "activations of layer 1", "kurt"},
       {"embeddings", "--id 5", "nearest to", "cosine"},
-      {"embeddings", "", "Longest and shortest tokens", "shortest"}};
+      {"embeddings", "", "longest tokens</h2>", "shortest"}};
   for (const auto& [what, flags, heading, column] : pages) {
     const std::string path = At(what + ".html").string();
     const ProgramRun run = RunFolio(Inspect(what, flags + " --html " + path));

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "folio/base/rng.h"
@@ -71,9 +70,6 @@ class TokenizerCommandTest : public InTemporaryDirectory {
     return run.err;
   }
 
-  void Write(const std::string& name, std::string_view bytes) {
-    WriteFileAtomically(At(name), bytes);
-  }
   std::string Read(const std::string& name) { return ReadFile(At(name)); }
 };
 std::string AllBytes() {
@@ -92,7 +88,7 @@ TEST_F(TokenizerCommandTest, IdsAreOneLineOfNumbersOrOneObject) {
 }
 
 TEST_F(TokenizerCommandTest, EveryByteComesBackInEveryFormat) {
-  Write("t", AllBytes());
+  PutFile("t", AllBytes());
   for (const std::string tokenizer : {"bytes", "bpe"}) {
     for (const std::string format : {"text", "u16", "u32", "bin"}) {
       if (tokenizer == "bpe" && format == "u16") continue;
@@ -119,7 +115,7 @@ TEST_F(TokenizerCommandTest, RawIdsAreLittleEndianAndAsWideAsTheVocabularyNeeds)
 }
 
 TEST_F(TokenizerCommandTest, SpecialTokensAreWhatTheFlagSays) {
-  Write("t", "a<|end|>hello");
+  PutFile("t", "a<|end|>hello");
   EXPECT_EQ(Out("$T encode t --special allow --tokenizer bpe"), "97 70000 259\n");
   EXPECT_EQ(Out("$T encode --special allow --tokenizer bpe <t | cat"), "97 70000 259\n");
   EXPECT_EQ(Out("cat t | $T encode --special allow --tokenizer bpe"), "97 70000 259\n");
@@ -135,7 +131,7 @@ TEST_F(TokenizerCommandTest, SpecialTokensAreWhatTheFlagSays) {
 TEST_F(TokenizerCommandTest, ADisallowedTokenFarBackIsSeenBeforeAnythingIsWritten) {
   std::string text = "line\n" + std::string(36 << 20, 'x') + " <|e";
   text += "nd|>";
-  Write("t", text);
+  PutFile("t", text);
   EXPECT_TRUE(Contains(Wrong("$T encode t --tokenizer bpe", 3), "t:2:37748738: "));
 }
 
@@ -144,7 +140,7 @@ TEST_F(TokenizerCommandTest, LongInputsGiveTheIdsOfTheWhole) {
   std::string text = "hello hello ";
   while (text.size() < (size_t{kSanitized ? 10 : 70} << 20))
     text += "hello wo, hello <|end|> hell é\n";
-  Write("t", text);
+  PutFile("t", text);
   for (const std::string special : {"allow", "ordinary"}) {
     if (kSanitized && special == "ordinary") continue;
     const std::string flags = " --tokenizer bpe --format u32 --special " + special;
@@ -182,13 +178,13 @@ TEST_F(TokenizerCommandTest, TextCutAnywhereGivesTheIdsOfTheWhole) {
 }
 
 TEST_F(TokenizerCommandTest, AnUnknownCharacterIsNamedWithItsPlace) {
-  Write("t", "a b\na?");
+  PutFile("t", "a b\na?");
   EXPECT_TRUE(Contains(Wrong("$T encode t --tokenizer char", 3), "t:2:2: no token"));
   EXPECT_TRUE(Contains(Wrong("cat t | $T encode --tokenizer char", 3), ":2:2: no token"));
 }
 
 TEST_F(TokenizerCommandTest, JsonLinesMapToJsonLines) {
-  Write("t", "{\"text\":\"hello\",\"n\":1}\n{\"hex\":\"fF00\"}\r\n{\"text\":\"\"}");
+  PutFile("t", "{\"text\":\"hello\",\"n\":1}\n{\"hex\":\"fF00\"}\r\n{\"text\":\"\"}");
   EXPECT_EQ(Out("$T encode t --jsonl --tokenizer bpe"),
             "{\"ids\":[259]}\n{\"ids\":[255,0]}\n{\"ids\":[]}\n");
   EXPECT_EQ(Out("$T encode t --jsonl --tokenizer bpe | $T decode --jsonl --tokenizer bpe"),
@@ -208,7 +204,7 @@ TEST_F(TokenizerCommandTest, ManyJsonLinesKeepTheirOrder) {
     for (const char c : text + std::to_string(i % 10)) expected.push_back(static_cast<int>(c));
     ids += nlohmann::json{{"ids", expected}}.dump() + "\n";
   }
-  Write("t", lines);
+  PutFile("t", lines);
   EXPECT_EQ(Out("$T encode t --jsonl --tokenizer bytes"), ids);
   EXPECT_EQ(Out("cat t | $T encode --jsonl --tokenizer bytes --threads 1"), ids);
 }
@@ -224,7 +220,7 @@ TEST_F(TokenizerCommandTest, AWrongJsonLineIsNamedAfterTheGoodOnes) {
                          "{}",
                          "{\"text\":\"<|end|>\"}"};
   for (const std::string line : wrong) {
-    Write("t", "{\"text\":\"a\"}\n" + line + "\n{\"text\":\"a\"}\n");
+    PutFile("t", "{\"text\":\"a\"}\n" + line + "\n{\"text\":\"a\"}\n");
     const ProgramRun run = Shell("$T encode t --jsonl --tokenizer bpe");
     EXPECT_EQ(run.status, 3) << line;
     EXPECT_EQ(run.out, "{\"ids\":[97]}\n") << line;
@@ -232,7 +228,7 @@ TEST_F(TokenizerCommandTest, AWrongJsonLineIsNamedAfterTheGoodOnes) {
   }
   for (const std::string line : {"{\"ids\":[-1]}", "{\"ids\":[1.5]}", "{\"ids\":1}",
                                  "{\"ids\":[99999]}", "{\"ids\":[4294967296]}", "{\"id\":[1]}"}) {
-    Write("t", "{\"ids\":[97]}\n" + line + "\n");
+    PutFile("t", "{\"ids\":[97]}\n" + line + "\n");
     const ProgramRun run =
         Shell("$T decode t --jsonl --tokenizer bpe --out o; s=$?; test ! -e o && exit $s");
     EXPECT_EQ(run.status, 3) << line;
@@ -266,7 +262,7 @@ TEST_F(TokenizerCommandTest, DecodingTakesIdsInManyForms) {
   for (const char* ids :
        {"104 105", " 104,105\n", "104\n105\n", "{\"ids\":[104,105]}",
         "{\"schema\":1,\"more\":[[1],{\"ids\":2}],\"ids\":[104, 105]}\n", "[104,\n105]"}) {
-    Write("t", ids);
+    PutFile("t", ids);
     EXPECT_EQ(Out("$T decode t --tokenizer bpe"), "hi") << ids;
     EXPECT_EQ(Out("cat t | $T decode --tokenizer bpe"), "hi") << ids;
   }
@@ -279,7 +275,7 @@ TEST_F(TokenizerCommandTest, DecodingTakesIdsInManyForms) {
             "{\"text\":\"hello<|end|>\"}\n");
   EXPECT_EQ(Out("$T decode --ids '' --tokenizer bpe"), "");
   EXPECT_TRUE(Contains(Wrong("$T decode 15496 --tokenizer bpe", 2), "did you mean --ids 15496?"));
-  Write("15496", "104 105");
+  PutFile("15496", "104 105");
   EXPECT_EQ(Out("$T decode 15496 --tokenizer bpe"), "hi");
 }
 
@@ -289,16 +285,16 @@ TEST_F(TokenizerCommandTest, WhatIsNoIdIsNamed) {
        {"-1", "1.5", "2147483648", "99999999999999999999", "70001", "x", "{\"ids\":[1",
         "{\"ids\":[1]} 2", "{\"ids\":{\"a\":1}}", "{\"ids\":3}", "{}", "[1,[2]]", "[true]", "[-1]",
         "[1e3]", "[99999999999]", "{\"ids\":[1],\"ids\":[2]}"}) {
-    Write("t", ids);
+    PutFile("t", ids);
     Wrong("$T decode t --tokenizer bpe", 3);
     Wrong("$T decode t --tokenizer bpe --out o", 3);
     EXPECT_FALSE(fs::exists(At("o")));
   }
-  Write("t", std::string("[1]\0[2]", 7));
+  PutFile("t", std::string("[1]\0[2]", 7));
   Wrong("$T decode t --tokenizer bpe", 3);
-  Write("t", std::string("\x01\0\0\0\x01", 5));
+  PutFile("t", std::string("\x01\0\0\0\x01", 5));
   Wrong("$T decode t --tokenizer bpe --format u32", 3);
-  Write("t", "\xFF\xFF\xFF\xFF");
+  PutFile("t", "\xFF\xFF\xFF\xFF");
   Wrong("$T decode t --tokenizer bpe --format u32", 3);
 }
 
@@ -321,7 +317,7 @@ TEST_F(TokenizerCommandTest, WrongUseIsToldBeforeAnythingIsRead) {
 }
 
 TEST_F(TokenizerCommandTest, AReaderThatLeavesEarlyIsNoError) {
-  Write("t", std::string(8 << 20, 'a'));
+  PutFile("t", std::string(8 << 20, 'a'));
   for (const std::string command : {"encode t", "encode t --json", "encode --explain t"}) {
     const ProgramRun run =
         Shell("{ $T " + command + " --tokenizer bytes; echo $? >&2; } | head -c1 | wc -c");
@@ -333,14 +329,14 @@ TEST_F(TokenizerCommandTest, AReaderThatLeavesEarlyIsNoError) {
 TEST_F(TokenizerCommandTest, ARunGivesTheTokenizerOfItsCheckpoint) {
   fs::create_directories(At("run") / "last");
   fs::copy(At("bpe"), At("run") / "last");
-  Write("run/last/config.json", "{}");
-  Write("run/last/model.safetensors", "");
+  PutFile("run/last/config.json", "{}");
+  PutFile("run/last/model.safetensors", "");
   EXPECT_EQ(Out("$T encode --text hello --tokenizer run"), "259\n");
 }
 
 TEST_F(TokenizerCommandTest, CountsAddUp) {
-  Write("a", "hello é");
-  Write("b", "\xFF");
+  PutFile("a", "hello é");
+  PutFile("b", "\xFF");
   const nlohmann::json json = nlohmann::json::parse(Out("$T count a b --tokenizer bpe --json"));
   EXPECT_EQ(json.at("files").at(0), nlohmann::json({{"file", "a"},
                                                     {"tokens", 4},
@@ -373,7 +369,7 @@ TEST_F(TokenizerCommandTest, InfoTellsWhatTheTokenizerIs) {
   EXPECT_EQ(json.at("hash").get<std::string>().size(), 32u);
   EXPECT_FALSE(json.at("files").empty());
   EXPECT_TRUE(Contains(Out("$T info --tokenizer bpe"), "70000 \"<|end|>\""));
-  EXPECT_TRUE(Contains(Out("$T info --tokenizer char"), "vocabulary    5\n"));
+  EXPECT_TRUE(Contains(Out("$T info --tokenizer char"), "vocabulary     5\n"));
   EXPECT_EQ(Out("$T info --tokenizer bpe --token 10 --token 259"),
             "10 \"\\n\" (1 bytes: 0A)\n259 \"hello\" (5 bytes: 68 65 6C 6C 6F)\n");
   Wrong("$T info --tokenizer bpe --token 70001", 3);
@@ -381,7 +377,7 @@ TEST_F(TokenizerCommandTest, InfoTellsWhatTheTokenizerIs) {
 }
 
 TEST_F(TokenizerCommandTest, ExplainedMergesLeadToTheIds) {
-  Write("t", "hello hello<|end|>\xFFwo wo\n");
+  PutFile("t", "hello hello<|end|>\xFFwo wo\n");
   const nlohmann::json json =
       nlohmann::json::parse(Out("$T encode t --explain --json --special allow --tokenizer bpe"));
   std::string bytes;
@@ -454,7 +450,7 @@ TEST_F(TokenizerCommandTest, FilesFromADirectoryAreCheckedAndKept) {
   for (const PublishedFile& file : FindPublishedEncoding("gpt2")->files) {
     std::string bytes = ReadFile(fs::path(source) / file.name);
     bytes[bytes.size() / 2] ^= 1;
-    Write("bad/" + std::string(file.name), bytes);
+    PutFile("bad/" + std::string(file.name), bytes);
   }
   Wrong("FOLIO_HOME=h $T fetch gpt2 --from bad -q", 3);
   const ProgramRun run = Shell("FOLIO_HOME=h $T fetch gpt2 --from '" + source + "'");
@@ -491,7 +487,7 @@ std::string Words(size_t bytes) {
 }
 
 TEST_F(TokenizerTrainTest, WhatItWritesLoadsAndGivesTheTokensItTells) {
-  Write("t", "low lower lowest, slow slower slowest\n\xFF\xFE low");
+  PutFile("t", "low lower lowest, slow slower slowest\n\xFF\xFE low");
   const nlohmann::json made =
       nlohmann::json::parse(Out("$T train t --vocab-size 270 --out made --json"));
   EXPECT_EQ(made["vocab_size"], 270);
@@ -507,7 +503,7 @@ TEST_F(TokenizerTrainTest, WhatItWritesLoadsAndGivesTheTokensItTells) {
 }
 
 TEST_F(TokenizerTrainTest, SpecialTokensComeFirstWhereThatIsAsked) {
-  Write("t", "abab");
+  PutFile("t", "abab");
   Out("$T train t --vocab-size 259 --specials '<a>,<b>' --specials-first --out made");
   EXPECT_EQ(Out("$T encode --text '<b>ab' --special allow --tokenizer ./made"), "1 258\n");
 }
@@ -517,7 +513,7 @@ TEST_F(TokenizerTrainTest, SpecialTokensComeFirstWhereThatIsAsked) {
 TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
   const std::string text =
       Words((size_t{1} << 25) - 2'000'000) + std::string(3'000'001, 'x') + Words(3'000'000);
-  Write("t", text);
+  PutFile("t", text);
   BpeTrainer trainer({.vocab_size = 400});
   trainer.AddText(text);
   const std::string hash = BpeTokenizer(trainer.Train()).hash();
@@ -531,8 +527,8 @@ TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
 }
 
 TEST_F(TokenizerTrainTest, EachFileIsATextOfItsOwn) {
-  Write("a", "aaaa");
-  Write("b", "aa");
+  PutFile("a", "aaaa");
+  PutFile("b", "aa");
   const nlohmann::json made =
       nlohmann::json::parse(Out("$T train a b --vocab-size 300 --out made --json"));
   EXPECT_EQ(made["distinct_pieces"], 2);
@@ -540,19 +536,19 @@ TEST_F(TokenizerTrainTest, EachFileIsATextOfItsOwn) {
 }
 
 TEST_F(TokenizerTrainTest, ReplacesOnlyATokenizerAndOnlyWhenTold) {
-  Write("t", "abab");
+  PutFile("t", "abab");
   Out("$T train t --vocab-size 258 --out made");
   EXPECT_TRUE(Contains(Wrong("$T train t --vocab-size 259 --out made", 2), "--overwrite"));
   Out("$T train t --vocab-size 259 --out made --overwrite");
   EXPECT_EQ(Out("$T encode --text abab --tokenizer ./made"), "257\n");
-  Write("made/notes.txt", "mine");
+  PutFile("made/notes.txt", "mine");
   EXPECT_TRUE(Contains(Wrong("$T train t --out made --overwrite", 2), "notes.txt"));
   EXPECT_EQ(Read("made/notes.txt"), "mine");
 }
 
 TEST_F(TokenizerTrainTest, RefusesWhatItCannotLearnFrom) {
-  Write("empty", "");
-  Write("t", "abab");
+  PutFile("empty", "");
+  PutFile("t", "abab");
   EXPECT_TRUE(Contains(Wrong("$T train empty --out made", 3), "empty: empty"));
   Wrong("$T train nosuch --out made", 3);
   Wrong("$T train t --vocab-size 256 --out made", 2);

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/cpu/rows.h"
-#include "folio/backend/test_twins.h"
+#include "folio/backend/cpu/linear_epilogue.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/base/test_simd_targets.h"
-#include "folio/base/thread_pool.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -305,8 +305,8 @@ TEST_P(Bf16Kernels, ColumnSums) {
         expected.data<float>()[c] = sums.data<float>()[c] + sum;
       }
       const Tensor low = Converted(memory, x, Dtype::kBF16);
-      cpu::AddColumnSums(x.data<float>(), rows, columns, sums.data<float>());
-      cpu::AddColumnSums(low.data<BF16>(), rows, columns, twin.data<float>());
+      cpu::AddColumnSums(x, sums.data<float>());
+      cpu::AddColumnSums(low, twin.data<float>());
       ExpectTwin("of float32", expected, sums);
       ExpectTwin("of BF16", expected, twin);
       EXPECT_TRUE(memory.GuardsIntact());
@@ -319,20 +319,33 @@ TEST(Bf16KernelThreads, ColumnSumsDoNotDependOnThreads) {
   const int64_t rows = 61, columns = 1000;
   const Tensor x = Converted(memory, memory.Random({rows, columns}), Dtype::kBF16);
   const Tensor sums = Converted(memory, memory.Random({columns}), Dtype::kF32);
-  const int threads = Threads();
-  std::vector<std::vector<float>> results;
-  for (const int count : {1, 2, 3}) {
-    SetThreads(count);
-    const float* begin = sums.data<float>();
-    results.emplace_back(begin, begin + columns);
-    cpu::AddColumnSums(x.data<BF16>(), rows, columns, results.back().data());
-  }
-  SetThreads(threads);
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
+  ExpectSameOnThreads([&] {
+    std::vector<float> results(sums.data<float>(), sums.data<float>() + columns);
+    cpu::AddColumnSums(x, results.data());
+    return results;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(, Bf16Kernels, EverySimdTarget(), SimdTargetName);
+
+class LargeFill : public OnSimdTarget {};
+
+// The array is so large that Fill goes past the caches, in vectors that begin at a boundary of
+// their own.
+TEST_P(LargeFill, WritesEveryElementAndNothingElse) {
+  const int64_t n = (4 << 20) + 21;
+  std::vector<float> memory(static_cast<size_t>(n) + 64);
+  for (const int64_t begin : {1, 16}) {
+    std::fill(memory.begin(), memory.end(), 1.0f);
+    MakeCpuBackend()->Run(Fill{.out = Tensor(memory.data() + begin, {n}), .value = 2});
+    const auto first = memory.begin() + begin, last = first + n;
+    EXPECT_EQ(std::count(first, last, 2.0f), n);
+    EXPECT_EQ(std::count(memory.begin(), first, 1.0f), begin);
+    EXPECT_EQ(std::count(last, memory.end(), 1.0f), memory.end() - last);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, LargeFill, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio

@@ -1,10 +1,11 @@
 #include <algorithm>
+#include <cmath>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "folio/backend/cpu/reduce.cc"
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/optimizer.cc"
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -62,6 +63,50 @@ void FillStream(float value, int64_t n, float* out) {
   hwy::FlushStream();
 }
 
+// Factors are prepared in double and rounded once.
+void AdamWRange(const AdamWUpdate& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto set = [&](double x) HWY_ATTR { return hn::Set(d, static_cast<float>(x)); };
+  const double steps = static_cast<double>(op.step);
+  const auto grad_scale = set(op.grad_scale), decay = set(op.lr * op.weight_decay);
+  const auto beta1 = set(op.beta1), new1 = set(1 - op.beta1);
+  const auto beta2 = set(op.beta2), new2 = set(1 - op.beta2);
+  const auto step_size = set(op.lr / (1 - std::pow(op.beta1, steps)));
+  const auto root_scale = set(1 / std::sqrt(1 - std::pow(op.beta2, steps))), eps = set(op.eps);
+  const auto update = [&](V g, V& p, V& m, V& v) HWY_ATTR {
+    g = hn::Mul(g, grad_scale);
+    m = hn::MulAdd(beta1, m, hn::Mul(new1, g));
+    v = hn::MulAdd(beta2, v, hn::Mul(hn::Mul(new2, g), g));
+    const auto root = hn::MulAdd(hn::Sqrt(v), root_scale, eps);
+    p = hn::Sub(p, hn::MulAdd(decay, p, hn::Div(hn::Mul(step_size, m), root)));
+  };
+  const float* grad = op.grad.data<float>();
+  float *param = op.param.data<float>(), *m = op.m.data<float>(), *v = op.v.data<float>();
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kAhead = 512;
+  int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) {
+    for (const float* array : {grad, static_cast<const float*>(param), static_cast<const float*>(m),
+                               static_cast<const float*>(v)}) {
+      hwy::Prefetch(array + i + kAhead);
+    }
+    auto p = hn::LoadU(d, param + i), m1 = hn::LoadU(d, m + i), v1 = hn::LoadU(d, v + i);
+    update(hn::LoadU(d, grad + i), p, m1, v1);
+    hn::StoreU(p, d, param + i);
+    hn::StoreU(m1, d, m + i);
+    hn::StoreU(v1, d, v + i);
+  }
+  if (const int64_t rest = end - i; rest > 0) {
+    auto p = LoadPart(d, param + i, rest), m1 = LoadPart(d, m + i, rest);
+    auto v1 = LoadPart(d, v + i, rest);
+    update(LoadPart(d, grad + i, rest), p, m1, v1);
+    StorePart(p, d, param + i, rest);
+    StorePart(m1, d, m + i, rest);
+    StorePart(v1, d, v + i, rest);
+  }
+}
+
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -71,6 +116,7 @@ namespace folio::cpu {
 HWY_EXPORT(SumOfSquaresRange);
 HWY_EXPORT(ScaleRange);
 HWY_EXPORT(FillStream);
+HWY_EXPORT(AdamWRange);
 
 void Run(const SumOfSquares& op, Scratch& scratch) {
   const float* x = op.x.data<float>();
@@ -112,6 +158,12 @@ void Run(const Fill& op, Scratch&) {
     } else {
       std::fill(out + begin, out + end, value);
     }
+  });
+}
+
+void Run(const AdamWUpdate& op, Scratch&) {
+  ParallelRange(op.param.count(), kStreamElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(AdamWRange)(op, begin, end);
   });
 }
 

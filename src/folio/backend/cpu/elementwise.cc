@@ -4,10 +4,11 @@
 #include "folio/base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "folio/backend/cpu/residual.cc"
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/elementwise.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "folio/backend/cpu/math-inl.h"
 #include "folio/backend/cpu/philox-inl.h"
 #include "folio/backend/cpu/vector-inl.h"
 
@@ -76,6 +77,38 @@ void ResidualRows(const Dropout& dropout, const float* residual, const Tensor& x
   }
 }
 
+template <class T>
+void ActivationOf(const ActivationForward& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  WithActivation<Activated>(op.kind, [&](auto activate) HWY_ATTR {
+    Map(
+        d, end - begin, op.out.data<T>() + begin, [=](auto v) HWY_ATTR { return activate(d, v); },
+        static_cast<const T*>(op.x.data<T>() + begin));
+  });
+}
+
+template <class T>
+void ActivationGradientOf(const ActivationBackward& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  WithActivation<ActivationGradient>(op.kind, [&](auto gradient) HWY_ATTR {
+    Map(
+        d, end - begin, op.d_x.data<T>() + begin,
+        [=](auto v, auto g) HWY_ATTR { return gradient(d, v, g); },
+        static_cast<const T*>(op.x.data<T>() + begin),
+        static_cast<const T*>(op.d_out.data<T>() + begin));
+  });
+}
+
+void ActivationRange(const ActivationForward& op, int64_t begin, int64_t end) {
+  op.x.dtype() == Dtype::kBF16 ? ActivationOf<BF16>(op, begin, end)
+                               : ActivationOf<float>(op, begin, end);
+}
+
+void ActivationGradientRange(const ActivationBackward& op, int64_t begin, int64_t end) {
+  op.x.dtype() == Dtype::kBF16 ? ActivationGradientOf<BF16>(op, begin, end)
+                               : ActivationGradientOf<float>(op, begin, end);
+}
+
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -83,6 +116,8 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(ResidualRows);
+HWY_EXPORT(ActivationRange);
+HWY_EXPORT(ActivationGradientRange);
 
 namespace {
 
@@ -102,6 +137,18 @@ void Run(const ResidualForward& op, Scratch&) {
 
 void Run(const ResidualBackward& op, Scratch&) {
   RunResidual(op.dropout, {}, op.d_out, op.d_x);
+}
+
+void Run(const ActivationForward& op, Scratch&) {
+  ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ActivationRange)(op, begin, end);
+  });
+}
+
+void Run(const ActivationBackward& op, Scratch&) {
+  ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ActivationGradientRange)(op, begin, end);
+  });
 }
 
 }  // namespace folio::cpu

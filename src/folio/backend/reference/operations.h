@@ -1,0 +1,361 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <vector>
+
+#include "folio/backend/ops.h"
+#include "folio/backend/reference/number.h"
+#include "folio/base/check.h"
+
+namespace folio::reference {
+
+// Row n stands at positions[n] or, where `positions` is null, at its place among the T.
+inline int64_t PositionOf(const int32_t* positions, int64_t n, int64_t T) {
+  return positions != nullptr ? positions[n] : n % T;
+}
+
+inline void CheckToken(int32_t id, int64_t V) {
+  FOLIO_CHECK((id >= 0 && id < V) || id == kElsewhere, "token outside the vocabulary");
+}
+
+// out[b*T+t,:] = wte[ids[b,t],:] + wpe[position,:]; wpe may be null. V is wte's rows.
+template <class Number>
+void EmbeddingForward(const int32_t* ids, const Number* wte, const Number* wpe, Number* out,
+                      int64_t B, int64_t T, int64_t C, int64_t V, const int32_t* positions) {
+  for (int64_t n = 0; n < B * T; ++n) {
+    CheckToken(ids[n], V);
+    for (int64_t c = 0; c < C; ++c) {
+      const Number token = ids[n] == kElsewhere ? Number(0) : wte[ids[n] * C + c];
+      out[n * C + c] = wpe ? token + wpe[PositionOf(positions, n, T) * C + c] : token;
+    }
+  }
+}
+
+// d_wte[ids[b,t],:] += d_out[b*T+t,:], d_wpe[position,:] += the same; d_wpe may be null.
+template <class Number>
+void EmbeddingBackward(const int32_t* ids, const Number* d_out, Number* d_wte, Number* d_wpe,
+                       int64_t B, int64_t T, int64_t C, int64_t V, const int32_t* positions) {
+  for (int64_t n = 0; n < B * T; ++n) {
+    CheckToken(ids[n], V);
+    for (int64_t c = 0; c < C; ++c) {
+      if (ids[n] != kElsewhere) d_wte[ids[n] * C + c] += d_out[n * C + c];
+      if (d_wpe) d_wpe[PositionOf(positions, n, T) * C + c] += d_out[n * C + c];
+    }
+  }
+}
+
+// J. L. Ba, J. R. Kiros, G. E. Hinton, arXiv:1607.06450. x and out (N,C), mean and rstd (N); bias
+// may be null.
+template <class Number>
+void LayerNormForward(const Number* x, const Number* weight, const Number* bias, Number* out,
+                      Number* mean, Number* rstd, int64_t N, int64_t C, double eps) {
+  using std::sqrt;
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n, x += C, out += C) {
+    W sum = 0, squares = 0;
+    for (int64_t c = 0; c < C; ++c) sum += W(x[c]);
+    const W mu = sum / static_cast<double>(C);
+    for (int64_t c = 0; c < C; ++c) squares += (W(x[c]) - mu) * (W(x[c]) - mu);
+    const W r = 1.0 / sqrt(squares / static_cast<double>(C) + eps);
+    for (int64_t c = 0; c < C; ++c) {
+      const W y = (W(x[c]) - mu) * r * W(weight[c]);
+      out[c] = Number(bias ? y + W(bias[c]) : y);
+    }
+    mean[n] = Number(mu);
+    rstd[n] = Number(r);
+  }
+}
+
+// With y = (x - mean) * rstd and g = d_out * weight, row by row:
+//   d_x = rstd * (g - average(g) - y * average(g * y))
+// d_weight += sum over rows of d_out * y, d_bias += sum over rows of d_out; both may be null.
+template <class Number>
+void LayerNormBackward(const Number* x, const Number* weight, const Number* mean,
+                       const Number* rstd, const Number* d_out, Number* d_x, Number* d_weight,
+                       Number* d_bias, int64_t N, int64_t C, bool accumulate_d_x) {
+  using W = Wide<Number>;
+  std::vector<W> weight_sum(static_cast<size_t>(C)), bias_sum(static_cast<size_t>(C));
+  for (int64_t n = 0; n < N; ++n) {
+    const W mu = mean[n], r = rstd[n];
+    W g_sum = 0, gy_sum = 0;
+    for (int64_t c = 0; c < C; ++c) {
+      const W d = d_out[n * C + c], y = (W(x[n * C + c]) - mu) * r;
+      g_sum += d * W(weight[c]);
+      gy_sum += d * W(weight[c]) * y;
+      weight_sum[static_cast<size_t>(c)] += d * y;
+      bias_sum[static_cast<size_t>(c)] += d;
+    }
+    g_sum /= static_cast<double>(C);
+    gy_sum /= static_cast<double>(C);
+    for (int64_t c = 0; c < C; ++c) {
+      const W y = (W(x[n * C + c]) - mu) * r;
+      const W d = r * (W(d_out[n * C + c]) * W(weight[c]) - g_sum - y * gy_sum);
+      d_x[n * C + c] = Number(accumulate_d_x ? W(d_x[n * C + c]) + d : d);
+    }
+  }
+  for (int64_t c = 0; c < C; ++c) {
+    if (d_weight) d_weight[c] = Number(W(d_weight[c]) + weight_sum[static_cast<size_t>(c)]);
+    if (d_bias) d_bias[c] = Number(W(d_bias[c]) + bias_sum[static_cast<size_t>(c)]);
+  }
+}
+
+// sums[o] = sum over i of x[i] weight[i,o], for one row x of I; weight is (I,O), or (O,I) if
+// transposed.
+template <class Number>
+void RowProduct(const Number* x, const Number* weight, Wide<Number>* sums, int64_t I, int64_t O,
+                bool transposed) {
+  using W = Wide<Number>;
+  if (transposed) {
+    for (int64_t o = 0; o < O; ++o) sums[o] = Dot(x, weight + o * I, I);
+  } else {
+    std::fill(sums, sums + O, W(0));
+    for (int64_t i = 0; i < I; ++i) {
+      for (int64_t o = 0; o < O; ++o) sums[o] += W(x[i]) * W(weight[i * O + o]);
+    }
+  }
+}
+
+// out[r,c] += sum over n of a[n,r] b[n,c]; a is (N,R), b (N,C), out (R,C).
+template <class Number>
+void AddOuterProducts(const Number* a, const Number* b, Number* out, int64_t N, int64_t R,
+                      int64_t C) {
+  using W = Wide<Number>;
+  std::vector<W> sums(static_cast<size_t>(C));
+  for (int64_t r = 0; r < R; ++r) {
+    std::fill(sums.begin(), sums.end(), W(0));
+    for (int64_t n = 0; n < N; ++n) {
+      const W factor = a[n * R + r];
+      for (int64_t c = 0; c < C; ++c) sums[static_cast<size_t>(c)] += factor * W(b[n * C + c]);
+    }
+    for (int64_t c = 0; c < C; ++c) {
+      out[r * C + c] = Number(W(out[r * C + c]) + sums[static_cast<size_t>(c)]);
+    }
+  }
+}
+
+// out = x weight + bias, added to what is there if accumulate: x (N,I), out (N,O), bias (O) or
+// null.
+template <class Number>
+void LinearForward(const Number* x, const Number* weight, const Number* bias, Number* out,
+                   int64_t N, int64_t I, int64_t O, bool transposed, bool accumulate = false) {
+  using W = Wide<Number>;
+  std::vector<W> sums(static_cast<size_t>(O));
+  for (int64_t n = 0; n < N; ++n) {
+    RowProduct(x + n * I, weight, sums.data(), I, O, transposed);
+    for (int64_t o = 0; o < O; ++o) {
+      const W sum = sums[static_cast<size_t>(o)] + (accumulate ? W(out[n * O + o]) : W(0));
+      out[n * O + o] = Number(bias ? sum + W(bias[o]) : sum);
+    }
+  }
+}
+
+// d_x = d_out weight^T, d_weight = x^T d_out, d_bias += sum over rows of d_out; the first two are
+// added to what is there where accumulate says so. d_x, d_weight and d_bias may be null, and x with
+// d_weight.
+template <class Number>
+void LinearBackward(const Number* x, const Number* weight, const Number* d_out, Number* d_x,
+                    Number* d_weight, Number* d_bias, int64_t N, int64_t I, int64_t O,
+                    bool transposed, bool accumulate_d_x, bool accumulate_d_weight) {
+  using W = Wide<Number>;
+  std::vector<W> sums(static_cast<size_t>(I));
+  for (int64_t n = 0; d_x && n < N; ++n) {
+    RowProduct(d_out + n * O, weight, sums.data(), O, I, !transposed);
+    for (int64_t i = 0; i < I; ++i) {
+      const W sum = sums[static_cast<size_t>(i)];
+      d_x[n * I + i] = Number(accumulate_d_x ? W(d_x[n * I + i]) + sum : sum);
+    }
+  }
+  if (d_weight && !accumulate_d_weight) std::fill(d_weight, d_weight + I * O, Number(0));
+  if (d_weight && transposed) {
+    AddOuterProducts(d_out, x, d_weight, N, O, I);
+  } else if (d_weight) {
+    AddOuterProducts(x, d_out, d_weight, N, I, O);
+  }
+  for (int64_t o = 0; d_bias && o < O; ++o) {
+    W sum = d_bias[o];
+    for (int64_t n = 0; n < N; ++n) sum += W(d_out[n * O + o]);
+    d_bias[o] = Number(sum);
+  }
+}
+
+inline double Erf(double x) {
+  return std::erf(x);
+}
+// First order in the imaginary part: exact for the tiny ones that carry a derivative.
+inline std::complex<double> Erf(std::complex<double> x) {
+  const double a = x.real();
+  return {std::erf(a), x.imag() * 2 * std::numbers::inv_sqrtpi * std::exp(-a * a)};
+}
+
+inline constexpr double kGeluCubic = 0.044715, kQuickGeluSlope = 1.702;
+inline const double kSqrt2OverPi = std::sqrt(2 / std::numbers::pi);
+
+template <class W>
+W Logistic(W x) {
+  using std::exp;
+  return 1.0 / (1.0 + exp(-x));
+}
+
+template <class W>
+W Activate(Activation kind, W x) {
+  using std::tanh;
+  switch (kind) {
+    case Activation::kGeluNew:
+      return 0.5 * x * (1.0 + tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
+    case Activation::kGelu:
+      return 0.5 * x * (1.0 + Erf(x / std::numbers::sqrt2));
+    case Activation::kRelu:
+      return std::real(x) > 0 ? x : W(0);
+    case Activation::kSilu:
+      return x * Logistic(x);
+    case Activation::kQuickGelu:
+      return x * Logistic(kQuickGeluSlope * x);
+    case Activation::kTanh:
+      return tanh(x);
+  }
+  return x;
+}
+
+// The derivative at x.
+template <class W>
+W ActivationSlope(Activation kind, W x) {
+  using std::exp, std::tanh;
+  switch (kind) {
+    case Activation::kGeluNew: {
+      const W t = tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x));
+      const W inner = kSqrt2OverPi * (1.0 + 3 * kGeluCubic * x * x);
+      return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
+    }
+    case Activation::kGelu: {
+      const double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;  // 1 / sqrt(2 pi)
+      return 0.5 * (1.0 + Erf(x / std::numbers::sqrt2)) + x * density * exp(-0.5 * x * x);
+    }
+    case Activation::kRelu:
+      return std::real(x) > 0 ? W(1) : W(0);
+    case Activation::kSilu:
+    case Activation::kQuickGelu: {
+      const double a = kind == Activation::kSilu ? 1 : kQuickGeluSlope;
+      const W s = Logistic(a * x);
+      return s + a * x * s * (1.0 - s);
+    }
+    case Activation::kTanh: {
+      const W t = tanh(x);
+      return 1.0 - t * t;
+    }
+  }
+  return x;
+}
+
+template <class Number>
+void ActivationForward(Activation kind, const Number* x, Number* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = Number(Activate(kind, Wide<Number>(x[i])));
+}
+
+template <class Number>
+void ActivationBackward(Activation kind, const Number* x, const Number* d_out, Number* d_x,
+                        int64_t count) {
+  using W = Wide<Number>;
+  for (int64_t i = 0; i < count; ++i) {
+    d_x[i] = Number(W(d_out[i]) * ActivationSlope(kind, W(x[i])));
+  }
+}
+
+// out = residual + dropout(x), all (N,C); residual may be null.
+template <class Number>
+void ResidualForward(const Number* residual, const Number* x, Number* out, int64_t N, int64_t C,
+                     const Dropout& dropout) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n) {
+    for (int64_t c = 0; c < C; ++c) {
+      const int64_t i = n * C + c;
+      const W kept = W(x[i]) * DropoutFactor(dropout, n, c, C);
+      out[i] = Number(residual ? W(residual[i]) + kept : kept);
+    }
+  }
+}
+
+template <class Number>
+void ResidualBackward(const Number* d_out, Number* d_x, int64_t N, int64_t C,
+                      const Dropout& dropout) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n) {
+    for (int64_t c = 0; c < C; ++c) {
+      d_x[n * C + c] = Number(W(d_out[n * C + c]) * DropoutFactor(dropout, n, c, C));
+    }
+  }
+}
+
+// logits (N,V); losses and lse (N). lse is that of the logits also where the target is kIgnore.
+template <class Number>
+void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* losses, Number* lse,
+                         int64_t N, int64_t V) {
+  using std::exp, std::log;
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n, logits += V) {
+    double max = -std::numeric_limits<double>::infinity();
+    for (int64_t v = 0; v < V; ++v) max = std::max<double>(max, std::real(logits[v]));
+    W total = 0;
+    for (int64_t v = 0; v < V; ++v) total += exp(W(logits[v]) - max);
+    const W row_lse = max + log(total);
+    lse[n] = Number(row_lse);
+    losses[n] = 0;
+    if (targets[n] == folio::CrossEntropyForward::kIgnore || targets[n] == kElsewhere) continue;
+    FOLIO_CHECK(targets[n] >= 0 && targets[n] < V, "target outside the vocabulary");
+    losses[n] = Number(row_lse - W(logits[targets[n]]));
+  }
+}
+
+template <class Number>
+void CrossEntropyBackward(const Number* logits, const int32_t* targets, const Number* lse,
+                          Number* d_logits, int64_t N, int64_t V, double scale) {
+  using std::exp;
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n) {
+    const bool ignored = targets[n] == folio::CrossEntropyForward::kIgnore;
+    FOLIO_CHECK(ignored || targets[n] == kElsewhere || (targets[n] >= 0 && targets[n] < V),
+                "target outside the vocabulary");
+    for (int64_t v = 0; v < V; ++v) {
+      const W p = exp(W(logits[n * V + v]) - W(lse[n]));
+      const W d = (p - (v == targets[n] ? 1.0 : 0.0)) * scale;
+      d_logits[n * V + v] = ignored ? Number(0) : Number(d);
+    }
+  }
+}
+
+// See AdamWUpdate in ops.h. Scalars come from `op`, whose tensors are not looked at.
+template <class Number>
+void AdamW(const AdamWUpdate& op, Number* param, const Number* grad, Number* m, Number* v,
+           int64_t count) {
+  using std::sqrt;
+  using W = Wide<Number>;
+  const double step = static_cast<double>(op.step);
+  const double m_correction = 1 - std::pow(op.beta1, step);
+  const double v_correction = 1 - std::pow(op.beta2, step);
+  for (int64_t i = 0; i < count; ++i) {
+    const W g = W(grad[i]) * op.grad_scale;
+    const W new_m = op.beta1 * W(m[i]) + (1 - op.beta1) * g;
+    const W new_v = op.beta2 * W(v[i]) + (1 - op.beta2) * g * g;
+    const W decayed = W(param[i]) * (1 - op.lr * op.weight_decay);
+    const W direction = (new_m / m_correction) / (sqrt(new_v / v_correction) + op.eps);
+    param[i] = Number(decayed - op.lr * direction);
+    m[i] = Number(new_m);
+    v[i] = Number(new_v);
+  }
+}
+
+template <class Number>
+void Scale(Number* x, int64_t count, double factor) {
+  for (int64_t i = 0; i < count; ++i) x[i] = Number(Wide<Number>(x[i]) * factor);
+}
+
+template <class Number>
+void Fill(Number* out, int64_t count, double value) {
+  std::fill(out, out + count, Number(value));
+}
+
+}  // namespace folio::reference
