@@ -32,7 +32,7 @@ set(uses_commands base tensor io backend text plot data model dist formats term 
                   serve bench run cli report)
 
 # An outside header, and the only files that may include it.
-set(outside hwy dnnl omp json toml cli curl openssl png zlib archive boost edit mpi seccomp)
+set(outside hwy dnnl omp json toml curl openssl png zlib archive boost edit mpi seccomp)
 set(hwy_header "^hwy/")
 set(hwy_place "^backend/cpu/|^text/|^base/(simd_targets|math)\\.cc$")
 set(dnnl_header "dnnl")
@@ -43,8 +43,6 @@ set(json_header "^nlohmann/")
 set(json_place "_test\\.cc$")  # as a second opinion
 set(toml_header "^toml\\+\\+/")
 set(toml_place "\\.cc$")
-set(cli_header "^CLI/")
-set(cli_place "\\.cc$")
 set(curl_header "^curl/")
 set(curl_place "^io/fetch\\.cc$")
 set(openssl_header "^openssl/")

@@ -35,7 +35,6 @@ check(backend/cpu/a.cc "#include <omp.h>\n" "omp.h does not belong here")
 check(text/a_test.cc "#include <nlohmann/json.hpp>\n" "")
 check(text/a.cc "#include <nlohmann/json.hpp>\n" "does not belong here")
 check(text/a.h "#include <nlohmann/json_fwd.hpp>\n" "does not belong here")
-check(commands/a.h "#include <CLI/CLI.hpp>\n" "does not belong here")
 check(commands/a.h "#include <toml++/toml.h>\n" "does not belong here")
 
 check(io/a.h "struct Box {\n" "Box is another type in io/a.h" plot/a.h "struct Box { int x; };\n")

@@ -1,36 +1,21 @@
 // Every kind of file that commands read, as something that never ends or never begins: a pipe
 // without a writer, a device, a socket, a hole of a terabyte, a directory. The command must end
 // soon, with an error that names the file, and without memory for what is not there.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "tests/kit/directory.h"
+#include "tests/flags/children.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 #include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 // A file, by its place among the inputs, and a call that reads it.
 struct Reading {
@@ -118,26 +103,19 @@ std::vector<Reading> Streams() {
   };
 }
 
-class HostileFiles : public testing::Test {
+// A call of which one input is of another kind than a file.
+struct HostileCall : Child {
+  Reading reading;
+  std::string kind;
+};
+
+class HostileFiles : public Children {
  protected:
   static void SetUpTestSuite() {
-    root_ = fs::path(testing::TempDir()) / ("folio_files_" + std::to_string(getpid()));
+    MakeInputs("folio_files_");
     const fs::path in = root_ / "in";
-    fs::create_directories(in);
-    std::string text;
-    for (int i = 0; i < 40; ++i) text += "a small text to learn from, " + std::to_string(i % 10);
-    WriteFileAtomically(in / "text.txt", text);
-    WriteFileAtomically(in / "short.txt", text.substr(0, 60));
-    WriteFileAtomically(in / "ids.txt", "97 98 32 99\n");
-    WriteFileAtomically(
-        in / "items.jsonl",
-        "{\"ctx\": \"a small\", \"endings\": [\" text\", \" form\"], \"label\": 0}\n");
-    const ProgramRun run = RunShell(
-        in,
-        "$F train --data text.txt --tokenizer bytes --out run --batch 2 --max-steps 2 --set "
-        "model.n_layer=1 model.n_head=2 model.n_embd=8 model.n_positions=16 "
-        "train.eval_batches=2 log.sample_every=1 && "
-        "$F tokenizer train text.txt --out trained --vocab-size 260");
+    const ProgramRun run =
+        RunShell(in, "$F tokenizer train text.txt --out trained --vocab-size 260");
     ASSERT_EQ(run.status, 0) << run.err;
     fs::copy(Fixture("gpt2-tiny"), in / "plain");
     fs::copy(Fixture("torch-tiny"), in / "torch");
@@ -155,17 +133,6 @@ class HostileFiles : public testing::Test {
       WriteFileAtomically(in / file, std::string(file).ends_with("json") ? "{\"a\": 0}" : "");
     }
   }
-  static void TearDownTestSuite() { fs::remove_all(root_); }
-
-  // A child that runs the program in a copy of the inputs in which `file` was replaced.
-  struct Child {
-    Reading reading;
-    std::string kind;
-    fs::path dir = {};
-    pid_t pid = 0;
-    Clock::time_point end = {};
-  };
-
   static void Put(const fs::path& at, const std::string& kind) {
     fs::create_directories(at.parent_path());
     fs::remove_all(at);
@@ -192,43 +159,25 @@ class HostileFiles : public testing::Test {
     }
   }
 
-  static void Start(Child& child) {
-    static int number = 0;
-    child.dir = root_ / std::to_string(number++);
-    fs::copy(root_ / "in", child.dir, fs::copy_options::recursive);
-    Put(child.dir / child.reading.file, child.kind);
-    std::vector<std::string> words = Split(child.reading.words, ' ');
-    std::vector<char*> arguments = {const_cast<char*>("folio")};
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    const std::string program = ProgramPath(), log = child.dir.string() + ".log";
-    child.end = Clock::now() + std::chrono::seconds(kSanitized ? 120 : 30);
-    child.pid = fork();
-    ASSERT_GE(child.pid, 0);
-    if (child.pid != 0) return;
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    const int in = open("/dev/null", O_RDONLY);
-    dup2(in, 0);
-    dup2(out, 1);
-    dup2(out, 2);
-    const std::string home = root_ / "home";
-    setenv("FOLIO_HOME", home.c_str(), 1);
-    setenv("https_proxy", "http://127.0.0.1:1", 1);  // no network
-    if (chdir(child.dir.c_str()) != 0) _exit(99);
-    execv(program.c_str(), arguments.data());
-    _exit(98);
+  // Runs the program in a copy of the inputs in which one was replaced.
+  static void Start(HostileCall& one) {
+    const auto prepare = [&](const fs::path& dir) {
+      fs::copy(root_ / "in", dir, fs::copy_options::recursive);
+      Put(dir / one.reading.file, one.kind);
+    };
+    Children::Start(one, std::chrono::seconds(kSanitized ? 120 : 30), prepare, [&] {
+      std::vector<std::string> words = Split(one.reading.words, ' ');
+      std::vector<char*> arguments = {const_cast<char*>("folio")};
+      for (std::string& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      return execv(ProgramPath().c_str(), arguments.data());
+    });
   }
-
-  static std::string Said(const Child& child) { return ReadFile(child.dir.string() + ".log"); }
-
-  static fs::path root_;
 };
 
-fs::path HostileFiles::root_;
-
 TEST_F(HostileFiles, EndACommandSoonAndAreNamed) {
-  constexpr long kMostMemory = 1 << 20;  // KiB
-  std::vector<Child> all, running;
+  static constexpr long kMostMemory = 1 << 20;  // KiB
+  std::vector<HostileCall> all;
   // A hole is a text of zeros for what takes every byte, and a directory may hold texts.
   const auto taken = [](const std::string& kind, const std::string& words) {
     return kind == "hole" ? words.starts_with("tokenizer encode") || words.starts_with("bench")
@@ -242,45 +191,29 @@ TEST_F(HostileFiles, EndACommandSoonAndAreNamed) {
     }
     for (const Reading& reading : readings) {
       const bool as_it_is = reading.file.ends_with(".txt") && taken(kind, reading.words);
-      if (!as_it_is) all.push_back({reading, kind});
+      if (!as_it_is) all.push_back({{}, reading, kind});
     }
   }
-  std::reverse(all.begin(), all.end());
-  const size_t at_once = std::max(2u, std::thread::hardware_concurrency());
-  while (!all.empty() || !running.empty()) {
-    while (!all.empty() && running.size() < at_once) {
-      running.push_back(all.back());
-      all.pop_back();
-      Start(running.back());
-    }
-    std::erase_if(running, [&](const Child& child) {
-      int status = 0;
-      rusage used = {};
-      const bool late = Clock::now() > child.end;
-      if (late) kill(child.pid, SIGKILL);
-      if (wait4(child.pid, &status, late ? 0 : WNOHANG, &used) != child.pid) return false;
-      const std::string said = Said(child);
-      const std::string call = child.reading.file + " as a " + child.kind + ": folio " +
-                               child.reading.words + "\n" + said.substr(0, 1500);
-      EXPECT_TRUE(WIFEXITED(status)) << call;
-      EXPECT_GE(WEXITSTATUS(status), 1) << call;
-      EXPECT_LE(WEXITSTATUS(status), 4) << call;
-      EXPECT_TRUE(Contains(said, fs::path(child.reading.file).filename().string())) << call;
-      if (!kSanitized) {
-        EXPECT_LE(used.ru_maxrss, kMostMemory) << call;
-      }
-      fs::remove_all(child.dir);
-      return true;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  RunAll(all, std::chrono::seconds(1), Start,
+         [](const HostileCall& one, int status, const rusage& used) {
+           const std::string said = Said(one);
+           const std::string call = one.reading.file + " as a " + one.kind + ": folio " +
+                                    one.reading.words + "\n" + said.substr(0, 1500);
+           EXPECT_TRUE(WIFEXITED(status) && one.signals == 0) << call;
+           EXPECT_GE(WEXITSTATUS(status), 1) << call;
+           EXPECT_LE(WEXITSTATUS(status), 4) << call;
+           EXPECT_TRUE(Contains(said, fs::path(one.reading.file).filename().string())) << call;
+           if (!kSanitized) {
+             EXPECT_LE(used.ru_maxrss, kMostMemory) << call;
+           }
+         });
 }
 
 TEST_F(HostileFiles, AStreamThatIsWaitedForIsLeftOnASignal) {
-  std::vector<Child> running;
-  for (const Reading& reading : Streams()) running.push_back({reading, "pipe"});
-  for (Child& child : running) Start(child);
-  for (Child& child : running) {
+  std::vector<HostileCall> running;
+  for (const Reading& reading : Streams()) running.push_back({{}, reading, "pipe"});
+  for (HostileCall& child : running) Start(child);
+  for (HostileCall& child : running) {
     // Until it waits: its time on a processor stands still.
     const std::string stat = "/proc/" + std::to_string(child.pid) + "/stat";
     std::string before, now = "none yet";

@@ -1,22 +1,11 @@
 // Every command with every value of each of its flags: those that are asked for by name, those of
 // other flags of the kind, and numbers, texts and paths that nobody should ask for. The flags are
 // the program's own (cli/command_line.h); what is listed here is an ordinary call of each command.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sched.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
@@ -24,16 +13,24 @@
 #include "folio/commands/commands.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
+#include "tests/flags/children.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
-#include "tests/kit/program.h"
 #include "tests/kit/sanitized.h"
+
+// Power does not fail here (tests/torture), and waiting for disks was most of the time that this
+// took: the program runs in children of this one, which takes these for the system's.
+extern "C" int fsync(int) {
+  return 0;
+}
+extern "C" int fdatasync(int) {
+  return 0;
+}
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 // A call that is in order: what a flag is changed in, or added to.
 struct Call {
@@ -124,13 +121,8 @@ const Strings kTexts = {"",         "x",      "-",       "here",  "heredir",    
                         "0.5,1e30", "65=nan", "{\"a\":", "[1,2]", "\xC3\xA9",      "\xFF",
                         "x.html"};
 
-// A command line in its own process and directory.
-struct Case {
+struct Case : Child {
   Strings words;
-  pid_t pid = 0;
-  fs::path dir = {};
-  Clock::time_point end = {};
-  int signals = 0;  // that were sent
 };
 
 std::string Shown(const Strings& words) {
@@ -139,78 +131,48 @@ std::string Shown(const Strings& words) {
   return text;
 }
 
-class FlagsOf : public testing::TestWithParam<std::string> {
+class FlagsOf : public Children, public testing::WithParamInterface<std::string> {
  protected:
   static void SetUpTestSuite() {
-    root_ = fs::path(testing::TempDir()) / ("folio_flags_" + std::to_string(getpid()));
-    const fs::path in = root_ / "in";
-    fs::create_directories(in);
-    fs::create_directories(root_ / "home");
-    std::string text;
-    for (int i = 0; i < 40; ++i)
-      text += "a small text to learn from, number " + std::to_string(i % 10);
-    WriteFileAtomically(in / "text.txt", text);
-    WriteFileAtomically(in / "short.txt", text.substr(0, 60));
-    WriteFileAtomically(in / "ids.txt", "97 98 32 99\n");
-    WriteFileAtomically(
-        in / "items.jsonl",
-        "{\"ctx\": \"a small\", \"endings\": [\" text\", \" form\"], \"label\": 0}\n");
+    MakeInputs("folio_flags_");
     std::vector<int64_t> tokens(2 * 2 * 9, 3);
     const NamedTensor batches{"batches", Tensor(tokens.data(), {2, 2, 9})};
-    WriteSafetensors(in / "batch.safetensors", std::span(&batches, 1));
-    const ProgramRun run = RunShell(
-        in,
-        "$F train --data text.txt --tokenizer bytes --out run --batch 2 --max-steps 2 --set "
-        "model.n_layer=1 model.n_head=2 model.n_embd=8 model.n_positions=16 train.eval_batches=2");
-    ASSERT_EQ(run.status, 0) << run.err;
+    WriteSafetensors(root_ / "in/batch.safetensors", std::span(&batches, 1));
   }
-  static void TearDownTestSuite() { fs::remove_all(root_); }
 
-  void Start(Case& one) const;
-  void Finish(Case& one, int status) const;
-  void RunAll(const std::vector<Strings>& cases) const;
-
-  static inline fs::path root_;
+  static void Start(Case& one);
+  static void Finish(const Case& one, int status);
 };
 
 constexpr rlim_t kMemory = rlim_t{6} << 30, kFile = rlim_t{64} << 20;
 
-void FlagsOf::Start(Case& one) const {
-  static int number = 0;
-  one.dir = root_ / std::to_string(number++);
-  fs::create_directories(one.dir / "heredir");
-  WriteFileAtomically(one.dir / "here", "what was here\n");
-  WriteFileAtomically(one.dir / "heredir/file", "and here\n");
-  const std::string log = one.dir.string() + ".log";
-  WriteFileAtomically(log, "");
-  one.pid = fork();
-  ASSERT_GE(one.pid, 0);
-  if (one.pid != 0) return;
+void FlagsOf::Start(Case& one) {
+  const auto prepare = [](const fs::path& dir) {
+    fs::create_directories(dir / "heredir");
+    std::ofstream(dir / "here") << "what was here\n";
+    std::ofstream(dir / "heredir/file") << "and here\n";
+  };
   // The program, alone in a process without other threads, as main.cc runs it.
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  const int in = open("/dev/null", O_RDONLY);
-  dup2(in, 0);
-  dup2(out, 1);
-  dup2(out, 2);
-  const rlimit memory{kMemory, kMemory}, file{kFile, kFile}, core{0, 0};
-  setrlimit(RLIMIT_AS, &memory);
-  setrlimit(RLIMIT_FSIZE, &file);
-  setrlimit(RLIMIT_CORE, &core);
-  signal(SIGXFSZ, SIG_IGN);  // as on a disk that is full
-  const std::string home = root_ / "home";
-  clearenv();
-  setenv("HOME", home.c_str(), 1);
-  setenv("FOLIO_HOME", home.c_str(), 1);
-  setenv("https_proxy", "http://127.0.0.1:1", 1);  // no network
-  if (chdir(one.dir.c_str()) != 0) _exit(99);
-  const int status = RunProgram(one.words, AllCommands);
-  fflush(nullptr);
-  _exit(status);
+  Children::Start(one, std::chrono::milliseconds(500), prepare, [&] {
+    const rlimit memory{kMemory, kMemory}, file{kFile, kFile}, core{0, 0};
+    setrlimit(RLIMIT_AS, &memory);
+    setrlimit(RLIMIT_FSIZE, &file);
+    setrlimit(RLIMIT_CORE, &core);
+    signal(SIGXFSZ, SIG_IGN);  // as on a disk that is full
+    // On a processor of its own: threads of many programs would only wait for each other.
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(static_cast<size_t>(getpid()) % std::thread::hardware_concurrency(), &own);
+    sched_setaffinity(0, sizeof own, &own);
+    const int status = RunProgram(one.words, AllCommands);
+    fflush(nullptr);
+    return status;
+  });
 }
 
 // How it ended, what it said and what it left.
-void FlagsOf::Finish(Case& one, int status) const {
-  const std::string said = ReadFile(one.dir.string() + ".log");
+void FlagsOf::Finish(const Case& one, int status) {
+  const std::string said = Said(one);
   const std::string call = Shown(one.words) + "\n" + said.substr(0, 1500);
   for (const char* mistake :
        {"mistake of folio", "check failed", "terminate called", "runtime error:"}) {
@@ -243,34 +205,6 @@ void FlagsOf::Finish(Case& one, int status) const {
   if (failed) {
     EXPECT_EQ(ReadFile(one.dir / "here"), "what was here\n") << call;
     EXPECT_EQ(ReadFile(one.dir / "heredir/file"), "and here\n") << call;
-  }
-  fs::remove_all(one.dir);
-  fs::remove(one.dir.string() + ".log");
-}
-
-// Several at a time: some only wait.
-void FlagsOf::RunAll(const std::vector<Strings>& cases) const {
-  constexpr std::chrono::milliseconds kPatience(500), kMore(20000);
-  const size_t at_once = 2 * std::thread::hardware_concurrency() + 2;
-  std::vector<Case> running;
-  for (size_t next = 0; next < cases.size() || !running.empty();) {
-    while (next < cases.size() && running.size() < at_once) {
-      running.push_back({.words = cases[next++]});
-      Start(running.back());
-      running.back().end = Clock::now() + kPatience;
-    }
-    std::erase_if(running, [&](Case& one) {
-      int status = 0;
-      if (waitpid(one.pid, &status, WNOHANG) == one.pid) {
-        Finish(one, status);
-        return true;
-      }
-      if (Clock::now() < one.end) return false;
-      kill(one.pid, one.signals++ == 0 ? SIGTERM : SIGKILL);
-      one.end = Clock::now() + kMore;
-      return false;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 
@@ -306,7 +240,7 @@ Strings ValuesOf(const CommandLine& line, const Flag& flag) {
 
 // Returns the words that a flag with choices may be given.
 std::vector<Strings> FewWords(const Flag& flag) {
-  if (flag.positional || flag.hidden || IsSwitch(flag)) return {};
+  if (flag.positional || IsSwitch(flag)) return {};
   std::vector<Strings> words;
   if (flag.placeholder.find('|') == std::string::npos && flag.placeholder != "NAME") return {};
   for (const std::string& choice : flag.choices) words.push_back({flag.name, choice});
@@ -393,8 +327,12 @@ TEST_P(FlagsOf, NoValueEndsTheProgramByASignal) {
   const auto call = Calls().find(GetParam());
   ASSERT_NE(call, Calls().end());
   const auto before = FilesBelow(root_ / "in");
-  const std::vector<Strings> cases = CasesOf(line, *entry, call->second);
-  RunAll(cases);
+  std::vector<Case> cases;
+  for (Strings& words : CasesOf(line, *entry, call->second)) {
+    cases.emplace_back().words = std::move(words);
+  }
+  RunAll(cases, std::chrono::seconds(20), Start,
+         [](const Case& one, int status, const rusage&) { Finish(one, status); });
   EXPECT_EQ(FilesBelow(root_ / "in"), before) << "its inputs are no longer what they were";
 }
 

@@ -2,25 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iterator>
+#include <cctype>
 #include <utility>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 
 namespace folio {
 namespace {
-
-// The subcommand of `app` called `name`, made if there is none.
-CLI::App* Subcommand(CLI::App* app, const std::string& name) {
-  for (CLI::App* known : app->get_subcommands([&](CLI::App* a) { return a->get_name() == name; })) {
-    return known;
-  }
-  return app->add_subcommand(name)->require_subcommand(0, 1);
-}
 
 // The key that "--n-layer" would set if it were a flag: "model.n_layer". Or "".
 std::string SettingNamed(const Settings& settings, const std::string& flag) {
@@ -32,6 +22,8 @@ std::string SettingNamed(const Settings& settings, const std::string& flag) {
   return "";
 }
 
+constexpr char kSetFlag[] = "--set";
+
 // "section.key=value"
 bool IsSetting(const std::string& argument) {
   const size_t dot = argument.find('.'), equals = argument.find('=');
@@ -39,37 +31,28 @@ bool IsSetting(const std::string& argument) {
          0 < dot && dot < equals && argument.find_first_of("/ ") > equals;
 }
 
-// `--set a.b=1 c.d=2` as `--set a.b=1 --set c.d=2`.
-std::vector<std::string> SetForEach(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all;
-  bool setting = false;  // the last argument was a value of --set
-  for (const std::string& argument : arguments) {
-    if (setting && IsSetting(argument)) all.push_back("--set");
-    const bool value = !all.empty() && all.back() == "--set";
-    all.push_back(argument);
-    setting = value || argument.starts_with("--set=");
-  }
-  return all;
+// Negative numbers are none.
+bool LooksLikeFlag(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' &&
+         std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+}
+
+bool TakesValue(const Flag& flag) {
+  return !flag.placeholder.empty();
+}
+
+// The value of a switch that was given as `name`, with `value` behind it or "".
+std::string SwitchValue(const Flag& flag, const std::string& name, const std::string& value) {
+  const bool opposite = WithDashes(name) == flag.opposite;
+  if (value.empty() || value == "true") return opposite ? "false" : "true";
+  return opposite && value == "false" ? "true" : value;
 }
 
 }  // namespace
 
-CommandLine::CommandLine(std::vector<std::unique_ptr<Command>> commands)
-    : root_(std::make_unique<CLI::App>()) {
-  root_->set_help_flag();
-  root_->allow_extras();
-  root_->fallthrough();
-  root_->require_subcommand(0, 1);
-  AddGlobalFlags();
-  for (auto& command : commands) AddCommand(std::move(command));
-}
-
-CommandLine::~CommandLine() = default;
-
-void CommandLine::AddGlobalFlags() {
-  global_flags_ = std::make_unique<Flags>(root_.get());
+CommandLine::CommandLine(CommandList commands) : global_flags_(std::make_unique<Flags>()) {
   Flags& flags = *global_flags_;
-  flags.Group("global");
+  flags.Group("flags of every command");
   flags.Switch("-h", &globals_.short_help, "short help");
   flags.Switch("--help", &globals_.full_help, "full help: all flags, defaults, examples");
   flags.Switch("-V,--version", &globals_.version, "print the version");
@@ -85,72 +68,92 @@ void CommandLine::AddGlobalFlags() {
   flags.Switch("--no-config", &globals_.no_config, "do not look for folio.toml and config.toml");
   flags.List("--set", &globals_.sets, "settings; more KEY=VALUE may follow",
              {.placeholder = "KEY=VALUE"});
-}
-
-void CommandLine::AddCommand(std::unique_ptr<Command> command) {
-  CommandEntry entry;
-  entry.info = command->info();
-  CLI::App* app = root_.get();
-  for (const std::string& word : Split(entry.info.name, ' ')) app = Subcommand(app, word);
-  entry.flags = std::make_unique<Flags>(app);
-  command->AddFlags(*entry.flags);
-  entry.command = std::move(command);
-  commands_.push_back(std::move(entry));
-}
-
-// Returns whether the word behind `argument` is its value, in some command.
-bool CommandLine::TakesValue(const std::string& argument) const {
-  if (argument.empty()) return false;
-  const auto takes = [&](const Flags& flags) {
-    return std::ranges::any_of(flags.list(), [&](const Flag& flag) {
-      return !flag.placeholder.empty() && !flag.optional && !flag.positional &&
-             (flag.name == argument || flag.short_name == argument);
-    });
-  };
-  return takes(*global_flags_) || std::ranges::any_of(commands_, [&](const CommandEntry& entry) {
-           return takes(*entry.flags);
-         });
-}
-
-// The index of the "--" after which everything is positional, or the number of arguments. A "--"
-// that is the value of a flag does not count.
-std::ptrdiff_t CommandLine::PositionalMark(const std::vector<std::string>& arguments) const {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--" && (i == 0 || !TakesValue(arguments[i - 1]))) {
-      return static_cast<std::ptrdiff_t>(i);
-    }
+  for (auto& command : commands) {
+    CommandEntry& entry = commands_.emplace_back();
+    entry.info = command->info();
+    entry.flags = std::make_unique<Flags>();
+    command->AddFlags(*entry.flags);
+    entry.command = std::move(command);
   }
-  return static_cast<std::ptrdiff_t>(arguments.size());
 }
 
-CommandEntry* CommandLine::Parse(const std::vector<std::string>& given) {
-  const std::vector<std::string> arguments = SetForEach(given);
-  const auto end = arguments.begin() + PositionalMark(arguments);
-  std::vector<std::string> trailing(end == arguments.end() ? end : end + 1, arguments.end());
-  try {
-    root_->parse(std::vector<std::string>(std::make_reverse_iterator(end), arguments.rend()));
-  } catch (const CLI::ArgumentMismatch&) {
-    // Only the last argument can lack its value: a value is whatever follows its flag.
-    throw UsageError(fmt::format("flag '{}' needs a value", *(end - 1)), {},
+Flag* CommandLine::FindFlag(const Place& place, const std::string& name) const {
+  Flag* const own = place.command == nullptr ? nullptr : place.command->flags->Find(name);
+  return own != nullptr ? own : global_flags_->Find(name);
+}
+
+void CommandLine::FollowFlag(Place& place, const std::string& word) const {
+  const size_t equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  Flag* const flag = FindFlag(place, name.starts_with("--") ? name : "-" + name);
+  if (name.starts_with("--") && flag != nullptr) {
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    flag->given.push_back(TakesValue(*flag) ? value : SwitchValue(*flag, name, value));
+    if (TakesValue(*flag) && equals == std::string::npos) place.open = flag;
+    place.more_settings = flag->name == kSetFlag;
+  } else if (name.starts_with("--") || (flag != nullptr && name.size() > 2)) {
+    // A long name behind one dash would be read as short ones: "-model" as "-m odel".
+    place.unknown.push_back(name);
+  } else {
+    FollowShortFlags(place, word);
+  }
+}
+
+// "-vvq", "-o" or "-oFILE".
+void CommandLine::FollowShortFlags(Place& place, const std::string& word) const {
+  for (size_t i = 1; i < word.size(); ++i) {
+    Flag* const flag = FindFlag(place, {'-', word[i]});
+    if (flag == nullptr) return place.unknown.push_back("-" + word.substr(i));
+    flag->given.push_back(TakesValue(*flag) ? word.substr(i + 1) : "true");
+    if (!TakesValue(*flag)) continue;
+    if (i + 1 == word.size()) place.open = flag;
+    return;
+  }
+}
+
+void CommandLine::Follow(Place& place, const std::string& word) const {
+  Flag* const open = std::exchange(place.open, nullptr);
+  const bool more_settings = std::exchange(place.more_settings, false);
+  const std::string name = place.named + (place.named.empty() ? "" : " ") + word;
+  if (open != nullptr && !(open->optional && word.starts_with("-"))) {
+    open->given.back() = word;
+    place.more_settings = open->name == kSetFlag;
+  } else if (!place.only_positionals && word == "--") {
+    place.only_positionals = true;
+  } else if (!place.only_positionals && LooksLikeFlag(word)) {
+    FollowFlag(place, word);
+  } else if (more_settings && IsSetting(word)) {
+    global_flags_->Find(kSetFlag)->given.push_back(word);
+    place.more_settings = true;
+  } else if (place.command == nullptr && place.positionals.empty() &&
+             (Find(name) != nullptr || HasGroup(name))) {
+    place.command = Find(name);
+    place.named = name;
+  } else {
+    place.positionals.push_back(word);
+  }
+}
+
+Place CommandLine::Parse(const std::vector<std::string>& arguments) {
+  Place place;
+  bool unknown_command = false;
+  for (const std::string& argument : arguments) {
+    Follow(place, argument);
+    // Of what stands before an unknown command a flag is the mistake, of what follows it none is.
+    unknown_command = unknown_command || (place.command == nullptr && place.unknown.empty() &&
+                                          !place.positionals.empty());
+  }
+  if (place.open != nullptr && !place.open->optional) {
+    throw UsageError(fmt::format("flag '{}' needs a value", arguments.back()), {},
                      "write the value after the flag");
   }
-  global_flags_->Take("folio");
-  std::string name;
-  for (const CLI::App* app = root_.get(); !app->get_subcommands().empty();) {
-    app = app->get_subcommands().front();
-    name += (name.empty() ? "" : " ") + app->get_name();
+  global_flags_->Take("folio", {});
+  if (globals_.short_help || globals_.full_help) return place;
+  if (unknown_command) {
+    ThrowUnknownCommand(place.named + (place.named.empty() ? "" : " ") + place.positionals.front());
   }
-  CommandEntry* found = nullptr;
-  for (CommandEntry& entry : commands_) {
-    if (entry.info.name == name) found = &entry;
-  }
-  group_ = found == nullptr ? name : "";
-  if (!globals_.short_help && !globals_.full_help) {
-    RejectSingleDashes({arguments.begin(), end}, found);
-    RejectExtras(root_->remaining(true), found);
-  }
-  if (found != nullptr) found->flags->SetTrailing(std::move(trailing));
-  return found;
+  if (!place.unknown.empty()) ThrowUnknownFlag(place.unknown.front(), place);
+  return place;
 }
 
 const CommandEntry* CommandLine::Find(const std::string& name) const {
@@ -165,68 +168,31 @@ bool CommandLine::HasGroup(const std::string& group) const {
   });
 }
 
-void CommandLine::RejectExtras(const std::vector<std::string>& extras,
-                               const CommandEntry* entry) const {
-  // A flag that is unknown leaves its value behind too: the flag is the mistake.
-  for (const std::string& extra : extras) {
-    if (extra.size() > 1 && extra.starts_with("-")) {
-      if (entry == nullptr && extra != extras.front()) break;  // first the unknown command
-      ThrowUnknownFlag(extra.substr(0, extra.find('=')), entry);
-    }
+void CommandLine::ThrowUnknownFlag(const std::string& given, const Place& place) const {
+  const std::string what = fmt::format("unknown flag '{}'", given);
+  if (!given.starts_with("--") && FindFlag(place, "-" + given) != nullptr) {
+    throw UsageError(what, {}, fmt::format("did you mean '-{}', with two dashes?", given));
   }
-  if (extras.empty()) return;
-  const std::string& extra = extras.front();
-  if (entry == nullptr) ThrowUnknownCommand(group_.empty() ? extra : group_ + " " + extra);
-  const std::string meant = entry->flags->Meant(extras);
-  throw UsageError(fmt::format("unexpected argument '{}'", extra), {},
-                   meant.empty()
-                       ? fmt::format("folio {} --help shows what it takes", entry->info.name)
-                       : fmt::format("did you mean {}?", meant));
-}
-
-// A long name behind one dash would be read as short ones: "-model" as "-m odel".
-void CommandLine::RejectSingleDashes(const std::vector<std::string>& arguments,
-                                     const CommandEntry* entry) const {
-  const std::vector<std::string> names = LongNames(entry);
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (argument.size() < 3 || argument[0] != '-' || argument[1] == '-') continue;
-    if (i > 0 && TakesValue(arguments[i - 1])) continue;
-    std::string name = "-" + argument.substr(0, argument.find('='));
-    std::ranges::replace(name, '_', '-');
-    if (std::ranges::find(names, name) == names.end()) continue;
-    throw UsageError(fmt::format("unknown flag '{}'", name.substr(1)), {},
-                     fmt::format("did you mean '{}', with two dashes?", name));
-  }
-}
-
-std::vector<std::string> CommandLine::LongNames(const CommandEntry* entry) const {
   std::vector<std::string> names;
-  if (entry != nullptr) {
-    for (const Flag& known : entry->flags->list()) {
-      if (known.positional || known.hidden) continue;
+  const auto add = [&](const Flags& flags) {
+    for (const Flag& known : flags.list()) {
+      if (known.positional) continue;
       names.push_back(known.name);
       names.insert(names.end(), known.aliases.begin(), known.aliases.end());
     }
-  }
-  for (const Flag& known : global_flags_->list()) names.push_back(known.name);
-  return names;
-}
-
-void CommandLine::ThrowUnknownFlag(const std::string& flag, const CommandEntry* entry) const {
-  const std::string command = entry == nullptr ? "folio" : "folio " + entry->info.name;
-  std::string spelling = flag;
-  std::ranges::replace(spelling, '_', '-');
+  };
+  if (place.command != nullptr) add(*place.command->flags);
+  add(*global_flags_);
+  const std::string spelling = WithDashes(given);
   // Short names are all near each other, so that none is suggested.
-  const std::string nearest = flag.starts_with("--") ? Nearest(spelling, LongNames(entry)) : "";
-  std::string help = fmt::format("{} --help lists its flags", command);
-  if (!nearest.empty()) {
-    help = fmt::format("did you mean '{}'?", nearest);
-  } else if (entry != nullptr && entry->flags->settings() != nullptr) {
-    const std::string key = SettingNamed(*entry->flags->settings(), spelling);
-    if (!key.empty()) help = fmt::format("it is a setting: --set {}=VALUE", key);
-  }
-  throw UsageError(fmt::format("unknown flag '{}'", flag), {}, help);
+  const std::string nearest = given.starts_with("--") ? Nearest(spelling, names) : "";
+  const Settings* const settings = place.command ? place.command->flags->settings() : nullptr;
+  const std::string key = settings ? SettingNamed(*settings, spelling) : "";
+  throw UsageError(what, {},
+                   !nearest.empty() ? fmt::format("did you mean '{}'?", nearest)
+                   : !key.empty()   ? fmt::format("it is a setting: --set {}=VALUE", key)
+                   : place.command  ? fmt::format("folio {} --help lists its flags", place.named)
+                                    : "folio --help lists its flags");
 }
 
 std::string CommandLine::CommandAbout(const std::string& name) const {

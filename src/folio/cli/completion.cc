@@ -1,11 +1,12 @@
-#include "folio/cli/completion.h"
-
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
 #include "folio/io/settings.h"
 
 namespace folio {
@@ -54,154 +55,94 @@ end
 complete -c folio -a '(__folio_complete)'
 )";
 
-// The key of a setting, then "=", then a value.
-constexpr const char* kSet = "--set";
-
-const Flag* FindFlag(const Flags& flags, const std::string& name) {
-  std::string spelling = name;
-  if (name.starts_with("--")) std::ranges::replace(spelling, '_', '-');
-  for (const Flag& flag : flags.list()) {
-    if (!flag.positional && (flag.name == spelling || flag.short_name == name)) return &flag;
-  }
-  return nullptr;
+void AddChoices(const std::vector<std::string>& choices, const std::string& before,
+                std::vector<Completion>& found) {
+  for (const std::string& choice : choices) found.push_back({before + choice, ""});
 }
 
-void AddFlagNames(const Flags& flags, const std::string& prefix, std::vector<Completion>& found) {
+void AddFlagNames(const Flags& flags, std::vector<Completion>& found) {
   for (const Flag& flag : flags.list()) {
-    if (flag.positional || flag.hidden || !flag.name.starts_with(prefix)) continue;
-    found.push_back({flag.name, flag.help});
+    if (!flag.positional) found.push_back({flag.name, flag.help});
   }
 }
 
-// The next words of commands whose name begins with the words of `typed`.
-void AddCommandNames(const CommandLine& line, const std::string& typed, const std::string& prefix,
+// The words that may follow `named` ("data") or "", each once.
+void AddCommandNames(const CommandLine& line, const std::string& named,
                      std::vector<Completion>& found) {
+  const std::string before = named.empty() ? "" : named + " ";
   for (const CommandEntry& entry : line.commands()) {
-    if (entry.info.group.empty() || !entry.info.name.starts_with(typed)) continue;
-    const std::vector<std::string> rest = Split(entry.info.name.substr(typed.size()), ' ');
-    const bool known = std::ranges::any_of(
-        found, [&](const Completion& candidate) { return candidate.word == rest.front(); });
-    if (known || !rest.front().starts_with(prefix)) continue;
+    if (entry.info.group.empty() || !entry.info.name.starts_with(before)) continue;
+    const std::vector<std::string> rest = Split(entry.info.name.substr(before.size()), ' ');
+    if (std::ranges::count(found, rest.front(), &Completion::word) > 0) continue;
     found.push_back({rest.front(), rest.size() == 1 ? entry.info.summary : "more commands"});
   }
 }
 
-struct Place {
-  const CommandEntry* command = nullptr;
-  std::string typed;           // words of a command not yet complete: "data "
-  const Flag* open = nullptr;  // the flag whose value is due
-  bool more_settings = false;  // after a value of --set
-};
-
-const Flag* FlagAt(const CommandLine& line, const Place& place, const std::string& name) {
-  const Flag* flag = place.command ? FindFlag(*place.command->flags, name) : nullptr;
-  return flag != nullptr ? flag : FindFlag(line.global_flags(), name);
-}
-
-// Returns the place that the words before the last lead to.
-Place Follow(const CommandLine& line, const std::vector<std::string>& words) {
-  Place place;
-  for (size_t i = 0; i + 1 < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (place.open != nullptr && place.open->optional && word.starts_with("-")) {
-      place.open = nullptr;
-    }
-    if (place.open != nullptr) {
-      place.more_settings = place.open->name == kSet;
-      place.open = nullptr;
-    } else if (word.starts_with("-")) {
-      place.more_settings = false;
-      const Flag* flag = FlagAt(line, place, word);
-      if (flag != nullptr && !flag->placeholder.empty()) place.open = flag;
-    } else if (place.more_settings && word.find('=') != std::string::npos) {
-      continue;
-    } else if (place.command == nullptr) {
-      place.typed += word;
-      place.command = line.Find(place.typed);
-      place.typed += ' ';
-    }
-  }
-  return place;
-}
-
-// Returns the settings of the command, or of any that has some: their keys are the same everywhere.
-const Settings* SettingsOf(const CommandLine& line, const CommandEntry* command) {
-  if (command != nullptr && command->flags->settings() != nullptr) {
-    return command->flags->settings();
-  }
-  for (const CommandEntry& entry : line.commands()) {
-    if (entry.flags->settings() != nullptr) return entry.flags->settings();
-  }
-  return nullptr;
-}
-
-// Words of `choices` that go on from `prefix`, behind `before`.
-void AddChoices(const std::vector<std::string>& choices, const std::string& prefix,
-                const std::string& before, std::vector<Completion>& found) {
-  for (const std::string& choice : choices) {
-    if (choice.starts_with(prefix)) found.push_back({before + choice, ""});
-  }
-}
-
-// "train.lr=", or of a key that has choices "train.schedule=cosine".
-void AddSettings(const Settings& settings, const std::string& prefix, const std::string& before,
+// The keys of the settings, "train.lr=", or their values, "train.schedule=cosine". They are the
+// same for all commands.
+void AddSettings(const CommandLine& line, bool values, const std::string& before,
                  std::vector<Completion>& found) {
-  const size_t equals = prefix.find('=');
-  for (const Field& field : settings.fields()) {
-    if (equals == std::string::npos) {
-      if (field.key.starts_with(prefix)) found.push_back({before + field.key + "=", field.help});
-    } else if (field.key == prefix.substr(0, equals)) {
-      const bool is_bool = std::holds_alternative<bool*>(field.value) ||
-                           std::holds_alternative<std::optional<bool>*>(field.value);
-      const std::vector<std::string> yes_or_no = {"true", "false"};
-      AddChoices(is_bool                 ? yes_or_no
-                 : field.choices.empty() ? field.suggestions
-                                         : field.choices,
-                 prefix.substr(equals + 1), before + field.key + "=", found);
+  const auto some = std::ranges::find_if(line.commands(), [](const CommandEntry& entry) {
+    return entry.flags->settings() != nullptr;
+  });
+  if (some == line.commands().end()) return;
+  for (const Field& field : some->flags->settings()->fields()) {
+    const std::string key = before + field.key + "=";
+    if (!values) {
+      found.push_back({key, field.help});
+    } else if (std::holds_alternative<bool*>(field.value) ||
+               std::holds_alternative<std::optional<bool>*>(field.value)) {
+      AddChoices({"true", "false"}, key, found);
+    } else {
+      AddChoices(field.choices.empty() ? field.suggestions : field.choices, key, found);
     }
   }
 }
 
-// Adds the values that may follow `flag`, with `before` in front of each: "--preset=".
-void AddValues(const CommandLine& line, const Place& place, const Flag& flag,
-               const std::string& prefix, const std::string& before,
-               std::vector<Completion>& found) {
-  const Settings* const settings = SettingsOf(line, place.command);
-  if (flag.name == kSet && settings != nullptr) {
-    AddSettings(*settings, prefix, before, found);
+// The values that may follow `flag`, with `before` in front of each: "--preset=".
+void AddValues(const CommandLine& line, const Flag& flag, const std::string& typed,
+               const std::string& before, std::vector<Completion>& found) {
+  if (flag.name == "--set") {
+    AddSettings(line, typed.find('=', before.size()) != std::string::npos, before, found);
   } else {
-    AddChoices(flag.choices, prefix, before, found);
+    AddChoices(flag.choices, before, found);
   }
+}
+
+// All that may stand where `typed` is, and more.
+std::vector<Completion> Candidates(const CommandLine& line, const Place& place,
+                                   const std::string& typed) {
+  std::vector<Completion> found;
+  const size_t equals = typed.find('=');
+  if (place.open != nullptr && !(place.open->optional && typed.starts_with("-"))) {
+    AddValues(line, *place.open, typed, "", found);
+  } else if (typed.starts_with("--") && equals != std::string::npos) {
+    const Flag* const flag = line.FindFlag(place, typed.substr(0, equals));
+    if (flag != nullptr) AddValues(line, *flag, typed, typed.substr(0, equals + 1), found);
+  } else if (typed.starts_with("-")) {
+    if (place.command != nullptr) AddFlagNames(*place.command->flags, found);
+    AddFlagNames(line.global_flags(), found);
+  } else if (place.command == nullptr) {
+    if (place.positionals.empty()) AddCommandNames(line, place.named, found);
+  } else if (place.named == "help") {
+    AddCommandNames(line, "", found);
+  } else {
+    for (const Flag& flag : place.command->flags->list()) {
+      if (flag.positional) AddChoices(flag.choices, "", found);
+    }
+    if (place.more_settings) AddSettings(line, equals != std::string::npos, "", found);
+  }
+  return found;
 }
 
 }  // namespace
 
 std::vector<Completion> Complete(const CommandLine& line, const std::vector<std::string>& words) {
-  const std::string last = words.empty() ? "" : words.back();
-  const Place place = Follow(line, words);
-  std::vector<Completion> found;
-  const size_t equals = last.find('=');
-  if (place.open != nullptr && !(place.open->optional && last.starts_with("-"))) {
-    AddValues(line, place, *place.open, last, "", found);
-  } else if (last.starts_with("--") && equals != std::string::npos) {
-    const Flag* const flag = FlagAt(line, place, last.substr(0, equals));
-    if (flag != nullptr) {
-      AddValues(line, place, *flag, last.substr(equals + 1), last.substr(0, equals + 1), found);
-    }
-  } else if (last.starts_with("-")) {
-    if (place.command != nullptr) AddFlagNames(*place.command->flags, last, found);
-    AddFlagNames(line.global_flags(), last, found);
-  } else if (place.command == nullptr) {
-    AddCommandNames(line, place.typed, last, found);
-  } else if (place.command->info.name == "help") {
-    AddCommandNames(line, "", last, found);
-  } else {
-    for (const Flag& flag : place.command->flags->list()) {
-      if (flag.positional) AddChoices(flag.choices, last, "", found);
-    }
-    const Settings* const settings = SettingsOf(line, place.command);
-    if (place.more_settings && settings != nullptr) AddSettings(*settings, last, "", found);
-  }
+  const std::string typed = words.empty() ? "" : words.back();
+  Place place;
+  for (size_t i = 0; i + 1 < words.size(); ++i) line.Follow(place, words[i]);
+  std::vector<Completion> found = Candidates(line, place, typed);
+  std::erase_if(found, [&](const Completion& one) { return !one.word.starts_with(typed); });
   return found;
 }
 

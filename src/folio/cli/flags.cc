@@ -2,35 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 
 namespace folio {
 namespace {
-
-bool IsBool(const Field& field) {
-  return std::holds_alternative<bool*>(field.value);
-}
-
-// "-o,--max-steps" with the spelling "--max_steps" added for the parser.
-std::string WithUnderscores(const std::string& names) {
-  std::string all = names;
-  for (const std::string& name : Split(names, ',')) {
-    if (!name.starts_with("--")) continue;
-    std::string other = name.substr(2);
-    std::ranges::replace(other, '-', '_');
-    if (other != name.substr(2)) all += ",--" + other;
-  }
-  return all;
-}
 
 std::string Placeholder(const Field& field, const FlagShape& shape) {
   if (!shape.placeholder.empty()) return shape.placeholder;
@@ -59,34 +39,17 @@ std::function<void(const std::vector<std::string>&)> Setter(Field field, const s
       [field](const std::vector<std::string>& given) { SetField(field, given.back(), field.key); };
 }
 
-// Accepts any number of results, and leaves them to Flags::Take.
-bool Keep(const CLI::results_t&) {
-  return true;
-}
-
 }  // namespace
 
-Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& help,
-                 const FlagShape& shape) {
+Flag& Flags::Add(const std::string& names, const std::string& help, const FlagShape& shape) {
   Flag flag;
-  if (takes_value) {
-    flag.option = app_->add_option(WithUnderscores(names), CLI::callback_t(Keep), help);
-    flag.option->allow_extra_args(false);
-  } else {
-    flag.option = app_->add_flag(WithUnderscores(names), help);
-  }
-  flag.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   for (const std::string& name : Split(names, ',')) {
-    if (name.starts_with("--")) {
-      if (flag.name.empty()) {
-        flag.name = name;
-      } else {
-        flag.aliases.push_back(name);
-      }
-    } else if (name.starts_with("-")) {
+    if (name.starts_with("-") && !name.starts_with("--")) {
       flag.short_name = name;
-    } else if (!name.starts_with("!")) {
+    } else if (flag.name.empty()) {
       flag.name = name;
+    } else {
+      flag.aliases.push_back(name);
     }
   }
   if (flag.name.empty()) std::swap(flag.name, flag.short_name);
@@ -95,7 +58,6 @@ Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& 
   flag.help = help;
   flag.placeholder = shape.placeholder;
   flag.required = shape.required;
-  flag.hidden = shape.hidden;
   flag.choices = shape.suggestions;
   flag.meant = shape.meant;
   return flags_.emplace_back(std::move(flag));
@@ -103,16 +65,10 @@ Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& 
 
 // The flag of a field, a switch with its opposite for a bool; `aliases` begin with commas.
 Flag& Flags::AddField(const Field& field, const std::string& aliases, FlagShape shape) {
-  std::string names = field.flag + aliases;
-  const bool is_switch = IsBool(field);
-  if (is_switch) {
-    const size_t dashes = field.flag.find("--");
-    FOLIO_CHECK(dashes != std::string::npos, "a switch has a long name");
-    names += ",!--no-" + field.flag.substr(dashes + 2);
-  } else {
-    shape.placeholder = Placeholder(field, shape);
-  }
-  Flag& flag = Add(names, !is_switch, field.help, shape);
+  const bool is_switch = std::holds_alternative<bool*>(field.value);
+  if (!is_switch) shape.placeholder = Placeholder(field, shape);
+  Flag& flag = Add(field.flag + aliases, field.help, shape);
+  if (is_switch) flag.opposite = "--no-" + flag.name.substr(2);
   flag.initial = FieldText(field);
   flag.choices = ShownChoices(field);
   return flag;
@@ -126,14 +82,13 @@ void Flags::Value(Field field, const FlagShape& shape) {
 }
 
 void Flags::Switch(const std::string& names, bool* target, const std::string& help) {
-  Flag& flag = Add(names, false, help, {});
+  Flag& flag = Add(names, help, {});
   flag.take = Setter({flag.name, target, help}, flag.name);
 }
 
 void Flags::SwitchOr(const std::string& names, std::string* target, const std::string& help,
                      const std::vector<std::string>& words) {
-  Flag& flag = Add(names, true, help, {.placeholder = "[" + Join(words, "|") + "]"});
-  flag.option->expected(0, 1);
+  Flag& flag = Add(names, help, {.placeholder = "[" + Join(words, "|") + "]"});
   flag.optional = true;
   flag.choices = words;
   flag.take = [target, words, name = flag.name](const std::vector<std::string>& given) {
@@ -146,29 +101,28 @@ void Flags::SwitchOr(const std::string& names, std::string* target, const std::s
 }
 
 void Flags::Count(const std::string& names, int64_t* target, const std::string& help) {
-  Add(names, false, help, {}).take = [target](const std::vector<std::string>& given) {
+  Add(names, help, {}).take = [target](const std::vector<std::string>& given) {
     *target = static_cast<int64_t>(given.size());
   };
 }
 
 void Flags::List(const std::string& names, std::vector<std::string>* target,
                  const std::string& help, const FlagShape& shape) {
-  Add(names, true, help, shape).take = [target](const std::vector<std::string>& given) {
+  Add(names, help, shape).take = [target](const std::vector<std::string>& given) {
     *target = given;
   };
 }
 
 void Flags::Positional(const Field& field, const FlagShape& shape) {
-  Flag& flag = Add(field.key, true, field.help, shape);
+  Flag& flag = Add(field.key, field.help, shape);
   flag.choices = ShownChoices(field);
   flag.take = Setter(field, field.key);
 }
 
 void Flags::Positionals(const std::string& name, std::vector<std::string>* target,
                         const std::string& help, const FlagShape& shape) {
-  Flag& flag = Add(name, true, help, shape);
+  Flag& flag = Add(name, help, shape);
   flag.many = true;
-  flag.option->expected(0, -1)->allow_extra_args();
   flag.take = [target](const std::vector<std::string>& given) { *target = given; };
 }
 
@@ -188,38 +142,54 @@ void Flags::Settings(folio::Settings* settings, const std::vector<std::string>& 
   settings_ = settings;
 }
 
+Flag* Flags::Find(const std::string& name) {
+  const std::string spelling = WithDashes(name);
+  const auto found = std::ranges::find_if(flags_, [&](const Flag& flag) {
+    return !flag.positional &&
+           (flag.name == spelling || flag.short_name == spelling || flag.opposite == spelling ||
+            std::ranges::count(flag.aliases, spelling) > 0);
+  });
+  return found == flags_.end() ? nullptr : &*found;
+}
+
+// The flags as they should have been written where `extras` are arguments that nothing takes:
+// "--data a.txt". "" where no flag is meant by such.
 std::string Flags::Meant(const std::vector<std::string>& extras) const {
   const auto flag =
       std::ranges::find_if(flags_, [](const Flag& one) { return one.meant.has_value(); });
   if (flag == flags_.end()) return "";
-  // One value of several words begins with what the flag, or a positional, has taken of them.
-  std::vector<std::string> words;
+  std::vector<std::string> words = extras;
   if (!flag->meant->empty()) {
-    words = flag->option->results();
+    // One value of several words begins with what the flag, or a positional, has taken of them.
+    words = flag->given;
     for (const Flag& other : flags_) {
-      if (!other.positional) continue;
-      const std::vector<std::string> taken = other.option->results();
-      words.insert(words.end(), taken.begin(), taken.end());
+      if (other.positional) words.insert(words.end(), other.given.begin(), other.given.end());
     }
+    words.insert(words.end(), extras.begin(), extras.end());
+    words = {Join(words, *flag->meant)};
   }
-  words.insert(words.end(), extras.begin(), extras.end());
-  if (!flag->meant->empty()) words = {Join(words, *flag->meant)};
   std::vector<std::string> meant;
   for (const std::string& word : words) meant.push_back(flag->name + " " + ShellWord(word));
   return Join(meant, " ");
 }
 
-void Flags::Take(const std::string& command) const {
-  auto trailing = trailing_.begin();
+void Flags::Take(const std::string& command, const std::vector<std::string>& positionals) {
+  auto next = positionals.begin();
+  for (Flag& flag : flags_) {
+    if (!flag.positional || next == positionals.end()) continue;
+    const auto end = flag.many ? positionals.end() : next + 1;
+    flag.given.assign(next, end);
+    next = end;
+  }
+  if (next != positionals.end()) {
+    const std::string meant = Meant({next, positionals.end()});
+    throw UsageError(fmt::format("unexpected argument '{}'", *next), {},
+                     meant.empty() ? fmt::format("{} --help shows what it takes", command)
+                                   : fmt::format("did you mean {}?", meant));
+  }
   for (const Flag& flag : flags_) {
-    std::vector<std::string> given = flag.option->results();
-    if (flag.positional && trailing != trailing_.end()) {
-      const auto end = flag.many ? trailing_.end() : trailing + (given.empty() ? 1 : 0);
-      given.insert(given.end(), trailing, end);
-      trailing = end;
-    }
-    if (!given.empty()) {
-      flag.take(given);
+    if (!flag.given.empty()) {
+      flag.take(flag.given);
     } else if (flag.required) {
       const std::string shown =
           flag.positional ? flag.name : fmt::format("{} {}", flag.name, flag.placeholder);
@@ -227,10 +197,11 @@ void Flags::Take(const std::string& command) const {
                        fmt::format("{} --help explains it", command));
     }
   }
-  if (trailing != trailing_.end()) {
-    throw UsageError(fmt::format("unexpected argument '{}'", *trailing), {},
-                     fmt::format("{} --help shows what it takes", command));
-  }
+}
+
+std::string WithDashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
 }
 
 void RefuseTogether(bool both, const std::string& one, const std::string& other) {

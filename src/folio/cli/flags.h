@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,18 +8,12 @@
 #include "folio/base/fields.h"
 #include "folio/io/settings.h"
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace folio {
 
 // The shape says how a flag or positional is shown, and whether it must be there.
 struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;
-  bool hidden = false;                        // neither in help nor in completion
   std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
   // Arguments without a flag may mean one that the command does not take: this text joins
   // several of them to one value, or "" if each is a value.
@@ -29,10 +22,10 @@ struct FlagShape {
 
 // One declared flag or positional, for help, completion and for taking its value.
 struct Flag {
-  CLI::Option* option = nullptr;
   std::string name;                  // "--out", or "FILE" for a positional
   std::string short_name;            // "-o" or ""
   std::vector<std::string> aliases;  // other long names
+  std::string opposite;              // "--no-out" of a switch, or ""
   std::string group;                 // heading in the full help, "" for the command's own
   std::string placeholder;           // "" for a switch
   std::string help;
@@ -42,10 +35,10 @@ struct Flag {
   bool optional = false;  // its value may be left out
   bool many = false;      // takes all remaining positionals
   bool required = false;
-  bool hidden = false;
   bool setting = false;                   // shorthand for a configuration key
   std::optional<std::string> meant = {};  // as FlagShape has it
-  // Takes what was given, in order; called only if anything was.
+  std::vector<std::string> given;         // its values on the command line, in order
+  // Takes what was given; called only if anything was.
   std::function<void(const std::vector<std::string>& given)> take;
 };
 
@@ -53,8 +46,6 @@ struct Flag {
 // "_" is accepted for "-". Targets must outlive the object; they are written by Take.
 class Flags {
  public:
-  explicit Flags(CLI::App* app) : app_(app) {}
-
   // Heading for the flags that follow.
   void Group(std::string title) { group_ = std::move(title); }
 
@@ -85,28 +76,26 @@ class Flags {
   // The settings that Settings was called with, or nullptr.
   const folio::Settings* settings() const { return settings_; }
 
-  // The positionals after "--".
-  void SetTrailing(std::vector<std::string> trailing) { trailing_ = std::move(trailing); }
+  // The flag with that name, "-o", "--out" or an alias, or nullptr.
+  Flag* Find(const std::string& name);
 
-  // The flags as they should have been written where `extras` are arguments that nothing takes:
-  // "--data a.txt". "" where no flag is meant by such.
-  std::string Meant(const std::vector<std::string>& extras) const;
-
-  // Writes all given values to their targets. Throws a kUsage Error if a value is wrong or a
-  // required flag is missing; `command` is named then.
-  void Take(const std::string& command) const;
+  // Writes all given values to their targets, `positionals` among them. Throws a kUsage Error if
+  // a value is wrong, a required flag is missing or nothing takes an argument; `command` is named
+  // then.
+  void Take(const std::string& command, const std::vector<std::string>& positionals);
 
  private:
-  Flag& Add(const std::string& names, bool takes_value, const std::string& help,
-            const FlagShape& shape);
+  Flag& Add(const std::string& names, const std::string& help, const FlagShape& shape);
   Flag& AddField(const Field& field, const std::string& aliases, FlagShape shape);
+  std::string Meant(const std::vector<std::string>& extras) const;
 
-  CLI::App* app_;
   std::string group_;
   std::vector<Flag> flags_;
-  std::vector<std::string> trailing_;
   const folio::Settings* settings_ = nullptr;
 };
+
+// The name of a flag with "-" for "_", as it is listed.
+std::string WithDashes(std::string name);
 
 // Throws a kUsage Error that names the two flags, if both were given.
 void RefuseTogether(bool both, const std::string& one, const std::string& other);

@@ -1,5 +1,3 @@
-#include "folio/cli/help.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -121,8 +120,8 @@ std::string Table(const Rows& rows, const Terminal& terminal) {
   return text;
 }
 
-std::string Heading(const Terminal& terminal, std::string_view title) {
-  return fmt::format("\n{}\n", Styled(terminal, Style::kBold, title));
+std::string Section(const Terminal& terminal, std::string_view title, const std::string& text) {
+  return fmt::format("\n{}\n{}", Styled(terminal, Style::kBold, title), text);
 }
 
 std::string FlagName(const Flag& flag) {
@@ -144,44 +143,35 @@ std::string FlagHelp(const Flag& flag, bool full) {
   return help;
 }
 
-Rows FlagRows(const Flags& flags, const std::string& group, bool settings, bool full) {
-  Rows rows;
+// The flags below the headings of their groups, in the order in which these appear.
+std::string FlagSections(const Flags& flags, bool full, const Terminal& terminal) {
+  std::vector<std::pair<std::string, Rows>> groups;
   for (const Flag& flag : flags.list()) {
-    if (flag.hidden || flag.setting != settings || flag.group != group) continue;
-    rows.emplace_back(FlagName(flag), FlagHelp(flag, full));
+    auto group = std::ranges::find(groups, flag.group, &std::pair<std::string, Rows>::first);
+    if (group == groups.end()) group = groups.insert(groups.end(), {flag.group, {}});
+    group->second.emplace_back(FlagName(flag), FlagHelp(flag, full));
   }
-  return rows;
-}
-
-// Headings of the flags in order of appearance.
-std::vector<std::pair<std::string, bool>> FlagGroups(const Flags& flags) {
-  std::vector<std::pair<std::string, bool>> groups;
-  for (const Flag& flag : flags.list()) {
-    const std::pair group{flag.group, flag.setting};
-    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  std::string text;
+  for (const auto& [group, rows] : groups) {
+    text += Section(terminal, group.empty() ? "flags" : group, Table(rows, terminal));
   }
-  return groups;
+  return text;
 }
 
 std::string Usage(const CommandEntry& entry) {
-  std::string usage = "folio " + entry.info.name;
+  std::string required, positionals;
   bool has_flags = false;
   for (const Flag& flag : entry.flags->list()) {
-    if (flag.hidden || flag.positional) continue;
-    if (flag.required) {
-      usage += fmt::format(" {} {}", flag.name, flag.placeholder);
+    if (flag.positional) {
+      const std::string name = flag.name + (flag.many ? "..." : "");
+      positionals += flag.required ? " " + name : " [" + name + "]";
+    } else if (flag.required) {
+      required += fmt::format(" {} {}", flag.name, flag.placeholder);
     } else {
       has_flags = true;
     }
   }
-  if (has_flags) usage += " [FLAGS]";
-  for (const Flag& flag : entry.flags->list()) {
-    if (!flag.positional) continue;
-    const bool many = flag.many;
-    const std::string name = flag.name + (many ? "..." : "");
-    usage += flag.required ? " " + name : " [" + name + "]";
-  }
-  return usage;
+  return "folio " + entry.info.name + required + (has_flags ? " [FLAGS]" : "") + positionals;
 }
 
 Rows CommandRows(const CommandLine& line, const std::string& title) {
@@ -192,8 +182,7 @@ Rows CommandRows(const CommandLine& line, const std::string& title) {
   return rows;
 }
 
-}  // namespace
-
+// The twelve lines that `folio` alone prints.
 std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
   constexpr int kNames = 11;  // where the names of commands begin
   const int width = std::max(terminal.width, 20);
@@ -220,16 +209,15 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
   return Fitted(text, width);
 }
 
+// All commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
   std::string text =
       Fitted("folio trains GPT models and writes with them.\n\nusage: folio COMMAND [FLAGS]\n",
              WidthOf(terminal));
   for (const std::string& title : GroupTitles(line)) {
-    text += Heading(terminal, title) + Table(CommandRows(line, title), terminal);
+    text += Section(terminal, title, Table(CommandRows(line, title), terminal));
   }
-  text += Heading(terminal, "flags of every command") +
-          Table(FlagRows(line.global_flags(), "global", false, true), terminal);
-  return text + "\n" +
+  return text + FlagSections(line.global_flags(), /*full=*/true, terminal) + "\n" +
          Paragraphs(
              "exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
              "input, 4 out of memory or no such device, 5 training diverged, 129, 130 and 143 "
@@ -259,34 +247,32 @@ std::string CommandHelp(const CommandLine& line, const CommandEntry& entry, bool
   if (full && !entry.info.details.empty()) {
     text += "\n" + Paragraphs(entry.info.details, width) + "\n";
   }
-  bool has_settings = false;
-  for (const auto& [group, setting] : FlagGroups(*entry.flags)) {
-    has_settings = has_settings || setting;
-    const Rows rows = FlagRows(*entry.flags, group, setting, full);
-    if (rows.empty()) continue;
-    const std::string title = group.empty() ? "flags" : group;
-    text += Heading(terminal, title);
-    text += Table(rows, terminal);
+  text += FlagSections(*entry.flags, full, terminal);
+  if (!full) {
+    return text + Fitted(fmt::format("\nfolio {} --help tells more\n", entry.info.name), width);
   }
-  if (full) {
-    if (has_settings) {
-      text += "\n" +
-              Paragraphs(
-                  "Every key that folio config show lists can be set: --set train.eps=1e-7, the\n"
-                  "environment (FOLIO_TRAIN_EPS), or a TOML file ([train] eps = 1e-7).",
-                  width) +
-              "\n";
-    }
-    text += Heading(terminal, "flags of every command") +
-            Table(FlagRows(line.global_flags(), "global", false, true), terminal);
-    if (!entry.info.examples.empty()) {
-      text += Heading(terminal, "examples");
-      for (const std::string& example : entry.info.examples) text += Example(example, width);
-    }
-  } else {
-    text += Fitted(fmt::format("\nfolio {} --help tells more\n", entry.info.name), width);
+  if (std::ranges::any_of(entry.flags->list(), &Flag::setting)) {
+    text += "\n" +
+            Paragraphs(
+                "Every key that folio config show lists can be set: --set train.eps=1e-7, the\n"
+                "environment (FOLIO_TRAIN_EPS), or a TOML file ([train] eps = 1e-7).",
+                width) +
+            "\n";
   }
-  return text;
+  text += FlagSections(line.global_flags(), full, terminal);
+  std::string examples;
+  for (const std::string& example : entry.info.examples) examples += Example(example, width);
+  return examples.empty() ? text : text + Section(terminal, "examples", examples);
+}
+
+}  // namespace
+
+std::string Help(const CommandLine& line, const std::string& name, bool full,
+                 const Terminal& terminal) {
+  if (name.empty()) return full ? FullProgramHelp(line, terminal) : ProgramHelp(line, terminal);
+  if (const CommandEntry* entry = line.Find(name)) return CommandHelp(line, *entry, full, terminal);
+  if (!line.HasGroup(name)) line.ThrowUnknownCommand(name);
+  return GroupHelp(line, name, terminal);
 }
 
 }  // namespace folio

@@ -7,15 +7,21 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "folio/base/error.h"
-#include "folio/cli/command_line.h"
-#include "folio/cli/error_report.h"
-#include "folio/cli/help.h"
-#include "folio/cli/version.h"
+#include "folio/base/log.h"
+#include "folio/base/simd_targets.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
+#include "folio/base/utf8.h"
+#include "folio/dist/group.h"
 #include "folio/dist/join.h"
+#include "folio/io/json.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
 
@@ -38,21 +44,9 @@ ConfigSources Sources(const GlobalFlags& globals) {
   return sources;
 }
 
-void PrintHelp(const CommandLine& line, const CommandEntry* entry, Console& console) {
-  const bool full = line.globals().full_help;
-  if (entry != nullptr) {
-    console.Result(CommandHelp(line, *entry, full, console.out()));
-  } else if (!line.group().empty()) {
-    console.Result(GroupHelp(line, line.group(), console.out()));
-  } else {
-    console.Result(full ? FullProgramHelp(line, console.out()) : ProgramHelp(line, console.out()));
-  }
-}
-
-int Dispatch(const std::vector<std::string>& arguments,
-             std::vector<std::unique_ptr<Command>> commands, Console& console) {
+int Dispatch(const std::vector<std::string>& arguments, CommandList commands, Console& console) {
   CommandLine line(std::move(commands));
-  CommandEntry* entry = line.Parse(arguments);
+  const Place place = line.Parse(arguments);
   const GlobalFlags& globals = line.globals();
   console.Configure(ColorModeNamed(globals.color),
                     static_cast<int>(globals.verbose - globals.quiet), globals.json);
@@ -60,14 +54,14 @@ int Dispatch(const std::vector<std::string>& arguments,
     console.Result(fmt::format("folio {}\n", Version()));
     return 0;
   }
-  if (entry == nullptr || globals.short_help || globals.full_help) {
-    PrintHelp(line, entry, console);
+  if (place.command == nullptr || globals.short_help || globals.full_help) {
+    console.Result(Help(line, place.named, globals.full_help, console.out()));
     return 0;
   }
-  entry->flags->Take("folio " + entry->info.name);
+  place.command->flags->Take("folio " + place.named, place.positionals);
   const ConfigSources sources = Sources(globals);
   const Context context{console, sources, ChooseProgressMode(globals.progress, console), line};
-  return entry->command->Run(context);
+  return place.command->command->Run(context);
 }
 
 // Launchers drop what they have not yet read of a rank when they hear of an end.
@@ -78,29 +72,24 @@ void AbortWhenRead(Group& group, int status) {
 
 // The first rank tells of an error that befalls all; the others give it time to, since its end is
 // theirs.
-int ReportErrorOfRank(Console& console, const std::exception& error) {
+int ReportErrorOfRank(Console& console, Error error) {
   Group* group = JoinedGroup();
-  if (group != nullptr && group->failed()) {  // told already
-    AbortWhenRead(*group, DescribeError(error).status);
-    return DescribeError(error).status;
+  const int rank = group != nullptr ? group->rank() : RankByEnvironment();
+  if (group == nullptr || !group->failed()) {  // else it is told already
+    if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (rank != 0 && group != nullptr) {
+      const std::string what = fmt::format("{}: {}", group->NameOf(rank), error.what());
+      error = Error(error.kind(), what, error.cause(), error.help());
+    }
+    ReportError(console, error);
   }
-  const bool first = (group != nullptr ? group->rank() : RankByEnvironment()) == 0;
-  if (!first) std::this_thread::sleep_for(std::chrono::seconds(2));
-  int status = 1;
-  const auto* known = dynamic_cast<const Error*>(&error);
-  if (known != nullptr && group != nullptr && !first) {
-    const std::string what = fmt::format("{}: {}", group->NameOf(group->rank()), error.what());
-    status = ReportError(console, Error(known->kind(), what, known->cause(), known->help()));
-  } else {
-    status = ReportError(console, error);
-  }
-  if (group != nullptr) AbortWhenRead(*group, status);
-  return status;
+  if (group != nullptr) AbortWhenRead(*group, error.exit_status());
+  return error.exit_status();
 }
 
 // Returns the exit status.
-int RunToTheEnd(const std::vector<std::string>& arguments,
-                std::vector<std::unique_ptr<Command>> (*commands)(), Console& console) {
+int RunToTheEnd(const std::vector<std::string>& arguments, CommandList (*commands)(),
+                Console& console) {
   try {
     return Dispatch(arguments, commands(), console);
   } catch (const OutputClosed&) {
@@ -108,14 +97,13 @@ int RunToTheEnd(const std::vector<std::string>& arguments,
   } catch (const Stopped& stopped) {
     return SignalExitStatus(stopped.signal);
   } catch (const std::exception& error) {
-    return ReportErrorOfRank(console, error);
+    return ReportErrorOfRank(console, AsError(error));
   }
 }
 
 }  // namespace
 
-int RunProgram(const std::vector<std::string>& arguments,
-               std::vector<std::unique_ptr<Command>> (*commands)()) {
+int RunProgram(const std::vector<std::string>& arguments, CommandList (*commands)()) {
   Console console;
   // Errors of the command line itself are told in the manner that it asks for.
   if (std::ranges::find(arguments, "--json") != arguments.end()) {
@@ -124,6 +112,91 @@ int RunProgram(const std::vector<std::string>& arguments,
   const int status = RunToTheEnd(arguments, commands, console);
   LeaveGroup(status);
   return status;
+}
+
+Error AsError(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const Error*>(&error)) return *known;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {ErrorKind::kResource, "out of memory", "the system refused to give more",
+            "use a smaller batch, context or model"};
+  }
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return RuntimeError("cannot change or read " + file->path1().string(), file->code().message());
+  }
+  return RuntimeError(error.what());
+}
+
+std::string RenderError(const Error& error, const Terminal& terminal) {
+  const auto on_a_line = [](const std::string& text) { return Visible(text, {.lines = false}); };
+  std::string text = Styled(terminal, Style::kError, "error:") + " " + on_a_line(error.what());
+  if (!error.cause().empty()) {
+    for (const std::string& line : Split(error.cause(), '\n')) text += "\n  " + on_a_line(line);
+  }
+  if (!error.help().empty()) {
+    text += "\n  " + Styled(terminal, Style::kHelp, "help:") + " " + on_a_line(error.help());
+  }
+  return text;
+}
+
+std::string RenderErrorJson(const Error& error) {
+  static constexpr const char* kKinds[] = {"runtime", "usage", "input", "resource", "diverged"};
+  const Json json = {{"error",
+                      {{"cause", error.cause()},
+                       {"code", error.exit_status()},
+                       {"hint", error.help()},
+                       {"kind", kKinds[error.exit_status() - 1]},
+                       {"message", error.what()}}},
+                     {"schema", 1}};
+  return json.dump();
+}
+
+int ReportError(Console& console, const Error& error) {
+  console.SetStatus("");
+  console.Message(console.json() ? RenderErrorJson(error) : RenderError(error, console.err()));
+  return error.exit_status();
+}
+
+Group& JoinRanks(Console& console, const std::string& command) {
+  // Who ends a run from outside, as mpirun does where a rank has died, may leave no time for more
+  // than to say where it stands.
+  GroupOptions options = {
+      .on_lost = [&console](const Error& error) { ReportError(console, error); },
+      .on_heartbeat =
+          [&console, told = false](const std::string& progress) mutable {
+            if (told || progress.empty() || StopRequested() == 0 || RankByEnvironment() != 0) {
+              return;
+            }
+            told = true;
+            console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), progress));
+          }};
+  Group& group = JoinGroup(Version() + " (" + Compiler() + ")", std::move(options));
+  RequireSame(group, "commands", command);
+  if (!group.alone()) SetThreads(ThreadsOfRank(group));
+  if (!group.first()) SetLogSink([](LogLevel, std::string_view) {});
+  return group;
+}
+
+void RequireSameSimd(Group& group) {
+  RequireSame(
+      group, "instruction sets", SimdTarget(),
+      "name one that all machines have, on all ranks: --simd NAME (folio doctor lists those "
+      "of a machine)");
+}
+
+std::string Version() {
+  return FOLIO_VERSION;
+}
+
+std::string Compiler() {
+#if defined(__clang__)
+  return "Clang " __clang_version__;
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
+std::string BuildType() {
+  return FOLIO_BUILD_TYPE;
 }
 
 }  // namespace folio

@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/cli/completion.h"
+#include "folio/base/strings.h"
+#include "folio/cli/program.h"
 #include "folio/run/run_config.h"
 #include "tests/kit/expect.h"
 
@@ -58,8 +62,8 @@ class PlainCommand final : public Command {
   int Run(const Context&) override { return 0; }
 };
 
-std::vector<std::unique_ptr<Command>> Commands(Taken* taken) {
-  std::vector<std::unique_ptr<Command>> commands;
+CommandList Commands(Taken* taken) {
+  CommandList commands;
   commands.push_back(std::make_unique<WriteCommand>(taken));
   commands.push_back(std::make_unique<PlainCommand>());
   return commands;
@@ -70,20 +74,21 @@ class CommandLineTest : public testing::Test {
   // Parses and takes the flags. A CommandLine parses once.
   std::string Take(const std::vector<std::string>& arguments) {
     line_ = std::make_unique<CommandLine>(Commands(&taken_));
-    CommandEntry* entry = line_->Parse(arguments);
-    if (entry == nullptr) return "";
-    entry->flags->Take("folio " + entry->info.name);
-    return entry->info.name;
+    const Place place = line_->Parse(arguments);
+    if (place.command == nullptr) return "";
+    place.command->flags->Take("folio " + place.named, place.positionals);
+    return place.command->info.name;
   }
 
-  std::string Failure(const std::vector<std::string>& arguments) {
-    return ErrorAndHelp([&] { Take(arguments); }, ErrorKind::kUsage);
+  std::string Failure(const std::string& words) {
+    return ErrorAndHelp([&] { Take(Split(words, ' ')); }, ErrorKind::kUsage);
   }
 
-  std::vector<std::string> Completed(const std::vector<std::string>& words) {
+  std::vector<std::string> Completed(const std::string& words) {
     line_ = std::make_unique<CommandLine>(Commands(&taken_));
     std::vector<std::string> found;
-    for (const Completion& candidate : Complete(*line_, words)) found.push_back(candidate.word);
+    for (const Completion& candidate : Complete(*line_, Split(words, ' ')))
+      found.push_back(candidate.word);
     return found;
   }
 
@@ -115,8 +120,6 @@ TEST_F(CommandLineTest, ValuesMayLookLikeFlagsAndMayBeEmpty) {
   Take({"text", "write", "a", "--stop", "--", "--out", "x", "--", "-o", "--"});
   EXPECT_EQ(taken_.stops, Texts{"--"});
   EXPECT_EQ(taken_.files, (Texts{"a", "-o", "--"}));
-  EXPECT_EQ(Failure({"plain", "--", "x"}),
-            "unexpected argument 'x' |  | folio plain --help shows what it takes");
 }
 
 TEST_F(CommandLineTest, AWordMayFollowASwitch) {
@@ -133,12 +136,12 @@ TEST_F(CommandLineTest, AWordMayFollowASwitch) {
   EXPECT_EQ(again({"--again", "auto", "--out", "x"}), "auto");
   EXPECT_EQ(again({"--again=never", "--out", "x"}), "never");
   EXPECT_EQ(again({"--out", "x", "--again", "--", "auto"}), "yes");
-  EXPECT_TRUE(Contains(Failure({"text", "write", "--out", "x", "--again", "now"}), "--again",
-                       "'now'", "auto", "never"));
-  EXPECT_EQ(Completed({"text", "write", "--again", ""}), (Texts{"auto", "never"}));
-  EXPECT_EQ(Completed({"text", "write", "--again", "--mo"}), Texts{"--mode"});
-  EXPECT_EQ(Completed({"text", "write", "--again", "--mode", "s"}), Texts{"slow"});
-  EXPECT_EQ(Completed({"text", "write", "--again", "--greedy", ""}), Texts{});
+  EXPECT_TRUE(
+      Contains(Failure("text write --out x --again now"), "--again", "'now'", "auto", "never"));
+  EXPECT_EQ(Completed("text write --again "), (Texts{"auto", "never"}));
+  EXPECT_EQ(Completed("text write --again --mo"), Texts{"--mode"});
+  EXPECT_EQ(Completed("text write --again --mode s"), Texts{"slow"});
+  EXPECT_EQ(Completed("text write --again --greedy "), Texts{});
 }
 
 TEST_F(CommandLineTest, UnderscoresAndTheLastOfRepeatedValuesCount) {
@@ -172,28 +175,53 @@ TEST_F(CommandLineTest, SettingsHaveTheirFlagAndTheirKeyAsNames) {
   EXPECT_EQ(taken_.settings.layer("train.batch_size"), Layer::kFlag);
 }
 
-TEST_F(CommandLineTest, UnknownFlagsNameTheNearest) {
-  EXPECT_EQ(Failure({"text", "write", "--lerning-rate", "3"}),
-            "unknown flag '--lerning-rate' |  | did you mean '--learning-rate'?");
-  EXPECT_EQ(Failure({"text", "write", "--max_tokes=3"}),
-            "unknown flag '--max_tokes' |  | did you mean '--max-tokens'?");
-  EXPECT_EQ(Failure({"--jsn", "plain"}), "unknown flag '--jsn' |  | did you mean '--json'?");
-  EXPECT_EQ(Failure({"text", "write", "--n_layer", "3"}),
-            "unknown flag '--n_layer' |  | it is a setting: --set model.n_layer=VALUE");
-  EXPECT_EQ(Failure({"plain", "--zzzzz"}),
-            "unknown flag '--zzzzz' |  | folio plain --help lists its flags");
-  EXPECT_EQ(Failure({"plain", "-x"}), "unknown flag '-x' |  | folio plain --help lists its flags");
+TEST_F(CommandLineTest, MistakesNameWhatWasMeant) {
+  for (const auto& [words, said] : std::vector<std::pair<std::string, std::string>>{
+           {"text write --lerning-rate 3",
+            "unknown flag '--lerning-rate' |  | did you mean '--learning-rate'?"},
+           {"text write --max_tokes=3",
+            "unknown flag '--max_tokes' |  | did you mean '--max-tokens'?"},
+           {"--jsn plain", "unknown flag '--jsn' |  | did you mean '--json'?"},
+           {"text write --n_layer 3",
+            "unknown flag '--n_layer' |  | it is a setting: --set model.n_layer=VALUE"},
+           {"plain --zzzzz", "unknown flag '--zzzzz' |  | folio plain --help lists its flags"},
+           {"plain -x", "unknown flag '-x' |  | folio plain --help lists its flags"},
+           {"text write -out x", "unknown flag '-out' |  | did you mean '--out', with two dashes?"},
+           {"text write -max_tokens=3",
+            "unknown flag '-max_tokens' |  | did you mean '--max_tokens', with two dashes?"},
+           {"plain -version",
+            "unknown flag '-version' |  | did you mean '--version', with two dashes?"},
+           {"plain -out", "unknown flag '-out' |  | folio plain --help lists its flags"},
+           {"plian --whatever 3", "unknown command 'plian' |  | did you mean 'folio plain'?"},
+           {"text wirte", "unknown command 'text wirte' |  | did you mean 'folio text write'?"},
+           {"zzzzzz",
+            "unknown command 'zzzzzz' | folio has text, plain | folio --help says what each does"},
+           {"text zzzzzz",
+            "unknown command 'text zzzzzz' | folio text has write | folio text --help says what "
+            "each does"},
+           {"text write --out x --mode fats",
+            "--mode: 'fats' is not a value of --mode | expected one of fast, slow | did you mean "
+            "'fast'?"},
+           {"text write --out x --max-tokens 0",
+            "--max-tokens: '0' is not a value of --max-tokens | expected an integer from 1 to 1000 "
+            "| --max-tokens: how many"},
+           {"plain --color blue",
+            "--color: 'blue' is not a value of --color | expected one of auto, always, never | "
+            "--color: colored text; auto: on a terminal"},
+           {"text write --out x --greedy=maybe",
+            "--greedy: 'maybe' is not a value of --greedy | expected true or false | --greedy: no "
+            "chance"},
+           {"text write",
+            "folio text write needs --out TEXT | output | folio text write --help explains it"},
+           {"text write --out", "flag '--out' needs a value |  | write the value after the flag"},
+           {"plain extra",
+            "unexpected argument 'extra' |  | folio plain --help shows what it takes"},
+           {"plain -- x", "unexpected argument 'x' |  | folio plain --help shows what it takes"}}) {
+    EXPECT_EQ(Failure(words), said);
+  }
 }
 
 TEST_F(CommandLineTest, ALongNameBehindOneDashIsNoShortOne) {
-  EXPECT_EQ(Failure({"text", "write", "-out", "x"}),
-            "unknown flag '-out' |  | did you mean '--out', with two dashes?");
-  EXPECT_EQ(Failure({"text", "write", "-max_tokens=3"}),
-            "unknown flag '-max-tokens' |  | did you mean '--max-tokens', with two dashes?");
-  EXPECT_EQ(Failure({"plain", "-version"}),
-            "unknown flag '-version' |  | did you mean '--version', with two dashes?");
-  EXPECT_EQ(Failure({"plain", "-out"}),
-            "unknown flag '-out' |  | folio plain --help lists its flags");
   EXPECT_EQ(Take({"text", "write", "--out", "x", "--stop", "-mode", "-vvq", "--", "-mode"}),
             "text write");
   EXPECT_EQ(taken_.stops, Texts{"-mode"});
@@ -203,60 +231,25 @@ TEST_F(CommandLineTest, ALongNameBehindOneDashIsNoShortOne) {
 // By command: which flag its arguments without one are meant for, and how they should be written.
 TEST_F(CommandLineTest, ArgumentsWithoutAFlagNameTheOneThatWasMeant) {
   const auto meant = [](const std::string& separator, bool positional, const Texts& arguments) {
-    std::vector<std::string> texts;
     std::string text;
-    CLI::App app;
-    Flags flags(&app);
+    std::vector<std::string> texts;
+    Flags flags;
     if (positional) flags.Positional(Field{"TEXT", &text, ""});
     flags.List("--text", &texts, "", {.placeholder = "TEXT", .meant = separator});
-    app.allow_extras();
-    app.parse(Texts(arguments.rbegin(), arguments.rend()));
-    return flags.Meant(app.remaining());
+    Texts words = arguments;
+    if (words.front() == "--text") {
+      flags.Find("--text")->given = {words[1]};
+      words.erase(words.begin(), words.begin() + 2);
+    }
+    return ErrorAndHelp([&] { flags.Take("folio", words); }, ErrorKind::kUsage);
   };
-  EXPECT_EQ(meant("", false, {"book.txt"}), "--text book.txt");
-  EXPECT_EQ(meant("", false, {"--text", "a", "b c", "d"}), "--text 'b c' --text d");
-  EXPECT_EQ(meant(" ", true, {"Once", "upon"}), "--text 'Once upon'");
-  EXPECT_EQ(meant(" ", false, {"--text", "Once", "upon", "a"}), "--text 'Once upon a'");
-  EXPECT_EQ(meant(" ", false, {"say", "\"no\""}), "--text 'say \"no\"'");
-  CLI::App app;
-  EXPECT_EQ(Flags(&app).Meant({"x"}), "");
-}
-
-TEST_F(CommandLineTest, UnknownCommandsNameTheNearest) {
-  EXPECT_EQ(Failure({"plian", "--whatever", "3"}),
-            "unknown command 'plian' |  | did you mean 'folio plain'?");
-  EXPECT_EQ(Failure({"text", "wirte"}),
-            "unknown command 'text wirte' |  | did you mean 'folio text write'?");
-  EXPECT_EQ(Failure({"zzzzzz"}),
-            "unknown command 'zzzzzz' | folio has text, plain | folio --help says what each does");
-  EXPECT_EQ(
-      Failure({"text", "zzzzzz"}),
-      "unknown command 'text zzzzzz' | folio text has write | folio text --help says what each "
-      "does");
-}
-
-TEST_F(CommandLineTest, BadValuesListWhatIsAllowed) {
-  EXPECT_EQ(Failure({"text", "write", "--out", "x", "--mode", "fats"}),
-            "--mode: 'fats' is not a value of --mode | expected one of fast, slow | did you mean "
-            "'fast'?");
-  EXPECT_EQ(Failure({"text", "write", "--out", "x", "--max-tokens", "0"}),
-            "--max-tokens: '0' is not a value of --max-tokens | expected an integer from 1 to 1000 "
-            "| --max-tokens: how many");
-  EXPECT_EQ(Failure({"plain", "--color", "blue"}),
-            "--color: 'blue' is not a value of --color | expected one of auto, always, never | "
-            "--color: colored text; auto: on a terminal");
-  EXPECT_EQ(Failure({"text", "write", "--out", "x", "--greedy=maybe"}),
-            "--greedy: 'maybe' is not a value of --greedy | expected true or false | --greedy: no "
-            "chance");
-}
-
-TEST_F(CommandLineTest, MissingThingsAreNamed) {
-  EXPECT_EQ(Failure({"text", "write"}),
-            "folio text write needs --out TEXT | output | folio text write --help explains it");
-  EXPECT_EQ(Failure({"text", "write", "--out"}),
-            "flag '--out' needs a value |  | write the value after the flag");
-  EXPECT_EQ(Failure({"plain", "extra"}),
-            "unexpected argument 'extra' |  | folio plain --help shows what it takes");
+  EXPECT_TRUE(Contains(meant("", false, {"book.txt"}), "did you mean --text book.txt?"));
+  EXPECT_TRUE(Contains(meant("", false, {"--text", "a", "b c", "d"}),
+                       "did you mean --text 'b c' --text d?"));
+  EXPECT_TRUE(Contains(meant(" ", true, {"Once", "upon"}), "did you mean --text 'Once upon'?"));
+  EXPECT_TRUE(Contains(meant(" ", false, {"--text", "Once", "upon", "a"}),
+                       "did you mean --text 'Once upon a'?"));
+  EXPECT_TRUE(Contains(meant(" ", false, {"say", "\"no\""}), "did you mean --text 'say \"no\"'?"));
 }
 
 TEST_F(CommandLineTest, ACommandNameAfterACommandIsAnArgument) {
@@ -265,60 +258,87 @@ TEST_F(CommandLineTest, ACommandNameAfterACommandIsAnArgument) {
 }
 
 TEST_F(CommandLineTest, WithoutACommandTheGroupIsKnown) {
-  EXPECT_EQ(Take({}), "");
-  EXPECT_EQ(line_->group(), "");
   EXPECT_EQ(Take({"text"}), "");
-  EXPECT_EQ(line_->group(), "text");
+  EXPECT_EQ(line_->Parse({"text"}).named, "text");
+  EXPECT_EQ(line_->Parse({}).named, "");
 }
 
 TEST_F(CommandLineTest, HelpIsGivenDespiteOtherMistakes) {
   line_ = std::make_unique<CommandLine>(Commands(&taken_));
-  const CommandEntry* entry = line_->Parse({"text", "write", "--bogus", "--help"});
-  ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->info.name, "text write");
+  EXPECT_EQ(line_->Parse({"text", "write", "--bogus", "--help"}).named, "text write");
   EXPECT_TRUE(line_->globals().full_help);
 }
 
 TEST_F(CommandLineTest, CompletesCommandsFlagsAndChoices) {
-  EXPECT_EQ(Completed({""}), (Texts{"text", "plain"}));
-  EXPECT_EQ(Completed({"te"}), Texts{"text"});
-  EXPECT_EQ(Completed({"text", ""}), Texts{"write"});
-  EXPECT_EQ(Completed({"text", "write", "--mo"}), Texts{"--mode"});
-  EXPECT_EQ(Completed({"text", "write", "--mode", ""}), (Texts{"fast", "slow"}));
-  EXPECT_EQ(Completed({"--color", "n"}), Texts{"never"});
-  EXPECT_EQ(Completed({"--color", "never", "pl"}), Texts{"plain"});
-  EXPECT_EQ(Completed({"plain", "--js"}), Texts{"--json"});
-  EXPECT_EQ(Completed({"text", "write", "--out", ""}), Texts{});  // a file name
-  EXPECT_EQ(Completed({"text", "write", "some"}), Texts{});
+  EXPECT_EQ(Completed(""), (Texts{"text", "plain"}));
+  EXPECT_EQ(Completed("te"), Texts{"text"});
+  EXPECT_EQ(Completed("text "), Texts{"write"});
+  EXPECT_EQ(Completed("text write --mo"), Texts{"--mode"});
+  EXPECT_EQ(Completed("text write --mode "), (Texts{"fast", "slow"}));
+  EXPECT_EQ(Completed("--color n"), Texts{"never"});
+  EXPECT_EQ(Completed("--color never pl"), Texts{"plain"});
+  EXPECT_EQ(Completed("plain --js"), Texts{"--json"});
+  EXPECT_EQ(Completed("text write --out "), Texts{});  // a file name
+  EXPECT_EQ(Completed("text write some"), Texts{});
 }
 
 TEST_F(CommandLineTest, CompletesWhatFollowsAnEqualsSign) {
-  EXPECT_EQ(Completed({"text", "write", "--mode=s"}), Texts{"--mode=slow"});
-  EXPECT_EQ(Completed({"--color=n"}), Texts{"--color=never"});
-  EXPECT_EQ(Completed({"text", "write", "--out="}), Texts{});
-  EXPECT_EQ(Completed({"text", "write", "--bogus=x"}), Texts{});
+  EXPECT_EQ(Completed("text write --mode=s"), Texts{"--mode=slow"});
+  EXPECT_EQ(Completed("--color=n"), Texts{"--color=never"});
+  EXPECT_EQ(Completed("text write --out="), Texts{});
+  EXPECT_EQ(Completed("text write --bogus=x"), Texts{});
 }
 
 TEST_F(CommandLineTest, CompletesSettingsAndTheirChoices) {
-  const Texts keys = Completed({"text", "write", "--set", "train.learn"});
+  const Texts keys = Completed("text write --set train.learn");
   ASSERT_EQ(keys, Texts{"train.learning_rate="});
-  EXPECT_EQ(Completed({"plain", "--set", "model.norm_position="}),
+  EXPECT_EQ(Completed("plain --set model.norm_position="),
             (Texts{"model.norm_position=pre", "model.norm_position=post"}));
-  EXPECT_EQ(Completed({"plain", "--set=model.norm_position=po"}),
+  EXPECT_EQ(Completed("plain --set=model.norm_position=po"),
             Texts{"--set=model.norm_position=post"});
-  EXPECT_EQ(Completed({"plain", "--set", "model.bias=t"}), Texts{"model.bias=true"});
-  EXPECT_EQ(Completed({"plain", "--set", "a.b=1", "model.norm_position=po"}),
+  EXPECT_EQ(Completed("plain --set model.bias=t"), Texts{"model.bias=true"});
+  EXPECT_EQ(Completed("plain --set a.b=1 model.norm_position=po"),
             Texts{"model.norm_position=post"});
-  EXPECT_EQ(Completed({"plain", "--set", "train.eps="}), Texts{});
-  EXPECT_EQ(Completed({"plain", "model.norm"}), Texts{});
+  EXPECT_EQ(Completed("plain --set train.eps="), Texts{});
+  EXPECT_EQ(Completed("plain model.norm"), Texts{});
 }
 
 TEST_F(CommandLineTest, EveryFlagOfACommandIsCompleted) {
-  const Texts completed = Completed({"text", "write", "--"});
+  const Texts completed = Completed("text write --");
   for (const Flag& flag : line_->Find("text write")->flags->list()) {
     if (flag.positional) continue;
     EXPECT_NE(std::ranges::find(completed, flag.name), completed.end()) << flag.name;
   }
+}
+
+TEST(ErrorReport, HasThreePartsAndLeavesEmptyOnesOut) {
+  const Error full = InputError("no model in runs/x", "looked for a\nand for b", "train one");
+  EXPECT_EQ(RenderError(full, {}),
+            "error: no model in runs/x\n  looked for a\n  and for b\n  help: train one");
+  EXPECT_EQ(RenderError(UsageError("bad flag"), {}), "error: bad flag");
+  EXPECT_EQ(RenderError(UsageError("w", "c", "h"), {.color = true}),
+            "\x1b[1;31merror:\x1b[0m w\n  c\n  \x1b[1;36mhelp:\x1b[0m h");
+}
+
+TEST(ErrorReport, EachKindHasItsStatusAndName) {
+  const char* const kNames[] = {"runtime", "usage", "input", "resource", "diverged"};
+  for (int status = 1; status <= 5; ++status) {
+    const Error error(static_cast<ErrorKind>(status), "x");
+    EXPECT_EQ(AsError(error).exit_status(), status);
+    EXPECT_TRUE(Contains(RenderErrorJson(error), kNames[status - 1]));
+  }
+  EXPECT_EQ(AsError(std::bad_alloc()).exit_status(), 4);
+  EXPECT_EQ(AsError(std::runtime_error("boom")).exit_status(), 1);
+  const std::filesystem::filesystem_error full("rename",
+                                               std::make_error_code(std::errc::no_space_on_device));
+  EXPECT_EQ(AsError(full).exit_status(), 1);
+}
+
+TEST(ErrorReport, JsonIsOneLineEvenForBytesThatAreNotText) {
+  EXPECT_EQ(RenderErrorJson(InputError("bad \xff", "c\nd", "h")),
+            R"({"error":{"cause":"c\nd","code":3,"hint":"h","kind":"input","message":"bad )"
+            "\xEF\xBF\xBD"
+            R"("},"schema":1})");
 }
 
 }  // namespace

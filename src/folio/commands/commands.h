@@ -1,6 +1,6 @@
 #pragma once
 
-#include "folio/cli/command.h"
+#include "folio/cli/command_line.h"
 
 namespace folio {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/cli/command.h"
+#include "folio/cli/command_line.h"
 #include "folio/corpus/fetch_published.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"

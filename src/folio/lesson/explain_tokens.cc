@@ -10,9 +10,8 @@
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
-#include "folio/term/encode_input.h"
-#include "folio/term/json_lines.h"
 #include "folio/term/terminal_text.h"
+#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 #include "folio/text/split.h"
 

@@ -1,9 +1,11 @@
 #include "folio/term/terminal_text.h"
 
 #include <fmt/format.h>
+#include <wchar.h>
 
 #include <algorithm>
 #include <array>
+#include <clocale>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -11,7 +13,6 @@
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
-#include "folio/text/unicode.h"
 
 namespace folio {
 namespace {
@@ -37,16 +38,6 @@ constexpr Spelling kSpellings[] = {
     {U'²', "^2"},    {U'³', "^3"},    {U'¹', "^1"},
 };
 
-struct Range {
-  char32_t first, last;
-};
-// East Asian Wide and Fullwidth, and emoji, in blocks (Unicode Standard Annex 11).
-constexpr Range kWide[] = {
-    {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0x33FF},   {0x3400, 0x4DBF},
-    {0x4E00, 0x9FFF},   {0xA000, 0xA4CF},   {0xA960, 0xA97F},   {0xAC00, 0xD7A3},
-    {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
-    {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
-
 bool IsSubscriptDigit(char32_t code) {
   return code >= U'₀' && code <= U'₉';
 }
@@ -65,12 +56,14 @@ std::string AsciiChar(char32_t code) {
   return found == std::end(kSpellings) ? "?" : std::string(found->ascii);
 }
 
+// As the C library has it in UTF-8; 1 for what it does not know, and where it knows no UTF-8.
 int64_t CharWidth(char32_t code) {
-  if (ClassOf(code) == CharClass::kMark || code == 0x200B || code == 0x200D) return 0;
-  return std::ranges::any_of(kWide,
-                             [&](const Range& r) { return r.first <= code && code <= r.last; })
-             ? 2
-             : 1;
+  if (code < 0x80) return 1;
+  static const locale_t kUtf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  const locale_t before = kUtf8 == nullptr ? nullptr : uselocale(kUtf8);
+  const int width = wcwidth(static_cast<wchar_t>(code));
+  if (before != nullptr) uselocale(before);
+  return width < 0 ? 1 : width;
 }
 
 // Colours have one middling lightness, so that black and white pages are equally far away and more

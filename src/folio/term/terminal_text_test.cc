@@ -13,6 +13,12 @@ TEST(TerminalText, WidthsAreOfCharactersNotBytes) {
   EXPECT_EQ(DisplayWidth("√ᵀ"), 2);
   EXPECT_EQ(DisplayWidth("日本"), 4);
   EXPECT_EQ(DisplayWidth("e\u0301"), 1);
+  for (const char* wide : {"\u2705", "\U0001F600", "\U0001FAE0", "\U00020000", "한", "ａ"}) {
+    EXPECT_EQ(DisplayWidth(wide), 2) << wide;
+  }
+  for (const char* none : {"\u200B", "\u200D", "\uFE0F", "\u0E31", "\u0301"}) {
+    EXPECT_EQ(DisplayWidth(none), 0) << none;
+  }
   EXPECT_EQ(DisplayWidth("\x1b[38;5;16;48;5;75mab\x1b[0m "), 3);
   EXPECT_EQ(FitColumns({.utf8 = true}, "日本語", 4), "日… ");
   EXPECT_EQ(FitColumns({.utf8 = true}, "ab", 4), "ab  ");

@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "folio/term/byte_streams.h"
+#include "folio/text/special_tokens.h"
 #include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 
@@ -63,5 +65,51 @@ class BytesWriter {
   bool replace_;
   StreamingDecoder text_;
 };
+
+// Throws the error of SpecialNotAllowed, with what the commands can do about it, for the first
+// disallowed special token. `position` is where `text` begins in `where`.
+void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
+                   TextPosition position = {});
+
+// The next bytes of a text, and the next ids, which need not be those of just these bytes.
+using OnEncoded = std::function<void(std::string_view text, std::span<const int32_t> ids)>;
+
+// Encodes all of `input`, with the ids of Tokenizer::Encode, in memory that does not grow with it.
+// An input that can be read again goes over all threads. A disallowed special token is an error
+// before the first call of `on_encoded`; in a pipe only where it is among the first kHeldBack
+// bytes.
+inline constexpr size_t kHeldBack = size_t{1} << 25;
+void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
+                 const OnEncoded& on_encoded);
+
+// Appends the ids of the beginning of `text`, up to where it can be cut (all of it if `at_end`),
+// and returns where that is. Allowed special tokens become their token; of the others nothing is
+// known.
+size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
+                   bool at_end, std::string_view where, std::vector<int32_t>& ids);
+
+// The function that makes a new line of one, both without line breaks; `number` counts from 1.
+// Called from several threads. May throw.
+using MapLine = std::function<std::string(std::string_view line, int64_t number)>;
+
+// Writes map(line) and a line break for each line of `input`, in their order and as soon as there
+// are any. What map throws comes after the lines before it have been written.
+void MapLines(ByteInput& input, ByteOutput& out, const MapLine& map);
+
+// {"text":...} or {"hex":...} becomes {"ids":[...]}. `name` is the input's, for errors.
+MapLine EncodeJsonLine(const Tokenizer& tokenizer, const SpecialRule& rule,
+                       const std::string& name);
+// {"ids":[...]} becomes {"text":...} or {"hex":...}.
+enum class JsonBytes {
+  kTextIfUtf8,  // hex where the bytes are not UTF-8
+  kHex,
+  kReplace,  // text, with U+FFFD for what is not UTF-8
+};
+MapLine DecodeJsonLine(const Tokenizer& tokenizer, JsonBytes how, const std::string& name);
+
+// The object in one line.
+std::string BytesJson(std::string_view bytes, JsonBytes how);
+// "48656c"
+std::string HexDigits(std::string_view bytes);
 
 }  // namespace folio

@@ -1,28 +1,64 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/cli/error_report.h"
-#include "folio/commands/chat/chat_history.h"
+#include "folio/cli/program.h"
 #include "folio/commands/chat/chat_line.h"
 #include "folio/commands/chat/dialogue.h"
 #include "folio/commands/chat/line_editor.h"
-#include "folio/commands/chat/reply_tokens.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/generate/sampling_flags.h"
 #include "folio/commands/generate/text_teller.h"
 #include "folio/commands/model_flags.h"
+#include "folio/inspect/token_names.h"
+#include "folio/report/report.h"
 #include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
+
+// The tokens of a reply with the probability that the model itself gave each of them, which colours
+// them, in lines as wide as the terminal; then how many there are, and their perplexity.
+// REQUIRES: it was written with log-probabilities.
+std::string ReplyTokens(const GeneratedText& written, const OpenedModel& model,
+                        const Terminal& terminal) {
+  FOLIO_CHECK(written.probabilities.size() == written.ids.size(), "of each token");
+  const TokenNames names(model.tokenizer.get());
+  std::string text;
+  int64_t column = 0;
+  double surprise = 0;
+  for (size_t i = 0; i < written.ids.size(); ++i) {
+    const double log_probability = written.probabilities[i].log_probability;
+    const double probability = std::exp(log_probability);
+    surprise -= log_probability;
+    const std::string shown = Spelled(terminal, names.Shown(written.ids[i]));
+    const std::string percent = PercentText(probability);
+    const int64_t width = DisplayWidth(shown) + 1 + DisplayWidth(percent);
+    if (column > 0 && column + 2 + width > terminal.width) {
+      text += '\n';
+      column = 0;
+    }
+    if (column > 0) text += "  ";
+    column += (column > 0 ? 2 : 0) + width;
+    text += Heated(terminal, probability, shown) + " " + Styled(terminal, Style::kDim, percent);
+  }
+  if (column > 0) text += '\n';
+  const size_t count = written.ids.size();
+  text += fmt::format("{} tokens", count);
+  if (count > 0) {
+    text += fmt::format(", perplexity {:.2f}", std::exp(surprise / static_cast<double>(count)));
+  }
+  return text + "\n";
+}
 
 class ChatCommand final : public Command {
  public:
@@ -90,13 +126,13 @@ class ChatCommand final : public Command {
 
   void Converse(Console& console, const OpenedModel& model, Dialogue& dialogue) {
     ChatHistory history(ChatHistoryPath());
-    LineEditor editor({.color = console.out().color,
-                       .earlier = history.earlier(),
-                       .complete = [this](std::string_view begun) {
-                         return CompleteChatLine(Settings(), begun);
-                       }});
+    const auto read = OpenLineEditor({.color = console.out().color,
+                                      .earlier = history.earlier(),
+                                      .complete = [this](std::string_view begun) {
+                                        return CompleteChatLine(Settings(), begun);
+                                      }});
     while (StopRequested() == 0) {
-      const std::optional<std::string> typed = editor.Read();
+      const std::optional<std::string> typed = read();
       if (!typed) return;
       history.Add(*typed);
       try {

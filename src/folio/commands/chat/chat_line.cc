@@ -1,13 +1,18 @@
 #include "folio/commands/chat/chat_line.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <sstream>
 
 #include "folio/base/error.h"
+#include "folio/base/log.h"
 #include "folio/base/strings.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -60,6 +65,26 @@ std::vector<std::string> Keys(std::span<const Field> fields) {
   std::vector<std::string> keys;
   for (const Field& field : fields) keys.push_back(field.key);
   return keys;
+}
+
+namespace fs = std::filesystem;
+
+std::string Line(const std::string& typed) {
+  return Json(typed).dump() + "\n";
+}
+
+// Lines of the file that are whole; others are left out.
+std::vector<std::string> ReadHistory(const fs::path& path) {
+  constexpr uint64_t kLargest = uint64_t{1} << 26;
+  std::vector<std::string> typed;
+  for (const std::string& line : Split(ReadFile(path, kLargest), '\n')) {
+    try {
+      const Json json = ParseJson(line, path.string());
+      if (json.is_string()) typed.push_back(json.text());
+    } catch (const Error&) {  // a line that was cut
+    }
+  }
+  return typed;
 }
 
 }  // namespace
@@ -118,6 +143,43 @@ std::vector<std::string> CompleteChatLine(std::span<const Field> fields, std::st
     return !line.starts_with(begun) || (!keys && line.starts_with(kSet) && line != kSet);
   });
   return lines;
+}
+
+ChatHistory::ChatHistory(const fs::path& path) {
+  if (path.empty()) return;
+  const mode_t before = umask(077);
+  try {
+    CreateParentOf(path);
+    if (fs::exists(path)) {
+      fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+      earlier_ = ReadHistory(path);
+    }
+    if (earlier_.size() > 2 * kKept) {
+      earlier_.erase(earlier_.begin(), earlier_.end() - kKept);
+      std::string lines;
+      for (const std::string& one : earlier_) lines += Line(one);
+      WriteFileAtomically(path, lines);
+    }
+    file_ = std::make_unique<LineFile>(path);
+  } catch (const std::exception& error) {  // an Error, or one of the file system
+    LogWarning(std::string("no history is kept: ") + error.what());
+  }
+  umask(before);
+  if (!earlier_.empty()) last_ = earlier_.back();
+}
+
+void ChatHistory::Add(const std::string& typed) {
+  if (typed.empty() || typed == last_) return;
+  last_ = typed;
+  if (file_) file_->Write(Line(typed));
+}
+
+fs::path ChatHistoryPath() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && fs::path(state).is_absolute()) return fs::path(state) / "folio/history";
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return {};
+  return fs::path(home) / ".local/state/folio/history";
 }
 
 }  // namespace folio

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "folio/commands/chat/chat_history.h"
+#include "folio/commands/chat/chat_line.h"
 #include "folio/commands/train/test_train.h"
 #include "tests/kit/paths.h"
 

@@ -1,5 +1,6 @@
 #include "folio/commands/chat/line_editor.h"
 
+#include <fmt/format.h>
 #include <histedit.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -10,6 +11,7 @@
 #include <clocale>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -22,26 +24,6 @@ namespace {
 constexpr wchar_t kInterrupt = 3;  // Ctrl-C
 constexpr size_t kLongest = size_t{1} << 20;
 constexpr int kLookMilliseconds = 100;  // for signals and for another size of the window
-
-std::wstring Wide(std::string_view text) {
-  std::wstring wide;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Char one = DecodeUtf8(text, at);
-    wide += static_cast<wchar_t>(one.code);
-    at += one.length;
-  }
-  return wide;
-}
-
-std::string Narrow(std::wstring_view wide) {
-  std::string text;
-  for (const wchar_t one : wide) {
-    const auto code = static_cast<char32_t>(one);
-    const bool scalar = code < 0xD800 || (code > 0xDFFF && code <= 0x10FFFF);
-    AppendUtf8(scalar ? code : 0xFFFD, text);
-  }
-  return text;
-}
 
 // Columns and rows.
 std::pair<int, int> MeasureWindow() {
@@ -56,41 +38,28 @@ void MarkPastes(bool mark) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-class LineEditor::Impl {
+class Editor {
  public:
-  explicit Impl(const LineEditorOptions& options);
+  explicit Editor(const LineEditorOptions& options);
 
   std::optional<std::string> Read();
 
  private:
-  struct FreeEditor {
-    void operator()(EditLine* editor) const { el_end(editor); }
-  };
-  struct FreeHistory {
-    void operator()(HistoryW* history) const { history_wend(history); }
-  };
-  using Key = unsigned char (*)(EditLine*, wint_t);
-
-  static Impl& Of(EditLine* editor) {
+  static Editor& Of(EditLine* editor) {
     void* self = nullptr;
-    el_wget(editor, EL_CLIENTDATA, &self);
-    return *static_cast<Impl*>(self);
+    el_get(editor, EL_CLIENTDATA, &self);
+    return *static_cast<Editor*>(self);
   }
-  template <unsigned char (Impl::*key)()>
+  template <unsigned char (Editor::*key)()>
   static unsigned char Call(EditLine* editor, wint_t) {
     return (Of(editor).*key)();
   }
   static int NextOf(EditLine* editor, wchar_t* out) { return Of(editor).Next(out); }
-  static wchar_t* PromptOf(EditLine* editor) { return Of(editor).prompt_.data(); }
+  static char* PromptOf(EditLine* editor) { return Of(editor).prompt_.data(); }
 
-  void Bind(const wchar_t* key, const wchar_t* action) {
-    el_wset(editor_.get(), EL_BIND, key, action, nullptr);
-  }
-  void Add(const wchar_t* name, Key key) { el_wset(editor_.get(), EL_ADDFN, name, L"", key); }
   void BindKeys();
-  void Remember(const std::wstring& line);
+  void Remember(const std::string& line);
+  std::string Prompt(char sign) const;
 
   // As libedit's reader: 1 with a character, 0 at the end.
   int Next(wchar_t* out);
@@ -104,80 +73,81 @@ class LineEditor::Impl {
   unsigned char Complete();
   unsigned char Suspend();
 
-  std::unique_ptr<HistoryW, FreeHistory> history_;
-  std::unique_ptr<EditLine, FreeEditor> editor_;
-  std::wstring prompt_, first_prompt_, next_prompt_;
+  std::unique_ptr<History, decltype(&history_end)> history_{history_init(), &history_end};
+  std::unique_ptr<EditLine, decltype(&el_end)> editor_{nullptr, &el_end};
+  bool color_;
+  std::string prompt_;
   std::function<std::vector<std::string>(std::string_view)> complete_;
   std::pair<int, int> window_;
   bool cleared_ = false;  // the line that is read
 };
 
-LineEditor::Impl::Impl(const LineEditorOptions& options) : complete_(options.complete) {
-  constexpr wchar_t kEscape = 1;
-  setlocale(LC_CTYPE, "C.UTF-8");  // for the widths of characters, and to write them
-  history_.reset(history_winit());
+Editor::Editor(const LineEditorOptions& options)
+    : color_(options.color), complete_(options.complete) {
+  constexpr int kEscape = 1;
+  setlocale(LC_CTYPE, "C.UTF-8");  // for the widths of characters, to read and to write them
   editor_.reset(el_init("folio", stdin, stdout, stderr));
+  EditLine* editor = editor_.get();
   if (!history_ || !editor_) {
     throw Error(ErrorKind::kResource, "the terminal cannot be edited at");
   }
-  EditLine* editor = editor_.get();
-  HistEventW event{};
-  history_w(history_.get(), &event, H_SETSIZE, 2000);
-  history_w(history_.get(), &event, H_SETUNIQUE, 1);
-  for (const std::string& line : options.earlier) Remember(Wide(line));
-  // Behind the last escape must come a character, else it is lost.
-  const auto styled = [&](const std::wstring& sign) {
-    return options.color ? L"\1\033[1m\1" + sign + L"\1\033[0m\1 " : sign + L" ";
-  };
-  first_prompt_ = styled(L">");
-  next_prompt_ = styled(L".");
-  el_wset(editor, EL_CLIENTDATA, this);
-  el_wset(editor, EL_EDITOR, L"emacs");
-  el_wset(editor, EL_SIGNAL, 0);
-  el_wset(editor, EL_HIST, history_w, history_.get());
-  el_wset(editor, EL_PROMPT_ESC, &PromptOf, kEscape);
+  HistEvent event{};
+  history(history_.get(), &event, H_SETSIZE, 2000);
+  history(history_.get(), &event, H_SETUNIQUE, 1);
+  for (const std::string& line : options.earlier) Remember(line);
+  el_set(editor, EL_CLIENTDATA, this);
+  el_set(editor, EL_EDITOR, "emacs");
+  el_set(editor, EL_SIGNAL, 0);
+  el_set(editor, EL_HIST, history, history_.get());
+  el_set(editor, EL_PROMPT_ESC, &PromptOf, kEscape);
   el_wset(editor, EL_GETCFN, &NextOf);
-  el_wset(editor, EL_SETTY, L"-d", L"-isig", nullptr);  // Ctrl-C and Ctrl-Z are keys here
+  el_set(editor, EL_SETTY, "-d", "-isig", nullptr);  // Ctrl-C and Ctrl-Z are keys here
   BindKeys();
 }
 
-void LineEditor::Impl::BindKeys() {
-  Add(L"folio-clear", &Call<&Impl::Clear>);
-  Add(L"folio-break", &Call<&Impl::Break>);
-  Add(L"folio-paste", &Call<&Impl::Paste>);
-  Add(L"folio-complete", &Call<&Impl::Complete>);
-  Add(L"folio-suspend", &Call<&Impl::Suspend>);
-  constexpr std::pair<const wchar_t*, const wchar_t*> kBindings[] = {
-      {L"^C", L"folio-clear"},         {L"\\e^M", L"folio-break"},
-      {L"\\e^J", L"folio-break"},      {L"\\e[200~", L"folio-paste"},
-      {L"^I", L"folio-complete"},      {L"^Z", L"folio-suspend"},
-      {L"^R", L"em-inc-search-prev"},  {L"^U", L"vi-kill-line-prev"},
-      {L"^W", L"ed-delete-prev-word"}, {L"\\e[3~", L"ed-delete-next-char"},
-      {L"\\e[H", L"ed-move-to-beg"},   {L"\\e[F", L"ed-move-to-end"},
-      {L"\\e[1~", L"ed-move-to-beg"},  {L"\\e[4~", L"ed-move-to-end"},
-      {L"\\e[1;5C", L"em-next-word"},  {L"\\e[1;5D", L"ed-prev-word"},
+void Editor::BindKeys() {
+  EditLine* editor = editor_.get();
+  el_set(editor, EL_ADDFN, "folio-clear", "", &Call<&Editor::Clear>);
+  el_set(editor, EL_ADDFN, "folio-break", "", &Call<&Editor::Break>);
+  el_set(editor, EL_ADDFN, "folio-paste", "", &Call<&Editor::Paste>);
+  el_set(editor, EL_ADDFN, "folio-complete", "", &Call<&Editor::Complete>);
+  el_set(editor, EL_ADDFN, "folio-suspend", "", &Call<&Editor::Suspend>);
+  constexpr std::pair<const char*, const char*> kBindings[] = {
+      {"^C", "folio-clear"},         {"\\e^M", "folio-break"},
+      {"\\e^J", "folio-break"},      {"\\e[200~", "folio-paste"},
+      {"^I", "folio-complete"},      {"^Z", "folio-suspend"},
+      {"^R", "em-inc-search-prev"},  {"^U", "vi-kill-line-prev"},
+      {"^W", "ed-delete-prev-word"}, {"\\e[3~", "ed-delete-next-char"},
+      {"\\e[H", "ed-move-to-beg"},   {"\\e[F", "ed-move-to-end"},
+      {"\\e[1~", "ed-move-to-beg"},  {"\\e[4~", "ed-move-to-end"},
+      {"\\e[1;5C", "em-next-word"},  {"\\e[1;5D", "ed-prev-word"},
   };
-  for (const auto& [key, action] : kBindings) Bind(key, action);
+  for (const auto& [key, action] : kBindings) el_set(editor, EL_BIND, key, action, nullptr);
 }
 
-void LineEditor::Impl::Remember(const std::wstring& line) {
-  HistEventW event{};
-  if (!line.empty()) history_w(history_.get(), &event, H_ENTER, line.c_str());
+void Editor::Remember(const std::string& line) {
+  HistEvent event{};
+  if (!line.empty()) history(history_.get(), &event, H_ENTER, line.c_str());
 }
 
-std::optional<std::string> LineEditor::Impl::Read() {
-  std::wstring whole;
-  prompt_ = first_prompt_;
+// Behind the last escape must come a character, else it is lost.
+std::string Editor::Prompt(char sign) const {
+  return color_ ? fmt::format("\1\033[1m\1{}\1\033[0m\1 ", sign) : fmt::format("{} ", sign);
+}
+
+std::optional<std::string> Editor::Read() {
+  std::string whole;
+  prompt_ = Prompt('>');
   while (true) {
     FollowWindow();
     MarkPastes(true);
-    el_wset(editor_.get(), EL_PREP_TERM, 1);  // before the prompt: what is typed then is a key
+    el_set(editor_.get(), EL_PREP_TERM, 1);  // before the prompt: what is typed then is a key
     int count = 0;
-    const wchar_t* line = el_wgets(editor_.get(), &count);
+    const char* line = el_gets(editor_.get(), &count);
     MarkPastes(false);
     if (std::exchange(cleared_, false)) {
       whole.clear();
-      prompt_ = first_prompt_;
+      prompt_ = Prompt('>');
       continue;
     }
     if (line == nullptr || count <= 0) {
@@ -185,25 +155,24 @@ std::optional<std::string> LineEditor::Impl::Read() {
       std::fflush(stdout);
       return std::nullopt;
     }
-    std::wstring_view typed(line, static_cast<size_t>(count));
-    if (typed.ends_with(L'\n')) typed.remove_suffix(1);
-    whole += typed;
-    if (!whole.ends_with(L'\\')) break;
-    whole.back() = L'\n';
-    prompt_ = next_prompt_;
+    whole += line;
+    if (whole.ends_with('\n')) whole.pop_back();
+    if (!whole.ends_with('\\')) break;
+    whole.back() = '\n';
+    prompt_ = Prompt('.');
   }
   Remember(whole);
-  return Narrow(whole);
+  return whole;
 }
 
-void LineEditor::Impl::FollowWindow() {
+void Editor::FollowWindow() {
   const auto now = MeasureWindow();
   if (now == window_) return;
   window_ = now;
   el_resize(editor_.get());
 }
 
-int LineEditor::Impl::NextByte(char* out) {
+int Editor::NextByte(char* out) {
   while (true) {
     if (TakeInterrupt()) return -1;
     if (StopRequested() != 0) return 0;
@@ -212,7 +181,7 @@ int LineEditor::Impl::NextByte(char* out) {
     if (ready == 0 && MeasureWindow() != window_) {
       FollowWindow();
       std::fputs("\r\033[J", stdout);  // libedit draws it again from the first column
-      el_wset(editor_.get(), EL_REFRESH);
+      el_set(editor_.get(), EL_REFRESH);
     }
     if (ready <= 0) continue;
     const ssize_t got = read(STDIN_FILENO, out, 1);
@@ -221,7 +190,7 @@ int LineEditor::Impl::NextByte(char* out) {
   }
 }
 
-int LineEditor::Impl::Next(wchar_t* out) {
+int Editor::Next(wchar_t* out) {
   std::string bytes;
   while (true) {
     char byte = 0;
@@ -239,22 +208,22 @@ int LineEditor::Impl::Next(wchar_t* out) {
   }
 }
 
-unsigned char LineEditor::Impl::Clear() {
+unsigned char Editor::Clear() {
   const LineInfoW* line = el_wline(editor_.get());
   el_cursor(editor_.get(), static_cast<int>(line->lastchar - line->cursor));
   el_wdeletestr(editor_.get(), static_cast<int>(line->lastchar - line->buffer));
   // An empty line, which nobody sees: the next begins behind the end of the history.
   cleared_ = true;
-  el_wpush(editor_.get(), L"\n");
+  el_push(editor_.get(), "\n");
   return CC_REFRESH;
 }
 
-unsigned char LineEditor::Impl::Break() {
-  el_winsertstr(editor_.get(), L"\n");
+unsigned char Editor::Break() {
+  el_insertstr(editor_.get(), "\n");
   return CC_REFRESH;
 }
 
-unsigned char LineEditor::Impl::Paste() {
+unsigned char Editor::Paste() {
   constexpr std::wstring_view kEnd = L"\033[201~";
   std::wstring pasted;
   for (wchar_t one = 0; !pasted.ends_with(kEnd);) {
@@ -268,10 +237,9 @@ unsigned char LineEditor::Impl::Paste() {
   return el_winsertstr(editor_.get(), pasted.c_str()) == 0 ? CC_REFRESH : CC_REFRESH_BEEP;
 }
 
-unsigned char LineEditor::Impl::Complete() {
-  const LineInfoW* line = el_wline(editor_.get());
-  const std::string begun =
-      Narrow({line->buffer, static_cast<size_t>(line->cursor - line->buffer)});
+unsigned char Editor::Complete() {
+  const LineInfo* line = el_line(editor_.get());
+  const std::string begun(line->buffer, line->cursor);
   const std::vector<std::string> lines =
       complete_ && begun.starts_with('/') ? complete_(begun) : std::vector<std::string>();
   if (lines.empty()) return CC_REFRESH_BEEP;
@@ -281,25 +249,23 @@ unsigned char LineEditor::Impl::Complete() {
     common = common.substr(0, static_cast<size_t>(differ.in1 - common.begin()));
   }
   if (common.size() <= begun.size()) return CC_REFRESH_BEEP;
-  el_winsertstr(editor_.get(), Wide(common.substr(begun.size())).c_str());
+  el_insertstr(editor_.get(), std::string(common.substr(begun.size())).c_str());
   return CC_REFRESH;
 }
 
-unsigned char LineEditor::Impl::Suspend() {
-  el_wset(editor_.get(), EL_PREP_TERM, 0);
+unsigned char Editor::Suspend() {
+  el_set(editor_.get(), EL_PREP_TERM, 0);
   MarkPastes(false);
   raise(SIGTSTP);
   MarkPastes(true);
-  el_wset(editor_.get(), EL_PREP_TERM, 1);
+  el_set(editor_.get(), EL_PREP_TERM, 1);
   return CC_REDISPLAY;
 }
 
-LineEditor::LineEditor(const LineEditorOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+}  // namespace
 
-LineEditor::~LineEditor() = default;
-
-std::optional<std::string> LineEditor::Read() {
-  return impl_->Read();
+std::function<std::optional<std::string>()> OpenLineEditor(const LineEditorOptions& options) {
+  return [editor = std::make_shared<Editor>(options)] { return editor->Read(); };
 }
 
 TypedUnseen::TypedUnseen() {

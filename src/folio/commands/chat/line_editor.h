@@ -3,7 +3,6 @@
 #include <termios.h>
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,27 +18,17 @@ struct LineEditorOptions {
   std::function<std::vector<std::string>(std::string_view begun)> complete = {};
 };
 
-// Reads what somebody types at the terminal that standard input and output are, with the keys of
+// Edits what somebody types at the terminal that standard input and output are, with the keys of
 // emacs. Alt-Enter breaks a line, and so does a backslash at its end; what is pasted is one text.
 // Ctrl-C clears the line. Texts are UTF-8, whatever the locale. One at a time in a process.
-class LineEditor {
- public:
-  explicit LineEditor(const LineEditorOptions& options);
-  ~LineEditor();
-  LineEditor(const LineEditor&) = delete;
-  LineEditor& operator=(const LineEditor&) = delete;
+//
+// The function that it returns reads the next text, without the break at its end; none after
+// Ctrl-D, or when the process was asked to stop (term/signals.h). The arrows bring it back from
+// then on.
+std::function<std::optional<std::string>()> OpenLineEditor(const LineEditorOptions& options);
 
-  // The next text, without the break at its end; none after Ctrl-D, or when the process was asked
-  // to stop (term/signals.h). The arrows bring it back from now on.
-  std::optional<std::string> Read();
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-// While it exists the terminal does not show what is typed, which the next Read gets; Ctrl-C stays
-// a signal.
+// While it exists the terminal does not show what is typed, which is read next; Ctrl-C stays a
+// signal.
 class TypedUnseen {
  public:
   TypedUnseen();

@@ -7,7 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/cli/ranks.h"
+#include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/fetch_published.h"
 #include "folio/corpus/piece_ranks.h"

@@ -9,7 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/cli/ranks.h"
+#include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/dist/group.h"

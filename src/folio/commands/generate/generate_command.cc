@@ -1,29 +1,245 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/cli/flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/generate/beams.h"
-#include "folio/commands/generate/line_input.h"
-#include "folio/commands/generate/prompts.h"
 #include "folio/commands/generate/sampling_flags.h"
 #include "folio/commands/generate/text_teller.h"
 #include "folio/commands/model_flags.h"
+#include "folio/infer/beam_search.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/speculation.h"
 #include "folio/infer/text_streamer.h"
+#include "folio/io/json.h"
+#include "folio/term/byte_streams.h"
+#include "folio/term/console.h"
 #include "folio/term/signals.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 namespace {
+
+// Where prompts come from: --prompt, --file and --ids (each may be repeated), --prompts, and one
+// TEXT without a flag.
+struct PromptFlags {
+  std::vector<std::string> texts, files, ids, lists;
+  std::string positional;
+  bool chat = false;  // texts are messages to answer
+
+  void Add(Flags& flags) {
+    flags.Positional(Field{"TEXT", &positional, "how the text begins; - for standard input"});
+    flags.List("-p,--prompt", &texts, "how the text begins; nothing lets the model begin",
+               {.placeholder = "TEXT", .meant = " "});
+    flags.List("--file", &files, "a file with the prompt; - for standard input",
+               {.placeholder = "FILE"});
+    flags.List("--ids", &ids, "the prompt as token ids: 464,2068", {.placeholder = "IDS"});
+    flags.List("--prompts", &lists,
+               "a file with a prompt in each line, or {\"prompt\":...}, each continued by itself",
+               {.placeholder = "FILE"});
+    flags.Switch("--chat", &chat, "texts are messages that a model taught to answer answers");
+  }
+  // Returns true where there is any but the one on standard input.
+  bool given() const {
+    return !(texts.empty() && files.empty() && ids.empty() && lists.empty() && positional.empty());
+  }
+};
+
+// Returns the format of the model's conversations. Throws a kInput Error where it knows none.
+ChatFormat RequireChat(const OpenedModel& model) {
+  const std::optional<ChatFormat> format = FindChatFormat(model.RequireTokenizer());
+  if (format) return *format;
+  throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
+                   "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
+                   "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
+}
+
+// A text to continue. Throws as ReadPrompts does.
+Prompt PromptOf(const OpenedModel& model, std::string text, const std::string& where) {
+  const Tokenizer& tokenizer = model.RequireTokenizer(
+      ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
+  std::vector<int32_t> ids = PromptTokens(tokenizer, text, where);
+  return {std::move(text), std::move(ids)};
+}
+
+Prompt OfMessage(const OpenedModel& model, std::string text, const std::string& where) {
+  const ChatFormat format = RequireChat(model);
+  const ChatMessage message{ChatRole::kUser, std::move(text)};
+  Prompt prompt{message.content + "\n", {}};
+  EncodeChat(*model.tokenizer, format, {&message, 1}, /*ask=*/true, where, prompt.ids);
+  return prompt;
+}
+
+Prompt OfText(const OpenedModel& model, const PromptFlags& flags, std::string text,
+              const std::string& where) {
+  return flags.chat ? OfMessage(model, std::move(text), where)
+                    : PromptOf(model, std::move(text), where);
+}
+
+// A file's last line ends, and the text goes on.
+std::string WithoutLastBreak(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+Prompt OfFile(const OpenedModel& model, const PromptFlags& flags, const std::string& file) {
+  ByteInput input(file);
+  const std::string name = input.name();
+  return OfText(model, flags, WithoutLastBreak(ReadAll(std::move(input))), name);
+}
+
+Prompt OfIds(const OpenedModel& model, const std::string& list) {
+  std::vector<int32_t> ids = ParseIds(list, "--ids", model.weights->config().vocab_size);
+  if (ids.empty()) {
+    throw InputError("--ids: no tokens", {}, "write numbers with commas between them: 464,2068");
+  }
+  std::string text = model.tokenizer != nullptr ? TextOf(*model.tokenizer, ids)
+                                                : fmt::format("{}", fmt::join(ids, " "));
+  return {std::move(text), std::move(ids)};
+}
+
+// The prompt in a line of JSON.
+std::string OfJsonLine(std::string_view line, int64_t number, const std::string& name) {
+  const Json json = ParseJson(line, name, number);
+  const Json* prompt = json.is_object() ? json.find("prompt") : nullptr;
+  if (prompt == nullptr || !prompt->is_string()) {
+    throw InputError(fmt::format("{}:{}: no prompt", name, number), "there is no string \"prompt\"",
+                     "each line must be {\"prompt\":\"...\"}");
+  }
+  return prompt->text();
+}
+
+// A prompt for each line that is not empty.
+std::vector<Prompt> OfList(const OpenedModel& model, const PromptFlags& flags,
+                           const std::string& file) {
+  ByteInput input(file);
+  const std::string name = input.name();
+  const std::string text = ReadAll(std::move(input));
+  const bool json = file.ends_with(".jsonl") || text.starts_with("{\"prompt\"");
+  std::vector<Prompt> prompts;
+  int64_t number = 0;
+  for (const std::string& whole : Split(text, '\n')) {
+    ++number;
+    const std::string line = WithoutLastBreak(whole);
+    if (line.empty()) continue;
+    prompts.push_back(OfText(model, flags, json ? OfJsonLine(line, number, name) : line,
+                             fmt::format("{}:{}", name, number)));
+  }
+  if (prompts.empty()) {
+    throw InputError(fmt::format("{}: no prompts", name), {},
+                     "write one a line, or {\"prompt\":\"...\"} in each line");
+  }
+  return prompts;
+}
+
+// All prompts of the flags, in this order: --prompt, TEXT, --file, --ids, --prompts. Where there is
+// none, that of a pipe or file on standard input, else the one with which the model itself begins.
+// Throws a kInput Error for what cannot be read, encoded or is none of the model's tokens, and for
+// text where the model has no tokenizer.
+std::vector<Prompt> ReadPrompts(const OpenedModel& model, const PromptFlags& flags) {
+  std::vector<Prompt> prompts;
+  for (const std::string& text : flags.texts)
+    prompts.push_back(OfText(model, flags, text, "prompt"));
+  if (flags.positional == "-") {
+    prompts.push_back(OfFile(model, flags, "-"));
+  } else if (!flags.positional.empty()) {
+    prompts.push_back(OfText(model, flags, flags.positional, "prompt"));
+  }
+  for (const std::string& file : flags.files) prompts.push_back(OfFile(model, flags, file));
+  for (const std::string& list : flags.ids) prompts.push_back(OfIds(model, list));
+  for (const std::string& file : flags.lists) {
+    for (Prompt& prompt : OfList(model, flags, file)) prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) {
+    prompts.push_back(InputIsPiped() ? OfFile(model, flags, "-")
+                                     : OfText(model, flags, "", "prompt"));
+  }
+  return prompts;
+}
+
+// Lines of standard input, one at a time, as they come.
+class LineInput {
+ public:
+  // The next line that is not empty, without its break; none at the end. Throws a kInput Error
+  // beyond 1 MiB, and Stopped.
+  std::optional<std::string> Next() {
+    while (Fill()) {
+      const size_t end = std::min(held_.find('\n'), held_.size());
+      std::string line = held_.substr(0, end);
+      held_.erase(0, end + 1);
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.empty()) return line;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // Returns true where `held_` begins with a whole line, after waiting for it; at the end the rest
+  // is one.
+  bool Fill() {
+    constexpr size_t kLongestLine = size_t{1} << 20;
+    while (held_.find('\n') == held_.npos && !ended_) {
+      ended_ = input_.Read(held_, 4096) == 0;
+      if (held_.size() > kLongestLine) {
+        throw InputError("standard input: a line is longer than 1 MiB", {},
+                         "give a long prompt in a file: --file FILE");
+      }
+    }
+    return !held_.empty();
+  }
+
+  ByteInput input_{"-"};
+  std::string held_;
+  bool ended_ = false;
+};
+
+// Continues prompts, one after the other, by beam search, and tells the texts that it finds, as
+// text or as lines of JSON. `max_tokens`, `n`, `beams` and `length_penalty` are those of `options`.
+// Throws what BeamSearch throws.
+void TellBeams(Console& console, const OpenedModel& model, const std::vector<Prompt>& prompts,
+               BeamSearchOptions options, std::optional<Dtype> cache) {
+  const GptConfig& config = model.weights->config();
+  const GenerateOptions ends = ForTokens(model, {});
+  options.stop_tokens = ends.stop_tokens;
+  options.usable = ends.usable;
+  int64_t pages = 0;
+  for (const Prompt& prompt : prompts) {
+    pages = std::max(pages, BeamSearchPages(config, std::ssize(prompt.ids), options));
+  }
+  Decoder decoder(*model.backend, *model.weights, {.cache = cache, .pages = pages});
+  for (size_t p = 0; p < prompts.size() && StopRequested() == 0; ++p) {
+    const std::vector<BeamText> texts = BeamSearch(decoder, prompts[p].ids, options);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const BeamText& found = texts[i];
+      std::string text = model.tokenizer ? TextOf(*model.tokenizer, found.ids) : "";
+      if (!model.tokenizer) {
+        for (const int32_t id : found.ids) text += fmt::format(" {}", id);
+      }
+      if (!console.json()) {
+        console.Bytes((p + i > 0 ? "\n" : "") + prompts[p].text + text + "\n");
+        continue;
+      }
+      Json json = TextJson(model, prompts[p], p, static_cast<int64_t>(i), text, found.ids);
+      json["finish_reason"] = found.finished ? "stop" : "length";
+      json["score"] = found.score;
+      json["log_probability"] = found.log_probability;
+      console.Result(json.dump() + "\n");
+    }
+  }
+}
 
 class GenerateCommand final : public Command {
  public:
@@ -107,7 +323,7 @@ class GenerateCommand final : public Command {
   }
 
  private:
-  void CheckFlags(const Console& console) const {
+  void CheckFlags(const Console& console) {
     if (interactive_ && InputIsTerminal()) {
       throw UsageError("--interactive is for programs: standard input is a terminal",
                        "nothing is asked for here, and no line edited",

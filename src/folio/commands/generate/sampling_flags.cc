@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <random>
-#include <tuple>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -87,17 +86,15 @@ std::vector<LogitBias> SamplingFlags::Biases() const {
   return biases;
 }
 
-bool SamplingFlags::given() const {
-  const SamplingOptions none;
-  const auto penalties = [](const PenaltyOptions& of) {
-    return std::tuple(of.repetition, of.presence, of.frequency, of.no_repeat_ngram, of.min_tokens);
+bool SamplingFlags::given() {
+  const auto texts = [](SamplingFlags& flags) {
+    std::vector<std::string> all;
+    for (const Field& field : flags.Fields()) all.push_back(FieldText(field));
+    return all;
   };
-  const auto choice = [](const SamplingOptions& of) {
-    return std::tuple(of.temperature, of.top_k, of.top_p, of.min_p, of.typical);
-  };
+  SamplingFlags none;
   const bool lists = !biases_.empty() || !banned_.empty() || !forced_.empty();
-  return lists || greedy_ || seed_ || choice(options_) != choice(none) ||
-         penalties(options_.penalties) != penalties(none.penalties);
+  return lists || greedy_ || texts(*this) != texts(none);
 }
 
 SamplingOptions SamplingFlags::Options(int64_t V, Console& console) {

@@ -21,7 +21,7 @@ class SamplingFlags {
   // Throws a kUsage or kInput Error for what does not fit the flag or the model.
   SamplingOptions Options(int64_t V, Console& console);
   // Returns true where any of the flags is given.
-  bool given() const;
+  bool given();
 
  private:
   std::vector<Field> Penalties();

@@ -46,6 +46,18 @@ Json Probabilities(const GeneratedText& written, const Tokenizer* tokenizer) {
 
 }  // namespace
 
+Json TextJson(const OpenedModel& model, const Prompt& prompt, size_t p, int64_t i,
+              const std::string& text, const std::vector<int32_t>& ids) {
+  Json json{{"schema", 1}, {"prompt_index", p}, {"index", i}};
+  if (model.tokenizer != nullptr) {
+    json["prompt"] = prompt.text;
+    json["text"] = text;
+  }
+  json["prompt_ids"] = prompt.ids;
+  json["ids"] = ids;
+  return json;
+}
+
 std::string Speed(int64_t tokens, double seconds) {
   return fmt::format("{} tokens in {} ({} tokens/s)", WithCommas(tokens), HumanSeconds(seconds),
                      HumanCount(static_cast<double>(tokens) / seconds));
@@ -120,13 +132,7 @@ void TextTeller::End(Text& text, FinishReason reason, const GenerateStats& stats
 }
 
 std::string TextTeller::Line(const Text& text) const {
-  Json json{{"schema", 1}, {"prompt_index", text.p}, {"index", text.i}};
-  if (model_.tokenizer != nullptr) {
-    json["prompt"] = text.prompt.text;
-    json["text"] = text.written.text;
-  }
-  json["prompt_ids"] = text.prompt.ids;
-  json["ids"] = text.written.ids;
+  Json json = TextJson(model_, text.prompt, text.p, text.i, text.written.text, text.written.ids);
   if (options_.likeliest) {
     json["probabilities"] = Probabilities(text.written, model_.tokenizer.get());
   }

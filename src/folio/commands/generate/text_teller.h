@@ -6,14 +6,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "folio/commands/generate/prompts.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_streamer.h"
+#include "folio/io/json.h"
 #include "folio/term/console.h"
 
 namespace folio {
+
+// A Prompt is the beginning of a text to continue, or with --chat the question.
+struct Prompt {
+  std::string text;          // as it is shown: without a tokenizer the ids
+  std::vector<int32_t> ids;  // at least one
+};
 
 // Tells what a DecodeBatch writes, as text or as lines of JSON, in the order in which the texts
 // were begun: of the first that is not finished as it comes, of the others when it is their turn.
@@ -63,6 +70,10 @@ class TextTeller {
   GeneratedText last_;
   GenerateStats stats_;
 };
+
+// What a line of JSON says first: of text `i` of those of the prompt with number `p`.
+Json TextJson(const OpenedModel& model, const Prompt& prompt, size_t p, int64_t i,
+              const std::string& text, const std::vector<int32_t>& ids);
 
 // "100 tokens in 1.2 s (83 tokens/s)"
 std::string Speed(int64_t tokens, double seconds);

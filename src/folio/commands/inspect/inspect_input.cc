@@ -16,8 +16,8 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
-#include "folio/term/encode_input.h"
 #include "folio/term/signals.h"
+#include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {

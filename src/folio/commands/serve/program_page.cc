@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "folio/cli/version.h"
+#include "folio/cli/program.h"
 
 namespace folio {
 

@@ -15,9 +15,8 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/operations.h"
-#include "folio/cli/completion.h"
-#include "folio/cli/help.h"
-#include "folio/cli/version.h"
+#include "folio/cli/command_line.h"
+#include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/fetch_command.h"
 #include "folio/commands/model_flags.h"
@@ -327,18 +326,8 @@ class HelpCommand final : public Command {
   }
 
   int Run(const Context& context) override {
-    const CommandLine& line = context.command_line;
-    const Terminal& terminal = context.console.out();
-    const std::string name = Join(words_, " ");
-    if (name.empty()) {
-      context.console.Result(FullProgramHelp(line, terminal));
-    } else if (const CommandEntry* entry = line.Find(name)) {
-      context.console.Result(CommandHelp(line, *entry, /*full=*/true, terminal));
-    } else if (line.HasGroup(name)) {
-      context.console.Result(GroupHelp(line, name, terminal));
-    } else {
-      line.ThrowUnknownCommand(name);
-    }
+    context.console.Result(
+        Help(context.command_line, Join(words_, " "), /*full=*/true, context.console.out()));
     return 0;
   }
 

@@ -25,8 +25,6 @@
 #include "folio/io/json.h"
 #include "folio/lesson/explain_tokens.h"
 #include "folio/report/report.h"
-#include "folio/term/encode_input.h"
-#include "folio/term/json_lines.h"
 #include "folio/term/progress.h"
 #include "folio/term/signals.h"
 #include "folio/term/table.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "folio/cli/ranks.h"
+#include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
