@@ -243,8 +243,8 @@ class TorchReader {
       Refuse(name, "its storage is not described");
     }
     dtype = known->dtype;
-    constexpr size_t kMaxKey = 64;
-    const std::string path = fmt::format("{}data/{}", prefix_, key.text.substr(0, kMaxKey));
+    constexpr size_t kMaxEntryName = 64;
+    const std::string path = fmt::format("{}data/{}", prefix_, key.text.substr(0, kMaxEntryName));
     const ZipEntry* const entry = FindEntry(entries_, path);
     if (entry == nullptr) Refuse(name, fmt::format("there is no entry {}", path));
     RequirePlain(*entry, file_.path());
