@@ -109,7 +109,7 @@ const PublishedKind& PublishedVocabularies() {
 }
 
 fs::path RequireFetchedHome(std::string_view kind) {
-  const fs::path home = FetchedHome(kind);
+  fs::path home = FetchedHome(kind);
   if (!home.empty()) return home;
   throw UsageError(fmt::format("there is no place for {}", kind),
                    "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",

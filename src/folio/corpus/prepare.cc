@@ -467,8 +467,9 @@ bool IsOurs(const std::string& name) {
 
 // Throws a kUsage Error if the options cannot be used, or if the target may not be replaced.
 void CheckOptions(const PrepareOptions& options) {
-  const auto require = [](bool good, std::string what, std::string cause, std::string help = "") {
-    if (!good) throw UsageError(std::move(what), std::move(cause), std::move(help));
+  const auto require = [](bool good, const std::string& what, const std::string& cause,
+                          const std::string& help = "") {
+    if (!good) throw UsageError(what, cause, help);
   };
   require(!options.files.empty(), "no files to prepare", "", "name a text file");
   require(!options.out.empty(), "no directory to write to", "", "name it with --out");

@@ -523,7 +523,8 @@ Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
     if (view.token) {
       report.data[table.key] = AsJson(table.rows);
     } else {
-      report.parts.push_back({.heading = table.key + " tokens", .table = std::move(table)});
+      const std::string heading = table.key + " tokens";
+      report.parts.push_back({.heading = heading, .table = std::move(table)});
     }
   }
   report.parts.push_back({.heading = "Tokens", .drawing_name = "tokens", .drawing = [&view, names] {
