@@ -107,11 +107,12 @@ Editor::Editor(const LineEditorOptions& options)
 
 void Editor::BindKeys() {
   EditLine* editor = editor_.get();
-  el_set(editor, EL_ADDFN, "folio-clear", "", &Call<&Editor::Clear>);
-  el_set(editor, EL_ADDFN, "folio-break", "", &Call<&Editor::Break>);
-  el_set(editor, EL_ADDFN, "folio-paste", "", &Call<&Editor::Paste>);
-  el_set(editor, EL_ADDFN, "folio-complete", "", &Call<&Editor::Complete>);
-  el_set(editor, EL_ADDFN, "folio-suspend", "", &Call<&Editor::Suspend>);
+  // Of names in char libedit makes copies that it never frees.
+  el_wset(editor, EL_ADDFN, L"folio-clear", L"", &Call<&Editor::Clear>);
+  el_wset(editor, EL_ADDFN, L"folio-break", L"", &Call<&Editor::Break>);
+  el_wset(editor, EL_ADDFN, L"folio-paste", L"", &Call<&Editor::Paste>);
+  el_wset(editor, EL_ADDFN, L"folio-complete", L"", &Call<&Editor::Complete>);
+  el_wset(editor, EL_ADDFN, L"folio-suspend", L"", &Call<&Editor::Suspend>);
   constexpr std::pair<const char*, const char*> kBindings[] = {
       {"^C", "folio-clear"},         {"\\e^M", "folio-break"},
       {"\\e^J", "folio-break"},      {"\\e[200~", "folio-paste"},
