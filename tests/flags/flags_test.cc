@@ -220,7 +220,7 @@ bool IsNumber(const Flag& flag) {
 Strings ChoicesLike(const CommandLine& line, const Flag& flag) {
   std::set<std::string> all(flag.choices.begin(), flag.choices.end());
   for (const CommandEntry& entry : line.commands()) {
-    for (const Flag& other : entry.flags->list()) {
+    for (const Flag& other : entry.flags().list()) {
       const bool shared = std::ranges::any_of(other.choices, [&](const std::string& choice) {
         return std::ranges::find(flag.choices, choice) != flag.choices.end();
       });
@@ -260,7 +260,7 @@ std::vector<Strings> CasesOf(const CommandLine& line, const CommandEntry& entry,
   };
   add(call, {});
   size_t positional = 0;
-  for (const Flag& flag : entry.flags->list()) {
+  for (const Flag& flag : entry.flags().list()) {
     if (IsSwitch(flag)) {
       add(call, {flag.name});
       add(call, {flag.name + "=x"});
@@ -282,7 +282,7 @@ std::vector<Strings> CasesOf(const CommandLine& line, const CommandEntry& entry,
     }
     positional += flag.positional ? 1 : 0;
   }
-  const std::vector<Flag>& flags = entry.flags->list();
+  const std::vector<Flag>& flags = entry.flags().list();
   for (size_t a = 0; a < flags.size(); ++a) {
     for (size_t b = a + 1; b < flags.size(); ++b) {
       for (const Strings& one : FewWords(flags[a])) {
@@ -295,7 +295,7 @@ std::vector<Strings> CasesOf(const CommandLine& line, const CommandEntry& entry,
     }
   }
   if (entry.info.name != "train") return cases;  // which takes every setting
-  for (const Field& field : entry.flags->settings()->fields()) {
+  for (const Field& field : entry.flags().settings()->fields()) {
     const std::string type = FieldType(field);
     Strings values = type.starts_with("integer") || type.starts_with("number")
                          ? kNumbers

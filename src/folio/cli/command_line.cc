@@ -68,17 +68,11 @@ CommandLine::CommandLine(CommandList commands) : global_flags_(std::make_unique<
   flags.Switch("--no-config", &globals_.no_config, "do not look for folio.toml and config.toml");
   flags.List("--set", &globals_.sets, "settings; more KEY=VALUE may follow",
              {.placeholder = "KEY=VALUE"});
-  for (auto& command : commands) {
-    CommandEntry& entry = commands_.emplace_back();
-    entry.info = command->info();
-    entry.flags = std::make_unique<Flags>();
-    command->AddFlags(*entry.flags);
-    entry.command = std::move(command);
-  }
+  for (auto& command : commands) commands_.emplace_back(std::move(command));
 }
 
 Flag* CommandLine::FindFlag(const Place& place, const std::string& name) const {
-  Flag* const own = place.command == nullptr ? nullptr : place.command->flags->Find(name);
+  Flag* const own = place.command == nullptr ? nullptr : place.command->flags().Find(name);
   return own != nullptr ? own : global_flags_->Find(name);
 }
 
@@ -181,12 +175,12 @@ void CommandLine::ThrowUnknownFlag(const std::string& given, const Place& place)
       names.insert(names.end(), known.aliases.begin(), known.aliases.end());
     }
   };
-  if (place.command != nullptr) add(*place.command->flags);
+  if (place.command != nullptr) add(place.command->flags());
   add(*global_flags_);
   const std::string spelling = WithDashes(given);
   // Short names are all near each other, so that none is suggested.
   const std::string nearest = given.starts_with("--") ? Nearest(spelling, names) : "";
-  const Settings* const settings = place.command ? place.command->flags->settings() : nullptr;
+  const Settings* const settings = place.command ? place.command->flags().settings() : nullptr;
   const std::string key = settings ? SettingNamed(*settings, spelling) : "";
   throw UsageError(what, {},
                    !nearest.empty() ? fmt::format("did you mean '{}'?", nearest)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/cli/flags.h"
@@ -66,11 +67,20 @@ struct GlobalFlags {
   std::vector<std::string> sets;
 };
 
-// A command with its flags.
+// A command with its flags, which are made when somebody looks at them: most are of no call.
 struct CommandEntry {
+  explicit CommandEntry(std::unique_ptr<Command> one)
+      : command(std::move(one)), info(command->info()) {}
+  Flags& flags() const {
+    if (!flags_) command->AddFlags(*(flags_ = std::make_unique<Flags>()));
+    return *flags_;
+  }
+
   std::unique_ptr<Command> command;
   CommandInfo info;
-  std::unique_ptr<Flags> flags;
+
+ private:
+  mutable std::unique_ptr<Flags> flags_;
 };
 
 // The place to which the words of a command line have led.

@@ -83,10 +83,10 @@ void AddCommandNames(const CommandLine& line, const std::string& named,
 void AddSettings(const CommandLine& line, bool values, const std::string& before,
                  std::vector<Completion>& found) {
   const auto some = std::ranges::find_if(line.commands(), [](const CommandEntry& entry) {
-    return entry.flags->settings() != nullptr;
+    return entry.flags().settings() != nullptr;
   });
   if (some == line.commands().end()) return;
-  for (const Field& field : some->flags->settings()->fields()) {
+  for (const Field& field : some->flags().settings()->fields()) {
     const std::string key = before + field.key + "=";
     if (!values) {
       found.push_back({key, field.help});
@@ -120,14 +120,14 @@ std::vector<Completion> Candidates(const CommandLine& line, const Place& place,
     const Flag* const flag = line.FindFlag(place, typed.substr(0, equals));
     if (flag != nullptr) AddValues(line, *flag, typed, typed.substr(0, equals + 1), found);
   } else if (typed.starts_with("-")) {
-    if (place.command != nullptr) AddFlagNames(*place.command->flags, found);
+    if (place.command != nullptr) AddFlagNames(place.command->flags(), found);
     AddFlagNames(line.global_flags(), found);
   } else if (place.command == nullptr) {
     if (place.positionals.empty()) AddCommandNames(line, place.named, found);
   } else if (place.named == "help") {
     AddCommandNames(line, "", found);
   } else {
-    for (const Flag& flag : place.command->flags->list()) {
+    for (const Flag& flag : place.command->flags().list()) {
       if (flag.positional) AddChoices(flag.choices, "", found);
     }
     if (place.more_settings) AddSettings(line, equals != std::string::npos, "", found);

@@ -161,7 +161,7 @@ std::string FlagSections(const Flags& flags, bool full, const Terminal& terminal
 std::string Usage(const CommandEntry& entry) {
   std::string required, positionals;
   bool has_flags = false;
-  for (const Flag& flag : entry.flags->list()) {
+  for (const Flag& flag : entry.flags().list()) {
     if (flag.positional) {
       const std::string name = flag.name + (flag.many ? "..." : "");
       positionals += flag.required ? " " + name : " [" + name + "]";
@@ -247,11 +247,11 @@ std::string CommandHelp(const CommandLine& line, const CommandEntry& entry, bool
   if (full && !entry.info.details.empty()) {
     text += "\n" + Paragraphs(entry.info.details, width) + "\n";
   }
-  text += FlagSections(*entry.flags, full, terminal);
+  text += FlagSections(entry.flags(), full, terminal);
   if (!full) {
     return text + Fitted(fmt::format("\nfolio {} --help tells more\n", entry.info.name), width);
   }
-  if (std::ranges::any_of(entry.flags->list(), &Flag::setting)) {
+  if (std::ranges::any_of(entry.flags().list(), &Flag::setting)) {
     text += "\n" +
             Paragraphs(
                 "Every key that folio config show lists can be set: --set train.eps=1e-7, the\n"

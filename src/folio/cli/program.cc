@@ -58,7 +58,7 @@ int Dispatch(const std::vector<std::string>& arguments, CommandList commands, Co
     console.Result(Help(line, place.named, globals.full_help, console.out()));
     return 0;
   }
-  place.command->flags->Take("folio " + place.named, place.positionals);
+  place.command->flags().Take("folio " + place.named, place.positionals);
   const ConfigSources sources = Sources(globals);
   const Context context{console, sources, ChooseProgressMode(globals.progress, console), line};
   return place.command->command->Run(context);

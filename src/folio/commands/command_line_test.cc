@@ -76,7 +76,7 @@ class CommandLineTest : public testing::Test {
     line_ = std::make_unique<CommandLine>(Commands(&taken_));
     const Place place = line_->Parse(arguments);
     if (place.command == nullptr) return "";
-    place.command->flags->Take("folio " + place.named, place.positionals);
+    place.command->flags().Take("folio " + place.named, place.positionals);
     return place.command->info.name;
   }
 
@@ -305,7 +305,7 @@ TEST_F(CommandLineTest, CompletesSettingsAndTheirChoices) {
 
 TEST_F(CommandLineTest, EveryFlagOfACommandIsCompleted) {
   const Texts completed = Completed("text write --");
-  for (const Flag& flag : line_->Find("text write")->flags->list()) {
+  for (const Flag& flag : line_->Find("text write")->flags().list()) {
     if (flag.positional) continue;
     EXPECT_NE(std::ranges::find(completed, flag.name), completed.end()) << flag.name;
   }

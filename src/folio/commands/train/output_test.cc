@@ -158,7 +158,7 @@ TEST(SimdFlag, IsWhereThreadsAre) {
   int with_threads = 0;
   for (const CommandEntry& entry : line.commands()) {
     const auto has = [&](const std::string& name) {
-      return std::ranges::any_of(entry.flags->list(),
+      return std::ranges::any_of(entry.flags().list(),
                                  [&](const Flag& flag) { return flag.name == name; });
     };
     if (entry.info.name == "config show") continue;  // it computes nothing
