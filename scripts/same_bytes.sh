@@ -9,7 +9,7 @@
 #   checkpoint  all files of last/, the optimizer's state among them
 #   text        sampled tokens and their probabilities, beyond the context, for each dtype and with a cache of bf16
 #   formats     the model as folio convert writes it for other programs, or why it does not
-#   model       folio inspect model
+#   model       folio inspect model --json, in whatever order of its lines
 #   plan        planned bytes: those of weights, gradients and moments are equal, all others no more than BASE's
 # The status is 1 where anything differs; the first difference of each is named, and both sides stay in build/same_bytes/.
 set -euo pipefail
@@ -115,7 +115,7 @@ configure() {
     ./folio convert "${model[@]:1:1}" "$name/formats/$to" --to $to --threads 1 "${model[@]:2}" ||
       echo "no, status $?" >"$name/formats/$to"
   done
-  ./folio inspect model "${model[@]:0:2}" >"$name/model"
+  ./folio inspect model --json "${model[@]:0:2}" | sed "s/,\$//" | LC_ALL=C sort >"$name/model"
   ./folio inspect plan --json --ranks "$ranks" "${set[@]}" model.vocab_size=61 >"$name/plan.json"
   grep -oE '"[a-z_]+_bytes": [0-9]+' "$name/plan.json" | tr -d '":' >"$name/plan"
 }

@@ -41,8 +41,8 @@ std::vector<int64_t> Numbers(const std::string& flag, const std::string& list, i
   std::vector<int64_t> numbers;
   for (const std::string& text : Split(list, ',')) {
     const Field field{flag.substr(2), &numbers.emplace_back(),
-                      fmt::format("for example {} {},{}", flag, least, most),
-                      static_cast<double>(least), static_cast<double>(most)};
+                      fmt::format("for example {} 1,2,4", flag), static_cast<double>(least),
+                      static_cast<double>(most)};
     SetField(field, text, flag);
   }
   return numbers;
