@@ -3,10 +3,9 @@ import { Get } from "../api/http";
 import type { RunInfo, RunSample } from "../api/types";
 import { Failure, Pick, Slider } from "../parts/controls";
 import { useLoaded } from "../state/load";
-import { text } from "../text";
+import type { Options } from "../state/route";
 import { WordDiff } from "./word_diff";
 
-const words = text.training.samples;
 export function SamplesTab({ shown }: { shown: RunInfo[] }) {
   const [chosen, setChosen] = useState("");
   const [place, setPlace] = useState<number | null>(null);
@@ -19,53 +18,50 @@ export function SamplesTab({ shown }: { shown: RunInfo[] }) {
   const steps = [...new Set(samples.map(({ step }) => step))].sort((a, b) => a - b);
   const at = Math.min(place ?? steps.length - 1, steps.length - 1);
   const here = samples.filter(({ step }) => step === steps[at]);
+  const named: Options = steps.map((step) => [String(step), String(step)]);
   const other = against === "" ? null : samples.filter(({ step }) => step === Number(against));
-  if (!run) return <p class="empty">{text.training.pick_run}</p>;
   return (
     <div class="stack">
       <div class="toolbar row">
-        {shown.length > 1 && (
+        {run && shown.length > 1 && (
           <Pick
-            label={words.run}
+            name="Run"
             value={run.id}
             options={shown.map(({ id }) => [id, id] as const)}
             onPick={setChosen}
           />
         )}
         {steps.length > 1 && (
-          <div class="scrub">
-            <Slider
-              label={words.step}
-              low={0}
-              high={steps.length - 1}
-              step={1}
-              value={at}
-              shown={String(steps[at])}
-              onInput={setPlace}
+          <>
+            <div class="scrub">
+              <Slider
+                label="Step"
+                low={0}
+                high={steps.length - 1}
+                step={1}
+                value={at}
+                shown={String(steps[at])}
+                onInput={setPlace}
+              />
+            </div>
+            <Pick
+              name="Against step"
+              value={against}
+              options={[["", "none"], ...named]}
+              onPick={setAgainst}
             />
-          </div>
-        )}
-        {steps.length > 1 && (
-          <Pick
-            label={words.against}
-            value={against}
-            onPick={setAgainst}
-            options={[
-              ["", words.nothing],
-              ...steps.map((step) => [String(step), String(step)] as const),
-            ]}
-          />
+          </>
         )}
       </div>
       <Failure message={loaded.failure} />
-      {loaded.fresh && steps.length === 0 && <p class="empty">{words.none}</p>}
+      {loaded.fresh && steps.length === 0 && <p class="empty">This run wrote no samples.</p>}
       {here.map((sample, i) => {
         const before = other?.find(({ prompt }) => prompt === sample.prompt);
         return (
           <section key={i} class="panel sample">
             <h3>
-              {words.at(sample.step)}
-              {before && ` · ${words.compared(before.step)}`}
+              Step {sample.step}
+              {before && ` · what is new since step ${before.step}`}
             </h3>
             <p class="prose">
               <span class="piece given">{sample.prompt}</span>
