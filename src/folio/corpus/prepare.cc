@@ -31,7 +31,6 @@
 #include "folio/corpus/prepare_conversations.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/term/signals.h"

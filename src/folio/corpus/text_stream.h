@@ -7,7 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/io/decompress.h"
-#include "folio/term/byte_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 

@@ -11,10 +11,10 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {

@@ -7,7 +7,7 @@
 #include "folio/base/machine.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"

@@ -18,7 +18,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
-#include "folio/formats/published_models.h"
+#include "folio/formats/model_formats.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
