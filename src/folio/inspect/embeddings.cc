@@ -21,7 +21,6 @@
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
-#include "folio/plot/scatter.h"
 #include "folio/text/unicode.h"
 
 namespace folio {

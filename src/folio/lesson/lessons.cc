@@ -137,23 +137,6 @@ Report LayerNorm(const LessonInput& in) {
   return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
 }
 
-Report Gelu(const LessonInput& in) {
-  return ExplainGelu(in.backend, in.values);
-}
-
-Report Softmax(const LessonInput& in) {
-  return ExplainSoftmax(in.backend, in.values);
-}
-
-Report Tokenize(const LessonInput& in) {
-  return ExplainTokenize(in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(),
-                         in.text);
-}
-
-Report Block(const LessonInput& in) {
-  return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
-}
-
 Report Sampling(const LessonInput& in) {
   if (in.model != nullptr) return ExplainSampling(in.backend, ModelOf(in), in.text, in.sampling);
   std::vector<std::string> labels = {"forest", "village", "king", "queen", "cat",
@@ -211,7 +194,7 @@ const std::vector<Lesson>& Lessons() {
        .examples = {"folio explain gelu --values -2,-1,0,1,2 --svg figures"},
        .parts = kLessonValues,
        .values = "-4,-3.5,-3,-2.5,-2,-1.5,-1,-0.5,0,0.5,1,1.5,2,2.5,3,3.5,4",
-       .walk = Gelu},
+       .walk = [](const LessonInput& in) { return ExplainGelu(in.backend, in.values); }},
       {.name = "softmax",
        .summary = "from any numbers to shares of a whole",
        .details = "With why it overflows as it is written, and why attention scales its scores.",
@@ -219,7 +202,7 @@ const std::vector<Lesson>& Lessons() {
                     "folio explain softmax --step naive-softmax --step overflow"},
        .parts = kLessonValues,
        .values = "10,20,30",
-       .walk = Softmax},
+       .walk = [](const LessonInput& in) { return ExplainSoftmax(in.backend, in.values); }},
       {.name = "tokenize",
        .summary = "from text to token ids, merge by merge",
        .details = "Without a tokenizer: with one of 400 tokens that learns from the built-in\n"
@@ -228,7 +211,11 @@ const std::vector<Lesson>& Lessons() {
                     "folio explain tokenize --model runs/demo --text \"Once upon a time\""},
        .parts = kLessonText | kLessonTokenizer | kLessonModel,
        .text = "The little journey began",
-       .walk = Tokenize},
+       .walk =
+           [](const LessonInput& in) {
+             return ExplainTokenize(
+                 in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(), in.text);
+           }},
       {.name = "block",
        .summary = "one token from its id to the probabilities of the next, through a model",
        .details =
@@ -239,7 +226,10 @@ const std::vector<Lesson>& Lessons() {
        .parts = kLessonModel | kLessonText | kLessonSampling,
        .text = kText,
        .model_required = true,
-       .walk = Block},
+       .walk =
+           [](const LessonInput& in) {
+             return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
+           }},
       {.name = "sampling",
        .summary = "temperature, top-k and top-p on the scores of the next token",
        .details = "On a few words' scores, on --values, or on a model's after a text.",

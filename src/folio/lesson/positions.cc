@@ -126,12 +126,12 @@ class Sinusoids {
       angles.push_back(Frequency(pair));
       turns.push_back(2 * std::numbers::pi / angles.back());
     }
-    walk.Add("frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
-             Plain(StackedValues({angles, turns}, {.rows = {"angle per step", "steps per turn"},
-                                                   .columns = Numbered(C_ / 2, "pair ")})),
-             "Each pair of channels is the hand of a clock; the first turns by one radian with "
-             "every position and each next one more slowly, as seconds, minutes and hours do.",
-             FigureKind::kNone);
+    walk.AddNumbers(
+        "frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
+        Plain(StackedValues({angles, turns}, {.rows = {"angle per step", "steps per turn"},
+                                              .columns = Numbered(C_ / 2, "pair ")})),
+        "Each pair of channels is the hand of a clock; the first turns by one radian with "
+        "every position and each next one more slowly, as seconds, minutes and hours do.");
   }
 
   void Angles(Report& walk) const {
@@ -142,11 +142,11 @@ class Sinusoids {
         rows.back().push_back(static_cast<double>(p) * Frequency(pair));
       }
     }
-    walk.Add("angles", "angle(p, i) = p ω(i)",
-             StackedValues(rows, {.rows = Labels(shown_),
-                                  .columns = Numbered(C_ / 2, "pair "),
-                                  .row_axis = "position"}),
-             "Where the hand of each clock points at each position.", FigureKind::kNone);
+    walk.AddNumbers("angles", "angle(p, i) = p ω(i)",
+                    StackedValues(rows, {.rows = Labels(shown_),
+                                         .columns = Numbered(C_ / 2, "pair "),
+                                         .row_axis = "position"}),
+                    "Where the hand of each clock points at each position.");
   }
 
   void Waves(Report& walk) const {

@@ -58,10 +58,10 @@ class TokenizeWalk {
       numbers.push_back(static_cast<unsigned char>(text_[i]));
       labels.push_back(VisibleToken(text_.substr(i, 1)));
     }
-    walk_.Add("bytes", "UTF-8", Integers(numbers, std::move(labels)),
-              "What a text is to a computer: bytes from 0 to 255. A letter of English is one byte, "
-              "other characters are two to four.",
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        "bytes", "UTF-8", Integers(numbers, std::move(labels)),
+        "What a text is to a computer: bytes from 0 to 255. A letter of English is one byte, "
+        "other characters are two to four.");
   }
 
   void Characters() {
@@ -73,10 +73,10 @@ class TokenizeWalk {
       labels.push_back(VisibleToken(text_.substr(at, c.length)));
       at += c.length;
     }
-    walk_.Add("characters", "bytes → code points", Integers(numbers, std::move(labels)),
-              "This tokenizer has one token for each character that it met in training: code "
-              "points are the numbers that Unicode gives them.",
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        "characters", "bytes → code points", Integers(numbers, std::move(labels)),
+        "This tokenizer has one token for each character that it met in training: code "
+        "points are the numbers that Unicode gives them.");
   }
 
   bool IsSpecial(std::string_view pretoken) const {
@@ -103,8 +103,9 @@ class TokenizeWalk {
       why += fmt::format(" {} in it: such a token is taken whole and never made of others.",
                          specials_.size() == 1 ? "There is a special token" : "Special tokens are");
     }
-    walk_.Add("pieces", fmt::format("the pattern of {}", SplitPatternName(bpe_->vocab().pattern)),
-              Integers(sizes, std::move(labels)), std::move(why), FigureKind::kNone);
+    walk_.AddNumbers("pieces",
+                     fmt::format("the pattern of {}", SplitPatternName(bpe_->vocab().pattern)),
+                     Integers(sizes, std::move(labels)), std::move(why));
     std::vector<std::string_view> shown;
     for (const std::string_view pretoken : pretokens) {
       const bool known = std::ranges::find(shown, pretoken) != shown.end() || IsSpecial(pretoken);
@@ -139,12 +140,10 @@ class TokenizeWalk {
     if (merges.empty() || whole) {
       std::vector<std::string> labels;
       for (const int32_t id : ids) labels.push_back(IdLabel(tokenizer_, id));
-      walk_.Add(
-          name, "no merge", Integers({ids.begin(), ids.end()}, std::move(labels)),
-          whole
-              ? "The whole piece is in the vocabulary, and is looked up there."
-              : "No two neighbours are in the list of merges: every byte stays a token of its own.",
-          FigureKind::kNone);
+      walk_.AddNumbers(name, "no merge", Integers({ids.begin(), ids.end()}, std::move(labels)),
+                       whole ? "The whole piece is in the vocabulary, and is looked up there."
+                             : "No two neighbours are in the list of merges: every byte stays a "
+                               "token of its own.");
       return;
     }
     std::vector<std::vector<double>> rows;
@@ -154,15 +153,15 @@ class TokenizeWalk {
                       static_cast<double>(before[at + 1]), static_cast<double>(merged)});
       labels.push_back(Symbols(before, at, merged));
     }
-    walk_.Add(name,
-              fmt::format("{} → {}", Symbols(merges.front().before, pretoken.size(), 0),
-                          Plural(std::ssize(ids), "token")),
-              Plain(StackedValues(rows, {.rows = std::move(labels),
-                                         .columns = {"rank", "left", "right", "new"}}),
-                    0),
-              "Of all neighbours the pair that training merged first, the one of the lowest rank, "
-              "becomes one symbol, again and again, until no pair is in the list.",
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        name,
+        fmt::format("{} → {}", Symbols(merges.front().before, pretoken.size(), 0),
+                    Plural(std::ssize(ids), "token")),
+        Plain(StackedValues(
+                  rows, {.rows = std::move(labels), .columns = {"rank", "left", "right", "new"}}),
+              0),
+        "Of all neighbours the pair that training merged first, the one of the lowest rank, "
+        "becomes one symbol, again and again, until no pair is in the list.");
   }
 
   void Ids() {
@@ -180,15 +179,14 @@ class TokenizeWalk {
   void Sizes() {
     const std::string back = tokenizer_.Decode(ids_);
     FOLIO_CHECK(back == text_, "the tokens are another text");
-    walk_.Add(
+    walk_.AddNumbers(
         "sizes", "text = the bytes of all tokens, one after the other",
         Integers({static_cast<double>(text_.size()), static_cast<double>(CountCharacters(text_)),
                   static_cast<double>(ids_.size())},
                  {"bytes", "characters", "tokens"}),
         fmt::format("Put together, the bytes of the tokens are the text again; fewer tokens mean "
                     "that more text fits into the model's context: {:.1f} bytes a token here.",
-                    static_cast<double>(text_.size()) / static_cast<double>(ids_.size())),
-        FigureKind::kNone);
+                    static_cast<double>(text_.size()) / static_cast<double>(ids_.size())));
   }
 
   const Tokenizer& tokenizer_;

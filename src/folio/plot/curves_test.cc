@@ -11,7 +11,6 @@
 #include <string>
 
 #include "folio/base/rng.h"
-#include "folio/plot/lines.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

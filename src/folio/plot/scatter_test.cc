@@ -1,5 +1,3 @@
-#include "folio/plot/scatter.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/plot/curves.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
