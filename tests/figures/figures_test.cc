@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "folio/base/rng.h"
-#include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
 #include "folio/plot/token_strip.h"

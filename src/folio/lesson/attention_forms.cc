@@ -141,18 +141,17 @@ void CompareWeightings(AttentionWalk& form) {
   }
   std::vector<std::string> columns = form.tokens.labels;
   columns.emplace_back("sum");
-  form.walk.AddNumbers(
-      fmt::format("weights of “{}”, made in four ways", form.name()),
-      "w = s,  s / Σ s,  exp(s) / Σ exp(s),  exp(s − max s) / Σ exp(s − max s)",
-      Plain(StackedValues(weights, {.rows = kWays, .columns = columns})),
-      "Scores as they are add up to anything; divided by their sum they add up to 1, but a "
-      "negative score would be a negative share; softmax makes every share positive and "
-      "favours the large ones.");
-  form.walk.AddNumbers(
-      fmt::format("context of “{}” from each of them", form.name()), "context = Σ w[s] x[s]",
-      Plain(StackedValues(contexts, {.rows = kWays, .columns = Elements(form)})),
-      "Weights that do not add up to 1 blow the vector up (or shrink it); the others keep it "
-      "inside the inputs that it is a mean of.");
+  form.walk.AddNumbers(fmt::format("weights of “{}”, made in four ways", form.name()),
+                       "w = s,  s / Σ s,  exp(s) / Σ exp(s),  exp(s − max s) / Σ exp(s − max s)",
+                       Plain(StackedValues(weights, {.rows = kWays, .columns = columns})),
+                       "Scores as they are add up to anything; divided by their sum they add up to "
+                       "1, but a negative score would be a negative share; softmax makes every "
+                       "share positive and favours the large ones.");
+  form.walk.AddNumbers(fmt::format("context of “{}” from each of them", form.name()),
+                       "context = Σ w[s] x[s]",
+                       Plain(StackedValues(contexts, {.rows = kWays, .columns = Elements(form)})),
+                       "Weights that do not add up to 1 blow the vector up (or shrink it); the "
+                       "others keep it inside the inputs that it is a mean of.");
 }
 
 void ShowOverflow(AttentionWalk& form) {
@@ -163,19 +162,18 @@ void ShowOverflow(AttentionWalk& form) {
       StackedValues({Doubles(scores.tensor()), Doubles(naive.tensor()), Doubles(stable.tensor())},
                     {.rows = {"scores", "naive softmax", "softmax"}, .columns = Numbered(3, "s")}));
   values.masks = false;
-  form.walk.AddNumbers(
-      "why the naive softmax overflows",
-      "exp(100) = 2.7e43 > 3.4e38 = the largest float32,  so inf / inf = nan", std::move(values),
-      "Taking the largest score off first changes nothing in the result, since it cancels, "
-      "and no exponential is larger than 1 then.");
+  form.walk.AddNumbers("why the naive softmax overflows",
+                       "exp(100) = 2.7e43 > 3.4e38 = the largest float32,  so inf / inf = nan",
+                       std::move(values),
+                       "Taking the largest score off first changes nothing in the result, since it "
+                       "cancels, and no exponential is larger than 1 then.");
 }
 
 void ShowAllTokens(AttentionWalk& form, const AttentionSteps& steps) {
-  form.walk.Add(
-      "weights", "weights = softmax(scores), row by row",
-      MatrixValues(steps.weights, form.ByTokens()),
-      "Each row adds up to 1: it says which share of every token goes into the new vector of "
-      "the row's token.");
+  form.walk.Add("weights", "weights = softmax(scores), row by row",
+                MatrixValues(steps.weights, form.ByTokens()),
+                "Each row adds up to 1: it says which share of every token goes into the new "
+                "vector of the row's token.");
   form.walk.AddNumbers(
       fmt::format("context of “{}”", form.name()),
       fmt::format("context[{0}] = Σ weights[{0}, s] x[s]", form.name()),
@@ -207,14 +205,14 @@ void ShowLookup(AttentionWalk& form) {
                   steps.scores.Reshape({3, 1}), steps.weights.Reshape({3, 1})},
                  {.rows = Numbered(3, "entry "),
                   .columns = {"key 0", "key 1", "value 0", "value 1", "exact", "score", "soft"}})),
-      "A database compares the query with each key and answers with the value of the one that "
-      "is equal; attention asks how alike they are and takes a share of every value.");
+      "A database compares the query with each key and answers with the value of the one that is "
+      "equal; attention asks how alike they are and takes a share of every value.");
   form.walk.AddNumbers(
       "what both answer", "answer = Σ weight[s] value[s]",
       StackedValues({Doubles(found.tensor()), Doubles(steps.context)},
                     {.rows = {"exact", "soft"}, .columns = {"value 0", "value 1"}}),
-      "The soft answer is a mixture; that makes it smooth, so that a gradient can say how "
-      "keys, values and queries should change.");
+      "The soft answer is a mixture; that makes it smooth, so that a gradient can say how keys, "
+      "values and queries should change.");
 }
 
 constexpr int64_t kWide = 512;     // d_k of the experiment
@@ -261,8 +259,8 @@ void ShowWhyRoot(AttentionWalk& form) {
       "softmax of large scores", "softmax(10, 20, 30)  and  softmax((10, 20, 30) / √512)",
       Scientific(
           StackedValues(rows, {.rows = {"plain", "divided"}, .columns = {"10", "20", "30"}})),
-      "Large scores give everything to the largest one, and the gradient of a softmax that "
-      "has made up its mind is almost zero: nothing would be learnt.");
+      "Large scores give everything to the largest one, and the gradient of a softmax that has "
+      "made up its mind is almost zero: nothing would be learnt.");
 }
 
 void ShowProjections(AttentionWalk& form, const AttentionParams& params,
@@ -274,11 +272,10 @@ void ShowProjections(AttentionWalk& form, const AttentionParams& params,
              {.rows = Numbered(form.C, "x"), .columns = ColumnsOf({"W_q", "W_k", "W_v"}, kOut)}),
       "Training changes these matrices; they let a token ask for something else (W_q) than what it "
       "is found by (W_k) and what it gives (W_v).");
-  form.walk.Add(
-      "queries, keys and values", "q = x W_q,  k = x W_k,  v = x W_v",
-      Beside({head.q, head.k, head.v}, form.ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
-      "As in the look-up: the query is what a token looks for, the key what others find it "
-      "by, the value what they get.");
+  form.walk.Add("queries, keys and values", "q = x W_q,  k = x W_k,  v = x W_v",
+                Beside({head.q, head.k, head.v}, form.ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
+                "As in the look-up: the query is what a token looks for, the key what others find "
+                "it by, the value what they get.");
 }
 
 // The weights that are masked after the softmax: whole, struck out, renormalised.
@@ -291,11 +288,10 @@ void ShowMaskAfter(AttentionWalk& form, const AttentionSteps& steps,
   form.walk.Add("weights with the future struck out", "weights · mask",
                 Hidden(struck.tensor(), mask, form.ByTokens()),
                 "Zeros where the mask is: but now the rows add up to less than 1.");
-  form.walk.Add(
-      "renormalised weights", "weights / Σ weights, row by row",
-      Hidden(steps.weights, mask, form.ByTokens()),
-      "Divided by its sum each row adds up to 1 again; nothing of the future is left, since "
-      "the sum of the softmax that knew it cancels.");
+  form.walk.Add("renormalised weights", "weights / Σ weights, row by row",
+                Hidden(steps.weights, mask, form.ByTokens()),
+                "Divided by its sum each row adds up to 1 again; nothing of the future is left, "
+                "since the sum of the softmax that knew it cancels.");
 }
 
 void ShowMaskBefore(AttentionWalk& form, const AttentionSteps& steps, const AttentionSteps& after,
@@ -320,17 +316,15 @@ void ShowDropout(AttentionWalk& form, const AttentionParams& params,
   const Dropout dropout = {.p = p, .seed = form.seed, .stream = RngStream(RngPurpose::kDropout)};
   const AttentionSteps steps =
       Attend(form.backend, params, form.x, {.mask = mask, .dropout = dropout});
-  form.walk.Add(
-      "weights after dropout",
-      fmt::format("kept weights · 1 / (1 − p),  p = {:g}: times {:.4g}", p, 1 / (1 - p)),
-      Hidden(steps.kept, mask, form.ByTokens()),
-      "While it learns, a model forgets each weight with probability p, lest it rely on one; "
-      "the others grow so that the sum stays the same in the mean.");
-  form.walk.Add(
-      "context after dropout", "context = kept weights v",
-      MatrixValues(steps.context, form.ByToken(Numbered(kOut, "c"))),
-      "Other tokens are left out in every step of training; when the model writes, nothing is "
-      "dropped.");
+  form.walk.Add("weights after dropout",
+                fmt::format("kept weights · 1 / (1 − p),  p = {:g}: times {:.4g}", p, 1 / (1 - p)),
+                Hidden(steps.kept, mask, form.ByTokens()),
+                "While it learns, a model forgets each weight with probability p, lest it rely on "
+                "one; the others grow so that the sum stays the same in the mean.");
+  form.walk.Add("context after dropout", "context = kept weights v",
+                MatrixValues(steps.context, form.ByToken(Numbered(kOut, "c"))),
+                "Other tokens are left out in every step of training; when the model writes, "
+                "nothing is dropped.");
 }
 
 // `weights` are those of the head `number`, (T,T), before the mask hides them.
@@ -379,8 +373,8 @@ void ShowJoined(AttentionWalk& form) {
       "W_q = [W_q of head 0 | W_q of head 1], W_k and W_v likewise",
       Beside({params.q.weight, params.k.weight, params.v.weight},
              {.rows = Numbered(form.C, "x"), .columns = ColumnsOf({"W_q", "W_k", "W_v"}, 4)}),
-      "One large product is faster than many small ones: the heads of the stack are the "
-      "columns of one matrix, which is split afterwards.");
+      "One large product is faster than many small ones: the heads of the stack are the columns of "
+      "one matrix, which is split afterwards.");
   form.walk.AddNumbers(
       fmt::format("“{}” by the stack and by the split layer", form.Token(form.T - 1)),
       "concat(head 0(x), head 1(x)) = split(x)",
@@ -414,12 +408,11 @@ void ShowCross(AttentionWalk& form) {
                    {.rows = OtherTokens(), .columns = Numbered(kOther, "y"), .row_axis = "token"}),
       "A translator looks from its own words at the sentence that it translates; shorter sentences "
       "are filled up with padding, which must not count.");
-  form.walk.Add(
-      "scores", "scores = (x W_q)(y W_k)ᵀ / √d_k, −∞ at padding",
-      MatrixValues(cross.masked, by_other),
-      fmt::format("{} queries meet 5 keys, so that the table need not be square; the padding "
-                  "mask strikes out whole columns.",
-                  form.T));
+  form.walk.Add("scores", "scores = (x W_q)(y W_k)ᵀ / √d_k, −∞ at padding",
+                MatrixValues(cross.masked, by_other),
+                fmt::format("{} queries meet 5 keys, so that the table need not be square; the "
+                            "padding mask strikes out whole columns.",
+                            form.T));
   form.walk.Add(
       "weights", "weights = softmax(scores)", Hidden(cross.weights, mask, by_other),
       "Every token of ours shares its attention among the three real words of the other sequence.");
@@ -445,16 +438,15 @@ void ShowPaddedCausal(AttentionWalk& form) {
   const MatrixLabels by_tokens = form.QueriesAndKeys(tokens, tokens);
 
   form.walk.Section("Both masks at once");
-  form.walk.Add(
-      "causal and padding mask", "mask[b, 0, t, s] = s ≤ t and key s of sequence b is no padding",
-      MaskValues(mask, by_tokens),
-      "Texts of one batch that end together are filled up in front; the first rows are then "
-      "left with nothing that they may see.");
-  form.walk.Add(
-      "weights under both masks", "softmax(scores), a row of −∞ gives zeros",
-      MatrixValues(layer.weights, by_tokens),
-      "As the formula stands, a row of −∞ would be 0 / 0; it is defined as zeros, or else one "
-      "nan would spread through the whole model.");
+  form.walk.Add("causal and padding mask",
+                "mask[b, 0, t, s] = s ≤ t and key s of sequence b is no padding",
+                MaskValues(mask, by_tokens),
+                "Texts of one batch that end together are filled up in front; the first rows are "
+                "then left with nothing that they may see.");
+  form.walk.Add("weights under both masks", "softmax(scores), a row of −∞ gives zeros",
+                MatrixValues(layer.weights, by_tokens),
+                "As the formula stands, a row of −∞ would be 0 / 0; it is defined as zeros, or "
+                "else one nan would spread through the whole model.");
   form.walk.Add("context under both masks", "context = weights v",
                 MatrixValues(layer.context,
                              {.rows = tokens, .columns = Numbered(2, "c"), .row_axis = "token"}),
@@ -484,22 +476,21 @@ std::vector<double> KeptNumbers(const AttentionWalk& form) {
 
 void ExplainNoWeights(AttentionWalk& form) {
   form.walk.Section("Attention without weights");
-  form.walk.Add(
-      "inputs", fmt::format("x: a vector of {} numbers for each of {} tokens", form.C, form.T),
-      MatrixValues(form.x, form.ByToken(Elements(form))),
-      std::string("A model knows a token only as a vector; similar tokens have vectors that "
-                  "point in similar directions") +
-          (form.topic.vectors ? "." : ", as “journey” and “starts” do here."));
+  form.walk.Add("inputs",
+                fmt::format("x: a vector of {} numbers for each of {} tokens", form.C, form.T),
+                MatrixValues(form.x, form.ByToken(Elements(form))),
+                std::string("A model knows a token only as a vector; similar tokens have vectors "
+                            "that point in similar directions") +
+                    (form.topic.vectors ? "." : ", as “journey” and “starts” do here."));
   const AttentionSteps steps = Attend(form.backend, {}, form.x, {.scale = 1.0});
   const std::vector<double> row = RowOf(steps.scores, form.followed());
-  form.walk.Add(
-      fmt::format("scores of “{}”", form.name()),
-      fmt::format("s[{0}, {0}] = {1} = {2:.4f}", form.name(), Squares(form),
-                  row[static_cast<size_t>(form.followed())]),
-      RowValues(row, {.columns = form.tokens.labels, .column_axis = "key"}),
-      "The dot product of two vectors is large where both are large in the same places: it "
-      "measures how much two tokens have to do with each other.",
-      FigureKind::kBars);
+  form.walk.Add(fmt::format("scores of “{}”", form.name()),
+                fmt::format("s[{0}, {0}] = {1} = {2:.4f}", form.name(), Squares(form),
+                            row[static_cast<size_t>(form.followed())]),
+                RowValues(row, {.columns = form.tokens.labels, .column_axis = "key"}),
+                "The dot product of two vectors is large where both are large in the same places: "
+                "it measures how much two tokens have to do with each other.",
+                FigureKind::kBars);
   form.walk.Add("scores", "scores = x xᵀ", MatrixValues(steps.scores, form.ByTokens()),
                 "Each token asks (its row) and is asked (its column); without weights both are the "
                 "same, and the table is symmetric.");
@@ -516,10 +507,10 @@ void ExplainSingleHead(AttentionWalk& form) {
   form.walk.Section("One head with trainable weights");
   ShowProjections(form, weights.params, head);
   const StepTensor products = Scores(form.backend, head.q, head.k, 1);
-  form.walk.Add(
-      "products of queries and keys", "q kᵀ", MatrixValues(products.tensor(), form.ByTokens()),
-      "How well each query fits each key; asking and being asked are two things now, and the "
-      "table is no longer symmetric.");
+  form.walk.Add("products of queries and keys", "q kᵀ",
+                MatrixValues(products.tensor(), form.ByTokens()),
+                "How well each query fits each key; asking and being asked are two things now, and "
+                "the table is no longer symmetric.");
   ShowWhyRoot(form);
   form.walk.Section("One head, to its end");
   form.walk.Add("scores", "scores = q kᵀ / √d_k,  d_k = 2",
@@ -541,10 +532,9 @@ void ExplainCausal(AttentionWalk& form) {
                                       {.mask = mask, .mask_order = MaskOrder::kAfterSoftmax});
 
   form.walk.Section("Causal attention: no look ahead");
-  form.walk.Add(
-      "causal mask", "mask[t, s] = 1 where s ≤ t", MaskValues(mask, form.ByTokens()),
-      "A model that learns to say the next token must not see it: each token may attend to "
-      "itself and to what came before.");
+  form.walk.Add("causal mask", "mask[t, s] = 1 where s ≤ t", MaskValues(mask, form.ByTokens()),
+                "A model that learns to say the next token must not see it: each token may attend "
+                "to itself and to what came before.");
   ShowMaskAfter(form, after, mask);
   ShowMaskBefore(form, before, after, mask);
   form.walk.Add("context", "context = weights v",
@@ -584,11 +574,10 @@ void ExplainSplit(AttentionWalk& form) {
   form.walk.Add("contexts of both heads", "concat(head 0, head 1)",
                 MatrixValues(layer.context, ByHeadElement(form, 1)),
                 "Side by side again; so far no head knows what the other found.");
-  form.walk.Add(
-      "output", "out = concat(head 0, head 1) W_o + b_o",
-      MatrixValues(layer.out, form.ByToken(Numbered(2, "out "))),
-      "The output projection mixes what the heads found into one vector: this is the layer "
-      "that GPT-2 has in each block.");
+  form.walk.Add("output", "out = concat(head 0, head 1) W_o + b_o",
+                MatrixValues(layer.out, form.ByToken(Numbered(2, "out "))),
+                "The output projection mixes what the heads found into one vector: this is the "
+                "layer that GPT-2 has in each block.");
 }
 
 void ExplainCross(AttentionWalk& form) {
@@ -626,11 +615,11 @@ void ExplainGrouped(AttentionWalk& form) {
   Matrix kept =
       RowValues(KeptNumbers(form), {.columns = {"G = 4: own", "G = 2: grouped", "G = 1: one"}});
   kept.digits = 0;
-  form.walk.Add(
-      "numbers to keep for each token", "keys and values: 2 · G · D,  D = 2", std::move(kept),
-      "A model that writes keeps keys and values of all tokens so far; with shared ones the "
-      "memory for long texts shrinks by H / G.",
-      FigureKind::kBars);
+  form.walk.Add("numbers to keep for each token", "keys and values: 2 · G · D,  D = 2",
+                std::move(kept),
+                "A model that writes keeps keys and values of all tokens so far; with shared ones "
+                "the memory for long texts shrinks by H / G.",
+                FigureKind::kBars);
 }
 
 struct Form {
@@ -667,9 +656,9 @@ Report ExplainAttention(Backend& backend, const AttentionTopic& topic) {
                                                      topic.vectors->T(), topic.vectors->C())
                                        : "Six tokens, “Your journey starts with one step”, each a "
                                          "vector of three numbers.") +
-                       " Attention makes a new vector for each token out of all of them. "
-                       "Each form below adds one idea to the one before it; every number was "
-                       "computed just now by the code that models run on."};
+                       " Attention makes a new vector for each token out of all of them. Each form "
+                       "below adds one idea to the one before it; every number was computed just "
+                       "now by the code that models run on."};
   for (const Form& form : kForms) {
     if (topic.form && *topic.form != form.name) continue;
     AttentionWalk of_form(backend, topic, form.usual_seed, walk);

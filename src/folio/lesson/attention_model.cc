@@ -61,14 +61,12 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
     if (config.causal) MarkMasked(values, CausalMask(T));
     return values;
   };
-  Report walk{
-      .topic = "attention",
-      .title = fmt::format("Attention: layer {}, head {}", layer, number),
-      .intro = fmt::format(
-          "One head of a trained model at work on {} tokens: what each token asks (its query), "
-          "what "
-          "each offers (its key), how well they match, and what is carried from one to the other.",
-          T)};
+  Report walk{.topic = "attention",
+              .title = fmt::format("Attention: layer {}, head {}", layer, number),
+              .intro = fmt::format("One head of a trained model at work on {} tokens: what each "
+                                   "token asks (its query), what each offers (its key), how well "
+                                   "they match, and what is carried from one to the other.",
+                                   T)};
   walk.AddNumbers("tokens", "ids", IdValues(tokens), "The text as the model sees it.");
   walk.Add("queries", "q = x W_q", by_token(head.q),
            "What each token looks for, in this head's own D numbers.");
@@ -87,9 +85,9 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
       "scaled", fmt::format("scores / √{}", head.D), by_tokens(head.scores),
       "Divided by the root of the width, so that softmax is given numbers of a moderate size.");
   if (config.causal) {
-    walk.Add("masked", "scores of later tokens are taken out", seen(head.scores),
-             "A token may look back but not ahead: what comes next is what the model has to "
-             "foretell.");
+    walk.Add(
+        "masked", "scores of later tokens are taken out", seen(head.scores),
+        "A token may look back but not ahead: what comes next is what the model has to foretell.");
   }
   walk.Add("weights", "weights = softmax over the keys", seen(head.weights),
            fmt::format("Shares of each query's attention: every row adds up to 1{}",
@@ -109,10 +107,10 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
       "how widely",
       config.causal ? "−Σ w ln w,  Σ w (query − key)" : "−Σ w ln w,  Σ w |query − key|",
       Plain(RowValues({habits.entropy, habits.distance}, {.columns = {"entropy", "distance"}})),
-      fmt::format(
-          "Entropy is in nats: 0 is one token only, ln n is n tokens alike; the distance is "
-          "how far {} on the average{}.",
-          config.causal ? "back it looks" : "it looks", config.causal ? "" : ", either way"));
+      fmt::format("Entropy is in nats: 0 is one token only, ln n is n tokens alike; the distance "
+                  "is how far {} on the average{}.",
+                  config.causal ? "back it looks" : "it looks",
+                  config.causal ? "" : ", either way"));
   return walk;
 }
 

@@ -102,14 +102,13 @@ class BlockWalk {
     for (int64_t c = 0; c < config_.n_embd; ++c) {
       difference.data()[c] = product.data()[c] - row.data<float>()[c];
     }
-    walk_.AddNumbers(
-        "look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
-        ChannelRows({product.tensor(), row, difference.tensor()},
-                    {"one-hot times wte", "row of wte", "difference"}),
-        fmt::format("A row of {} zeros with a single 1 at place {}, times the embedding "
-                    "matrix, is row {} of that matrix: the embedding is a linear layer, and "
-                    "a look-up is the cheap way to compute it.",
-                    config_.vocab_size, id, id));
+    walk_.AddNumbers("look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
+                     ChannelRows({product.tensor(), row, difference.tensor()},
+                                 {"one-hot times wte", "row of wte", "difference"}),
+                     fmt::format("A row of {} zeros with a single 1 at place {}, times the "
+                                 "embedding matrix, is row {} of that matrix: the embedding is a "
+                                 "linear layer, and a look-up is the cheap way to compute it.",
+                                 config_.vocab_size, id, id));
   }
 
   void Position() {
@@ -122,8 +121,8 @@ class BlockWalk {
         ChannelRows({RowAt(params_.wte, trace_.ids().back()), RowAt(positions, t_),
                      Row(TracePoint::kEmbedded)},
                     {"token", "position", "sum"}),
-        fmt::format("The vector of place {} is added, for attention by itself does not know "
-                    "the order of the tokens; the sum is the beginning of the stream.",
+        fmt::format("The vector of place {} is added, for attention by itself does not know the "
+                    "order of the tokens; the sum is the beginning of the stream.",
                     t_));
   }
 
@@ -239,15 +238,14 @@ class BlockWalk {
       labels.push_back(fmt::format("{} feed-forward", layer));
     }
     walk_.Section("The residual stream");
-    walk_.Add(
-        "stream", "the stream after each sublayer",
-        StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
-        config_.pre_norm()
-            ? "The same row of numbers from top to bottom, written on by every layer: columns "
-              "that keep their colour carry something through the whole model."
-            : "In this model the sum itself is normalised after each sublayer, so that the "
-              "stream keeps its size.",
-        FigureKind::kHeatmap);
+    walk_.Add("stream", "the stream after each sublayer",
+              StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
+              config_.pre_norm()
+                  ? "The same row of numbers from top to bottom, written on by every layer: "
+                    "columns that keep their colour carry something through the whole model."
+                  : "In this model the sum itself is normalised after each sublayer, so that the "
+                    "stream keeps its size.",
+              FigureKind::kHeatmap);
   }
 
   void Lengths() {
@@ -269,8 +267,8 @@ class BlockWalk {
     values.digits = 3;
     walk_.AddNumbers(
         "lengths", "√Σ x² of the stream, of what is added, and of their sum", std::move(values),
-        "How loud each sublayer is for this token: one that adds a vector as long as the "
-        "stream changes its direction, one that adds a short vector only corrects it.");
+        "How loud each sublayer is for this token: one that adds a vector as long as the stream "
+        "changes its direction, one that adds a short vector only corrects it.");
   }
 
   // Returns the logits that the model would give if it ended after `layers` blocks.

@@ -72,23 +72,21 @@ struct Scale {
 // The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
 void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps, Report& walk) {
   const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
-  walk.AddNumbers(
-      "mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
-      "Where the numbers of this token lie: one number for the whole row, whatever the other "
-      "tokens are.");
-  walk.AddNumbers(
-      "variance", "variance = Σ (x − mean)² / C", Plain(RowValues({normalized.variance})),
-      "How far they are spread: divided by C, not C − 1, for these are all the numbers there "
-      "are and no sample of more.");
+  walk.AddNumbers("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
+                  "Where the numbers of this token lie: one number for the whole row, whatever the "
+                  "other tokens are.");
+  walk.AddNumbers("variance", "variance = Σ (x − mean)² / C",
+                  Plain(RowValues({normalized.variance})),
+                  "How far they are spread: divided by C, not C − 1, for these are all the numbers "
+                  "there are and no sample of more.");
   walk.AddNumbers("centred", "x − mean", Channels(Shifted(backend, x, -normalized.mean).tensor()),
                   "What all channels have in common is taken away; how they differ is kept.");
   walk.AddNumbers(
       "factor", fmt::format("1 / √(variance + {:g})", eps), Plain(RowValues({normalized.rstd})),
       "The small number under the root keeps a row of equal numbers from a division by 0.");
-  walk.AddNumbers(
-      "normalised", "(x − mean) / √(variance + eps)", Channels(normalized.out.tensor()),
-      "Now every token comes to the next layer at the same size, however large its stream has "
-      "grown.");
+  walk.AddNumbers("normalised", "(x − mean) / √(variance + eps)", Channels(normalized.out.tensor()),
+                  "Now every token comes to the next layer at the same size, however large its "
+                  "stream has grown.");
   const NormalizedRow again = Normalized(backend, normalized.out.tensor(), {}, {}, eps);
   walk.AddNumbers("check", "mean and variance of the normalised row",
                   Plain(RowValues({again.mean, again.variance}, {.columns = {"mean", "variance"}})),
@@ -177,13 +175,13 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
     values.masks = false;  // a NaN is what the naive formula gives
     return Scientific(std::move(values));
   };
-  Report walk{.topic = "softmax",
-              .title = "Softmax: from any numbers to shares",
-              .intro =
-                  "Softmax turns a row of numbers into shares that are positive and add up to "
-                  "1; the larger a number, the larger its share. Attention uses it to decide "
-                  "how much of each token to take, and the end of the model to make "
-                  "probabilities of its logits."};
+  Report walk{
+      .topic = "softmax",
+      .title = "Softmax: from any numbers to shares",
+      .intro =
+          "Softmax turns a row of numbers into shares that are positive and add up to 1; the "
+          "larger a number, the larger its share. Attention uses it to decide how much of each "
+          "token to take, and the end of the model to make probabilities of its logits."};
   walk.AddNumbers("logits", "x", row(memory),
                   "Any numbers will do: only how far they are apart counts.");
   walk.AddNumbers("naive softmax", "exp(x) / Σ exp(x)", unmasked(row(NaiveSoftmax(x))),
@@ -192,14 +190,14 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
 
   const double shift = 100 - largest;  // makes the largest 100
   const StepTensor moved = Shifted(backend, x, shift);
-  walk.AddNumbers(
-      "overflow", fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
-      unmasked(StackedValues({Doubles(NaiveSoftmax(moved.tensor()).tensor()),
-                              Doubles(Softmax(moved.tensor()).tensor())},
-                             {.rows = {"naive", "safe"}, .columns = labels})),
-      "Adding the same number to all must change nothing, but exp(89) is more than a float32 can "
-      "hold: the naive formula divides infinity by infinity, and one such row ruins a whole "
-      "model.");
+  walk.AddNumbers("overflow",
+                  fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
+                  unmasked(StackedValues({Doubles(NaiveSoftmax(moved.tensor()).tensor()),
+                                          Doubles(Softmax(moved.tensor()).tensor())},
+                                         {.rows = {"naive", "safe"}, .columns = labels})),
+                  "Adding the same number to all must change nothing, but exp(89) is more than a "
+                  "float32 can hold: the naive formula divides infinity by infinity, and one such "
+                  "row ruins a whole model.");
   walk.AddNumbers("shifted", "x − max(x)", row(Shifted(backend, x, -largest)),
                   "So the largest is taken off first: it becomes 0 and its exponential 1, and the "
                   "others can only be smaller.");
@@ -294,26 +292,24 @@ Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_
 Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
   RequireNumbers(inputs);
   const StepTensor x({1, std::ssize(inputs)}, inputs);
-  Report walk{
-      .topic = "gelu",
-      .title = "GELU: the bend between two matrices",
-      .intro =
-          "The feed-forward part of a block is a matrix, a bend, and a matrix again. Without "
-          "the bend both matrices would be one. GPT-2 bends with GELU, which lets through "
-          "large numbers and holds back negative ones, without ReLU's corner."};
+  Report walk{.topic = "gelu",
+              .title = "GELU: the bend between two matrices",
+              .intro =
+                  "The feed-forward part of a block is a matrix, a bend, and a matrix again. "
+                  "Without the bend both matrices would be one. GPT-2 bends with GELU, which lets "
+                  "through large numbers and holds back negative ones, without ReLU's corner."};
   const auto apply = [&](Activation kind, const auto& at) { return Apply(backend, kind, at); };
   const auto slope = [&](Activation kind, const auto& at) { return Slope(backend, kind, at); };
   walk.AddNumbers(
       "activations",
       "relu = max(x, 0);  gelu = x Φ(x);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))",
       Table(x, Labels(inputs), apply),
-      "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far "
-      "to the right it is x itself, far to the left 0, and in between it bends smoothly, a "
-      "little below 0.");
-  walk.AddNumbers(
-      "slopes", "d activation / d x", Table(x, Labels(inputs), slope),
-      "A unit learns by its slope: ReLU's is 0 for every negative input, so that a unit that "
-      "is never on cannot come back; GELU's is small there, but not 0.");
+      "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far to the "
+      "right it is x itself, far to the left 0, and in between it bends smoothly, a little below "
+      "0.");
+  walk.AddNumbers("slopes", "d activation / d x", Table(x, Labels(inputs), slope),
+                  "A unit learns by its slope: ReLU's is 0 for every negative input, so that a "
+                  "unit that is never on cannot come back; GELU's is small there, but not 0.");
 
   const std::vector<float> points = Evenly(-4, 4, kCurvePoints);
   const StepTensor curve({1, kCurvePoints}, points);
@@ -333,8 +329,8 @@ Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
   walk.AddNumbers(
       "largest difference", "where |gelu_new(x) − gelu(x)| is largest",
       Plain(RowValues(LargestOf(points, differences), {.columns = {"x", "difference"}}), 6),
-      "No reader of a plot could tell the two apart; but a model computes with the one that "
-      "it was trained with, and differences of this size add up over its layers.");
+      "No reader of a plot could tell the two apart; but a model computes with the one that it was "
+      "trained with, and differences of this size add up over its layers.");
   return walk;
 }
 

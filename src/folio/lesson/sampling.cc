@@ -126,8 +126,8 @@ class SamplingSteps {
     walk_.AddNumbers(
         "top-p", fmt::format("the likeliest stay, until their sum reaches {:g}", options_.top_p),
         StackedValues(rows, {.rows = labels, .columns = {"p", "sum so far", "stays"}}),
-        fmt::format("{} of {} are left: few where the model is sure, many where it is not, "
-                    "which no fixed number of tokens can do.",
+        fmt::format("{} of {} are left: few where the model is sure, many where it is not, which "
+                    "no fixed number of tokens can do.",
                     WithCommas(std::ssize(kept)), WithCommas(std::ssize(sorted))));
   }
 
@@ -147,8 +147,8 @@ class SamplingSteps {
     walk_.AddNumbers(
         "draw", fmt::format("u = {:.4f} (seed {}) → “{}”", u, options_.seed, row_.label(drawn)),
         Plain(StackedValues(rows, {.rows = labels, .columns = {"from", "to", "u"}})),
-        "The candidates are laid side by side from 0 to 1, and a random number u falls on "
-        "one of them: on each as often as its probability says.");
+        "The candidates are laid side by side from 0 to 1, and a random number u falls on one of "
+        "them: on each as often as its probability says.");
 
     std::vector<double> ids;
     std::vector<std::string> texts;
@@ -157,13 +157,12 @@ class SamplingSteps {
       ids.push_back(id);
       texts.push_back(row_.label(id));
     }
-    walk_.AddNumbers(
-        "ten draws", "ids for ten random numbers",
-        Plain(MatrixValues(Tensor(ids.data(), {std::ssize(ids), 1}),
-                           {.rows = texts, .columns = {"id"}}),
-              0),
-        "Another random number, another token: the same model and the same text go on in "
-        "many ways.");
+    walk_.AddNumbers("ten draws", "ids for ten random numbers",
+                     Plain(MatrixValues(Tensor(ids.data(), {std::ssize(ids), 1}),
+                                        {.rows = texts, .columns = {"id"}}),
+                           0),
+                     "Another random number, another token: the same model and the same text go on "
+                     "in many ways.");
   }
 
   Backend& backend_;

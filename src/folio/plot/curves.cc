@@ -563,6 +563,36 @@ void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axes
   }
 }
 
+// ---- Bars ---------------------------------------------------------------------------------------
+
+constexpr double kBarRow = 22, kBar = 14, kBarGap = 8;
+
+std::string NoteOf(const Bar& bar) {
+  if (!bar.note.empty()) return bar.note;
+  if (!std::isfinite(bar.value)) return "not finite";
+  const std::string digits = fmt::format("{:.4g}", std::abs(bar.value));
+  return bar.value < 0 ? "\xE2\x88\x92" + digits : digits;
+}
+
+// The value that is drawn: none where it is not finite.
+double DrawnValue(const Bar& bar) {
+  return std::isfinite(bar.value) ? std::clamp(bar.value, -1e300, 1e300) : 0;
+}
+
+// Lines behind the bars, from `top` down, and numbers below them.
+void DrawTicks(SvgWriter& svg, std::span<const Tick> ticks, const Axis& x, double top,
+               double rows) {
+  constexpr double kTickFont = 11;
+  std::string grid;
+  for (const Tick& tick : ticks) {
+    const double at = x.Pixel(tick.value);
+    grid += fmt::format("M{} {}v{}", SvgNumber(at), SvgNumber(top), SvgNumber(rows));
+    svg.Text(tick.label, at, top + rows + kTickFont + 4,
+             {.style = "muted", .font = kTickFont, .anchor = "middle"});
+  }
+  svg.Element("path", {{"class", "grid"}, {"d", grid}});
+}
+
 // ---- Reduced lines ------------------------------------------------------------------------------
 
 // Appends what is seen of one group.
@@ -690,6 +720,67 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   DrawPoints(svg, points, axes, diameter);
   Occupancy occupancy(options.width, options.height);
   DrawLabels(svg, points, axes, diameter, occupancy);
+  return std::move(svg).Finish();
+}
+
+std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
+  constexpr double kTickRow = 20, kTickApart = 80, kLeastPlot = 60, kLeastWidth = 240;
+  const double least_width = std::max(options.width, kLeastWidth);
+  Axis x{.low = 0, .high = 0};
+  double label_width = 0, note_width = 0;
+  for (const Bar& bar : bars) {
+    label_width = std::max(label_width, TextWidth(bar.label, kChartFont));
+    note_width = std::max(note_width, TextWidth(NoteOf(bar), kChartFont));
+    x.Hold(DrawnValue(bar));
+  }
+  label_width = std::min(label_width, least_width * 0.35);
+  note_width = std::min(note_width, least_width * 0.25);
+  const double notes_left = x.low < 0 ? note_width + kBarGap : 0;
+  x.pixel_low = kFigureMargin + label_width + kBarGap + notes_left;
+  x.pixel_high =
+      std::max(least_width - kFigureMargin - kBarGap - note_width, x.pixel_low + kLeastPlot);
+  if (options.full > 0) {
+    x.low = x.low < 0 ? -options.full : 0;
+    x.high = options.full;
+  }
+  std::vector<Tick> ticks;
+  if (x.high - x.low > 2e-300) {
+    const auto count = static_cast<int>((x.pixel_high - x.pixel_low) / kTickApart);
+    ticks = LinearTicks(x.low, x.high, std::clamp(count, 1, 5));
+  } else if (x.low == x.high) {
+    x.high = 1;
+  }
+  const Heading heading(options.title, {}, least_width - 2 * kFigureMargin);
+  const double width = std::max(least_width, x.pixel_high + kBarGap + note_width + kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  const double rows = static_cast<double>(std::max<size_t>(bars.size(), 1)) * kBarRow;
+  SvgWriter svg(std::ceil(width), top + rows + (ticks.empty() ? 0 : kTickRow) + kFigureMargin,
+                options.title.empty() ? "bars" : options.title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  if (bars.empty()) {
+    svg.Text("no data", kFigureMargin, top + kBarRow * 0.7, {.style = "muted"});
+    return std::move(svg).Finish();
+  }
+  if (!ticks.empty()) DrawTicks(svg, ticks, x, top, rows);
+  const double zero = x.Pixel(0);
+  double y = top;
+  for (const Bar& bar : bars) {
+    const double base = y + kBarRow / 2 + kChartFont * 0.35;
+    const double end = std::clamp(x.Pixel(DrawnValue(bar)), x.pixel_low, x.pixel_high);
+    const bool left = DrawnValue(bar) < 0;
+    svg.Text(FitText(bar.label, kChartFont, label_width), kFigureMargin + label_width, base,
+             {.style = bar.muted ? "muted" : "ink", .anchor = "end"});
+    svg.Rect(bar.muted ? "off"
+             : left    ? "minus"
+                       : "plus",
+             {std::min(zero, end), y + (kBarRow - kBar) / 2, std::abs(end - zero), kBar});
+    svg.Text(FitText(NoteOf(bar), kChartFont, note_width), end + (left ? -kBarGap : kBarGap), base,
+             {.style = "muted", .anchor = left ? "end" : "start"});
+    y += kBarRow;
+  }
+  svg.Element("path",
+              {{"class", "axis"},
+               {"d", fmt::format("M{} {}v{}", SvgNumber(zero), SvgNumber(top), SvgNumber(rows))}});
   return std::move(svg).Finish();
 }
 

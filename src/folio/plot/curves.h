@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// Lines and points over two axes.
+// Charts with axes: lines, points, bars.
 
 // One line. Points that are not finite (or not positive on a logarithmic axis, or above 1e300 in
 // size) are gaps. Few points are drawn as dots too.
@@ -63,6 +63,23 @@ struct ScatterOptions {
 // Points with labels, which are left out where they would cover another, before a cloud whose
 // density is a shade, as an SVG document. Throws a kUsage Error for a figure that is too small.
 std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOptions& options);
+
+struct Bar {
+  std::string label;
+  double value = 0;
+  std::string note = {};  // behind the bar; the value in digits if empty
+  bool muted = false;     // cut off, not chosen
+};
+
+struct BarsOptions {
+  std::string title = {};
+  double width = 640;
+  double full = 0;  // the value of the longest bar; the largest if 0
+};
+
+// Horizontal bars from 0, one below the other, over an axis with numbers, as an SVG document.
+// Negative ones go left.
+std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options);
 
 // Exponential mean with bias correction (D. P. Kingma, J. Ba, arXiv:1412.6980, section 3): the
 // first value is y[0], and `weight` in [0,1) is how much of the past each value keeps. Values that

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "folio/plot/svg.h"
-
 namespace folio {
+
+struct Tick;  // svg.h
 
 enum class HeatScale { kLinear, kSqrt, kLog };
 

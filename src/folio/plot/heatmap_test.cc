@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "folio/plot/svg.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
 #include "folio/plot/svg.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <set>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
@@ -33,14 +34,11 @@ Json StepJson(const ReportPart& step) {
 }
 
 void RequireStep(const Report& report, const std::string& slug) {
-  std::vector<std::string> slugs;
-  for (const ReportPart& step : report.parts) {
-    slugs.push_back(Slug(step.name));
-    if (slugs.back() == slug) return;
-  }
-  std::ranges::sort(slugs);
-  slugs.erase(std::unique(slugs.begin(), slugs.end()), slugs.end());
-  throw UsageError("there is no step '" + slug + "'", "the steps are " + Join(slugs, ", "));
+  std::set<std::string> slugs;
+  for (const ReportPart& step : report.parts) slugs.insert(Slug(step.name));
+  if (slugs.contains(slug)) return;
+  throw UsageError("there is no step '" + slug + "'",
+                   fmt::format("the steps are {}", fmt::join(slugs, ", ")));
 }
 
 }  // namespace
@@ -77,21 +75,6 @@ Value Value::Bytes(double bytes) {
 
 Value Value::Seconds(double seconds) {
   return Written(seconds, HumanSeconds(seconds));
-}
-
-Value Value::Heat(double share) && {
-  heat = share;
-  return std::move(*this);
-}
-
-Value Value::WarnsIf(bool reason) && {
-  warns = reason;
-  return std::move(*this);
-}
-
-Value Value::In(std::string_view unit) && {
-  text += unit;
-  return std::move(*this);
 }
 
 Matrix MakeMatrix(std::vector<int64_t> shape, std::vector<double> values, MatrixLabels labels) {

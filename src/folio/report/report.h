@@ -51,10 +51,19 @@ struct Value {
   }
   static Value Seconds(double seconds);  // "58m04s"
 
-  Value Heat(double share) &&;
-  Value WarnsIf(bool reason) &&;
+  Value Heat(double share) && {
+    heat = share;
+    return std::move(*this);
+  }
+  Value WarnsIf(bool reason) && {
+    warns = reason;
+    return std::move(*this);
+  }
   // The same with `unit` behind the text: " nats".
-  Value In(std::string_view unit) &&;
+  Value In(std::string_view unit) && {
+    text += unit;
+    return std::move(*this);
+  }
 };
 
 // "37%", and of less than one "0.4%", "<.1%": at most four characters.
