@@ -12,7 +12,7 @@
 
 #include "folio/io/json.h"
 #include "folio/term/console.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 
