@@ -15,7 +15,6 @@
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/lines.h"
 #include "folio/plot/svg.h"
 #include "folio/run/run_directory.h"
 

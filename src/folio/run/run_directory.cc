@@ -26,7 +26,6 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/lines.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/run_log.h"
 
