@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "folio/backend/op_checks.h"
+#include "folio/backend/operands.h"
 #include "folio/base/check.h"
 #include "folio/lesson/attention_step_templates.h"
 

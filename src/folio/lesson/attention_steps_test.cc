@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "folio/backend/reference/attention.h"
+#include "folio/backend/reference/operations.h"
 #include "folio/lesson/attention_step_templates.h"
 #include "folio/lesson/test_attention.h"
 

@@ -252,8 +252,8 @@ inline void ExpectGradients(const Form& form, const Results& operands) {
 // Float32 on both backends is float64 on the reference within what rounding may do. `disturbed` is
 // of operands each off by one rounding unit of float32; every one of the few operations in a row
 // rounds its own operands as much and adds up at most n terms (the rule of
-// backend/checked_backend.h). Where terms cancel whatever the operands are, as in the gradient of
-// the keys' bias, they may be as large as the largest result of all.
+// backend/decorated_backends.h). Where terms cancel whatever the operands are, as in the gradient
+// of the keys' bias, they may be as large as the largest result of all.
 inline void ExpectFloat32Agrees(const Form& form, const Results& operands, int64_t n) {
   constexpr double kOperations = 8, kUnit = 0x1p-24;
   const auto reference = MakeReferenceBackend();
