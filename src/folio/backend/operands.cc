@@ -7,7 +7,7 @@
 
 #include "folio/backend/ops.h"
 #include "folio/base/check.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 

@@ -22,7 +22,7 @@
 #include "folio/model/params.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"

@@ -10,7 +10,7 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "folio/formats/model_formats.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 #include "folio/text/encodings.h"
 #include "folio/train/config.h"
 #include "folio/train/trainer.h"

@@ -8,8 +8,8 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/layers/attention.h"
 #include "folio/train/train_step.h"

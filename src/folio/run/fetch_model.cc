@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/base/strings.h"
-#include "folio/formats/published_models.h"
+#include "folio/formats/model_formats.h"
 
 namespace folio {
 namespace {

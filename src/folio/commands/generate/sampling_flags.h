@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/infer/sampler.h"
 #include "folio/term/console.h"
 

@@ -21,7 +21,7 @@
 #include "folio/model/shard.h"
 #include "folio/run/dump.h"
 #include "folio/run/preview.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/term/signals.h"
 #include "folio/train/config.h"
 #include "folio/train/ranks.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
 #include "folio/report/report.h"
