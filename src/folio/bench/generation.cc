@@ -14,7 +14,6 @@
 #include "folio/bench/operations.h"
 #include "folio/io/json.h"
 #include "folio/model/decoder.h"
-#include "folio/model/head_layout.h"
 
 namespace folio {
 namespace {

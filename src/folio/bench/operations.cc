@@ -19,11 +19,11 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
-#include "folio/model/head_layout.h"
+#include "folio/model/config.h"
 #include "folio/tensor/dtype.h"
 #include "folio/tensor/plan.h"
+#include "folio/train/config.h"
 #include "folio/train/optimizer.h"
-#include "folio/train/precision.h"
 
 namespace folio {
 namespace {

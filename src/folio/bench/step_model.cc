@@ -24,10 +24,10 @@
 #include "folio/tensor/dtype.h"
 #include "folio/term/terminal_text.h"
 #include "folio/train/buckets.h"
+#include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/plan.h"
-#include "folio/train/precision.h"
 #include "folio/train/train_step.h"
 
 namespace folio {

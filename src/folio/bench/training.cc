@@ -19,8 +19,8 @@
 #include "folio/io/json.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/dtype.h"
+#include "folio/train/config.h"
 #include "folio/train/plan.h"
-#include "folio/train/precision.h"
 #include "folio/train/ranks.h"
 #include "folio/train/train_step.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/timed_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/context.h"

@@ -12,7 +12,7 @@
 #include "folio/formats/model_formats.h"
 #include "folio/term/streams.h"
 #include "folio/text/encodings.h"
-#include "folio/train/presets.h"
+#include "folio/train/config.h"
 #include "folio/train/trainer.h"
 
 namespace folio {

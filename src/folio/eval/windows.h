@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/dist/workers.h"
+#include "folio/dist/group.h"
 #include "folio/model/gpt.h"
 
 namespace folio {

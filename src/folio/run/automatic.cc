@@ -12,9 +12,9 @@
 #include "folio/bench/training.h"
 #include "folio/data/conversations.h"
 #include "folio/run/preview.h"
+#include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/plan.h"
-#include "folio/train/precision.h"
 #include "folio/train/schedule.h"
 #include "folio/train/trainer.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/finite_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/data/dataset.h"
 #include "folio/dist/group.h"
 #include "folio/formats/model_formats.h"

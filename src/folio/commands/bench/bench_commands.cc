@@ -29,7 +29,7 @@
 #include "folio/report/report.h"
 #include "folio/serve/load.h"
 #include "folio/serve/service.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 
 namespace folio {

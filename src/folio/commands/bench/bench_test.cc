@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/timed_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/bench/operations.h"
 #include "folio/bench/training.h"
 #include "folio/model/checkpoint.h"

@@ -23,7 +23,7 @@
 #include "folio/run/preview.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 
 namespace folio {

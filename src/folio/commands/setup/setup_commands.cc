@@ -29,7 +29,7 @@
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 
 namespace folio {
 namespace {

@@ -13,7 +13,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/report/report.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 #include "folio/train/trainer.h"
 

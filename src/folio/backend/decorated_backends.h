@@ -1,13 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -89,70 +92,28 @@ class Twin {
 };
 
 namespace internal {
-// Terms inside an operation that cancel in one of its results, whatever the operands are, so that
-// only rounding shows: the largest of them.
-struct CancelledTerms {
-  std::string_view operand;
-  double largest = 0;
-};
-template <class Op>
-CancelledTerms CancelledTermsOf(const Op&) {
-  return {};
-}
-// d_x has the average of d_out * weight taken off; in a row of one element, all of it. REQUIRES:
-// F64.
-CancelledTerms CancelledTermsOf(const LayerNormBackward& op);
 
-// A result made, element by element, of another one as that was stored.
-struct Derivation {
-  std::string_view operand, source;
-  double slope = 0;  // how much of an error of the source it has at most
-};
-template <class Op>
-Derivation DerivationOf(const Op&) {
-  return {};
-}
-inline Derivation DerivationOf(const LinearForward&) {
-  return {"act", "out", 1.13};  // the steepest slope that an activation has, gelu's at 1.4
-}
-
-// MayRoundInside says whether the operation may round numbers inside to bfloat16.
-template <class Op>
-bool MayRoundInside(const Op&) {
-  return false;
-}
-inline bool MayRoundInside(const AttentionForward& op) {
-  return op.q.dtype == Dtype::kBF16;
-}
-inline bool MayRoundInside(const AttentionBackward& op) {
-  return op.q.dtype == Dtype::kBF16;
-}
-
-// The usual error of rounding to bfloat16, which is 2^-8 at most.
-inline constexpr double kHalfDisturbance = 0x1p-9;
-
+// The largest term inside the operation that cancels in its d_x, whatever the operands are, so that
+// only rounding shows: the average of d_out * weight is taken off, in a row of one element all of
+// it. REQUIRES: F64.
+double LargestCancelled(const LayerNormBackward& op);
 // The rounding unit of what the operation computes in.
 double RoundingUnit(const std::vector<Operand>& operands);
-
 // The largest change of each operand; what is not finite is left out.
 std::vector<double> LargestChanges(const std::vector<Operand>& from,
                                    const std::vector<Operand>& to);
-
-// Sensitivity holds the largest change that each operand undergoes: `to_numbers` if all operands
-// are off by the rounding unit of what the operation computes in; `to_halves`, empty unless the
-// operation may round inside, if those of bfloat16 are off by kHalfDisturbance.
-struct Sensitivity {
-  std::vector<double> to_numbers;
-  std::vector<double> to_halves = {};
-};
-// Tolerances gives how far each operand may be off, but for the storing of bfloat16 elements.
+// How far each operand may be off, but for the storing of bfloat16 elements. The changes are those
+// of the operands if all are off by the rounding unit, and, empty unless the operation may round
+// inside, if those of bfloat16 are off by the usual error of rounding to it.
 std::vector<double> Tolerances(const std::vector<Operand>& operands,
-                               const std::vector<Operand>& expected, const Sensitivity& sensitivity,
-                               const CancelledTerms& cancelled);
+                               const std::vector<Operand>& expected,
+                               const std::vector<double>& changes,
+                               const std::vector<double>& low_changes, double cancelled);
+// `act_slope`: how much of an error of "out" its "act" has at most.
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances,
-                                     const Derivation& derivation);
+                                     const std::vector<double>& tolerances, double act_slope);
+
 }  // namespace internal
 
 // A Comparison knows what an operation should do: a trusted backend works it out in float64, on
@@ -175,20 +136,26 @@ class Comparison {
   // A Comparison is made before the operation runs. REQUIRES: trusted supports F64.
   Comparison(const Op& op, Backend& trusted) : expected_(op) {
     const std::vector<Operand> operands = Operands(op);
-    const internal::CancelledTerms cancelled = internal::CancelledTermsOf(expected_.op());
+    double cancelled = 0;
+    if constexpr (std::is_same_v<Op, LayerNormBackward>) {
+      cancelled = internal::LargestCancelled(expected_.op());
+    }
     trusted.Run(expected_.op());
     const double unit = internal::RoundingUnit(operands);
-    internal::Sensitivity sensitivity = {Changes(op, {unit, unit}, trusted)};
-    if (internal::MayRoundInside(op)) {
-      sensitivity.to_halves = Changes(op, {0, internal::kHalfDisturbance}, trusted);
+    const std::vector<double> changes = Changes(op, {unit, unit}, trusted);
+    std::vector<double> low_changes;
+    if constexpr (std::is_same_v<Op, AttentionForward> || std::is_same_v<Op, AttentionBackward>) {
+      if (op.q.dtype == Dtype::kBF16) low_changes = Changes(op, {0, 0x1p-9}, trusted);
     }
-    tolerances_ = internal::Tolerances(operands, expected_.operands(), sensitivity, cancelled);
+    tolerances_ =
+        internal::Tolerances(operands, expected_.operands(), changes, low_changes, cancelled);
   }
 
   // Check is called after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
-    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_,
-                                  internal::DerivationOf(op));
+    // The steepest slope that an activation has is gelu's at 1.4.
+    constexpr double kSteepest = std::is_same_v<Op, LinearForward> ? 1.13 : 0;
+    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_, kSteepest);
   }
 
  private:
@@ -207,5 +174,99 @@ class Comparison {
 // a kRuntime Error that names operation, operand, element and both values. Slow.
 std::unique_ptr<Backend> MakeCheckedBackend(std::unique_ptr<Backend> fast,
                                             std::unique_ptr<Backend> trusted);
+
+// OperationContext holds what the caller knows of the operations; either function may be empty.
+struct OperationContext {
+  std::function<std::string()> when = {};  // "step 12"
+  // `name_of` says whose number lies there, "" for nobody's: "transformer.h.0.mlp.c_fc.weight".
+  std::function<std::string(const std::byte*)> name_of = {};
+};
+
+// Hands operations to another backend and, from Watch on, looks at every number that they write.
+// The first that is not finite throws a kDiverged Error: when, the operation, operand, element and
+// value, the parameter that this or the last operation before it dealt with, and whether what it
+// read was finite.
+class FiniteBackend final : public GenericBackend<FiniteBackend> {
+ public:
+  explicit FiniteBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  // What the context refers to must outlive the operations that follow.
+  void Watch(OperationContext context) { context_ = std::move(context); }
+
+  std::string name() const override { return backend_->name(); }
+  std::string description() const override;
+  bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    if (!context_) return backend_->Run(op);
+    const std::vector<Operand> operands = Operands(op);
+    Remember(operands);
+    backend_->Run(op);
+    Look(Op::kName, operands);
+  }
+
+ private:
+  void Remember(const std::vector<Operand>& operands);
+  void Look(std::string_view operation, const std::vector<Operand>& operands) const;
+
+  std::unique_ptr<Backend> backend_;
+  std::optional<OperationContext> context_;
+  std::string near_;  // name_of an operand of the last operation that had such
+};
+
+struct NonFinite {
+  int64_t element = 0;  // in row-major order
+  double value = 0;
+  const std::byte* at = nullptr;
+};
+// The first number of F32, BF16 or F64 that is not finite; other operands have none.
+std::optional<NonFinite> FindNonFinite(const Operand& x);
+
+// An OpTime holds what all calls of one operation took.
+struct OpTime {
+  std::string_view name;
+  int64_t calls = 0;
+  double seconds = 0;
+  double flops = 0;  // as the operation defines them
+  double bytes = 0;  // of all operands, each once a call
+};
+
+// Hands operations to another backend and keeps account.
+class TimedBackend final : public GenericBackend<TimedBackend> {
+ public:
+  explicit TimedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  std::string name() const override { return "timed"; }
+  std::string description() const override;
+  bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
+
+  // Times are since the start or the last Reset, the longest first.
+  std::vector<OpTime> Times() const;
+  void Reset() { times_.clear(); }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    const auto start = std::chrono::steady_clock::now();
+    backend_->Run(op);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    double bytes = 0;
+    for (const Operand& operand : Operands(op)) bytes += static_cast<double>(operand.bytes());
+    Record({Op::kName, 1, elapsed.count(), op.Flops(), bytes});
+  }
+
+ private:
+  void Record(const OpTime& call);
+
+  std::unique_ptr<Backend> backend_;
+  std::vector<OpTime> times_;  // in order of first use
+};
+
+// A table for people: operation, calls, milliseconds, share, GFLOP/s, GB/s; and a line for the sum.
+std::string TimesTable(const std::vector<OpTime>& times);
 
 }  // namespace folio

@@ -1,4 +1,4 @@
-#include "folio/backend/checked_backend.h"
+#include "folio/backend/decorated_backends.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,10 @@
 #include "folio/backend/backend.h"
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
+
 namespace {
 
 enum class Fault { kResult, kWriteToInput, kLse, kWeightAsItIs };
@@ -208,4 +210,161 @@ TEST(CheckedBackend, ChecksBfloat16InPlace) {
 }
 
 }  // namespace
+
+namespace {
+
+class Finite : public testing::Test {
+ protected:
+  Finite() {
+    backend_.Watch(
+        {.when = [] { return "step 12"; },
+         .name_of =
+             [this](const std::byte* at) { return at == weight_.raw() ? "h.3.weight" : ""; }});
+  }
+  LinearForward Linear() {
+    LinearForward op;
+    op.x = memory_.Random({2, 5});
+    op.weight = weight_;
+    op.out = memory_.Unset({2, 7});
+    return op;
+  }
+
+  OpMemory memory_{Dtype::kF32, false};
+  Tensor weight_ = memory_.Random({5, 7});
+  FiniteBackend backend_{MakeReferenceBackend()};
+};
+
+TEST_F(Finite, ResultsAreThoseOfTheBackend) {
+  const LinearForward op = Linear();
+  LinearForward plain = op;
+  plain.out = memory_.Unset({2, 7});
+  backend_.Run(op);
+  MakeReferenceBackend()->Run(plain);
+  for (int i = 0; i < 14; ++i) EXPECT_EQ(op.out.data<float>()[i], plain.out.data<float>()[i]);
+  EXPECT_EQ(backend_.name(), "reference");
+}
+
+TEST_F(Finite, NamesTheOperationThatOverflows) {
+  const LinearForward op = Linear();
+  for (int i = 0; i < 5; ++i) {
+    op.x.data<float>()[5 + i] = 3e38F;
+    weight_.data<float>()[7 * i + 4] = 10;
+  }
+  for (int i = 0; i < 35; ++i) {
+    if (i % 7 != 4) weight_.data<float>()[i] = 0;
+  }
+  const std::string error = ErrorOf([&] { backend_.Run(op); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "step 12: linear_forward gives", "element 11 of out (2, 7) is inf",
+                       "h.3.weight", "what it read is finite"))
+      << error;
+}
+
+TEST_F(Finite, LooksAtNothingBeforeItWatches) {
+  FiniteBackend backend(MakeReferenceBackend());
+  const LinearForward op = Linear();
+  weight_.data<float>()[8] = INFINITY;
+  backend.Run(op);
+  EXPECT_FALSE(std::isfinite(op.out.data<float>()[1]));
+}
+
+TEST_F(Finite, SaysWhetherWhatItReadWasBroken) {
+  const LinearForward op = Linear();
+  weight_.data<float>()[8] = -INFINITY;
+  const std::string error = ErrorOf([&] { backend_.Run(op); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "element 8 of weight, which it read, is -inf already")) << error;
+}
+
+TEST_F(Finite, RemembersTheParameterBefore) {
+  backend_.Run(Linear());
+  Scale op;
+  op.x = memory_.Random({2, 3});
+  op.factor = 1e39;
+  const std::string error = ErrorOf([&] { backend_.Run(op); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "scale", "of x (2, 3)", "at or after h.3.weight")) << error;
+}
+
+TEST(FindNonFinite, LooksAtEachKindOfOperand) {
+  std::vector<BF16> halves(24, ToBF16(1));
+  const Tensor fused(halves.data(), {4, 6});
+  const SequenceView view(fused, 2, 2, 3, 3);  // columns 3 to 5
+  const Operand operand{"x", Access::kWrite, view};
+  EXPECT_FALSE(FindNonFinite(operand));
+  halves[7] = ToBF16(INFINITY);  // not one of its columns
+  EXPECT_FALSE(FindNonFinite(operand));
+  halves[22] = ToBF16(-INFINITY);
+  const auto found = FindNonFinite(operand);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->element, 10);
+  EXPECT_EQ(found->value, -INFINITY);
+  std::vector<double> doubles = {1, 2, std::nan("")};
+  EXPECT_EQ(FindNonFinite({"y", Access::kRead, Tensor(doubles.data(), {3})})->element, 2);
+  std::vector<int32_t> ids = {1};
+  EXPECT_FALSE(FindNonFinite({"ids", Access::kRead, Tensor(ids.data(), {1})}));
+}
+
+}  // namespace
+
+namespace {
+
+LinearForward Linear(OpMemory& m, int64_t N) {
+  LinearForward op;
+  op.x = m.Random({N, 5});
+  op.weight = m.Random({5, 7});
+  op.out = m.Unset({N, 7});
+  return op;
+}
+
+TEST(TimedBackend, AddsUpCallsFlopsAndBytesOfEachOperation) {
+  OpMemory memory(Dtype::kF32, false);
+  TimedBackend backend(MakeReferenceBackend());
+  Fill fill;
+  fill.out = memory.Unset({3});
+  backend.Run(Linear(memory, 2));
+  backend.Run(fill);
+  backend.Run(Linear(memory, 3));
+
+  const std::vector<OpTime> times = backend.Times();
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_GE(times[0].seconds, times[1].seconds);
+  const OpTime& linear = times[times[0].name == "linear_forward" ? 0 : 1];
+  EXPECT_EQ(linear.name, "linear_forward");
+  EXPECT_EQ(linear.calls, 2);
+  EXPECT_EQ(linear.flops, 2 * 5 * 5 * 7);  // 2 N I O with N = 2 + 3
+  EXPECT_EQ(linear.bytes, 4 * (5 * 5 + 2 * 5 * 7 + 5 * 7));
+  EXPECT_GT(linear.seconds, 0);
+  EXPECT_EQ(fill.out.data<float>()[2], 0);
+}
+
+TEST(TimedBackend, CountsEachOperandOfAFusedArrayOnce) {
+  OpMemory memory(Dtype::kF32, false);
+  TimedBackend backend(MakeReferenceBackend());
+  const Tensor qkv = memory.Random({4, 3 * 8});
+  AttentionForward op;
+  op.q = SequenceView(qkv, 2, 2, 0, 8);
+  op.k = SequenceView(qkv, 2, 2, 8, 8);
+  op.v = SequenceView(qkv, 2, 2, 16, 8);
+  op.out = SequenceView(memory.Unset({4, 8}), 2, 2, 0, 8);
+  op.lse = memory.Unset({2, 1, 2});
+  backend.Run(op);
+  EXPECT_EQ(backend.Times()[0].bytes, 4 * (4 * 4 * 8 + 4));
+}
+
+TEST(TimedBackend, ResetForgets) {
+  OpMemory memory(Dtype::kF32, false);
+  TimedBackend backend(MakeReferenceBackend());
+  backend.Run(Linear(memory, 2));
+  backend.Reset();
+  EXPECT_TRUE(backend.Times().empty());
+}
+
+TEST(TimesTable, HasRatesAndATotal) {
+  const std::string table =
+      TimesTable({{"linear_forward", 4, 0.003, 6e9, 3e8}, {"fill", 1, 0.001, 0, 0}});
+  EXPECT_TRUE(Contains(
+      table, "linear_forward                      4       3.000   75.0%    2000.0    100.0",
+      "total                               5       4.000  100.0%    1500.0     75.0"));
+}
+
+}  // namespace
+
 }  // namespace folio
