@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <map>
-#include <numbers>
 #include <optional>
 #include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
+#include "folio/base/math.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/data_tokenizer.h"
@@ -28,8 +27,9 @@
 
 namespace folio {
 
-ResultFile::ResultFile(const std::filesystem::path& path, const std::string& key)
-    : file_(path, HashHex(key), /*worth_keeping=*/1) {
+ResultFile::ResultFile(const std::filesystem::path& path, const std::string& key,
+                       std::function<void(const std::string& note)> on_note)
+    : path_(path), on_note_(std::move(on_note)), file_(path, HashHex(key), /*worth_keeping=*/1) {
   if (file_.bytes() == 0) return;
   map_ = MappedFile(file_.path());
   before_ = {reinterpret_cast<const char*>(map_.bytes().data()), map_.bytes().size()};
@@ -65,10 +65,18 @@ void ResultFile::Add(std::string_view lines) {
   file_.Add(lines);
 }
 
-std::string DamagedNote(const std::filesystem::path& path) {
-  return path.string() +
-         ": what an earlier call left of it does not fit from some place on; that part is measured "
-         "again";
+void ResultFile::StopDamaged() {
+  if (on_note_) {
+    on_note_(path_.string() +
+             ": what an earlier call left of it does not fit from some place on; that part is "
+             "measured again");
+  }
+  Stop();
+}
+
+void ResultFile::Commit() {
+  if (resuming()) StopDamaged();
+  file_.Commit();
 }
 
 std::string ModelFingerprint(const OpenedModel& model) {
@@ -81,12 +89,15 @@ std::string ModelFingerprint(const OpenedModel& model) {
          std::string(model.backend->description());
 }
 
+namespace {
+
+// The bytes of a token, as far as they are known.
 std::string_view BytesOf(const Tokenizer* tokenizer, int32_t id) {
   const bool known = tokenizer != nullptr && id < tokenizer->vocab_size();
   return known ? tokenizer->TokenBytes(id) : std::string_view();
 }
 
-namespace {
+using OnWindows = std::function<void(std::span<const TextWindow> windows)>;
 
 // Thrown where max_tokens have been read.
 struct Enough {};
@@ -103,38 +114,47 @@ class WindowReader {
 
   void Begin(size_t text) {
     text_ = text;
-    totals_ = {};
-    predicted_ = 0;
+    total_ = {};
+    text_tokens_ = predicted_ = 0;
   }
   // Adds tokens of the document that is being read. Throws Enough.
   void Add(std::span<const int32_t> ids) {
+    // In pieces, so that windows need not be waited for.
+    constexpr size_t kPiece = 4096;
     const auto room = static_cast<size_t>(options_.max_tokens - read_);
     const bool enough = options_.max_tokens > 0 && ids.size() >= room;
     if (enough) ids = ids.first(room);
     read_ += std::ssize(ids);
-    AddPieces(ids);
+    for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
+      const auto piece = ids.first(std::min(ids.size(), kPiece));
+      for (const int32_t id : piece) {
+        ends_.push_back(document_bytes_ += std::ssize(BytesOf(tokenizer_, id)));
+        if (tokenizer_ != nullptr) words_.Add(BytesOf(tokenizer_, id));
+      }
+      text_tokens_ += std::ssize(piece);
+      cutter_.Add(piece);
+    }
     if (enough) throw Enough();
   }
   // Returns true where too few tokens are left of max_tokens for another text to be predicted.
   bool enough() const { return options_.max_tokens > 0 && options_.max_tokens - read_ < 2; }
   void EndDocument() {
     cutter_.Finish();
-    ++totals_.documents;
-    totals_.tokens += document_tokens_;
-    totals_.bytes += document_bytes_;
-    if (tokenizer_ != nullptr) totals_.words += words_.Finish();
+    ++total_.documents;
+    if (tokenizer_ != nullptr) total_.words += words_.Finish();
     ++document_;
     ends_.clear();
-    ends_begin_ = document_tokens_ = document_bytes_ = 0;
+    ends_begin_ = document_bytes_ = 0;
   }
   // Throws a kInput Error if nothing of the text was predicted.
-  const TextTotals& End(const std::string& name) const {
-    if (predicted_ > 0) return totals_;
-    if (totals_.tokens == 0) {
+  TextPerplexity End(const std::string& name) {
+    total_.name = name;
+    if (predicted_ > 0) return std::move(total_);
+    if (text_tokens_ == 0) {
       throw InputError(fmt::format("{}: empty", name), {}, "give a text of at least two tokens");
     }
     throw InputError(fmt::format("{}: nothing to predict", name),
-                     totals_.documents > 1 ? "each document is a single token" : "a single token",
+                     total_.documents > 1 ? "each document is a single token" : "a single token",
                      "give a text of at least two tokens");
   }
   void Flush() {
@@ -143,20 +163,6 @@ class WindowReader {
   }
 
  private:
-  void AddPieces(std::span<const int32_t> ids) {
-    // In pieces, so that windows need not be waited for.
-    constexpr size_t kPiece = 4096;
-    for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
-      const auto piece = ids.subspan(0, std::min(ids.size(), kPiece));
-      for (const int32_t id : piece) {
-        ends_.push_back(document_bytes_ += std::ssize(BytesOf(tokenizer_, id)));
-        if (tokenizer_ != nullptr) words_.Add(BytesOf(tokenizer_, id));
-      }
-      document_tokens_ += std::ssize(piece);
-      cutter_.Add(piece);
-    }
-  }
-
   void Queue(TextWindow window) {
     // ends_[i]: behind token ends_begin_ + i of the document.
     const int64_t before = window.begin - 1 - ends_begin_;
@@ -181,11 +187,11 @@ class WindowReader {
   int64_t queued_ = 0;  // tokens
   size_t text_ = 0;
   int64_t document_ = 0;  // of all texts
-  int64_t document_tokens_ = 0, document_bytes_ = 0;
+  int64_t document_bytes_ = 0;
   std::vector<int64_t> ends_;  // bytes of the document up to each token
   int64_t ends_begin_ = 0;
-  TextTotals totals_;
-  int64_t predicted_ = 0;
+  TextPerplexity total_;  // its documents and words
+  int64_t text_tokens_ = 0, predicted_ = 0;
   int64_t read_ = 0;  // tokens of all texts
 };
 
@@ -237,33 +243,15 @@ void ReadText(const std::string& path, const Tokenizer& tokenizer, const Reading
   }
 }
 
-}  // namespace
-
-MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options) {
-  MeasuredTexts found;
-  for (const std::string& path : paths) {
-    if (IsDataset(path)) {
-      const Dataset data(path);
-      found.texts.push_back({.name = path, .data_set = true, .size = data.val().size()});
-      continue;
-    }
-    const TextFiles files = FindTextFiles({path}, options);
-    found.left_out += (found.left_out.empty() || files.left_out.empty() ? "" : "\n");
-    found.left_out += files.left_out;
-    for (const std::string& file : files.files) {
-      const TextInput input = FindTextInput(file, options);
-      const bool plain = !input.form.converted && !input.form.json_lines;
-      found.texts.push_back({.name = file, .size = plain ? input.bytes : 0});
-    }
-  }
-  return found;
-}
-
-std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const Tokenizer* tokenizer,
-                                    int64_t vocab_size, const ReadingOptions& options,
-                                    const OnWindows& on_windows) {
+// Hands the windows of the texts on in order, also those of several texts at once. `tokenizer` may
+// be null where all are data sets; then bytes and words are 0. Returns the documents and words of
+// each text that was read.
+std::vector<TextPerplexity> ReadWindows(std::span<const MeasuredText> texts,
+                                        const Tokenizer* tokenizer, int64_t vocab_size,
+                                        const ReadingOptions& options,
+                                        const OnWindows& on_windows) {
   WindowReader reader(tokenizer, options, on_windows);
-  std::vector<TextTotals> totals;
+  std::vector<TextPerplexity> read;
   for (size_t i = 0; i < texts.size() && !reader.enough(); ++i) {
     reader.Begin(i);
     try {
@@ -276,13 +264,53 @@ std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const T
     } catch (const Enough&) {
       reader.EndDocument();
     }
-    totals.push_back(reader.End(texts[i].name));
+    read.push_back(reader.End(texts[i].name));
   }
   reader.Flush();
-  return totals;
+  return read;
 }
 
-namespace {
+// The progress before anything is done, with the total of all texts, of which max_tokens are read.
+MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
+  MeasureProgress progress{.unit = "token"};
+  for (const MeasuredText& text : texts) {
+    if (!text.data_set) progress.unit = "byte";
+  }
+  bool known = true;
+  for (const MeasuredText& text : texts) {
+    known = known && text.size > 0 && text.data_set == (progress.unit == "token");
+    progress.total += text.size;
+  }
+  if (!known) progress.total = 0;
+  // A token is a byte at least.
+  const bool cut = max_tokens > 0 && (!known || max_tokens < progress.total);
+  if (cut) progress = {.total = max_tokens, .unit = "token"};
+  return progress;
+}
+
+// The token's bytes in double quotes, as a field of CSV without line breaks: \n, \t, \r, \\, and
+// \x07 for other control characters and for what is not UTF-8.
+std::string CsvToken(std::string_view bytes) {
+  static const std::map<char, std::string> kEscapes = {
+      {'\n', "\\n"}, {'\t', "\\t"}, {'\r', "\\r"}, {'\\', "\\\\"}, {'"', "\"\""}};
+  std::string text = "\"";
+  for (size_t at = 0; at < bytes.size();) {
+    const Utf8Char c = DecodeUtf8(bytes, at);
+    const bool shown = c.status == Utf8Status::kValid && c.code >= 0x20 && c.code != 0x7F;
+    for (const char byte : bytes.substr(at, c.length)) {
+      const auto escape = kEscapes.find(byte);
+      if (escape != kEscapes.end()) {
+        text += escape->second;
+      } else if (shown) {
+        text += byte;
+      } else {
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    }
+    at += c.length;
+  }
+  return text + '"';
+}
 
 constexpr std::string_view kCsvHead = "document,index,byte,id,token,nats,rank\n";
 
@@ -321,7 +349,7 @@ class PerplexityMeter {
       : tokenizer_(model.tokenizer.get()),
         hooks_(hooks),
         predictor_(
-            {{model.backend.get(), model.weights.get()}}, options.reading.positions,
+            {&model}, options.reading.positions,
             /*numbers=*/2,
             [ranked = !options.csv.empty()](Predictor::Rows rows, int32_t id,
                                             std::span<double> numbers) {
@@ -330,14 +358,13 @@ class PerplexityMeter {
             },
             options.group),
         sums_(texts.size()),
-        progress_(ProgressOver(texts, options.reading.max_tokens)),
-        csv_path_(options.csv) {
-    if (csv_path_.empty() || !predictor_.first()) return;
-    csv_.emplace(csv_path_, PerplexityKey(model, texts, options.reading));
+        progress_(ProgressOver(texts, options.reading.max_tokens)) {
+    if (options.csv.empty() || !predictor_.first()) return;
+    csv_.emplace(options.csv, PerplexityKey(model, texts, options.reading), hooks.on_note);
     if (csv_->Next(1) == kCsvHead) {
       csv_->Accept();
     } else {
-      if (csv_->resuming()) Damaged();
+      if (csv_->resuming()) csv_->StopDamaged();
       csv_->Add(kCsvHead);
     }
   }
@@ -364,25 +391,17 @@ class PerplexityMeter {
     if (hooks_.on_progress) hooks_.on_progress(progress_);
   }
 
-  std::vector<TextPerplexity> Finish(std::span<const MeasuredText> texts,
-                                     std::span<const TextTotals> totals) {
-    if (csv_ && csv_->resuming()) Damaged();
+  std::vector<TextPerplexity> Finish(std::vector<TextPerplexity> read) {
     if (csv_) csv_->Commit();
-    sums_.resize(totals.size());
-    for (size_t i = 0; i < totals.size(); ++i) {
-      sums_[i].name = texts[i].name;
-      sums_[i].documents = totals[i].documents;
-      sums_[i].words = totals[i].words;
+    for (size_t i = 0; i < read.size(); ++i) {
+      read[i].tokens = sums_[i].tokens;
+      read[i].bytes = sums_[i].bytes;
+      read[i].nats = sums_[i].nats;
     }
-    return std::move(sums_);
+    return read;
   }
 
  private:
-  void Damaged() {
-    if (hooks_.on_note) hooks_.on_note(DamagedNote(csv_path_));
-    csv_->Stop();
-  }
-
   void Add(const TextWindow& window, std::span<const Predicted> predicted) {
     TextPerplexity& sum = sums_[window.text];
     int64_t bytes = 0;
@@ -414,7 +433,7 @@ class PerplexityMeter {
       const auto one =
           line.starts_with(head) ? ParsePredicted(line.substr(head.size())) : std::nullopt;
       if (!one) {
-        Damaged();
+        csv_->StopDamaged();
         return false;
       }
       predicted.push_back(*one);
@@ -449,7 +468,6 @@ class PerplexityMeter {
   int64_t all_tokens_ = 0;
   double all_nats_ = 0;
   MeasureProgress progress_;
-  std::filesystem::path csv_path_;
   std::optional<ResultFile> csv_;
 };
 
@@ -469,37 +487,6 @@ std::vector<Cell> CellsOf(const TextPerplexity& text) {
 
 }  // namespace
 
-double TextPerplexity::perplexity() const {
-  return std::exp(nats_per_token());
-}
-
-double TextPerplexity::bits_per_byte() const {
-  if (bytes == 0) return std::numeric_limits<double>::quiet_NaN();
-  return nats / std::numbers::ln2 / static_cast<double>(bytes);
-}
-
-double TextPerplexity::word_perplexity() const {
-  if (words == 0) return std::numeric_limits<double>::quiet_NaN();
-  return std::exp(nats / static_cast<double>(words));
-}
-
-MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
-  MeasureProgress progress{.unit = "token"};
-  for (const MeasuredText& text : texts) {
-    if (!text.data_set) progress.unit = "byte";
-  }
-  bool known = true;
-  for (const MeasuredText& text : texts) {
-    known = known && text.size > 0 && text.data_set == (progress.unit == "token");
-    progress.total += text.size;
-  }
-  if (!known) progress.total = 0;
-  // A token is a byte at least.
-  const bool cut = max_tokens > 0 && (!known || max_tokens < progress.total);
-  if (cut) progress = {.total = max_tokens, .unit = "token"};
-  return progress;
-}
-
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               std::span<const MeasuredText> texts,
                                               const PerplexityOptions& options,
@@ -511,10 +498,29 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
   }
   ReadingOptions reading = options.reading;
   reading.positions = meter.predictor().positions();
-  const std::vector<TextTotals> totals =
+  return meter.Finish(
       ReadWindows(texts, model.tokenizer.get(), model.weights->config().vocab_size, reading,
-                  [&](std::span<const TextWindow> windows) { meter.Take(windows); });
-  return meter.Finish(texts, totals);
+                  [&](std::span<const TextWindow> windows) { meter.Take(windows); }));
+}
+
+MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options) {
+  MeasuredTexts found;
+  for (const std::string& path : paths) {
+    if (IsDataset(path)) {
+      const Dataset data(path);
+      found.texts.push_back({.name = path, .data_set = true, .size = data.val().size()});
+      continue;
+    }
+    const TextFiles files = FindTextFiles({path}, options);
+    found.left_out += (found.left_out.empty() || files.left_out.empty() ? "" : "\n");
+    found.left_out += files.left_out;
+    for (const std::string& file : files.files) {
+      const TextInput input = FindTextInput(file, options);
+      const bool plain = !input.form.converted && !input.form.json_lines;
+      found.texts.push_back({.name = file, .size = plain ? input.bytes : 0});
+    }
+  }
+  return found;
 }
 
 TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts) {
@@ -550,26 +556,114 @@ Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity
                    {"total", total_json}}};
 }
 
-std::string CsvToken(std::string_view bytes) {
-  static const std::map<char, std::string> kEscapes = {
-      {'\n', "\\n"}, {'\t', "\\t"}, {'\r', "\\r"}, {'\\', "\\\\"}, {'"', "\"\""}};
-  std::string text = "\"";
-  for (size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = DecodeUtf8(bytes, at);
-    const bool shown = c.status == Utf8Status::kValid && c.code >= 0x20 && c.code != 0x7F;
-    for (const char byte : bytes.substr(at, c.length)) {
-      const auto escape = kEscapes.find(byte);
-      if (escape != kEscapes.end()) {
-        text += escape->second;
-      } else if (shown) {
-        text += byte;
-      } else {
-        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-      }
-    }
-    at += c.length;
+namespace {
+
+// The numbers of a prediction.
+enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
+
+void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
+  const auto at = static_cast<size_t>(id);
+  const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
+  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
+  numbers[kNatsA] = log_sum_a - rows[0][at];
+  numbers[kNatsB] = log_sum_b - rows[1][at];
+  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
+}
+
+}  // namespace
+
+void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
+  const auto refuse = [&](std::string cause) {
+    throw InputError(fmt::format("{} and {} cannot be compared", a.path.string(), b.path.string()),
+                     std::move(cause), "models are compared that predict the same tokens");
+  };
+  const int64_t V_a = a.weights->config().vocab_size, V_b = b.weights->config().vocab_size;
+  if (V_a != V_b) refuse(fmt::format("their vocabularies have {} and {} tokens", V_a, V_b));
+  if (a.tokenizer == nullptr || b.tokenizer == nullptr) return;
+  if (a.tokenizer->hash() == b.tokenizer->hash()) return;
+  refuse(fmt::format("their tokenizers are different ones, of hash {} and {}", a.tokenizer->hash(),
+                     b.tokenizer->hash()));
+}
+
+ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
+                              std::span<const MeasuredText> texts, const ReadingOptions& options,
+                              const MeasureHooks& hooks, Group* group) {
+  RequireComparable(a, b);
+  Predictor predictor({&a, &b}, options.positions, kCompared, ComparePrediction, group);
+  if (!predictor.first()) {
+    predictor.Serve();
+    return {};
   }
-  return text + '"';
+  ReadingOptions reading = options;
+  reading.positions = predictor.positions();
+  const Tokenizer* tokenizer = a.tokenizer ? a.tokenizer.get() : b.tokenizer.get();
+  ModelComparison result;
+  std::vector<double> divergences;
+  double nats_a = 0, nats_b = 0, kl = 0, differences = 0;
+  int64_t same = 0;
+  MeasureProgress progress = ProgressOver(texts, options.max_tokens);
+  const auto take = [&](std::span<const TextWindow> windows) {
+    const std::vector<double> compared = predictor.Run(windows);
+    for (auto one = compared.begin(); one != compared.end(); one += kCompared) {
+      divergences.push_back(one[kDivergence]);
+      kl += one[kDivergence];
+      result.kl_max = std::max(result.kl_max, one[kDivergence]);
+      nats_a += one[kNatsA];
+      nats_b += one[kNatsB];
+      differences += std::abs(one[kNatsA] - one[kNatsB]);
+      same += one[kSameTop] != 0;
+    }
+    for (const TextWindow& window : windows) {
+      for (const int32_t id : window.targets) {
+        progress.done += progress.unit == "token" ? 1 : std::ssize(BytesOf(tokenizer, id));
+      }
+      progress.tokens += std::ssize(window.targets);
+    }
+    progress.nats_per_token = nats_a / static_cast<double>(progress.tokens);
+    if (hooks.on_progress) hooks.on_progress(progress);
+  };
+  ReadWindows(texts, tokenizer, a.weights->config().vocab_size, reading, take);
+  const auto N = static_cast<double>(divergences.size());
+  result.tokens = std::ssize(divergences);
+  result.kl_mean = kl / N;
+  result.kl_median = Percentile(divergences, 0.5);
+  result.kl_95 = Percentile(divergences, 0.95);
+  result.kl_99 = Percentile(std::move(divergences), 0.99);
+  result.same_top = static_cast<double>(same) / N;
+  result.perplexity_a = std::exp(nats_a / N);
+  result.perplexity_b = std::exp(nats_b / N);
+  result.log_probability_difference = differences / N;
+  return result;
+}
+
+Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
+                        const WindowShape& shape) {
+  const double ratio = c.perplexity_b / c.perplexity_a;
+  return {
+      .parts = {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
+                           {"kl",
+                            "KL(A||B)",
+                            {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
+                             Json{{"mean", c.kl_mean},
+                                  {"median", c.kl_median},
+                                  {"p95", c.kl_95},
+                                  {"p99", c.kl_99},
+                                  {"max", c.kl_max}}}},
+                           {"", "  50, 95, 99%",
+                            fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
+                           {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
+                           {"", "perplexity",
+                            fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
+                                        c.perplexity_b, ratio)},
+                           {"perplexity_a", "", c.perplexity_a},
+                           {"perplexity_b", "", c.perplexity_b},
+                           {"perplexity_ratio", "", ratio},
+                           {"log_probability_difference", "ln p of the right token",
+                            Value::Fixed(c.log_probability_difference, 6).In(" nats apart")}}}},
+      .data = {{"model_a", a.path.string()},
+               {"model_b", b.path.string()},
+               {"context", shape.context},
+               {"stride", shape.stride}}};
 }
 
 }  // namespace folio

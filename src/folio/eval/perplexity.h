@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <numbers>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,8 +26,10 @@ namespace folio {
 // with the same key goes on behind it and leaves the same bytes.
 class ResultFile {
  public:
-  // `key` says all that the lines depend on. Throws a kRuntime Error as PartialFile.
-  ResultFile(const std::filesystem::path& path, const std::string& key);
+  // `key` says all that the lines depend on; `on_note` hears where lines left from before are not
+  // what they should be. Throws a kRuntime Error as PartialFile.
+  ResultFile(const std::filesystem::path& path, const std::string& key,
+             std::function<void(const std::string& note)> on_note);
 
   // Returns true while there are lines left from before; a last one without its end is none.
   bool resuming() const { return !before_.empty(); }
@@ -35,21 +39,21 @@ class ResultFile {
   void Accept();
   // Nothing more is taken from before.
   void Stop();
+  void StopDamaged();  // and that is noted
 
   // REQUIRES: not resuming.
   void Add(std::string_view lines);
-  void Commit() { file_.Commit(); }
+  void Commit();
 
  private:
+  std::filesystem::path path_;
+  std::function<void(const std::string& note)> on_note_;
   PartialFile file_;
   MappedFile map_;
   std::string_view before_;  // what was not accepted yet, whole lines
   size_t looked_at_ = 0;     // bytes of the last Next
   int64_t accepted_ = 0;
 };
-
-// Returns the note for people where lines left from before are not what they should be.
-std::string DamagedNote(const std::filesystem::path& path);
 
 // Returns a text that is different for models with different numbers: it covers the configuration,
 // every weight, the tokenizer and the backend. Reads all weights.
@@ -72,18 +76,6 @@ struct MeasuredTexts {
 // is nothing to read.
 MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options);
 
-// The bytes of a token, as far as they are known.
-std::string_view BytesOf(const Tokenizer* tokenizer, int32_t id);
-
-// TextTotals counts what was read of a text. Each of the documents of a text, as JSON lines has
-// several, is by itself: nothing is predicted from another one.
-struct TextTotals {
-  int64_t documents = 0;
-  int64_t tokens = 0;
-  int64_t bytes = 0;
-  int64_t words = 0;  // as WordCounter
-};
-
 struct ReadingOptions {
   WindowShape shape = {};
   int64_t positions = 0;  // windows come in batches of about so many tokens
@@ -93,34 +85,26 @@ struct ReadingOptions {
   SpecialRule special = {};
 };
 
-using OnWindows = std::function<void(std::span<const TextWindow> windows)>;
-
-// Reads the texts one after the other in memory that does not grow with them, and hands their
-// windows on in order, also those of several texts at once. `tokenizer` may be null where all are
-// data sets; then bytes and words are 0. Returns what each text was that was read. Throws a kInput
-// Error for a text with fewer than two tokens in every document, for what cannot be encoded, and
-// for data of another vocabulary.
-std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const Tokenizer* tokenizer,
-                                    int64_t vocab_size, const ReadingOptions& options,
-                                    const OnWindows& on_windows);
-
 class Group;
 
 // TextPerplexity says how well a model predicts a text: every token of each document but its first,
 // which nothing comes before.
 struct TextPerplexity {
   std::string name;
-  int64_t documents = 0;
-  int64_t tokens = 0;  // that were predicted
-  int64_t bytes = 0;   // of those; 0 where the tokens' bytes are not known
-  int64_t words = 0;   // of the whole text, as lm-eval counts them; 0 likewise
-  double nats = 0;     // sum of -ln p
+  int64_t documents = 0;  // each by itself: nothing is predicted from another one
+  int64_t tokens = 0;     // that were predicted
+  int64_t bytes = 0;      // of those; 0 where the tokens' bytes are not known
+  int64_t words = 0;      // of the whole text, as lm-eval counts them; 0 likewise
+  double nats = 0;        // sum of -ln p
 
   double nats_per_token() const { return nats / static_cast<double>(tokens); }
-  double perplexity() const;
+  double perplexity() const { return std::exp(nats_per_token()); }
   // NaN where bytes, or words, are not known.
-  double bits_per_byte() const;
-  double word_perplexity() const;  // exp(nats / words)
+  double bits_per_byte() const { return nats / std::numbers::ln2 / Known(bytes); }
+  double word_perplexity() const { return std::exp(nats / Known(words)); }
+
+ private:
+  static double Known(int64_t count) { return count > 0 ? static_cast<double>(count) : NAN; }
 };
 
 // MeasureProgress says how far a measurement is; a `total` of 0 is not known.
@@ -130,10 +114,6 @@ struct MeasureProgress {
   int64_t tokens = 0;  // that were predicted in this call
   double nats_per_token = 0;
 };
-
-// Returns the progress before anything is done, with the total of all texts, of which max_tokens
-// are read (ReadingOptions).
-MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens);
 
 // A measurement calls these hooks; any may be empty.
 struct MeasureHooks {
@@ -151,8 +131,10 @@ struct PerplexityOptions {
   Group* group = nullptr;
 };
 
-// Throws as ReadWindows and Predictor do. The sums are made in the order of the text, in double: no
-// bit depends on batches, threads, ranks or interruptions.
+// Reads the texts one after the other in memory that does not grow with them. Throws as Predictor
+// does, and a kInput Error for a text with fewer than two tokens in every document, for what cannot
+// be encoded, and for data of another vocabulary. The sums are made in the order of the text, in
+// double: no bit depends on batches, threads, ranks or interruptions.
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               std::span<const MeasuredText> texts,
                                               const PerplexityOptions& options,
@@ -165,8 +147,28 @@ TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts);
 Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity> texts,
                         const WindowShape& shape);
 
-// The token's bytes in double quotes, as a field of CSV without line breaks: \n, \t, \r, \\, and
-// \x07 for other control characters and for what is not UTF-8.
-std::string CsvToken(std::string_view bytes);
+// ModelComparison says how far the predictions of model B are from those of model A, at every token
+// of the texts but the first of each document.
+struct ModelComparison {
+  int64_t tokens = 0;
+  double kl_mean = 0, kl_max = 0;              // of KL(A||B), nats
+  double kl_median = 0, kl_95 = 0, kl_99 = 0;  // quantiles, linear between neighbours
+  double same_top = 0;                         // part of the predictions with one likeliest token
+  double perplexity_a = 0, perplexity_b = 0;
+  double log_probability_difference = 0;  // mean of |ln p_A - ln p_B| of the right token, nats
+};
+
+// Both models see the same windows. Throws a kInput Error where they have different vocabularies or
+// tokenizers, and as MeasurePerplexity does. Keeps 8 bytes for each token, for the quantiles;
+// no bit depends on batches, threads or ranks (`group` as in PerplexityOptions).
+ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
+                              std::span<const MeasuredText> texts, const ReadingOptions& options,
+                              const MeasureHooks& hooks = {}, Group* group = nullptr);
+
+// Throws the kInput Error of CompareModels where two models cannot be compared.
+void RequireComparable(const OpenedModel& a, const OpenedModel& b);
+
+Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
+                        const WindowShape& shape);
 
 }  // namespace folio

@@ -166,7 +166,7 @@ void RequireFinite(const TextWindow& window, std::span<const double> numbers, si
 
 }  // namespace
 
-Predictor::Predictor(std::vector<MeasuredModel> models, int64_t positions, size_t numbers,
+Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, size_t numbers,
                      Measure measure, Group* group)
     : models_(std::move(models)),
       positions_(positions),
@@ -176,16 +176,16 @@ Predictor::Predictor(std::vector<MeasuredModel> models, int64_t positions, size_
       limit_(std::numeric_limits<int64_t>::max()),
       passes_(models_.size()) {
   FOLIO_CHECK(!models_.empty(), "no model to measure");
-  const int64_t V = models_[0].weights->config().vocab_size;
-  for (const MeasuredModel& model : models_) {
-    const GptConfig& config = model.weights->config();
+  const int64_t V = models_[0]->weights->config().vocab_size;
+  for (const OpenedModel* model : models_) {
+    const GptConfig& config = model->weights->config();
     FOLIO_CHECK(config.vocab_size == V, "models of different vocabularies");
     if (!config.causal) {
       throw InputError("the model attends both ways and predicts nothing",
                        "its tokens see those behind them (model.causal = false)");
     }
     limit_ = std::min(limit_, config.n_positions);
-    apart_ = apart_ && RowsAreApart(*model.backend);
+    apart_ = apart_ && RowsAreApart(*model->backend);
     logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
   }
   plan_.Place();
@@ -230,11 +230,8 @@ std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
     for (const size_t w : of_ranks[r]) PutWindow(windows[w], shares[r]);
   }
   workers_.Scatter(std::move(shares));
-  Share mine;
-  for (const size_t w : of_ranks[0]) {
-    mine.windows.push_back(windows[w]);
-    mine.numbers.push_back(numbers_of(w));
-  }
+  std::vector<Item> mine;
+  for (const size_t w : of_ranks[0]) mine.push_back({&windows[w], numbers_of(w)});
   RunHere(mine);
   const std::vector<std::string> answers = workers_.Gather();
   for (size_t r = 1; r < of_ranks.size(); ++r) {
@@ -249,64 +246,63 @@ std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
 
 void Predictor::Serve() {
   workers_.Serve([&](const std::string& text) {
-    Share share;
+    std::vector<TextWindow> windows;
     size_t count = 0;
     for (std::string_view rest = text; !rest.empty();) {
-      share.windows.push_back(TakeWindow(rest));
-      count += share.windows.back().targets.size() * numbers_;
+      windows.push_back(TakeWindow(rest));
+      count += windows.back().targets.size() * numbers_;
     }
     std::vector<double> all(count);
     std::span<double> rest = all;
-    for (const TextWindow& window : share.windows) {
-      share.numbers.push_back(rest.first(window.targets.size() * numbers_));
-      rest = rest.subspan(share.numbers.back().size());
+    std::vector<Item> items;
+    for (const TextWindow& window : windows) {
+      items.push_back({&window, rest.first(window.targets.size() * numbers_)});
+      rest = rest.subspan(items.back().numbers.size());
     }
-    RunHere(share);
+    RunHere(items);
     std::string answer;
     PutNumbers<double>(all, answer);
     return answer;
   });
 }
 
-void Predictor::RunHere(const Share& share) {
-  std::map<int64_t, std::vector<size_t>> by_length;
-  for (size_t w = 0; w < share.windows.size(); ++w) {
-    by_length[Padded(std::ssize(share.windows[w].ids))].push_back(w);
-  }
-  for (const auto& [T, chosen] : by_length) {
+void Predictor::RunHere(std::span<const Item> items) {
+  std::map<int64_t, std::vector<Item>> by_length;
+  for (const Item& item : items) by_length[Padded(std::ssize(item.window->ids))].push_back(item);
+  for (const auto& [T, alike] : by_length) {
     const auto most = static_cast<size_t>(apart_ ? std::max<int64_t>(positions_ / T, 1) : 1);
-    for (size_t begin = 0; begin < chosen.size(); begin += most) {
+    for (size_t begin = 0; begin < alike.size(); begin += most) {
       if (first()) ThrowIfStopRequested();  // whom the others follow
-      const size_t count = std::min(most, chosen.size() - begin);
-      RunTogether(share, std::span(chosen).subspan(begin, count), T);
+      RunTogether(std::span(alike).subspan(begin, std::min(most, alike.size() - begin)), T);
     }
   }
 }
 
-void Predictor::RunTogether(const Share& share, std::span<const size_t> chosen, int64_t T) {
-  const auto B = static_cast<int64_t>(chosen.size());
+void Predictor::RunTogether(std::span<const Item> items, int64_t T) {
+  const int64_t B = std::ssize(items);
   std::vector<int32_t> ids(static_cast<size_t>(B * T));  // what follows a window is not looked at
-  for (size_t b = 0; b < chosen.size(); ++b) {
-    std::ranges::copy(share.windows[chosen[b]].ids, ids.begin() + static_cast<int64_t>(b) * T);
+  for (size_t b = 0; b < items.size(); ++b) {
+    std::ranges::copy(items[b].window->ids, ids.begin() + static_cast<int64_t>(b) * T);
   }
   for (size_t m = 0; m < models_.size(); ++m) {
-    const auto& [backend, weights] = models_[m];
+    const GptWeights& weights = *models_[m]->weights;
     if (!passes_[m] || passes_[m]->B() != B || passes_[m]->T() != T) {
       passes_[m].reset();
-      passes_[m] = std::make_unique<GptPass>(*backend, weights->config(), B, T, PassKind::kForward);
+      passes_[m] = std::make_unique<GptPass>(*models_[m]->backend, weights.config(), B, T,
+                                             PassKind::kForward);
     }
-    passes_[m]->Forward(weights->params(), ids);
+    passes_[m]->Forward(weights.params(), ids);
   }
   const Tensor first = arena_.Get(plan_, logits_[0]);
   const int64_t V = first.dim(1), chunk = arena_.Get(plan_, logits_.back()).dim(0);
-  for (size_t b = 0; b < chosen.size(); ++b) {
-    const TextWindow& window = share.windows[chosen[b]];
+  for (size_t b = 0; b < items.size(); ++b) {
+    const TextWindow& window = *items[b].window;
     const int64_t row = static_cast<int64_t>(b) * T + window.first;
     const int64_t count = std::ssize(window.targets);
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const int64_t rows = std::min(chunk, count - begin);
       for (size_t m = 0; m < models_.size(); ++m) {
-        passes_[m]->Logits(models_[m].weights->params(), row + begin, row + begin + rows,
+        passes_[m]->Logits(models_[m]->weights->params(), row + begin, row + begin + rows,
                            arena_.Get(plan_, logits_[m]).Slice(0, rows));
       }
       ParallelFor(rows, [&](int64_t i, int) {
@@ -315,7 +311,7 @@ void Predictor::RunTogether(const Share& share, std::span<const size_t> chosen, 
           logits[m] = {arena_.Get(plan_, logits_[m]).data<float>() + i * V, static_cast<size_t>(V)};
         }
         const auto target = static_cast<size_t>(begin + i);
-        const auto numbers = share.numbers[chosen[b]].subspan(target * numbers_, numbers_);
+        const auto numbers = items[b].numbers.subspan(target * numbers_, numbers_);
         if (std::ranges::all_of(logits, AreFinite)) {
           measure_(logits, window.targets[target], numbers);
         } else {

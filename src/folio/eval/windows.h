@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "folio/dist/workers.h"
+#include "folio/infer/opened_model.h"
 #include "folio/model/gpt.h"
 
 namespace folio {
@@ -80,12 +81,6 @@ class WordCounter {
   std::string held_;  // the beginning of a character
 };
 
-// A model that is measured, owned by somebody else.
-struct MeasuredModel {
-  Backend* backend = nullptr;
-  const GptWeights* weights = nullptr;
-};
-
 // Runs windows through one model, or through several for comparing what they predict, on all ranks
 // of a group. The result of a window depends on it alone: on neither the windows that run beside it
 // nor the number of threads or ranks.
@@ -98,11 +93,12 @@ class Predictor {
   using Measure = std::function<void(Rows rows, int32_t id, std::span<double> numbers)>;
 
   // Runs as many windows at once as have about `positions` tokens, one at least, on each rank;
-  // where products of matrices depend on their number of rows, one at a time. `group` (null for one
-  // rank alone) must outlive it; all its ranks make one with the same models and the same measure.
-  // Throws a kInput Error for a model whose tokens see those behind them. REQUIRES: one vocab_size.
-  Predictor(std::vector<MeasuredModel> models, int64_t positions, size_t numbers, Measure measure,
-            Group* group = nullptr);
+  // where products of matrices depend on their number of rows, one at a time. The models and
+  // `group` (null for one rank alone) must outlive it; all its ranks make one with the same models
+  // and the same measure. Throws a kInput Error for a model whose tokens see those behind them.
+  // REQUIRES: one vocab_size.
+  Predictor(std::vector<const OpenedModel*> models, int64_t positions, size_t numbers,
+            Measure measure, Group* group = nullptr);
 
   bool first() const { return workers_.first(); }
   // Tokens that all ranks can run at once, about.
@@ -116,19 +112,19 @@ class Predictor {
   void Serve();
 
  private:
-  // Windows that one rank runs, and where the numbers of each go.
-  struct Share {
-    std::vector<TextWindow> windows;
-    std::vector<std::span<double>> numbers;
+  // A window that this rank runs, and where its numbers go.
+  struct Item {
+    const TextWindow* window;
+    std::span<double> numbers;
   };
 
   std::vector<std::vector<size_t>> Divide(std::span<const TextWindow> windows) const;
-  void RunHere(const Share& share);
-  void RunTogether(const Share& share, std::span<const size_t> chosen, int64_t T);
+  void RunHere(std::span<const Item> items);
+  void RunTogether(std::span<const Item> items, int64_t T);
   // The length that a window of so many tokens is filled up to.
   int64_t Padded(int64_t tokens) const;
 
-  std::vector<MeasuredModel> models_;
+  std::vector<const OpenedModel*> models_;
   int64_t positions_;  // of each rank
   size_t numbers_;     // of a target
   bool apart_ = true;  // windows may run beside each other without a change of any bit

@@ -156,6 +156,10 @@ const ModelFormat& FormatOf(const std::filesystem::path& path) {
 
 FoundModel FindModel(const std::filesystem::path& path, Loading loading,
                      const std::filesystem::path& adapter) {
+  if (path.empty()) {
+    throw InputError("no model is named", "its name is empty",
+                     "give a run, a model directory or a model file: --model DIR");
+  }
   const std::filesystem::path at = FindModelDir(Located(path));
   RequireSound(at);
   const ModelFormat& format = FormatOf(at);

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -12,6 +16,7 @@
 #include "folio/bench/training.h"
 #include "folio/data/conversations.h"
 #include "folio/run/preview.h"
+#include "folio/text/tokenizer_file.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
@@ -33,6 +38,11 @@ int64_t LongestOf(const std::vector<int64_t>& positions) {
   return positions.empty() ? 0 : std::ranges::max(positions);
 }
 
+// The positions that the longest conversation of a data set takes; 0 for texts.
+int64_t LongestConversation(const Dataset& data) {
+  return LongestOf(AllPositions(data));
+}
+
 // The ways to leave all of them whole.
 std::string WayOut(const RunSettings& settings, int64_t longest) {
   const GptConfig& model = settings.config.model;
@@ -46,10 +56,6 @@ std::string WayOut(const RunSettings& settings, int64_t longest) {
 }
 
 }  // namespace
-
-int64_t LongestConversation(const Dataset& data) {
-  return LongestOf(AllPositions(data));
-}
 
 std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data) {
   const std::vector<int64_t> all = AllPositions(data);
@@ -101,6 +107,17 @@ struct Choice {
   double tokens = 0;  // that training can see in the time
 };
 
+// Floating-point operations a second of training such a model with sequences of T, measured for
+// about as long as `flops` of them take.
+double RateOf(const RunConfig& config, int64_t T, Backend& backend, double flops) {
+  return MeasureTrainRate(backend,
+                          {.model = config.model,
+                           .train = config.train,
+                           .T = T,
+                           .pass = PassOptionsOf(config.train, config.model, backend)},
+                          flops);
+}
+
 // The largest size that is worth it, for sequences of `context`, or as long as suits the size if
 // that is 0.
 Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& data,
@@ -124,12 +141,7 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
     const bool by_heart =
         parameters > kParametersPerToken * static_cast<double>(data.train().size());
     if (best && by_heart) break;
-    rate = MeasureTrainRate(backend,
-                            {.model = tried.model,
-                             .train = tried.train,
-                             .T = size.context,
-                             .pass = PassOptionsOf(tried.train, tried.model, backend)},
-                            kMeasureSeconds * rate);
+    rate = RateOf(tried, size.context, backend, kMeasureSeconds * rate);
     const double tokens = seconds * rate / flops.per_token();
     if (best && tokens < kTokensPerParameter * parameters) break;
     best = Choice{size, tokens};
@@ -149,6 +161,24 @@ std::string TimeGiven(double seconds, const TrainConfig& train) {
   }
   return fmt::format("about {} on this machine (--budget 1h takes longer)", HumanSeconds(seconds));
 }
+
+// Values of settings by their keys, as texts.
+class Chosen {
+ public:
+  template <class T>
+  Chosen& Set(const char* key, const T& value) {
+    values_.emplace_back(key, fmt::format("{}", value));
+    return *this;
+  }
+  // Makes them a preset of that name, and resolves the settings.
+  void Use(RunSettings& settings, const std::string& preset) const {
+    settings.layers.UsePreset(preset, values_);
+    settings.Resolve();
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> values_;
+};
 
 // Returns whether somebody asked for exactly that.
 bool Asked(const RunSettings& settings, const char* key) {
@@ -185,12 +215,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
     const auto most = static_cast<int64_t>(worthwhile / static_cast<double>(kFewSteps * T));
     train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
   }
-  const double rate = MeasureTrainRate(backend,
-                                       {.model = config.model,
-                                        .train = train,
-                                        .T = T,
-                                        .pass = PassOptionsOf(train, config.model, backend)},
-                                       kMeasureSeconds * 1e10);
+  const double rate = RateOf(config, T, backend, kMeasureSeconds * 1e10);
   const auto step = static_cast<double>(train.batch_size * train.grad_accumulation * T);
   const double affordable =
       kTraining * seconds * rate / TrainFlops(config.model, T, train.lora).per_token() / step;
@@ -198,16 +223,13 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
   const int64_t steps = given("train.max_steps")
                             ? train.max_steps
                             : std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
-  const auto text = [](auto value) { return fmt::format("{}", value); };
-  const std::vector<std::pair<std::string, std::string>> values = {
-      {"train.context", text(T)},
-      {"train.batch_size", text(train.batch_size)},
-      {"train.max_steps", text(steps)},
-      {"train.warmup_steps", text(std::min(train.warmup_steps, steps / 10))},
-      {"train.eval_every", text(std::max<int64_t>(1, steps / kParts))},
-  };
-  settings.layers.UsePreset("automatic", values);
-  settings.Resolve();
+  Chosen()
+      .Set("train.context", T)
+      .Set("train.batch_size", train.batch_size)
+      .Set("train.max_steps", steps)
+      .Set("train.warmup_steps", std::min(train.warmup_steps, steps / 10))
+      .Set("train.eval_every", std::max<int64_t>(1, steps / kParts))
+      .Use(settings, "automatic");
   return fmt::format(
       "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), train.batch_size, T,
       enough < affordable || given("train.max_steps")
@@ -237,28 +259,25 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
   const double epochs = tokens / epoch;
   const double dropout = epochs < 5 ? 0 : epochs < 15 ? 0.1 : 0.2;
   const double rate = std::clamp(3e-3 * 128 / static_cast<double>(size.channels), 6e-4, 4e-3);
-  const auto text = [](auto value) { return fmt::format("{}", value); };
-  const std::vector<std::pair<std::string, std::string>> values = {
-      {"model.n_layer", text(size.layers)},
-      {"model.n_head", text(size.heads)},
-      {"model.n_embd", text(size.channels)},
-      {"model.n_positions", text(size.context)},
-      {"model.bias", "false"},
-      {"model.embd_pdrop", text(dropout)},
-      {"model.attn_pdrop", text(dropout)},
-      {"model.resid_pdrop", text(dropout)},
-      {"train.batch_size", text(B)},
-      {"train.max_steps", text(steps)},
-      {"train.learning_rate", fmt::format("{:.3g}", rate)},
-      {"train.min_lr", fmt::format("{:.3g}", rate / 10)},
-      {"train.warmup_steps", text(std::min<int64_t>(100, steps / 10))},
-      {"train.beta2", "0.99"},
-      {"train.eval_every", text(std::max<int64_t>(1, steps / kParts))},
-      {"log.sample_every", text(std::max<int64_t>(1, 2 * (steps / kParts)))},
-      {"log.sample_tokens", "200"},
-  };
-  settings.layers.UsePreset("automatic", values);
-  settings.Resolve();
+  Chosen()
+      .Set("model.n_layer", size.layers)
+      .Set("model.n_head", size.heads)
+      .Set("model.n_embd", size.channels)
+      .Set("model.n_positions", size.context)
+      .Set("model.bias", false)
+      .Set("model.embd_pdrop", dropout)
+      .Set("model.attn_pdrop", dropout)
+      .Set("model.resid_pdrop", dropout)
+      .Set("train.batch_size", B)
+      .Set("train.max_steps", steps)
+      .Set("train.learning_rate", fmt::format("{:.3g}", rate))
+      .Set("train.min_lr", fmt::format("{:.3g}", rate / 10))
+      .Set("train.warmup_steps", std::min<int64_t>(100, steps / 10))
+      .Set("train.beta2", 0.99)
+      .Set("train.eval_every", std::max<int64_t>(1, steps / kParts))
+      .Set("log.sample_every", std::max<int64_t>(1, 2 * (steps / kParts)))
+      .Set("log.sample_tokens", 200)
+      .Use(settings, "automatic");
   return fmt::format(
       "chosen: {}, {} layers of {} channels, sequences of {}, {} steps of {} sequences\n"
       "because: {} tokens of text and {}{}; --preset NAME or --set model.n_embd=N choose otherwise",
@@ -299,17 +318,109 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
     }
   }
   if (train.eval_batches == before.eval_batches && train.eval_every == before.eval_every) return "";
-  const std::vector<std::pair<std::string, std::string>> values = {
-      {"train.eval_batches", fmt::format("{}", train.eval_batches)},
-      {"train.eval_every", fmt::format("{}", train.eval_every)}};
   const int64_t left = all();
-  settings.layers.UsePreset("a tenth of the run", values);
-  settings.Resolve();
+  Chosen()
+      .Set("train.eval_batches", train.eval_batches)
+      .Set("train.eval_every", train.eval_every)
+      .Use(settings, "a tenth of the run");
   return fmt::format("evaluations: {} batch{}{}, so that they take a tenth of the run at most",
                      left, left == 1 ? "" : "es",
                      train.eval_every == 0
                          ? " at the end"
                          : fmt::format(" every {} steps", WithCommas(train.eval_every)));
+}
+
+namespace {
+
+// The settings of how matrices start, which they do not here.
+constexpr std::array kNotOfAModel = {"init", "initializer_range", "init_zero_positions",
+                                     "init_scaled_residuals"};
+// The settings that the tokenizer of the data decides.
+constexpr std::array kOfTheTokenizer = {"bos_token_id", "eos_token_id"};
+
+bool IsDropout(GptConfig& config, const Field& field) {
+  return std::ranges::any_of(GptConfig::DropoutRates(), [&](auto rate) {
+    return field.value == Field::Value(&(config.*rate));
+  });
+}
+
+[[noreturn]] void Refuse(const Settings& layers, const std::string& key, const std::string& had,
+                         const std::string& asked, const std::string& help) {
+  throw UsageError(fmt::format("{}: {} does not go with --init", layers.origin(key), key),
+                   fmt::format("it is {}, that of the model {}", asked, had), help);
+}
+
+// `field` of the model, and the setting of that name, `asked`.
+void RequireGoesTogether(const Settings& layers, GptConfig& model, const Field& field,
+                         const GptConfig& asked_config, const Field& asked) {
+  const std::string key = "model." + field.key;
+  const std::string had = FieldText(field), wanted = FieldText(asked);
+  if (layers.layer(key) <= Layer::kPreset || had == wanted || IsDropout(model, field)) return;
+  if (field.key == "n_positions") {
+    if (asked_config.n_positions < model.n_positions || !model.learned_positions()) return;
+    Refuse(layers, key, had, wanted, "positions can be cut off, and no new ones be added");
+  }
+  if (field.key == "vocab_size") {
+    if (asked_config.vocab_size > model.vocab_size) return;
+    Refuse(layers, key, had, wanted, "tokens can be added, and none be taken off");
+  }
+  Refuse(layers, key, had, wanted,
+         "leave it out: dropout, a shorter n_positions and a larger vocab_size can be set");
+}
+
+std::string OfTokens(const Tokenizer& tokenizer, const std::filesystem::path& where) {
+  return fmt::format("{} has {} tokens of kind {}", where.string(),
+                     WithCommas(tokenizer.vocab_size()), tokenizer.kind());
+}
+
+}  // namespace
+
+void UseInitialModel(RunSettings& settings, const FoundModel& found) {
+  Settings& layers = settings.layers;
+  if (layers.layer("model.n_embd") == Layer::kPreset) {
+    throw UsageError("--preset and --init do not go together", "both say which model is meant",
+                     "leave one of them out");
+  }
+  GptConfig model = found.model.config;
+  std::vector<std::pair<std::string, std::string>> values;
+  const std::vector<Field> fields = model.Fields(), asked = settings.config.model.Fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    const auto is = [&](const char* key) { return field.key == key; };
+    if (std::ranges::any_of(kNotOfAModel, is)) continue;
+    if (!std::ranges::any_of(kOfTheTokenizer, is)) {
+      RequireGoesTogether(layers, model, field, settings.config.model, asked[i]);
+    }
+    values.emplace_back("model." + field.key, FieldText(field));
+  }
+  if (found.tokenizer != nullptr) {
+    const bool own_file = std::filesystem::exists(found.path / kTokenizerFile);
+    values.emplace_back("data.tokenizer",
+                        own_file ? found.path.string() : settings.config.train.init);
+  }
+  // A tenth of what models of this width begin with (automatic.cc), as A. Radford et al. (2018)
+  // went on from GPT with 6.25e-5; adapters take several times as much (E. J. Hu et al., table 11).
+  const double first = std::clamp(3e-3 * 128 / static_cast<double>(model.n_embd), 6e-4, 4e-3);
+  const double rate = first / (settings.config.train.lora.on() ? 2 : 10);
+  values.emplace_back("train.learning_rate", fmt::format("{:.3g}", rate));
+  values.emplace_back("train.min_lr", fmt::format("{:.3g}", rate / 10));
+  layers.UsePreset("--init", values);
+  settings.Resolve();
+}
+
+void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer) {
+  const Tokenizer* own = model.tokenizer.get();
+  if (tokenizer == nullptr || own == nullptr || own->hash() == tokenizer->hash()) return;
+  bool same = own->vocab_size() <= tokenizer->vocab_size();
+  for (int32_t id = 0; same && id < own->vocab_size(); ++id) {
+    same = own->TokenBytes(id) == tokenizer->TokenBytes(id);
+  }
+  if (same && own->vocab_size() < tokenizer->vocab_size()) return;
+  throw UsageError(
+      fmt::format("{}: the data has another tokenizer than the model", data.dir()),
+      fmt::format("{}; {}", OfTokens(*own, model.path), OfTokens(*tokenizer, data.dir())),
+      "train on the text itself, or prepare it again with the model's tokenizer or one that adds "
+      "tokens to it");
 }
 
 }  // namespace folio

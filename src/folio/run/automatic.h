@@ -7,8 +7,10 @@
 
 #include "folio/backend/backend.h"
 #include "folio/data/dataset.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/settings.h"
 #include "folio/run/run_config.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
 
@@ -40,12 +42,21 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
 // REQUIRES: resolved settings with train.context, which it resolves again.
 std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens);
 
-// The positions that the longest conversation of a data set takes; 0 for texts.
-int64_t LongestConversation(const Dataset& data);
-
 // A conversation that is longer than a sequence, of train.context tokens, loses its end: in
 // sequences of a length that somebody asked for, and then this says how many do, else "". Throws a
 // kUsage Error where the length was only chosen for them. REQUIRES: resolved settings.
 std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data);
+
+// Training that starts from the parameters of a model (train.init).
+
+// Makes the configuration of that model, its tokenizer and learning rates for going on from it
+// settings of the layer of presets. Throws a kUsage Error where stronger settings would make it
+// another model: dropout, a shorter n_positions and a larger vocab_size may be set. REQUIRES:
+// settings are resolved, `found` is train.init.
+void UseInitialModel(RunSettings& settings, const FoundModel& found);
+
+// Throws a kUsage Error unless the data's tokenizer is that of the model, or has tokens beyond its
+// own; null where nobody knows it. A model without a tokenizer takes any.
+void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer);
 
 }  // namespace folio

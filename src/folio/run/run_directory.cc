@@ -37,6 +37,9 @@ namespace {
 namespace fs = std::filesystem;
 using internal::FileDescriptor;
 
+constexpr char kLockFile[] = ".lock";
+constexpr char kLossFigureFile[] = "loss.svg";
+
 struct Owner {
   pid_t process = 0;
   std::string host;
