@@ -12,7 +12,7 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/lora.h"
 #include "folio/model/test_models.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 #include "folio/train/train_state.h"
 #include "input.h"
 #include "tests/kit/directory.h"

@@ -9,7 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

@@ -21,7 +21,7 @@
 #include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 #include "folio/train/buckets.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"

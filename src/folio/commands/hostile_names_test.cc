@@ -12,7 +12,7 @@
 
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
-#include "folio/io/zip.h"
+#include "folio/io/torch_file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"

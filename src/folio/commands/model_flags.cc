@@ -13,7 +13,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 #include "folio/text/encodings.h"
 #include "folio/train/presets.h"
 #include "folio/train/trainer.h"

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/settings.h"
 #include "folio/run/run_config.h"
-#include "folio/term/byte_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 

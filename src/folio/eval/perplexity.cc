@@ -23,7 +23,7 @@
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 

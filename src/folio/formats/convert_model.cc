@@ -15,11 +15,11 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/model/gpt.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

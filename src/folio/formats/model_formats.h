@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "folio/model/checkpoint.h"
+#include "folio/text/encodings.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -66,10 +67,37 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 
 // Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
 // best checkpoint, else the last, or, where nothing is at that path, a published model that was
-// fetched (published_models.h). `adapter` is the directory of one that is added to its weights
+// fetched (PublishedModels). `adapter` is the directory of one that is added to its weights
 // (WithAdapter), or empty. Throws a kInput Error where there is no model, a checkpoint of a run
 // whose files are not those of its checksums, or an adapter that is not one for the model.
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap,
                      const std::filesystem::path& adapter = {});
+
+// A model that OpenAI published, as it lies on huggingface.co: the files of a model directory, the
+// largest last.
+struct PublishedModel {
+  std::string_view name;     // "gpt2-medium"
+  std::string_view summary;  // "355M parameters"
+  std::vector<PublishedFile> files;
+};
+
+std::span<const PublishedModel> PublishedModels();
+std::vector<std::string> PublishedModelNames();
+// nullptr if there is none of that name.
+const PublishedModel* FindPublishedModel(std::string_view name);
+
+// The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
+// there is no such home.
+std::filesystem::path PublishedModelDir(const PublishedModel& model);
+// The same if the files are there. Throws a kInput Error that says how to get them.
+std::filesystem::path FetchedModelDir(const PublishedModel& model);
+
+// For a model that came without a tokenizer from a program whose models usually have GPT-2's: gives
+// it that where its vocabulary is of that size, perhaps padded to 50304, and the encoding's files
+// are on this machine; else says in tokenizer_help how to get one, `otherwise` for other sizes.
+void UseGpt2Encoding(FoundModel& found, const char* otherwise);
+
+// GPT-2's tokenizer, or null where its files are not on this machine.
+std::unique_ptr<Tokenizer> FindGpt2Encoding();
 
 }  // namespace folio

@@ -54,8 +54,10 @@ inline constexpr char kChecksumsKey[] = "checksums";
 // list. Without `below` files in directories are not looked at.
 bool VerifyChecksums(const std::filesystem::path& dir, bool below = true);
 
-// Returns the first of `count` things that is not sound, or `count`. `sound` is asked by several
-// threads.
-int64_t FindUnsound(int64_t count, const std::function<bool(int64_t index)>& sound);
+// Throws a kInput Error, "FILE is damaged", with the cause of the first of `count` parts that is
+// not sound. `sound` is asked by several threads.
+void CheckParts(const std::filesystem::path& file, int64_t count,
+                const std::function<bool(int64_t index)>& sound,
+                const std::function<std::string(int64_t index)>& cause);
 
 }  // namespace folio

@@ -12,9 +12,9 @@
 
 namespace folio {
 
-class GuardedDirectory;  // guarded_directory.h
+class GuardedDirectory;  // posix.h
 namespace internal {
-class HeldName;
+struct Unfinished;  // file.cc
 }
 
 // The whole regular file as bytes. Throws a kInput Error if it is missing, of another kind,
@@ -108,7 +108,7 @@ void ReportMappedFaults();
 // the same directory, Commit makes them durable and renames. Without Commit the destructor removes
 // the temporary and the target is as it was. What a killed process left behind is removed by the
 // next writer of the same target. A target that is a symbolic link is written where it points,
-// below a guarded directory (guarded_directory.h) it is replaced.
+// below a guarded directory (posix.h) it is replaced.
 // Not buffered: give it large pieces.
 // Constructor, Write and Commit throw a kRuntime Error that names the path and the system's reason,
 // also where another process is writing the same target.
@@ -126,10 +126,7 @@ class AtomicFile {
   void Commit();
 
  private:
-  std::filesystem::path name_;  // as the caller spelt it
-  std::unique_ptr<internal::HeldName> target_;
-  std::string temporary_;  // its name beside the target
-  int fd_ = -1;            // locked as long as it is open: a temporary without a lock is a leftover
+  std::unique_ptr<internal::Unfinished> file_;
   uint64_t written_ = 0;
 };
 
@@ -152,12 +149,9 @@ class AtomicDirectory {
   void Commit();
 
  private:
-  std::filesystem::path name_, resolved_;
-  std::unique_ptr<internal::HeldName> target_;
-  std::string temporary_;  // its name beside the target
+  std::unique_ptr<internal::Unfinished> directory_;
   std::filesystem::path path_;
   std::unique_ptr<GuardedDirectory> inside_;
-  int fd_ = -1;
 };
 
 // Appends lines to a file. Where that fails, on a full disk, it is warned of once, and what is
@@ -211,13 +205,9 @@ class PartialFile {
   void Commit();
 
  private:
-  std::filesystem::path name_;  // as the caller spelt it
-  std::filesystem::path resolved_;
-  std::unique_ptr<internal::HeldName> target_;
-  std::string part_;  // its name beside the target
+  std::unique_ptr<internal::Unfinished> file_;
   std::filesystem::path path_;
   int64_t worth_keeping_;
-  int fd_ = -1;
   int64_t bytes_ = 0;
 };
 

@@ -10,8 +10,8 @@
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
+#include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
-#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 #include "folio/text/split.h"
 

@@ -20,14 +20,14 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config.h"
 #include "folio/model/families.h"
 #include "folio/model/head_layout.h"
 #include "folio/model/lora.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 

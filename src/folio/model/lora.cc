@@ -14,8 +14,8 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/block.h"
@@ -23,7 +23,7 @@
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/model/weight_init.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 

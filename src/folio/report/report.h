@@ -13,7 +13,7 @@
 #include "folio/io/json.h"
 #include "folio/report/matrix.h"
 #include "folio/term/console.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 

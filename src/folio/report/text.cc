@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "folio/report/report.h"
-#include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -16,7 +16,7 @@
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/training_run.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

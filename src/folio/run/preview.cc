@@ -16,7 +16,7 @@
 #include "folio/model/params.h"
 #include "folio/report/report.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"

@@ -23,7 +23,6 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 

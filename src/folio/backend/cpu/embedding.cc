@@ -3,7 +3,7 @@
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/base/thread_pool.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/embedding.cc"

@@ -11,7 +11,7 @@
 #include "folio/backend/checked_backend.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 #include "tests/kit/threads.h"
 
 namespace folio {

@@ -10,7 +10,7 @@
 #include "folio/backend/operands.h"
 #include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/operations.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

@@ -17,8 +17,8 @@
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
 #include "folio/report/report.h"
-#include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
+#include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -15,7 +15,7 @@
 #include "folio/eval/cloze.h"
 #include "folio/eval/perplexity.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/report/report.h"
 #include "folio/term/signals.h"
 

@@ -12,7 +12,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/generate/writing.h"
 #include "folio/commands/model_flags.h"
@@ -23,9 +23,9 @@
 #include "folio/infer/speculation.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
-#include "folio/term/byte_streams.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
+#include "folio/term/streams.h"
 #include "folio/text/chat.h"
 
 namespace folio {

@@ -11,7 +11,7 @@
 #include "folio/commands/inspect/inspect_input.h"
 #include "folio/commands/model_flags.h"
 #include "folio/formats/model_formats.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/layers/attention.h"

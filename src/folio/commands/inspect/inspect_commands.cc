@@ -20,7 +20,7 @@
 #include "folio/inspect/probabilities.h"
 #include "folio/model/shard.h"
 #include "folio/run/preview.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/term/signals.h"
 #include "folio/train/precision.h"
 #include "folio/train/ranks.h"

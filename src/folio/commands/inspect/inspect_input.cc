@@ -14,10 +14,10 @@
 #include "folio/base/strings.h"
 #include "folio/commands/model_flags.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/term/signals.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "folio/cli/command_line.h"
-#include "folio/cli/flags.h"
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
 #include "folio/report/report.h"

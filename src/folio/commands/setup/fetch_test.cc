@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "folio/formats/published_models.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -23,7 +23,7 @@
 #include "folio/commands/model_flags.h"
 #include "folio/corpus/fetch_published.h"
 #include "folio/dist/join.h"
-#include "folio/formats/published_models.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"

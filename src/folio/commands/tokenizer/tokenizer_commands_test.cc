@@ -9,7 +9,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"

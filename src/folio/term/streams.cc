@@ -1,28 +1,47 @@
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <exception>
-#include <istream>
 #include <limits>
-#include <streambuf>
 #include <utility>
 #include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
+#include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/term/signals.h"
 #include "folio/text/encode_parallel.h"
 #include "folio/text/streaming.h"
 
 namespace folio {
 namespace {
+
+constexpr size_t kHold = size_t{1} << 18;
+
+// A signal that comes between a look at StopRequested and the wait is seen after this long.
+constexpr int kWaitMilliseconds = 1000;
+
+void WaitForBytes(int fd) {
+  for (;;) {
+    ThrowIfStopRequested();
+    pollfd waiting = {fd, POLLIN, 0};
+    const int ready = poll(&waiting, 1, kWaitMilliseconds);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // what is wrong, read() tells
+  }
+}
 
 static_assert(std::endian::native == std::endian::little, "raw ids are little-endian");
 
@@ -99,51 +118,39 @@ void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
 }
 
 // Takes the numbers of the array that is the whole value or its member "ids".
-class IdsReader {
- public:
-  IdsReader(std::string_view text, const std::string& name, const OnIds& on_ids)
-      : reader_(text, {.name = name, .help = kHowIdsLook}), name_(name), on_ids_(on_ids) {}
-
-  void Read() {
-    bool found = false;
-    if (reader_.Peek() == '[') {
-      found = true;
-      ReadArray();
-    } else {
-      reader_.Object([&](const std::string& key) {
-        if (key != "ids") return void(reader_.Value());
-        if (reader_.Peek() != '[') Throw("\"ids\" is no array");
-        found = true;
-        ReadArray();
-      });
-    }
-    reader_.ExpectEnd();
-    if (!found) Throw("there is no \"ids\" with an array");
-    on_ids_(ids_);
-  }
-
- private:
-  void ReadArray() {
-    reader_.Array([&] {
-      const Json id = reader_.Value();
+void ReadJsonIds(std::string_view text, const std::string& name, const OnIds& on_ids) {
+  const auto refuse = [&](const std::string& cause) {
+    throw InputError(fmt::format("{}: not a list of token ids", name), cause, kHowIdsLook);
+  };
+  JsonReader reader(text, {.name = name, .help = kHowIdsLook});
+  std::vector<int32_t> ids;
+  bool found = false;
+  const auto read_array = [&] {
+    if (reader.Peek() != '[') refuse("\"ids\" is no array");
+    found = true;
+    reader.Array([&] {
+      const Json id = reader.Value();
       if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(kLargestId)) {
-        Throw(fmt::format("{} is no number from 0 to {}", Shown(id.dump()), kLargestId));
+        refuse(fmt::format("{} is no number from 0 to {}", Shown(id.dump()), kLargestId));
       }
-      ids_.push_back(id.get<int32_t>());
-      if (ids_.size() < kIdsAtOnce) return;
-      on_ids_(ids_);
-      ids_.clear();
+      ids.push_back(id.get<int32_t>());
+      if (ids.size() < kIdsAtOnce) return;
+      on_ids(ids);
+      ids.clear();
+    });
+  };
+  if (reader.Peek() == '[') {
+    read_array();
+  } else {
+    reader.Object([&](const std::string& key) {
+      if (key != "ids") return void(reader.Value());
+      read_array();
     });
   }
-  [[noreturn]] void Throw(const std::string& cause) const {
-    throw InputError(fmt::format("{}: not a list of token ids", name_), cause, kHowIdsLook);
-  }
-
-  JsonReader reader_;
-  const std::string& name_;
-  const OnIds& on_ids_;
-  std::vector<int32_t> ids_;
-};
+  reader.ExpectEnd();
+  if (!found) refuse("there is no \"ids\" with an array");
+  on_ids(ids);
+}
 
 template <class Number>
 void ReadRaw(ByteInput& input, const OnIds& on_ids) {
@@ -192,28 +199,24 @@ size_t LateCut(const Tokenizer& tokenizer, std::string_view text, size_t begin) 
   }
 }
 
-void Append(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
-  ids.insert(ids.end(), more.begin(), more.end());
-}
-
 // Encodes the texts, of which each but the last has its special token behind it.
 void EncodeBetweenSpecials(const Tokenizer& tokenizer, std::span<const std::string_view> texts,
                            std::span<const int32_t> specials, std::string_view where,
                            std::vector<int32_t>& ids) {
   const auto is_long = [&](size_t i) { return texts.size() == 1 || texts[i].size() >= kLongText; };
-  for (size_t i = 0; i < texts.size();) {
+  size_t i = 0;
+  const auto append = [&](const std::vector<int32_t>& some) {
+    ids.insert(ids.end(), some.begin(), some.end());
+    if (i < specials.size()) ids.push_back(specials[i]);
+    ++i;
+  };
+  while (i < texts.size()) {
     size_t end = i;
     while (end < texts.size() && !is_long(end)) ++end;
     if (end == i) {
-      Append(ids, EncodeParallel(tokenizer, texts[i], where));
-      if (i < specials.size()) ids.push_back(specials[i]);
-      ++i;
-      continue;
-    }
-    for (const auto& some : EncodeBatch(tokenizer, texts.subspan(i, end - i))) {
-      Append(ids, some);
-      if (i < specials.size()) ids.push_back(specials[i]);
-      ++i;
+      append(EncodeParallel(tokenizer, texts[i], where));
+    } else {
+      std::ranges::for_each(EncodeBatch(tokenizer, texts.subspan(i, end - i)), append);
     }
   }
 }
@@ -372,6 +375,132 @@ std::vector<int32_t> IdsOfLine(const Json& json, const std::string& where) {
 
 }  // namespace
 
+ByteInput::ByteInput(const std::string& path) : name_(path == "-" ? "standard input" : path) {
+  if (path == "-") {
+    fd_ = STDIN_FILENO;
+  } else {
+    RequireTyped(path);
+    file_ = std::make_unique<internal::FileDescriptor>(internal::OpenStream(path).Release());
+    fd_ = file_->get();
+  }
+  struct stat info;
+  if (fd_ < 0 || fstat(fd_, &info) != 0) internal::ThrowCannotRead(name_, errno);
+  if (S_ISDIR(info.st_mode)) internal::ThrowCannotRead(name_, EISDIR);
+  begin_ = S_ISREG(info.st_mode) ? lseek(fd_, 0, SEEK_CUR) : -1;
+  again_ = begin_ >= 0;
+}
+
+ByteInput ByteInput::FromText(std::string text, std::string name) {
+  ByteInput input;
+  input.text_ = std::move(text);
+  input.name_ = std::move(name);
+  return input;
+}
+
+ByteInput ByteInput::FromReader(ReadBytes read, std::string name) {
+  ByteInput input;
+  input.reader_ = std::move(read);
+  input.name_ = std::move(name);
+  input.again_ = false;
+  return input;
+}
+
+void ByteInput::Rewind() {
+  FOLIO_CHECK(again_, "a pipe is read once");
+  at_ = 0;
+  if (fd_ >= 0 && lseek(fd_, begin_, SEEK_SET) < 0) internal::ThrowCannotRead(name_, errno);
+}
+
+size_t ByteInput::Read(std::string& out, size_t wanted) {
+  if (reader_) return reader_(out, wanted);
+  if (fd_ < 0) {
+    const size_t n = std::min(wanted, text_.size() - at_);
+    out.append(text_, at_, n);
+    at_ += n;
+    return n;
+  }
+  const size_t before = out.size();
+  const size_t piece = std::min(wanted, PieceToRead());
+  size_t got = 0;
+  out.resize(before + piece);
+  while (got < piece) {
+    if (again_) {
+      ThrowIfStopRequested();
+    } else {
+      WaitForBytes(fd_);
+    }
+    const ssize_t n = read(fd_, out.data() + before + got, piece - got);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) internal::ThrowCannotRead(name_, errno);
+    got += static_cast<size_t>(n);
+    if (n == 0 || !again_) break;
+  }
+  out.resize(before + got);
+  return got;
+}
+
+size_t ByteInput::PieceToRead() const {
+  constexpr off_t kLeast = 1 << 16;
+  if (!again_) return kLeast;
+  struct stat info;
+  const off_t at = lseek(fd_, 0, SEEK_CUR);
+  if (at < 0 || fstat(fd_, &info) != 0) internal::ThrowCannotRead(name_, errno);
+  return static_cast<size_t>(std::max(info.st_size - at, kLeast));
+}
+
+void RequireLineEnds(std::string_view held, const std::string& name) {
+  constexpr size_t kLongestLine = size_t{1} << 27;
+  if (held.size() <= kLongestLine) return;
+  throw InputError(
+      fmt::format("{}: a line does not end", name),
+      fmt::format("it has {} bytes, and lines are read up to {}", held.size(), kLongestLine),
+      "look whether it is the file that was meant: each line is to be one JSON value");
+}
+
+bool InputIsPiped() {
+  struct stat info;
+  return fstat(STDIN_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode));
+}
+
+bool InputIsTerminal() {
+  return isatty(STDIN_FILENO) == 1;
+}
+
+ByteOutput::ByteOutput(Console& console, const std::string& path) : console_(console) {
+  if (!path.empty() && path != "-") file_ = std::make_unique<AtomicFile>(path);
+}
+
+ByteOutput::~ByteOutput() = default;
+
+bool ByteOutput::to_terminal() const {
+  return file_ == nullptr && isatty(STDOUT_FILENO) == 1;
+}
+
+void ByteOutput::Write(std::string_view bytes) {
+  if (held_.size() + bytes.size() > kHold) Flush();
+  if (bytes.size() > kHold && !to_terminal()) {
+    Send(bytes);
+  } else {
+    held_ += bytes;
+  }
+}
+
+void ByteOutput::Flush() {
+  const size_t whole = to_terminal() ? CompleteUtf8Prefix(held_) : held_.size();
+  Send(std::string_view(held_).substr(0, whole));
+  held_.erase(0, whole);
+}
+
+void ByteOutput::Send(std::string_view bytes) {
+  file_ != nullptr ? file_->Write(bytes) : console_.Bytes(bytes);
+}
+
+void ByteOutput::Finish() {
+  Send(held_);
+  held_.clear();
+  if (file_ != nullptr) file_->Commit();
+}
+
 IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer) {
   constexpr int64_t kU16Ids = int64_t{1} << 16;
   const bool fits = tokenizer.vocab_size() <= kU16Ids;
@@ -442,7 +571,7 @@ void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {
   }
   while (input.Read(held, std::max(kPiece, held.size())) > 0) {
   }
-  IdsReader(held, input.name(), on_ids).Read();
+  ReadJsonIds(held, input.name(), on_ids);
 }
 
 void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
