@@ -15,7 +15,6 @@
 #include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
 #include "folio/eval/perplexity.h"
-#include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 

@@ -12,7 +12,6 @@
 #include "folio/data/dataset.h"
 #include "folio/data/shard_writer.h"
 #include "folio/eval/test_measured_model.h"
-#include "folio/eval/windows.h"
 #include "folio/model/transformer.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/expect.h"

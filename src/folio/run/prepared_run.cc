@@ -29,7 +29,7 @@
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
-#include "folio/run/automatic.h"
+#include "folio/run/plan.h"
 #include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
 #include "folio/text/encodings.h"

@@ -12,7 +12,7 @@
 #include "folio/data/dataset.h"
 #include "folio/dist/group.h"
 #include "folio/formats/model_formats.h"
-#include "folio/run/preview.h"
+#include "folio/run/plan.h"
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/training_run.h"

@@ -27,7 +27,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
-#include "folio/run/automatic.h"
+#include "folio/run/plan.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
