@@ -322,20 +322,6 @@ double WeightBytes(const GptWeights& weights) {
   return bytes;
 }
 
-double CacheBytes(const GptConfig& config, Dtype dtype, int64_t position) {
-  return static_cast<double>(
-      DtypeBytes(dtype, 2 * config.n_layer * config.head_layout().kv_width() * position));
-}
-
-// Any tokens do.
-std::vector<int32_t> Tokens(const GptConfig& config, int64_t count) {
-  std::vector<int32_t> ids(static_cast<size_t>(count));
-  for (size_t i = 0; i < ids.size(); ++i) {
-    ids[i] = static_cast<int32_t>((i * 7919 + 1) % static_cast<size_t>(config.vocab_size));
-  }
-  return ids;
-}
-
 }  // namespace
 
 GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
@@ -349,13 +335,17 @@ GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
                             .read = {weight_bytes}};
   for (const int64_t position : options.positions) {
     FOLIO_CHECK(position >= 0 && position < P, "position outside of the context");
+    const int64_t cached = 2 * config.n_layer * config.head_layout().kv_width() * position;
     timings.tokens.push_back(
-        {position, {weight_bytes + CacheBytes(config, timings.cache, position)}});
+        {position, {weight_bytes + static_cast<double>(DtypeBytes(timings.cache, cached))}});
   }
   for (const int64_t sequences : options.batches) {
     timings.batches.push_back({static_cast<double>(sequences)});
   }
-  const std::vector<int32_t> ids = Tokens(config, P);
+  std::vector<int32_t> ids(static_cast<size_t>(P));  // any do
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>((i * 7919 + 1) % static_cast<size_t>(config.vocab_size));
+  }
   const auto first = [&](int64_t count) {
     return std::span(ids).first(static_cast<size_t>(count));
   };

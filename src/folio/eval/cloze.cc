@@ -180,7 +180,7 @@ std::array<size_t, 3> Choose(const std::vector<EndingScore>& endings) {
     const double scores[] = {sum, sum / static_cast<double>(characters),
                              sum / static_cast<double>(tokens)};
     for (size_t way = 0; way < chosen.size(); ++way) {
-      if (e > 0 && scores[way] <= best[way]) continue;
+      if (e > 0 && !(scores[way] > best[way])) continue;
       best[way] = scores[way];
       chosen[way] = e;
     }

@@ -94,21 +94,13 @@ std::vector<TextWindow> CutWindows(std::span<const int32_t> ids, const WindowSha
   return windows;
 }
 
-namespace {
-
-// Python's str.isspace: White_Space, and four separators of ASCII.
-bool IsPythonSpace(char32_t code) {
-  return (code >= 0x1C && code <= 0x1F) || ClassOf(code) == CharClass::kSpace;
-}
-
-}  // namespace
-
 void WordCounter::Add(std::string_view bytes) {
   held_ += bytes;
   const size_t end = CompleteUtf8Prefix(held_);
   for (size_t at = 0; at < end;) {
     const Utf8Char c = DecodeUtf8(held_, at);
-    const bool space = IsPythonSpace(c.code);
+    // Python's str.isspace: White_Space, and four separators of ASCII.
+    const bool space = (c.code >= 0x1C && c.code <= 0x1F) || ClassOf(c.code) == CharClass::kSpace;
     runs_ += space && !in_space_;
     in_space_ = space;
     at += c.length;
@@ -123,13 +115,6 @@ int64_t WordCounter::Finish() {
 }
 
 namespace {
-
-// Returns true where a row of a product depends on that row alone. oneDNN's products without
-// AVX-512 round by the number of rows.
-bool RowsAreApart(const Backend& backend) {
-  const std::string unit = backend.ProductUnit(Dtype::kF32);
-  return unit != "AVX2" && unit != "SSE4";
-}
 
 template <class Number>
 void PutNumbers(std::span<const Number> numbers, std::string& text) {
@@ -197,7 +182,9 @@ Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, 
                        "its tokens see those behind them (model.causal = false)");
     }
     limit_ = std::min(limit_, config.n_positions);
-    apart_ = apart_ && RowsAreApart(*model->backend);
+    // oneDNN's products without AVX-512 round by the number of rows.
+    const std::string unit = model->backend->ProductUnit(Dtype::kF32);
+    apart_ = apart_ && unit != "AVX2" && unit != "SSE4";
     logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
   }
   plan_.Place();

@@ -41,11 +41,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Text in Markdown, which TensorBoard shows: so that line breaks stay.
-std::string AsCodeBlock(const std::string& text) {
-  return "    " + Join(Split(text, '\n'), "\n    ");
-}
-
 // Turns as people read them: "user: Who are you?\nassistant: ".
 std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
                       std::span<const int32_t> ids) {
@@ -125,7 +120,9 @@ class RunRecorder {
     samples_->Write(line.dump() + "\n");
     samples_->Sync();  // the checkpoint that comes after it knows nothing of samples
     ToTensorBoard([&](TensorBoardWriter& events) {
-      events.Text("sample", step, AsCodeBlock(prompt_ + written.text), WallSeconds());
+      // A block of code in Markdown, so that line breaks stay.
+      const std::string block = "    " + Join(Split(prompt_ + written.text, '\n'), "\n    ");
+      events.Text("sample", step, block, WallSeconds());
       events.Flush();
     });
     return written.text;

@@ -49,13 +49,6 @@ std::string Usage(const WordInfo& info) {
   return fmt::format("{}{}{}", info.name, info.arguments.empty() ? "" : " ", info.arguments);
 }
 
-std::vector<std::string> Words(std::string_view typed) {
-  std::istringstream stream{std::string(typed)};
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
 Error UnknownWord(const std::string& name) {
   std::vector<std::string> names;
   for (const WordInfo& info : kWords) names.emplace_back(info.name);
@@ -63,12 +56,6 @@ Error UnknownWord(const std::string& name) {
   return UsageError(fmt::format("there is no command {}", name),
                     nearest.empty() ? "" : fmt::format("did you mean {}?", nearest),
                     "/help lists them; a message that begins with / is typed with //");
-}
-
-std::vector<std::string> Keys(std::span<const Field> fields) {
-  std::vector<std::string> keys;
-  for (const Field& field : fields) keys.push_back(field.key);
-  return keys;
 }
 
 namespace fs = std::filesystem;
@@ -96,7 +83,9 @@ std::vector<std::string> ReadHistory(const fs::path& path) {
 ChatLine ParseChatLine(std::string_view typed) {
   if (!typed.starts_with('/')) return {.text = std::string(typed), .arguments = {}};
   if (typed.starts_with("//")) return {.text = std::string(typed.substr(1)), .arguments = {}};
-  std::vector<std::string> words = Words(typed);
+  std::istringstream stream{std::string(typed)};
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
   const std::string name = words.front();
   words.erase(words.begin());
   for (const WordInfo& info : kWords) {
@@ -129,8 +118,10 @@ void SetByKey(std::span<const Field> fields, std::string_view key, const std::st
     ++fitting;
   }
   if (fitting != 1) {
+    std::vector<std::string> keys;
+    for (const Field& field : fields) keys.push_back(field.key);
     throw UsageError(fmt::format("'{}' is {} setting", key, fitting > 1 ? "more than one" : "no"),
-                     {}, "one of: " + Join(Keys(fields), ", "));
+                     {}, "one of: " + Join(keys, ", "));
   }
   SetField(*found, value, found->key);
 }
@@ -185,21 +176,6 @@ fs::path ChatHistoryPath() {
   if (home == nullptr || *home == '\0') return {};
   return fs::path(home) / ".local/state/folio/history";
 }
-
-namespace {
-
-// Returns the tokens of a line break, none where the tokenizer has none.
-std::vector<int32_t> LineBreak(const Tokenizer& tokenizer) {
-  std::vector<int32_t> ids;
-  tokenizer.EncodePrefix("\n", ids);
-  return ids;
-}
-
-bool IsSpace(char byte) {
-  return std::isspace(static_cast<unsigned char>(byte)) != 0;
-}
-
-}  // namespace
 
 Dialogue::Dialogue(const OpenedModel& model, std::optional<Dtype> cache)
     : model_(model),
@@ -262,7 +238,8 @@ int64_t Dialogue::Lengthen(const std::string& message, int64_t max_tokens) {
   if (text_.empty()) {
     more = PromptTokens(tokenizer_, message, "the text");
   } else if (!message.empty()) {
-    if (!IsSpace(message.front())) more = LineBreak(tokenizer_);
+    const bool space = std::isspace(static_cast<unsigned char>(message.front())) != 0;
+    if (!space) tokenizer_.EncodePrefix("\n", more);  // which not every tokenizer has
     const std::vector<int32_t> typed = tokenizer_.Encode(message, "the text", SpecialRule::Allow());
     more.insert(more.end(), typed.begin(), typed.end());
   }

@@ -128,15 +128,12 @@ class ConfigShowCommand final : public Command {
   std::string AsJson() const {
     Json all = Json::object();
     for (const Field& field : settings_.layers.fields()) {
-      all[field.key] = {{"value", Value(field)}, {"origin", settings_.layers.origin(field.key)}};
+      const std::string text = FieldText(field);
+      const bool is_text = std::holds_alternative<std::string*>(field.value);
+      all[field.key] = {{"value", is_text ? Json(text) : ParseJson(text, field.key)},
+                        {"origin", settings_.layers.origin(field.key)}};
     }
     return Json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";
-  }
-
-  static Json Value(const Field& field) {
-    const std::string text = FieldText(field);
-    if (std::holds_alternative<std::string*>(field.value)) return text;
-    return ParseJson(text, field.key);
   }
 
   std::string WithOrigins(const Terminal& terminal) const {
