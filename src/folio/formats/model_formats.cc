@@ -272,6 +272,10 @@ const ModelFormat& FormatOf(const fs::path& path) {
 }
 
 FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adapter) {
+  if (path.empty()) {
+    throw InputError("no model is named", "its name is empty",
+                     "give a run, a model directory or a model file: --model DIR");
+  }
   const fs::path at = FindModelDir(Located(path));
   RequireSound(at);
   const ModelFormat& format = FormatOf(at);

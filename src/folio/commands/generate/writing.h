@@ -4,17 +4,43 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "folio/cli/command_line.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
+#include "folio/infer/sampler.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/term/console.h"
 
 namespace folio {
+
+// SamplingFlags say how the next token is chosen (infer/sampler.h).
+class SamplingFlags {
+ public:
+  void Add(Flags& flags);
+  // Returns the fields of one value, by the names of their flags, for who changes them later.
+  std::vector<Field> Fields();
+  // Returns the options for a model of V tokens. Draws a seed where none is given, and says which.
+  // Throws a kUsage or kInput Error for what does not fit the flag or the model.
+  SamplingOptions Options(int64_t V, Console& console);
+  // Returns true where any of the flags is given.
+  bool given();
+
+ private:
+  std::vector<Field> Penalties();
+  std::vector<Field> Choice();
+  std::vector<LogitBias> Biases() const;
+
+  SamplingOptions options_;  // without what the next lines say
+  std::vector<std::string> biases_, banned_, forced_;
+  std::optional<int64_t> seed_;
+  bool greedy_ = false;
+};
 
 // A Prompt is the beginning of a text to continue, or with --chat the question.
 struct Prompt {
@@ -27,8 +53,9 @@ struct Prompt {
 // Where texts are cancelled, only the first is shown.
 class TextTeller {
  public:
-  // `console` and `model` must outlive it.
-  TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options);
+  // `console`, `model` and `draft`, which guesses for its requests or is null, must outlive it.
+  TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options,
+             Draft* draft);
 
   // Returns the options that requests are made with.
   const GenerateOptions& for_tokens() const { return for_tokens_; }
@@ -64,6 +91,7 @@ class TextTeller {
   Console& console_;
   const OpenedModel& model_;
   GenerateOptions options_, for_tokens_;
+  Draft* draft_;
   std::list<Text> texts_;  // that are not told to the end
   bool cancelled_ = false, told_of_sliding_ = false;
   int64_t tokens_ = 0;
