@@ -68,7 +68,6 @@ class TextStream {
   ByteInput AsInput();
 
  private:
-  void Open();
   // Takes one layer after the other off.
   void Peel();
   void Convert(const TextKind& kind);

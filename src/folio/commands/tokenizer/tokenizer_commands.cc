@@ -238,14 +238,6 @@ struct TextCount {
   }
 };
 
-// Counts the tokens of all documents of a text (text_stream.h), "-" for standard input; tokens and
-// errors are those of EncodeInput (term/encode_input.h).
-TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
-                    const TextOptions& options);
-
-// The texts and what they have together: a table, or one JSON object (`json`).
-std::string DescribeCounts(std::vector<TextCount> counts, bool json);
-
 Json ToJson(const TextCount& count) {
   return {{"tokens", count.tokens},
           {"bytes", count.bytes},
@@ -253,6 +245,7 @@ Json ToJson(const TextCount& count) {
           {"bytes_per_token", count.bytes_per_token()}};
 }
 
+// Counts the tokens of all documents of a text (text_stream.h), "-" for standard input.
 TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
                     const TextOptions& options) {
   TextStream stream(file, options);
@@ -275,6 +268,7 @@ TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const S
   return count;
 }
 
+// The texts and what they have together: a table, or one JSON object (`json`).
 std::string DescribeCounts(std::vector<TextCount> counts, bool json) {
   TextCount total{.name = "total"};
   for (const TextCount& count : counts) {
