@@ -16,7 +16,7 @@
 #include "folio/base/utf8.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
-#include "folio/model/layers/positions.h"
+#include "folio/model/layers/embedding.h"
 #include "folio/model/transformer.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"

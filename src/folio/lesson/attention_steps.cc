@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "folio/backend/reference/number.h"
+#include "folio/backend/reference/operations.h"
 #include "folio/base/check.h"
 
 namespace folio {

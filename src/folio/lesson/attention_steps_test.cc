@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "folio/backend/reference/number.h"
+#include "folio/backend/reference/operations.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/attention.h"

@@ -1,5 +1,3 @@
-#include "folio/model/layers/positions.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
+#include "folio/model/layers/embedding.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
