@@ -163,12 +163,12 @@ std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulS
         rates.push_back({shape, name, dtype, {.work = FlopsOf(shape)}});
       }
     }
-    rates = TakeTurns(std::move(rates), seconds * static_cast<double>(rates.size()),
-                      [&](std::vector<MatmulRate>& to) {
-                        for (size_t i = 0; i < to.size(); ++i) {
-                          Time(to[i].timing, [&] { products[i / 3].Run(backend, i % 3); });
-                        }
-                      });
+    const double together = seconds * static_cast<double>(rates.size());
+    rates = TakeTurns(std::move(rates), together, [&](std::vector<MatmulRate>& to) {
+      for (size_t i = 0; i < to.size(); ++i) {
+        Time(to[i].timing, [&] { products[i / 3].Run(backend, i % 3); });
+      }
+    });
     std::ranges::move(rates, std::back_inserter(all));
   }
   return all;

@@ -17,10 +17,7 @@ void Tokenizer::CheckId(int32_t id) const {
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where,
                                        const SpecialRule& rule) const {
   const SpecialFinder finder(special_tokens(), rule);
-  if (const SpecialFinder::Match refused = finder.NextDisallowed(text, 0);
-      refused.token != nullptr) {
-    throw SpecialNotAllowed(*refused.token, text, refused.begin, {}, where);
-  }
+  finder.CheckDisallowed(text, where);
   std::vector<int32_t> ids;
   for (size_t at = 0;;) {
     const SpecialFinder::Match special = finder.Next(text, at);
