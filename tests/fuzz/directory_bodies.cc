@@ -7,7 +7,7 @@
 #include "bodies.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
-#include "folio/formats/convert_model.h"
+#include "folio/formats/model_formats.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/lora.h"

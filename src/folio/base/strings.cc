@@ -68,12 +68,7 @@ std::vector<std::string> Split(std::string_view text, char separator) {
 }
 
 std::string Join(std::span<const std::string> parts, std::string_view separator) {
-  std::string joined;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) joined += separator;
-    joined += parts[i];
-  }
-  return joined;
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::string ShellWord(std::string_view text) {

@@ -103,7 +103,7 @@ class HostileNames : public InTemporaryDirectory {
     std::string text;
     for (int i = 0; i < 300; ++i) text += "a small text " + std::string(kHostile) + " to learn, ";
     Write("text.txt", text);
-    ASSERT_EQ(RunShell(At(""), kTrain).status, 0);
+    Well(RunShell(At(""), kTrain));
   }
   static constexpr char kTrain[] =
       "$F train --data text.txt --out run --batch 2 --max-steps 4 --set model.n_layer=1 "

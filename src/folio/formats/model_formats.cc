@@ -1,9 +1,13 @@
 #include "folio/formats/model_formats.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <string>
@@ -13,13 +17,19 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/posix.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/gpt.h"
 #include "folio/model/lora.h"
+#include "folio/model/params.h"
+#include "folio/model/transformer.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
@@ -156,6 +166,178 @@ void RequireSound(const fs::path& at) {
   }
 }
 
+[[noreturn]] void Differ(std::string cause) {
+  throw RuntimeError("the model that was written is not the one that was read", std::move(cause),
+                     "it was removed; this is a mistake of folio's, or of the disk");
+}
+
+// Files of which model directories consist.
+bool IsPartOfModel(const std::string& name) {
+  return name.ends_with(".json") || name.ends_with(".safetensors") || name == "merges.txt" ||
+         name == "ckpt.pt" || name == "meta.pkl";
+}
+
+void RequireDtype(const ModelFormat& format, Dtype dtype) {
+  if (std::ranges::count(format.dtypes, dtype) > 0) return;
+  std::vector<std::string> held, others;
+  for (const Dtype one : format.dtypes) held.push_back(NameOfSaved(one));
+  for (const ModelFormat& other : ModelFormats()) {
+    if (std::ranges::count(other.dtypes, dtype) > 0) others.emplace_back(other.name);
+  }
+  throw UsageError(fmt::format("{} holds no matrices of {}", format.name, NameOfSaved(dtype)),
+                   fmt::format("it holds {}", fmt::join(held, ", ")),
+                   others.empty() ? "choose one of these"
+                                  : fmt::format("choose one of these, or {}, which holds {} too",
+                                                fmt::join(others, " or "), NameOfSaved(dtype)));
+}
+
+void CheckTarget(const Conversion& conversion, const fs::path& from) {
+  std::error_code ignored;
+  if (fs::equivalent(from, conversion.to, ignored)) {
+    throw UsageError(fmt::format("{} would be converted to itself", conversion.to.string()),
+                     "a model is not written over what it is read from", "name another place");
+  }
+  if (fs::is_directory(conversion.to, ignored)) {
+    CheckReplaceable(conversion.to.string(), "model", conversion.overwrite, IsPartOfModel);
+  } else {
+    CheckNewFile(conversion.to.string(), conversion.overwrite);
+  }
+}
+
+// Without a slash at its end, which a file has not, and a directory not before it is there.
+fs::path TargetOf(const Conversion& conversion) {
+  if (conversion.to.empty()) {
+    throw UsageError("no place to write the model to", "its path is empty",
+                     "name a new file or directory");
+  }
+  return conversion.to.has_filename() ? conversion.to : conversion.to.parent_path();
+}
+
+uint64_t BytesAt(const fs::path& path) {
+  if (!fs::is_directory(path)) return fs::file_size(path);
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+// Returns whether `stored` holds the source's numbers as its dtype encodes them; zeros where there
+// is no source.
+bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
+  constexpr int64_t kGrain = 1 << 15;
+  const Shape& shape = stored.from.shape;
+  const int64_t columns = shape.back(), rows = shape.count() / columns;
+  const size_t row_bytes = DtypeBytes(stored.from.dtype, columns);
+  std::atomic<bool> same = true;
+  ParallelRange(rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end, int) {
+    std::vector<float> numbers(static_cast<size_t>((end - begin) * columns));
+    std::vector<std::byte> bytes(static_cast<size_t>(end - begin) * row_bytes);
+    if (source != nullptr) GatherRows(*source, stored.transposed, begin, numbers);
+    EncodeFloats(numbers, stored.from.dtype, bytes.data());
+    const std::byte* at = stored.from.data + static_cast<size_t>(begin) * row_bytes;
+    if (std::memcmp(bytes.data(), at, bytes.size()) != 0) same = false;
+  });
+  return same;
+}
+
+// Returns how many tensors were compared.
+int64_t CompareTensors(const GptWeights& source, const FoundModel& result, Dtype dtype) {
+  auto ours = TensorsByName(source);
+  const ParamTable table(result.model.config);
+  for (size_t i = 0; i < table.params().size(); ++i) {
+    const std::string& name = table.params()[i].name;
+    const StoredParam& stored = result.model.params[i];
+    if (i == 0 && stored.from.dtype != dtype) {
+      Differ(fmt::format("{} is {}, not {}", name, DtypeName(stored.from.dtype), DtypeName(dtype)));
+    }
+    const auto node = ours.extract(name);
+    const Tensor* from = node.empty() ? nullptr : node.mapped();
+    if (from != nullptr && from->shape() != table.params()[i].shape) {
+      Differ(fmt::format("{} has another shape", name));
+    }
+    if (!HoldsEncoded(stored, from)) {
+      Differ(fmt::format("{} has other numbers", name));
+    }
+  }
+  // A head of its own that repeats the embeddings is read as tied to them.
+  const auto head = ours.find(fmt::format("{}.weight", kHeadName));
+  if (head != ours.end() && result.model.config.tie_word_embeddings) {
+    const Tensor& wte = source.params().wte;
+    if (std::memcmp(head->second->raw(), wte.raw(), wte.bytes()) == 0) ours.erase(head);
+  }
+  if (!ours.empty()) Differ(fmt::format("{} is missing", ours.begin()->first));
+  return std::ssize(table.params());
+}
+
+void CompareTokenizers(const Tokenizer* source, const Tokenizer* result) {
+  if (source != nullptr && result == nullptr) {
+    throw InputError("files of this format cannot hold the model's tokenizer",
+                     fmt::format("it is of kind {}", source->kind()),
+                     "convert it to another format, or give the model without a tokenizer");
+  }
+  // For a model without a tokenizer nothing was written; a reader may still know which belongs to
+  // it.
+  if (source == nullptr || source->hash() == result->hash()) return;
+  if (source->vocab_size() != result->vocab_size() ||
+      !std::ranges::equal(source->special_tokens(), result->special_tokens())) {
+    Differ("the tokenizer has other tokens");
+  }
+  for (int32_t id = 0; id < source->vocab_size(); ++id) {
+    const std::string_view bytes = source->TokenBytes(id);
+    if (bytes != result->TokenBytes(id) ||
+        source->EncodeOrdinary(bytes) != result->EncodeOrdinary(bytes)) {
+      Differ(fmt::format("token {} of the tokenizer is another", id));
+    }
+  }
+}
+
+// Tokens from all over the vocabulary.
+std::vector<int32_t> Prompt(const GptConfig& config) {
+  constexpr int64_t kTokens = 16, kStep = 7919;
+  std::vector<int32_t> ids;
+  for (int64_t t = 0; t < std::min(kTokens, config.n_positions); ++t) {
+    ids.push_back(static_cast<int32_t>((t * kStep + 1) % config.vocab_size));
+  }
+  return ids;
+}
+
+std::vector<float> LogitsOf(Backend& backend, const GptWeights& weights,
+                            std::span<const int32_t> ids) {
+  const auto T = std::ssize(ids);
+  const int64_t V = weights.config().vocab_size;
+  GptPass pass(backend, weights.config(), 1, T, PassKind::kForward);
+  pass.Forward(weights.params(), ids);
+  std::vector<float> logits(static_cast<size_t>(T * V));
+  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
+  return logits;
+}
+
+void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dtype,
+                   Converted& converted) {
+  const std::vector<int32_t> ids = Prompt(source.config());
+  const auto backend = MakeBackend("cpu");
+  const std::vector<float> expected = LogitsOf(*backend, source, ids);
+  const std::vector<float> found = LogitsOf(*backend, *MapWeights(result.model), ids);
+  converted.prompt = std::ssize(ids);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double x = expected[i], y = found[i];
+    if (!std::isfinite(x)) continue;  // the model's own affair
+    if (!std::isfinite(y)) Differ("a logit is not finite");
+    converted.logit_difference = std::max(converted.logit_difference, std::abs(x - y));
+    converted.largest_logit = std::max(converted.largest_logit, std::abs(x));
+  }
+  const std::string& had = source.config().activation_function;
+  const std::string& has = result.model.config.activation_function;
+  if (had != has) {
+    converted.note = fmt::format(
+        "{} computes {} where the model was trained with {}: that is why the logits differ",
+        result.format, has, had);
+  } else if (dtype == Dtype::kF32 && converted.logit_difference != 0) {
+    Differ(fmt::format("logits differ by up to {:.3g}", converted.logit_difference));
+  }
+}
+
 }  // namespace
 
 std::span<const PublishedModel> PublishedModels() {
@@ -272,6 +454,10 @@ const ModelFormat& FormatOf(const fs::path& path) {
 }
 
 FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adapter) {
+  if (path.empty()) {
+    throw InputError("no model is named", "its name is empty",
+                     "give a run, a model directory or a model file: --model DIR");
+  }
   const fs::path at = FindModelDir(Located(path));
   RequireSound(at);
   const ModelFormat& format = FormatOf(at);
@@ -280,6 +466,69 @@ FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adap
   found.format = format.name;
   if (!adapter.empty()) found.model = WithAdapter(found.model, adapter);
   return found;
+}
+
+const ModelFormat& SavedFormat(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ModelFormat& format : ModelFormats()) {
+    if (format.save == nullptr) continue;
+    if (format.name == name) return format;
+    names.push_back(format.name);
+  }
+  throw UsageError(fmt::format("models are not written as '{}'", name),
+                   fmt::format("expected one of {}", fmt::join(names, ", ")));
+}
+
+std::vector<Dtype> SavedDtypes() {
+  std::vector<Dtype> all;
+  for (const ModelFormat& format : ModelFormats()) {
+    for (const Dtype dtype : format.dtypes) {
+      if (!std::ranges::count(all, dtype)) all.push_back(dtype);
+    }
+  }
+  return all;
+}
+
+std::string NameOfSaved(Dtype dtype) {
+  std::string name(DtypeName(dtype));
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return name;
+}
+
+Converted ConvertModel(const Conversion& conversion,
+                       const std::function<void(int, std::string_view)>& progress) {
+  const ModelFormat& format = SavedFormat(conversion.format);
+  RequireDtype(format, conversion.dtype);
+  const fs::path to = TargetOf(conversion);
+  const FoundModel source = FindModel(conversion.from, Loading::kMap, conversion.adapter);
+  CheckTarget(conversion, source.path);
+  const auto weights = MapWeights(source.model);
+  Converted converted{.from = source.path,
+                      .from_format = source.format,
+                      .parameters = ModelSummary(weights->table()).parameters()};
+  progress(0, "writing");
+  const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
+  format.save(
+      to, {.weights = *weights, .tokenizer = source.tokenizer.get(), .dtype = conversion.dtype});
+  try {
+    progress(1, "comparing tensors");
+    FoundModel result = format.open(to, Loading::kMap);
+    result.format = format.name;
+    converted.bytes = BytesAt(to);
+    converted.tensors = CompareTensors(*weights, result, conversion.dtype);
+    progress(2, "comparing tokenizers");
+    CompareTokenizers(source.tokenizer.get(), result.tokenizer.get());
+    progress(3, "running a prompt");
+    CompareLogits(*weights, result, conversion.dtype, converted);
+    progress(kConversionSteps, "done");
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(to, ignored);
+    throw;
+  }
+  return converted;
 }
 
 }  // namespace folio

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/formats/convert_model.h"
 #include "folio/formats/model_formats.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"

@@ -15,8 +15,6 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
 
   void Add(std::string_view bytes);
   // 64 hexadecimal digits. Once, and nothing after it.

@@ -255,11 +255,6 @@ class Unpacker {
 
 }  // namespace
 
-ReadBytes Gunzip(ReadBytes from, std::string name) {
-  auto gunzipper = std::make_shared<Gunzipper>(std::move(from), std::move(name));
-  return [gunzipper](std::string& out, size_t wanted) { return gunzipper->Read(out, wanted); };
-}
-
 std::optional<Compression> FindCompression(std::string_view head) {
   for (const Known& known : kKnown) {
     if (!head.starts_with(known.begins)) continue;
@@ -274,7 +269,10 @@ std::string_view CompressionName(Compression compression) {
 }
 
 ReadBytes Decompress(ReadBytes from, Compression compression, std::string name) {
-  if (compression == Compression::kGzip) return Gunzip(std::move(from), std::move(name));
+  if (compression == Compression::kGzip) {
+    auto gunzipper = std::make_shared<Gunzipper>(std::move(from), std::move(name));
+    return [gunzipper](std::string& out, size_t wanted) { return gunzipper->Read(out, wanted); };
+  }
   auto unpacker = std::make_shared<Unpacker>(std::move(from), compression, std::move(name));
   return [unpacker](std::string& out, size_t wanted) { return unpacker->Read(out, wanted); };
 }

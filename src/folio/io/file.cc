@@ -341,8 +341,7 @@ void CheckNewFile(const std::string& path, bool overwrite) {
                    "name another file, or replace it with --overwrite");
 }
 
-MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
-  path_ = path;
+MappedFile::MappedFile(const fs::path& path, Loading loading) : path_(path) {
   const FileDescriptor fd = internal::OpenForReading(path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
@@ -352,53 +351,38 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
   const int access = loading == Loading::kRead ? PROT_READ | PROT_WRITE : PROT_READ;
   void* memory = mmap(nullptr, size + kPast, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ThrowCannotMap(path, size, errno);
-  data_ = static_cast<const std::byte*>(memory);
-  size_ = size;
+  data_ = {static_cast<const std::byte*>(memory), internal::UnmapFile{size}};
   if (loading == Loading::kRead) {
     AdviseLargePages(memory, size);
     ReadAll(fd.get(), path, {static_cast<std::byte*>(memory), size});
   } else if (mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd.get(), 0) == MAP_FAILED) {
     ThrowCannotMap(path, size, errno);
   } else {
-    mapped_ = true;
-    AddMappedBytes(data_, size_, path_);
+    data_.get_deleter().mapped = true;
+    AddMappedBytes(data_.get(), size, path_);
   }
 }
 
-MappedFile::~MappedFile() {
-  if (mapped_) RemoveMappedBytes(data_);
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_ + kPast);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      mapped_(std::exchange(other.mapped_, false)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(mapped_, other.mapped_);
-  return *this;
+void internal::UnmapFile::operator()(const std::byte* data) const {
+  if (mapped) RemoveMappedBytes(data);
+  munmap(const_cast<std::byte*>(data), size + kPast);
 }
 
 void MappedFile::Forget(std::span<const std::byte> part) const {
-  if (!mapped_ || part.empty()) return;
+  if (data_ == nullptr || !data_.get_deleter().mapped || part.empty()) return;
   // Whole pages: what lies beside the part on its first and last one may be needed.
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = static_cast<size_t>(part.data() - data_);
+  const auto begin = static_cast<size_t>(part.data() - data_.get());
   const size_t first = (begin + page - 1) / page * page, last = (begin + part.size()) / page * page;
-  if (first < last) madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+  std::byte* const memory = const_cast<std::byte*>(data_.get());
+  if (first < last) madvise(memory + first, last - first, MADV_DONTNEED);
 }
 
 void MappedFile::Advise(Access access) const {
-  if (data_ == nullptr) return;
   const int advice = access == Access::kSequential ? MADV_SEQUENTIAL
                      : access == Access::kRandom   ? MADV_RANDOM
                                                    : MADV_NORMAL;
-  madvise(const_cast<std::byte*>(data_), size_, advice);
+  if (data_ != nullptr) madvise(const_cast<std::byte*>(data_.get()), bytes().size(), advice);
 }
 
 AtomicFile::AtomicFile(const fs::path& target)

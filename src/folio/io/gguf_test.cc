@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/rng.h"
 #include "folio/tensor/dtype.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -273,10 +273,6 @@ const Json* Json::begin() const {
   throw JsonError(fmt::format("expected an array, found {}", ForError(*this)));
 }
 
-const Json* Json::end() const {
-  return begin() + size();
-}
-
 const Json& Json::at(size_t index) const {
   if (is_array() && index < size()) return begin()[index];
   throw JsonError(fmt::format("expected an array of more than {} values", index));

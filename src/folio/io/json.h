@@ -94,7 +94,7 @@ class Json {
   bool empty() const { return size() == 0; }
   // The elements of an array; throw JsonError for anything else.
   const Json* begin() const;
-  const Json* end() const;
+  const Json* end() const { return begin() + size(); }
   const Json& at(size_t index) const;
   const Json& operator[](size_t index) const { return at(index); }
   // Null becomes an array.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"

@@ -217,32 +217,29 @@ HeldName::HeldName(const fs::path& path) {
     name_ = slash == found->rest.npos ? found->rest : found->rest.substr(slash + 1);
     const FileDescriptor root(open(found->root.c_str(), kDirectory));
     if (root.get() >= 0) {
-      directory_ =
-          OpenBeneath(root.get(), found->rest.substr(0, slash == found->rest.npos ? 0 : slash));
+      directory_ = FileDescriptor(
+          OpenBeneath(root.get(), found->rest.substr(0, slash == found->rest.npos ? 0 : slash)));
     }
   } else {
     fs::path named = path;
     if (!named.has_filename()) named = named.parent_path();  // "out/"
     name_ = named.filename().string();
     if (name_.empty()) name_ = ".";
-    directory_ = open(named.has_parent_path() ? named.parent_path().c_str() : ".", kDirectory);
+    directory_ = FileDescriptor(
+        open(named.has_parent_path() ? named.parent_path().c_str() : ".", kDirectory));
   }
-  if (directory_ < 0) error_ = errno;
-}
-
-HeldName::~HeldName() {
-  if (directory_ >= 0) close(directory_);
+  if (directory_.get() < 0) error_ = errno;
 }
 
 bool HeldName::Ready() const {
-  if (directory_ < 0) errno = error_;
-  return directory_ >= 0;
+  if (directory_.get() < 0) errno = error_;
+  return directory_.get() >= 0;
 }
 
-int HeldName::Open(const std::string& name, int flags, mode_t mode) const {
+int HeldName::Open(const std::string& name, int flags) const {
   if (!Ready()) return -1;
   const int fd =
-      openat(directory_, name.c_str(), flags | O_CLOEXEC | (guarded_ ? O_NOFOLLOW : 0), mode);
+      openat(directory_.get(), name.c_str(), flags | O_CLOEXEC | (guarded_ ? O_NOFOLLOW : 0), 0666);
   // The kernel says of a link, where a directory is wanted, that it is none.
   struct stat info = {};
   if (fd < 0 && errno == ENOTDIR && guarded_ && Stat(name, info) == 0) {
@@ -252,7 +249,7 @@ int HeldName::Open(const std::string& name, int flags, mode_t mode) const {
 }
 
 int HeldName::Stat(const std::string& name, struct stat& info) const {
-  return Ready() ? fstatat(directory_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) : -1;
+  return Ready() ? fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) : -1;
 }
 
 bool HeldName::IsThere() const {
@@ -261,34 +258,35 @@ bool HeldName::IsThere() const {
 }
 
 int HeldName::MakeDirectory(const std::string& name) const {
-  return Ready() ? mkdirat(directory_, name.c_str(), 0777) : -1;
+  return Ready() ? mkdirat(directory_.get(), name.c_str(), 0777) : -1;
 }
 
 int HeldName::Rename(const std::string& from, const std::string& to, unsigned flags) const {
   if (!Ready()) return -1;
   // Without flags also where the file system does not know the newer call.
-  return flags == 0 ? renameat(directory_, from.c_str(), directory_, to.c_str())
-                    : renameat2(directory_, from.c_str(), directory_, to.c_str(), flags);
+  return flags == 0
+             ? renameat(directory_.get(), from.c_str(), directory_.get(), to.c_str())
+             : renameat2(directory_.get(), from.c_str(), directory_.get(), to.c_str(), flags);
 }
 
 int HeldName::RenameTo(const HeldName& to) const {
   return Ready() && to.Ready()
-             ? renameat(directory_, name_.c_str(), to.directory_, to.name_.c_str())
+             ? renameat(directory_.get(), name_.c_str(), to.directory_.get(), to.name_.c_str())
              : -1;
 }
 
 int HeldName::LinkTo(const HeldName& to) const {
   return Ready() && to.Ready()
-             ? linkat(directory_, name_.c_str(), to.directory_, to.name_.c_str(), 0)
+             ? linkat(directory_.get(), name_.c_str(), to.directory_.get(), to.name_.c_str(), 0)
              : -1;
 }
 
 int HeldName::Remove(const std::string& name) const {
-  return Ready() ? unlinkat(directory_, name.c_str(), 0) : -1;
+  return Ready() ? unlinkat(directory_.get(), name.c_str(), 0) : -1;
 }
 
 int HeldName::RemoveTree(const std::string& name) const {
-  return Ready() ? RemoveTreeAt(directory_, name) : -1;
+  return Ready() ? RemoveTreeAt(directory_.get(), name) : -1;
 }
 
 std::vector<std::string> HeldName::Siblings() const {
@@ -321,8 +319,8 @@ std::string WhyNotFollowed(const fs::path& path) {
   return "a symbolic link was there, and none is followed";
 }
 
-int OpenFile(const fs::path& path, int flags, mode_t mode) {
-  return HeldName(path).Open(flags, mode);
+int OpenFile(const fs::path& path, int flags) {
+  return HeldName(path).Open(flags);
 }
 
 bool IsThere(const fs::path& path) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
@@ -43,9 +41,11 @@ class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~FileDescriptor();
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
 
   int get() const { return fd_; }
   int Release() { return std::exchange(fd_, -1); }
@@ -109,17 +109,12 @@ int WriteAll(int fd, std::string_view& left);
 class HeldName {
  public:
   explicit HeldName(const std::filesystem::path& path);
-  ~HeldName();
-  HeldName(const HeldName&) = delete;
-  HeldName& operator=(const HeldName&) = delete;
 
-  // Returns whether links are refused.
-  bool guarded() const { return guarded_; }
   const std::string& name() const { return name_; }
   // The calls below take the name, or another one in its directory. Open follows a link that is not
   // guarded, unless it is told O_NOFOLLOW; the others are about the name itself.
-  int Open(int flags, mode_t mode = 0666) const { return Open(name_, flags, mode); }
-  int Open(const std::string& name, int flags, mode_t mode = 0666) const;
+  int Open(int flags) const { return Open(name_, flags); }
+  int Open(const std::string& name, int flags) const;
   int Stat(struct stat& info) const { return Stat(name_, info); }
   int Stat(const std::string& name, struct stat& info) const;
   bool IsThere() const;
@@ -138,8 +133,8 @@ class HeldName {
   bool Ready() const;
 
   std::string name_;
-  bool guarded_ = false;
-  int directory_ = -1;
+  bool guarded_ = false;  // links are refused
+  FileDescriptor directory_{-1};
   int error_ = 0;  // why there is no directory
 };
 
@@ -154,7 +149,7 @@ std::filesystem::path GuardedPath(const std::filesystem::path& path);
 std::string WhyNotFollowed(const std::filesystem::path& path);
 
 // By HeldName. What is there is asked of the name itself, be it a link to nothing.
-int OpenFile(const std::filesystem::path& path, int flags, mode_t mode = 0666);
+int OpenFile(const std::filesystem::path& path, int flags);
 bool IsThere(const std::filesystem::path& path);
 bool IsDirectoryItself(const std::filesystem::path& path);
 // In no order. `error`, if given, says why some may be missing.

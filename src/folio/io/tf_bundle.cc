@@ -7,7 +7,6 @@
 #include <functional>
 #include <utility>
 
-#include "folio/base/error.h"
 #include "folio/io/checksums.h"
 
 namespace folio {

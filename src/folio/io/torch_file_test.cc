@@ -3,12 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "folio/base/error.h"
-#include "folio/base/rng.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"

@@ -21,6 +21,15 @@ constexpr int64_t kLongestBar = 40;
 constexpr int64_t kAnyWidth = 1 << 30;
 constexpr int64_t kNarrowest = 40;  // columns; narrower terminals get lines that they break
 
+// The largest size of a number that is finite; 0 if there is none.
+double LargestSize(const Matrix& values) {
+  double largest = 0;
+  for (const double value : values.values) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
 class TextRenderer {
  public:
   TextRenderer(const Terminal& terminal, int rows)

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

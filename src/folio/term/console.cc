@@ -224,10 +224,6 @@ void Console::Message(std::string_view text) {
   DrawStatus();
 }
 
-void Console::Note(std::string_view text) {
-  if (verbosity_ >= 0) Message(text);
-}
-
 void Console::SetStatus(std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (!err_.is_terminal || (line.empty() && status_.empty())) return;

@@ -44,8 +44,6 @@ class Console {
   // disk), and keeps closed standard streams from being reused by files.
   Console();
   ~Console();
-  Console(const Console&) = delete;
-  Console& operator=(const Console&) = delete;
 
   // verbosity: -2 nothing on stderr, -1 errors, 0 as usual, 1 and more debug messages. Routes Log()
   // to this console.
@@ -67,7 +65,9 @@ class Console {
   // Writes `text` and a line break to stderr. Does not fail.
   void Message(std::string_view text);
   // Prints as Message does, unless verbosity is below 0.
-  void Note(std::string_view text);
+  void Note(std::string_view text) {
+    if (verbosity_ >= 0) Message(text);
+  }
 
   // Shows `line` at the bottom until the next call, cut to the width of the terminal; "" takes it
   // away. Only where err().is_terminal.

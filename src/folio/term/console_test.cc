@@ -11,8 +11,6 @@
 #include <map>
 #include <string>
 
-#include "folio/term/terminal_text.h"
-
 namespace folio {
 namespace {
 
@@ -145,31 +143,24 @@ ProgressState Training() {
            {"tokens_per_second", "41200", "41.2k tok/s"}}};
 }
 
-TEST(ProgressBar, ShowsEverythingWhereThereIsRoom) {
-  EXPECT_EQ(RenderProgressBar(Training(), 120, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
+// One column stays free, so 77 columns of text need a width of 78.
+TEST(ProgressBar, NarrowTerminalsDropFieldsFromTheRightAndTheBarBeforeLossAndTime) {
+  const std::string whole =
+      " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s";
   EXPECT_EQ(RenderProgressBar(Training(), 120, true),
             " 12% ██▍                    1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
-}
-
-TEST(ProgressBar, NarrowTerminalsDropFieldsFromTheRight) {
-  // One column stays free, so 77 columns of text need a width of 78.
-  EXPECT_EQ(RenderProgressBar(Training(), 78, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
-  EXPECT_EQ(RenderProgressBar(Training(), 77, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s");
-}
-
-TEST(ProgressBar, NarrowTerminalsKeepLossAndTimeAndDropTheBar) {
-  EXPECT_EQ(RenderProgressBar(Training(), 60, false),
-            " 12%  1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
-  EXPECT_EQ(RenderProgressBar(Training(), 45, false), " 12%  1,240/10,000  loss 4.213  eta 58m04s");
-  EXPECT_EQ(RenderProgressBar(Training(), 40, false), " 12% loss 4.213  eta 58m04s");
-  EXPECT_EQ(RenderProgressBar(Training(), 20, false), " 12% loss 4.213");
-  EXPECT_EQ(RenderProgressBar(Training(), 4, false), "");
-}
-
-TEST(ProgressBar, NeverFillsTheLastColumn) {
+  const std::pair<int, std::string> cases[] = {
+      {120, whole},
+      {78, whole},
+      {77, " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s"},
+      {60, " 12%  1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s"},
+      {45, " 12%  1,240/10,000  loss 4.213  eta 58m04s"},
+      {40, " 12% loss 4.213  eta 58m04s"},
+      {20, " 12% loss 4.213"},
+      {4, ""}};
+  for (const auto& [width, text] : cases) {
+    EXPECT_EQ(RenderProgressBar(Training(), width, false), text);
+  }
   for (int width = 1; width < 100; ++width) {
     EXPECT_LT(static_cast<int>(RenderProgressBar(Training(), width, false).size()), width);
   }

@@ -380,8 +380,8 @@ ByteInput::ByteInput(const std::string& path) : name_(path == "-" ? "standard in
     fd_ = STDIN_FILENO;
   } else {
     RequireTyped(path);
-    file_ = std::make_unique<internal::FileDescriptor>(internal::OpenStream(path).Release());
-    fd_ = file_->get();
+    file_ = internal::OpenStream(path);
+    fd_ = file_.get();
   }
   struct stat info;
   if (fd_ < 0 || fstat(fd_, &info) != 0) internal::ThrowCannotRead(name_, errno);
@@ -551,10 +551,6 @@ void BytesWriter::Write(std::span<const int32_t> ids) {
       out_.Write(bytes);
     }
   }
-}
-
-void BytesWriter::Finish() {
-  out_.Write(text_.Flush());
 }
 
 void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {

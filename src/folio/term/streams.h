@@ -48,7 +48,7 @@ class ByteInput {
   size_t PieceToRead() const;
 
   std::string name_;
-  std::unique_ptr<internal::FileDescriptor> file_;  // none for a text
+  internal::FileDescriptor file_{-1};  // none for a text
   int fd_ = -1;
   bool again_ = true;
   long long begin_ = 0;  // offset in the file where reading began
@@ -134,7 +134,7 @@ class BytesWriter {
       : out_(out), tokenizer_(tokenizer), replace_(replace), text_(tokenizer) {}
 
   void Write(std::span<const int32_t> ids);
-  void Finish();
+  void Finish() { out_.Write(text_.Flush()); }
 
  private:
   ByteOutput& out_;

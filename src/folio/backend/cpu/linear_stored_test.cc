@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/checked_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
 #include "folio/tensor/dtype.h"

@@ -8,7 +8,6 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/operands.h"
-#include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/operations.h"
 #include "folio/tensor/dtype.h"
 
