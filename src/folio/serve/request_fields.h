@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-#include "folio/infer/generate_options.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/io/json.h"
 #include "folio/serve/http.h"
 #include "folio/serve/scheduler.h"
