@@ -1,7 +1,7 @@
 // Attention and what is inside, against the numbers that the service gives to other code.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Ask, Downloaded, Frame, Open, Stage, TraceOf, Until } from "./kit.mjs";
+import { Ask, Downloaded, Frame, Open, Says, Stage, TraceOf, Until } from "./kit.mjs";
 
 const kText = "The cat sat on the mat.";
 const on = Stage(async ({ workshop, Serve }) => {
@@ -75,14 +75,12 @@ test("strip, lines, numbers and what is read aloud follow one cell, by mouse and
   const page = await on.Open(AddressOf({}));
   await page.waitForSelector(".heat-map canvas");
   await page.locator(".strip .chip").nth(9).hover();
-  await Until("the query's panel", async () =>
-    /Query 9/.test(await page.textContent(".query-panel h2")),
-  );
+  await Says(page, ".query-panel h2", /Query 9/);
   assert.equal(await page.locator(".query-list li").count(), 10);
   assert.ok((await page.locator(".query-lines path").count()) > 3);
   await page.locator(".strip .chip").nth(9).click();
   await page.mouse.move(5, 5);
-  await Until("the address", async () => /q=9/.test(await page.evaluate(() => location.hash)));
+  await page.waitForURL(/q=9/);
   const trace = await TraceOf(on.service, kText);
   const { numbers } = await Frame(`${trace}/row?q=9&l=0`);
   const shown = await page.locator(".query-list output").allTextContents();
@@ -92,17 +90,13 @@ test("strip, lines, numbers and what is read aloud follow one cell, by mouse and
   await page.locator(".heat-map canvas").focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowLeft");
-  await Until("the live region", async () =>
-    /query 10 .* key 8/.test(await page.textContent("#live")),
-  );
+  await Says(page, "#live", /query 10 .* key 8/);
   await page.keyboard.press("j");
-  await Until("the next layer", async () =>
-    /Layer 1, head 0/.test(await page.textContent(".map-panel h2")),
-  );
+  await Says(page, ".map-panel h2", /Layer 1, head 0/);
   await page.keyboard.press("r");
-  await Until("turned round", async () => /Key 8/.test(await page.textContent(".query-panel h2")));
+  await Says(page, ".query-panel h2", /Key 8/);
   await page.keyboard.press("Escape");
-  await Until("let go", async () => !/q=/.test(await page.evaluate(() => location.hash)));
+  await page.waitForURL((url) => !url.hash.includes("q="));
 });
 
 test("the steps of a query end in its weights", async () => {
@@ -161,9 +155,7 @@ test("the lens and the pipeline show what the service computes", async () => {
     await route.continue();
   });
   await page.click("text=Activation");
-  await Until("its tensor", async () =>
-    /0\.activated/.test(await page.textContent(".pipeline .panel >> nth=1")),
-  );
+  await Says(page, ".pipeline .panel >> nth=1", /0\.activated/);
   assert.equal(await page.locator(".tensor-facts").count(), 0, "numbers of another tensor");
   answer();
   const { about } = await Frame(`${trace}/tensor/0.activated`);
@@ -174,7 +166,7 @@ test("the lens and the pipeline show what the service computes", async () => {
   await page.locator("button.chip").first().click();
   await page.waitForSelector(".bars .bar");
   await page.click("text=Positions");
-  await page.waitForSelector(".value-map canvas");
+  await page.waitForSelector(".value-map");
 });
 
 test("1024 tokens: little is sent before the first picture", async () => {

@@ -243,6 +243,10 @@ export async function Write(page, prompt, tokens = 16, more = {}) {
   await Generate(page);
 }
 
+// Waits until what a selector finds says so.
+export const Says = (page, selector, hasText) =>
+  page.locator(selector, { hasText }).first().waitFor({ state: "attached" });
+
 // Waits until the numbers of the token that was picked are those of every logit.
 export const Exact = (page) =>
   Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));

@@ -1,7 +1,7 @@
 // Which model the page is of: one of several, or another one after the service was started again.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Ask, Exact, Generate, Open, Stage, Until, Write } from "./kit.mjs";
+import { Ask, Exact, Generate, Open, Says, Stage, Until, Write } from "./kit.mjs";
 
 const on = Stage(({ workshop }) => ({
   bytes: workshop.Train("bytes", "--max-steps", "20"),
@@ -54,7 +54,7 @@ for (const [how, flags] of [
     await service.Stop();
     await page.click("#generate");
     await page.waitForSelector(".failure");
-    await Until("it is missed", async () => /does not answer/.test(await page.textContent("main")));
+    await Says(page, "main", /does not answer/);
     service = await on.Serve("--port", service.port, ...of(on.merging));
     await Until("another header", async () => (await page.textContent(".model-card")) !== header);
     assert.equal(await name(page), flags.length > 1 ? "demo" : "merging");
@@ -159,7 +159,7 @@ test("whoever only looks on sees the other model, too", async () => {
   service = await on.Serve("--port", service.port, ...runs);
   await Until("no model", async () => (await name(page)) === "folio");
   await page.keyboard.press("1");
-  await Until("why", async () => /has no model/.test(await page.textContent("main")));
+  await Says(page, "main", /has no model/);
 });
 
 test("one of several models is picked, and every request says which", async () => {
@@ -197,7 +197,7 @@ test("one of several models is picked, and every request says which", async () =
     assert.equal(await page.inputValue("#model"), "two", screen);
   }
   await page.keyboard.press("1");
-  await Until("the address", async () => (await page.evaluate(() => location.hash)).includes("m=two"));
+  await page.waitForURL((url) => url.hash.includes("m=two"));
   const of = asked.filter(({ path }) => /vocab|tokenize|embed|wpe|trace$|generate/.test(path));
   assert.ok(of.length > 8, JSON.stringify(of));
   for (const { path, model } of of) assert.equal(model, id, path);
@@ -206,7 +206,7 @@ test("one of several models is picked, and every request says which", async () =
   await page.reload();
   await page.waitForSelector("#prompt");
   assert.equal(await page.inputValue("#model"), "one");
-  await Until("the address", async () => !(await page.evaluate(() => location.hash)).includes("m="));
+  await page.waitForURL((url) => !url.hash.includes("m="));
 });
 
 test("a picked model that is gone after a restart gives way, and the page says so", async () => {

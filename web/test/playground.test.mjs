@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { Ask, Choose, Exact, Generate, Open, ReadSlowly, Stage, Until, Write } from "./kit.mjs";
+import { Ask, Choose, Exact, Generate, Open, ReadSlowly, Says, Stage, Until, Write } from "./kit.mjs";
 
 const on = Stage(async ({ workshop, Serve }) => {
   const model = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=256");
@@ -49,7 +49,7 @@ test("text streams with its speed, Stop frees the only slot, and the next reques
   await page.keyboard.press("Escape");
   await page.locator("#prompt").press("Control+Enter");
   await page.waitForSelector(".piece:not(.given)", { state: "attached" });
-  await Until("a speed", async () => /tokens\/s/.test(await page.textContent("#pace")));
+  await Says(page, "#pace", /tokens\/s/);
   await page.keyboard.press("Escape");
   await page.waitForSelector("#generate");
   const written = await page.locator(".piece:not(.given)").count();
@@ -156,9 +156,7 @@ test("the address holds prompt and colours", async () => {
   const page = await on.Open("/#/play?p=Once+more&c=rank");
   assert.equal(await page.inputValue("#prompt"), "Once more");
   await page.fill("#prompt", "Again");
-  await Until("the address", async () =>
-    (await page.evaluate(() => location.hash)).includes("p=Again"),
-  );
+  await page.waitForURL((url) => url.hash.includes("p=Again"));
   assert.ok(
     await page.locator(".segments label", { hasText: "rank" }).locator("input").isChecked(),
   );

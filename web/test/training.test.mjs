@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { Downloaded, Module, Open, Stage, Until } from "./kit.mjs";
+import { Downloaded, Module, Open, Says, Stage, Until } from "./kit.mjs";
 
 let log, live;
 const on = Stage(async ({ workshop, Serve }) => {
@@ -119,9 +119,7 @@ test("curves are those of the log, in the chart and in what is saved", async () 
   assert.ok(png.bytes.readUInt32BE(16) > 600);
   await page.click("text=Compare");
   await page.waitForSelector("text=Settings that differ");
-  await Until("the learning rates", async () =>
-    /0\.002/.test(await page.textContent(".wide-table >> nth=1")),
-  );
+  await Says(page, ".wide-table >> nth=1", /0\.002/);
   await page.click("text=Samples");
   await page.waitForSelector(".tabs [aria-selected=true] >> text=Samples");
 });
@@ -293,9 +291,7 @@ test("the cursor moves along a chart by keys, and says where it is", async () =>
   await page.waitForSelector(".u-over");
   await page.locator(".plot").first().focus();
   await page.keyboard.press("ArrowLeft");
-  await Until("the live region", async () =>
-    /step \d+, first \d/.test(await page.textContent("#live")),
-  );
+  await Says(page, "#live", /step \d+, first \d/);
 });
 
 test("a service without a model opens at Training, and says so where one is needed", async () => {

@@ -80,12 +80,6 @@ std::map<std::string, int64_t> ByDtype(const Seen& seen) {
   return counts;
 }
 
-int64_t Numbers(const Seen& seen) {
-  int64_t numbers = 0;
-  for (const ListedTensor& tensor : seen.tensors) numbers += tensor.shape.count();
-  return numbers;
-}
-
 // "normal(0, 0.02)", "xavier_uniform", "zero", "one".
 std::string InitText(const ParamInfo& info, const GptConfig& config) {
   if (info.init == InitKind::kZero) return "zero";
@@ -222,7 +216,9 @@ Report DescribeModel(const fs::path& path, const fs::path& adapter) {
   }
   Json stored = Json::object();
   std::vector<std::string> as;
+  int64_t numbers = 0;
   for (const auto& [dtype, count] : ByDtype(seen)) {
+    numbers += count;
     stored[dtype] = count;
     as.push_back(fmt::format("{} as {}", WithCommas(count), dtype));
   }
@@ -241,14 +237,13 @@ Report DescribeModel(const fs::path& path, const fs::path& adapter) {
     add(TokenizerFacts(seen.found->tokenizer.get()));
     add(SummaryFacts(ParamTable(seen.found->model.config)));
   } else {
-    add(RefusalFacts(*seen.refusal, Numbers(seen)));
+    add(RefusalFacts(*seen.refusal, numbers));
   }
-  return {
-      .title = "Model",
-      .parts = {{.facts = std::move(facts)},
-                {.table = StoredTable(seen)},
-                {.facts = {{"", "parameters", CountText(Numbers(seen), std::ssize(seen.tensors))},
-                           {"", "stored", Join(as, ", ")}}}}};
+  return {.title = "Model",
+          .parts = {{.facts = std::move(facts)},
+                    {.table = StoredTable(seen)},
+                    {.facts = {{"", "parameters", CountText(numbers, std::ssize(seen.tensors))},
+                               {"", "stored", Join(as, ", ")}}}}};
 }
 
 }  // namespace folio

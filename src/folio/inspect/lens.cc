@@ -66,12 +66,11 @@ std::string TableRow(const std::string& label, const std::vector<std::string>& c
 // The table of positions [begin, end) of the view.
 std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenNames& names,
                     const Terminal& terminal) {
-  std::vector<std::string> positions, tokens;
+  std::vector<std::string> positions, tokens, next;
   for (size_t i = begin; i < end; ++i) {
-    const int64_t position = view.positions[i];
-    positions.push_back(fmt::format("{:<{}}", position, kColumn));
-    const std::string shown = names.Shown(view.text.ids[static_cast<size_t>(position)]);
-    tokens.push_back(FitColumns(terminal, shown, kColumn - 1) + " ");
+    positions.push_back(fmt::format("{:<{}}", view.positions[i], kColumn));
+    tokens.push_back(FitColumns(terminal, view.Token(i, names), kColumn - 1) + " ");
+    next.push_back(FitColumns(terminal, view.Next(i, names), kColumn - 1) + " ");
   }
   std::string text = Styled(terminal, Style::kDim, TableRow("position", positions));
   text += TableRow("token", tokens);
@@ -81,10 +80,6 @@ std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenN
       cells.push_back(CellText(view.Cell(i, layer), names, terminal));
     }
     text += TableRow(LensLayerName(layer), cells);
-  }
-  std::vector<std::string> next;
-  for (size_t i = begin; i < end; ++i) {
-    next.push_back(FitColumns(terminal, view.Next(i, names), kColumn - 1) + " ");
   }
   return text + TableRow("in the text", next);
 }
@@ -105,10 +100,8 @@ ReportTable DetailTable(const LensView& view, size_t index, const TokenNames& na
 }
 
 std::string PositionText(const LensView& view, size_t index, const TokenNames& names) {
-  const int64_t position = view.positions[index];
   const std::string next = view.Next(index, names);
-  return fmt::format("position {}, token {}{}", position,
-                     names.Shown(view.text.ids[static_cast<size_t>(position)]),
+  return fmt::format("position {}, token {}{}", view.positions[index], view.Token(index, names),
                      next.empty() ? "" : ", in the text comes " + next);
 }
 
@@ -150,7 +143,7 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   std::vector<std::string> tokens, numbers, next;
   for (size_t i = begin; i < end; ++i) {
     numbers.push_back(fmt::format("{}", view.positions[i]));
-    tokens.push_back(names.Shown(view.text.ids[static_cast<size_t>(view.positions[i])]));
+    tokens.push_back(view.Token(i, names));
     next.push_back(view.Next(i, names));
   }
   DrawTokens(svg, "position", top + 14, numbers);
@@ -258,11 +251,6 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
     }
   }
   return cells;
-}
-
-std::string LensView::Next(size_t position, const TokenNames& names) const {
-  const auto next = static_cast<size_t>(positions[position] + 1);
-  return next < text.ids.size() ? names.Shown(text.ids[next]) : "";
 }
 
 Report LensReport(const LensView& view, const TokenNames& names) {

@@ -37,8 +37,14 @@ struct LensView {
   const LensCell& Cell(size_t position, int64_t layer) const {
     return cells[position * static_cast<size_t>(layers) + static_cast<size_t>(layer)];
   }
-  // "next: ·cat", what follows the position in the text; nothing behind the last token.
-  std::string Next(size_t position, const TokenNames& names) const;
+  // "·cat", the token at the position, and what follows it in the text: "" behind the last token.
+  std::string Token(size_t position, const TokenNames& names) const {
+    return names.Shown(text.ids[static_cast<size_t>(positions[position])]);
+  }
+  std::string Next(size_t position, const TokenNames& names) const {
+    const auto next = static_cast<size_t>(positions[position] + 1);
+    return next < text.ids.size() ? names.Shown(text.ids[next]) : "";
+  }
 };
 
 // A table of the likeliest tokens, as a figure too, and all that is known of each position, which

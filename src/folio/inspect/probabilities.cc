@@ -31,6 +31,29 @@ TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top) {
           .top = TopTokens(logits, top, summary.log_sum)};
 }
 
+// Scores of `targets`, each from the prediction of one of the rows from `first` on.
+std::vector<TokenScore> ScoreTargets(const Trace& trace, int64_t first,
+                                     std::span<const int32_t> targets, int64_t top) {
+  const int64_t predictions = std::ssize(targets), V = trace.config().vocab_size;
+  const Tensor stream = trace.Stream(trace.config().n_layer);
+  std::vector<TokenScore> scores(static_cast<size_t>(predictions));
+  const int64_t chunk = LossChunkRows(predictions, V);
+  MemoryPlan plan;
+  const MemoryPlan::Id id = plan.Add("logits", Dtype::kF32, {chunk, V});
+  plan.Place();
+  const Arena arena(plan);
+  for (int64_t begin = 0; begin < predictions; begin += chunk) {
+    const int64_t end = std::min(predictions, begin + chunk);
+    const Tensor logits = arena.Get(plan, id).Slice(0, end - begin);
+    trace.Logits(stream, first + begin, first + end, logits);
+    ParallelFor(end - begin, [&](int64_t row, int) {
+      const size_t t = static_cast<size_t>(begin + row);
+      scores[t] = ScoreToken(Row(logits, row), targets[t], top);
+    });
+  }
+  return scores;
+}
+
 constexpr int64_t kWidestToken = 14;  // columns
 
 constexpr std::array<int64_t, kRankClasses - 1> kClassEnds = {1, 10, 100, 1000};
@@ -159,34 +182,6 @@ std::vector<Cell> MeansOf(const TokenScores& scores) {
 
 }  // namespace
 
-std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t top) {
-  return ScoreTokens(trace, 0, trace.ids().subspan(1), top);
-}
-
-std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t first,
-                                    std::span<const int32_t> targets, int64_t top) {
-  const int64_t predictions = std::ssize(targets), V = trace.config().vocab_size;
-  const Tensor stream = trace.Stream(trace.config().n_layer);
-  std::vector<TokenScore> scores(static_cast<size_t>(predictions));
-  if (predictions == 0) return scores;
-  const int64_t chunk = LossChunkRows(predictions, V);
-  MemoryPlan plan;
-  const MemoryPlan::Id id = plan.Add("logits", Dtype::kF32, {chunk, V});
-  plan.Place();
-  const Arena arena(plan);
-  for (int64_t begin = 0; begin < predictions; begin += chunk) {
-    const int64_t end = std::min(predictions, begin + chunk);
-    const Tensor logits = arena.Get(plan, id).Slice(0, end - begin);
-    trace.Logits(stream, first + begin, first + end, logits);
-    ParallelFor(end - begin, [&](int64_t row, int) {
-      const size_t t = static_cast<size_t>(begin + row);
-      scores[t] =
-          ScoreToken({logits.data<float>() + row * V, static_cast<size_t>(V)}, targets[t], top);
-    });
-  }
-  return scores;
-}
-
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top) {
   return ScoreTokens(*model.backend, *model.weights, model.tokenizer.get(), std::move(text), top);
 }
@@ -198,7 +193,7 @@ TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Token
   TokenScores scores;
   for (const TextWindow& window : CutWindows(text.ids, shape)) {
     const Trace trace(backend, weights, window.ids, {TracePoint::kOutput}, text.mask);
-    std::ranges::move(ScoreTokens(trace, window.first, window.targets, top),
+    std::ranges::move(ScoreTargets(trace, window.first, window.targets, top),
                       std::back_inserter(scores.tokens));
   }
   scores.text = std::move(text);

@@ -22,13 +22,6 @@ struct TokenScore {
   std::vector<TokenProbability> top = {};  // likeliest first
 };
 
-// Scores of tokens 1 .. T-1, each from the prediction before it. REQUIRES: the trace has kOutput.
-std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t top);
-
-// Scores of `targets`, each from the prediction of one of the rows from `first` on.
-std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t first,
-                                    std::span<const int32_t> targets, int64_t top);
-
 // TokenScores says how well a model predicted each token of a text.
 struct TokenScores {
   ModelText text;

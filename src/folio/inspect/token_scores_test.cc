@@ -23,8 +23,8 @@ class TokenScoresTest : public testing::Test {
     Scatter(*weights_, 1);
   }
 
-  Trace Run(std::span<const int32_t> ids) {
-    return Trace(*backend_, *weights_, ids, std::vector{TracePoint::kOutput});
+  std::vector<TokenScore> Scores(const std::vector<int32_t>& ids, int64_t top) {
+    return ScoreTokens(*backend_, *weights_, nullptr, {.name = "", .ids = ids}, top).tokens;
   }
 
   GptConfig config_ = TinyConfig();
@@ -36,7 +36,7 @@ TEST_F(TokenScoresTest, EqualASoftmaxOfThePassesLogits) {
   const int64_t T = 301, V = config_.vocab_size;
   ASSERT_LT(LossChunkRows(T - 1, V), T - 1);
   const std::vector<int32_t> ids = RandomTokens(T, V, 5);
-  const std::vector<TokenScore> scores = ScoreTokens(Run(ids), 2);
+  const std::vector<TokenScore> scores = Scores(ids, 2);
   ASSERT_EQ(scores.size(), 300u);
   GptPass pass(*backend_, config_, 1, T, PassKind::kForward);
   pass.Forward(weights_->params(), ids);
@@ -64,7 +64,7 @@ TEST_F(TokenScoresTest, EqualASoftmaxOfThePassesLogits) {
 
 TEST_F(TokenScoresTest, RankIsThePlaceInTheList) {
   const std::vector<int32_t> ids = RandomTokens(6, config_.vocab_size, 5);
-  for (const TokenScore& score : ScoreTokens(Run(ids), config_.vocab_size)) {
+  for (const TokenScore& score : Scores(ids, config_.vocab_size)) {
     ASSERT_EQ(score.top.size(), static_cast<size_t>(config_.vocab_size));
     EXPECT_EQ(score.top[static_cast<size_t>(score.rank)].id, score.id);
     EXPECT_EQ(score.top[static_cast<size_t>(score.rank)].probability, score.probability);
@@ -78,15 +78,11 @@ TEST_F(TokenScoresTest, DoNotDependOnThreads) {
   const std::vector<int32_t> ids = RandomTokens(33, config_.vocab_size, 5);
   ExpectSameOnThreads([&] {
     std::vector<double> seen;
-    for (const TokenScore& score : ScoreTokens(Run(ids), 1)) {
+    for (const TokenScore& score : Scores(ids, 1)) {
       seen.insert(seen.end(), {score.surprise, score.entropy, score.top[0].probability});
     }
     return seen;
   });
-}
-
-TEST_F(TokenScoresTest, ATextOfOneTokenHasNone) {
-  EXPECT_TRUE(ScoreTokens(Run(std::vector<int32_t>{3}), 5).empty());
 }
 
 }  // namespace

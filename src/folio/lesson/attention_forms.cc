@@ -455,25 +455,6 @@ void ShowPaddedCausal(AttentionWalk& form) {
 
 constexpr int64_t kH = 4, kG = 2, kD = 2;
 
-std::vector<std::string> HeadLabels() {
-  std::vector<std::string> labels;
-  for (int64_t h = 0; h < kH; ++h) {
-    labels.push_back("head " + std::to_string(h) + ", keys " + std::to_string(h / (kH / kG)));
-  }
-  return labels;
-}
-
-// Returns how many numbers of keys and values a cache keeps of each token, with kH, kG and one head
-// of them.
-std::vector<double> KeptNumbers(const AttentionWalk& form) {
-  std::vector<double> counts;
-  for (const int64_t G : {kH, kG, int64_t{1}}) {
-    const AttentionSizes sizes{.d_in = form.C, .d_out = kH * kD, .H = kH, .G = G};
-    counts.push_back(static_cast<double>(2 * sizes.kv_out()));
-  }
-  return counts;
-}
-
 void ExplainNoWeights(AttentionWalk& form) {
   form.walk.Section("Attention without weights");
   form.walk.Add("inputs",
@@ -600,20 +581,24 @@ void ExplainGrouped(AttentionWalk& form) {
                 Beside({layer.k, layer.v}, form.ByToken(ColumnsOf({"k0", "k1", "v0", "v1"}, kD))),
                 "Heads 0 and 1 share the first keys and values, heads 2 and 3 the second.");
   std::vector<std::vector<double>> rows;
-  for (int64_t h = 0; h < kH; ++h) rows.push_back(RowOf(layer.weights, h * form.T + form.T - 1));
-  form.walk.Add(fmt::format("weights of “{}” in each head", form.Token(form.T - 1)),
-                "softmax(q[h] k[h / (H/G)]ᵀ / √D)",
-                StackedValues(rows, {.rows = HeadLabels(),
-                                     .columns = form.tokens.labels,
-                                     .row_axis = "head",
-                                     .column_axis = "key"}),
-                "The same keys, but different questions: heads of one group still weigh the tokens "
-                "differently.");
+  std::vector<std::string> heads;
+  for (int64_t h = 0; h < kH; ++h) {
+    rows.push_back(RowOf(layer.weights, h * form.T + form.T - 1));
+    heads.push_back(fmt::format("head {}, keys {}", h, h / (kH / kG)));
+  }
+  form.walk.Add(
+      fmt::format("weights of “{}” in each head", form.Token(form.T - 1)),
+      "softmax(q[h] k[h / (H/G)]ᵀ / √D)",
+      StackedValues(
+          rows,
+          {.rows = heads, .columns = form.tokens.labels, .row_axis = "head", .column_axis = "key"}),
+      "The same keys, but different questions: heads of one group still weigh the tokens "
+      "differently.");
   form.walk.Add("output", "out = concat(heads) W_o + b_o",
                 MatrixValues(layer.out, form.ByToken(Numbered(kH * kD, "out "))),
                 "To the rest of the model nothing has changed.");
-  Matrix kept =
-      RowValues(KeptNumbers(form), {.columns = {"G = 4: own", "G = 2: grouped", "G = 1: one"}});
+  Matrix kept = RowValues({2 * kH * kD, 2 * kG * kD, 2 * kD},
+                          {.columns = {"G = 4: own", "G = 2: grouped", "G = 1: one"}});
   kept.digits = 0;
   form.walk.Add("numbers to keep for each token", "keys and values: 2 · G · D,  D = 2",
                 std::move(kept),

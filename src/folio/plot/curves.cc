@@ -740,11 +740,11 @@ std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
   x.pixel_high =
       std::max(least_width - kFigureMargin - kBarGap - note_width, x.pixel_low + kLeastPlot);
   if (options.full > 0) {
-    x.low = x.low < 0 ? -options.full : 0;
-    x.high = options.full;
+    x.high = std::min(options.full, 1e300);
+    if (x.low < 0) x.low = -x.high;
   }
   std::vector<Tick> ticks;
-  if (x.high - x.low > 2e-300) {
+  if (x.high - x.low > 2e-300 && x.high - x.low < 2e300) {
     const auto count = static_cast<int>((x.pixel_high - x.pixel_low) / kTickApart);
     ticks = LinearTicks(x.low, x.high, std::clamp(count, 1, 5));
   } else if (x.low == x.high) {

@@ -1,7 +1,6 @@
 #include "folio/serve/page_model.h"
 
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "folio/base/error.h"

@@ -81,26 +81,24 @@ export function PairTable(props: {
   );
 }
 
-const kSteps = [
-  [
-    "qk",
+const kSteps = {
+  qk: [
     "q, k",
     "The query's vector q, and every token's key k: the token's stream through two matrices of this head.",
   ],
-  ["scores", "scores", "q · k of each key: how well it fits what the query looks for."],
-  [
-    "scaled",
+  scores: ["scores", "q · k of each key: how well it fits what the query looks for."],
+  scaled: [
     "÷ √d",
     "Divided by the square root of the vectors' length, so that long vectors do not make the softmax hard.",
   ],
-  ["masked", "mask", "What comes after the query is made −∞: the model must not see the future."],
-  [
-    "softmax",
+  masked: ["mask", "What comes after the query is made −∞: the model must not see the future."],
+  softmax: [
     "softmax",
     "e to the power of each score, divided by their sum: weights that add up to 1.",
   ],
-  ["out", "× V", "Every token's value v times its weight, added up: what this head hands on."],
-] as const;
+  out: ["× V", "Every token's value v times its weight, added up: what this head hands on."],
+} as const;
+type Step = keyof typeof kSteps;
 const kMostColumns = 48; // tokens that are drawn
 const kTitle = "How it is computed, step by step";
 
@@ -210,14 +208,15 @@ function Cells({ name, ...props }: StepProps & { name: string }) {
 // Shows what a head computes for one query, a step at a time.
 export function Steps(props: { ids: number[]; layer: number; head: number; query: number }) {
   const { ids, layer, head, query } = props;
-  const [open, , explain] = kSteps.find(([step]) => step === Param("step")) ?? [];
+  const steps = Object.keys(kSteps) as Step[];
+  const open = steps.find((step) => step === Param("step"));
   const path = `steps?l=${layer}&h=${head}&q=${query}`;
   const { fresh: frame, failure } = useTraceNumbers(ids, open ? path : null);
   const of = frame && { frame, ids, query };
   return (
     <section class="steps" aria-label={kTitle}>
       <div class="steps-bar" role="group" aria-label={kTitle}>
-        {kSteps.map(([step, name], i) => (
+        {steps.map((step, i) => (
           <>
             {i > 0 && (
               <span class="faint" aria-hidden="true">
@@ -230,7 +229,7 @@ export function Steps(props: { ids: number[]; layer: number; head: number; query
               aria-pressed={open === step}
               onClick={() => SetParams({ step: open === step ? null : step })}
             >
-              {name}
+              {kSteps[step][0]}
             </button>
           </>
         ))}
@@ -238,7 +237,7 @@ export function Steps(props: { ids: number[]; layer: number; head: number; query
       {open && (
         <div class="step-body">
           <p class="note">
-            {explain}
+            {kSteps[open][1]}
             {open === "scaled" && frame && ` (× ${Digits(frame.about.scale as number)})`}
           </p>
           <Failure message={failure} />

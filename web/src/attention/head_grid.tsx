@@ -1,15 +1,15 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Numbers } from "../api/numbers";
 import { RampPixels } from "../colour";
 import { Digits } from "../format";
 import { ArrowOf } from "../keys";
-import { PixelImage, useDrawing, useWidth } from "../parts/canvas";
+import { usePixels } from "../parts/canvas";
 import { Pick } from "../parts/controls";
 import { Param, SetParams } from "../state/route";
 import { theme } from "../state/theme";
 import { Scaled, type Scale } from "./weights";
 
-export interface HeadPlace {
+interface HeadPlace {
   layer: number;
   head: number;
 }
@@ -20,51 +20,46 @@ export function HeadName({ layer, head }: HeadPlace): string {
 
 // What heads do, each a mean over the queries but the first: the service's column, its name, what it says, and
 // the unit of what is no share of weights.
-const kScores: (readonly [column: string, name: string, says: string, unit?: string])[] = [
-  [
-    "previous",
+const kScores: Record<string, readonly [name: string, says: string, unit?: string]> = {
+  previous: [
     "previous token",
     "The weight on the token just before the query: near 1, the head brings each token what stands before it.",
   ],
-  [
-    "first",
+  first: [
     "first token",
     "The weight on the first token of the text: near 1, the head rests there because it finds nothing to look for.",
   ],
-  [
-    "self",
+  self: [
     "itself",
     "The weight on the query itself: near 1, the head looks at nothing but the token that asks.",
   ],
-  [
-    "duplicate",
+  duplicate: [
     "same token before",
     "The weight on earlier places of the query's own token: near 1, the head finds where the same token stood before.",
   ],
-  [
-    "induction",
+  induction: [
     "induction",
     "The weight on tokens that came right after an earlier place of the query's token: near 1, the head foresees that what followed then follows again.",
   ],
-  [
-    "entropy",
+  entropy: [
     "entropy",
     "How spread the weights are: 0 where one token gets all of them, ln n where n tokens get the same.",
     " nats",
   ],
-  [
-    "distance",
+  distance: [
     "distance",
     "How many tokens lie between the query and what it looks at, by weight.",
     " tokens",
   ],
-];
-const kOrders = [
-  ["", "by layer"] as const,
-  ...kScores.map(([column, name]) => [column, name] as const),
-];
-const kGap = 2;
-const kLayerRoom = 26;
+};
+const kNames = Object.entries(kScores).map(([column, [name]]) => [column, name] as const);
+const kOrders = [["", "by layer"] as const, ...kNames];
+
+const kRoom = 300; // pixels for a row of thumbnails, about
+
+function Thumbnail({ pixels, side }: { pixels: Uint32Array; side: number }) {
+  return <canvas ref={usePixels(pixels, side)} aria-hidden="true" />;
+}
 
 // Every head's map as a thumbnail: rows are layers, or sorted by what the heads do.
 export function HeadGrid(props: {
@@ -76,7 +71,6 @@ export function HeadGrid(props: {
 }) {
   const { thumbs, scores, chosen } = props;
   const [pointed, setPointed] = useState<HeadPlace | null>(null);
-  const [holder, room] = useWidth<HTMLDivElement>();
   const [L = 0, H = 0, s = 0] = thumbs?.shape ?? [];
   const order = Param("o");
   const columns = (scores?.about.columns as string[] | undefined) ?? [];
@@ -90,59 +84,29 @@ export function HeadGrid(props: {
     if (columns.includes(order)) all.sort((a, b) => scoreOf(b, order) - scoreOf(a, order));
     return all;
   }, [L, H, order, scores]);
-  const left = order ? 0 : kLayerRoom;
-  const across = Math.max(order ? Math.max(4, Math.min(H, 8)) : H, 1);
-  const tile = Math.max(18, Math.min(64, Math.floor((room - left) / across) - kGap));
-  const step = tile + kGap;
-  const size = {
-    width: room > 0 ? left + across * step : 0,
-    height: Math.ceil(heads.length / across) * step,
-  };
+  const across = order ? Math.max(4, Math.min(H, 8)) : H;
   const same = (a: HeadPlace | null, b: HeadPlace) => a?.layer === b.layer && a.head === b.head;
-  const canvas = useDrawing(
-    size,
-    (context, css) => {
-      if (!thumbs) return;
-      const ramp = RampPixels(theme.value);
-      const colours = Array.from(
-        { length: 256 },
-        (_, code) => ramp[Math.round(Scaled((code / 255) ** 2, props.scale) * 255)] as number,
-      );
-      context.imageSmoothingEnabled = s > tile * (devicePixelRatio || 1);
-      heads.forEach((head, i) => {
-        const begin = (head.layer * H + head.head) * s * s;
-        const codes = thumbs.data.subarray(begin, begin + s * s);
-        const image = PixelImage(
-          Uint32Array.from(codes, (code) => colours[code] as number),
-          s,
-        );
-        const [x, y] = [left + (i % across) * step + 1, Math.floor(i / across) * step + 1];
-        context.drawImage(image, x, y, tile, tile);
-        const here = same(chosen, head);
-        context.lineWidth = here ? 2 : 1;
-        context.strokeStyle = css(
-          here ? "--accent" : same(pointed, head) ? "--line-strong" : "--line",
-        );
-        context.strokeRect(x - 0.5, y - 0.5, tile + 1, tile + 1);
-      });
-      if (order) return;
-      context.font = "11px system-ui, sans-serif";
-      context.textBaseline = "middle";
-      context.fillStyle = css("--faint");
-      for (let l = 0; l < L; ++l) context.fillText(`L${l}`, 0, l * step + tile / 2 + 1);
-    },
-    [thumbs, heads, chosen.layer, chosen.head, props.scale, pointed],
-  );
-  const headAt = (event: MouseEvent): HeadPlace | null => {
-    const column = Math.floor((event.offsetX - left) / step);
-    const at = Math.floor(event.offsetY / step) * across + column;
-    return column >= 0 && column < across ? (heads[at] ?? null) : null;
-  };
-  const pick = (head: HeadPlace | null | undefined) => head && props.onPick(head);
+  const thumbnails = useMemo(() => {
+    const ramp = RampPixels(theme.value);
+    const colours = Array.from(
+      { length: 256 },
+      (_, code) => ramp[Math.round(Scaled((code / 255) ** 2, props.scale) * 255)] as number,
+    );
+    return heads.map(({ layer, head }) => {
+      const begin = (layer * H + head) * s * s;
+      const codes = thumbs?.data.subarray(begin, begin + s * s) ?? [];
+      const pixels = Uint32Array.from(codes, (code) => colours[code] as number);
+      return <Thumbnail pixels={pixels} side={s} />;
+    });
+  }, [thumbs, heads, props.scale, theme.value]);
+  const grid = useRef<HTMLDivElement>(null);
   const keys = (event: KeyboardEvent) => {
     const by = ArrowOf(event);
     const at = heads.findIndex((head) => same(chosen, head));
-    if (by) pick(heads[at + by[0] * across + by[1]]);
+    const next = by && heads[at + by[0] * across + by[1]];
+    if (!next) return;
+    props.onPick(next);
+    grid.current?.querySelectorAll("button")[heads.indexOf(next)]?.focus();
   };
   const told = pointed ?? chosen;
   return (
@@ -152,23 +116,37 @@ export function HeadGrid(props: {
         <span class="grow" />
         <Pick name="Sort" value={order} options={kOrders} onPick={(o) => SetParams({ o })} />
       </div>
-      <div ref={holder} class="head-tiles">
-        <canvas
-          ref={canvas}
-          id="heads"
-          tabIndex={0}
-          role="img"
-          aria-roledescription="grid of heads"
-          aria-label={HeadName(told)}
-          onMouseMove={(event) => setPointed(headAt(event))}
-          onMouseLeave={() => setPointed(null)}
-          onClick={(event) => pick(headAt(event))}
-          onKeyDown={keys}
-        />
+      <div
+        ref={grid}
+        id="heads"
+        class="head-tiles"
+        role="group"
+        aria-label="Heads"
+        style={{
+          gridTemplateColumns: `${order ? "" : "26px "}repeat(${across}, minmax(18px, 64px))`,
+          imageRendering: s * across > kRoom ? "auto" : "pixelated",
+        }}
+        onMouseLeave={() => setPointed(null)}
+        onKeyDown={keys}
+      >
+        {heads.map((head, i) => (
+          <>
+            {!order && head.head === 0 && <span class="faint">L{head.layer}</span>}
+            <button
+              aria-label={HeadName(head)}
+              aria-pressed={same(chosen, head)}
+              tabIndex={same(chosen, head) ? 0 : -1}
+              onMouseEnter={() => setPointed(head)}
+              onClick={() => props.onPick(head)}
+            >
+              {thumbnails[i]}
+            </button>
+          </>
+        ))}
       </div>
       <h3>{HeadName(told)}</h3>
       <ul class="head-scores">
-        {kScores.map(([column, name, says, unit]) => {
+        {Object.entries(kScores).map(([column, [name, says, unit]]) => {
           const score = scoreOf(told, column);
           return (
             <li key={column} class={column === order ? "is-order" : ""}>

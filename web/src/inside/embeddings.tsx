@@ -5,6 +5,7 @@ import { SeriesColour } from "../colour";
 import { Digits, Percent, Whole } from "../format";
 import { Sized, useDrawing, useWidth } from "../parts/canvas";
 import { Failure, Segments, Sheet } from "../parts/controls";
+import { AxisOf } from "../parts/line_chart";
 import { Bars, KeyEntry } from "../parts/lists";
 import { useLoaded } from "../state/load";
 import { Choice, NumberParam, Param, SetParams } from "../state/route";
@@ -63,21 +64,12 @@ export function EmbeddingsView() {
   const spots = useMemo(() => {
     const data = pca.value?.data;
     if (!data || width === 0) return null;
-    const [a, b] = [Number(axes[0]), Number(axes[1])];
-    const out = new Float32Array(V * 2);
-    [a, b].forEach((column, i) => {
-      let [low, high] = [Infinity, -Infinity];
-      for (let id = 0; id < V; ++id) {
-        low = Math.min(low, data[id * 3 + column] as number);
-        high = Math.max(high, data[id * 3 + column] as number);
-      }
-      const room = (i === 0 ? width : height) - 2 * kEdge;
-      for (let id = 0; id < V; ++id) {
-        const t = ((data[id * 3 + column] as number) - low) / (high - low || 1);
-        out[id * 2 + i] = kEdge + (i === 0 ? t : 1 - t) * room;
-      }
-    });
-    return out;
+    const [xs = [], ys = []] = Array.from(axes, (column) =>
+      Array.from({ length: V }, (_, id) => data[id * 3 + Number(column)] as number),
+    );
+    const x = AxisOf(xs, {}, 1, kEdge, width - kEdge);
+    const y = AxisOf(ys, {}, 1, height - kEdge, kEdge);
+    return Float32Array.from(xs.flatMap((at, id) => [x.at(at), y.at(ys[id] as number)]));
   }, [pca.value, axes, width, height]);
   const radius = RadiusOf(V);
   const placed = useMemo(() => {
@@ -159,11 +151,9 @@ export function EmbeddingsView() {
   const found = useMemo(() => {
     const wanted = sought.replace(/ /g, "·").toLowerCase();
     if (wanted === "") return null;
-    const all: number[] = [];
-    for (let id = 0; id < VocabularySize(); ++id)
-      if (TokenLabel(id).toLowerCase().includes(wanted)) all.push(id);
-    return all
-      .sort((x, y) => TokenLabel(x).length - TokenLabel(y).length || x - y)
+    return Array.from({ length: VocabularySize() }, (_, id) => id)
+      .filter((id) => TokenLabel(id).toLowerCase().includes(wanted))
+      .sort((a, b) => TokenLabel(a).length - TokenLabel(b).length || a - b)
       .slice(0, kFound);
   }, [sought]);
   const explained = (pca.value?.about.explained as number[] | undefined) ?? [];

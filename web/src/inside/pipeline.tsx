@@ -12,72 +12,63 @@ import { Choice, NumberParam, Param, SetParams } from "../state/route";
 import { info } from "../state/server";
 import { TokenLabel } from "../tokens";
 
-// The stops on the way: the service's name of a tensor, ours, its formula, and what it is.
-const kPoints = [
-  [
-    "embedded",
+// The stops on the way, by the service's names of their tensors: a name, a formula, and what it is.
+const kPoints = {
+  embedded: [
     "Embeddings",
     "x₀ = E[token] + P[position]",
     "Each token's row of the embedding table, plus its position's.",
   ],
-  [
-    "ln_1",
+  ln_1: [
     "LayerNorm 1",
     "a = LN₁(x)",
     "Each row to mean 0 and variance 1, then scaled and shifted by learned numbers.",
   ],
-  [
-    "qkv",
+  qkv: [
     "Queries, keys, values",
     "q, k, v = a·W + b",
     "One matrix product makes the three side by side, for all heads.",
   ],
-  [
-    "heads",
+  heads: [
     "What the heads gather",
     "softmax(q·kᵀ / √d)·v",
     "Each head's weighted values, the heads side by side.",
   ],
-  [
-    "attention",
+  attention: [
     "Attention's result",
     "h·Wₒ + bₒ",
     "The heads mixed together, before they join the stream.",
   ],
-  [
-    "middle",
+  middle: [
     "Stream after attention",
     "x ← x + attention",
     "The residual stream with what attention brought.",
   ],
-  ["ln_2", "LayerNorm 2", "m = LN₂(x)", "The same again, before the feed-forward part."],
-  ["up", "Feed-forward, wide", "u = m·W₁ + b₁", "To a vector several times as wide."],
-  [
-    "activated",
+  ln_2: ["LayerNorm 2", "m = LN₂(x)", "The same again, before the feed-forward part."],
+  up: ["Feed-forward, wide", "u = m·W₁ + b₁", "To a vector several times as wide."],
+  activated: [
     "Activation",
     "g = φ(u)",
     "The one step that is not linear: most units go to about 0.",
   ],
-  ["mlp", "Feed-forward's result", "g·W₂ + b₂", "Back to the stream's width, before it joins."],
-  ["output", "Stream after the block", "x ← x + feed-forward", "What the next block is given."],
-  ["final", "Final LayerNorm", "y = LN(x)", "The last norm, before the stream is read as tokens."],
-  [
-    "logits",
+  mlp: ["Feed-forward's result", "g·W₂ + b₂", "Back to the stream's width, before it joins."],
+  output: ["Stream after the block", "x ← x + feed-forward", "What the next block is given."],
+  final: ["Final LayerNorm", "y = LN(x)", "The last norm, before the stream is read as tokens."],
+  logits: [
     "Logits",
     "logits = y·Uᵀ",
     "One number for every token of the vocabulary: how well its row of the output matrix U (mostly the embeddings again) fits what stands behind the chosen token.",
   ],
-  [
-    "probabilities",
+  probabilities: [
     "Next token",
     "p = softmax(logits)",
     "e to the power of each logit, divided by their sum: how likely each token is to come next. Of these the sampler draws one.",
   ],
-] as const;
-type Point = (typeof kPoints)[number];
-type PointName = Point[0];
-const kTensors = kPoints.slice(0, -2).map(([name]) => name);
-const kStream: readonly PointName[] = ["embedded", "middle", "output"]; // what every block adds to
+} as const;
+type Point = keyof typeof kPoints;
+const kAll = Object.keys(kPoints) as Point[];
+const kTensors = kAll.slice(0, -2);
+const kStream: readonly Point[] = ["embedded", "middle", "output"]; // what every block adds to
 const kLikeliest = 12;
 const kBins = 32;
 const kHistogram = "Histogram of the values";
@@ -87,11 +78,12 @@ function StatsOf(frame: Numbers): TensorStats {
 }
 
 // The name of a tensor, which in a block is the block's.
-function TensorOf(name: PointName, layer: number): string {
+function TensorOf(name: Point, layer: number): string {
   return name === "embedded" || name === "final" ? name : `${layer}.${name}`;
 }
 
-function PointHead({ point: [, name, formula, explain], size }: { point: Point; size: string }) {
+function PointHead({ point, size }: { point: Point; size: string }) {
+  const [name, formula, explain] = kPoints[point];
   return (
     <>
       <div class="panel-head">
@@ -123,13 +115,13 @@ function TensorPanel({ ids, point, name }: { ids: number[]; point: Point; name: 
   const stats = frame && StatsOf(frame);
   const most = stats ? Math.max(Math.abs(stats.min), Math.abs(stats.max)) : 0;
   return (
-    <section class="panel stack" aria-label={point[1]}>
+    <section class="panel stack" aria-label={kPoints[point][0]}>
       <PointHead point={point} size={size} />
       <Failure message={failure} />
       {frame && stats && (
         <>
           <ValueMap
-            label={`Values of: ${point[1]}`}
+            label={`Values of: ${kPoints[point][0]}`}
             values={frame.data}
             rows={rows}
             columns={columns}
@@ -202,7 +194,7 @@ function HistogramOf(values: Float32Array): TensorStats["histogram"] {
 
 function EndingPanel(props: { ids: number[]; place: number; point: Point; ending: Ending }) {
   const { logits, lps, order } = props.ending;
-  const ofLogits = props.point[0] === "logits";
+  const ofLogits = props.point === "logits";
   const counts = useMemo(() => HistogramOf(logits), [logits]);
   const sized = order.map((id) => {
     const [logit, p] = [logits[id] as number, Math.exp(lps[id] as number)];
@@ -215,7 +207,7 @@ function EndingPanel(props: { ids: number[]; place: number; point: Point; ending
   const most = sized[0]?.size || 1;
   const entropy = lps.reduce((sum, lp) => sum - Math.exp(lp) * lp, 0);
   return (
-    <section class="panel stack" aria-label={props.point[1]}>
+    <section class="panel stack" aria-label={kPoints[props.point][0]}>
       <PointHead point={props.point} size={`1 × ${logits.length}`} />
       <h3>Next after</h3>
       <TokenStrip ids={props.ids} at={props.place} locked onPick={(at) => SetParams({ q: at })} />
@@ -235,29 +227,28 @@ export function PipelineView({ ids }: { ids: number[] }) {
   const L = info.value?.model?.n_layer ?? 1;
   const place = NumberParam("q", ids.length - 1, 0, ids.length - 1);
   const layer = NumberParam("l", 0, 0, L - 1);
-  const picked = Choice(
+  const point = Choice(
     "p",
-    kPoints.map(([name, label]) => [name, label] as const),
+    kAll.map((one) => [one, one] as const),
   );
-  const point = kPoints.find(([name]) => name === picked) as Point;
   const sizes = useTrace(ids, `sizes:${layer}`, async (trace, signal) => {
     const sized = kTensors.map(async (name) => {
       const path = `${trace}/tensor/${TensorOf(name, layer)}?slice=0:1,0:1`;
       return [name, StatsOf(await GetNumbers(path, signal)).rms] as const;
     });
-    return new Map<PointName, number>(await Promise.all(sized));
+    return new Map<Point, number>(await Promise.all(sized));
   });
   const ended = useTrace(ids, `logits:${place}`, async (trace, signal) =>
     EndingOf(Values(await GetNumbers(`${trace}/logits?pos=${place}`, signal))),
   );
   const ending = ended.value;
-  const sizeOf = (name: PointName) => (name === "logits" ? ending?.rms : sizes.value?.get(name));
-  const most = Math.max(...kPoints.map(([name]) => sizeOf(name) ?? 0)) || 1;
+  const sizeOf = (name: Point) => (name === "logits" ? ending?.rms : sizes.value?.get(name));
+  const most = Math.max(...kAll.map((name) => sizeOf(name) ?? 0)) || 1;
   const best = ending?.order[0] ?? 0;
-  const box = ([name, label]: Point) => (
+  const box = (name: Point) => (
     <li key={name} class={kStream.includes(name) ? "stream" : ""}>
-      <button class="stop" aria-pressed={name === picked} onClick={() => SetParams({ p: name })}>
-        <span>{label}</span>
+      <button class="stop" aria-pressed={name === point} onClick={() => SetParams({ p: name })}>
+        <span>{kPoints[name][0]}</span>
         <span class="faint small">
           {name === "probabilities"
             ? ending && `${TokenLabel(best)} ${Percent(Math.exp(ending.lps[best] as number))}`
@@ -283,18 +274,18 @@ export function PipelineView({ ids }: { ids: number[] }) {
           />
         </div>
         <Failure message={sizes.failure || ended.failure} />
-        <ol class="stops">{kPoints.slice(0, 1).map(box)}</ol>
+        <ol class="stops">{kAll.slice(0, 1).map(box)}</ol>
         <p class="skip">{skipped(layer, "")}</p>
-        <ol class="stops block">{kPoints.slice(1, -3).map(box)}</ol>
+        <ol class="stops block">{kAll.slice(1, -3).map(box)}</ol>
         <p class="skip">{skipped(L - 1 - layer, " more")}</p>
-        <ol class="stops">{kPoints.slice(-3).map(box)}</ol>
+        <ol class="stops">{kAll.slice(-3).map(box)}</ol>
         <p class="note">
           Numbers are root mean squares. A dot is the residual stream, which every block adds to.
         </p>
       </section>
       <Sheet open={Param("p") !== ""} onClose={() => SetParams({ p: null })}>
-        {picked !== "logits" && picked !== "probabilities" ? (
-          <TensorPanel ids={ids} point={point} name={TensorOf(picked, layer)} />
+        {point !== "logits" && point !== "probabilities" ? (
+          <TensorPanel ids={ids} point={point} name={TensorOf(point, layer)} />
         ) : ending ? (
           <EndingPanel ids={ids} place={place} point={point} ending={ending} />
         ) : (

@@ -44,12 +44,20 @@ export function useDrawing(
   return canvas;
 }
 
-// A canvas of single pixels; 0 is one through which what is behind it is seen.
-export function PixelImage(pixels: Uint32Array, columns: number): HTMLCanvasElement {
-  const image = document.createElement("canvas");
-  image.width = columns;
-  image.height = pixels.length / columns;
+// Makes a canvas one of single pixels; 0 is one through which what is behind it is seen.
+export function Paint(canvas: HTMLCanvasElement, pixels: Uint32Array, columns: number) {
+  canvas.width = columns;
+  canvas.height = pixels.length / columns;
   const bytes = new Uint8ClampedArray(pixels.buffer as ArrayBuffer);
-  image.getContext("2d")?.putImageData(new ImageData(bytes, columns), 0, 0);
-  return image;
+  canvas.getContext("2d")?.putImageData(new ImageData(bytes, columns), 0, 0);
+  return canvas;
+}
+
+// A canvas of the page that is painted so; its style says how large it is.
+export function usePixels(pixels: Uint32Array, columns: number) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    if (canvas.current && pixels.length > 0) Paint(canvas.current, pixels, columns);
+  }, [pixels, columns]);
+  return canvas;
 }

@@ -1,4 +1,3 @@
-import type { ComponentChildren } from "preact";
 import { Digits, Ticks, Whole, type Scale } from "../format";
 import { useWidth } from "./canvas";
 
@@ -15,7 +14,7 @@ interface Axis {
 }
 
 // The axis of some values between two places.
-function AxisOf(
+export function AxisOf(
   values: Iterable<number>,
   scale: Scale,
   parts: number,
@@ -45,7 +44,6 @@ interface FigureProps {
   x: Scale & { say: (value: number) => string };
   y: Scale & { say: (value: number) => string; parts: number; downward?: boolean };
   mark?: number; // an x
-  children?: ComponentChildren; // behind the lines
 }
 
 const kXParts = 5;
@@ -56,7 +54,7 @@ export function Figure({ width, height, room, xs, lines, ...props }: FigureProps
   const x = AxisOf(Array.from(xs), props.x, kXParts, room.left, width - room.right);
   const drawn = lines.map(({ ys }) =>
     Array.from(xs, (at, i) => [at, ys[i] ?? NaN] as const).filter(([, value]) =>
-      Number.isFinite(value),
+      Number.isFinite(props.y.log ? Math.log10(value) : value),
     ),
   );
   const values = drawn.flat().map(([, value]) => value);
@@ -76,7 +74,6 @@ export function Figure({ width, height, room, xs, lines, ...props }: FigureProps
       role="img"
       aria-label={props.label}
     >
-      {props.children}
       {y.ticks.map((value) => (
         <g key={value}>
           <path

@@ -88,7 +88,7 @@ export function Table(props: {
 type Share = readonly [part: number, said: string];
 
 // What is said of a token by a bar: wide of what the model says, thin of what it is after that, or alone.
-export interface TokenBar {
+interface TokenBar {
   id: number;
   raw?: Share;
   after?: Share;

@@ -1,7 +1,8 @@
+import { useMemo } from "preact/hooks";
 import { DivergingPixels, RampPixels } from "../colour";
 import { ArrowOf } from "../keys";
 import { theme } from "../state/theme";
-import { PixelImage, useDrawing, useWidth } from "./canvas";
+import { Paint, useDrawing, usePixels, useWidth } from "./canvas";
 
 export interface Cell {
   row: number;
@@ -121,7 +122,8 @@ export function HeatMap(props: {
         (shade) => (shade < 0 ? 0 : (ramp[Math.round(Math.min(shade, 1) * 255)] as number)),
       );
       context.imageSmoothingEnabled = false;
-      context.drawImage(PixelImage(pixels, across), margin, margin, side, side);
+      const image = Paint(document.createElement("canvas"), pixels, across);
+      context.drawImage(image, margin, margin, side, side);
       context.strokeStyle = css("--line");
       context.strokeRect(margin - 0.5, margin - 0.5, side + 1, side + 1);
       DrawLabels(context, props.labels, at, (r, c) =>
@@ -181,22 +183,14 @@ export function ValueMap(props: {
   square?: boolean;
   onPoint: (row: number, column: number) => void;
 }) {
-  const { rows, columns } = props;
-  const [holder, width] = useWidth<HTMLDivElement>();
-  const height = props.square ? width : Math.round(Math.min(Math.max(rows * 12, 40), 320));
-  const canvas = useDrawing(
-    { width, height },
-    (context) => {
-      const colours = DivergingPixels(theme.value);
-      const pixels = Uint32Array.from(props.values, (value) => {
-        const t = Math.min(Math.max(value / (props.most || 1), -1), 1) || 0;
-        return colours[Math.round((t + 1) * 255)] as number;
-      });
-      context.imageSmoothingEnabled = false;
-      context.drawImage(PixelImage(pixels, columns), 0, 0, width, height);
-    },
-    [props.values, rows, columns, props.most],
-  );
+  const { values, rows, columns, most } = props;
+  const pixels = useMemo(() => {
+    const colours = DivergingPixels(theme.value);
+    return Uint32Array.from(values, (value) => {
+      const t = Math.min(Math.max(value / (most || 1), -1), 1) || 0;
+      return colours[Math.round((t + 1) * 255)] as number;
+    });
+  }, [values, most, theme.value]);
   const point = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const cell = (x: number, count: number) =>
@@ -207,8 +201,17 @@ export function ValueMap(props: {
     );
   };
   return (
-    <div ref={holder} class="value-map">
-      <canvas ref={canvas} role="img" aria-label={props.label} onMouseMove={point} />
-    </div>
+    <canvas
+      ref={usePixels(pixels, columns)}
+      class="value-map"
+      role="img"
+      aria-label={props.label}
+      style={
+        props.square
+          ? { aspectRatio: 1 }
+          : { height: `${Math.min(Math.max(rows * 12, 40), 320)}px` }
+      }
+      onMouseMove={point}
+    />
   );
 }

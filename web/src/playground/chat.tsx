@@ -295,23 +295,17 @@ export function ChatTab() {
       <aside class="play-side">
         <SamplerPanel />
         <TokenSheet
-          open={locked}
-          onClose={letGo}
-          of={
-            place && of && token
-              ? {
-                  ids: IdsOf(of),
-                  at: of.prompt_ids.length + place.token,
-                  token,
-                  exact: locked && !writing.value,
-                  settings: settings.value,
-                  onBranch:
-                    place.turn === all.length - 1 && !writing.value
-                      ? (choice) => void BranchAnswer(place.token, choice)
-                      : undefined,
-                }
-              : null
+          ids={of ? IdsOf(of) : []}
+          at={(of?.prompt_ids.length ?? 0) + (place?.token ?? 0)}
+          token={token}
+          locked={locked}
+          settings={settings.value}
+          onBranch={
+            place?.turn === all.length - 1
+              ? (choice) => void BranchAnswer(place.token, choice)
+              : undefined
           }
+          onClose={letGo}
         />
       </aside>
     </div>

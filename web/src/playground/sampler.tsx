@@ -31,70 +31,46 @@ function Choose(change: Partial<Settings>): void {
 
 const kMostTokens = 1024; // of the slider, where the context is smaller
 
-interface Dial {
-  of: keyof Sampling;
-  label: string;
-  title: string;
-  low: number;
-  high: number;
-  step: number;
-  rest?: readonly [value: number, said: string]; // where it does nothing
-}
-
-const kDials: Dial[] = [
-  {
-    of: "temperature",
-    label: "Temperature",
-    title: "Below 1 the likely gets likelier; 0 always takes the likeliest.",
-    low: 0,
-    high: 2,
-    step: 0.05,
-  },
-  {
-    of: "top_k",
-    label: "Top-k",
-    title: "Only the k likeliest tokens may come.",
-    low: 0,
-    high: 200,
-    step: 1,
-    rest: [0, "all"],
-  },
-  {
-    of: "top_p",
-    label: "Top-p",
-    title: "Of these the likeliest whose probabilities together reach p.",
-    low: 0.01,
-    high: 1,
-    step: 0.01,
-    rest: [1, "all"],
-  },
-  {
-    of: "min_p",
-    label: "Min-p",
-    title: "Of these the ones at least min-p times as likely as the likeliest.",
-    low: 0,
-    high: 0.5,
-    step: 0.01,
-    rest: [0, "off"],
-  },
-  {
-    of: "repetition_penalty",
-    label: "Repetition",
-    title: "Above 1 tokens that have come before get less likely.",
-    low: 1,
-    high: 2,
-    step: 0.05,
-    rest: [1, "off"],
-  },
-  {
-    of: "max_tokens",
-    label: "Tokens",
-    title: "How many tokens to write.",
-    low: 1,
-    high: kMostTokens,
-    step: 1,
-  },
+// What a slider sets: its name, what it does, its range, and where it does nothing.
+type Dial = readonly [
+  label: string,
+  title: string,
+  range: { low: number; high: number; step: number },
+  rest?: readonly [value: number, said: string],
 ];
+
+const kDials: Record<keyof Sampling, Dial> = {
+  temperature: [
+    "Temperature",
+    "Below 1 the likely gets likelier; 0 always takes the likeliest.",
+    { low: 0, high: 2, step: 0.05 },
+  ],
+  top_k: [
+    "Top-k",
+    "Only the k likeliest tokens may come.",
+    { low: 0, high: 200, step: 1 },
+    [0, "all"],
+  ],
+  top_p: [
+    "Top-p",
+    "Of these the likeliest whose probabilities together reach p.",
+    { low: 0.01, high: 1, step: 0.01 },
+    [1, "all"],
+  ],
+  min_p: [
+    "Min-p",
+    "Of these the ones at least min-p times as likely as the likeliest.",
+    { low: 0, high: 0.5, step: 0.01 },
+    [0, "off"],
+  ],
+  repetition_penalty: [
+    "Repetition",
+    "Above 1 tokens that have come before get less likely.",
+    { low: 1, high: 2, step: 0.05 },
+    [1, "off"],
+  ],
+  max_tokens: ["Tokens", "How many tokens to write.", { low: 1, high: kMostTokens, step: 1 }],
+};
 
 export function SamplerPanel() {
   const now = settings.value;
@@ -109,15 +85,18 @@ export function SamplerPanel() {
         options={Object.keys(presets).map((name) => [name, name] as const)}
         onPick={(name) => Choose(presets[name] ?? {})}
       />
-      {kDials.map(({ of, rest, ...dial }) => {
+      {(Object.keys(kDials) as (keyof Sampling)[]).map((of) => {
+        const [label, title, range, rest] = kDials[of];
         const value = now[of];
-        const high = of === "max_tokens" ? Math.max(model?.n_ctx ?? 0, dial.high) : dial.high;
-        const said = dial.step < 1 ? value.toFixed(2) : String(value);
+        const high = of === "max_tokens" ? Math.max(model?.n_ctx ?? 0, range.high) : range.high;
+        const said = range.step < 1 ? value.toFixed(2) : String(value);
         return (
           <Slider
             key={of}
-            {...dial}
+            {...range}
             high={high}
+            label={label}
+            title={title}
             value={Math.min(value, high)}
             shown={value === rest?.[0] ? rest[1] : said}
             onInput={(to) => Choose({ [of]: to })}

@@ -21,7 +21,7 @@ export function PresetOf(settings: Settings, presets: Record<string, Partial<Set
   return Object.keys(presets).find((name) => is(presets[name] ?? {})) ?? "";
 }
 
-export interface Candidate {
+interface Candidate {
   id: number;
   logit: number;
 }

@@ -1,10 +1,10 @@
-import { useMemo, useState } from "preact/hooks";
-import { MessageOf } from "../api/http";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Scores } from "../api/types";
 import { Digits, Whole } from "../format";
 import { useKeys } from "../keys";
 import { Failure, MainField } from "../parts/controls";
 import { Facts } from "../parts/lists";
+import { useLoaded } from "../state/load";
 import { HasFeature, kNoTrace, PostToModel } from "../state/server";
 import { Pieces, TokenBytes } from "../tokens";
 import { ColourBy, Prose, type Judged } from "./prose";
@@ -14,23 +14,17 @@ import { typed, typedText } from "./writing";
 const kHint = "Paste a text to see how well the model foresees each token of it.";
 
 export function ScoreTab() {
-  const [scores, setScores] = useState<Scores | null>(null);
-  const [busy, setBusy] = useState(false);
-  const [failed, setFailed] = useState("");
+  const [asked, setAsked] = useState<{ time: number; text: string } | null>(null);
+  const loaded = useLoaded(asked && `${asked.time}:${asked.text}`, (signal) =>
+    PostToModel<Scores>("api/score", { text: asked?.text, top: 10 }, signal),
+  );
+  const scores = loaded.value;
+  const busy = asked !== null && !loaded.fresh && !loaded.failure;
   const { place: at, locked, letGo, ...on } = usePlace();
-  const judge = async () => {
-    setBusy(true);
-    setFailed("");
-    try {
-      setScores(await PostToModel<Scores>("api/score", { text: typedText.value, top: 10 }));
-      letGo();
-    } catch (error) {
-      setFailed(MessageOf(error));
-    }
-    setBusy(false);
-  };
+  useEffect(letGo, [scores]);
+  const judge = () => setAsked({ time: Date.now(), text: typedText.value });
   useKeys([
-    { key: "Control+Enter", label: "Judge", run: () => void judge() },
+    { key: "Control+Enter", label: "Judge", run: judge },
     { key: "Escape", label: "Stop, or let go of a token", run: letGo },
   ]);
   const ids = scores?.ids ?? [];
@@ -60,11 +54,11 @@ export function ScoreTab() {
           onText={(said) => (typed.value = said)}
         />
         <div class="row">
-          <button class="primary" disabled={busy} onClick={() => void judge()}>
+          <button class="primary" disabled={busy} onClick={judge}>
             Judge <kbd>Ctrl ⏎</kbd>
           </button>
         </div>
-        <Failure message={failed} />
+        <Failure message={loaded.failure} />
         {scores && (
           <section class="panel result">
             <Facts
@@ -93,10 +87,12 @@ export function ScoreTab() {
       </div>
       <aside class="play-side">
         <TokenSheet
-          open={locked}
-          onClose={letGo}
-          of={token && at !== null ? { ids, at, token, exact: false } : null}
+          ids={ids}
+          at={at ?? 0}
+          token={token}
+          locked={locked}
           hint={scores ? undefined : kHint}
+          onClose={letGo}
         />
       </aside>
     </div>

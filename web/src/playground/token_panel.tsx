@@ -1,4 +1,3 @@
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Values } from "../api/numbers";
 import type { TopToken } from "../api/types";
@@ -10,6 +9,7 @@ import { HasFeature, info } from "../state/server";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
 import type { Judged } from "./prose";
 import { LogSoftmax, Sampled, type Settings } from "./sampling";
+import { writing } from "./writing";
 
 const kShown = 10;
 
@@ -64,13 +64,15 @@ interface TokenPanelProps {
   ids: number[]; // the whole text
   at: number; // the place in it
   token: Judged;
-  exact: boolean; // whether every logit is to be asked for
+  locked: boolean;
   settings?: Settings; // of a sampler whose work is shown
   onBranch?: (choice: TopToken) => void;
 }
 
-function TokenPanel({ ids, at, token, exact, settings, onBranch }: TokenPanelProps) {
+function TokenPanel({ ids, at, token, locked, settings, ...props }: TokenPanelProps) {
   const { id, lp, top } = token;
+  const onBranch = writing.value ? undefined : props.onBranch;
+  const exact = settings !== undefined && locked && !writing.value;
   const logits = useLogits(ids, at, token.seen ?? at, exact);
   const weighed = settings
     ? Weigh(top, logits, settings, new Set(ids.slice(0, at)))
@@ -129,21 +131,15 @@ function TokenPanel({ ids, at, token, exact, settings, onBranch }: TokenPanelPro
 }
 
 // What is told of a token beside its text; `hint` while there is none.
-export function TokenSheet(props: {
-  of: TokenPanelProps | null;
-  open: boolean;
-  onClose: () => void;
-  hint?: ComponentChildren;
-}) {
+export function TokenSheet({
+  token,
+  onClose,
+  hint = "Point at a token, or go to it with Tab and the arrow keys.",
+  ...panel
+}: Omit<TokenPanelProps, "token"> & { token?: Judged; onClose: () => void; hint?: string }) {
   return (
-    <Sheet open={props.open} onClose={props.onClose}>
-      {props.of ? (
-        <TokenPanel {...props.of} />
-      ) : (
-        <p class="note">
-          {props.hint ?? "Point at a token, or go to it with Tab and the arrow keys."}
-        </p>
-      )}
+    <Sheet open={panel.locked} onClose={onClose}>
+      {token ? <TokenPanel {...panel} token={token} /> : <p class="note">{hint}</p>}
     </Sheet>
   );
 }

@@ -1,4 +1,5 @@
 import { useEffect, useMemo } from "preact/hooks";
+import type { TopToken } from "../api/types";
 import { useKeys } from "../keys";
 import { Failure, MainField } from "../parts/controls";
 import { Say } from "../parts/live";
@@ -84,6 +85,7 @@ export function WriteTab() {
     const said = of ? TextOf(of.prompt === "" ? ids.slice(given) : ids) : prompt.value;
     void navigator.clipboard.writeText(said).then(() => Say("Copied"));
   };
+  const branch = (choice: TopToken) => of && void Branch(of, (at ?? 0) - given, choice);
   const intoList = () =>
     setTimeout(() => document.querySelector<HTMLElement>("button.bar")?.focus());
   const plain = (label: string, disabled: boolean, act: () => void) => (
@@ -170,23 +172,13 @@ export function WriteTab() {
       <aside class="play-side">
         <SamplerPanel />
         <TokenSheet
-          open={locked}
+          ids={ids}
+          at={at ?? 0}
+          token={token}
+          locked={locked}
+          settings={settings.value}
+          onBranch={of && at !== null && at >= given ? branch : undefined}
           onClose={letGo}
-          of={
-            of && token && at !== null
-              ? {
-                  ids,
-                  at,
-                  token,
-                  exact: locked && !writing.value,
-                  settings: settings.value,
-                  onBranch:
-                    token.plain || writing.value
-                      ? undefined
-                      : (choice) => void Branch(of, at - given, choice),
-                }
-              : null
-          }
         />
       </aside>
     </div>

@@ -1,31 +1,26 @@
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 
 export type Theme = "light" | "dark";
 export type ThemeChoice = Theme | "system";
 
 const kName = "folio.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
+const dark = signal(system.matches);
+system.addEventListener("change", () => (dark.value = system.matches));
+
+const kOrder: ThemeChoice[] = ["system", "light", "dark"];
 const stored = localStorage.getItem(kName);
-
-export const themeChoice = signal<ThemeChoice>(
-  stored === "light" || stored === "dark" ? stored : "system",
-);
-export const theme = signal<Theme>("light");
-
-function Settle(): void {
-  const choice = themeChoice.value;
-  theme.value = choice === "system" ? (system.matches ? "dark" : "light") : choice;
-  document.documentElement.dataset.theme = theme.value;
-}
+export const themeChoice = signal(kOrder.find((one) => one === stored) ?? "system");
+export const theme = computed<Theme>(() => {
+  if (themeChoice.value !== "system") return themeChoice.value;
+  return dark.value ? "dark" : "light";
+});
 
 effect(() => {
-  if (themeChoice.value === "system") localStorage.removeItem(kName);
-  else localStorage.setItem(kName, themeChoice.value);
-  Settle();
+  localStorage.setItem(kName, themeChoice.value);
+  document.documentElement.dataset.theme = theme.value;
 });
-system.addEventListener("change", Settle);
 
 export function NextTheme(): void {
-  const order: ThemeChoice[] = ["system", "light", "dark"];
-  themeChoice.value = order[(order.indexOf(themeChoice.value) + 1) % order.length] ?? "system";
+  themeChoice.value = kOrder[(kOrder.indexOf(themeChoice.value) + 1) % kOrder.length] ?? "system";
 }

@@ -210,7 +210,7 @@ function PrintedChart(props: {
   );
 }
 
-export function Chart(props: {
+function Chart(props: {
   title: string;
   runs: ChartRun[];
   view: ChartView;

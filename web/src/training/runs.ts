@@ -14,7 +14,7 @@ export const runsError = signal("");
 type RowsListener = (run: string | null, rows: MetricsRow[] | null) => void;
 const rowsListeners = new Set<RowsListener>();
 
-export function OnRows(listener: RowsListener): () => void {
+function OnRows(listener: RowsListener): () => void {
   rowsListeners.add(listener);
   return () => void rowsListeners.delete(listener);
 }

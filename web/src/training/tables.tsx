@@ -74,7 +74,7 @@ export function CompareTab({ shown, details }: { shown: RunInfo[]; details: RunD
   );
 }
 
-export const kStates: Record<string, string> = {
+const kStates: Record<string, string> = {
   running: "training",
   ended: "ended",
   stopped: "stopped",
@@ -88,7 +88,7 @@ const kEvents: Record<string, string> = {
   resumed: "went on",
 };
 
-export function RunKey({ id }: { id: string }) {
+function RunKey({ id }: { id: string }) {
   return <KeyEntry colour={RunColour(id)}>{id}</KeyEntry>;
 }
 

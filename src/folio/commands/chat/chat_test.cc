@@ -112,9 +112,8 @@ class Chat : public TrainTest {
     std::string chats;
     for (int i = 0; i < 60; ++i) chats += "{\"prompt\":\"Who?\",\"completion\":\"I.\"}\n";
     WriteFileAtomically(At("chats.jsonl"), chats);
-    const ProgramRun run =
-        Well(Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
-                   At("chats.jsonl").string()));
+    Well(Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
+               At("chats.jsonl").string()));
   }
   std::vector<std::string> Words(const std::string& max_tokens) const {
     return {ProgramPath(),      "chat",         "--no-config", "--model",

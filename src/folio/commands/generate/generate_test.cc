@@ -362,9 +362,8 @@ class Conversations : public TrainTest {
       chats += "{\"prompt\":\"Who?\",\"completion\":\"I am number " + std::to_string(i) + ".\"}\n";
     }
     WriteFileAtomically(At("chats.jsonl"), chats);
-    const ProgramRun run =
-        Well(Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
-                   At("chats.jsonl").string()));
+    Well(Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
+               At("chats.jsonl").string()));
   }
   // One line of JSON for each answer.
   std::vector<nlohmann::json> Answers(const std::string& lines, const std::string& more,
