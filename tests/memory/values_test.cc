@@ -126,7 +126,7 @@ TEST_F(MemoryOfJson, WritingEndsWithAnError) {
   EXPECT_EQ(LiveBytes(), before);
 }
 
-// The factor that serve/memory_budget.h reckons with.
+// The factor that serve/http.h reckons with.
 TEST_F(MemoryOfJson, OfATextIsABoundedMultipleOfIt) {
   constexpr size_t kBytes = 1 << 20;
   for (const char* part : {"0,", "[],", "[[],[],[]],", "{},", "[0],", "[[0]],", "{\"\":0},",

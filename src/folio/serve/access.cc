@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "folio/base/error.h"
@@ -14,8 +13,8 @@
 #include "folio/base/strings.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/serve/api_error.h"
-#include "folio/serve/generation_fields.h"
+#include "folio/serve/http.h"
+#include "folio/serve/request_fields.h"
 
 namespace folio {
 namespace {
@@ -64,19 +63,14 @@ AddressBlock::AddressBlock(std::string_view text, std::string_view flag) {
   const size_t slash = std::min(text.find('/'), text.size());
   const std::optional<AddressBytes> bytes = ParseAddress(text.substr(0, slash));
   const int most = bytes && IsV4(*bytes) ? 128 - kMappedBits : 128;
-  int bits = most;
-  bool valid = bytes.has_value();
-  if (slash < text.size()) {
-    const std::string_view digits = text.substr(slash + 1);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
-    valid = valid && error == std::errc() && end == digits.data() + digits.size();
-  }
-  if (!valid || bits < 0 || bits > most) {
+  const std::optional<int> bits =
+      slash < text.size() ? ParsedNumber<int>(text.substr(slash + 1)) : most;
+  if (!bytes || !bits || *bits < 0 || *bits > most) {
     throw UsageError(fmt::format("{}: '{}' is no address or block of addresses", flag, text),
                      "expected such as 127.0.0.1, 10.0.0.0/8 or fd00::/8");
   }
   bytes_ = *bytes;
-  bits_ = bits + 128 - most;
+  bits_ = *bits + 128 - most;
 }
 
 bool AddressBlock::Has(std::string_view address) const {
@@ -116,16 +110,19 @@ namespace {
 
 constexpr std::string_view kHash = "sha256";
 
-bool IsSmallHex(std::string_view text) {
-  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+// Returns true for 1 to `longest` letters, digits and others of these.
+bool IsWord(std::string_view text, size_t longest, std::string_view others) {
+  return !text.empty() && text.size() <= longest && std::ranges::all_of(text, [&](char c) {
+    const char small = static_cast<char>(c | 0x20);
+    return (c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') ||
+           others.find(c) != others.npos;
+  });
 }
 
-bool IsName(std::string_view text) {
-  constexpr size_t kLongest = 64;
-  constexpr std::string_view kOfNames =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return !text.empty() && text.size() <= kLongest &&
-         text.find_first_not_of(kOfNames) == std::string_view::npos;
+std::string Lowered(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
 }
 
 AccessKey ParseKey(std::string_view line, size_t number, const std::string& where) {
@@ -136,7 +133,7 @@ AccessKey ParseKey(std::string_view line, size_t number, const std::string& wher
   AccessKey key{.name = fmt::format("key-{}", number), .sha256 = ""};
   size_t colon = line.find(':');
   if (colon != line.npos && line.substr(0, colon) != kHash) {
-    if (!IsName(line.substr(0, colon))) {
+    if (!IsWord(line.substr(0, colon), 64, "._-")) {
       fail("a name has up to 64 letters, digits, '.', '_' and '-', and a key no ':'");
     }
     key.name = line.substr(0, colon);
@@ -149,11 +146,9 @@ AccessKey ParseKey(std::string_view line, size_t number, const std::string& wher
     return key;
   }
   if (line.substr(0, colon) != kHash) fail("a key has no ':'");
-  key.sha256 = line.substr(colon + 1);
-  std::ranges::transform(key.sha256, key.sha256.begin(),
-                         [](unsigned char c) { return std::tolower(c); });
-  constexpr size_t kDigits = 64;
-  if (key.sha256.size() != kDigits || !IsSmallHex(key.sha256)) {
+  key.sha256 = Lowered(line.substr(colon + 1));
+  if (key.sha256.size() != 64 ||
+      key.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
     fail("behind sha256: stand 64 hexadecimal digits");
   }
   return key;
@@ -217,19 +212,11 @@ std::string NameOf(std::string_view host) {
   if (!rest.empty() && (rest[0] != ':' || rest.find_first_not_of("0123456789", 1) != rest.npos)) {
     return "";
   }
-  std::string name(host.substr(v6 ? 1 : 0, end - (v6 ? 1 : 0)));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
-
-bool IsAddress(const std::string& name) {
-  std::array<unsigned char, sizeof(in6_addr)> address{};
-  return inet_pton(AF_INET, name.c_str(), address.data()) == 1 ||
-         inet_pton(AF_INET6, name.c_str(), address.data()) == 1;
+  return Lowered(host.substr(v6 ? 1 : 0, end - (v6 ? 1 : 0)));
 }
 
 bool IsOurs(const AccessRules& rules, const std::string& name) {
-  return name == "localhost" || IsAddress(name) || std::ranges::count(rules.hosts, name) > 0;
+  return name == "localhost" || ParseAddress(name) || std::ranges::count(rules.hosts, name) > 0;
 }
 
 std::string KeyOf(const HttpRequest& request) {
@@ -271,13 +258,8 @@ std::string NewRequestId() {
 }
 
 std::string RequestIdOf(const HttpRequest& request) {
-  constexpr size_t kLongest = 128;
-  constexpr std::string_view kOfIds =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=~@";
   std::string given = request.header("X-Request-Id");
-  const bool fits = !given.empty() && given.size() <= kLongest &&
-                    given.find_first_not_of(kOfIds) == std::string::npos;
-  return fits ? given : NewRequestId();
+  return IsWord(given, 128, "-_.:/+=~@") ? given : NewRequestId();
 }
 
 ClientName NameOfClient(const HttpRequest& request) {

@@ -3,30 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
-#include "folio/base/clock.h"
+#include "folio/base/utf8.h"
 #include "folio/infer/text_streamer.h"
+#include "folio/io/json.h"
+#include "folio/plot/png.h"
 #include "folio/serve/access.h"
-#include "folio/serve/api_error.h"
 #include "folio/serve/generated_texts.h"
-#include "folio/serve/generation_fields.h"
+#include "folio/serve/http.h"
+#include "folio/serve/request_fields.h"
 #include "folio/text/chat.h"
 
 namespace folio {
 namespace {
 
-int64_t Characters(std::string_view text) {
-  return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
-}
+struct OpenAiRequest {
+  // Reads what requests of both kinds have.
+  explicit OpenAiRequest(const RequestFields& fields)
+      : n(fields.Integer("n", 1, 1, kMostTexts)),
+        stream(fields.Flag("stream")),
+        usage(ReadIncludeUsage(fields)) {}
 
-struct CompletionRequest {
   TextJob job;
-  int64_t n = 1;
-  bool echo = false, stream = false, usage = false, ids = false;
-  std::optional<int64_t> logprobs = {};
-  std::vector<std::string> prompts;  // as text, with echo
+  int64_t n;  // texts of a prompt that are told
+  bool stream, usage;
+  std::optional<int64_t> logprobs = {};  // likeliest tokens of each place
+};
+
+struct CompletionRequest : OpenAiRequest {
+  using OpenAiRequest::OpenAiRequest;
+  bool echo = false, ids = false;
+  std::vector<std::string> prompts = {};  // as text, with echo
 };
 
 CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel& model,
@@ -34,13 +46,10 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
   if (!fields.Text("suffix").empty()) {
     throw ApiError(400, "'suffix' is not supported: the model writes forward", "suffix");
   }
-  CompletionRequest request;
-  request.n = fields.Integer("n", 1, 1, kMostTexts);
+  CompletionRequest request(fields);
   request.echo = fields.Flag("echo");
-  request.stream = fields.Flag("stream");
   request.ids = fields.Flag("return_token_ids");
   request.logprobs = fields.IntegerIfAny("logprobs", 0, kMostLikeliest);
-  request.usage = ReadIncludeUsage(fields);
   TextJob& job = request.job;
   job.each = fields.Integer("best_of", request.n, 1, kMostTexts);
   if (job.each < request.n) ThrowBadField("best_of", "at least 'n'");
@@ -69,6 +78,16 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
   return request;
 }
 
+// Returns the tokens of a text that has ended, with the probabilities that were kept of them.
+std::vector<NewToken> TokensOf(const GeneratedText& written) {
+  std::vector<NewToken> tokens;
+  for (const int32_t id : written.ids) tokens.push_back({.id = id});
+  for (size_t t = 0; t < written.probabilities.size(); ++t) {
+    tokens[t].probabilities = written.probabilities[t];
+  }
+  return tokens;
+}
+
 // The legacy form of OpenAI's log-probabilities, of tokens as they come.
 class LogProbabilities {
  public:
@@ -90,14 +109,12 @@ class LogProbabilities {
     }
     top_.push_back(std::move(top));
   }
-  bool empty() const { return tokens_.empty(); }
-  Json Take() {
+  Json Take() && {
     Json json = Json::object();
-    json["tokens"] = std::exchange(tokens_, Json::array());
-    json["token_logprobs"] = std::exchange(logs_, Json::array());
-    json["top_logprobs"] = std::exchange(top_, Json::array());
-    json["text_offset"] = std::exchange(offsets_, Json::array());
-    if (likeliest_ == 0) json["top_logprobs"] = nullptr;
+    json["tokens"] = std::move(tokens_);
+    json["token_logprobs"] = std::move(logs_);
+    json["top_logprobs"] = likeliest_ == 0 ? Json() : std::move(top_);
+    json["text_offset"] = std::move(offsets_);
     return json;
   }
 
@@ -115,35 +132,22 @@ class CompletionAnswer final : public OpenAiAnswer {
                      {NewAnswerId("cmpl"), "text_completion", request.stream, request.usage}),
         request_(std::move(request)),
         tokenizer_(call.model().tokenizer()),
-        open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
+        open_(request_.job.prompts.size() * static_cast<size_t>(request_.job.each)) {}
 
   std::vector<Json> Choices(const GeneratedTexts::Delta& delta) override {
-    Open& open = open_[delta.text];
-    std::string shown = delta.shown;
-    if (!std::exchange(open.begun, true) && request_.echo) {
-      shown = request_.prompts[PromptOf(delta.text)] + shown;
-    }
-    open.shown += Characters(shown);
-    open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-    if (shown.empty() && !delta.ended) return {};
-    Json logprobs;
-    if (request_.logprobs) logprobs = NewLogProbabilities(delta.text);
-    Json choice{{"text", shown}, {"index", delta.text}, {"logprobs", logprobs}};
-    choice["finish_reason"] =
-        delta.ended ? Json(FinishReasonName(texts().text(delta.text).written.reason)) : Json();
-    if (request_.ids) {
-      Json ids = Json::array();
-      for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
-      choice["token_ids"] = ids;
-    }
-    return {choice};
+    Json choice = Choice(delta, delta.text);
+    if (choice.is_null()) return {};
+    return {std::move(choice)};
   }
 
   Json AllChoices() override {
     Json choices = Json::array();
     for (size_t p = 0; p < request_.job.prompts.size(); ++p) {
       for (const size_t i : Best(p)) {
-        choices.push_back(Choice(i, static_cast<int64_t>(choices.size())));
+        const GeneratedText& written = texts().text(i).written;
+        Json choice = Choice({i, written.text, TokensOf(written), true}, choices.size());
+        if (request_.ids) choice["prompt_token_ids"] = request_.job.prompts[p];
+        choices.push_back(std::move(choice));
       }
     }
     return choices;
@@ -158,6 +162,28 @@ class CompletionAnswer final : public OpenAiAnswer {
     size_t told = 0, ids = 0;      // of these, log-probabilities and ids
     bool prompt_told = false;
   };
+
+  // Null where the delta shows nothing.
+  Json Choice(const GeneratedTexts::Delta& delta, size_t index) {
+    Open& open = open_[delta.text];
+    std::string shown = delta.shown;
+    if (!std::exchange(open.begun, true) && request_.echo) {
+      shown = request_.prompts[PromptOf(delta.text)] + shown;
+    }
+    open.shown += CountCharacters(shown);
+    open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+    if (shown.empty() && !delta.ended) return {};
+    Json choice{{"text", shown}, {"index", index}};
+    choice["logprobs"] = request_.logprobs ? NewLogProbabilities(delta.text) : Json();
+    choice["finish_reason"] =
+        delta.ended ? Json(FinishReasonName(texts().text(delta.text).written.reason)) : Json();
+    if (request_.ids) {
+      Json ids = Json::array();
+      for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
+      choice["token_ids"] = std::move(ids);
+    }
+    return choice;
+  }
 
   size_t PromptOf(size_t text) const { return text / static_cast<size_t>(request_.job.each); }
 
@@ -178,32 +204,6 @@ class CompletionAnswer final : public OpenAiAnswer {
     return order;
   }
 
-  Json Choice(size_t i, int64_t index) const {
-    const GeneratedTexts::Text& text = texts().text(i);
-    const size_t p = PromptOf(i);
-    Json logprobs;
-    if (request_.logprobs) {
-      LogProbabilities all(tokenizer_, *request_.logprobs);
-      AddPrompt(text, p, all);
-      std::vector<NewToken> tokens;
-      for (size_t t = 0; t < text.written.ids.size(); ++t) {
-        tokens.push_back({text.written.ids[t], text.written.probabilities[t]});
-      }
-      AddTokens(tokens, 0, request_.echo ? Characters(request_.prompts[p]) : 0,
-                Characters(text.written.text), all);
-      logprobs = all.Take();
-    }
-    Json choice{{"text", (request_.echo ? request_.prompts[p] : "") + text.written.text},
-                {"index", index}};
-    choice["logprobs"] = std::move(logprobs);
-    choice["finish_reason"] = FinishReasonName(text.written.reason);
-    if (request_.ids) {
-      choice["token_ids"] = text.written.ids;
-      choice["prompt_token_ids"] = request_.job.prompts[p];
-    }
-    return choice;
-  }
-
   void AddPrompt(const GeneratedTexts::Text& text, size_t p, LogProbabilities& all) const {
     if (!request_.job.prompt_probabilities) return;
     const std::vector<int32_t>& ids = request_.job.prompts[p];
@@ -214,29 +214,23 @@ class CompletionAnswer final : public OpenAiAnswer {
     }
   }
 
-  // Adds the tokens from `first` on that begin in the first `shown` characters of their text, which
-  // begins at `offset`. Returns the place behind the last.
-  size_t AddTokens(const std::vector<NewToken>& tokens, size_t first, int64_t offset, int64_t shown,
-                   LogProbabilities& all) const {
-    std::vector<int32_t> ids;
-    for (const NewToken& token : tokens) ids.push_back(token.id);
-    const DecodedText decoded = DecodeWithOffsets(tokenizer_, ids);
-    for (; first < tokens.size() && std::cmp_less(decoded.chars[first], shown); ++first) {
-      all.Add(ids[first], tokens[first].probabilities,
-              offset + static_cast<int64_t>(decoded.chars[first]));
-    }
-    return first;
-  }
-
-  // Returns the log-probabilities of what a stream has shown since the last time.
+  // Returns the log-probabilities of what was shown since the last time: of the tokens that begin
+  // in it.
   Json NewLogProbabilities(size_t i) {
     Open& open = open_[i];
     const size_t p = PromptOf(i);
     LogProbabilities all(tokenizer_, *request_.logprobs);
     if (!std::exchange(open.prompt_told, true)) AddPrompt(texts().text(i), p, all);
-    const int64_t before = request_.echo ? Characters(request_.prompts[p]) : 0;
-    open.told = AddTokens(open.tokens, open.told, before, open.shown - before, all);
-    return all.Take();
+    const int64_t before = request_.echo ? CountCharacters(request_.prompts[p]) : 0;
+    std::vector<int32_t> ids;
+    for (const NewToken& token : open.tokens) ids.push_back(token.id);
+    const DecodedText decoded = DecodeWithOffsets(tokenizer_, ids);
+    for (; open.told < ids.size(); ++open.told) {
+      const int64_t offset = before + static_cast<int64_t>(decoded.chars[open.told]);
+      if (offset >= open.shown) break;
+      all.Add(ids[open.told], open.tokens[open.told].probabilities, offset);
+    }
+    return std::move(all).Take();
   }
 
   CompletionRequest request_;
@@ -295,13 +289,6 @@ HttpReply AnswerCompletion(const Call& call) {
 
 namespace {
 
-struct ChatRequest {
-  TextJob job;
-  int64_t n = 1;
-  bool stream = false, usage = false;
-  std::optional<int64_t> logprobs = {};  // likeliest tokens of each place
-};
-
 // Refuses fields that would change the answer and are not supported, instead of passing them over.
 void RefuseTools(const RequestFields& fields) {
   for (const char* key : {"tools", "functions"}) {
@@ -318,16 +305,13 @@ void RefuseTools(const RequestFields& fields) {
   }
 }
 
-ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
+OpenAiRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
   const ChatFormat format = RequireChatFormat(model);
   RefuseTools(fields);
-  ChatRequest request;
+  OpenAiRequest request(fields);
   std::vector<int32_t> ids;
   EncodeChat(model.tokenizer(), format, ReadMessages(fields), /*ask=*/true, "'messages'", ids);
   const int64_t P = model.config().n_positions;
-  request.n = fields.Integer("n", 1, 1, kMostTexts);
-  request.stream = fields.Flag("stream");
-  request.usage = ReadIncludeUsage(fields);
   if (fields.Flag("logprobs")) {
     request.logprobs = fields.Integer("top_logprobs", 0, 0, kMostLikeliest);
   }
@@ -344,7 +328,7 @@ ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
 
 class ChatAnswer final : public OpenAiAnswer {
  public:
-  ChatAnswer(const Call& call, ChatRequest request, MemoryBudget::Share memory)
+  ChatAnswer(const Call& call, OpenAiRequest request, MemoryBudget::Share memory)
       : OpenAiAnswer(
             call, request.job, std::move(memory),
             {NewAnswerId("chatcmpl"), request.stream ? "chat.completion.chunk" : "chat.completion",
@@ -381,13 +365,9 @@ class ChatAnswer final : public OpenAiAnswer {
     Json choices = Json::array();
     for (size_t i = 0; i < texts().size(); ++i) {
       const GeneratedText& written = texts().text(i).written;
-      std::vector<NewToken> tokens;
-      for (size_t t = 0; t < written.probabilities.size(); ++t) {
-        tokens.push_back({written.ids[t], written.probabilities[t]});
-      }
       Json choice{{"index", i},
                   {"message", Json{{"role", "assistant"}, {"content", written.text}}}};
-      choice["logprobs"] = LogProbabilities(tokens);
+      choice["logprobs"] = LogProbabilities(TokensOf(written));
       choice["finish_reason"] = FinishReasonName(written.reason);
       choices.push_back(std::move(choice));
     }
@@ -425,7 +405,7 @@ class ChatAnswer final : public OpenAiAnswer {
     return all;
   }
 
-  ChatRequest request_;
+  OpenAiRequest request_;
   const Tokenizer& tokenizer_;
   std::vector<bool> begun_;
   std::vector<std::vector<NewToken>> held_;  // tokens whose text was not shown yet
@@ -434,10 +414,107 @@ class ChatAnswer final : public OpenAiAnswer {
 }  // namespace
 
 HttpReply AnswerChat(const Call& call) {
-  ChatRequest read = ReadChat(call.fields, call.model());
+  OpenAiRequest read = ReadChat(call.fields, call.model());
   MemoryBudget::Share memory = ReserveTexts(read.job, call);
   return TextsStream::ReplyOf(
       std::make_shared<ChatAnswer>(call, std::move(read), std::move(memory)));
+}
+
+namespace {
+
+void WriteEmbedding(const std::vector<double>& vector, bool normalize, bool base64,
+                    JsonWriter& json) {
+  double square = 0;
+  for (const double v : vector) square += v * v;
+  const double scale = normalize && square > 0 ? 1 / std::sqrt(square) : 1;
+  std::vector<float> floats;
+  for (const double v : vector) floats.push_back(static_cast<float>(v * scale));
+  if (!base64) {
+    json.BeginArray();
+    for (const float v : floats) json.Value(static_cast<double>(v));
+    json.EndArray();
+    return;
+  }
+  static_assert(std::endian::native == std::endian::little);
+  json.Text(Base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)}));
+}
+
+// The vectors of all texts of a request, which the model's thread writes until they have ended.
+using Embeddings = std::vector<std::vector<double>>;
+
+class EmbeddingAnswer final : public TextsStream {
+ public:
+  EmbeddingAnswer(const Call& call, const TextJob& job, MemoryBudget::Share memory,
+                  std::shared_ptr<const Embeddings> embeddings, bool normalize, bool base64)
+      : TextsStream(call, job, std::move(memory), /*waits=*/true),
+        model_(call.model().name),
+        embeddings_(std::move(embeddings)),
+        normalize_(normalize),
+        base64_(base64) {
+    for (const std::vector<int32_t>& prompt : job.prompts) tokens_ += std::ssize(prompt);
+  }
+
+ private:
+  std::string Whole() override {
+    std::string body;
+    JsonWriter json(body);
+    json.BeginObject().Key("object").Text("list").Key("data").BeginArray();
+    for (size_t i = 0; i < embeddings_->size(); ++i) {
+      json.BeginObject().Key("object").Text("embedding").Key("index").Value(i).Key("embedding");
+      WriteEmbedding((*embeddings_)[i], normalize_, base64_, json);
+      json.EndObject();
+    }
+    json.EndArray().Key("model").Text(model_).Key("usage");
+    json.Value(Json{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}).EndObject();
+    return body;
+  }
+
+  std::string model_;
+  std::shared_ptr<const Embeddings> embeddings_;
+  bool normalize_, base64_;
+  int64_t tokens_ = 0;  // of all texts
+};
+
+}  // namespace
+
+HttpReply AnswerEmbedding(const Call& call) {
+  const ServedModel& model = call.model();
+  const RequestFields& fields = call.fields;
+  const int64_t C = model.config().n_embd;
+  const std::string format = fields.Text("encoding_format", "float");
+  if (format != "float" && format != "base64") {
+    ThrowBadField("encoding_format", "\"float\" or \"base64\"");
+  }
+  const std::string pooling = fields.Text("pooling", "mean");
+  if (pooling != "mean" && pooling != "last") ThrowBadField("pooling", "\"mean\" or \"last\"");
+  const bool normalize = fields.Flag("normalize", true);
+  fields.Integer("dimensions", C, C, C);
+  TextJob job;
+  job.options = {.max_tokens = 0, .when_full = WhenFull::kStop};
+  job.prompts = ReadTexts(fields, "input", model, call.limits.prompts, [&](const auto& text) {
+    return model.tokenizer().EncodeOrdinary(text, "'input'");
+  });
+  for (const std::vector<int32_t>& input : job.prompts) RequireContext(input, "input", model);
+  constexpr int64_t kMemoryOfNumber = 96;  // a sum, and its digits
+  MemoryBudget::Share memory(call.limits.memory, kMemoryOfNumber * C * std::ssize(job.prompts));
+  const auto embeddings =
+      std::make_shared<Embeddings>(job.prompts.size(), std::vector<double>(static_cast<size_t>(C)));
+  std::vector<int64_t> lengths;
+  for (const std::vector<int32_t>& input : job.prompts) lengths.push_back(std::ssize(input));
+  job.on_norm = [embeddings, lengths, mean = pooling == "mean"](size_t text, int64_t first,
+                                                                const Tensor& norm) {
+    const int64_t T = lengths[text], rows = norm.dim(0);
+    std::vector<double>& pooled = (*embeddings)[text];
+    for (int64_t row = mean ? 0 : rows - 1; row < rows; ++row) {
+      if (!mean && first + row != T - 1) continue;
+      const float* from = norm.data<float>() + row * norm.dim(1);
+      for (size_t c = 0; c < pooled.size(); ++c) {
+        pooled[c] += from[c] / (mean ? static_cast<double>(T) : 1);
+      }
+    }
+  };
+  return TextsStream::ReplyOf(std::make_shared<EmbeddingAnswer>(
+      call, job, std::move(memory), embeddings, normalize, format == "base64"));
 }
 
 }  // namespace folio

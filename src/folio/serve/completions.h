@@ -1,9 +1,9 @@
 #pragma once
 
+#include "folio/serve/access_log.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
 #include "folio/serve/scheduler.h"
-#include "folio/serve/service_metrics.h"
 
 namespace folio {
 

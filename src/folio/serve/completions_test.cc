@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "folio/base/strings.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/decoder.h"
@@ -88,29 +89,11 @@ TEST_F(Completions, AreWhatTheGeneratorWrites) {
 TEST_F(Completions, EveryFieldHasItsDefaultAndNullIsOne) {
   const Json body{{"model", "small"}, {"seed", 3}};
   Json nulls = body;
-  for (const char* key : {"prompt",
-                          "max_tokens",
-                          "temperature",
-                          "top_p",
-                          "n",
-                          "best_of",
-                          "stream",
-                          "stream_options",
-                          "logprobs",
-                          "echo",
-                          "stop",
-                          "presence_penalty",
-                          "frequency_penalty",
-                          "logit_bias",
-                          "suffix",
-                          "user",
-                          "top_k",
-                          "min_p",
-                          "repetition_penalty",
-                          "min_tokens",
-                          "ignore_eos",
-                          "when_full",
-                          "truncate"}) {
+  for (const std::string& key : Split(
+           "prompt max_tokens temperature top_p n best_of stream stream_options logprobs echo stop "
+           "presence_penalty frequency_penalty logit_bias suffix user top_k min_p "
+           "repetition_penalty min_tokens ignore_eos when_full truncate",
+           ' ')) {
     nulls[key] = nullptr;
   }
   nulls["what_nobody_knows"] = 5;
@@ -295,59 +278,47 @@ TEST_F(Completions, StreamsSayTheSame) {
 }
 
 TEST_F(Completions, BadFieldsAreNamed) {
-  const std::vector<std::pair<Json, std::string>> bad = {
-      {{{"max_tokens", -1}}, "max_tokens"},
-      {{{"max_tokens", 1.5}}, "max_tokens"},
-      {{{"max_tokens", "5"}}, "max_tokens"},
-      {{{"temperature", 3}}, "temperature"},
-      {{{"temperature", true}}, "temperature"},
-      {{{"top_p", -0.1}}, "top_p"},
-      {{{"n", 0}}, "n"},
-      {{{"n", 129}}, "n"},
-      {{{"n", 1e300}}, "n"},
+  const auto lists = [](const Json& one) { return Json::array({one}); };
+  const std::vector<std::pair<std::string, std::vector<Json>>> of_field = {
+      {"max_tokens", {-1, 1.5, "5"}},
+      {"temperature", {3, true}},
+      {"top_p", {-0.1}},
+      {"n", {0, 129, 1e300}},
+      {"logprobs", {21}},
+      {"stream", {"yes"}},
+      {"stop", {"", 5, lists(1), std::vector<std::string>(17, "x")}},
+      {"presence_penalty", {2.1}},
+      {"frequency_penalty", {-3}},
+      {"logit_bias",
+       {Json::array(), Json{{"x", 1}}, Json{{"257", 1}}, Json{{"-1", 1}}, Json{{"1", 101}}}},
+      {"seed", {0.5, 1e30}},
+      {"suffix", {"x"}},
+      {"prompt",
+       {5, Json::object(), Json::array(), lists(Json::array()), Json::array({1, 257}),
+        Json::array({1, -1}), Json::array({1, "x"}), Json::array({"x", 1}),
+        std::vector<std::string>(65, "x"), std::string(301, 'x')}},
+      {"min_tokens", {17}},
+      {"top_k", {1000}},
+      {"when_full", {"wait", true}},
+      {"truncate", {"yes"}},
+      {"stop_token_ids", {lists(300)}},
+      {"stream_options", {"all", Json{{"include_usage", 1}}}},
+  };
+  std::vector<std::pair<Json, std::string>> bad = {
       {{{"n", 3}, {"best_of", 2}}, "best_of"},
       {{{"best_of", 2}, {"stream", true}}, "best_of"},
-      {{{"logprobs", 21}}, "logprobs"},
-      {{{"stream", "yes"}}, "stream"},
-      {{{"stop", ""}}, "stop"},
-      {{{"stop", 5}}, "stop"},
-      {{{"stop", Json::array({1})}}, "stop"},
-      {{{"stop", std::vector<std::string>(17, "x")}}, "stop"},
-      {{{"presence_penalty", 2.1}}, "presence_penalty"},
-      {{{"frequency_penalty", -3}}, "frequency_penalty"},
-      {{{"logit_bias", Json::array()}}, "logit_bias"},
-      {{{"logit_bias", Json{{"x", 1}}}}, "logit_bias"},
-      {{{"logit_bias", Json{{"257", 1}}}}, "logit_bias"},
-      {{{"logit_bias", Json{{"-1", 1}}}}, "logit_bias"},
-      {{{"logit_bias", Json{{"1", 101}}}}, "logit_bias"},
-      {{{"seed", 0.5}}, "seed"},
-      {{{"seed", 1e30}}, "seed"},
-      {{{"suffix", "x"}}, "suffix"},
-      {{{"prompt", 5}}, "prompt"},
-      {{{"prompt", Json::object()}}, "prompt"},
-      {{{"prompt", Json::array()}}, "prompt"},
-      {{{"prompt", Json::array({Json::array()})}}, "prompt"},
-      {{{"prompt", Json::array({1, 257})}}, "prompt"},
-      {{{"prompt", Json::array({1, -1})}}, "prompt"},
-      {{{"prompt", Json::array({1, "x"})}}, "prompt"},
-      {{{"prompt", Json::array({"x", 1})}}, "prompt"},
-      {{{"prompt", std::vector<std::string>(65, "x")}}, "prompt"},
-      {{{"prompt", std::string(301, 'x')}}, "prompt"},
-      {{{"min_tokens", 17}}, "min_tokens"},
-      {{{"top_k", 1000}}, "top_k"},
-      {{{"when_full", "wait"}}, "when_full"},
-      {{{"when_full", true}}, "when_full"},
-      {{{"truncate", "yes"}}, "truncate"},
-      {{{"stop_token_ids", Json::array({300})}}, "stop_token_ids"},
-      {{{"stream_options", "all"}}, "stream_options"},
-      {{{"stream_options", Json{{"include_usage", 1}}}}, "stream_options"},
   };
+  for (const auto& [field, values] : of_field) {
+    for (const Json& value : values) {
+      bad.emplace_back(Json::object(), field);
+      bad.back().first[field] = value;
+    }
+  }
   for (const auto& [more, field] : bad) {
     Json body{{"model", "small"}};
     body.update(more);
     const Answer answer = Post("/v1/completions", body);
-    EXPECT_TRUE(Contains(ErrorOf(answer, 400), field == "prompt" ? "prompt" : field))
-        << body.dump() << answer.body;
+    EXPECT_TRUE(Contains(ErrorOf(answer, 400), field)) << body.dump() << answer.body;
     EXPECT_EQ(answer.json()["error"]["param"], Json(field)) << answer.body;
     EXPECT_EQ(answer.json()["error"]["type"].text(), "invalid_request_error");
   }

@@ -23,7 +23,6 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/log.h"
-#include "folio/serve/api_error.h"
 #include "folio/serve/http.h"
 
 namespace folio {
@@ -387,11 +386,8 @@ bool Connection::ReserveBody() {
   const auto wanted = static_cast<int64_t>(reader_->body_bytes() / kStep * kStep);
   if (context_.limits.memory == nullptr || wanted <= body_memory_.bytes()) return true;
   try {
-    if (body_memory_.bytes() > 0) {
-      body_memory_.Resize(wanted);
-    } else {
-      body_memory_ = MemoryBudget::Share(context_.limits.memory, wanted);
-    }
+    if (body_memory_.bytes() == 0) body_memory_ = MemoryBudget::Share(context_.limits.memory, 0);
+    body_memory_.Resize(wanted);
     return true;
   } catch (const ApiError& error) {
     Refuse(error.status(), error.what());
@@ -400,12 +396,11 @@ bool Connection::ReserveBody() {
 }
 
 void Connection::Handle() {
-  HttpRequest request = reader_->TakeRequest();
+  auto [request, http_1_1, keep_alive] = reader_->TakeRequest();
   const bool at_once = std::ranges::count(context_.limits.at_once, request.path) > 0;
   if (turned_away_ != 0 && !at_once) return NoRoom();
-  http_1_1_ = reader_->http_1_1();
-  keep_alive_ =
-      reader_->keep_alive() && ++requests_ < context_.limits.requests && turned_away_ == 0;
+  http_1_1_ = http_1_1;
+  keep_alive_ = keep_alive && ++requests_ < context_.limits.requests && turned_away_ == 0;
   head_only_ = request.method == "HEAD";
   reader_.reset();
   state_ = State::kAnswering;

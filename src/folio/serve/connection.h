@@ -21,7 +21,6 @@
 
 #include "folio/serve/http.h"
 #include "folio/serve/http_server.h"
-#include "folio/serve/memory_budget.h"
 #include "folio/serve/request_reader.h"
 
 namespace folio {
@@ -67,7 +66,6 @@ void PostTo(Context& context, const Call& call) {
   }
 }
 
-struct ServerContext;
 class StreamPump;
 
 // The client of one socket: its requests, one after the other, and their answers.
@@ -84,7 +82,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The server is about to end.
   void Stop();
 
-  const std::string& address() const { return address_; }
   int turned_away() const { return turned_away_; }
   // Returns true before the first byte of the next request.
   bool idle() const { return state_ == State::kIdle; }

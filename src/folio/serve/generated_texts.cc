@@ -10,7 +10,6 @@
 #include "folio/base/clock.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/serve/access.h"
-#include "folio/serve/api_error.h"
 #include "folio/serve/http.h"
 
 namespace folio {
@@ -93,6 +92,11 @@ GeneratedTexts::GeneratedTexts(const Call& call, TextJob job)
         }
       };
     }
+    if (job.on_norm) {
+      request.on_norm = [on_norm = job.on_norm, i](int64_t first, const Tensor& norm) {
+        on_norm(i, first, norm);
+      };
+    }
     if (job.reading) {
       request.on_read = [keep = state_, i](int64_t done, int64_t) {
         keep->Append({.text = i, .read = done});
@@ -158,9 +162,7 @@ TextsStream::TextsStream(const Call& call, const TextJob& job, MemoryBudget::Sha
 
 HttpReply TextsStream::ReplyOf(std::shared_ptr<TextsStream> stream) {
   if (stream->waits_) return {.stream = std::move(stream), .waits = true};
-  return {.type = "text/event-stream",
-          .headers = {{"Cache-Control", "no-cache"}},
-          .stream = std::move(stream)};
+  return EventStreamReply(std::move(stream));
 }
 
 HttpStream::Part TextsStream::Next() {

@@ -10,12 +10,10 @@
 
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
-#include "folio/serve/api_error.h"
+#include "folio/serve/access_log.h"
 #include "folio/serve/http.h"
-#include "folio/serve/memory_budget.h"
 #include "folio/serve/request_fields.h"
 #include "folio/serve/scheduler.h"
-#include "folio/serve/service_metrics.h"
 
 namespace folio {
 
@@ -26,6 +24,8 @@ struct TextJob {
   GenerateOptions options = {};  // stop_tokens and usable as ForTokens makes them; stop_strings too
   bool prompt_probabilities = false;  // with options.likeliest
   bool reading = false;               // a delta tells how much of a long prompt is read
+  // TextRequest::on_norm of each text; may live longer than whoever asked.
+  std::function<void(size_t text, int64_t first, const Tensor& norm)> on_norm = {};
 };
 
 // The texts of a request, as a model writes them.
@@ -90,11 +90,11 @@ class TextsStream : public HttpStream {
 
  private:
   // Events for a delta; may be none.
-  virtual std::string Events(const GeneratedTexts::Delta& delta) = 0;
+  virtual std::string Events(const GeneratedTexts::Delta& /*delta*/) { return ""; }
   // These events come before all of them, and behind.
   virtual std::string FirstEvents() { return ""; }
   virtual std::string LastEvents() { return ""; }
-  virtual std::string ErrorEvent(const ApiError& error) const = 0;
+  virtual std::string ErrorEvent(const ApiError& /*error*/) const { return ""; }
   // Returns the body of an answer that waits, when the texts have ended.
   virtual std::string Whole() { return ""; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/io/json.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -49,6 +51,47 @@ class HttpClient {
   double seconds_;
   std::optional<internal::FileDescriptor> socket_;
   std::string rest_;  // has come behind the last answer
+};
+
+// LoadOptions say how a service of OpenAI's interface is driven: each client asks for a completion,
+// reads it as a stream, and asks for the next.
+struct LoadOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;
+  std::string model = {};            // "" where the service has one alone
+  std::vector<std::string> prompts;  // not empty; taken in turns
+  int64_t max_tokens = 64;           // of each completion; its end of text does not end it
+  double seconds = 10;               // no request begins later
+};
+
+struct LoadResult {
+  int clients = 0;
+  double seconds = 0;                       // until the last answer
+  int64_t requests = 0;                     // answered whole
+  int64_t refused = 0;                      // told to come again (429), and did
+  int64_t failed = 0;                       // anything else
+  int64_t different = 0;                    // answers that are not what the same request got before
+  int64_t tokens = 0;                       // written
+  std::vector<double> first_token = {};     // seconds from each request to its first token, sorted
+  std::vector<double> between_tokens = {};  // of each request the mean, sorted
+
+  // Returns a quantile of sorted numbers; 0 where there are none.
+  static double Quantile(const std::vector<double>& sorted, double q);
+  Json json() const;
+};
+
+// Remembers what each request got, to find texts that were mixed up.
+class LoadGenerator {
+ public:
+  explicit LoadGenerator(LoadOptions options) : options_(std::move(options)) {
+    known_.resize(options_.prompts.size());
+  }
+  // So many clients at a time. Throws a kRuntime Error where nobody answers.
+  LoadResult Run(int clients);
+
+ private:
+  LoadOptions options_;
+  std::vector<std::string> known_;  // by prompt, once known
 };
 
 }  // namespace folio

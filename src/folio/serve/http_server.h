@@ -8,7 +8,6 @@
 
 #include "folio/serve/access.h"
 #include "folio/serve/http.h"
-#include "folio/serve/memory_budget.h"
 
 namespace folio {
 

@@ -1,8 +1,12 @@
 #include "folio/serve/page_files.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
 #include "folio/serve/test_service.h"
+#include "tests/kit/directory.h"
 
 namespace folio {
 namespace {
@@ -96,6 +100,48 @@ TEST_F(PageItself, IsServedWithoutAKey) {
   }
   EXPECT_TRUE(Ask("GET", "/").type.starts_with("text/html"));
   EXPECT_EQ(Ask("POST", "/", "{}").status, 405);
+}
+
+class PageNumbersTest : public InTemporaryDirectory {};
+
+TEST_F(PageNumbersTest, AreAFileOfSafetensors) {
+  const std::vector<int16_t> row = {1, -2, 300};
+  const std::vector<float> pair = {1, -0.5F};
+  WriteFileAtomically(At("numbers"),
+                      PageNumbers(Json{{"scale", 0.5}, {"pool", nullptr}}).Add({3}, row).bytes());
+  EXPECT_EQ(SafetensorsFile(At("numbers")).metadata(),
+            (SafetensorsMetadata{{"scale", "0.5"}, {"pool", "null"}}));
+  const std::string bytes =
+      PageNumbers().Add({1, 2}, pair).Add({2}, std::span<const float>(pair), "again").bytes();
+  WriteFileAtomically(At("pairs"), bytes);
+  SafetensorsFile pairs(At("pairs"));
+  for (const char* name : {"numbers", "again"}) {
+    const Tensor tensor = pairs.Get(name);
+    EXPECT_EQ(tensor.count(), 2);
+    EXPECT_EQ(std::vector(tensor.data<float>(), tensor.data<float>() + 2), pair);
+  }
+  EXPECT_EQ((bytes.size() - 2 * sizeof(pair[0]) * 2) % 8, 0u) << "numbers lie aligned";
+}
+
+TEST_F(PageNumbersTest, RootsTellSmallWeightsApart) {
+  EXPECT_EQ(SqrtByte(0), 0);
+  EXPECT_EQ(SqrtByte(1), 255);
+  EXPECT_EQ(SqrtByte(1.0001F), 255);
+  EXPECT_EQ(SqrtByte(0.25F), 128);
+  EXPECT_EQ(SqrtByte(1e-5F), 1);
+  EXPECT_EQ(SqrtByte(-1), 0);
+  EXPECT_EQ(SqrtByte(std::nanf("")), 0);
+  for (int byte = 0; byte < 256; ++byte) {
+    const double p = byte / 255.0;
+    EXPECT_EQ(SqrtByte(static_cast<float>(p * p)), byte);
+  }
+}
+
+TEST(ShortNumbers, HaveSixDigitsAndNamesForWhatJsonLacks) {
+  EXPECT_EQ(ShortNumber(-1.23456789).dump(), "-1.23457");
+  EXPECT_EQ(ShortNumber(1e-30).dump(), "1e-30");
+  EXPECT_EQ(ShortNumber(std::nan("")), "nan");
+  EXPECT_EQ(ShortNumber(-HUGE_VAL), "-inf");
 }
 
 }  // namespace

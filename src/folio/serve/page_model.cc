@@ -20,12 +20,9 @@
 #include "folio/model/transformer.h"
 #include "folio/plot/png.h"
 #include "folio/serve/access.h"
-#include "folio/serve/api_error.h"
 #include "folio/serve/generated_texts.h"
-#include "folio/serve/generation_fields.h"
 #include "folio/serve/http.h"
 #include "folio/serve/page_files.h"
-#include "folio/serve/page_numbers.h"
 #include "folio/serve/request_fields.h"
 #include "folio/text/bpe_tokenizer.h"
 
@@ -328,6 +325,10 @@ struct PageJob {
   TextJob job;
   bool conversation = false;
   int64_t forgotten = 0;  // turns of it that the context does not hold any more
+  int64_t waiting = 0;    // texts before it
+  double begin = 0;
+
+  const std::vector<int32_t>& prompt() const { return job.prompts.front(); }
 };
 
 // Returns the tokens that a conversation goes on from: its turns without the oldest, where they
@@ -375,7 +376,7 @@ PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
   } else {
     job.prompts = {PromptTokens(model.tokenizer(), fields.Text("prompt"), "'prompt'")};
   }
-  if (!job.options.truncate) RequireContext(job.prompts.front(), key, model);
+  if (!job.options.truncate) RequireContext(page.prompt(), key, model);
   return page;
 }
 
@@ -395,36 +396,32 @@ const char* ReasonOf(const GeneratedTexts::Text& text) {
 // A text on its way to the page, as events.
 class PageText final : public TextsStream {
  public:
-  PageText(const Call& call, const PageJob& page, MemoryBudget::Share memory, int64_t waiting,
-           double begin)
+  PageText(const Call& call, PageJob page, MemoryBudget::Share memory)
       : TextsStream(call, page.job, std::move(memory), /*waits=*/false),
         model_(call.model().id),
-        prompt_(page.job.prompts.front()),
-        read_(PromptTokensSeen(std::ssize(prompt_), page.job.options,
-                               call.model().config().n_positions)),
-        conversation_(page.conversation),
-        forgotten_(page.forgotten),
-        seed_(page.job.options.sampling.seed),
-        waiting_(waiting),
-        begin_(begin) {}
+        page_(std::move(page)),
+        read_(PromptTokensSeen(std::ssize(page_.prompt()), page_.job.options,
+                               call.model().config().n_positions)) {}
 
  private:
   std::string FirstEvents() override {
     Json json = Progress(0);
     json["model"] = model_;
-    if (conversation_) json.update({{"forgotten", forgotten_}, {"prompt_ids", prompt_}});
+    if (page_.conversation) {
+      json.update({{"forgotten", page_.forgotten}, {"prompt_ids", page_.prompt()}});
+    }
     return NamedEvent("progress", json);
   }
 
   Json Progress(int64_t done) const {
-    const double seconds = SteadySeconds() - begin_;
+    const double seconds = SteadySeconds() - page_.begin;
     const double rate = static_cast<double>(done) / seconds;
     const int64_t left = read_ - done;
     return {{"done", done},
             {"total", read_},
             {"tps", done > 0 ? ShortNumber(rate) : Json()},
             {"eta", done > 0 ? ShortNumber(static_cast<double>(left) / rate) : Json()},
-            {"waiting", waiting_}};
+            {"waiting", page_.waiting}};
   }
 
   std::string Events(const GeneratedTexts::Delta& delta) override {
@@ -456,21 +453,19 @@ class PageText final : public TextsStream {
                  {"prompt_ms", ms(text.stats.prompt_seconds)},
                  {"gen_n", text.written.ids.size()},
                  {"gen_ms", ms(text.stats.seconds)},
-                 {"ttft_ms", index_ > 0 ? ms(first_ - begin_) : Json()}};
-    Json json{
-        {"reason", ReasonOf(text)}, {"timings", timings}, {"seed", seed_}, {"prompt_ids", prompt_}};
+                 {"ttft_ms", index_ > 0 ? ms(first_ - page_.begin) : Json()}};
+    Json json{{"reason", ReasonOf(text)},
+              {"timings", timings},
+              {"seed", page_.job.options.sampling.seed},
+              {"prompt_ids", page_.prompt()}};
     if (!rest.empty()) json["text"] = rest;
     return NamedEvent("done", json);
   }
 
   std::string model_;
-  std::vector<int32_t> prompt_;
-  int64_t read_;  // tokens of the prompt that the model sees
-  bool conversation_;
-  int64_t forgotten_;
-  uint64_t seed_;
-  int64_t waiting_;
-  double begin_, first_ = 0;
+  PageJob page_;
+  int64_t read_;      // tokens of the prompt that the model sees
+  double first_ = 0;  // when the first token came
   int64_t index_ = 0;
 };
 
@@ -479,13 +474,12 @@ class PageText final : public TextsStream {
 HttpReply AnswerPageText(const Call& call) {
   // Of an id of the prompt, as the events have it.
   constexpr int64_t kMemoryOfTold = 4 * sizeof(Json);
-  const PageJob page = ReadPageText(call.fields, call.model());
+  PageJob page = ReadPageText(call.fields, call.model());
   MemoryBudget::Share memory =
-      ReserveTexts(page.job, call, kMemoryOfTold * std::ssize(page.job.prompts.front()));
-  const int64_t waiting = call.model().scheduler->waiting();
-  const double begin = SteadySeconds();
-  return TextsStream::ReplyOf(
-      std::make_shared<PageText>(call, page, std::move(memory), waiting, begin));
+      ReserveTexts(page.job, call, kMemoryOfTold * std::ssize(page.prompt()));
+  page.waiting = call.model().scheduler->waiting();
+  page.begin = SteadySeconds();
+  return TextsStream::ReplyOf(std::make_shared<PageText>(call, std::move(page), std::move(memory)));
 }
 
 }  // namespace folio

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "folio/serve/access_log.h"
 #include "folio/serve/completions.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
 #include "folio/serve/scheduler.h"
-#include "folio/serve/service_metrics.h"
 
 namespace folio {
 

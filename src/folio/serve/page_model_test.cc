@@ -10,65 +10,19 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/inspect/trace.h"
-#include "folio/io/file.h"
-#include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/decoder.h"
 #include "folio/model/transformer.h"
 #include "folio/plot/png.h"
-#include "folio/serve/page_numbers.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_vocab.h"
-#include "tests/kit/directory.h"
 #include "tests/kit/near.h"
 
 namespace folio {
 namespace {
 
 class PageModel : public PageTest {};
-
-class PageNumbersTest : public InTemporaryDirectory {};
-
-TEST_F(PageNumbersTest, AreAFileOfSafetensors) {
-  const std::vector<int16_t> row = {1, -2, 300};
-  const std::vector<float> pair = {1, -0.5F};
-  WriteFileAtomically(At("numbers"),
-                      PageNumbers(Json{{"scale", 0.5}, {"pool", nullptr}}).Add({3}, row).bytes());
-  EXPECT_EQ(SafetensorsFile(At("numbers")).metadata(),
-            (SafetensorsMetadata{{"scale", "0.5"}, {"pool", "null"}}));
-  const std::string bytes =
-      PageNumbers().Add({1, 2}, pair).Add({2}, std::span<const float>(pair), "again").bytes();
-  WriteFileAtomically(At("pairs"), bytes);
-  SafetensorsFile pairs(At("pairs"));
-  for (const char* name : {"numbers", "again"}) {
-    const Tensor tensor = pairs.Get(name);
-    EXPECT_EQ(tensor.count(), 2);
-    EXPECT_EQ(std::vector(tensor.data<float>(), tensor.data<float>() + 2), pair);
-  }
-  EXPECT_EQ((bytes.size() - 2 * sizeof(pair[0]) * 2) % 8, 0u) << "numbers lie aligned";
-}
-
-TEST_F(PageNumbersTest, RootsTellSmallWeightsApart) {
-  EXPECT_EQ(SqrtByte(0), 0);
-  EXPECT_EQ(SqrtByte(1), 255);
-  EXPECT_EQ(SqrtByte(1.0001F), 255);
-  EXPECT_EQ(SqrtByte(0.25F), 128);
-  EXPECT_EQ(SqrtByte(1e-5F), 1);
-  EXPECT_EQ(SqrtByte(-1), 0);
-  EXPECT_EQ(SqrtByte(std::nanf("")), 0);
-  for (int byte = 0; byte < 256; ++byte) {
-    const double p = byte / 255.0;
-    EXPECT_EQ(SqrtByte(static_cast<float>(p * p)), byte);
-  }
-}
-
-TEST(ShortNumbers, HaveSixDigitsAndNamesForWhatJsonLacks) {
-  EXPECT_EQ(ShortNumber(-1.23456789).dump(), "-1.23457");
-  EXPECT_EQ(ShortNumber(1e-30).dump(), "1e-30");
-  EXPECT_EQ(ShortNumber(std::nan("")), "nan");
-  EXPECT_EQ(ShortNumber(-HUGE_VAL), "-inf");
-}
 
 TEST_F(PageModel, SaysWhatThereIs) {
   ServiceOptions options;
@@ -99,10 +53,8 @@ TEST_F(PageModel, AModelHasAnIdThatNoOtherHas) {
   const auto id_of = [](const std::string& name, OpenedModel model) {
     Service service({}, {});
     service.Add(name, std::move(model));
-    HttpRequest request{.method = "GET", .path = "/api/info", .body = "", .client = "me"};
-    request.header = [](const std::string& of) { return of == "Host" ? "localhost" : ""; };
-    request.parameter = [](const std::string&) { return ""; };
-    return ParseJson(service.Answer(request).body, "info")["model"]["id"].text();
+    const HttpReply info = service.Answer(LocalRequest("GET", "/api/info"));
+    return ParseJson(info.body, "info")["model"]["id"].text();
   };
   EXPECT_EQ(id_of("small", SmallModel()), id) << "a service that is started again has the same";
   EXPECT_NE(id_of("other", SmallModel()), id);
@@ -472,10 +424,7 @@ TEST(PageOfStoredModels, SaysThatLookingInsideNeedsFloat32) {
   Service service({}, {});
   service.Add("stored", std::move(model));
   const auto ask = [&](const std::string& method, const std::string& path, const Json& body) {
-    HttpRequest request{.method = method, .path = path, .body = body.dump(), .client = "me"};
-    request.header = [](const std::string& name) { return name == "Host" ? "localhost" : ""; };
-    request.parameter = [](const std::string&) { return ""; };
-    return service.Answer(request);
+    return service.Answer(LocalRequest(method, path, body.dump()));
   };
   for (const char* path : {"/api/score", "/api/trace"}) {
     const HttpReply reply = ask("POST", path, {{"text", "ab"}});

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -22,18 +23,230 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/run/growing_lines.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
-#include "folio/serve/api_error.h"
 #include "folio/serve/http.h"
-#include "folio/serve/page_numbers.h"
+#include "folio/serve/page_files.h"
 #include "folio/serve/request_fields.h"
-#include "folio/serve/run_registry.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whatever is there by that name: what cannot be read is told.
+bool HasEntry(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(file, ignored));
+}
+
+bool IsRun(const fs::path& dir) {
+  return HasEntry(dir / kMetricsFile) || HasEntry(dir / kRunConfigFile);
+}
+
+// Why a run's log cannot be read; "" where it can, or there is none yet.
+std::string ProblemOfLog(const fs::path& log) {
+  if (!HasEntry(log)) return "";
+  try {
+    internal::OpenForReading(log);
+  } catch (const Error& error) {
+    // One that has gone since is none of a run that cannot be read.
+    return HasEntry(log) ? fmt::format("{}: {}", kMetricsFile, error.cause()) : "";
+  }
+  std::error_code failed;
+  const uint64_t size = fs::file_size(log, failed);
+  if (failed || size <= kMostLogBytes) return "";
+  return fmt::format("{}: it has {} bytes, and such a file is read up to {}", kMetricsFile, size,
+                     kMostLogBytes);
+}
+
+// A path that has a name, of "." too.
+fs::path Whole(const fs::path& given) {
+  const fs::path dir = fs::absolute(given).lexically_normal();
+  return dir.has_filename() ? dir : dir.parent_path();
+}
+
+// The last whole lines of a file, the last first, of at most so many bytes.
+std::vector<std::string> LastLines(const fs::path& file) {
+  constexpr uint64_t kTail = 256 << 10;
+  std::vector<std::string> lines;
+  GrowingLines reader(file);
+  const uint64_t size = reader.left();
+  reader.SkipTo(size > kTail ? size - kTail : 0);
+  reader.Read(kTail, [&](std::string_view line) { lines.emplace_back(line); });
+  std::ranges::reverse(lines);
+  return lines;
+}
+
+// `problem` is why the settings cannot be read, if they cannot.
+std::optional<int64_t> MaxSteps(const fs::path& dir, std::string& problem) {
+  try {
+    const auto settings = SettingsOfRun(dir);
+    const auto found = settings.find("train.max_steps");
+    if (found == settings.end()) return {};
+    return ParsedNumber<int64_t>(found->second);
+  } catch (const Error& error) {
+    problem = fmt::format("{}: {}", kRunConfigFile, error.cause());
+  }
+  return {};
+}
+
+// Unix time in seconds.
+double UnixSeconds(fs::file_time_type time) {
+  const auto system = std::chrono::file_clock::to_sys(time);
+  return std::chrono::duration<double>(system.time_since_epoch()).count();
+}
+
+fs::file_time_type TimeOf(const fs::path& file) {
+  std::error_code failed;
+  const fs::file_time_type time = fs::last_write_time(file, failed);
+  return failed ? fs::file_time_type::min() : time;  // whose zero lies in the future
+}
+
+// Seconds until a run has made all its steps, by what the steps between two rows took, with their
+// evaluations.
+std::optional<double> TimeLeft(const Json& from, const Json& to, int64_t max_steps) {
+  const Json *began = from.find("seconds"), *ended = to.find("seconds");
+  if (began == nullptr || ended == nullptr || !began->is_number() || !ended->is_number()) return {};
+  const auto last = to["step"].get<int64_t>();
+  const double steps = static_cast<double>(last - from["step"].get<int64_t>());
+  const double seconds = ended->get<double>() - began->get<double>();
+  if (!(steps > 0) || !(seconds > 0)) return {};
+  return std::max(0.0, static_cast<double>(max_steps - 1 - last) * seconds / steps);
+}
+
+// Returns what the log's end says; `left` follows from its last rows, or from its only one.
+Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ended,
+               std::optional<double>& left) {
+  constexpr size_t kRecent = 100;  // rows
+  Json summary = Json::object();
+  if (max_steps) summary["max_steps"] = *max_steps;
+  ended = false;
+  const std::vector<std::string> lines = LastLines(dir / kMetricsFile);
+  for (const std::string& line : lines) {
+    const std::optional<Json> row = ParseMetricsRow(line);
+    if (!row) continue;
+    if (!summary.contains("step")) {
+      std::optional<Json> from = Json{{"step", -1}, {"seconds", 0}};
+      if (lines.size() > 1) from = ParseMetricsRow(lines[std::min(kRecent, lines.size() - 1)]);
+      if (max_steps && from) left = TimeLeft(*from, *row, *max_steps);
+      const auto step = (*row)["step"].get<int64_t>();
+      summary["step"] = step;
+      ended = row->contains("ended_by") ||
+              (max_steps && step + (row->contains("loss") ? 1 : 0) >= *max_steps);
+    }
+    bool all = true;
+    for (const char* key : {"loss", "val_loss", "lr", "tokens", "tokens_per_second", "seconds"}) {
+      if (!summary.contains(key) && row->contains(key)) summary[key] = (*row)[key];
+      all = all && summary.contains(key);
+    }
+    if (!summary.contains("ended_by") && row->contains("ended_by")) {
+      summary["ended_by"] = (*row)["ended_by"];
+    }
+    if (all) break;
+  }
+  return summary;
+}
+
+}  // namespace
+
+std::optional<Json> ParseMetricsRow(std::string_view line) {
+  try {
+    Json row = ParseJson(line, "a row");
+    const Json* step = row.find("step");
+    if (step != nullptr && step->is_number_integer() && std::abs(step->get<double>()) < 1e15) {
+      return row;
+    }
+  } catch (const Error&) {  // no JSON
+  }
+  return {};
+}
+
+std::string PageUrlPath(const fs::path& run) {
+  std::string place = "/#/runs?r=";
+  for (const char c : Whole(run).filename().string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte < 0x80 && std::isalnum(byte) != 0) || c == '-' || c == '_' || c == '.';
+    place += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return place;
+}
+
+RunRegistry::RunRegistry(const std::vector<fs::path>& directories) {
+  for (const fs::path& given : directories) directories_.push_back(Whole(given));
+}
+
+std::vector<RunRegistry::Run> RunRegistry::List() const {
+  constexpr int kMostEntries = 20'000;  // of a directory
+  std::vector<Run> runs;
+  const auto add = [&](const fs::path& dir) {
+    const std::string id = dir.filename().string();
+    if (runs.size() >= kMostRuns || id.starts_with('.') || !IsRun(dir)) return;
+    if (std::ranges::count(runs, id, &Run::id) == 0) runs.push_back({id, dir});
+  };
+  for (const fs::path& directory : directories_) {
+    std::error_code failed;
+    if (IsRun(directory)) {
+      add(directory);
+      continue;
+    }
+    std::vector<fs::path> below;
+    int entries = 0;
+    for (fs::directory_iterator it(directory, failed), end;
+         !failed && it != end && entries < kMostEntries; it.increment(failed), ++entries) {
+      below.push_back(it->path());
+    }
+    std::ranges::sort(below);
+    for (const fs::path& path : below) add(path);
+  }
+  return runs;
+}
+
+RunRegistry::Run RunRegistry::Named(const std::string& id) const {
+  for (const Run& run : List()) {
+    if (run.id == id) return run;
+  }
+  throw ApiError(404, fmt::format("there is no run '{}'", id.substr(0, 200)), "", "no_run");
+}
+
+Json RunRegistry::Summary(const Run& run) {
+  const fs::path log = run.dir / kMetricsFile;
+  std::error_code failed;
+  uint64_t size = fs::file_size(log, failed);
+  if (failed) size = 0;
+  const fs::file_time_type log_time = TimeOf(log), config_time = TimeOf(run.dir / kRunConfigFile);
+  Json summary{{"id", run.id}, {"state", nullptr}};
+  bool ended = false;
+  std::optional<double> left;
+  std::string problem = ProblemOfLog(log);
+  {
+    const std::lock_guard lock(mutex_);
+    if (remembered_.size() > 2 * kMostRuns) remembered_.clear();
+    Remembered& known = remembered_[run.dir];
+    if (known.summary.is_null() || known.log_time != log_time || known.log_size != size ||
+        known.config_time != config_time) {
+      known = {.log_time = log_time, .config_time = config_time, .log_size = size};
+      const std::optional<int64_t> steps = MaxSteps(run.dir, known.problem);
+      known.summary = SummaryOf(run.dir, steps, known.ended, known.left);
+    }
+    summary.update(known.summary);
+    if (problem.empty()) problem = known.problem;
+    ended = known.ended;
+    left = known.left;
+  }
+  const bool running = IsLocked(run.dir);
+  summary["state"] = running ? "running" : ended ? "ended" : "stopped";
+  if (!problem.empty()) summary["problem"] = problem;
+  if (running && left) summary["eta"] = ShortNumber(*left);
+  summary["updated"] = UnixSeconds(std::max(log_time, config_time));
+  return summary;
+}
+
 namespace {
 
 constexpr size_t kMostRows = 1'000'000, kMostEvents = 1000;
@@ -253,8 +466,7 @@ void RunEvents::Poll() {
   if (list) {
     std::erase_if(runs_, [&](const auto& one) {
       if (one.second.seen) return false;
-      const auto id = ids_.extract(one.first);
-      Tell("run.state", {{"run", id.mapped()}, {"state", "gone"}, {"rewound", false}});
+      Tell("run.state", {{"run", one.second.id}, {"state", "gone"}, {"rewound", false}});
       return true;
     });
   }
@@ -262,13 +474,12 @@ void RunEvents::Poll() {
 }
 
 void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
-  const std::string dir = run.dir.string();
-  const auto [found, added] = runs_.try_emplace(dir, Watched{GrowingLines(run.dir / kMetricsFile)});
+  const auto [found, added] =
+      runs_.try_emplace(run.dir.string(), Watched{run.id, GrowingLines(run.dir / kMetricsFile)});
   Watched& watched = found->second;
   watched.seen = true;
   bool rewound = false;
   if (added) {
-    ids_[dir] = run.id;
     watched.lines.SkipToEnd();
   } else {
     watched.rewound =
@@ -304,8 +515,6 @@ void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // Lists a directory; directories in it have no size.
 Json FilesOf(const fs::path& dir) {
   constexpr size_t kMost = 200;
@@ -331,11 +540,9 @@ void AddCheckpoints(const fs::path& dir, Json& events) {
   std::vector<int64_t> steps;
   for (fs::directory_iterator it(dir / kStepsDir, failed), end;
        !failed && it != end && steps.size() < kMost; it.increment(failed)) {
-    const std::string name = it->path().filename().string();
-    int64_t step = 0;
-    const char* last = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data(), last, step);
-    if (error == std::errc() && rest == last) steps.push_back(step);
+    if (const auto step = ParsedNumber<int64_t>(it->path().filename().string())) {
+      steps.push_back(*step);
+    }
   }
   std::ranges::sort(steps);
   for (const int64_t step : steps) {
@@ -353,35 +560,20 @@ Json SettingsJson(const fs::path& dir) {
   return json;
 }
 
-// A listener is counted as long as its stream lives.
-class Listener {
- public:
-  explicit Listener(std::atomic<int64_t>& count) : count_(count) { ++count_; }
-  ~Listener() { --count_; }
-  Listener(const Listener&) = delete;
-
- private:
-  std::atomic<int64_t>& count_;
-};
-
-std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
-  const std::string given = request.header("Last-Event-ID");
-  uint64_t id = 0;
-  const auto [rest, error] = std::from_chars(given.data(), given.data() + given.size(), id);
-  if (given.empty() || error != std::errc() || rest != given.data() + given.size()) return {};
-  return id;
-}
-
-// RunEventStream sends what happens in the runs to one who listens.
+// RunEventStream sends what happens in the runs to one who listens, and is counted as long as it
+// lives.
 class RunEventStream final : public HttpStream {
  public:
-  RunEventStream(RunEvents& events, std::shared_ptr<Listener> listener, std::string version,
+  RunEventStream(RunEvents& events, std::atomic<int64_t>& listening, std::string version,
                  const HttpRequest& request)
       : events_(events),
-        listener_(std::move(listener)),
+        listening_(listening),
         version_(std::move(version)),
-        last_(LastEventOf(request)),
-        stopping_(request.stopping) {}
+        last_(ParsedNumber<uint64_t>(request.header("Last-Event-ID"))),
+        stopping_(request.stopping) {
+    ++listening_;
+  }
+  ~RunEventStream() override { --listening_; }
 
   bool quick() const override { return false; }
 
@@ -406,7 +598,7 @@ class RunEventStream final : public HttpStream {
   }
 
   RunEvents& events_;
-  std::shared_ptr<Listener> listener_;
+  std::atomic<int64_t>& listening_;
   std::string version_;
   std::optional<uint64_t> last_;
   std::function<bool()> stopping_;
@@ -417,8 +609,8 @@ class RunEventStream final : public HttpStream {
 
 }  // namespace
 
-PageRuns::PageRuns(RunsOptions options)
-    : options_(std::move(options)), registry_(options_.directories), events_(registry_) {}
+PageRuns::PageRuns(const std::vector<fs::path>& directories, int64_t streams, std::string version)
+    : streams_(streams), version_(std::move(version)), registry_(directories), events_(registry_) {}
 
 template <class Use>
 void PageRuns::WithTable(const RunRegistry::Run& run, const Use& use) {
@@ -510,14 +702,11 @@ HttpReply PageRuns::Samples(const Call& call) {
 }
 
 HttpReply PageRuns::Events(const Call& call) {
-  auto listener = std::make_shared<Listener>(listening_);
-  if (listening_ > options_.streams) {
-    throw ApiError(429, fmt::format("{} listen already; try again later", options_.streams));
+  auto stream = std::make_shared<RunEventStream>(events_, listening_, version_, call.request);
+  if (listening_ > streams_) {
+    throw ApiError(429, fmt::format("{} listen already; try again later", streams_));
   }
-  HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream = std::make_shared<RunEventStream>(events_, std::move(listener), options_.version,
-                                                  call.request);
-  return reply;
+  return EventStreamReply(std::move(stream));
 }
 
 }  // namespace folio

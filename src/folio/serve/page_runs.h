@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,9 +17,54 @@
 #include "folio/run/growing_lines.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
-#include "folio/serve/run_registry.h"
 
 namespace folio {
+
+// A line of metrics.jsonl as an object with an integer "step"; nothing for one that is damaged.
+std::optional<Json> ParseMetricsRow(std::string_view line);
+
+// Where the page shows the run of a directory, be that there or not: what follows the service's
+// URL.
+std::string PageUrlPath(const std::filesystem::path& run);
+
+// The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
+// run is called by the name of its directory, and found by listing.
+class RunRegistry {
+ public:
+  static constexpr size_t kMostRuns = 1000;
+
+  // A directory that is a run itself is taken as one. Where two runs have one name, the first
+  // counts.
+  explicit RunRegistry(const std::vector<std::filesystem::path>& directories);
+
+  struct Run {
+    std::string id;
+    std::filesystem::path dir;
+  };
+  // Returns the runs that are there now, at most kMostRuns.
+  std::vector<Run> List() const;
+  // Throws an ApiError (404).
+  Run Named(const std::string& id) const;
+  bool empty() const { return directories_.empty(); }
+
+  // Returns what is known of a run at one look (web/API.md); by many threads at once.
+  Json Summary(const Run& run);
+
+ private:
+  // Remembered holds what does not change as long as the files of a run do not.
+  struct Remembered {
+    std::filesystem::file_time_type log_time = {}, config_time = {};
+    uint64_t log_size = 0;
+    Json summary = {};
+    bool ended = false;
+    std::optional<double> left = {};  // seconds until all steps are made
+    std::string problem = {};         // of its settings
+  };
+
+  std::vector<std::filesystem::path> directories_;
+  std::mutex mutex_;
+  std::map<std::filesystem::path, Remembered> remembered_;
+};
 
 // The numbers of a run's metrics.jsonl, by key: read as far as the file has come, and further when
 // it has grown.
@@ -88,6 +134,7 @@ class RunEvents {
 
  private:
   struct Watched {
+    std::string id;  // of the run, when it was first seen
     GrowingLines lines;
     Json told = {};        // of its state and its end
     bool rewound = false;  // and nobody was told yet
@@ -101,7 +148,6 @@ class RunEvents {
   RunRegistry& registry_;
   std::mutex mutex_;
   std::map<std::string, Watched> runs_;  // by directory
-  std::map<std::string, std::string> ids_;
   std::vector<RunRegistry::Run> listed_;
   std::deque<Event> events_;
   size_t kept_bytes_ = 0;
@@ -110,17 +156,13 @@ class RunEvents {
   bool begun_ = false;
 };
 
-struct RunsOptions {
-  std::vector<std::filesystem::path> directories = {};  // in which the runs are
-  int64_t streams = 32;                                 // of events, at a time
-  std::string version = {};                             // of the program
-};
-
 // The runs of a service, as the page shows them (web/API.md). Reading takes no lock of theirs. All
 // of it throws ApiErrors.
 class PageRuns {
  public:
-  explicit PageRuns(RunsOptions options);
+  // The runs in these directories; `streams` of events at a time; of this version of the program.
+  PageRuns(const std::vector<std::filesystem::path>& directories, int64_t streams,
+           std::string version);
 
   bool empty() const { return registry_.empty(); }
 
@@ -138,7 +180,8 @@ class PageRuns {
   template <class Use>
   void WithTable(const RunRegistry::Run& run, const Use& use);
 
-  RunsOptions options_;
+  int64_t streams_;
+  std::string version_;
   RunRegistry registry_;
   RunEvents events_;
   std::atomic<int64_t> listening_ = 0;

@@ -1,3 +1,5 @@
+#include "folio/serve/page_runs.h"
+
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -7,7 +9,6 @@
 #include "folio/base/clock.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
-#include "folio/serve/run_registry.h"
 #include "folio/serve/test_service.h"
 #include "folio/train/run_log.h"
 #include "tests/kit/directory.h"
@@ -385,10 +386,7 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
   options.page.runs = {dir_ / "two"};
   Service service(options, {});
   const auto ask = [&](const std::string& path) {
-    HttpRequest request{.method = "GET", .path = path, .body = "", .client = "me"};
-    request.header = [](const std::string& name) { return name == "Host" ? "localhost" : ""; };
-    request.parameter = [](const std::string&) { return ""; };
-    return service.Answer(request);
+    return service.Answer(LocalRequest("GET", path));
   };
   EXPECT_EQ(ParseJson(ask("/api/runs").body, "runs")["runs"].size(), 1u);
   EXPECT_EQ(ask("/api/runs/two").status, 200);

@@ -13,10 +13,9 @@
 #include "folio/inspect/attention.h"
 #include "folio/inspect/lens.h"
 #include "folio/model/config.h"
-#include "folio/serve/api_error.h"
-#include "folio/serve/generation_fields.h"
+#include "folio/serve/http.h"
+#include "folio/serve/page_files.h"
 #include "folio/serve/page_model.h"
-#include "folio/serve/page_numbers.h"
 #include "folio/serve/request_fields.h"
 
 namespace folio {
@@ -133,32 +132,49 @@ size_t Square(int64_t T) {
   return static_cast<size_t>(T * T);
 }
 
+// A part of a table: rows [r0, r1) and columns [c0, c1).
+struct Part {
+  int64_t r0 = 0, r1 = 0, c0 = 0, c1 = 0;
+
+  int64_t rows() const { return r1 - r0; }
+  int64_t columns() const { return c1 - c0; }
+};
+
+// Calls visit(cell) for each of (rows,columns) equal cells of a part, row by row.
+template <class Visit>
+void ForCells(const Part& part, int64_t rows, int64_t columns, const Visit& visit) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto [r0, r1] = CellRange(row, rows, part.rows());
+    for (int64_t column = 0; column < columns; ++column) {
+      const auto [c0, c1] = CellRange(column, columns, part.columns());
+      visit(Part{part.r0 + r0, part.r0 + r1, part.c0 + c0, part.c0 + c1});
+    }
+  }
+}
+
 // A part of a head's map, and how many cells it becomes.
 struct Tile {
-  int64_t q0 = 0, q1 = 0, k0 = 0, k1 = 0, rows = 0, columns = 0;
+  Part part;
+  int64_t rows = 0, columns = 0;
   bool mean = false;  // else the largest of a cell
 };
 
 // Appends the cells of a part of weights (T,T).
 void AppendTile(std::span<const float> weights, int64_t T, const Tile& tile,
                 std::vector<uint8_t>& out) {
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    const auto [q_begin, q_end] = CellRange(row, tile.rows, tile.q1 - tile.q0);
-    for (int64_t column = 0; column < tile.columns; ++column) {
-      const auto [k_begin, k_end] = CellRange(column, tile.columns, tile.k1 - tile.k0);
-      float largest = 0;
-      double sum = 0;
-      for (int64_t q = tile.q0 + q_begin; q < tile.q0 + q_end; ++q) {
-        const float* keys = weights.data() + q * T + tile.k0;
-        for (int64_t k = k_begin; k < k_end; ++k) {
-          largest = std::max(largest, keys[k]);
-          sum += static_cast<double>(keys[k]);
-        }
+  ForCells(tile.part, tile.rows, tile.columns, [&](const Part& cell) {
+    float largest = 0;
+    double sum = 0;
+    for (int64_t q = cell.r0; q < cell.r1; ++q) {
+      const float* keys = weights.data() + q * T;
+      for (int64_t k = cell.c0; k < cell.c1; ++k) {
+        largest = std::max(largest, keys[k]);
+        sum += static_cast<double>(keys[k]);
       }
-      const auto cell = static_cast<double>((q_end - q_begin) * (k_end - k_begin));
-      out.push_back(SqrtByte(tile.mean ? static_cast<float>(sum / cell) : largest));
     }
-  }
+    const auto count = static_cast<double>(cell.rows() * cell.columns());
+    out.push_back(SqrtByte(tile.mean ? static_cast<float>(sum / count) : largest));
+  });
 }
 
 // Remembers scores and maps of all heads.
@@ -169,7 +185,7 @@ void LookAtAll(PageTrace& trace, int64_t size, const Call& call) {
   std::vector<HeadScores> scores;
   std::vector<uint8_t> thumbs;
   std::vector<float> weights(Square(T));
-  const Tile tile{.q1 = T, .k1 = T, .rows = size, .columns = size};
+  const Tile tile{.part = {0, T, 0, T}, .rows = size, .columns = size};
   for (int64_t layer = 0; layer < L; ++layer) {
     for (int64_t head = 0; head < H; ++head) {
       RequireClient(call);
@@ -241,11 +257,14 @@ HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
   const int64_t T = of.T(), layer = IntegerIn(call.names[1], "layer", 0, of.config().n_layer - 1),
                 head = IntegerIn(call.names[2], "head", 0, of.config().n_head - 1);
   const RequestFields& fields = call.fields;
-  Tile tile{.q0 = fields.Integer("q0", 0, 0, T - 1), .k0 = fields.Integer("k0", 0, 0, T - 1)};
-  tile.q1 = fields.Integer("q1", T, tile.q0 + 1, T);
-  tile.k1 = fields.Integer("k1", T, tile.k0 + 1, T);
-  tile.rows = std::min(fields.Integer("h", kCells, 1, kMostCells), tile.q1 - tile.q0);
-  tile.columns = std::min(fields.Integer("w", kCells, 1, kMostCells), tile.k1 - tile.k0);
+  Tile tile;
+  Part& asked = tile.part;
+  asked.r0 = fields.Integer("q0", 0, 0, T - 1);
+  asked.c0 = fields.Integer("k0", 0, 0, T - 1);
+  asked.r1 = fields.Integer("q1", T, asked.r0 + 1, T);
+  asked.c1 = fields.Integer("k1", T, asked.c0 + 1, T);
+  tile.rows = std::min(fields.Integer("h", kCells, 1, kMostCells), asked.rows());
+  tile.columns = std::min(fields.Integer("w", kCells, 1, kMostCells), asked.columns());
   const std::string pool = fields.Text("pool", "max");
   if (pool != "max" && pool != "mean") ThrowBadField("pool", "max or mean");
   tile.mean = pool == "mean";
@@ -259,7 +278,7 @@ HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
   PageNumbers numbers(Json{{"layer", layer}, {"head", head}, {"code", "sqrt"}});
   if (part) {
     numbers.about().update(
-        {{"pool", pool}, {"q0", tile.q0}, {"q1", tile.q1}, {"k0", tile.k0}, {"k1", tile.k1}});
+        {{"pool", pool}, {"q0", asked.r0}, {"q1", asked.r1}, {"k0", asked.c0}, {"k1", asked.c1}});
     AppendTile(weights, T, tile, bytes);
     return numbers.Add({tile.rows, tile.columns}, bytes).reply();
   }
@@ -341,21 +360,23 @@ constexpr size_t kMostPositions = 64;       // of a lens
 constexpr int64_t kMostNumbers = 64 << 10;  // of a tensor that is sent as it is
 constexpr int64_t kMostTensorCells = 256;   // each way of one that is not
 
-// Copies what a pass shows of one layer, and of the whole model.
+// Copies what a pass shows of one layer, by TracePoint.
 class LayerKeeper final : public TraceSink {
  public:
-  explicit LayerKeeper(int64_t layer) : layer_(layer), points_(kTracePoints.size()) {}
+  LayerKeeper(int64_t layer, std::vector<std::vector<float>>& points)
+      : layer_(layer), points_(points) {
+    points_.resize(kTracePoints.size());
+  }
 
   void Take(TracePoint point, int64_t layer, const Tensor& x) override {
     if (layer != layer_) return;
     const auto* const numbers = x.data<float>();
     points_[static_cast<size_t>(point)].assign(numbers, numbers + x.count());
   }
-  std::vector<std::vector<float>> Points() && { return std::move(points_); }
 
  private:
   int64_t layer_;
-  std::vector<std::vector<float>> points_;
+  std::vector<std::vector<float>>& points_;
 };
 
 struct LayerTensor {
@@ -384,26 +405,19 @@ Tensor TensorOf(PageTrace& trace, const LayerTensor& named) {
   if (of.Has(named.point)) return of.At(named.point, named.layer);
   if (trace.points_layer != named.layer) {
     trace.points_layer = -1;
-    LayerKeeper keeper(named.layer);
+    LayerKeeper keeper(named.layer, trace.points);
     GptPass pass(of.backend(), of.config(), 1, of.T(), PassKind::kForward);
     pass.set_trace(&keeper);
     pass.Forward(of.weights().params(), of.ids());
-    trace.points = std::move(keeper).Points();
     trace.points_layer = named.layer;
   }
   std::vector<float>& numbers = trace.points[static_cast<size_t>(named.point)];
   return Tensor(numbers.data(), {of.T(), std::ssize(numbers) / of.T()});
 }
 
-struct Slice {
-  int64_t q0 = 0, q1 = 0, c0 = 0, c1 = 0;
-  int64_t rows() const { return q1 - q0; }
-  int64_t columns() const { return c1 - c0; }
-};
-
 // "q0:q1,c0:c1"; all of it if that is empty.
-Slice ReadSlice(const std::string& text, int64_t rows, int64_t columns) {
-  Slice slice{0, rows, 0, columns};
+Part ReadSlice(const std::string& text, int64_t rows, int64_t columns) {
+  Part slice{0, rows, 0, columns};
   if (text.empty()) return slice;
   const std::vector<std::string> sides = Split(text, ',');
   const auto read = [&](const std::string& side, int64_t most, int64_t& begin, int64_t& end) {
@@ -413,30 +427,24 @@ Slice ReadSlice(const std::string& text, int64_t rows, int64_t columns) {
     end = IntegerIn(side.substr(colon + 1), "slice", begin + 1, most);
   };
   if (sides.size() != 2) ThrowBadField("slice", "rows and columns, 0:8,0:64");
-  read(sides[0], rows, slice.q0, slice.q1);
+  read(sides[0], rows, slice.r0, slice.r1);
   read(sides[1], columns, slice.c0, slice.c1);
   return slice;
 }
 
 // The value that is farthest from 0 of each cell.
-std::vector<float> CellExtremes(const Tensor& x, const Slice& slice, int64_t rows,
-                                int64_t columns) {
+std::vector<float> CellExtremes(const Tensor& x, const Part& slice, int64_t rows, int64_t columns) {
   std::vector<float> cells;
-  for (int64_t i = 0; i < rows; ++i) {
-    const auto [r0, r1] = CellRange(i, rows, slice.rows());
-    for (int64_t j = 0; j < columns; ++j) {
-      const auto [c0, c1] = CellRange(j, columns, slice.columns());
-      float farthest = 0;
-      for (int64_t r = slice.q0 + r0; r < slice.q0 + r1; ++r) {
-        const std::span<const float> row = Row(x, r);
-        for (int64_t c = slice.c0 + c0; c < slice.c0 + c1; ++c) {
-          const float value = row[static_cast<size_t>(c)];
-          if (!(std::abs(value) <= std::abs(farthest))) farthest = value;
-        }
+  ForCells(slice, rows, columns, [&](const Part& cell) {
+    float farthest = 0;
+    for (int64_t r = cell.r0; r < cell.r1; ++r) {
+      for (int64_t c = cell.c0; c < cell.c1; ++c) {
+        const float value = Row(x, r)[static_cast<size_t>(c)];
+        if (!(std::abs(value) <= std::abs(farthest))) farthest = value;
       }
-      cells.push_back(farthest);
     }
-  }
+    cells.push_back(farthest);
+  });
   return cells;
 }
 
@@ -459,7 +467,7 @@ HttpReply AnswerTensor(PageTrace& trace, const Call& call) {
   const std::string& name = call.names[1];
   const int64_t bins = call.fields.Integer("bins", 32, 1, 256);
   const Tensor x = TensorOf(trace, TensorNamed(name, trace.trace->config().n_layer));
-  const Slice slice = ReadSlice(call.fields.Text("slice"), x.dim(0), x.dim(1));
+  const Part slice = ReadSlice(call.fields.Text("slice"), x.dim(0), x.dim(1));
   const bool whole = slice.rows() * slice.columns() <= kMostNumbers;
   const int64_t rows = whole ? slice.rows() : std::min(slice.rows(), kMostTensorCells);
   const int64_t columns = whole ? slice.columns() : std::min(slice.columns(), kMostTensorCells);
@@ -467,7 +475,7 @@ HttpReply AnswerTensor(PageTrace& trace, const Call& call) {
   return PageNumbers(
              Json{{"name", name},
                   {"of", Json::array({x.dim(0), x.dim(1)})},
-                  {"slice", Json::array({slice.q0, slice.q1, slice.c0, slice.c1})},
+                  {"slice", Json::array({slice.r0, slice.r1, slice.c0, slice.c1})},
                   {"pool", whole ? Json() : Json("extreme")},
                   {"stats", Json{{"mean", ShortNumber(stats.mean)},
                                  {"std", ShortNumber(stats.std)},

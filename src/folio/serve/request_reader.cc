@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -304,31 +305,16 @@ size_t RequestReader::body_bytes() const {
   return parser_->body.size();
 }
 
-HttpRequest RequestReader::TakeRequest() {
-  HttpRequest request{.method = std::move(parser_->method),
-                      .path = std::move(parser_->path),
-                      .body = std::move(parser_->body),
-                      .client = ""};
+RequestReader::Whole RequestReader::TakeRequest() {
   const std::shared_ptr<const Fields> fields = parser_->fields;
-  request.header = [fields](const std::string& name) { return fields->Header(name); };
-  request.parameter = [fields](const std::string& name) { return fields->Parameter(name); };
-  return request;
-}
-
-bool RequestReader::keep_alive() const {
-  return parser_->http_1_1 && parser_->keep_alive();
-}
-
-bool RequestReader::http_1_1() const {
-  return parser_->http_1_1;
-}
-
-int RequestReader::status() const {
-  return status_;
-}
-
-const std::string& RequestReader::reason() const {
-  return reason_;
+  return {{.method = std::move(parser_->method),
+           .path = std::move(parser_->path),
+           .body = std::move(parser_->body),
+           .client = "",
+           .header = [fields](const std::string& name) { return fields->Header(name); },
+           .parameter = [fields](const std::string& name) { return fields->Parameter(name); }},
+          parser_->http_1_1,
+          parser_->http_1_1 && parser_->keep_alive()};
 }
 
 }  // namespace folio

@@ -32,18 +32,18 @@ class RequestReader {
 
   // Bytes of the body that have come.
   size_t body_bytes() const;
-  // Returns the request, which has come whole, without `client`, `gone` and `stopping`. May be
-  // called once.
-  HttpRequest TakeRequest();
-  // Returns true where the client of the request, which has come whole, takes another answer over
-  // this connection.
-  bool keep_alive() const;
-  // Where the head has come: whether its client knows chunks.
-  bool http_1_1() const;
+  // A request that has come whole, without `client`, `gone` and `stopping`.
+  struct Whole {
+    HttpRequest request;
+    bool http_1_1 = false;    // its client knows chunks
+    bool keep_alive = false;  // and takes another answer over this connection
+  };
+  // REQUIRES: State::kRequest. May be called once.
+  Whole TakeRequest();
 
   // Return the status and the reason of a refusal.
-  int status() const;
-  const std::string& reason() const;
+  int status() const { return status_; }
+  const std::string& reason() const { return reason_; }
 
  private:
   struct Fields;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "folio/base/log.h"
-#include "folio/serve/api_error.h"
+#include "folio/serve/http.h"
 
 namespace folio {
 

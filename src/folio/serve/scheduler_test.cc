@@ -6,7 +6,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/model/transformer.h"
-#include "folio/serve/api_error.h"
+#include "folio/serve/http.h"
 #include "folio/serve/test_service.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/warnings.h"

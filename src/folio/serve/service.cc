@@ -12,11 +12,11 @@
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
-#include "folio/serve/api_error.h"
 #include "folio/serve/completions.h"
-#include "folio/serve/generation_fields.h"
+#include "folio/serve/http.h"
 #include "folio/serve/page_files.h"
 #include "folio/serve/page_model.h"
+#include "folio/serve/request_fields.h"
 
 namespace folio {
 namespace {
@@ -82,6 +82,17 @@ HttpReply AnswerTextOfTokens(const Call& call) {
   HttpReply reply;
   JsonWriter json(reply.body);
   json.BeginObject().Key("content").Text(text).Key("prompt").Text(text).EndObject();
+  return reply;
+}
+
+// Returns the reply to a request of another method than `method`, the one that an address takes (""
+// where it takes all); nothing for a request that fits. Everything may be asked for its options.
+std::optional<HttpReply> ReplyToOtherMethod(const HttpRequest& request, std::string_view method) {
+  if (request.method == "OPTIONS") return HttpReply{.status = 204};
+  const bool head = request.method == "HEAD" && method == "GET";
+  if (method.empty() || request.method == method || head) return {};
+  HttpReply reply = ApiError(405, fmt::format("this address takes {} alone", method)).reply();
+  reply.headers.emplace_back("Allow", method);
   return reply;
 }
 
@@ -163,9 +174,7 @@ Service::Service(ServiceOptions options, std::function<void(const AccessLogEntry
       keys_(std::make_shared<const AccessKeys>(options_.access.keys)),
       log_(std::move(log)),
       traces_(options_.page.traces),
-      runs_({.directories = options_.page.runs,
-             .streams = options_.page.streams,
-             .version = options_.page.version}) {}
+      runs_(options_.page.runs, options_.page.streams, options_.page.version) {}
 
 void Service::Add(const std::string& name, OpenedModel model) {
   if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == name; })) {

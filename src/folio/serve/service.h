@@ -16,7 +16,6 @@
 #include "folio/serve/page_runs.h"
 #include "folio/serve/page_trace.h"
 #include "folio/serve/scheduler.h"
-#include "folio/serve/service_metrics.h"
 
 namespace folio {
 

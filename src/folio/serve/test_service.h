@@ -7,19 +7,44 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "folio/base/strings.h"
 #include "folio/infer/test_small_model.h"
 #include "folio/io/json.h"
 #include "folio/serve/http_client.h"
 #include "folio/serve/http_server.h"
 #include "folio/serve/service.h"
+#include "folio/serve/test_raw_client.h"
 
 // A service in this process, with small models of random weights, and clients: of its interface and
 // as its page.
 
 namespace folio {
+
+// A request of this machine that never was on a socket.
+inline HttpRequest LocalRequest(const std::string& method, const std::string& path,
+                                const std::string& body = "") {
+  HttpRequest request{.method = method, .path = path, .body = body, .client = "me"};
+  request.header = [](const std::string& name) { return name == "Host" ? "localhost" : ""; };
+  request.parameter = [](const std::string&) { return ""; };
+  return request;
+}
+
+// The events of a stream, each without the empty line behind it.
+inline std::vector<std::string> EventTexts(const std::string& body) {
+  std::vector<std::string> events;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = body.find("\n\n", at);
+    if (end == std::string::npos) {
+      ADD_FAILURE() << "the stream ends within an event: " << body.substr(at);
+      break;
+    }
+    events.push_back(body.substr(at, end - at));
+    at = end + 2;
+  }
+  return events;
+}
 
 class ServiceTest : public testing::Test {
  protected:
@@ -31,21 +56,18 @@ class ServiceTest : public testing::Test {
     });
     service_->Add("small", SmallModel());
     service_->Add("talker", SmallModel(/*chat=*/true));
-    server_ = std::make_unique<HttpServer>(
-        [this](const HttpRequest& request) { return service_->Answer(request); }, limits,
-        [this](const std::string& client, int status, const std::string& reason) {
-          return service_->Refused(client, status, reason);
-        });
-    port_ = server_->Bind("127.0.0.1", 0);
-    serving_ = std::thread([this] { server_->Serve(); });
+    server_.emplace([this](const HttpRequest& request) { return service_->Answer(request); },
+                    limits,
+                    [this](const std::string& client, int status, const std::string& reason) {
+                      return service_->Refused(client, status, reason);
+                    });
+    port_ = server_->port();
     client_.emplace("127.0.0.1", port_);
   }
   ~ServiceTest() override { Stop(); }
   void Stop() {
     client_.reset();
-    if (!serving_.joinable()) return;
-    server_->Stop();
-    serving_.join();
+    server_.reset();
   }
 
   HttpClient NewClient() const { return {"127.0.0.1", port_}; }
@@ -57,15 +79,8 @@ class ServiceTest : public testing::Test {
     // Returns the events of a stream: what stands behind "data: ".
     std::vector<std::string> events() const {
       std::vector<std::string> events;
-      for (size_t at = 0; at < body.size();) {
-        const size_t end = body.find("\n\n", at);
-        if (end == std::string::npos) {
-          ADD_FAILURE() << "the stream ends within an event: " << body.substr(at);
-          break;
-        }
-        const std::string event = body.substr(at, end - at);
+      for (const std::string& event : EventTexts(body)) {
         if (event.starts_with("data: ")) events.push_back(event.substr(6));
-        at = end + 2;
       }
       return events;
     }
@@ -100,9 +115,8 @@ class ServiceTest : public testing::Test {
   std::string Metrics() const { return Ask("GET", "/metrics").body; }
 
   std::unique_ptr<Service> service_;
-  std::unique_ptr<HttpServer> server_;
+  std::optional<RunningServer> server_;
   std::optional<HttpClient> client_;
-  std::thread serving_;
   int port_ = 0;
   std::mutex mutex_;
   std::vector<AccessLogEntry> log_;
@@ -147,23 +161,14 @@ inline ReadNumbers NumbersIn(const std::string& bytes) {
 
 inline std::vector<PageEvent> EventsOf(const std::string& body) {
   std::vector<PageEvent> events;
-  for (size_t at = 0; at < body.size();) {
-    const size_t end = body.find("\n\n", at);
-    if (end == std::string::npos) {
-      ADD_FAILURE() << "the stream ends within an event";
-      break;
-    }
+  for (const std::string& text : EventTexts(body)) {
     PageEvent event;
-    for (size_t line = at; line < end;) {
-      const size_t next = std::min(body.find('\n', line), end);
-      const std::string text = body.substr(line, next - line);
-      if (text.starts_with("event: ")) event.name = text.substr(7);
-      if (text.starts_with("id: ")) event.id = text.substr(4);
-      if (text.starts_with("data: ")) event.data = ParseJson(text.substr(6), "an event");
-      line = next + 1;
+    for (const std::string& line : Split(text, '\n')) {
+      if (line.starts_with("event: ")) event.name = line.substr(7);
+      if (line.starts_with("id: ")) event.id = line.substr(4);
+      if (line.starts_with("data: ")) event.data = ParseJson(line.substr(6), "an event");
     }
     if (!event.name.empty()) events.push_back(std::move(event));
-    at = end + 2;
   }
   return events;
 }

@@ -26,7 +26,7 @@
 #include "folio/model/params.h"
 #include "folio/model/weight_init.h"
 #include "folio/report/report.h"
-#include "folio/serve/load.h"
+#include "folio/serve/http_client.h"
 #include "folio/serve/service.h"
 #include "folio/train/config.h"
 #include "folio/train/ranks.h"

@@ -1,13 +1,21 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <utility>
 #include <vector>
 
+#include "folio/cli/program.h"
 #include "folio/serve/service.h"
 
 namespace folio {
 
 // The page of this program, with the runs in some directories.
-PageOptions ProgramPage(std::vector<std::filesystem::path> runs);
+inline PageOptions ProgramPage(std::vector<std::filesystem::path> runs) {
+  return {.version = Version(),
+          .build = fmt::format("{}, {}", BuildType(), Compiler()),
+          .runs = std::move(runs)};
+}
 
 }  // namespace folio

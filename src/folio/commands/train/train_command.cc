@@ -9,7 +9,7 @@
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
-#include "folio/serve/run_registry.h"
+#include "folio/serve/page_runs.h"
 #include "folio/serve/service.h"
 #include "folio/term/signals.h"
 
