@@ -20,11 +20,11 @@ llvm-profdata merge -sparse "$profiles"/*.profraw -o "$profiles/all.profdata"
 # What reads bytes that may come from anybody.
 parsers=(corpus/{conversation,json_documents,text_kind,text_stream}.cc
   data/{dataset,token_file,token_format}.cc eval/cloze.cc
-  formats/{gguf_model,llmc,model_formats,nanogpt,openai_checkpoint}.cc
-  io/{byte_reader,decompress,gguf,json,pickle,safetensors}.cc
-  io/{settings,tensor_file,tf_bundle,torch_file,zip}.cc
+  formats/{gguf_model,model_formats,other_programs}.cc
+  io/{decompress,gguf,json,pickle,safetensors}.cc
+  io/{settings,tensor_file,tf_bundle,torch_file}.cc
   model/{adapter,checkpoint,config,config_json,stored_model}.cc
-  text/{bpe_vocab,char_tokenizer,split,split_simd,tiktoken_file,tokenizer_file,tokenizer_json}.cc
+  text/{bpe_vocab,char_tokenizer,split,tiktoken_file,tokenizer_file,tokenizer_json}.cc
   text/{vocab_and_merges,vocab_builder}.cc train/{run_log,train_state}.cc)
 llvm-cov report "${targets[0]}" "${targets[@]:1}" -object "${targets[0]}" \
   -instr-profile "$profiles/all.profdata" "${parsers[@]/#/src/folio/}" --show-region-summary=false \

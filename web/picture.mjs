@@ -1,23 +1,18 @@
 // Takes the picture of the page that README.md shows, of the model in a directory:
 //   node web/picture.mjs runs/words docs/demo/page.png
-import { Browser, Open, Serve } from "./test/kit.mjs";
+import { Browser, Choose, Close, Exact, Generate, Open, Serve } from "./test/kit.mjs";
 
 const [model, out] = process.argv.slice(2);
 const service = await Serve("--model", model);
-const browser = await Browser();
 try {
-  const { page, Close } = await Open(browser, `${service.url}/#/play`, {
+  const page = await Open(`${service.url}/#/play`, {
     colorScheme: "light",
     viewport: { width: 1280, height: 800 },
   });
-  await page.evaluate(() =>
-    localStorage.setItem("folio.sampler", JSON.stringify({ seed: "3", max_tokens: 110 })),
-  );
-  await page.reload();
+  await Choose(page, { seed: "3", max_tokens: 110 });
   await page.fill("#prompt", "Once upon a time, there was a little");
   const answer = page.waitForResponse(/api\/generate/);
-  await page.click("#generate");
-  await page.waitForSelector("#stop", { state: "detached" });
+  await Generate(page);
   // The page shows the one of the first tokens that the model was least sure of.
   const entropies = (await (await answer).text())
     .split("\n\n")
@@ -27,10 +22,10 @@ try {
   const open = entropies.indexOf(Math.max(...entropies));
   await page.locator(".piece:not(.given)").nth(open).click();
   await page.mouse.move(5, 5);
-  await page.waitForFunction(() => !/≈/.test(document.querySelector(".bars").textContent));
+  await Exact(page);
   await page.screenshot({ path: out });
   await Close();
 } finally {
-  await browser.close();
+  await (await Browser()).close();
   await service.Stop();
 }

@@ -5,12 +5,10 @@
 #include <limits>
 
 #include "folio/base/rng.h"
-#include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
-#include "folio/plot/html.h"
-#include "folio/plot/scatter.h"
 #include "folio/plot/token_strip.h"
+#include "folio/report/report.h"
 #include "tests/figures/figure_checks.h"
 
 namespace folio {
@@ -315,12 +313,11 @@ TEST_F(Figures, SeveralFiguresOfAPageDoNotDisturbEachOther) {
   map.values[1] = -1;
   const std::string large = HeatmapSvg(map, {});
   map = {.title = "Small", .rows = 1, .columns = 2, .values = {1, 0}};
-  HtmlPage page("Two maps");
-  page.Heading(1, "Two maps");
-  page.Figure(large, "one");
-  page.Figure(HeatmapSvg(map, {}));
-  page.Figure(large);
-  const std::string html = std::move(page).Finish();
+  Report report{.title = "Two maps"};
+  for (const std::string& svg : {large, HeatmapSvg(map, {}), large}) {
+    report.parts.push_back({.drawing = [svg] { return svg; }});
+  }
+  const std::string html = ReportHtml(report);
   EXPECT_EQ(CheckPage(html, {"Large", "Small"}), "");
   const std::vector<std::string> figures = FiguresOf(html);
   ASSERT_EQ(figures.size(), 3U);

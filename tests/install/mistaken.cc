@@ -7,7 +7,6 @@
 #include "folio/base/thread_pool.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/decode_batch.h"
-#include "folio/infer/generator.h"
 #include "folio/infer/opened_model.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/file.h"

@@ -29,7 +29,8 @@ export function Short(value: number | null | undefined, digits = 3): string {
     [1e6, "M"],
     [1e3, "k"],
   ] as const) {
-    if (Math.abs(value) >= size) return `${Signed(String(+(value / size).toPrecision(digits)))}${unit}`;
+    if (Math.abs(value) >= size)
+      return `${Signed(String(+(value / size).toPrecision(digits)))}${unit}`;
   }
   return Signed(String(+value.toPrecision(digits)));
 }
@@ -37,6 +38,24 @@ export function Short(value: number | null | undefined, digits = 3): string {
 // A tick of an axis, which is round: with all its digits but those that only a computer sees.
 export function Tick(value: number | null): string {
   return value === null ? "" : Short(value, 12);
+}
+
+// How an axis counts: by powers of ten with `log`, in whole numbers with `whole`.
+export interface Scale {
+  log?: boolean;
+  whole?: boolean;
+}
+
+// The values of ticks that cut `low` to `high` (logarithms with `log`) into so many parts; whole numbers of them
+// where values are whole.
+export function Ticks(low: number, high: number, { log, whole }: Scale, parts: number): number[] {
+  const scaled = Array.from({ length: parts + 1 }, (_, i) => low + (i / parts) * (high - low));
+  const values = scaled.map((value) => (log ? 10 ** value : value));
+  if (!whole) return values;
+  return [...new Set(values.map(Math.round))].filter((value) => {
+    const at = log ? Math.log10(value) : value;
+    return at >= low - 1e-9 && at <= high + 1e-9;
+  });
 }
 
 export function Whole(value: number): string {
@@ -68,3 +87,8 @@ export function Duration(seconds: number | null | undefined): string {
 }
 
 export const kNatsToBits = 1 / Math.LN2;
+
+// Nats as bits.
+export function Bits(nats: number | null): string {
+  return nats === null ? "–" : `${Digits(nats * kNatsToBits, 3)} bits`;
+}

@@ -19,28 +19,18 @@ export function AllKeys(): KeyAction[] {
   return [...sets].flatMap((set) => set.current);
 }
 
-function TypesText(target: EventTarget | null): boolean {
-  return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable ||
-      target.matches(
-        "textarea, select, input:not([type=checkbox]):not([type=radio]):not([type=range])",
-      ))
-  );
-}
+const kTyping = "textarea, select, input:not([type=checkbox]):not([type=radio]):not([type=range])";
 
 window.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.altKey || document.querySelector("dialog[open]")) return;
   const control = event.ctrlKey || event.metaKey;
   const key = control ? `Control+${event.key}` : event.key;
-  if (!control && key !== "Escape" && (TypesText(event.target) || !singleKeys.value)) return;
-  for (const set of sets) {
-    const action = set.current.find((one) => one.key === key);
-    if (!action) continue;
-    event.preventDefault();
-    action.run();
-    return;
-  }
+  const types = event.target instanceof HTMLElement && event.target.matches(kTyping);
+  if (!control && key !== "Escape" && (types || !singleKeys.value)) return;
+  const action = AllKeys().find((one) => one.key === key);
+  if (!action) return;
+  event.preventDefault();
+  action.run();
 });
 
 // These keys work while the component is there.
@@ -51,4 +41,18 @@ export function useKeys(actions: KeyAction[]): void {
     sets.add(held);
     return () => void sets.delete(held);
   }, []);
+}
+
+const kArrows: Record<string, [down: number, right: number]> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+};
+
+// Where an arrow key leads, which then does nothing else.
+export function ArrowOf(event: KeyboardEvent): [down: number, right: number] | undefined {
+  const by = kArrows[event.key];
+  if (by) event.preventDefault();
+  return by;
 }

@@ -1,7 +1,8 @@
-// Files that the page makes, handed to the browser's downloads.
+import { render, type VNode } from "preact";
 
-export function SaveFile(name: string, parts: BlobPart[], type: string): void {
-  const url = URL.createObjectURL(new Blob(parts, { type }));
+// Files that the page makes, handed to the browser's downloads.
+export function SaveFile(name: string, said: BlobPart, type: string): void {
+  const url = URL.createObjectURL(new Blob([said], { type }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;
@@ -9,23 +10,27 @@ export function SaveFile(name: string, parts: BlobPart[], type: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-export function SaveCanvas(name: string, canvas: HTMLCanvasElement): void {
-  canvas.toBlob((blob) => blob && SaveFile(name, [blob], "image/png"));
+function NameOf(title: string): string {
+  return title.replace(/\W+/g, "-").toLowerCase();
+}
+
+export function SaveCanvas(title: string, canvas: HTMLCanvasElement): void {
+  canvas.toBlob((blob) => blob && SaveFile(`${NameOf(title)}.png`, blob, blob.type));
+}
+
+// Saves a figure that is an <svg>.
+export function SaveSvg(title: string, figure: VNode): void {
+  const holder = document.createElement("div");
+  render(figure, holder);
+  const said = new XMLSerializer().serializeToString(holder.firstChild as Node);
+  SaveFile(`${NameOf(title)}.svg`, said, "image/svg+xml");
 }
 
 // Rows of RFC 4180.
 export function Csv(rows: (string | number | null | undefined)[][]): string {
   const cell = (value: string | number | null | undefined) => {
-    const said = value === null || value === undefined ? "" : String(value);
+    const said = String(value ?? "");
     return /[",\r\n]/.test(said) ? `"${said.replace(/"/g, '""')}"` : said;
   };
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
-}
-
-export function EscapeXml(said: string): string {
-  return said.replace(/[<>&"']/g, (c) => `&#${c.charCodeAt(0)};`);
-}
-
-export async function CopyText(said: string): Promise<void> {
-  await navigator.clipboard.writeText(said);
 }

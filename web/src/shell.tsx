@@ -1,37 +1,75 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { keyQuestion, online } from "./api/http";
+import { keyQuestion, kUnreachable, online } from "./api/http";
 import { AttentionScreen } from "./attention/screen";
 import { Short } from "./format";
 import { InsideScreen } from "./inside/screen";
 import { AllKeys, singleKeys, useKeys } from "./keys";
-import { Check } from "./parts/controls";
-import { Icon } from "./parts/icons";
+import { Check, Failure } from "./parts/controls";
+import { Facts } from "./parts/lists";
 import { LiveRegion } from "./parts/live";
 import { PlaygroundScreen } from "./playground/screen";
 import { writing } from "./playground/writing";
-import { Address, GoTo, HashOf, kScreens, Param, route, SetParams, type Screen } from "./state/route";
-import { info, infoError, modelId, replaced } from "./state/server";
-import { NextTheme, themeChoice } from "./state/theme";
-import { text } from "./text";
+import {
+  Address,
+  GoTo,
+  HashOf,
+  kScreens,
+  Param,
+  route,
+  type Screen,
+  SetParams,
+} from "./state/route";
+import { HasFeature, info, infoError, kNoTrace, modelId, replaced } from "./state/server";
+import { NextTheme, themeChoice, type ThemeChoice } from "./state/theme";
 import { TrainingScreen } from "./training/screen";
 
-const kBodies: Record<Screen, () => preact.JSX.Element> = {
-  play: PlaygroundScreen,
-  attn: AttentionScreen,
-  inside: InsideScreen,
-  runs: TrainingScreen,
-};
+// Line icons on a grid of 24.
+const kPaths = {
+  play: "M4 19.5V5.5M8 8h12M8 12h9M8 16h11",
+  attn: "M4 4h5v5H4zM4 15h5v5H4zM15 15h5v5h-5zM11.5 4l8.5 8.5",
+  inside: "M12 3l8 4.5-8 4.5-8-4.5zM4 12l8 4.5 8-4.5M4 16.5L12 21l8-4.5",
+  runs: "M4 4v16h16M7 8c2 7 5 8.5 12 9",
+  system: "M12 4a8 8 0 100 16 8 8 0 000-16zM12 4v16M15 5v14M18 7v10",
+  light:
+    "M12 8a4 4 0 100 8 4 4 0 000-8zM12 2.5v2M12 19.5v2M2.5 12h2M19.5 12h2M5.3 5.3l1.4 1.4M17.3 17.3l1.4 1.4M5.3 18.7l1.4-1.4M17.3 6.7l1.4-1.4",
+  dark: "M20 14.5A8.5 8.5 0 019.5 4 8.5 8.5 0 1020 14.5z",
+  help: "M12 3.5a8.5 8.5 0 100 17 8.5 8.5 0 000-17zM9.7 9.5a2.4 2.4 0 114 1.8c-.9.7-1.7 1.2-1.7 2.4M12 16.7v.1",
+} as const;
+
+function Icon({ name }: { name: keyof typeof kPaths }) {
+  return (
+    <svg viewBox="0 0 24 24" aria-hidden="true">
+      <path d={kPaths[name]} />
+    </svg>
+  );
+}
+
+const kBodies = {
+  play: ["Playground", PlaygroundScreen],
+  attn: ["Attention", AttentionScreen],
+  inside: ["Inside", InsideScreen],
+  runs: ["Training", TrainingScreen],
+} as const;
+
+// Why a screen has nothing to show.
+function Lacking(screen: Screen): string {
+  if (screen === "runs")
+    return HasFeature("runs") ? "" : "This service looks for no runs: start it with --runs DIR.";
+  if (!info.value?.model)
+    return "This service has no model, only runs: start it with --model DIR to see this.";
+  return screen === "play" || HasFeature("trace") ? "" : kNoTrace;
+}
 
 function Rail() {
   return (
-    <nav class="rail" aria-label={text.shell.screens}>
+    <nav class="rail" aria-label="Screens">
       <ul>
         {kScreens.map((screen, at) => (
           <li key={screen}>
             <a
               href={HashOf(screen, Param("m") ? { m: Param("m") } : {})}
               aria-current={route.value.screen === screen ? "page" : undefined}
-              title={`${text.screens[screen]} (${at + 1})`}
+              title={`${kBodies[screen][0]} (${at + 1})`}
               onClick={(event) => {
                 if (event.ctrlKey || event.metaKey || event.shiftKey) return;
                 event.preventDefault();
@@ -39,7 +77,7 @@ function Rail() {
               }}
             >
               <Icon name={screen} />
-              {text.screens[screen]}
+              {kBodies[screen][0]}
             </a>
           </li>
         ))}
@@ -51,18 +89,12 @@ function Rail() {
 function ModelCard() {
   const model = info.value?.model;
   const all = info.value?.models ?? [];
-  if (!model)
-    return (
-      <div class="model-card grow">
-        <strong>folio</strong>
-      </div>
-    );
   return (
     <div class="model-card grow">
-      {all.length > 1 ? (
+      {model && all.length > 1 ? (
         <select
           id="model"
-          aria-label={text.shell.model}
+          aria-label="Model"
           value={model.name}
           onChange={({ currentTarget: { value } }) => {
             SetParams({ m: value === all[0] ? null : value });
@@ -74,25 +106,27 @@ function ModelCard() {
           ))}
         </select>
       ) : (
-        <strong>{model.name}</strong>
+        <strong>{model?.name ?? "folio"}</strong>
       )}
-      <span>
-        {model.n_layer} L · {model.n_head} H · d {model.n_embd}
-      </span>
-      <span>
-        {Short(model.params)} {text.shell.parameters}
-      </span>
-      <span>{[model.dtype, model.device].filter(Boolean).join(" · ")}</span>
+      {model && (
+        <>
+          <span>
+            {model.n_layer} L · {model.n_head} H · d {model.n_embd}
+          </span>
+          <span>{Short(model.params)} parameters</span>
+          <span>{[model.dtype, model.device].filter(Boolean).join(" · ")}</span>
+        </>
+      )}
     </div>
   );
 }
 
 function ServerState() {
   const [kind, said] = !online.value
-    ? ["down", text.shell.down]
+    ? ["down", "no answer"]
     : writing.value
-      ? ["busy", text.shell.writing]
-      : ["", text.shell.ready];
+      ? ["busy", "writing"]
+      : ["", "ready"];
   return <span class={`state ${kind}`}>{said}</span>;
 }
 
@@ -117,7 +151,7 @@ function KeyDialog() {
   const [typed, setTyped] = useState("");
   if (!answer) return null;
   return (
-    <Dialog title={text.key.title} onClose={() => keyQuestion.value?.(null)}>
+    <Dialog title="This service wants a key" onClose={() => keyQuestion.value?.(null)}>
       <form
         class="stack"
         onSubmit={(event) => {
@@ -126,7 +160,7 @@ function KeyDialog() {
         }}
       >
         <label class="stack" for="api-key">
-          {text.key.explain}
+          It is kept in this tab and forgotten with it.
         </label>
         <input
           id="api-key"
@@ -137,7 +171,7 @@ function KeyDialog() {
         />
         <div class="row">
           <button class="primary" type="submit">
-            {text.key.send}
+            Go on
           </button>
         </div>
       </form>
@@ -145,26 +179,27 @@ function KeyDialog() {
   );
 }
 
+const kKeyNames: Record<string, string> = { Escape: "Esc", "Control+Enter": "Ctrl ⏎" };
+
 function KeysDialog({ onClose }: { onClose: () => void }) {
-  const shown = AllKeys();
   return (
-    <Dialog title={text.keys.title} onClose={onClose}>
-      <dl class="keys-list">
-        {shown.map(({ key, label }) => (
-          <>
-            <dt>
-              <kbd>{text.keys.names[key] ?? key.replace("Control+", "Ctrl ")}</kbd>
-            </dt>
-            <dd>{label}</dd>
-          </>
-        ))}
-      </dl>
+    <Dialog title="Keys" onClose={onClose}>
+      <Facts
+        class="keys-list"
+        rows={AllKeys().map(({ key, label }) => [<kbd>{kKeyNames[key] ?? key}</kbd>, label])}
+      />
       <Check checked={singleKeys.value} onChange={(on) => (singleKeys.value = on)}>
-        {text.keys.single}
+        Keys without Ctrl do something
       </Check>
     </Dialog>
   );
 }
+
+const kThemes: Record<ThemeChoice, string> = {
+  system: "as the system has it",
+  light: "light",
+  dark: "dark",
+};
 
 export function Shell() {
   const [help, setHelp] = useState(false);
@@ -172,16 +207,19 @@ export function Shell() {
   useKeys([
     ...kScreens.map((name, at) => ({
       key: String(at + 1),
-      label: text.screens[name],
+      label: kBodies[name][0],
       run: () => GoTo(name),
     })),
-    { key: "t", label: text.keys.theme, run: NextTheme },
-    { key: "?", label: text.keys.list, run: () => setHelp(true) },
+    { key: "t", label: "Next theme", run: NextTheme },
+    { key: "?", label: "This list", run: () => setHelp(true) },
   ]);
+  const [name, Body] = kBodies[screen];
   useEffect(() => {
-    document.title = `${text.screens[screen]} – folio`;
+    document.title = `${name} – folio`;
   }, [screen]);
-  const Body = kBodies[screen];
+  const theme = `Theme: ${kThemes[themeChoice.value]}`;
+  const lacking = info.value ? Lacking(screen) : "Loading …";
+  const model = info.value?.model?.name;
   return (
     <div class="shell">
       <div class="brand">
@@ -190,18 +228,13 @@ export function Shell() {
       <header class="topbar">
         <ModelCard />
         <ServerState />
-        <button
-          class="icon-button"
-          aria-label={`${text.shell.theme}: ${text.themes[themeChoice.value]}`}
-          title={`${text.shell.theme}: ${text.themes[themeChoice.value]} (t)`}
-          onClick={NextTheme}
-        >
+        <button class="icon-button" aria-label={theme} title={`${theme} (t)`} onClick={NextTheme}>
           <Icon name={themeChoice.value} />
         </button>
         <button
           class="icon-button"
-          aria-label={text.keys.title}
-          title={`${text.keys.title} (?)`}
+          aria-label="Keys"
+          title="Keys (?)"
           onClick={() => setHelp(true)}
         >
           <Icon name="help" />
@@ -209,26 +242,25 @@ export function Shell() {
       </header>
       <Rail />
       <main tabIndex={-1}>
-        {!online.value && (
-          <p class="failure" role="alert">
-            {text.server.unreachable}
-          </p>
-        )}
+        <Failure message={online.value ? infoError.value : kUnreachable} />
         {replaced.value && (
           <p class="banner row" role="status">
-            <span class="grow">{text.server.replaced(info.value?.model?.name)}</span>
+            <span class="grow">
+              {model
+                ? `The service was started again with another model: ${model}. Texts of the one before are not shown.`
+                : "The service was started again, without a model."}
+            </span>
             <button class="small" onClick={() => (replaced.value = false)}>
-              {text.server.understood}
+              All right
             </button>
           </p>
         )}
-        {infoError.value && online.value && (
-          <p class="failure" role="alert">
-            {infoError.value}
-          </p>
+        <h1 class="unseen">{name}</h1>
+        {lacking === "" ? (
+          <Body key={modelId.value} />
+        ) : (
+          !infoError.value && <p class="empty">{lacking}</p>
         )}
-        <h1 class="unseen">{text.screens[screen]}</h1>
-        {info.value ? <Body key={modelId.value} /> : !infoError.value && <p class="empty">{text.server.loading}</p>}
       </main>
       {help && <KeysDialog onClose={() => setHelp(false)} />}
       <KeyDialog />

@@ -1,34 +1,25 @@
 // Talking with a model that was taught to answer.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Browser, Open, ReadSlowly, Serve, Until, Workshop } from "./kit.mjs";
+import { test } from "node:test";
+import { Choose, Exact, ReadSlowly, Stage, Until } from "./kit.mjs";
 
-let workshop, service, browser;
-before(async () => {
-  workshop = Workshop();
+const on = Stage(async ({ workshop, Serve }) => {
   const taught = workshop.Teach("taught", "--max-steps", "300", "--set", "model.n_positions=64");
   const plain = workshop.Train("plain", "--max-steps", "1");
-  service = await Serve("--model", taught, "--model", plain, "--dtype", "fp32");
-  browser = await Browser();
-});
-after(async () => {
-  await browser?.close();
-  await service?.Stop();
-  workshop?.Remove();
+  return { service: await Serve("--model", taught, "--model", plain, "--dtype", "fp32") };
 });
 
 const kSettings = { max_tokens: 24, seed: "7", temperature: 1, top_k: 0, top_p: 1 };
 
 async function Begin(settings = kSettings, options = {}) {
-  const { page, Close } = await Open(browser, `${service.url}/`, options);
-  await page.evaluate((all) => localStorage.setItem("folio.sampler", JSON.stringify(all)), settings);
-  await page.reload();
+  const page = await on.Open("/", options);
+  await Choose(page, settings);
   await page.waitForSelector("#message");
   const asked = [];
   page.on("request", (request) => {
     if (request.url().endsWith("/api/generate")) asked.push(JSON.parse(request.postData()));
   });
-  return { page, Close, asked };
+  return { page, asked };
 }
 
 async function Ask(page, message) {
@@ -43,16 +34,15 @@ const answers = (page) =>
 const questions = (page) => page.locator(".question").allTextContents();
 
 test("only a model that was taught to answer has the tab", async () => {
-  const { page, Close } = await Begin();
+  const { page } = await Begin();
   assert.equal(await page.getByRole("tab", { name: "Chat" }).getAttribute("aria-selected"), "true");
   await page.selectOption("#model", "plain");
   await page.waitForSelector("#prompt");
   assert.equal(await page.getByRole("tab", { name: "Chat" }).count(), 0);
-  await Close();
 });
 
 test("turns follow each other, and the model is given them all", async () => {
-  const { page, Close, asked } = await Begin();
+  const { page, asked } = await Begin();
   await Ask(page, "Is it red?");
   await Ask(page, "Is it blue?");
   assert.deepEqual(await questions(page), ["Is it red?", "Is it blue?"]);
@@ -67,7 +57,7 @@ test("turns follow each other, and the model is given them all", async () => {
   await token.hover();
   await page.waitForSelector(".token-panel .bar");
   await token.click();
-  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  await Exact(page);
   assert.equal(
     await page.textContent(".bars .is-this .bar-number >> nth=0"),
     await page.textContent(".token-panel .facts dd >> nth=0"),
@@ -85,11 +75,10 @@ test("turns follow each other, and the model is given them all", async () => {
   assert.equal(await page.inputValue("#message"), "a\n");
   await page.click("#begin");
   assert.deepEqual(await questions(page), []);
-  await Close();
 });
 
 test("another answer takes the place of the last", async () => {
-  const { page, Close, asked } = await Begin({ ...kSettings, temperature: 2 });
+  const { page, asked } = await Begin({ ...kSettings, temperature: 2 });
   await Ask(page, "Is it red?");
   const before = await answers(page);
   await page.click("#retry");
@@ -101,11 +90,10 @@ test("another answer takes the place of the last", async () => {
   assert.notDeepEqual(after, before);
   await page.click("text=greedy");
   assert.ok(await page.isDisabled("#retry"), "the same answer would come again");
-  await Close();
 });
 
 test("a message is edited, and what followed it is dropped", async () => {
-  const { page, Close, asked } = await Begin();
+  const { page, asked } = await Begin();
   await Ask(page, "Is it red?");
   await Ask(page, "Is it blue?");
   await page.locator(".said button").first().click();
@@ -118,11 +106,10 @@ test("a message is edited, and what followed it is dropped", async () => {
   await page.locator(".said button").click();
   await page.click("text=Cancel");
   assert.deepEqual(await questions(page), ["Is it green?"]);
-  await Close();
 });
 
 test("a stopped answer stays as far as it came, and the conversation goes on from it", async () => {
-  const { page, Close, asked } = await Begin({ ...kSettings, max_tokens: 400 });
+  const { page, asked } = await Begin({ ...kSettings, max_tokens: 400 });
   // A slow reader of an answer that never ends by itself.
   await page.route("**/api/generate", (route) =>
     route.continue({
@@ -144,11 +131,10 @@ test("a stopped answer stays as far as it came, and the conversation goes on fro
   assert.deepEqual(asked[1].messages[1], { role: "assistant", content: stopped });
   await page.click("#stop");
   await page.waitForSelector("#ask");
-  await Close();
 });
 
 test("what leaves the context is marked, and a message that is too long is said to be and comes back", async () => {
-  const { page, Close } = await Begin({ ...kSettings, max_tokens: 8 }, { allowed: [/400/] });
+  const { page } = await Begin({ ...kSettings, max_tokens: 8 }, { allowed: [/400/] });
   for (const colour of ["red", "blue", "green", "red", "blue"]) await Ask(page, `Is it ${colour}?`);
   const forgotten = await page.locator(".turns .forgotten").count();
   assert.ok(forgotten >= 1 && forgotten <= 4, `${forgotten} turns`);
@@ -160,5 +146,4 @@ test("what leaves the context is marked, and a message that is too long is said 
   assert.match(await page.textContent(".failure"), /context/);
   assert.equal(await page.inputValue("#message"), long);
   assert.equal((await questions(page)).length, 5);
-  await Close();
 });

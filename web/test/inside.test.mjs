@@ -1,43 +1,21 @@
 // Attention and what is inside, against the numbers that the service gives to other code.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Browser, Downloaded, Frame, Open, Serve, Until, Workshop } from "./kit.mjs";
+import { test } from "node:test";
+import { Ask, Downloaded, Frame, Open, Stage, TraceOf, Until } from "./kit.mjs";
 
 const kText = "The cat sat on the mat.";
-let workshop, service, long, browser;
-before(async () => {
-  workshop = Workshop();
+const on = Stage(async ({ workshop, Serve }) => {
   const tiny = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=64");
-  const wide = workshop.Train(
-    "wide",
-    "--max-steps",
-    "1",
-    "--batch",
-    "1",
-    "--set",
-    "model.n_positions=1024",
-  );
-  service = await Serve("--model", tiny, "--dtype", "fp32");
-  long = await Serve("--model", wide, "--dtype", "fp32");
-  browser = await Browser();
-});
-after(async () => {
-  await browser?.close();
-  await service?.Stop();
-  await long?.Stop();
-  workshop?.Remove();
+  const sizes = ["--batch", "1", "--set", "model.n_positions=1024"];
+  const wide = workshop.Train("wide", "--max-steps", "1", ...sizes);
+  return {
+    service: await Serve("--model", tiny, "--dtype", "fp32"),
+    long: await Serve("--model", wide, "--dtype", "fp32"),
+  };
 });
 
-const AddressOf = (params) =>
-  `${service.url}/#/attn?${new URLSearchParams({ t: kText, ...params })}`;
-
-async function TraceOf(text) {
-  const answer = await fetch(`${service.url}/api/trace`, {
-    method: "POST",
-    body: JSON.stringify({ text }),
-  });
-  return `${service.url}/api/trace/${(await answer.json()).trace}`;
-}
+const AddressOf = (params, screen = "attn") =>
+  `/#/${screen}?${new URLSearchParams({ t: kText, ...params })}`;
 
 // The map's colour at a cell, and the colours of the map.
 async function PixelAt(page, q, k, n) {
@@ -66,9 +44,9 @@ for (const [scale, shade] of [
   ["log", (p) => Math.max(0, 1 + Math.log10(p) / 4)],
 ]) {
   test(`the map's pixels are the exact weights (${scale})`, async () => {
-    const { page, Close } = await Open(browser, AddressOf({ l: "1", h: "1", s: scale }));
+    const page = await on.Open(AddressOf({ l: "1", h: "1", s: scale }));
     await page.waitForSelector(".heat-map canvas");
-    const trace = await TraceOf(kText),
+    const trace = await TraceOf(on.service, kText),
       T = Buffer.byteLength(kText);
     await page.mouse.move(5, 5);
     for (const [q, k] of [
@@ -90,12 +68,11 @@ for (const [scale, shade] of [
         `${q},${k}: ${pixel} for ${wanted}`,
       );
     }
-    await Close();
   });
 }
 
 test("strip, lines, numbers and what is read aloud follow one cell, by mouse and by keys", async () => {
-  const { page, Close } = await Open(browser, AddressOf({}));
+  const page = await on.Open(AddressOf({}));
   await page.waitForSelector(".heat-map canvas");
   await page.locator(".strip .chip").nth(9).hover();
   await Until("the query's panel", async () =>
@@ -106,7 +83,7 @@ test("strip, lines, numbers and what is read aloud follow one cell, by mouse and
   await page.locator(".strip .chip").nth(9).click();
   await page.mouse.move(5, 5);
   await Until("the address", async () => /q=9/.test(await page.evaluate(() => location.hash)));
-  const trace = await TraceOf(kText);
+  const trace = await TraceOf(on.service, kText);
   const { numbers } = await Frame(`${trace}/row?q=9&l=0`);
   const shown = await page.locator(".query-list output").allTextContents();
   shown.forEach((said, k) =>
@@ -126,22 +103,20 @@ test("strip, lines, numbers and what is read aloud follow one cell, by mouse and
   await Until("turned round", async () => /Key 8/.test(await page.textContent(".query-panel h2")));
   await page.keyboard.press("Escape");
   await Until("let go", async () => !/q=/.test(await page.evaluate(() => location.hash)));
-  await Close();
 });
 
 test("the steps of a query end in its weights", async () => {
-  const { page, Close } = await Open(browser, AddressOf({ q: "6", k: "2", step: "softmax" }));
+  const page = await on.Open(AddressOf({ q: "6", k: "2", step: "softmax" }));
   await page.waitForSelector(".step-cells li");
-  const { numbers } = await Frame(`${await TraceOf(kText)}/row?q=6&l=0`);
+  const { numbers } = await Frame(`${await TraceOf(on.service, kText)}/row?q=6&l=0`);
   const shown = (await page.locator(".step-cells b").allTextContents()).map(Number);
   shown.forEach((p, k) => assert.ok(Math.abs(p - numbers[k]) < 2e-3));
   await page.click("text=mask");
   assert.equal(await page.locator(".hidden-cell").count(), Buffer.byteLength(kText) - 7);
-  await Close();
 });
 
 test("a map is saved as a figure with a mark for each weight, and as numbers", async () => {
-  const { page, Close } = await Open(browser, AddressOf({ l: "1" }));
+  const page = await on.Open(AddressOf({ l: "1" }));
   await page.waitForSelector(".heat-map canvas");
   const { name, bytes } = await Downloaded(page, () => page.click("text=Save SVG"));
   assert.match(name, /\.svg$/);
@@ -149,7 +124,7 @@ test("a map is saved as a figure with a mark for each weight, and as numbers", a
     const parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
     return parsed.querySelector("parsererror") ? -1 : parsed.querySelectorAll(".cells rect").length;
   }, bytes.toString());
-  const { numbers } = await Frame(`${await TraceOf(kText)}/attn/1/0`);
+  const { numbers } = await Frame(`${await TraceOf(on.service, kText)}/attn/1/0`);
   assert.equal(marks, numbers.filter((code) => code / 255 > 0.004).length);
   await page.click("text=As table");
   await page.waitForSelector("caption");
@@ -161,18 +136,14 @@ test("a map is saved as a figure with a mark for each weight, and as numbers", a
     .split("\r\n")
     .slice(1)
     .map((row) => row.split(",").map(Number));
-  const { numbers: row } = await Frame(`${await TraceOf(kText)}/row?q=${rows[0][0]}&l=1`);
+  const { numbers: row } = await Frame(`${await TraceOf(on.service, kText)}/row?q=${rows[0][0]}&l=1`);
   assert.ok(Math.abs(rows[0].at(-1) - row[rows[0][2]]) < 1e-6);
-  await Close();
 });
 
 test("the lens and the pipeline show what the service computes", async () => {
-  const { page, Close } = await Open(
-    browser,
-    `${service.url}/#/inside?${new URLSearchParams({ t: kText, q: "5", l: "2" })}`,
-  );
+  const page = await on.Open(AddressOf({ q: "5", l: "2" }, "inside"));
   await page.waitForSelector(".lens-cell");
-  const trace = await TraceOf(kText);
+  const trace = await TraceOf(on.service, kText);
   const lens = await (await fetch(`${trace}/lens?pos=5&top=5`)).json();
   const percent =
     Number((await page.textContent(".inside .bars .bar-number")).replace(" %", "")) / 100;
@@ -204,18 +175,16 @@ test("the lens and the pipeline show what the service computes", async () => {
   await page.waitForSelector(".bars .bar");
   await page.click("text=Positions");
   await page.waitForSelector(".value-map canvas");
-  await Close();
 });
 
 test("1024 tokens: little is sent before the first picture", async () => {
   const text = "The little cat saw a big dog. ".repeat(40).slice(0, 1024);
-  const { page, Close } = await Open(browser, `${long.url}/`);
+  const page = await Open(`${on.long.url}/`);
   const bodies = [];
   page.on("response", (response) => bodies.push(response.body().catch(() => "")));
-  await page.goto(`${long.url}/#/attn?${new URLSearchParams({ t: text })}`);
+  await page.goto(`${on.long.url}/#/attn?${new URLSearchParams({ t: text })}`);
   await page.waitForSelector(".heat-map canvas");
   await Until("exact numbers", async () => (await page.locator(".query-list output").count()) > 0);
   const bytes = (await Promise.all(bodies)).reduce((sum, body) => sum + body.length, 0);
   assert.ok(bytes > 300e3 && bytes < 1.2e6, `${bytes} bytes`);
-  await Close();
 });

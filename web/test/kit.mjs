@@ -5,6 +5,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { after, afterEach, before } from "node:test";
 import { createInterface } from "node:readline";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
@@ -20,19 +21,22 @@ function Run(...args) {
   assert.equal(status, 0, `folio ${args.join(" ")}: ${stderr}`);
 }
 
-// Sizes of a model that is larger than the debug preset's, and has room for a text.
-const kSizes = [
-  "train.batch_size=4",
-  "train.context=32",
-  "model.n_embd=32",
-  "model.n_inner=128",
-  "model.n_positions=32",
-].flatMap((size) => ["--set", size]);
+// A model that is larger than the debug preset's, and has room for a text.
+const kModel = ["--preset", "debug"].concat(
+  [
+    "train.batch_size=4",
+    "train.context=32",
+    "model.n_embd=32",
+    "model.n_inner=128",
+    "model.n_positions=32",
+  ].flatMap((size) => ["--set", size]),
+);
 
-// A directory of runs, made once for a file of tests.
-export function Workshop() {
+// A directory of runs; what must be ended is added to `ends`.
+function Workshop(ends) {
   const root = mkdtempSync(join(tmpdir(), "folio-web-"));
   const stories = join(root, "stories.txt");
+  ends.push(() => rmSync(root, { recursive: true, force: true }));
   Run("data", "stories", "--out", stories, "--bytes", "60000");
   return {
     root,
@@ -59,19 +63,9 @@ export function Workshop() {
     },
     Train(name, ...more) {
       const out = join(root, "runs", name);
+      const data = more.includes("--data") ? [] : ["--data", stories];
       const tokenizer = more.includes("--tokenizer") ? [] : ["--tokenizer", "bytes"];
-      Run(
-        "train",
-        ...(more.includes("--data") ? [] : ["--data", stories]),
-        ...tokenizer,
-        "--preset",
-        "debug",
-        ...kSizes,
-        "--out",
-        out,
-        "--quiet",
-        ...more,
-      );
+      Run("train", ...data, ...tokenizer, ...kModel, "--out", out, "--quiet", ...more);
       return out;
     },
     // A run that trains, and a page of its own; `Hold` makes it stand still in the midst of it.
@@ -79,15 +73,20 @@ export function Workshop() {
       const out = join(root, "runs", name);
       const child = spawn(
         kFolio,
-        ["train", "--data", stories, "--tokenizer", "bytes", "--preset", "debug", "--out", out]
-          .concat(kSizes, ["--max-steps", "1000000", "--serve", "--port", "0"])
-          .concat(more),
+        ["train", "--data", stories, "--tokenizer", "bytes", ...kModel, "--out", out].concat(
+          ["--max-steps", "1000000", "--serve", "--port", "0"],
+          more,
+        ),
         { stdio: ["ignore", "ignore", "pipe"] },
       );
       let said = "";
       child.stderr.on("data", (more) => (said += more));
       const ended = new Promise((resolve) => child.on("exit", resolve));
       const url = await Until("the address", () => said.match(/http:\/\/\S+(?=\n)/)?.[0]);
+      ends.push(async () => {
+        child.kill("SIGKILL");
+        await ended;
+      });
       return {
         url,
         log: join(out, "metrics.jsonl"),
@@ -96,13 +95,8 @@ export function Workshop() {
           const stat = `/proc/${child.pid}/stat`;
           await Until("that it stands still", () => /\) T /.test(readFileSync(stat, "utf8")));
         },
-        async Stop() {
-          child.kill("SIGKILL");
-          await ended;
-        },
       };
     },
-    Remove: () => rmSync(root, { recursive: true, force: true }),
   };
 }
 
@@ -130,28 +124,62 @@ export async function Serve(...flags) {
   };
 }
 
+let browser;
 export async function Browser() {
   assert.ok(existsSync(kChromium), `no ${kChromium}`);
-  return chromium.launch({
-    executablePath: kChromium,
-    args: process.getuid() === 0 ? ["--no-sandbox"] : [],
+  const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
+  browser ??= await chromium.launch({ executablePath: kChromium, args });
+  return browser;
+}
+
+// What a file of tests stands on: a workshop, and what `make` makes in it, with a function that serves. `Open` opens a
+// page of what it calls `service`. All ends behind the tests.
+export function Stage(make) {
+  const stage = {};
+  const ends = [];
+  before(async () => {
+    stage.workshop = Workshop(ends);
+    stage.Serve = async (...flags) => {
+      const service = await Serve(...flags);
+      ends.push(() => service.Stop());
+      return service;
+    };
+    Object.assign(stage, await make(stage));
   });
+  afterEach(Close);
+  after(async () => {
+    await browser?.close();
+    for (const end of ends.reverse()) await end();
+  });
+  stage.Open = (address, options) => Open(`${stage.service.url}${address}`, options);
+  return stage;
+}
+
+let opened = [];
+
+// Closes the pages that a test has opened; none may have had a fault.
+export async function Close() {
+  const all = opened;
+  opened = [];
+  for (const { context } of all) await context.close();
+  assert.deepEqual(all.flatMap(({ faults }) => faults), []);
 }
 
 // A page whose faults are collected; `allowed`: of what is logged.
-export async function Open(browser, url, { allowed = [], ...options } = {}) {
-  const context = await browser.newContext({
+export async function Open(url, { allowed = [], ...options } = {}) {
+  const context = await (await Browser()).newContext({
     viewport: { width: 1440, height: 900 },
     acceptDownloads: true,
     ...options,
   });
+  const faults = [];
+  opened.push({ context, faults });
   const page = await context.newPage();
   page.setDefaultTimeout(kDeadline);
   if (kSlower > 1)
     await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", {
       rate: kSlower,
     });
-  const faults = [];
   const origin = new URL(url).origin;
   page.on("request", (request) => {
     const to = request.url();
@@ -169,13 +197,7 @@ export async function Open(browser, url, { allowed = [], ...options } = {}) {
   );
   await page.goto(url);
   await page.waitForSelector("main :not(.empty)");
-  return {
-    page,
-    async Close() {
-      await context.close();
-      assert.deepEqual(faults, []);
-    },
-  };
+  return page;
 }
 
 // Has the page read what is generated in pieces, with pauses of so many milliseconds.
@@ -200,18 +222,40 @@ export async function ReadSlowly(page, pause) {
   }, pause);
 }
 
-// Writes `text` on from the page's prompt and waits for the end.
-export async function Write(page, prompt, tokens = 16, more = {}) {
-  await page.evaluate(
-    (all) => localStorage.setItem("folio.sampler", JSON.stringify(all)),
-    { max_tokens: tokens, seed: "7", ...more },
-  );
+// Has the page come anew with these settings of the sampler.
+export async function Choose(page, settings) {
+  await page.evaluate((all) => localStorage.setItem("folio.sampler", JSON.stringify(all)), settings);
   await page.reload();
-  await page.fill("#prompt", prompt);
+}
+
+// Has the page write on, and waits for the end.
+export async function Generate(page) {
   await page.click("#generate");
   await page.waitForSelector("#stop", { state: "detached" });
   // Half a character has no width.
   await page.waitForSelector(".piece:not(.given)", { state: "attached" });
+}
+
+// The same from a prompt, so many tokens.
+export async function Write(page, prompt, tokens = 16, more = {}) {
+  await Choose(page, { max_tokens: tokens, seed: "7", ...more });
+  await page.fill("#prompt", prompt);
+  await Generate(page);
+}
+
+// Waits until the numbers of the token that was picked are those of every logit.
+export const Exact = (page) =>
+  Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+
+// The service's answer, asked for by other code than the page's.
+export async function Ask({ url }, path, body) {
+  const how = body && { method: "POST", body: JSON.stringify(body) };
+  return (await fetch(`${url}/api/${path}`, how)).json();
+}
+
+// The address of a text's trace.
+export async function TraceOf(service, text) {
+  return `${service.url}/api/trace/${(await Ask(service, "trace", { text })).trace}`;
 }
 
 export async function Until(what, check) {

@@ -1,45 +1,31 @@
 // How the page looks: what is chosen, bars, colours, lists, the phone; and that it writes as the program does.
 import assert from "node:assert/strict";
+import { test } from "node:test";
 import { spawnSync } from "node:child_process";
-import { after, before, test } from "node:test";
-import { Browser, Frame, kFolio, Open, Serve, Until, Workshop, Write } from "./kit.mjs";
+import { Ask, Exact, Frame, kFolio, Stage, TraceOf, Until, Write } from "./kit.mjs";
 
 const kText = "The cat sat on the mat. The cat saw the big dog, and the dog ran."; // 65 bytes
 const kPhone = { viewport: { width: 375, height: 740 }, hasTouch: true, isMobile: true };
-let workshop, model, service, browser;
-before(async () => {
-  workshop = Workshop();
-  model = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=128");
-  service = await Serve("--model", model, "--dtype", "fp32");
-  browser = await Browser();
-});
-after(async () => {
-  await browser?.close();
-  await service?.Stop();
-  workshop?.Remove();
+const on = Stage(async ({ workshop, Serve }) => {
+  const model = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=128");
+  return { model, service: await Serve("--model", model, "--dtype", "fp32") };
 });
 
-const At = (screen, params = {}) => `${service.url}/#/${screen}?${new URLSearchParams(params)}`;
+const At = (screen, params = {}) => `/#/${screen}?${new URLSearchParams(params)}`;
 
-async function TraceOf(text) {
-  const answer = await fetch(`${service.url}/api/trace`, {
-    method: "POST",
-    body: JSON.stringify({ text }),
-  });
-  return `${service.url}/api/trace/${(await answer.json()).trace}`;
-}
+const Url = (...at) => `${on.service.url}${At(...at)}`;
 
 const Number_ = (said) => Number(said.replaceAll("−", "-").replace(/[≈ %]/g, ""));
 
 test("an empty prompt and untouched settings write what the program writes", async () => {
+  const page = await on.Open(At("play"));
   const program = spawnSync(
     kFolio,
-    ["generate", "--model", model, "--seed", "7", "--max-tokens", "40", "--json", "--quiet"],
+    ["generate", "--model", on.model, "--seed", "7", "--max-tokens", "40", "--json", "--quiet"],
     { encoding: "utf8" },
   );
   assert.equal(program.status, 0, program.stderr);
   const wanted = JSON.parse(program.stdout.trim().split("\n")[0]);
-  const { page, Close } = await Open(browser, At("play"));
   assert.equal(await page.locator(".slider output").nth(5).textContent(), "256");
   assert.ok(
     await page.locator(".segments label", { hasText: "default" }).locator("input").isChecked(),
@@ -51,7 +37,7 @@ test("an empty prompt and untouched settings write what the program writes", asy
     await asked
   ).postDataJSON();
   assert.deepEqual(ids, wanted.prompt_ids);
-  const { sampling } = await (await fetch(`${service.url}/api/info`)).json();
+  const { sampling } = await Ask(on.service, "info");
   assert.deepEqual(
     { temperature, top_k, top_p, min_p, repetition_penalty, max_tokens: 256 },
     sampling,
@@ -61,7 +47,6 @@ test("an empty prompt and untouched settings write what the program writes", asy
     .filter((event) => event.startsWith("event: token"))
     .map((event) => JSON.parse(event.split("data: ")[1]).id);
   assert.deepEqual(written, wanted.ids);
-  await Close();
 });
 
 // The pixels of a rectangle of the page, as rows of [r, g, b].
@@ -83,7 +68,7 @@ async function Pixels(page, clip) {
 }
 
 test("the frame of a chosen token is whole", async () => {
-  const { page, Close } = await Open(browser, At("play", { c: "entropy" }));
+  const page = await on.Open(At("play", { c: "entropy" }));
   await Write(page, "The cat", 60);
   const tokens = page.locator(".piece:not(.given)");
   // One with visible neighbours of a colour on both sides.
@@ -115,7 +100,6 @@ test("the frame of a chosen token is whole", async () => {
   };
   for (const [side, found] of Object.entries(sides))
     assert.ok(found > 0.95, `${side}: ${JSON.stringify(sides)}`);
-  await Close();
 });
 
 // Returns widths of a list of bars: of a row, of its track, and of the bars by their tracks.
@@ -130,10 +114,10 @@ const Bars = (page, rows) =>
   );
 
 test("bars use the width that is there, and the largest fills it", async () => {
-  const { page, Close } = await Open(browser, At("play"));
+  const page = await on.Open(At("play"));
   await Write(page, "The cat", 20);
   await page.locator(".piece:not(.given)").nth(3).click();
-  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  await Exact(page);
   const check = async (rows, share) => {
     await Until("bars", async () => {
       const most = Math.max(...(await Bars(page, rows)).map(({ filled }) => filled));
@@ -143,16 +127,15 @@ test("bars use the width that is there, and the largest fills it", async () => {
       assert.ok(track > share * row, `${rows}: ${track} of ${row}`);
   };
   await check(".token-panel .bar", 0.4);
-  await page.goto(At("attn", { t: kText, q: "40", k: "3", h: "1" }));
+  await page.goto(Url("attn", { t: kText, q: "40", k: "3", h: "1" }));
   await check(".query-list li", 0.6);
-  await page.goto(At("inside", { t: kText, q: "5", l: "2" }));
+  await page.goto(Url("inside", { t: kText, q: "5", l: "2" }));
   await check(".inside .bar", 0.6);
-  await Close();
 });
 
 test("the list of keys opens at the strongest", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/`);
-  const trace = await TraceOf(kText);
+  const page = await on.Open("/");
+  const trace = await TraceOf(on.service, kText);
   const T = Buffer.byteLength(kText);
   // The queries whose strongest key is farthest down.
   const found = [];
@@ -166,7 +149,7 @@ test("the list of keys opens at the strongest", async () => {
   found.sort((a, b) => b.place - a.place);
   for (const { q, head, place } of found.slice(0, 3)) {
     assert.ok(place > 26, `query ${q}, head ${head}: its strongest is in sight at the top`);
-    await page.goto(At("attn", { t: kText, h: String(head), q: String(q), k: "0" }));
+    await page.goto(Url("attn", { t: kText, h: String(head), q: String(q), k: "0" }));
     await page.reload();
     const seen = () =>
       page.evaluate((i) => {
@@ -178,7 +161,6 @@ test("the list of keys opens at the strongest", async () => {
       }, place);
     await Until(`key ${place} of query ${q}`, seen);
   }
-  await Close();
 });
 
 // The least contrast of text with what is behind it, of all that has text below `selector`.
@@ -217,7 +199,7 @@ const LeastContrast = (page, selector) =>
 
 for (const colorScheme of ["light", "dark"]) {
   test(`text is readable on every tile (${colorScheme})`, async () => {
-    const { page, Close } = await Open(browser, At("play", { c: "entropy" }), { colorScheme });
+    const page = await on.Open(At("play", { c: "entropy" }), { colorScheme });
     const check = async (selector) => {
       await page.waitForSelector(selector);
       await page.waitForTimeout(200);
@@ -232,20 +214,19 @@ for (const colorScheme of ["light", "dark"]) {
     }
     for (const s of ["linear", "sqrt", "log"]) {
       for (const step of ["softmax", "scores", "out"]) {
-        await page.goto(At("attn", { t: kText, s, q: "1", k: "0", h: "1", step }));
+        await page.goto(Url("attn", { t: kText, s, q: "1", k: "0", h: "1", step }));
         await check(step === "out" ? ".step-rows" : ".step-cells li:not(.hidden-cell)");
         await check(".strip");
       }
     }
-    await page.goto(At("inside", { t: kText, q: "5" }));
+    await page.goto(Url("inside", { t: kText, q: "5" }));
     await check(".lens-cell");
-    await Close();
   });
 }
 
 test("the table has the exact numbers of the mean and of the strongest head, too", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/`);
-  const trace = await TraceOf(kText);
+  const page = await on.Open("/");
+  const trace = await TraceOf(on.service, kText);
   const T = Buffer.byteLength(kText);
   for (const [j, join] of [
     ["mean", (a, b) => (a + b) / 2],
@@ -257,7 +238,7 @@ test("the table has the exact numbers of the mean and of the strongest head, too
       for (let k = 0; k <= q; ++k) all.push(join(numbers[k], numbers[T + k]));
     }
     all.sort((a, b) => b - a);
-    await page.goto(At("attn", { t: kText, l: "1", j, view: "table" }));
+    await page.goto(Url("attn", { t: kText, l: "1", j, view: "table" }));
     await Until("rows", async () => (await page.locator(".map-panel tbody tr").count()) === 20);
     const rows = await page
       .locator(".map-panel tbody tr")
@@ -271,17 +252,16 @@ test("the table has the exact numbers of the mean and of the strongest head, too
     }
     // The sheet of a cell tells of the same map.
     const [q, k, p] = rows.at(-1);
-    await page.goto(At("attn", { t: kText, l: "1", j, q, k }));
+    await page.goto(Url("attn", { t: kText, l: "1", j, q, k }));
     await Until("what is told", async () => {
       const told = (await page.textContent("#told")).match(/: ([\d.e−]+), /)?.[1];
       return told !== undefined && Math.abs(Number_(told) - p) < 1e-3;
     });
   }
-  await Close();
 });
 
 test("each head score has its sentence", async () => {
-  const { page, Close } = await Open(browser, At("attn", { t: kText }));
+  const page = await on.Open(At("attn", { t: kText }));
   const scores = page.locator(".head-scores details");
   await page.waitForSelector(".head-scores summary");
   assert.equal(await scores.count(), 7);
@@ -294,12 +274,11 @@ test("each head score has its sentence", async () => {
   }
   assert.equal(said.size, 7);
   for (const sentence of said) assert.match(sentence, /^[A-Z].{40,}\.$/s);
-  await Close();
 });
 
 test("the pipeline ends with the logits and the next token's probabilities", async () => {
-  const { page, Close } = await Open(browser, At("inside", { t: kText, v: "pipeline" }));
-  const trace = await TraceOf(kText);
+  const page = await on.Open(At("inside", { t: kText, v: "pipeline" }));
+  const trace = await TraceOf(on.service, kText);
   const check = async (place) => {
     const { numbers } = await Frame(`${trace}/logits?pos=${place}`);
     const sorted = numbers.toSorted((a, b) => b - a);
@@ -325,15 +304,14 @@ test("the pipeline ends with the logits and the next token's probabilities", asy
   await check(64);
   await page.locator(".pipeline .strip .chip").nth(20).click();
   await check(20);
-  await Close();
 });
 
 test("embeddings have dots to be seen, names where they fit, and say when nothing is found", async () => {
-  const { page, Close } = await Open(browser, At("inside", { v: "embeddings" }));
+  const page = await on.Open(At("inside", { v: "embeddings" }));
   const canvas = page.locator(".scatter canvas");
   await Until("names", async () => Number(await canvas.getAttribute("data-labels")) > 60);
   // The leftmost point's size; its name is to the right of it.
-  const { numbers } = await Frame(`${service.url}/api/embed/pca`);
+  const { numbers } = await Frame(`${on.service.url}/api/embed/pca`);
   const V = numbers.length / 3;
   const of = (column) => Array.from({ length: V }, (_, id) => numbers[3 * id + column]);
   const [xs, ys] = [of(0), of(1)];
@@ -354,11 +332,10 @@ test("embeddings have dots to be seen, names where they fit, and say when nothin
   await page.fill("input[type=search]", "e");
   await page.waitForSelector("button.chip");
   assert.equal(await page.locator("text=Nothing found").count(), 0);
-  await Close();
 });
 
 test("on a phone a tap shows its panel, and what was tapped stays in sight", async () => {
-  const { page, Close } = await Open(browser, At("play"), kPhone);
+  const page = await on.Open(At("play"), kPhone);
   await Write(page, "The cat sat on the mat. ".repeat(3), 50);
   // The panel lies within the window, over nothing that was tapped.
   const check = async (panel, tapped) => {
@@ -383,27 +360,25 @@ test("on a phone a tap shows its panel, and what was tapped stays in sight", asy
   };
   await page.locator(".piece:not(.given)").nth(45).tap();
   await check(".token-panel", ".piece.chosen");
-  await page.goto(At("attn", { t: kText }));
+  await page.goto(Url("attn", { t: kText }));
   await page.locator(".strip .chip").nth(30).tap();
   await check(".query-panel", ".chip.chosen");
   await page.locator(".heat-map canvas").tap({ position: { x: 60, y: 250 } });
   await check(".query-panel");
-  await page.goto(At("inside", { t: kText }));
+  await page.goto(Url("inside", { t: kText }));
   await page.locator(".lens-cell").nth(2).tap();
   await check(".sheet .panel", ".lens-cell.chosen");
-  await page.goto(At("inside", { t: kText, v: "pipeline" }));
+  await page.goto(Url("inside", { t: kText, v: "pipeline" }));
   await page.locator("button.stop").last().tap();
   await check(".sheet .panel", ".stop[aria-pressed=true]");
-  await page.goto(At("inside", { v: "embeddings" }));
+  await page.goto(Url("inside", { v: "embeddings" }));
   await page.fill("input[type=search]", "e");
   await page.locator("button.chip").first().tap();
   await check(".near");
-  await Close();
 });
 
 test("where there is room nothing lies over anything", async () => {
-  const { page, Close } = await Open(browser, At("attn", { t: kText, q: "30", k: "3" }));
+  const page = await on.Open(At("attn", { t: kText, q: "30", k: "3" }));
   await page.waitForSelector(".sheet.open .query-panel");
   assert.equal(await page.locator(".sheet-close").isVisible(), false);
-  await Close();
 });

@@ -2,44 +2,35 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { Browser, Open, ReadSlowly, Serve, Until, Workshop, Write } from "./kit.mjs";
+import { Ask, Choose, Exact, Generate, Open, ReadSlowly, Stage, Until, Write } from "./kit.mjs";
 
-let workshop, model, service, browser;
-before(async () => {
-  workshop = Workshop();
-  model = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=256");
-  service = await Serve("--model", model, "--slots", "1", "--dtype", "fp32");
-  browser = await Browser();
-});
-after(async () => {
-  await browser?.close();
-  await service?.Stop();
-  workshop?.Remove();
+const on = Stage(async ({ workshop, Serve }) => {
+  const model = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=256");
+  return { service: await Serve("--model", model, "--slots", "1", "--dtype", "fp32") };
 });
 
 test("the page comes from the program, asks nobody else and keeps its policy", async () => {
-  const answer = await fetch(`${service.url}/app.js`);
+  const answer = await fetch(`${on.service.url}/app.js`);
   assert.match(answer.headers.get("content-security-policy") ?? "", /default-src 'self'/);
   const built = gunzipSync(readFileSync(new URL("../dist/app.js.gz", import.meta.url)));
   assert.ok(
     Buffer.from(await answer.arrayBuffer()).equals(built),
     "the program holds another page than web/dist: build it anew",
   );
-  const { page, Close } = await Open(browser, `${service.url}/`);
+  const page = await on.Open("/");
   for (const screen of ["play", "attn", "inside", "runs"]) {
-    await page.goto(`${service.url}/#/${screen}`);
+    await page.goto(`${on.service.url}/#/${screen}`);
     await page.waitForSelector(`.rail a[aria-current="page"][href="#/${screen}"]`);
   }
   for (const key of ["1", "2", "3", "4", "t", "?"]) await page.keyboard.press(key);
   await page.waitForSelector("dialog[open] kbd");
-  await Close();
 });
 
 test("a request by a foreign name is refused", async () => {
   const status = await new Promise((resolve, reject) => {
-    request(`${service.url}/`, { headers: { Host: "evil.example" } }, (answer) => {
+    request(`${on.service.url}/`, { headers: { Host: "evil.example" } }, (answer) => {
       answer.resume();
       resolve(answer.statusCode);
     })
@@ -50,7 +41,7 @@ test("a request by a foreign name is refused", async () => {
 });
 
 test("text streams with its speed, Stop frees the only slot, and the next request works", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const page = await on.Open("/#/play");
   await page.fill("#prompt", "Once");
   // A slow reader: the text must not be over before Stop.
   await ReadSlowly(page, 60);
@@ -64,17 +55,15 @@ test("text streams with its speed, Stop frees the only slot, and the next reques
   const written = await page.locator(".piece:not(.given)").count();
   assert.ok(written > 0 && written < 200, `${written} tokens`);
   await Until("the slot", async () =>
-    /texts_running 0/.test(await (await fetch(`${service.url}/metrics`)).text()),
+    /texts_running 0/.test(await (await fetch(`${on.service.url}/metrics`)).text()),
   );
   await page.reload();
-  await page.click("#generate");
-  await page.waitForSelector("#stop", { state: "detached" });
+  await Generate(page);
   assert.ok((await page.locator(".piece:not(.given)").count()) > 0);
-  await Close();
 });
 
 test("a token opens with its alternatives by mouse and by keys, and one of them makes a branch", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const page = await on.Open("/#/play");
   await Write(page, "The cat");
   const tokens = page.locator(".piece:not(.given)");
   await tokens.nth(3).hover();
@@ -82,7 +71,7 @@ test("a token opens with its alternatives by mouse and by keys, and one of them 
   assert.match(await page.textContent(".token-panel .bar >> nth=0"), /≈/);
   await tokens.nth(3).click();
   // Exact once locked: what the logits give, not what the list of ten gives.
-  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  await Exact(page);
   const before = await tokens.allTextContents();
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.evaluate(() => document.activeElement.dataset.i), String(7 + 4));
@@ -101,14 +90,13 @@ test("a token opens with its alternatives by mouse and by keys, and one of them 
     "the first take",
     async () => (await tokens.allTextContents()).join("") === before.join(""),
   );
-  await Close();
 });
 
 test("sliders weigh a token's alternatives anew without asking for anything", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const page = await on.Open("/#/play");
   await Write(page, "The cat");
   await page.locator(".piece:not(.given)").nth(2).click();
-  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  await Exact(page);
   // The icon does not count: a browser fetches it for itself, when it likes.
   const asked = [];
   page.on("request", (request) => request.url().endsWith("/icon.svg") || asked.push(request.url()));
@@ -118,67 +106,54 @@ test("sliders weigh a token's alternatives anew without asking for anything", as
     async () => (await page.locator(".bar-number.strong", { hasText: "100 %" }).count()) === 1,
   );
   assert.deepEqual(asked, []);
-  await Close();
 });
 
 test("a text goes on beyond the context, and its last window is what the screens show", async () => {
-  const short = await Serve("--model", workshop.Train("short", "--max-steps", "60"), "--dtype", "fp32");
-  try {
-    const { page, Close } = await Open(browser, `${short.url}/#/play`);
-    await Write(page, "The cat sat", 50, { top_k: 5 });
-    const tokens = page.locator(".piece:not(.given)");
-    assert.equal(await tokens.count(), 50);
-    await page.click("text=Continue");
-    await Until("as many again", async () => (await tokens.count()) === 100);
-    await page.waitForSelector("#stop", { state: "detached" });
-    assert.equal(await page.locator(".failure").count(), 0);
-    assert.match(await page.textContent("#pace"), /32\/32: the beginning is forgotten/);
-    // A token was chosen by what the model saw then, not by what stands before it.
-    for (const at of [10, 40, 60, 99]) {
-      await tokens.nth(at).click();
-      await page.waitForSelector(".bars .is-this");
-      await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
-      assert.equal(
-        await page.textContent(".bars .is-this .bar-number >> nth=0"),
-        await page.textContent(".token-panel .facts dd >> nth=0"),
-        `token ${at}`,
-      );
-    }
-    await page.click("text=Look inside");
-    await page.waitForSelector(".map-panel canvas");
-    assert.equal(await page.locator(".strip .chip").count(), 32);
-    const whole = await page.inputValue(".text-bar");
-    const last = await page.locator(".strip .chip").allTextContents();
-    assert.equal(last.join(""), [...whole].slice(-32).join("").replace(/ /g, "·").replace(/\n/g, "⏎"));
-    assert.equal(await page.locator(".failure").count(), 0);
-    await Close();
-  } finally {
-    await short.Stop();
+  const model = on.workshop.Train("short", "--max-steps", "60");
+  const short = await on.Serve("--model", model, "--dtype", "fp32");
+  const page = await Open(`${short.url}/#/play`);
+  await Write(page, "The cat sat", 50, { top_k: 5 });
+  const tokens = page.locator(".piece:not(.given)");
+  assert.equal(await tokens.count(), 50);
+  await page.click("text=Continue");
+  await Until("as many again", async () => (await tokens.count()) === 100);
+  await page.waitForSelector("#stop", { state: "detached" });
+  assert.equal(await page.locator(".failure").count(), 0);
+  assert.match(await page.textContent("#pace"), /32\/32: the beginning is forgotten/);
+  // A token was chosen by what the model saw then, not by what stands before it.
+  for (const at of [10, 40, 60, 99]) {
+    await tokens.nth(at).click();
+    await page.waitForSelector(".bars .is-this");
+    await Exact(page);
+    assert.equal(
+      await page.textContent(".bars .is-this .bar-number >> nth=0"),
+      await page.textContent(".token-panel .facts dd >> nth=0"),
+      `token ${at}`,
+    );
   }
+  await page.click("text=Look inside");
+  await page.waitForSelector(".map-panel canvas");
+  assert.equal(await page.locator(".strip .chip").count(), 32);
+  const whole = await page.inputValue(".text-bar");
+  const last = await page.locator(".strip .chip").allTextContents();
+  assert.equal(last.join(""), [...whole].slice(-32).join("").replace(/ /g, "·").replace(/\n/g, "⏎"));
+  assert.equal(await page.locator(".failure").count(), 0);
 });
 
 test("characters that tokens tear are whole in the end, and none is replaced", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const page = await on.Open("/#/play");
   const prompt = "Größe 漢字 🙂👍🏽";
-  await page.evaluate(() =>
-    localStorage.setItem(
-      "folio.sampler",
-      JSON.stringify({ max_tokens: 64, temperature: 2, top_k: 0, top_p: 1 }),
-    ),
-  );
-  await page.reload();
+  await Choose(page, { max_tokens: 64, temperature: 2, top_k: 0, top_p: 1 });
   await page.fill("#prompt", prompt);
-  await page.click("#generate");
-  await page.waitForSelector("#stop", { state: "detached" });
+  await Generate(page);
   const shown = await page.textContent(".result .prose");
   assert.ok(shown.startsWith(prompt), shown);
   assert.ok(!shown.includes("\ufffd"), shown);
   await page.click("text=Tokens >> nth=0");
-  await Close();
 });
 
 test("the address holds prompt and colours", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/play?p=Once+more&c=rank`);
+  const page = await on.Open("/#/play?p=Once+more&c=rank");
   assert.equal(await page.inputValue("#prompt"), "Once more");
   await page.fill("#prompt", "Again");
   await Until("the address", async () =>
@@ -187,40 +162,24 @@ test("the address holds prompt and colours", async () => {
   assert.ok(
     await page.locator(".segments label", { hasText: "rank" }).locator("input").isChecked(),
   );
-  await Close();
 });
 
 test("a text is judged as the service judges it", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/play?tab=score`);
+  const page = await on.Open("/#/play?tab=score");
   await page.fill("textarea", "The little cat");
   await page.click(".primary");
   await page.waitForSelector(".figures");
-  const scores = await (
-    await fetch(`${service.url}/api/score`, {
-      method: "POST",
-      body: JSON.stringify({ text: "The little cat" }),
-    })
-  ).json();
+  const scores = await Ask(on.service, "score", { text: "The little cat" });
   assert.ok(Math.abs(Number(await page.textContent(".figures dd")) / scores.perplexity - 1) < 1e-3);
-  await Close();
 });
 
-test("tokens are shown as the merges that make them", async (t) => {
-  const tokenizer = workshop.Learn();
-  const merging = await Serve(
-    "--model",
-    workshop.Train("merging", "--max-steps", "1", "--tokenizer", tokenizer),
-  );
-  t.after(() => merging.Stop());
+test("tokens are shown as the merges that make them", async () => {
+  const how = ["--max-steps", "1", "--tokenizer", on.workshop.Learn()];
+  const merging = await on.Serve("--model", on.workshop.Train("merging", ...how));
   const words = "The little cat and the little dog";
-  const { page, Close } = await Open(browser, `${merging.url}/#/play?tab=tokens`);
+  const page = await Open(`${merging.url}/#/play?tab=tokens`);
   await page.fill("textarea", words);
-  const { pieces } = await (
-    await fetch(`${merging.url}/api/tokenize`, {
-      method: "POST",
-      body: JSON.stringify({ text: words }),
-    })
-  ).json();
+  const { pieces } = await Ask(merging, "tokenize", { text: words });
   assert.ok(pieces.length > 3);
   await Until("as many words", async () =>
     (await page.locator(".merges ol").count()) === pieces.length,
@@ -239,20 +198,15 @@ test("tokens are shown as the merges that make them", async (t) => {
       Array.from({ length: merges.length + 1 }, (_, step) => bytes.length - step),
     ),
   );
-  await Close();
 });
 
 test("eight tabs load", async () => {
-  const context = await browser.newContext();
-  const pages = await Promise.all(
-    Array.from({ length: 8 }, async () => {
-      const page = await context.newPage();
-      await page.goto(`${service.url}/#/runs`);
-      return page;
-    }),
-  );
-  await Promise.all(pages.map((page) => page.waitForSelector("main .training, main .empty")));
-  await Promise.all(pages.map((page) => page.goto(`${service.url}/#/play`)));
-  await Promise.all(pages.map((page) => page.waitForSelector("#prompt")));
-  await context.close();
+  const page = await on.Open(`/#/runs`);
+  const others = Array.from({ length: 7 }, () => page.context().newPage());
+  const tabs = [page, ...(await Promise.all(others))];
+  const all = (act) => Promise.all(tabs.map(act));
+  await all((tab) => tab.goto(`${on.service.url}/#/runs`));
+  await all((tab) => tab.waitForSelector("main .training, main .empty"));
+  await all((tab) => tab.goto(`${on.service.url}/#/play`));
+  await all((tab) => tab.waitForSelector("#prompt"));
 });

@@ -3,26 +3,16 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { Browser, Downloaded, Module, Open, Serve, Until, Workshop } from "./kit.mjs";
+import { test } from "node:test";
+import { Downloaded, Module, Open, Stage, Until } from "./kit.mjs";
 
-let workshop, service, browser, log, live;
-before(async () => {
-  workshop = Workshop();
-  log = join(
-    workshop.Train("first", "--max-steps", "30", "--eval-every", "10", "--sample-every", "10"),
-    "metrics.jsonl",
-  );
+let log, live;
+const on = Stage(async ({ workshop, Serve }) => {
+  const often = ["--eval-every", "10", "--sample-every", "10"];
+  log = join(workshop.Train("first", "--max-steps", "30", ...often), "metrics.jsonl");
   workshop.Train("second", "--max-steps", "20", "--seed", "2", "--lr", "0.002");
   live = await workshop.Live("live");
-  service = await Serve("--runs", workshop.runs);
-  browser = await Browser();
-});
-after(async () => {
-  await browser?.close();
-  await service?.Stop();
-  await live?.Stop();
-  workshop?.Remove();
+  return { service: await Serve("--runs", workshop.runs) };
 });
 
 const Rows = (of = log) =>
@@ -42,9 +32,9 @@ function Append(count, to = log) {
 
 // A run of so many steps whose log says what `row(step)` does.
 function Written(name, steps, row) {
-  mkdirSync(join(workshop.runs, name));
+  mkdirSync(join(on.workshop.runs, name));
   const rows = Array.from({ length: steps }, (_, step) => JSON.stringify({ step, ...row(step) }));
-  writeFileSync(join(workshop.runs, name, "metrics.jsonl"), `${rows.join("\n")}\n`);
+  writeFileSync(join(on.workshop.runs, name, "metrics.jsonl"), `${rows.join("\n")}\n`);
 }
 
 // For each chart's canvas this returns its pixels that have a run's colour, by run; the pixels of its left edge
@@ -101,7 +91,7 @@ async function Table(page) {
 }
 
 test("curves are those of the log, in the chart and in what is saved", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first,second`);
+  const page = await on.Open("/#/runs?r=first,second");
   await page.waitForSelector(".u-over");
   const { bytes } = await Downloaded(page, () => page.click("text=Save CSV"));
   const losses = bytes
@@ -134,23 +124,20 @@ test("curves are those of the log, in the chart and in what is saved", async () 
   );
   await page.click("text=Samples");
   await page.waitForSelector(".tabs [aria-selected=true] >> text=Samples");
-  await Close();
 });
 
 test("a chart grows with its log, and over a new start of the service nothing is lost or doubled", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`, {
-    allowed: [/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|Failed to fetch/],
-  });
+  const page = await on.Open("/#/runs?r=first", { allowed: [/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|Failed to fetch/] });
   await page.waitForSelector(".u-over");
   await page.click(".chart >> nth=0 >> text=Table");
   await Until("the table", async () => (await Table(page)) > 0);
   const before = await Table(page);
   let last = Append(7);
   await Until("seven more", async () => (await Table(page)) === before + 7);
-  await service.Stop("SIGKILL");
+  await on.service.Stop("SIGKILL");
   await page.waitForSelector("text=does not answer");
   last = Append(5);
-  service = await Serve("--runs", workshop.runs, "--port", service.port);
+  on.service = await on.Serve("--runs", on.workshop.runs, "--port", on.service.port);
   await Until("five more", async () => (await Table(page)) === before + 12);
   await page.waitForSelector("text=does not answer", { state: "detached" });
   Append(3);
@@ -159,16 +146,14 @@ test("a chart grows with its log, and over a new start of the service nothing is
     await page.textContent(".chart >> nth=0 >> tbody tr >> nth=0"),
     new RegExp(`^${last + 3}`),
   );
-  await Close();
 });
 
 test("a run that trains prints the address that shows it", async () => {
   await Until("its first steps", () => Rows(live.log).length > 60);
-  const { page, Close } = await Open(browser, live.url);
+  const page = await Open(live.url);
   await page.waitForSelector(".run.shown .run-name >> text=live");
   await page.waitForSelector(".run-state.running");
   await Until("its curve", async () => (await Drawn(page, ["live"]))[0]?.pixels[0] > 20);
-  await Close();
   await live.Hold();
   // The run has as many steps on every machine: beside thousands the twenty of another run have no width.
   writeFileSync(live.log, `${readFileSync(live.log, "utf8").split("\n").slice(0, 60).join("\n")}\n`);
@@ -176,37 +161,35 @@ test("a run that trains prints the address that shows it", async () => {
 
 test("charts of ended runs, of one that trains, and of both are drawn at every load", async () => {
   for (const copy of ["b", "c", "d", "e", "f"])
-    cpSync(join(workshop.runs, "second"), join(workshop.runs, copy), { recursive: true });
-  const { page, Close } = await Open(browser, `${service.url}/#/runs`);
+    cpSync(join(on.workshop.runs, "second"), join(on.workshop.runs, copy), { recursive: true });
+  const page = await on.Open(`/#/runs`);
   await page.waitForSelector(".run >> nth=7");
   for (const runs of [["first"], ["live"], ["second", "live"]]) {
-    await page.goto(`${service.url}/#/runs?r=${runs}`);
+    await page.goto(`${on.service.url}/#/runs?r=${runs}`);
     // Without an evaluation there is no chart of them.
     await LoadsWhole(page, runs, 4);
   }
   // By itself the page shows the newest.
-  await page.goto(`${service.url}/#/runs`);
+  await page.goto(`${on.service.url}/#/runs`);
   await page.reload();
   const newest = await page.textContent(".run.shown .run-name");
   await LoadsWhole(page, [newest], 4);
-  await Close();
 });
 
 test("what is left of a run that trains is told as it goes", async () => {
   const { Duration } = await Module("format.ts");
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=live`);
+  const page = await on.Open(`/#/runs?r=live`);
   const left = page.locator(".run", { hasText: "live" }).locator("dt:text-is('left') + dd");
   await left.waitFor();
   // Steps that take a second each.
   const last = Append(150, live.log);
   await Until("what is left", async () => (await left.textContent()) === Duration(999999 - last));
-  await Close();
 });
 
 test("losses are smoothed; evaluations and the plan of the learning rate are not", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
+  const page = await on.Open("/#/runs?r=first");
   const tables = async (address) => {
-    await page.goto(`${service.url}/#/runs?${address}`);
+    await page.goto(`${on.service.url}/#/runs?${address}`);
     await page.reload();
     await page.waitForSelector(".chart >> nth=4 >> .u-over");
     for (const button of await page.locator(".chart button:text-is('Table')").all())
@@ -225,7 +208,6 @@ test("losses are smoothed; evaluations and the plan of the learning rate are not
   for (const same of ["Held-out loss", "Learning rate"]) assert.equal(smooth[same], plain[same]);
   for (const other of ["Loss", "Gradient norm", "Tokens per second"])
     assert.notEqual(smooth[other], plain[other]);
-  await Close();
 });
 
 test("a line falls without stairs, its axis is whole, and one point is a point", async () => {
@@ -234,7 +216,7 @@ test("a line falls without stairs, its axis is whole, and one point is a point",
     lr: step === 0 ? 0 : 5e-5 * (1 - step / 4000),
     ...(step === 500 ? { val_loss: 2.25 } : {}),
   }));
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=plan`);
+  const page = await on.Open(`/#/runs?r=plan`);
   await Until("its charts", async () => (await page.locator(".plot canvas").count()) === 3);
   const [loss, held_out, rate] = await Until("what is drawn", async () => {
     const drawn = await Drawn(page, ["plan"]);
@@ -251,14 +233,26 @@ test("a line falls without stairs, its axis is whole, and one point is a point",
   for (const { edge } of [loss, held_out, rate]) assert.equal(edge, 0);
   const svg = await Downloaded(page, () => page.click(".chart >> nth=1 >> text=SVG"));
   assert.match(svg.bytes.toString(), /<circle cx="[\d.]+" cy="[\d.]+" r="3"/);
-  await Close();
+});
+
+test("a figure says what the screen shows", async () => {
+  Written("four", 4, (step) => ({ loss: step === 0 ? 2 : 1 }));
+  const page = await on.Open(`/#/runs?r=four`);
+  await page.waitForSelector(".u-over");
+  const svg = (await Downloaded(page, () => page.click("text=SVG"))).bytes.toString();
+  assert.match(svg, /points="64.0,40.0 280.0,352.0 496.0,352.0 712.0,352.0"/);
+  const steps = [...svg.matchAll(/y="368" [^>]*>([^<]*)</g)];
+  assert.deepEqual(
+    steps.map(([, said]) => said),
+    ["0", "1", "2", "3"],
+  );
 });
 
 test("a run that cannot be read says why, among those that can", async () => {
-  const foreign = join(workshop.runs, "foreign");
+  const foreign = join(on.workshop.runs, "foreign");
   mkdirSync(foreign);
   assert.equal(spawnSync("mkfifo", [join(foreign, "metrics.jsonl")]).status, 0);
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first,foreign`);
+  const page = await on.Open(`/#/runs?r=first,foreign`);
   const reason = page.locator(".run", { hasText: "foreign" }).locator(".run-problem");
   await Until("the reason", async () =>
     /metrics\.jsonl: it is a pipe/.test(await reason.textContent()),
@@ -268,13 +262,12 @@ test("a run that cannot be read says why, among those that can", async () => {
   if (process.env.PICTURE) await page.screenshot({ path: process.env.PICTURE });
   rmSync(foreign, { recursive: true });
   await Until("that it is gone", async () => (await page.locator(".run-problem").count()) === 0);
-  await Close();
 });
 
 test("a list of runs that comes behind the news of them is asked for again", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
-  const short = join(workshop.runs, "short");
-  cpSync(join(workshop.runs, "first"), short, { recursive: true });
+  const page = await on.Open("/#/runs?r=first");
+  const short = join(on.workshop.runs, "short");
+  cpSync(join(on.workshop.runs, "first"), short, { recursive: true });
   let Release;
   const released = new Promise((resolve) => (Release = resolve));
   await page.route("**/api/runs", async (route) => {
@@ -285,7 +278,7 @@ test("a list of runs that comes behind the news of them is asked for again", asy
   const asked = page.waitForRequest("**/api/runs");
   await page.reload();
   await asked;
-  const Listed = async () => (await (await fetch(`${service.url}/api/runs`)).json()).runs;
+  const Listed = async () => (await (await fetch(`${on.service.url}/api/runs`)).json()).runs;
   await new Promise((resolve) => setTimeout(resolve, 1500)); // the service has seen it
   assert.ok((await Listed()).some(({ id }) => id === "short"));
   rmSync(short, { recursive: true });
@@ -293,27 +286,23 @@ test("a list of runs that comes behind the news of them is asked for again", asy
   Release();
   await page.waitForSelector(".run >> text=first");
   await Until("that it is gone", async () => (await page.locator(".run", { hasText: "short" }).count()) === 0);
-  await Close();
 });
 
 test("the cursor moves along a chart by keys, and says where it is", async () => {
-  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
+  const page = await on.Open("/#/runs?r=first");
   await page.waitForSelector(".u-over");
   await page.locator(".plot").first().focus();
   await page.keyboard.press("ArrowLeft");
   await Until("the live region", async () =>
     /step \d+, first \d/.test(await page.textContent("#live")),
   );
-  await Close();
 });
 
 test("a service without a model opens at Training, and says so where one is needed", async () => {
-  const first = await Open(browser, `${service.url}/`);
-  await first.page.waitForSelector(".rail a[aria-current=page] >> text=Training");
-  await first.page.waitForSelector(".run");
-  await Until("its address", () => first.page.url().endsWith("/#/runs"));
-  await first.Close();
-  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const page = await on.Open("/");
+  await page.waitForSelector(".rail a[aria-current=page] >> text=Training");
+  await page.waitForSelector(".run");
+  await Until("its address", () => page.url().endsWith("/#/runs"));
+  await page.keyboard.press("1");
   await page.waitForSelector("text=no model");
-  await Close();
 });

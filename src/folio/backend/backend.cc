@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "folio/backend/checked_backend.h"
-#include "folio/backend/timed_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/checked_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
 #include "folio/base/test_simd_targets.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "folio/backend/op_checks.h"
+#include "folio/backend/operands.h"
 #include "folio/base/check.h"
 
 namespace folio {

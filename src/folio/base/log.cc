@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
+#include "folio/base/check.h"
 #include "folio/base/utf8.h"
 
 namespace folio {
@@ -44,6 +46,13 @@ void Log(LogLevel level, std::string_view message) {
   if (level < logger.level) return;
   const std::lock_guard lock(logger.mutex);
   logger.sink(level, message);
+}
+
+void CheckFailed(const char* file, int line, const char* condition, std::string_view message) {
+  std::fprintf(stderr, "%s:%d: check failed: %s: %s\n", file, line, condition,
+               Visible(message, {.lines = false}).c_str());
+  std::fflush(stderr);
+  std::abort();
 }
 
 }  // namespace folio

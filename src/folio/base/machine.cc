@@ -65,6 +65,12 @@ double LeastOfCgroups(const MachineFiles& files, const std::string& controller,
   return least;
 }
 
+// The number that a file begins with, `otherwise` if there is none.
+double NumberIn(const std::filesystem::path& path, double otherwise) {
+  double number = 0;
+  return std::ifstream(path) >> number ? number : otherwise;
+}
+
 // A figure "name: N kB" of a /proc file in bytes, 0 if it is not told.
 uint64_t ProcBytes(const char* path, const std::string& name) {
   std::ifstream file(path);
@@ -79,8 +85,7 @@ uint64_t ProcBytes(const char* path, const std::string& name) {
 double MemoryLimitOf(const std::filesystem::path& group) {
   double least = kNoLimit;
   for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {
-    std::istringstream in(FirstLine(group / name));
-    if (double bytes = 0; in >> bytes && bytes > 0) least = std::min(least, bytes);
+    if (const double bytes = NumberIn(group / name, 0); bytes > 0) least = std::min(least, bytes);
   }
   return least;
 }
@@ -88,18 +93,14 @@ double MemoryLimitOf(const std::filesystem::path& group) {
 // The memory that one cgroup has left counts pages of files that nobody uses now: it gets them back
 // when it needs them.
 double FreeMemoryOf(const std::filesystem::path& group) {
-  const double limit = MemoryLimitOf(group);
-  double used = 0;
-  for (const char* name : {"memory.current", "memory.usage_in_bytes"}) {
-    std::istringstream in(FirstLine(group / name));
-    if (double bytes = 0; in >> bytes) used = std::max(used, bytes);
-  }
+  const double used =
+      std::max(NumberIn(group / "memory.current", 0), NumberIn(group / "memory.usage_in_bytes", 0));
   std::ifstream stat(group / "memory.stat");
   double files = 0;
   for (std::string name; stat >> name;) {
     if (double bytes = 0; stat >> bytes && name == "inactive_file") files = bytes;
   }
-  return std::max(0.0, limit - std::max(0.0, used - files));
+  return std::max(0.0, MemoryLimitOf(group) - std::max(0.0, used - files));
 }
 
 // Both in microseconds; no limit where they are not numbers ("max", -1, nothing).

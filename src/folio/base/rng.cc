@@ -36,10 +36,6 @@ uint32_t CounterRng::Bits(uint64_t index) const {
   return Block(seed_, stream_, index / 64 * 16 + index % 16)[index / 16 % 4];
 }
 
-double CounterRng::Uniform(uint64_t index) const {
-  return Bits(index) * 0x1p-32;
-}
-
 double CounterRng::Normal(uint64_t index) const {
   const std::array<uint32_t, 4> words = Block(seed_, stream_, index);
   const double radius = std::sqrt(-2.0 * std::log((words[0] + 1.0) * 0x1p-32));
@@ -49,11 +45,8 @@ double CounterRng::Normal(uint64_t index) const {
 uint64_t CounterRng::Below(uint64_t index, uint64_t n) const {
   FOLIO_CHECK(n >= 1, "nothing lies in [0, 0)");
   const std::array<uint32_t, 4> words = Block(seed_, stream_, index);
-  // The high 64 bits of (a random 64-bit number) * n, from 32-bit halves.
-  const uint64_t low = uint64_t{words[1]} * Low(n);
-  const uint64_t mid = uint64_t{words[0]} * Low(n) + High(low);
-  const uint64_t mid2 = uint64_t{words[1]} * High(n) + Low(mid);
-  return uint64_t{words[0]} * High(n) + High(mid) + High(mid2);
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>(Wide{uint64_t{words[0]} << 32 | words[1]} * n >> 64);
 }
 
 uint64_t RngStream(RngPurpose purpose, uint64_t a, uint64_t b) {

@@ -23,7 +23,7 @@ class CounterRng {
 
   uint32_t Bits(uint64_t index) const;
   // [0, 1), multiples of 2^-32.
-  double Uniform(uint64_t index) const;
+  double Uniform(uint64_t index) const { return Bits(index) * 0x1p-32; }
   // Standard normal, at most 6.7 in size: Box-Muller on the first two words of block `index`.
   // Normal and Below read blocks by another rule than Bits: give each its own stream.
   double Normal(uint64_t index) const;

@@ -13,20 +13,16 @@
 namespace folio {
 namespace {
 
-struct Scaled {
-  double value;
-  size_t unit;
-};
-
 // Divides by 1000 until the value, rounded to `decimals`, is below 1000 or units run out.
-Scaled Scale(double value, size_t units, int decimals) {
+std::string Scaled(double value, std::span<const char* const> units, int decimals,
+                   const char* separator) {
   const double limit = 1000.0 - 0.5 * std::pow(10.0, -decimals);
   size_t unit = 0;
-  while (unit + 1 < units && std::abs(value) >= (unit == 0 ? 1000.0 : limit)) {
+  while (unit + 1 < units.size() && std::abs(value) >= (unit == 0 ? 1000.0 : limit)) {
     value /= 1000.0;
     ++unit;
   }
-  return {value, unit};
+  return fmt::format("{:.{}f}{}{}", value, unit == 0 ? 0 : decimals, separator, units[unit]);
 }
 
 }  // namespace
@@ -72,12 +68,7 @@ std::vector<std::string> Split(std::string_view text, char separator) {
 }
 
 std::string Join(std::span<const std::string> parts, std::string_view separator) {
-  std::string joined;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) joined += separator;
-    joined += parts[i];
-  }
-  return joined;
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::string ShellWord(std::string_view text) {
@@ -91,16 +82,12 @@ std::string ShellWord(std::string_view text) {
 
 std::string HumanBytes(double bytes) {
   static constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
-  const Scaled scaled = Scale(bytes, kUnits.size(), 2);
-  if (scaled.unit == 0) return fmt::format("{:.0f} B", bytes);
-  return fmt::format("{:.2f} {}", scaled.value, kUnits[scaled.unit]);
+  return Scaled(bytes, kUnits, 2, " ");
 }
 
 std::string HumanCount(double count) {
   static constexpr std::array kUnits = {"", "K", "M", "B", "T"};
-  const Scaled scaled = Scale(count, kUnits.size(), 1);
-  if (scaled.unit == 0) return fmt::format("{:.0f}", count);
-  return fmt::format("{:.1f}{}", scaled.value, kUnits[scaled.unit]);
+  return Scaled(count, kUnits, 1, "");
 }
 
 std::string HumanSeconds(double seconds) {

@@ -126,19 +126,10 @@ class Waiter {
   std::atomic<int> asleep_ = 0;  // an int, because that is what Linux can wait for directly
 };
 
-// A failure of a job is the first exception that one of its tasks throws.
-class Failure {
- public:
-  void Keep(std::exception_ptr thrown) {
-    if (!any_.exchange(true)) thrown_ = std::move(thrown);
-  }
-  void Rethrow() const {
-    if (any_) std::rethrow_exception(thrown_);
-  }
-
- private:
-  std::atomic<bool> any_ = false;
-  std::exception_ptr thrown_;
+// The first exception that one of the tasks throws.
+struct Failure {
+  std::atomic<bool> any = false;
+  std::exception_ptr thrown;
 };
 
 struct Job {
@@ -151,7 +142,7 @@ struct Job {
     try {
       run(context, task, number);
     } catch (...) {
-      failure->Keep(std::current_exception());
+      if (!failure->any.exchange(true)) failure->thrown = std::current_exception();
     }
   }
 };
@@ -354,7 +345,7 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
     const bool shared = tasks > 1 && Threads() > 1 && Pool::Get().TryRun(job);
     if (!shared) RunInOrder(job, 0);
   }
-  failure.Rethrow();
+  if (failure.any) std::rethrow_exception(failure.thrown);
 }
 
 }  // namespace internal

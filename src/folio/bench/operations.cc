@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,22 +15,22 @@
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
 #include "folio/base/math.h"
-#include "folio/base/rng.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
-#include "folio/model/head_layout.h"
+#include "folio/model/config.h"
+#include "folio/model/decoder.h"
 #include "folio/tensor/dtype.h"
 #include "folio/tensor/plan.h"
+#include "folio/train/config.h"
 #include "folio/train/optimizer.h"
-#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
 
-constexpr size_t kFewestRuns = 3;  // of each operation
 // Elements that one thread takes at a time: small beside any cache, large beside the taking.
 constexpr int64_t kPassGrain = 1 << 15;
 
@@ -41,83 +43,86 @@ constexpr MatmulShape kSmall[] = {{768, 128, 384}, {768, 128, 128}, {768, 128, 5
 constexpr MatmulShape kPeak[] = {{64, 256, 256},     {256, 768, 768},    {1024, 1024, 1024},
                                  {1024, 1024, 4096}, {1024, 4096, 1024}, {2048, 2048, 2048}};
 
-// In [-0.5, 0.5], of either sign.
-float NumberAt(size_t i, size_t step) {
-  constexpr size_t kDistinct = 1009;
-  return static_cast<float>(i * step % kDistinct) / (kDistinct - 1) - 0.5f;
+// A plan of these arrays, with ids 0, 1, ...
+MemoryPlan PlanOf(std::initializer_list<std::pair<Dtype, Shape>> arrays) {
+  MemoryPlan plan;
+  for (const auto& [dtype, shape] : arrays) plan.Add("array", dtype, shape);
+  plan.Place();
+  return plan;
 }
 
-// Sets each element, float32 or bfloat16, to number_at of its index.
+// Numbers in [-0.5, 0.5], of either sign: float32 or bfloat16.
+void FillArray(const Tensor& tensor) {
+  constexpr int64_t kDistinct = 1009, kStep = 7;
+  ParallelRange(tensor.count(), kPassGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float x = static_cast<float>(i * kStep % kDistinct) / (kDistinct - 1) - 0.5f;
+      if (tensor.dtype() == Dtype::kBF16) {
+        tensor.data<BF16>()[i] = ToBF16(x);
+      } else {
+        tensor.data<float>()[i] = x;
+      }
+    }
+  });
+}
+
+// Runs rounds, each of which adds to the timings that it is given, in turns: one that does not
+// count, then at least three, and for `seconds`.
+template <class Timings, class Round>
+Timings TakeTurns(Timings timings, double seconds, const Round& round) {
+  constexpr int kFewestRounds = 3;
+  Timings warm_up = timings;
+  round(warm_up);
+  const double begin = SteadySeconds();
+  for (int i = 0; i < kFewestRounds || SteadySeconds() - begin < seconds; ++i) round(timings);
+  return timings;
+}
+
 template <class F>
-void Fill(const Tensor& tensor, const F& number_at) {
-  const auto count = static_cast<size_t>(tensor.count());
-  for (size_t i = 0; i < count; ++i) {
-    if (tensor.dtype() == Dtype::kBF16) {
-      tensor.data<BF16>()[i] = ToBF16(number_at(i));
-    } else {
-      tensor.data<float>()[i] = number_at(i);
-    }
-  }
+void Time(Timing& timing, F&& run) {
+  timing.seconds.push_back(SecondsOf(run));
 }
 
-// An array of float32 or bfloat16 numbers.
-class Numbers {
+double FlopsOf(const MatmulShape& shape) {
+  return 2.0 * static_cast<double>(shape.N) * static_cast<double>(shape.I) *
+         static_cast<double>(shape.O);
+}
+
+// The three products of one shape and dtype.
+class Products {
  public:
-  Numbers(Dtype dtype, Shape shape, size_t step)
-      : memory_(
-            std::make_unique<std::byte[]>(static_cast<size_t>(shape.count()) * DtypeSize(dtype))),
-        tensor_(memory_.get(), dtype, shape) {
-    Fill(tensor_, [&](size_t i) { return NumberAt(i, step); });
-  }
+  static constexpr std::string_view kNames[] = {"x W", "d_out W^T", "x^T d_out"};
 
-  const Tensor& tensor() const { return tensor_; }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  Tensor tensor_;
-};
-
-// The operands of the products of one shape and dtype.
-class MatmulOperands {
- public:
-  MatmulOperands(MatmulShape shape, Dtype dtype)
-      : shape_(shape),
-        dtype_(dtype),
-        x_(dtype, {shape.N, shape.I}, 7),
-        weight_(Dtype::kF32, {shape.I, shape.O}, 11),
-        out_(dtype, {shape.N, shape.O}, 1),
-        d_x_(dtype, {shape.N, shape.I}, 1),
-        d_out_(dtype, {shape.N, shape.O}, 13),
-        d_weight_(Dtype::kF32, {shape.I, shape.O}, 17) {}
-
-  // Seconds of one run.
-  double Run(Backend& backend, MatmulKind kind) const {
-    const double begin = SteadySeconds();
-    switch (kind) {
-      case MatmulKind::kForward:
-        backend.Run(
-            LinearForward{.x = x_.tensor(), .weight = weight_.tensor(), .out = out_.tensor()});
-        break;
-      case MatmulKind::kInputGradient:
-        backend.Run(LinearBackward{
-            .weight = weight_.tensor(), .d_out = d_out_.tensor(), .d_x = d_x_.tensor()});
-        break;
-      case MatmulKind::kWeightGradient:
-        backend.Run(LinearBackward{.x = x_.tensor(),
-                                   .weight = weight_.tensor(),
-                                   .d_out = d_out_.tensor(),
-                                   .d_weight = d_weight_.tensor()});
-        break;
+  Products(const MatmulShape& shape, Dtype dtype) {
+    const auto& [N, I, O] = shape;
+    const MemoryPlan plan = PlanOf({{dtype, {N, I}},
+                                    {Dtype::kF32, {I, O}},
+                                    {dtype, {N, O}},
+                                    {dtype, {N, I}},
+                                    {dtype, {N, O}},
+                                    {Dtype::kF32, {I, O}}});
+    arena_ = Arena(plan);
+    MemoryPlan::Id id = 0;
+    for (Tensor* array : {&x_, &weight_, &out_, &d_x_, &d_out_, &d_weight_}) {
+      *array = arena_.Get(plan, id++);
+      FillArray(*array);
     }
-    return SteadySeconds() - begin;
   }
 
-  Matmul product(MatmulKind kind) const { return {shape_, kind, dtype_}; }
+  void Run(Backend& backend, size_t product) const {
+    if (product == 0) backend.Run(LinearForward{.x = x_, .weight = weight_, .out = out_});
+    if (product == 1) {
+      backend.Run(LinearBackward{.weight = weight_, .d_out = d_out_, .d_x = d_x_});
+    }
+    if (product == 2) {
+      backend.Run(
+          LinearBackward{.x = x_, .weight = weight_, .d_out = d_out_, .d_weight = d_weight_});
+    }
+  }
 
  private:
-  MatmulShape shape_;
-  Dtype dtype_;
-  Numbers x_, weight_, out_, d_x_, d_out_, d_weight_;
+  Arena arena_;
+  Tensor x_, weight_, out_, d_x_, d_out_, d_weight_;
 };
 
 // `shape`, or on a slow backend one with fewer rows.
@@ -126,56 +131,15 @@ MatmulShape FitToSpeed(Backend& backend, MatmulShape shape) {
   constexpr int64_t kFewRows = 16;
   if (shape.N <= kFewRows) return shape;
   // The rate of a little product, as its weight alone may be too much for a slow backend.
-  const MatmulOperands probe({kFewRows, 128, 128}, Dtype::kF32);
-  probe.Run(backend, MatmulKind::kForward);
-  const double rate =
-      probe.product(MatmulKind::kForward).flops() / probe.Run(backend, MatmulKind::kForward);
-  if (Matmul{.shape = shape}.flops() / rate > kTooLong) shape.N = kFewRows;
+  constexpr MatmulShape kLittle = {kFewRows, 128, 128};
+  const Products probe(kLittle, Dtype::kF32);
+  probe.Run(backend, 0);
+  const double seconds = SecondsOf([&] { probe.Run(backend, 0); });
+  if (FlopsOf(shape) / FlopsOf(kLittle) * seconds > kTooLong) shape.N = kFewRows;
   return shape;
 }
 
-MatmulRate RateOf(const Matmul& product, const std::vector<double>& runs) {
-  return {product, Median(runs), Percentile(runs, 0)};
-}
-
-void MeasureShape(Backend& backend, MatmulShape shape, std::span<const Dtype> dtypes,
-                  double seconds, std::vector<MatmulRate>& rates) {
-  struct Entrant {
-    const MatmulOperands* operands;
-    MatmulKind kind;
-    std::vector<double> runs;
-  };
-  std::vector<std::unique_ptr<MatmulOperands>> operands;
-  std::vector<Entrant> entrants;
-  for (const Dtype dtype : dtypes) {
-    operands.push_back(std::make_unique<MatmulOperands>(shape, dtype));
-    for (const MatmulKind kind : kMatmulKinds)
-      entrants.push_back({operands.back().get(), kind, {}});
-  }
-  for (const Entrant& entrant : entrants) entrant.operands->Run(backend, entrant.kind);
-  const double enough = seconds * static_cast<double>(entrants.size());
-  for (double sum = 0; sum < enough || entrants.back().runs.size() < kFewestRuns;) {
-    for (Entrant& entrant : entrants) {
-      entrant.runs.push_back(entrant.operands->Run(backend, entrant.kind));
-      sum += entrant.runs.back();
-    }
-  }
-  for (const Entrant& entrant : entrants) {
-    rates.push_back(RateOf(entrant.operands->product(entrant.kind), entrant.runs));
-  }
-}
-
 }  // namespace
-
-std::string_view MatmulKindName(MatmulKind kind) {
-  static constexpr std::string_view kNames[] = {"x W", "d_out W^T", "x^T d_out"};
-  return kNames[static_cast<int>(kind)];
-}
-
-double Matmul::flops() const {
-  return 2.0 * static_cast<double>(shape.N) * static_cast<double>(shape.I) *
-         static_cast<double>(shape.O);
-}
 
 std::span<const MatmulShape> Gpt2Matmuls() {
   return kGpt2;
@@ -188,19 +152,26 @@ std::span<const MatmulShape> SmallMatmuls() {
 std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulShape> shapes,
                                        std::span<const Dtype> dtypes, double seconds) {
   FOLIO_CHECK(!dtypes.empty(), "no dtypes");
-  std::vector<MatmulRate> rates;
-  for (const MatmulShape& shape : shapes) {
-    MeasureShape(backend, FitToSpeed(backend, shape), dtypes, seconds, rates);
+  std::vector<MatmulRate> all;
+  for (const MatmulShape& asked : shapes) {
+    const MatmulShape shape = FitToSpeed(backend, asked);
+    std::vector<Products> products;
+    std::vector<MatmulRate> rates;
+    for (const Dtype dtype : dtypes) {
+      products.emplace_back(shape, dtype);
+      for (const std::string_view name : Products::kNames) {
+        rates.push_back({shape, name, dtype, {.work = FlopsOf(shape)}});
+      }
+    }
+    rates = TakeTurns(std::move(rates), seconds * static_cast<double>(rates.size()),
+                      [&](std::vector<MatmulRate>& to) {
+                        for (size_t i = 0; i < to.size(); ++i) {
+                          Time(to[i].timing, [&] { products[i / 3].Run(backend, i % 3); });
+                        }
+                      });
+    std::ranges::move(rates, std::back_inserter(all));
   }
-  return rates;
-}
-
-double PeakOf(Dtype dtype, std::span<const MatmulRate> rates) {
-  double peak = 0;
-  for (const MatmulRate& rate : rates) {
-    if (rate.product.dtype == dtype) peak = std::max(peak, rate.flops_per_second());
-  }
-  return peak;
+  return all;
 }
 
 double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
@@ -209,123 +180,78 @@ double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
   double peak = 0;
   for (const MatmulShape& shape : kPeak) {
     // A run that does not count comes first.
-    const double expected = peak > 0 ? Matmul{.shape = shape}.flops() / peak : 0;
+    const double expected = peak > 0 ? FlopsOf(shape) / peak : 0;
     if (peak > 0 && SteadySeconds() - begin + expected * (kRuns + 1) > seconds) break;
-    const MatmulOperands operands(shape, dtype);
-    operands.Run(backend, MatmulKind::kForward);
-    std::vector<double> runs;
-    for (int i = 0; i < kRuns; ++i) runs.push_back(operands.Run(backend, MatmulKind::kForward));
-    peak = std::max(peak, RateOf(operands.product(MatmulKind::kForward), runs).flops_per_second());
+    const Products products(shape, dtype);
+    products.Run(backend, 0);
+    Timing timing{.work = FlopsOf(shape)};
+    for (int i = 0; i < kRuns; ++i) Time(timing, [&] { products.Run(backend, 0); });
+    peak = std::max(peak, timing.rate());
   }
   return peak;
 }
 
 namespace {
 
-// The arrays, and the operations on them.
-class AttentionBench {
- public:
-  explicit AttentionBench(const AttentionShape& shape)
-      : shape_(shape), heads_{shape.H, shape.H, shape.D} {
-    const int64_t N = shape.B * shape.T;
-    qkv_ = plan_.Add("qkv", shape.dtype, {N, heads_.qkv_width()});
-    out_ = plan_.Add("out", shape.dtype, {N, heads_.q_width()});
-    lse_ = plan_.Add("lse", Dtype::kF32, {shape.B, shape.H, shape.T});
-    d_out_ = plan_.Add("d_out", shape.dtype, {N, heads_.q_width()});
-    d_qkv_ = plan_.Add("d_qkv", shape.dtype, {N, heads_.qkv_width()});
-    plan_.Place();
-  }
-
-  uint64_t bytes() const { return plan_.arena_bytes(); }
-
-  void Allocate() {
-    arena_ = Arena(plan_);
-    FillRandom(arena_.Get(plan_, qkv_), 1);
-    FillRandom(arena_.Get(plan_, d_out_), 2);
-  }
-
-  AttentionForward Forward() const {
-    return {.q = Columns(qkv_, heads_.q()),
-            .k = Columns(qkv_, heads_.k()),
-            .v = Columns(qkv_, heads_.v()),
-            .out = Columns(out_, heads_.q()),
-            .lse = arena_.Get(plan_, lse_),
-            .H = shape_.H,
-            .dropout = DropoutHere()};
-  }
-
-  AttentionBackward Backward() const {
-    return {.q = Columns(qkv_, heads_.q()),
-            .k = Columns(qkv_, heads_.k()),
-            .v = Columns(qkv_, heads_.v()),
-            .out = Columns(out_, heads_.q()),
-            .lse = arena_.Get(plan_, lse_),
-            .d_out = Columns(d_out_, heads_.q()),
-            .d_q = Columns(d_qkv_, heads_.q()),
-            .d_k = Columns(d_qkv_, heads_.k()),
-            .d_v = Columns(d_qkv_, heads_.v()),
-            .H = shape_.H,
-            .dropout = DropoutHere()};
-  }
-
- private:
-  Dropout DropoutHere() const { return {.p = shape_.dropout, .seed = 1}; }
-
-  SequenceView Columns(MemoryPlan::Id id, const ColumnRange& columns) const {
-    return View(arena_.Get(plan_, id), shape_.B, shape_.T, columns);
-  }
-
-  // Uniform in [-1, 1).
-  static void FillRandom(const Tensor& tensor, uint64_t stream) {
-    const CounterRng rng(1, stream);
-    Fill(tensor, [&](size_t i) { return static_cast<float>(rng.Bits(i)) * 0x1p-31f - 1; });
-  }
-
-  AttentionShape shape_;
-  HeadLayout heads_;
-  MemoryPlan plan_;
-  MemoryPlan::Id qkv_, out_, lse_, d_out_, d_qkv_;
-  Arena arena_;
-};
+// The arrays qkv, out, lse, d_out and d_qkv.
+MemoryPlan AttentionPlan(const AttentionShape& shape) {
+  const HeadLayout heads{shape.H, shape.H, shape.D};
+  const int64_t N = shape.B * shape.T;
+  return PlanOf({{shape.dtype, {N, heads.qkv_width()}},
+                 {shape.dtype, {N, heads.q_width()}},
+                 {Dtype::kF32, {shape.B, shape.H, shape.T}},
+                 {shape.dtype, {N, heads.q_width()}},
+                 {shape.dtype, {N, heads.qkv_width()}}});
+}
 
 }  // namespace
 
-double AttentionTiming::flops_per_second() const {
-  return flops / Median(seconds);
-}
-
-double AttentionRate::tokens_per_second() const {
-  return static_cast<double>(shape.B * shape.T) /
-         (Median(forward.seconds) + Median(backward.seconds));
-}
-
 uint64_t AttentionBytes(const AttentionShape& shape) {
-  return AttentionBench(shape).bytes();
+  return AttentionPlan(shape).arena_bytes();
 }
 
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds) {
-  AttentionBench bench(shape);
-  bench.Allocate();
-  const AttentionForward forward = bench.Forward();
-  const AttentionBackward backward = bench.Backward();
-  AttentionRate rate{.shape = shape,
-                     .forward = {.flops = forward.Flops()},
-                     .backward = {.flops = backward.Flops()},
-                     .planned_bytes = bench.bytes()};
-  backend.Run(forward);
-  backend.Run(backward);
-  for (double sum = 0; sum < seconds || rate.forward.seconds.size() < kFewestRuns;) {
-    rate.forward.seconds.push_back(SecondsOf([&] { backend.Run(forward); }));
-    rate.backward.seconds.push_back(SecondsOf([&] { backend.Run(backward); }));
-    sum += rate.forward.seconds.back() + rate.backward.seconds.back();
-  }
-  return rate;
+  const HeadLayout heads{shape.H, shape.H, shape.D};
+  const MemoryPlan plan = AttentionPlan(shape);
+  const Arena arena(plan);
+  const auto array = [&](MemoryPlan::Id id) { return arena.Get(plan, id); };
+  const auto columns = [&](MemoryPlan::Id id, const ColumnRange& of) {
+    return View(array(id), shape.B, shape.T, of);
+  };
+  FillArray(array(0));
+  FillArray(array(3));
+  const Dropout dropout{.p = shape.dropout, .seed = 1};
+  const AttentionForward forward{.q = columns(0, heads.q()),
+                                 .k = columns(0, heads.k()),
+                                 .v = columns(0, heads.v()),
+                                 .out = columns(1, heads.q()),
+                                 .lse = array(2),
+                                 .H = shape.H,
+                                 .dropout = dropout};
+  const AttentionBackward backward{.q = forward.q,
+                                   .k = forward.k,
+                                   .v = forward.v,
+                                   .out = forward.out,
+                                   .lse = forward.lse,
+                                   .d_out = columns(3, heads.q()),
+                                   .d_q = columns(4, heads.q()),
+                                   .d_k = columns(4, heads.k()),
+                                   .d_v = columns(4, heads.v()),
+                                   .H = shape.H,
+                                   .dropout = dropout};
+  const AttentionRate rate{.shape = shape,
+                           .forward = {.work = forward.Flops()},
+                           .backward = {.work = backward.Flops()},
+                           .planned_bytes = plan.arena_bytes()};
+  return TakeTurns(rate, seconds, [&](AttentionRate& to) {
+    Time(to.forward, [&] { backend.Run(forward); });
+    Time(to.backward, [&] { backend.Run(backward); });
+  });
 }
 
-double MemoryPass::bytes_per_second() const {
-  return bytes / Median(seconds);
-}
+namespace {
 
+// Reads an array on all threads; the sum keeps the compiler from leaving that out.
 uint32_t ReadAll(const float* x, int64_t n) {
   std::atomic<uint32_t> total = 0;
   ParallelRange(n, kPassGrain, [&](int64_t begin, int64_t end, int) {
@@ -340,91 +266,121 @@ uint32_t ReadAll(const float* x, int64_t n) {
   return total;
 }
 
-void CopyAll(const float* from, float* to, int64_t n) {
-  ParallelRange(n, kPassGrain, [&](int64_t begin, int64_t end, int) {
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin) * sizeof(float));
-  });
+MemoryPlan ParametersAndGradients(int64_t parameters) {
+  return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
 }
-
-namespace {
-
-MemoryPlan PlanOf(int64_t parameters) {
-  MemoryPlan plan;
-  for (const char* name : {"param", "grad"}) plan.Add(name, Dtype::kF32, {parameters});
-  plan.Place();
-  return plan;
-}
-
-template <class F>
-void Time(MemoryPass& pass, F&& run) {
-  pass.seconds.push_back(SecondsOf(run));
-}
-
-// The arrays and their treatment.
-class OptimizerBench {
- public:
-  OptimizerBench(Backend& backend, int64_t parameters)
-      : backend_(backend),
-        plan_(PlanOf(parameters)),
-        arena_(plan_),
-        optimizer_(backend, Dtype::kF32, parameters),
-        n_(parameters) {
-    float* param = Array(0).data<float>();
-    ParallelRange(n_, kPassGrain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) param[i] = static_cast<float>(i % 997 - 498) * 1e-3f;
-    });
-  }
-
-  // Copying makes the gradients, so that they are never zero where AdamW sees them.
-  void Round(OptimizerRates& rates) {
-    const Tensor param = Array(0), grad = Array(1);
-    double sum = 0;
-    Time(rates.copy, [&] { CopyAll(param.data<float>(), grad.data<float>(), n_); });
-    Time(rates.read, [&] { ReadAll(grad.data<float>(), n_); });
-    Time(rates.norm, [&] { backend_.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
-    Time(rates.adamw, [&] {
-      optimizer_.Step({}, {.lr = 1e-5, .step = ++step_}, ParamGroup::kDecayed, param, grad, 0);
-    });
-  }
-
- private:
-  Tensor Array(MemoryPlan::Id id) const { return arena_.Get(plan_, id); }
-
-  Backend& backend_;
-  MemoryPlan plan_;
-  Arena arena_;
-  Optimizer optimizer_;
-  int64_t n_;
-  int64_t step_ = 0;
-};
 
 }  // namespace
 
-double OptimizerRates::seconds_per_step() const {
-  return Median(norm.seconds) + Median(adamw.seconds);
-}
-
 uint64_t OptimizerBytes(int64_t parameters) {
-  MemoryPlan plan = PlanOf(parameters);
+  MemoryPlan plan = ParametersAndGradients(parameters);
   Optimizer::AddTo(plan, Dtype::kF32, parameters);
   plan.Place();
   return plan.arena_bytes();
 }
 
 OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds) {
-  OptimizerBench bench(backend, parameters);
-  OptimizerRates warm_up;
-  bench.Round(warm_up);
+  const MemoryPlan plan = ParametersAndGradients(parameters);
+  const Arena arena(plan);
+  const Tensor param = arena.Get(plan, 0), grad = arena.Get(plan, 1);
+  Optimizer optimizer(backend, Dtype::kF32, parameters);
+  FillArray(param);
+  int64_t step = 0;
   const double array = static_cast<double>(parameters) * sizeof(float);
-  OptimizerRates rates{.norm = {"gradient norm", array},
-                       .adamw = {"adamw", static_cast<double>(Optimizer::kPasses) * array},
-                       .read = {"read", array},
-                       .copy = {"copy", 2 * array}};
-  const double begin = SteadySeconds();
-  while (SteadySeconds() - begin < seconds || rates.adamw.seconds.size() < kFewestRuns) {
-    bench.Round(rates);
+  const OptimizerRates rates{.norm = {array},
+                             .adamw = {static_cast<double>(Optimizer::kPasses) * array},
+                             .read = {array},
+                             .copy = {2 * array}};
+  return TakeTurns(rates, seconds, [&](OptimizerRates& to) {
+    // Copying makes the gradients, so that they are never zero where AdamW sees them.
+    Time(to.copy, [&] {
+      ParallelRange(parameters, kPassGrain, [&](int64_t begin, int64_t end, int) {
+        std::memcpy(grad.data<float>() + begin, param.data<float>() + begin,
+                    static_cast<size_t>(end - begin) * sizeof(float));
+      });
+    });
+    Time(to.read, [&] { ReadAll(grad.data<float>(), parameters); });
+    double sum = 0;
+    Time(to.norm, [&] { backend.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
+    Time(to.adamw, [&] {
+      optimizer.Step({}, {.lr = 1e-5, .step = ++step}, ParamGroup::kDecayed, param, grad, 0);
+    });
+  });
+}
+
+namespace {
+
+// Bytes of the matrices that every token goes through: of the embeddings it looks up a row, unless
+// they are the head too.
+double WeightBytes(const GptWeights& weights) {
+  double bytes = 0;
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const ParamKind kind = weights.table().params()[i].kind;
+    if (kind == ParamKind::kEmbedding) continue;
+    bytes += static_cast<double>(weights.tensors()[i].bytes());
   }
-  return rates;
+  return bytes;
+}
+
+}  // namespace
+
+GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
+                                    const BenchGenerateOptions& options) {
+  constexpr int64_t kTokens = 8, kBehind = 10, kSteps = 4;
+  const GptConfig& config = weights.config();
+  const int64_t P = config.n_positions;
+  const double weight_bytes = WeightBytes(weights);
+  GenerationTimings timings{.cache = options.cache.value_or(Dtype::kF32),
+                            .prompt = {static_cast<double>(std::min(options.prompt_tokens, P))},
+                            .read = {weight_bytes}};
+  for (const int64_t position : options.positions) {
+    FOLIO_CHECK(position >= 0 && position < P, "position outside of the context");
+    const int64_t cached = 2 * config.n_layer * config.head_layout().kv_width() * position;
+    timings.tokens.push_back(
+        {position, {weight_bytes + static_cast<double>(DtypeBytes(timings.cache, cached))}});
+  }
+  for (const int64_t sequences : options.batches) {
+    timings.batches.push_back({static_cast<double>(sequences)});
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(P));  // any do
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>((i * 7919 + 1) % static_cast<size_t>(config.vocab_size));
+  }
+  const auto first = [&](int64_t count) {
+    return std::span(ids).first(static_cast<size_t>(count));
+  };
+  const auto read_floats = static_cast<int64_t>(weight_bytes) / int64_t{sizeof(float)} + 1;
+  const auto memory = std::make_unique<float[]>(static_cast<size_t>(read_floats));
+  const int64_t most = options.batches.empty() ? 1 : std::ranges::max(options.batches);
+  Decoder decoder(backend, weights,
+                  {.cache = options.cache, .pages = KvCache::PagesOf(config, P) + most});
+  return TakeTurns(std::move(timings), options.seconds, [&](GenerationTimings& to) {
+    Time(to.read, [&] { ReadAll(memory.get(), read_floats); });
+    {
+      CachedSequence text(decoder.cache());
+      Time(to.prompt, [&] { decoder.Append(text, first(static_cast<int64_t>(to.prompt.work))); });
+    }
+    for (auto& [position, timing] : to.tokens) {
+      CachedSequence text(decoder.cache());
+      text.Recall(first(position));
+      decoder.Read(text, first(position).subspan(static_cast<size_t>(text.size())));
+      for (int64_t i = 0; i < kTokens && text.size() < P; ++i) {
+        Time(timing, [&] { decoder.Append(text, first(1)); });
+      }
+    }
+    for (Timing& timing : to.batches) {
+      std::vector<CachedSequence> texts;
+      std::vector<SequencePiece> pieces;
+      for (int64_t i = 0; i < static_cast<int64_t>(timing.work); ++i) {
+        texts.emplace_back(decoder.cache());
+        decoder.Read(texts.back(), first(std::min(kBehind, P - 1)));
+      }
+      for (CachedSequence& text : texts) pieces.push_back({&text, first(1)});
+      for (int64_t i = 0; i < kSteps && texts[0].size() < P; ++i) {
+        Time(timing, [&] { decoder.Append(pieces); });
+      }
+    }
+  });
 }
 
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend) {
@@ -445,12 +401,23 @@ Value GflopsValue(double flops_per_second) {
   return Value::Fixed(flops_per_second, 1, 1e9);
 }
 
-std::vector<Cell> CellsOf(const MemoryPass& pass) {
-  return {{"name", "pass", pass.name},
-          {"seconds", ">ms", Value::Fixed(Median(pass.seconds), 3, 1e-3)},
-          {"seconds_min", "", Percentile(pass.seconds, 0)},
-          {"bytes", ">bytes", Value::Bytes(pass.bytes)},
-          {"bytes_per_second", ">GB/s", Value::Fixed(pass.bytes_per_second(), 1, 1e9)}};
+std::vector<Cell> CellsOf(const std::string& name, const Timing& pass) {
+  return {{"name", "pass", name},
+          {"seconds", ">ms", Value::Fixed(pass.median(), 3, 1e-3)},
+          {"seconds_min", "", pass.fastest()},
+          {"bytes", ">bytes", Value::Bytes(pass.work)},
+          {"bytes_per_second", ">GB/s", Value::Fixed(pass.rate(), 1, 1e9)}};
+}
+
+// The lines that every report has of what computed it.
+std::vector<Cell> MachineFacts(const Backend& backend) {
+  const std::string description(backend.description());
+  return {{"backend", "", backend.name()},
+          {"backend_description",
+           "backend",
+           {fmt::format("{}, {} threads", description, Threads()), description}},
+          {"simd", "", SimdTarget()},
+          {"threads", "", Threads()}};
 }
 
 // The same for people alone.
@@ -462,54 +429,43 @@ std::vector<Cell> Shown(std::vector<Cell> cells, const std::string& share) {
 
 }  // namespace
 
-std::vector<Cell> MachineFacts(const Backend& backend) {
-  const std::string description(backend.description());
-  return {{"backend", "", backend.name()},
-          {"backend_description",
-           "backend",
-           {fmt::format("{}, {} threads", description, Threads()), description}},
-          {"simd", "", SimdTarget()},
-          {"threads", "", Threads()}};
-}
-
 Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
                     const std::vector<MatmulRate>& rates) {
   ReportTable products{.key = "products"};
-  for (const MatmulRate& rate : rates) {
-    const auto& [shape, kind, dtype] = rate.product;
+  std::map<Dtype, double> best;
+  for (const auto& [shape, product, dtype, timing] : rates) {
+    best[dtype] = std::max(best[dtype], timing.rate());
     products.rows.push_back(
         {{"dtype", "dtype", DtypeSetting(dtype)},
-         {"product", "product", MatmulKindName(kind)},
+         {"product", "product", product},
          {"N", ">N", shape.N},
          {"I", ">I", shape.I},
          {"O", ">O", shape.O},
-         {"seconds", ">ms", Value::Fixed(rate.seconds, 3, 1e-3)},
-         {"seconds_min", "", rate.seconds_min},
-         {"flops_per_second", ">GFLOP/s", GflopsValue(rate.flops_per_second())},
-         {"flops_per_second_max", ">best", GflopsValue(rate.product.flops() / rate.seconds_min)}});
+         {"seconds", ">ms", Value::Fixed(timing.median(), 3, 1e-3)},
+         {"seconds_min", "", timing.fastest()},
+         {"flops_per_second", ">GFLOP/s", GflopsValue(timing.rate())},
+         {"flops_per_second_max", ">best", GflopsValue(timing.work / timing.fastest())}});
   }
   Json peaks = Json::object(), units = Json::object();
   std::vector<Cell> peak_facts;
   for (const Dtype dtype : dtypes) {
     const std::string name(DtypeSetting(dtype)), unit = backend.ProductUnit(dtype);
-    const double peak = PeakOf(dtype, rates);
-    peaks[name] = peak;
+    peaks[name] = best[dtype];
     units[name] = unit;
     peak_facts.push_back(
-        {"", "peak " + name, fmt::format("{:.1f} GFLOP/s ({})", peak / 1e9, unit)});
+        {"", "peak " + name, fmt::format("{:.1f} GFLOP/s ({})", best[dtype] / 1e9, unit)});
   }
   return {.parts = {{.facts = MachineFacts(backend)}, {.table = products}, {.facts = peak_facts}},
           .data = {{"peak_flops_per_second", peaks}, {"units", units}}};
 }
 
 Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates) {
-  const auto direction = [](const AttentionTiming& timing) {
-    const double seconds = Median(timing.seconds);
-    return Value(fmt::format("{:.3f}", seconds * 1e3),
-                 Json{{"seconds", seconds},
-                      {"seconds_min", Percentile(timing.seconds, 0)},
-                      {"flops", timing.flops},
-                      {"flops_per_second", timing.flops_per_second()}});
+  const auto direction = [](const Timing& timing) {
+    return Value(fmt::format("{:.3f}", timing.median() * 1e3),
+                 Json{{"seconds", timing.median()},
+                      {"seconds_min", timing.fastest()},
+                      {"flops", timing.work},
+                      {"flops_per_second", timing.rate()}});
   };
   ReportTable runs{.key = "runs"};
   for (const AttentionRate& rate : rates) {
@@ -523,9 +479,9 @@ Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>&
          {"head_size", "", shape.D},
          {"dropout", "", shape.dropout},
          {"forward", ">forward ms", direction(rate.forward)},
-         {"", ">GFLOP/s", GflopsValue(rate.forward.flops_per_second())},
+         {"", ">GFLOP/s", GflopsValue(rate.forward.rate())},
          {"backward", ">backward ms", direction(rate.backward)},
-         {"", ">GFLOP/s", GflopsValue(rate.backward.flops_per_second())},
+         {"", ">GFLOP/s", GflopsValue(rate.backward.rate())},
          {"tokens_per_second", ">tokens/s", WholeRate(rate.tokens_per_second())},
          {"peak_bytes", ">memory", Value::Bytes(rate.planned_bytes)},
          {"", ">bytes/token", Value::Fixed(bytes / static_cast<double>(shape.B * shape.T), 0)}});
@@ -541,25 +497,74 @@ Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>&
 Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates) {
   const double seconds = rates.seconds_per_step(), bytes = rates.bytes_per_step();
   ReportTable passes{.key = "passes"};
-  for (const auto& [part, machine] :
-       {std::pair(&rates.norm, &rates.read), std::pair(&rates.adamw, &rates.copy)}) {
-    const double share = part->bytes_per_second() / machine->bytes_per_second();
-    std::vector<Cell>& row = passes.rows.emplace_back(CellsOf(*part));
-    row.push_back({"share", "share", Value::Percent(share).In(" of " + machine->name)});
-    row.push_back({"of", "", machine->name});
-  }
-  passes.rows.push_back(Shown(CellsOf({"together", bytes, {seconds}}), ""));
-  for (const MemoryPass* pass : {&rates.read, &rates.copy}) {
-    passes.rows.push_back(Shown(CellsOf(*pass), "what memory does"));
-  }
+  const auto add = [&](const char* name, const Timing& part, const char* best,
+                       const Timing& machine) {
+    std::vector<Cell>& row = passes.rows.emplace_back(CellsOf(name, part));
+    row.push_back({"share", "share",
+                   Value::Percent(part.rate() / machine.rate()).In(fmt::format(" of {}", best))});
+    row.push_back({"of", "", best});
+  };
+  add("gradient norm", rates.norm, "read", rates.read);
+  add("adamw", rates.adamw, "copy", rates.copy);
+  passes.rows.push_back(Shown(CellsOf("together", {bytes, {seconds}}), ""));
+  const std::vector<Cell> read = CellsOf("read", rates.read), copy = CellsOf("copy", rates.copy);
+  for (const auto& pass : {read, copy}) passes.rows.push_back(Shown(pass, "what memory does"));
   std::vector<Cell> facts = {{"parameters", "parameters", Value::Commas(parameters)},
                              {"seconds_per_step", "", seconds},
                              {"bytes_per_step", "", bytes},
                              {"bytes_per_second", "", bytes / seconds}};
   std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
   return {.parts = {{.facts = facts}, {.table = passes}},
-          .data = {{"machine",
-                    Json::array({AsJson(CellsOf(rates.read)), AsJson(CellsOf(rates.copy))})}}};
+          .data = {{"machine", Json::array({AsJson(read), AsJson(copy)})}}};
+}
+
+Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,
+                        double load_seconds, const GenerationTimings& timings) {
+  const double best = timings.read.rate();
+  ReportTable tokens{.key = "tokens"}, batches{.key = "batches"};
+  for (const auto& [position, timing] : timings.tokens) {
+    const double seconds = timing.median(), rate = timing.rate();
+    tokens.rows.push_back({{"position", ">after", position},
+                           {"ms_per_token", ">ms a token", Value::Fixed(1e3 * seconds, 2)},
+                           {"ms_per_token_min", "", 1e3 * timing.fastest()},
+                           {"", ">tokens/s", Value::Count(1 / seconds)},
+                           {"bytes", "", timing.work},
+                           {"bytes_per_second", ">GB/s", Value::Fixed(rate, 1, 1e9)},
+                           {"read_share", ">of reading", Value::Percent(rate / best)}});
+  }
+  for (const Timing& timing : timings.batches) {
+    const double rate = timing.rate();
+    batches.rows.push_back(
+        {{"sequences", ">sequences", static_cast<int64_t>(timing.work)},
+         {"ms_per_step", ">ms a step", Value::Fixed(1e3 * timing.median(), 2)},
+         {"ms_per_step_min", "", 1e3 * timing.fastest()},
+         {"tokens_per_second", ">tokens/s", Value::Count(rate)},
+         {"", ">of the first", Value::Fixed(rate / timings.batches[0].rate(), 1).In("x")}});
+  }
+  const double prompt = timings.prompt.median(), prompt_rate = timings.prompt.rate();
+  const auto prompt_tokens = static_cast<int64_t>(timings.prompt.work);
+  std::vector<Cell> facts = {{"model", "model", {fmt::format("{}, {}", model, dtype), model}},
+                             {"dtype", "", dtype},
+                             {"cache_dtype", "", DtypeName(timings.cache)}};
+  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
+  std::vector<Cell> others = {
+      {"read_bytes_per_second",
+       "memory",
+       {fmt::format("{} read in turns, at {:.1f} GB/s", HumanBytes(timings.read.work), best / 1e9),
+        best}},
+      {"weight_bytes", "", timings.read.work},
+      {"prompt_tokens",
+       "prompt",
+       {fmt::format("{} tokens: {} to the first token, {} tokens/s", prompt_tokens,
+                    HumanSeconds(prompt), HumanCount(prompt_rate)),
+        prompt_tokens}},
+      {"prompt_seconds", "", prompt},
+      {"first_token_seconds", "", prompt},
+      {"prompt_tokens_per_second", "", prompt_rate},
+      {"peak_memory_bytes", "", PeakMemoryBytes()},
+      {"load_seconds", "", Json()}};
+  if (load_seconds > 0) others.back() = {"load_seconds", "loaded in", Value::Seconds(load_seconds)};
+  return {.parts = {{.facts = facts}, {.table = tokens}, {.table = batches}, {.facts = others}}};
 }
 
 Value WholeRate(double a_second) {

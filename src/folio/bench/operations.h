@@ -1,46 +1,42 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/base/math.h"
+#include "folio/model/params.h"
 #include "folio/report/report.h"
 
 namespace folio {
 
-// The three products of a layer (N rows, weight (I,O)) in training, each 2 N I O multiplications
-// and additions.
-enum class MatmulKind {
-  kForward,         // x W
-  kInputGradient,   // d_out W^T
-  kWeightGradient,  // x^T d_out, added to d_W
+// Something that is run again and again.
+struct Timing {
+  double work = 0;                   // of one run: FLOPs, bytes or tokens
+  std::vector<double> seconds = {};  // of each run
+
+  double median() const { return Median(seconds); }
+  double fastest() const { return Percentile(seconds, 0); }
+  double rate() const { return work / median(); }  // a second
 };
-inline constexpr MatmulKind kMatmulKinds[] = {MatmulKind::kForward, MatmulKind::kInputGradient,
-                                              MatmulKind::kWeightGradient};
-std::string_view MatmulKindName(MatmulKind kind);  // "x W"
 
 struct MatmulShape {
   int64_t N = 0, I = 0, O = 0;
 };
 
-// One product. The weight is float32 whatever the dtype is: that of x, d_out, out and d_x.
-struct Matmul {
-  MatmulShape shape;
-  MatmulKind kind = MatmulKind::kForward;
-  Dtype dtype = Dtype::kF32;
-
-  double flops() const;
-};
-
+// One of the three products of a layer (N rows, weight (I,O)) in training, each 2 N I O
+// multiplications and additions. The weight is float32 whatever the dtype is: that of x, d_out, out
+// and d_x.
 struct MatmulRate {
-  Matmul product;          // with fewer rows than asked for on a slow backend
-  double seconds = 0;      // median of the runs
-  double seconds_min = 0;  // the fastest of them
-
-  double flops_per_second() const { return product.flops() / seconds; }
+  MatmulShape shape;         // with fewer rows than asked for on a slow backend
+  std::string_view product;  // "x W", "d_out W^T", or "x^T d_out", which is added to d_W
+  Dtype dtype = Dtype::kF32;
+  Timing timing = {};  // its work is FLOPs
 };
 
 // The layers of GPT-2 (124M) with 1024 rows, and its loss head with a chunk of 256.
@@ -54,9 +50,6 @@ std::span<const MatmulShape> SmallMatmuls();
 std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulShape> shapes,
                                        std::span<const Dtype> dtypes, double seconds);
 
-// The highest rate among those of this dtype.
-double PeakOf(Dtype dtype, std::span<const MatmulRate> rates);
-
 // The product peak of the machine as share and estimates mean it: the highest rate (median of its
 // runs) over forward products that grow as long as they fit into `seconds`; the first,
 // a small one, always does.
@@ -69,22 +62,17 @@ struct AttentionShape {
   Dtype dtype = Dtype::kF32;
 };
 
-// One direction of it.
-struct AttentionTiming {
-  std::vector<double> seconds = {};  // of each run
-  double flops = 0;                  // as the operation defines them: unmasked pairs only
-
-  double flops_per_second() const;  // at the median
-};
-
 struct AttentionRate {
   AttentionShape shape;
-  AttentionTiming forward, backward;
+  Timing forward, backward;  // FLOPs of unmasked pairs, as the operations define them
   // The memory that a model plans for it: qkv, out, lse and, for the backward, the gradients of the
   // first two.
   uint64_t planned_bytes = 0;
 
-  double tokens_per_second() const;  // both directions, at their medians
+  // Of both directions, at their medians.
+  double tokens_per_second() const {
+    return static_cast<double>(shape.B * shape.T) / (forward.median() + backward.median());
+  }
 };
 
 // Bytes of those arrays.
@@ -94,29 +82,15 @@ uint64_t AttentionBytes(const AttentionShape& shape);
 // each that does not count.
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds);
 
-// One pass over memory.
-struct MemoryPass {
-  std::string name;
-  double bytes = 0;                  // read and written by one run
-  std::vector<double> seconds = {};  // of each run
-
-  double bytes_per_second() const;  // at the median
-};
-
-// The best that the machine's memory does: reading an array (what it returns keeps the compiler
-// from leaving that out), copying it to another, on all threads.
-uint32_t ReadAll(const float* x, int64_t n);
-void CopyAll(const float* from, float* to, int64_t n);
-
+// Passes over memory, whose work is the bytes that one run reads and writes.
 struct OptimizerRates {
-  // The passes of a step over all parameters beside its products: the norm of their gradients,
-  // AdamW.
-  MemoryPass norm, adamw;
+  // Those of a step over all parameters beside its products: the norm of their gradients, AdamW.
+  Timing norm, adamw;
   // The best that the machine's memory does: reading one such array, copying one to another.
-  MemoryPass read, copy;
+  Timing read, copy;
 
-  double seconds_per_step() const;  // at the medians
-  double bytes_per_step() const { return norm.bytes + adamw.bytes; }
+  double seconds_per_step() const { return norm.median() + adamw.median(); }
+  double bytes_per_step() const { return norm.work + adamw.work; }
 };
 
 // Takes turns over arrays of `parameters` float32 each: at least three rounds, and for `seconds`
@@ -126,12 +100,34 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
 // Bytes of the arrays: parameters, gradients and the state of the optimizer.
 uint64_t OptimizerBytes(int64_t parameters);
 
+struct BenchGenerateOptions {
+  int64_t prompt_tokens = 512;  // of the prompt that is timed, at most n_positions
+  // Tokens before those that are timed, each below n_positions.
+  std::vector<int64_t> positions = {10};
+  std::vector<int64_t> batches = {};  // sequences that are written together, each 1 to 32
+  std::optional<Dtype> cache = {};    // of keys and values
+  double seconds = 2;                 // measure at least so long
+};
+
+struct GenerationTimings {
+  Dtype cache = Dtype::kF32;
+  Timing prompt = {};  // its work is tokens
+  // A single token behind so many others. Its work is the bytes that it reads: matrices, and keys
+  // and values so far.
+  std::vector<std::pair<int64_t, Timing>> tokens = {};
+  // A step of so many sequences, a token each, behind ten others.
+  std::vector<Timing> batches = {};
+  Timing read = {};  // as many bytes as the matrices that a token reads, in turns with the rest
+};
+
+// Times what a model does with tokens as they come: at least three rounds.
+GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
+                                    const BenchGenerateOptions& options);
+
 // The dtypes that a benchmark's --dtype means: "fp32", "bf16", or "both" for all that the backend
 // supports. Throws a kUsage Error for one that it does not.
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend);
 
-// The lines that every report of a benchmark has of what computed it.
-std::vector<Cell> MachineFacts(const Backend& backend);
 // "12,345" of so many things a second.
 Value WholeRate(double a_second);
 
@@ -140,5 +136,8 @@ Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
                     const std::vector<MatmulRate>& rates);
 Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates);
 Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates);
+// `model` is its name; load_seconds is 0 for one that was not read from a file.
+Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,
+                        double load_seconds, const GenerationTimings& timings);
 
 }  // namespace folio

@@ -20,14 +20,13 @@
 #include "folio/dist/group.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
-#include "folio/model/weight_init.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 #include "folio/train/buckets.h"
+#include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/plan.h"
-#include "folio/train/precision.h"
 #include "folio/train/train_step.h"
 
 namespace folio {
@@ -285,20 +284,6 @@ StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkR
 
 }  // namespace
 
-const char* StepBoundName(StepBound bound) {
-  switch (bound) {
-    case StepBound::kCompute:
-      return "compute";
-    case StepBound::kNetwork:
-      return "network";
-    case StepBound::kMessages:
-      return "messages";
-    case StepBound::kSums:
-      return "sums";
-  }
-  return "";
-}
-
 StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
                            const NetworkRates& network) {
   FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
@@ -318,32 +303,11 @@ StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
 namespace {
 
 constexpr double kPassSeconds = 3;  // that forward and backward are measured for
-constexpr int kPasses = 4;          // the first does not count
+constexpr int kPasses = 3;
 
 double FlopsOf(const BenchTrainOptions& options) {
   return TrainFlops(options.model, options.T, options.pass.lora)
       .per_step(options.train.batch_size * options.T);
-}
-
-// Operations a second of forward and backward, without the optimizer.
-double PassRate(Backend& backend, const BenchTrainOptions& options, int passes) {
-  GptWeights weights(ParamTable(options.model, options.pass.lora));
-  InitWeights(weights, static_cast<uint64_t>(options.train.seed));
-  const int64_t N = options.train.batch_size * options.T;
-  TrainStep train_step(backend, weights, options.train.batch_size, options.T, options.pass);
-  std::vector<int32_t> tokens(static_cast<size_t>(N));
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<int32_t>(static_cast<int64_t>(i) * 7919 % options.model.vocab_size);
-  }
-  std::vector<double> seconds;
-  for (int pass = 0; pass < passes; ++pass) {
-    const double begin = SteadySeconds();
-    train_step.Begin();
-    train_step.Accumulate(tokens, tokens, 1 / static_cast<double>(N), {.on = true});
-    seconds.push_back(SteadySeconds() - begin);
-  }
-  if (passes > 1) seconds.erase(seconds.begin());
-  return FlopsOf(options) / Median(seconds);
 }
 
 void RequirePart(const BenchTrainOptions& part) {
@@ -392,7 +356,8 @@ RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   part.train.batch_size = part.model.n_layer = 1;
   part.T = std::min<int64_t>(options.T, 32);
   RequirePart(part);
-  const double most = PassRate(backend, part, 2) * kPassSeconds / kPasses;
+  const double most =
+      MeasureStepRate(backend, part, 1, /*optimizer=*/false) * kPassSeconds / (kPasses + 1);
   const MachineMemory memory = ThisMachinesMemory();
   const auto fits = [&](const BenchTrainOptions& of) {
     const TrainShape shape{
@@ -410,7 +375,7 @@ RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   };
   grow(part.train.batch_size, options.train.batch_size);
   grow(part.model.n_layer, options.model.n_layer);
-  rates.flops_per_second = PassRate(backend, part, kPasses);
+  rates.flops_per_second = MeasureStepRate(backend, part, kPasses, /*optimizer=*/false);
   return rates;
 }
 
@@ -440,6 +405,7 @@ std::string StepSeconds(double seconds) {
 }
 
 std::vector<Cell> CellsOf(const StepPlan::Row& row) {
+  static constexpr const char* kBounds[] = {"compute", "network", "messages", "sums"};
   const StepPrediction& step = row.step;
   const bool alone = row.ranks == 1, too_much = step.memory == UINT64_MAX;
   // No number stands for a network without an end to it.
@@ -471,7 +437,7 @@ std::vector<Cell> CellsOf(const StepPlan::Row& row) {
           {"", ">sent", Value::Bytes(step.bytes_sent)},
           {too_much ? "" : "peak_bytes", ">memory",
            too_much ? Value("too much") : Value::Bytes(step.memory)},
-          {"bound", "bound by", StepBoundName(step.bound)},
+          {"bound", "bound by", kBounds[static_cast<size_t>(step.bound)]},
           {alone ? "" : "communication", "", communication}};
 }
 

@@ -36,7 +36,6 @@ enum class StepBound {
   kMessages,  // their number and latency
   kSums,      // the thread that packs and adds up
 };
-const char* StepBoundName(StepBound bound);
 
 // One step of many, of one rank; times in seconds.
 struct StepPrediction {

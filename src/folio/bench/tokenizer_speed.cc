@@ -282,10 +282,9 @@ class TokenizerBench {
 
   void Load(std::string_view name, std::string_view text) {
     if (Wants(TokenizerMeasure::kLoad)) {
-      done_({.measure = TokenizerMeasure::kLoad, .seconds = Repeat(options_.seconds, [&] {
-                                                   return SecondsOf(
-                                                       [&] { OpenTokenizer(options_.tokenizer); });
-                                                 })});
+      done_({.seconds = Repeat(options_.seconds, [&] {
+               return SecondsOf([&] { OpenTokenizer(options_.tokenizer); });
+             })});
     }
     if (!Wants(TokenizerMeasure::kFirst)) return;
     const std::string_view first = Beginning(text, kSmallCall);
@@ -304,16 +303,16 @@ class TokenizerBench {
 
   // Each text in calls of 1 KB, 1 MB and all of it, as far as it is long enough for them to differ.
   void Text(const std::string& name, std::string_view text) {
-    if (Wants(TokenizerMeasure::kEncode)) {
-      const std::string_view some = Beginning(text, kSmallCall * kSmallCalls);
-      EncodeCalls(name, CutCalls(some, kSmallCall));
-      if (text.size() > kSmallCall) {
-        EncodeCalls(name, {Beginning(text, kLargeCall)});
-      }
-      if (text.size() > kLargeCall) EncodeCalls(name, {text});
-    }
     const std::vector<int32_t> ids = tokenizer_->EncodeOrdinary(text, name);
-    if (Wants(TokenizerMeasure::kEncode)) EncodeOnThreads(name, text, ids);
+    if (Wants(TokenizerMeasure::kEncode)) {
+      const std::vector<std::string_view> calls =
+          CutCalls(Beginning(text, kSmallCall * kSmallCalls), kSmallCall);
+      EncodeCalls(name, calls);
+      if (text.size() > kSmallCall) EncodeCalls(name, {Beginning(text, kLargeCall)});
+      if (text.size() > kLargeCall) EncodeCalls(name, {text});
+      EncodeOnThreads(name, text, ids);
+      EncodeBatches(name, calls);
+    }
     if (Wants(TokenizerMeasure::kDecode)) Decode(name, text, ids);
     if (Wants(TokenizerMeasure::kTrain) && !trained_) Train(name, text);
   }
@@ -323,75 +322,64 @@ class TokenizerBench {
     return std::ranges::count(options_.measures, measure) > 0;
   }
 
-  double CopyCalls(const std::vector<std::string_view>& calls, bool threads) const {
-    return CopySeconds(calls, threads, options_.seconds / 4);
-  }
-
-  static uint64_t Bytes(const std::vector<std::string_view>& calls) {
-    uint64_t bytes = 0;
-    for (const std::string_view call : calls) bytes += call.size();
-    return bytes;
-  }
-
-  // On one thread, cold and warm.
-  void EncodeCalls(const std::string& name, const std::vector<std::string_view>& calls) {
-    TokenizerTiming timing{.measure = TokenizerMeasure::kEncode,
+  // A timing of what takes the bytes of these calls, with that of copying them.
+  TokenizerTiming Timing(TokenizerMeasure measure, const std::string& name,
+                         const std::vector<std::string_view>& calls, bool threads) const {
+    TokenizerTiming timing{.measure = measure,
                            .text = name,
-                           .calls = std::ssize(calls),
-                           .bytes = Bytes(calls)};
-    timing.copy_seconds = CopyCalls(calls, /*threads=*/false);
-    const auto encode = [&](const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
-      timing.tokens = 0;
-      for (const std::string_view call : calls) {
-        ids.clear();
-        const size_t encoded = tokenizer.EncodePrefix(call, ids);
-        if (encoded < call.size()) throw CannotEncode(tokenizer, call, encoded, {}, name);
-        timing.tokens += std::ssize(ids);
-      }
-    };
+                           .threads = threads ? Threads() : 1,
+                           .copy_seconds = CopySeconds(calls, threads, options_.seconds / 4)};
+    for (const std::string_view call : calls) timing.bytes += call.size();
+    return timing;
+  }
+
+  // The seconds that encode(tokenizer) returns, with one that was just opened and with one that has
+  // done the same before.
+  template <class F>
+  void ColdAndWarm(TokenizerTiming& timing, const F& encode) {
     timing.cold = true;
-    timing.seconds = Repeat(0, [&] {
-      const std::unique_ptr<Tokenizer> fresh = OpenTokenizer(options_.tokenizer);
-      std::vector<int32_t> ids;
-      return SecondsOf([&] { encode(*fresh, ids); });
-    });
+    timing.seconds = Repeat(0, [&] { return encode(*OpenTokenizer(options_.tokenizer)); });
     done_(timing);
-    std::vector<int32_t> ids;
-    encode(*tokenizer_, ids);
+    encode(*tokenizer_);
     timing.cold = false;
-    timing.seconds =
-        Repeat(options_.seconds, [&] { return SecondsOf([&] { encode(*tokenizer_, ids); }); });
+    timing.seconds = Repeat(options_.seconds, [&] { return encode(*tokenizer_); });
     done_(timing);
   }
 
-  // The text in one call, and in many small ones.
+  // On one thread.
+  void EncodeCalls(const std::string& name, const std::vector<std::string_view>& calls) {
+    TokenizerTiming timing = Timing(TokenizerMeasure::kEncode, name, calls, /*threads=*/false);
+    timing.calls = std::ssize(calls);
+    std::vector<int32_t> ids;
+    ColdAndWarm(timing, [&](const Tokenizer& tokenizer) {
+      timing.tokens = 0;
+      return SecondsOf([&] {
+        for (const std::string_view call : calls) {
+          ids.clear();
+          const size_t encoded = tokenizer.EncodePrefix(call, ids);
+          if (encoded < call.size()) throw CannotEncode(tokenizer, call, encoded, {}, name);
+          timing.tokens += std::ssize(ids);
+        }
+      });
+    });
+  }
+
   void EncodeOnThreads(const std::string& name, std::string_view text,
                        const std::vector<int32_t>& ids) {
-    TokenizerTiming timing{.measure = TokenizerMeasure::kEncode,
-                           .text = name,
-                           .threads = Threads(),
-                           .calls = 1,
-                           .bytes = text.size(),
-                           .tokens = std::ssize(ids)};
-    timing.copy_seconds = CopyCalls(CutCalls(text, kLargeCall), /*threads=*/true);
-    const auto encode = [&](const Tokenizer& tokenizer) {
+    TokenizerTiming timing =
+        Timing(TokenizerMeasure::kEncode, name, CutCalls(text, kLargeCall), /*threads=*/true);
+    timing.tokens = std::ssize(ids);
+    ColdAndWarm(timing, [&](const Tokenizer& tokenizer) {
       std::vector<int32_t> result;
       const double seconds = SecondsOf([&] { result = EncodeParallel(tokenizer, text, name); });
       FOLIO_CHECK(result == ids, "threads changed the tokens");
       return seconds;
-    };
-    timing.cold = true;
-    timing.seconds = Repeat(0, [&] { return encode(*OpenTokenizer(options_.tokenizer)); });
-    done_(timing);
-    timing.cold = false;
-    timing.seconds = Repeat(options_.seconds, [&] { return encode(*tokenizer_); });
-    done_(timing);
+    });
+  }
 
-    const std::vector<std::string_view> calls =
-        CutCalls(Beginning(text, kSmallCall * kSmallCalls), kSmallCall);
+  void EncodeBatches(const std::string& name, const std::vector<std::string_view>& calls) {
+    TokenizerTiming timing = Timing(TokenizerMeasure::kEncode, name, calls, /*threads=*/true);
     timing.calls = std::ssize(calls);
-    timing.bytes = Bytes(calls);
-    timing.copy_seconds = CopyCalls(calls, /*threads=*/true);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::vector<std::vector<int32_t>> results;
       const double seconds = SecondsOf([&] { results = EncodeBatch(*tokenizer_, calls); });
@@ -403,11 +391,8 @@ class TokenizerBench {
   }
 
   void Decode(const std::string& name, std::string_view text, const std::vector<int32_t>& ids) {
-    TokenizerTiming timing{.measure = TokenizerMeasure::kDecode,
-                           .text = name,
-                           .bytes = text.size(),
-                           .tokens = std::ssize(ids)};
-    timing.copy_seconds = CopyCalls({text}, /*threads=*/false);
+    TokenizerTiming timing = Timing(TokenizerMeasure::kDecode, name, {text}, /*threads=*/false);
+    timing.tokens = std::ssize(ids);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::string decoded;
       const double seconds = SecondsOf([&] { decoded = tokenizer_->Decode(ids); });
@@ -420,14 +405,10 @@ class TokenizerBench {
   // Only once: it takes long.
   void Train(const std::string& name, std::string_view text) {
     trained_ = true;
-    const BpeTrainerOptions training{.vocab_size = 257 + options_.merges};
-    BpeTrainer trainer(training);
-    TokenizerTiming timing{.measure = TokenizerMeasure::kTrain,
-                           .text = name,
-                           .cold = true,
-                           .threads = Threads(),
-                           .bytes = text.size()};
-    timing.copy_seconds = CopyCalls(CutCalls(text, kLargeCall), /*threads=*/true);
+    BpeTrainer trainer({.vocab_size = 257 + options_.merges});
+    TokenizerTiming timing =
+        Timing(TokenizerMeasure::kTrain, name, CutCalls(text, kLargeCall), /*threads=*/true);
+    timing.cold = true;
     timing.seconds.push_back(SecondsOf([&] {
       trainer.AddText(text);
       trainer.Train();
@@ -447,10 +428,6 @@ class TokenizerBench {
 std::string_view TokenizerMeasureName(TokenizerMeasure measure) {
   static constexpr std::string_view kNames[] = {"load", "first", "encode", "decode", "train"};
   return kNames[static_cast<int>(measure)];
-}
-
-double TokenizerTiming::median() const {
-  return Median(seconds);
 }
 
 void BenchTokenizer(const BenchTokenizerOptions& options,

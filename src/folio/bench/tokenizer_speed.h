@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/base/math.h"
 #include "folio/report/report.h"
 
 namespace folio {
@@ -69,7 +70,7 @@ struct TokenizerTiming {
   // bytes.
   double copy_seconds = 0;
 
-  double median() const;
+  double median() const { return Median(seconds); }
 };
 
 // Measures and calls `done` with each result as it comes. Every result is checked: texts come back

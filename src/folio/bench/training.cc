@@ -19,8 +19,8 @@
 #include "folio/io/json.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/dtype.h"
+#include "folio/train/config.h"
 #include "folio/train/plan.h"
-#include "folio/train/precision.h"
 #include "folio/train/ranks.h"
 #include "folio/train/train_step.h"
 
@@ -55,15 +55,16 @@ class TrainingBench {
 
   // Steps until caches, threads and prepared kernels are as they stay. Returns the last one's
   // seconds.
-  double WarmUp(int steps = 3) {
+  double WarmUp() {
     constexpr double kLongest = 2;
+    constexpr int kSteps = 3;
     double seconds = 0, last = 0;
     // As many on all ranks, whose clocks differ.
     const auto goes_on = [&] {
       const bool mine = seconds < kLongest;
       return group_ == nullptr ? mine : group_->Broadcast(mine ? "yes" : "no") == "yes";
     };
-    for (int i = 0; i < steps && goes_on(); ++i) {
+    for (int i = 0; i < kSteps && goes_on(); ++i) {
       last = Step();
       seconds += last;
     }
@@ -73,8 +74,8 @@ class TrainingBench {
   // Until nothing of a step is under way.
   void Settle() { train_step_.WaitForWeights(); }
 
-  // Takes a step; returns its seconds.
-  double Step() {
+  // Takes a step, with the optimizer or without it; returns its seconds.
+  double Step(bool optimizer = true) {
     const std::span<const int32_t> tokens(tokens_);
     const Parallelism& parallelism = train_step_.parallelism();
     const double rows = static_cast<double>(tokens.size() - 1);
@@ -90,8 +91,10 @@ class TrainingBench {
                    .first_sequence = parallelism.MicroBatch(turn) * train_.batch_size}) /
               rows;
     }
-    train_step_.Finish(OptimizerSettingsOf(train_), train_.learning_rate, train_.grad_clip,
-                       ++step_);
+    if (optimizer) {
+      train_step_.Finish(OptimizerSettingsOf(train_), train_.learning_rate, train_.grad_clip,
+                         ++step_);
+    }
     return SteadySeconds() - begin;
   }
 
@@ -145,15 +148,6 @@ double FlopsPerStep(const BenchTrainOptions& options) {
   return TrainFlops(options.model, options.T, options.pass.lora).per_step(TokensPerStep(options));
 }
 
-// Operations a second, at the median of the steps after the first.
-double StepRate(Backend& backend, const BenchTrainOptions& options, int steps) {
-  TrainingBench bench(backend, options);
-  bench.WarmUp(1);
-  std::vector<double> seconds(static_cast<size_t>(steps));
-  for (double& step : seconds) step = bench.Step();
-  return FlopsPerStep(options) / Median(seconds);
-}
-
 // How many steps of about so many seconds ranks take: what the first of them says.
 int64_t AgreedSteps(const BenchTrainOptions& options, double seconds) {
   if (options.group == nullptr) return options.steps;
@@ -162,28 +156,7 @@ int64_t AgreedSteps(const BenchTrainOptions& options, double seconds) {
   return GatherNumbers(*options.group, std::vector<int64_t>{mine}).front().front();
 }
 
-double Sum(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
 }  // namespace
-
-double BenchTrainResult::overlap() const {
-  return traffic.seconds > 0 ? std::max(0.0, 1 - traffic.seconds_waited / traffic.seconds) : 1;
-}
-
-double BenchTrainResult::seconds_per_step() const {
-  return Median(step_seconds);
-}
-
-// Fastest against fastest, as other programs only ever make a step longer.
-double BenchTrainResult::time_paid() const {
-  return Percentile(step_seconds, 0) / Percentile(plain->step_seconds, 0) - 1;
-}
-
-int64_t BenchTrainResult::saved_bytes() const {
-  return static_cast<int64_t>(plain->planned_bytes) - static_cast<int64_t>(planned_bytes);
-}
 
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed) {
@@ -226,7 +199,8 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   bench.Settle();
   if (timed != nullptr) {
     result.ops = timed->Times();
-    result.seconds_outside_ops = Sum(result.step_seconds);
+    result.seconds_outside_ops =
+        std::accumulate(result.step_seconds.begin(), result.step_seconds.end(), 0.0);
     for (const OpTime& op : result.ops) result.seconds_outside_ops -= op.seconds;
   }
   if (rival != nullptr) result.plain = plain;
@@ -242,23 +216,31 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   return result;
 }
 
+double MeasureStepRate(Backend& backend, BenchTrainOptions options, int steps, bool optimizer) {
+  options.group = nullptr;
+  options.train.grad_accumulation = options.train.reduce_every = options.train.tensor_parallel = 1;
+  TrainingBench bench(backend, options);
+  bench.Step(optimizer);
+  std::vector<double> seconds(static_cast<size_t>(steps));
+  for (double& step : seconds) step = bench.Step(optimizer);
+  return FlopsPerStep(options) / Median(seconds);
+}
+
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops) {
   constexpr double kLongest = 2;
   constexpr int kSteps = 5;
   const int64_t B = options.train.batch_size, L = options.model.n_layer;
   BenchTrainOptions part = options;
-  part.train.grad_accumulation = part.train.reduce_every = 1;
-  part.group = nullptr;
-  part.train.tensor_parallel = 1;
+  part.train.grad_accumulation = 1;
   part.train.batch_size = part.model.n_layer = 1;
-  const double first = StepRate(backend, part, 1);
+  const double first = MeasureStepRate(backend, part, 1);
   const double most = std::min(flops, kLongest * first) / (kSteps + 1);
   part.model.n_layer = L;
   part.train.batch_size =
       std::clamp<int64_t>(static_cast<int64_t>(most / FlopsPerStep(part)), 1, B);
   while (part.model.n_layer > 1 && FlopsPerStep(part) > most) --part.model.n_layer;
   if (part.train.batch_size == 1 && part.model.n_layer == 1 && (B > 1 || L > 1)) return first;
-  return StepRate(backend, part, kSteps);
+  return MeasureStepRate(backend, part, kSteps);
 }
 
 namespace {
@@ -271,16 +253,19 @@ Cell PlainFact(const BenchTrainOptions& options, const BenchTrainResult& result)
     return {"", fact.title, "on; memory has no room to compare with a run without"};
   const PlainTraining& plain = *result.plain;
   const double seconds = Median(plain.step_seconds), fastest = Percentile(plain.step_seconds, 0);
+  const auto planned = static_cast<double>(plain.planned_bytes);
+  const double saved = planned - static_cast<double>(result.planned_bytes);
+  // Fastest against fastest, as other programs only ever make a step longer.
+  const double time_paid = Percentile(result.step_seconds, 0) / fastest - 1;
   fact.value = {fmt::format("saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, "
                             "fastest {:.3f})",
-                            HumanBytes(static_cast<double>(result.saved_bytes())),
-                            HumanBytes(static_cast<double>(plain.planned_bytes)),
-                            result.time_paid() * 100, seconds * 1e3, fastest * 1e3),
+                            HumanBytes(saved), HumanBytes(planned), time_paid * 100, seconds * 1e3,
+                            fastest * 1e3),
                 Json{{"peak_bytes", plain.planned_bytes},
-                     {"saved_bytes", result.saved_bytes()},
+                     {"saved_bytes", static_cast<int64_t>(saved)},
                      {"seconds_per_step", seconds},
                      {"seconds_per_step_min", fastest},
-                     {"time_paid", result.time_paid()}}};
+                     {"time_paid", time_paid}}};
   return fact;
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/timed_backend.h"
+#include "folio/backend/decorated_backends.h"
+#include "folio/base/math.h"
 #include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/context.h"
@@ -49,7 +51,7 @@ struct BenchTrainResult {
   double seconds_outside_ops = 0;  // likewise: of the steps, in no operation
   std::optional<PlainTraining> plain = {};  // where memory has room for both
 
-  double seconds_per_step() const;  // the median
+  double seconds_per_step() const { return Median(step_seconds); }
   double seconds_per_token() const {
     return seconds_per_step() / static_cast<double>(tokens_per_step);
   }
@@ -58,10 +60,9 @@ struct BenchTrainResult {
   // The share of the rate of matrix products.
   double peak_share() const { return flops_per_second() / (ranks * matmul_flops_per_second); }
   // The part of the time with messages under way in which the program computed; 1 for none.
-  double overlap() const;
-  // The time that a step takes more, as a share of a plain one, and what is saved: REQUIRES plain.
-  double time_paid() const;
-  int64_t saved_bytes() const;
+  double overlap() const {
+    return traffic.seconds > 0 ? std::max(0.0, 1 - traffic.seconds_waited / traffic.seconds) : 1;
+  }
 };
 
 // Takes whole training steps (zero gradients, forward, backward, norm, AdamW) on random tokens and
@@ -69,6 +70,12 @@ struct BenchTrainResult {
 // has the times of its operations. Throws a kResource Error if memory does not suffice.
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed = nullptr);
+
+// Floating-point operations a second, as TrainFlops counts them, of one rank alone, at the median
+// of so many steps of a micro-batch, or without the optimizer of their passes, after one that does
+// not count.
+double MeasureStepRate(Backend& backend, BenchTrainOptions options, int steps,
+                       bool optimizer = true);
 
 // Floating-point operations a second, as TrainFlops counts them, of training steps of this model on
 // random tokens, whatever steps and seconds of `options` say. Measured for about as long as `flops`

@@ -1,12 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
+#include "folio/io/settings.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -60,34 +65,25 @@ std::string Paragraphs(const std::string& text, int64_t width) {
 // A command line, in several that the shell takes for one if it is too long: never cut between
 // quotation marks. A remark behind it comes first then.
 std::string Example(const std::string& example, int64_t width) {
-  constexpr size_t kIndent = 2, kNext = 6;
-  if (std::cmp_less_equal(example.size() + kIndent, width)) return "  " + example + "\n";
+  constexpr char kSpace = '\0';  // one between quotation marks
+  const std::string next(6, ' ');
+  if (std::cmp_less_equal(example.size() + 2, width)) return "  " + example + "\n";
   const size_t remark = example.find(" # ");
-  std::string text, line = std::string(kIndent, ' '), word;
-  if (remark != std::string::npos) text = "  " + example.substr(remark + 1) + "\n";
-  const auto add_word = [&] {
-    if (word.empty()) return;
-    if (line.back() != ' ' && std::cmp_greater(line.size() + 1 + word.size() + 2, width)) {
-      text += line + " \\\n";
-      line = std::string(kNext, ' ');
-    }
-    line += (line.back() == ' ' ? "" : " ") + std::exchange(word, "");
-  };
+  std::string command = example.substr(0, remark);
   char quote = 0;
-  for (const char c : example.substr(0, remark)) {
+  for (char& c : command) {
     if (c == quote) {
       quote = 0;
     } else if (quote == 0 && (c == '"' || c == '\'')) {
       quote = c;
-    }
-    if (c == ' ' && quote == 0) {
-      add_word();
-    } else {
-      word += c;
+    } else if (quote != 0 && c == ' ') {
+      c = kSpace;
     }
   }
-  add_word();
-  return text + line + "\n";
+  command = Join(WrapLines(command, width - std::ssize(next) - 2), " \\\n" + next);
+  std::ranges::replace(command, kSpace, ' ');
+  return (remark == example.npos ? "" : "  " + example.substr(remark + 1) + "\n") + "  " + command +
+         "\n";
 }
 
 // Two columns; a first column that is too wide has its line alone, as all have on narrow terminals.
@@ -273,6 +269,149 @@ std::string Help(const CommandLine& line, const std::string& name, bool full,
   if (const CommandEntry* entry = line.Find(name)) return CommandHelp(line, *entry, full, terminal);
   if (!line.HasGroup(name)) line.ThrowUnknownCommand(name);
   return GroupHelp(line, name, terminal);
+}
+
+// --- completion
+
+namespace {
+
+// Bash cuts words at "=" and completes what is behind it.
+constexpr const char* kBash = R"(_folio() {
+  local IFS=$'\n' words=() word i
+  for ((i = 1; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if ((${#words[@]})) && [[ $word == "=" || ${words[-1]} == *= ]]; then
+      words[-1]+=$word
+    else
+      words+=("$word")
+    fi
+  done
+  COMPREPLY=($(folio __complete -- "${words[@]}" 2>/dev/null | cut -f1))
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+  if [[ ${words[-1]} == *=* ]]; then
+    COMPREPLY=("${COMPREPLY[@]#"${words[-1]%=*}="}")
+  fi
+}
+complete -o default -F _folio folio
+)";
+
+constexpr const char* kZsh = R"(#compdef folio
+_folio() {
+  local -a candidates
+  candidates=("${(@f)$(folio __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null | sed 's/:/\\:/g; s/\t/:/')}")
+  if [[ -n "${candidates[1]}" ]]; then
+    local -a open=("${(@M)candidates:#[^:]#=(:*|)}") whole=("${(@)candidates:#[^:]#=(:*|)}")
+    ((${#open})) && _describe folio open -S ''
+    ((${#whole})) && _describe folio whole
+    return 0
+  else
+    _files
+  fi
+}
+compdef _folio folio
+)";
+
+constexpr const char* kFish = R"(function __folio_complete
+  set -l words (commandline -opc) (commandline -ct)
+  folio __complete -- $words[2..] 2>/dev/null
+end
+complete -c folio -a '(__folio_complete)'
+)";
+
+void AddChoices(const std::vector<std::string>& choices, const std::string& before,
+                std::vector<Completion>& found) {
+  for (const std::string& choice : choices) found.push_back({before + choice, ""});
+}
+
+void AddFlagNames(const Flags& flags, std::vector<Completion>& found) {
+  for (const Flag& flag : flags.list()) {
+    if (!flag.positional) found.push_back({flag.name, flag.help});
+  }
+}
+
+// The words that may follow `named` ("data") or "".
+void AddCommandNames(const CommandLine& line, const std::string& named,
+                     std::vector<Completion>& found) {
+  const std::string before = named.empty() ? "" : named + " ";
+  for (const std::string& word : line.WordsAfter(before)) {
+    const CommandEntry* const entry = line.Find(before + word);
+    found.push_back({word, entry != nullptr ? entry->info.summary : "more commands"});
+  }
+}
+
+// The keys of the settings, "train.lr=", or their values, "train.schedule=cosine". They are the
+// same for all commands.
+void AddSettings(const CommandLine& line, bool values, const std::string& before,
+                 std::vector<Completion>& found) {
+  const auto some = std::ranges::find_if(line.commands(), [](const CommandEntry& entry) {
+    return entry.flags().settings() != nullptr;
+  });
+  if (some == line.commands().end()) return;
+  for (const Field& field : some->flags().settings()->fields()) {
+    const std::string key = before + field.key + "=";
+    if (!values) {
+      found.push_back({key, field.help});
+    } else if (std::holds_alternative<bool*>(field.value) ||
+               std::holds_alternative<std::optional<bool>*>(field.value)) {
+      AddChoices({"true", "false"}, key, found);
+    } else {
+      AddChoices(field.choices.empty() ? field.suggestions : field.choices, key, found);
+    }
+  }
+}
+
+// The values that may follow `flag`, with `before` in front of each: "--preset=".
+void AddValues(const CommandLine& line, const Flag& flag, const std::string& typed,
+               const std::string& before, std::vector<Completion>& found) {
+  if (flag.name == "--set") {
+    AddSettings(line, typed.find('=', before.size()) != std::string::npos, before, found);
+  } else {
+    AddChoices(flag.choices, before, found);
+  }
+}
+
+// All that may stand where `typed` is, and more.
+std::vector<Completion> Candidates(const CommandLine& line, const Place& place,
+                                   const std::string& typed) {
+  std::vector<Completion> found;
+  const size_t equals = typed.find('=');
+  if (place.open != nullptr && !(place.open->optional && typed.starts_with("-"))) {
+    AddValues(line, *place.open, typed, "", found);
+  } else if (typed.starts_with("--") && equals != std::string::npos) {
+    const Flag* const flag = line.FindFlag(place, typed.substr(0, equals));
+    if (flag != nullptr) AddValues(line, *flag, typed, typed.substr(0, equals + 1), found);
+  } else if (typed.starts_with("-")) {
+    if (place.command != nullptr) AddFlagNames(place.command->flags(), found);
+    AddFlagNames(line.global_flags(), found);
+  } else if (place.command == nullptr) {
+    if (place.positionals.empty()) AddCommandNames(line, place.named, found);
+  } else if (place.named == "help") {
+    AddCommandNames(line, "", found);
+  } else {
+    for (const Flag& flag : place.command->flags().list()) {
+      if (flag.positional) AddChoices(flag.choices, "", found);
+    }
+    if (place.more_settings) AddSettings(line, equals != std::string::npos, "", found);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Completion> Complete(const CommandLine& line, const std::vector<std::string>& words) {
+  const std::string typed = words.empty() ? "" : words.back();
+  Place place;
+  for (size_t i = 0; i + 1 < words.size(); ++i) line.Follow(place, words[i]);
+  std::vector<Completion> found = Candidates(line, place, typed);
+  std::erase_if(found, [&](const Completion& one) { return !one.word.starts_with(typed); });
+  return found;
+}
+
+std::string CompletionScript(const std::string& shell) {
+  if (shell == "bash") return kBash;
+  if (shell == "zsh") return kZsh;
+  FOLIO_CHECK(shell == "fish", "no such shell");
+  return kFish;
 }
 
 }  // namespace folio

@@ -12,7 +12,7 @@
 
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
-#include "folio/io/zip.h"
+#include "folio/io/torch_file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -103,7 +103,7 @@ class HostileNames : public InTemporaryDirectory {
     std::string text;
     for (int i = 0; i < 300; ++i) text += "a small text " + std::string(kHostile) + " to learn, ";
     Write("text.txt", text);
-    ASSERT_EQ(RunShell(At(""), kTrain).status, 0);
+    Well(RunShell(At(""), kTrain));
   }
   static constexpr char kTrain[] =
       "$F train --data text.txt --out run --batch 2 --max-steps 4 --set model.n_layer=1 "

@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/formats/model_formats.h"
-#include "folio/term/token_streams.h"
+#include "folio/io/file.h"
+#include "folio/term/streams.h"
 #include "folio/text/encodings.h"
-#include "folio/train/presets.h"
+#include "folio/train/config.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -200,6 +203,28 @@ std::string ModelSettings::name() const {
 
 int64_t ModelSettings::Context() const {
   return ContextOf(config_.model, config_.train);
+}
+
+std::vector<int64_t> ParseNumbers(const std::string& flag, const std::string& list, int64_t least,
+                                  int64_t most) {
+  std::vector<int64_t> numbers;
+  for (const std::string& text : Split(list, ',')) {
+    const Field field{flag.substr(2), &numbers.emplace_back(),
+                      fmt::format("for example {} 1,2,4", flag), static_cast<double>(least),
+                      static_cast<double>(most)};
+    SetField(field, text, flag);
+  }
+  return numbers;
+}
+
+void RequireFileName(const std::string& flag, const std::string& path) {
+  std::error_code ignored;
+  if (path.empty()) return;
+  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return RequireParentOf(path);
+  throw UsageError(
+      fmt::format("{} {}: {}", flag, path,
+                  path == "-" ? "it does not go to standard output" : "is a directory"),
+      {}, "name a file");
 }
 
 std::string ReadAll(ByteInput input) {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/settings.h"
 #include "folio/run/run_config.h"
-#include "folio/term/byte_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 
@@ -116,6 +116,14 @@ class ModelSettings {
   RunConfig config_;
   Settings settings_;
 };
+
+// Throws a kUsage Error where a command cannot write the file that `flag` names, "-" or a
+// directory, and a kRuntime Error where its directory cannot be written to. "" asks for none.
+void RequireFileName(const std::string& flag, const std::string& path);
+
+// "1,2,4" as numbers from `least` to `most`. Throws a kUsage Error that names `flag` for others.
+std::vector<int64_t> ParseNumbers(const std::string& flag, const std::string& list, int64_t least,
+                                  int64_t most);
 
 // All of a text that a person gives to a model. Throws a kInput Error beyond 64 MiB.
 std::string ReadAll(ByteInput input);

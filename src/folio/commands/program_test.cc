@@ -28,8 +28,7 @@ class ProgramTest : public InTemporaryDirectory {
 };
 
 TEST_F(ProgramTest, AloneItPrintsTwelveLinesWithThreeExamples) {
-  const ProgramRun run = Shell("COLUMNS=120 $F");
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(Shell("COLUMNS=120 $F"));
   EXPECT_EQ(run.err, "");
   EXPECT_LE(std::ranges::count(run.out, '\n'), 12);
   EXPECT_EQ(Count(run.out, "\n  folio "), 3u);
@@ -37,8 +36,7 @@ TEST_F(ProgramTest, AloneItPrintsTwelveLinesWithThreeExamples) {
 
 TEST_F(ProgramTest, VersionGoesToStdoutOnly) {
   for (const char* command : {"$F version", "$F --version", "$F -V", "$F version --color=always"}) {
-    const ProgramRun run = Shell(command);
-    EXPECT_EQ(run.status, 0);
+    const ProgramRun run = Well(Shell(command));
     EXPECT_TRUE(run.out.starts_with("folio ") && run.out.ends_with("\n")) << run.out;
     EXPECT_EQ(run.err, "");
   }
@@ -48,20 +46,18 @@ TEST_F(ProgramTest, VersionGoesToStdoutOnly) {
 }
 
 TEST_F(ProgramTest, HelpOfACommandIsTheSameByAllItsNames) {
-  const ProgramRun help = Shell("$F help config show");
-  EXPECT_EQ(help.status, 0);
+  const ProgramRun help = Well(Shell("$F help config show"));
   EXPECT_EQ(help.err, "");
   EXPECT_EQ(help.out, Shell("$F config show --help").out);
   EXPECT_EQ(help.out, Shell("$F --help config show").out);
   EXPECT_TRUE(Contains(help.out, "--preset NAME"));
   const ProgramRun brief = Shell("$F config show -h");
   EXPECT_LT(brief.out.size(), help.out.size());
-  EXPECT_EQ(Shell("$F help nothing").status, 2);
+  Ended(2, Shell("$F help nothing"));
 }
 
 TEST_F(ProgramTest, AWrongFlagIsAUsageErrorWithNothingOnStdout) {
-  const ProgramRun run = Shell("$F config show --lerning-rate 1");
-  EXPECT_EQ(run.status, 2);
+  const ProgramRun run = Ended(2, Shell("$F config show --lerning-rate 1"));
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "error: unknown flag '--lerning-rate'\n  help: did you mean '--learning-rate'?\n");
@@ -69,8 +65,7 @@ TEST_F(ProgramTest, AWrongFlagIsAUsageErrorWithNothingOnStdout) {
 
 TEST_F(ProgramTest, WhatWasMeantIsNamed) {
   const auto help = [&](const std::string& arguments) {
-    const ProgramRun run = Shell("$F " + arguments);
-    EXPECT_EQ(run.status, 2) << arguments;
+    const ProgramRun run = Ended(2, Shell("$F " + arguments));
     return run.err.substr(std::min(run.err.size(), run.err.find("help: ")));
   };
   EXPECT_EQ(help("train book.txt --out r"), "help: did you mean --data book.txt?\n");
@@ -89,8 +84,7 @@ TEST_F(ProgramTest, WhatWasMeantIsNamed) {
 
 TEST_F(ProgramTest, ErrorsAreJsonIfAskedForWhereverTheFlagStands) {
   for (const char* command : {"$F verison --json", "$F --json verison", "$F --bad --json"}) {
-    const ProgramRun run = Shell(command);
-    EXPECT_EQ(run.status, 2);
+    const ProgramRun run = Ended(2, Shell(command));
     EXPECT_EQ(run.out, "");
     const auto error = nlohmann::json::parse(run.err);
     EXPECT_EQ(error.at("schema"), 1);
@@ -102,8 +96,7 @@ TEST_F(ProgramTest, ErrorsAreJsonIfAskedForWhereverTheFlagStands) {
 }
 
 TEST_F(ProgramTest, QuietTwiceSilencesEvenErrors) {
-  const ProgramRun run = Shell("$F data info nowhere -qq");
-  EXPECT_EQ(run.status, 3);
+  const ProgramRun run = Ended(3, Shell("$F data info nowhere -qq"));
   EXPECT_EQ(run.err, "");
   EXPECT_NE(Shell("$F data info nowhere -q").err, "");
 }
@@ -116,13 +109,10 @@ TEST_F(ProgramTest, AReaderThatLeavesEarlyIsNoError) {
 }
 
 TEST_F(ProgramTest, AnOutputThatCannotBeWrittenIsAnError) {
-  const ProgramRun closed = Shell("$F version >&-");
-  EXPECT_EQ(closed.status, 1);
+  const ProgramRun closed = Ended(1, Shell("$F version >&-"));
   EXPECT_TRUE(closed.err.starts_with("error: cannot write to standard output\n")) << closed.err;
-  const ProgramRun full = Shell("$F version >/dev/full");
-  EXPECT_EQ(full.status, 1);
-  EXPECT_TRUE(Contains(full.err, "No space left"));
-  EXPECT_EQ(Shell("$F version 2>&-").status, 0);
+  EXPECT_TRUE(Contains(Ended(1, Shell("$F version >/dev/full")).err, "No space left"));
+  Well(Shell("$F version 2>&-"));
 }
 
 TEST_F(ProgramTest, AFileNeverTakesThePlaceOfAClosedStream) {
@@ -153,10 +143,9 @@ TEST_F(ProgramTest, OnATerminalThereIsColorUnlessItIsRefused) {
 
 TEST_F(ProgramTest, OnATerminalTheBarIsDrawnAndTakenAway) {
   if (!HasScript()) GTEST_SKIP() << "needs the program script (util-linux)";
-  const ProgramRun run = Shell(
-      "$F data stories --bytes 3000000 --out s.txt -q\n"
-      "TERM=xterm script -qec \"$F data prepare s.txt --out d\" /dev/null </dev/null");
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run =
+      Well(Shell("$F data stories --bytes 3000000 --out s.txt -q\n"
+                 "TERM=xterm script -qec \"$F data prepare s.txt --out d\" /dev/null </dev/null"));
   const size_t bar = run.out.find("% ");
   const size_t erased = run.out.rfind("\r\x1b[K");
   ASSERT_NE(bar, std::string::npos) << run.out;
@@ -167,10 +156,9 @@ TEST_F(ProgramTest, OnATerminalTheBarIsDrawnAndTakenAway) {
 
 TEST_F(ProgramTest, SettingsShowTheirOrigin) {
   std::ofstream(At("folio.toml")) << "[train]\nseed = 3\n";
-  const ProgramRun run = Shell(
-      "FOLIO_TRAIN_EPS=0.5 $F config show --preset char-cpu --batch 7 --json --set "
-      "model.n_layer=3");
-  ASSERT_EQ(run.status, 0) << run.err;
+  const ProgramRun run =
+      Well(Shell("FOLIO_TRAIN_EPS=0.5 $F config show --preset char-cpu --batch 7 --json --set "
+                 "model.n_layer=3"));
   const auto settings = nlohmann::json::parse(run.out).at("settings");
   const auto is = [&](const char* key, nlohmann::json value, const std::string& origin) {
     EXPECT_EQ(settings.at(key).at("value"), value) << key;
@@ -186,23 +174,21 @@ TEST_F(ProgramTest, SettingsShowTheirOrigin) {
 }
 
 TEST_F(ProgramTest, ShownSettingsCanBeReadBack) {
-  const ProgramRun run = Shell(
+  const ProgramRun run = Well(Shell(
       "$F config show --preset gpt2-xl --lr 1e-5 >a.toml && $F config show --config a.toml >b.toml "
-      "&& cmp a.toml b.toml && grep -c . a.toml");
-  EXPECT_EQ(run.status, 0) << run.err;
+      "&& cmp a.toml b.toml && grep -c . a.toml"));
   EXPECT_NE(run.out, "0\n");
 }
 
 TEST_F(ProgramTest, DataIsPreparedAndDescribed) {
   std::ofstream(At("a.txt")) << "abcabcabca";
-  EXPECT_EQ(Shell("$F data prepare a.txt --out d --val-fraction 0.2").status, 0);
-  const ProgramRun info = Shell("$F data info d --json");
-  ASSERT_EQ(info.status, 0) << info.err;
+  Well(Shell("$F data prepare a.txt --out d --val-fraction 0.2"));
+  const ProgramRun info = Well(Shell("$F data info d --json"));
   const auto json = nlohmann::json::parse(info.out);
   EXPECT_EQ(json.at("vocab_size"), 3);
   EXPECT_EQ(json.at("train_tokens"), 8);
   EXPECT_EQ(json.at("val_tokens"), 2);
-  EXPECT_EQ(Shell("$F data prepare missing.txt --out e; s=$?; test ! -e e && exit $s").status, 3);
+  Ended(3, Shell("$F data prepare missing.txt --out e; s=$?; test ! -e e && exit $s"));
 }
 
 TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
@@ -210,12 +196,11 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
   EXPECT_GE(first.size(), 500u);
   EXPECT_EQ(first, Shell("$F data stories --bytes 500 --out f.txt -q; cat f.txt").out);
   EXPECT_NE(first, Shell("$F data stories --bytes 500 --seed 2 --out -").out);
-  EXPECT_EQ(Shell("$F data stories --out no/such/dir/f.txt").status, 1);
-  const ProgramRun refused = Shell("$F data stories --bytes 600 --out f.txt");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(Contains(refused.err, "f.txt: is there already", "--overwrite"));
+  Ended(1, Shell("$F data stories --out no/such/dir/f.txt"));
+  EXPECT_TRUE(Contains(Ended(2, Shell("$F data stories --bytes 600 --out f.txt")).err,
+                       "f.txt: is there already", "--overwrite"));
   EXPECT_EQ(Shell("cat f.txt").out, first);
-  EXPECT_EQ(Shell("$F data stories --bytes 500 --seed 2 --out f.txt --overwrite").status, 0);
+  Well(Shell("$F data stories --bytes 500 --seed 2 --out f.txt --overwrite"));
   EXPECT_NE(Shell("cat f.txt").out, first);
 }
 
@@ -237,11 +222,10 @@ TEST_F(ProgramTest, DoctorAnswersInBothForms) {
 
 TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    const ProgramRun run = Shell(std::string("$F completion ") + shell);
-    EXPECT_EQ(run.status, 0);
-    EXPECT_TRUE(Contains(run.out, "folio __complete"));
+    EXPECT_TRUE(
+        Contains(Well(Shell(std::string("$F completion ") + shell)).out, "folio __complete"));
   }
-  EXPECT_EQ(Shell("$F completion tcsh").status, 2);
+  Ended(2, Shell("$F completion tcsh"));
   EXPECT_EQ(Shell("$F __complete -- conf").out, "config\tmore commands\n");
   EXPECT_EQ(Shell("$F __complete -- config show --preset char-").out, "char-cpu\nchar-gpu\n");
   EXPECT_EQ(Shell("$F __complete -- train --preset d").out, "debug\n");
@@ -287,13 +271,13 @@ TEST_F(ProgramTest, FishCompletesSettings) {
 TEST_F(ProgramTest, UnknownCommandsNameWhatThereIs) {
   ProgramRun run = Shell("$F repl");
   EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(Contains(run.err, "folio has train, generate, ", "folio --help says")) << run.err;
+  EXPECT_TRUE(Contains(run.err, "folio has train, generate, ", "folio --help says"));
   run = Shell("$F inspect heads");
   EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(Contains(run.err, "did you mean 'folio inspect attention'?")) << run.err;
+  EXPECT_TRUE(Contains(run.err, "did you mean 'folio inspect attention'?"));
   run = Shell("$F inspect zebras");
-  EXPECT_TRUE(Contains(run.err, "folio inspect has attention, lens, ", "folio inspect --help says"))
-      << run.err;
+  EXPECT_TRUE(
+      Contains(run.err, "folio inspect has attention, lens, ", "folio inspect --help says"));
 }
 
 TEST_F(ProgramTest, HelpBreaksNoWordOnNarrowTerminals) {
@@ -306,8 +290,7 @@ TEST_F(ProgramTest, HelpBreaksNoWordOnNarrowTerminals) {
   }
   for (const std::string& command : commands) {
     for (const int width : {40, 80}) {
-      const ProgramRun run = Shell("COLUMNS=" + std::to_string(width) + " $F " + command);
-      EXPECT_EQ(run.status, 0) << command;
+      const ProgramRun run = Well(Shell("COLUMNS=" + std::to_string(width) + " $F " + command));
       for (const std::string& line : Split(run.out, '\n')) {
         const bool one_word = line.find(' ', line.find_first_not_of(' ')) == std::string::npos ||
                               line.ends_with(" \\");
@@ -326,26 +309,22 @@ TEST_F(ProgramTest, SpellingIsAdvisedOnlyOfPathsThatWereTyped) {
   for (const char* typed :
        {"tokenizer count --tokenizer bytes nowhere.txt", "config show --config nowhere.toml",
         "tokenizer info --tokenizer no/where.json"}) {
-    const ProgramRun run = Shell(std::string("$F ") + typed);
-    EXPECT_EQ(run.status, 3) << typed;
-    EXPECT_TRUE(Contains(run.err, "check the spelling of the path")) << run.err;
+    const ProgramRun run = Ended(3, Shell(std::string("$F ") + typed));
+    EXPECT_TRUE(Contains(run.err, "check the spelling of the path"));
   }
-  const ProgramRun run = Shell(
-      "$F data stories --bytes 30000 --out s.txt -q; $F data prepare s.txt --out d -q; "
-      "rm d/val.bin; $F train --data d --preset stories --max-steps 1 --out r -q");
-  EXPECT_EQ(run.status, 3) << run.err;
-  EXPECT_TRUE(Contains(run.err, "val.bin")) << run.err;
+  const ProgramRun run = Ended(
+      3, Shell("$F data stories --bytes 30000 --out s.txt -q; $F data prepare s.txt --out d -q; "
+               "rm d/val.bin; $F train --data d --preset stories --max-steps 1 --out r -q"));
+  EXPECT_TRUE(Contains(run.err, "val.bin"));
   EXPECT_FALSE(Contains(run.err, "spelling")) << run.err;
 }
 
 TEST_F(ProgramTest, BeingStoppedHasItsOwnStatus) {
   const std::string bytes = kSanitized ? "10000000" : "60000000";  // so that it is still at work
-  const ProgramRun run =
-      Shell("$F data stories --bytes " + bytes +
-            " --out s.txt -q\n"
-            "$F data prepare s.txt --out d -q & sleep 0.05; kill -TERM $!; wait $!; s=$?\n"
-            "test ! -e d && exit $s");
-  EXPECT_EQ(run.status, 143) << run.err;
+  Ended(143, Shell("$F data stories --bytes " + bytes +
+                   " --out s.txt -q\n"
+                   "$F data prepare s.txt --out d -q & sleep 0.05; kill -TERM $!; wait $!; s=$?\n"
+                   "test ! -e d && exit $s"));
 }
 
 }  // namespace

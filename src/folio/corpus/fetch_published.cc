@@ -8,10 +8,10 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/term/signals.h"
-#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {

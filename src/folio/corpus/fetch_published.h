@@ -9,7 +9,7 @@
 
 #include "folio/io/fetch.h"
 #include "folio/io/json.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/text/encodings.h"
 
 namespace folio {

@@ -16,7 +16,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/pieces.h"
 #include "folio/data/token_file.h"
-#include "folio/dist/workers.h"
+#include "folio/dist/group.h"
 
 namespace folio {
 

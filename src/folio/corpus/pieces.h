@@ -125,9 +125,7 @@ struct TextCounts {
   int64_t documents = 0;
   int64_t text_bytes = 0;
   std::optional<PreparePlace> first = {};  // document
-  // Where texts are collected.
-  std::string text = {};                // of plain files
-  std::vector<std::string> texts = {};  // of .jsonl
+  std::vector<std::string> texts = {};     // where they are collected
 };
 
 // Counts pieces; several threads, each with its number, may use one.

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -31,7 +30,6 @@
 #include "folio/corpus/prepare_conversations.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/term/signals.h"
@@ -55,12 +53,6 @@ struct PreparePlan {
 
   // Blocks of held-out text.
   int64_t blocks() const { return (std::ssize(splits) + 1) / 2; }
-};
-
-// The share of text that is held out: `fraction` of it, at its end or spread over it.
-struct HeldOut {
-  double fraction = 0;
-  bool spread = false;
 };
 
 constexpr int64_t kBlockUnits = 512, kMostBlocks = 64;
@@ -88,7 +80,6 @@ class PlanMaker {
     if (characters_ == nullptr) return;
     const PrepareSource& source = sources_[piece.begin.source];
     if (piece.begin.offset == 0) characters_->BeginText(source.path());
-    characters_->Add(counts.text);
     for (const std::string& text : counts.texts) characters_->Add(text);
     if (piece.end == source.bytes()) characters_->EndText();
   }
@@ -124,6 +115,19 @@ class PlanMaker {
       left -= here;
     });
     return split;
+  }
+
+  // Parts of `train` and of the other units in turns.
+  std::vector<PrepareSplit> FindAll(int64_t units, int64_t train, bool spread) const {
+    const int64_t held_out = units - train, smaller = std::min(train, held_out);
+    const int64_t blocks = spread ? std::clamp<int64_t>(smaller / kBlockUnits, 1, kMostBlocks) : 1;
+    const int64_t reach = blocks > 1 ? smaller / blocks : 0;
+    std::vector<PrepareSplit> splits;
+    for (int64_t i = 0; i < 2 * blocks - 1; ++i) {
+      splits.push_back(
+          Find(train * (i / 2 + 1) / blocks + held_out * ((i + 1) / 2) / blocks, reach));
+    }
+    return splits;
   }
 
  private:
@@ -169,62 +173,6 @@ class PlanMaker {
   std::vector<Counted> pieces_;
 };
 
-// Parts of `train` and of the other units in turns.
-std::vector<PrepareSplit> Split(const PlanMaker& maker, int64_t units, int64_t train, bool spread) {
-  const int64_t held_out = units - train, smaller = std::min(train, held_out);
-  const int64_t blocks = spread ? std::clamp<int64_t>(smaller / kBlockUnits, 1, kMostBlocks) : 1;
-  const int64_t reach = blocks > 1 ? smaller / blocks : 0;
-  std::vector<PrepareSplit> splits;
-  for (int64_t i = 0; i < blocks; ++i) {
-    const int64_t before = train * (i + 1) / blocks;
-    splits.push_back(maker.Find(before + held_out * i / blocks, reach));
-    if (i + 1 == blocks) break;
-    splits.push_back(maker.Find(before + held_out * (i + 1) / blocks, reach));
-  }
-  return splits;
-}
-
-// Reads all sources, which the ranks have opened. `characters`, if not null, gets all text, in
-// order, and this rank reads it alone. done(place) says how far it is. Throws a kInput Error if
-// there would be nothing to train on.
-//
-// int((1 - fraction) * units) units are to train on; no split if that is all. At the end there is
-// one split, behind so many units. Spread there are up to 64 blocks of held-out text, of 512
-// units at least, each behind as much training text. They begin and end with documents, where
-// these are not longer than a block, or else with lines, if one ends near. A text that is too short
-// for two has its end held out.
-PreparePlan MakePreparePlan(std::span<const PrepareSource> sources, const HeldOut& held_out,
-                            PrepareUnit unit, CharSetBuilder* characters, const WindowSizes& sizes,
-                            PieceRanks& ranks,
-                            const std::function<void(const PreparePlace&)>& done) {
-  PreparePlan plan;
-  TextCounter counter(sources, unit, /*collect=*/characters != nullptr);
-  PlanMaker maker(sources, unit, characters);
-  PieceRanks alone(nullptr);
-  const CutRule characters_only;
-  PieceCutter cutter(sources, characters_only, sizes.piece_bytes, {});
-  ForPieces<TextCounts>(
-      cutter, sizes, characters == nullptr ? ranks : alone,
-      unit == PrepareUnit::kByte ? PieceWork::kCountBytes : PieceWork::kCountCharacters,
-      [&](const PreparePiece& piece, TextCounts& counts, int thread) {
-        counter.Count(piece, counts, thread);
-      },
-      [&](const PreparePiece& piece, const TextCounts& counts) { maker.Take(piece, counts, plan); },
-      done);
-  const auto train_units =
-      static_cast<int64_t>(static_cast<double>(plan.units) * (1 - held_out.fraction));
-  if (train_units == 0) {
-    throw InputError(fmt::format("{}: too short", sources.front().path()),
-                     fmt::format("of {} {} none would be left to train on", plan.units,
-                                 unit == PrepareUnit::kByte ? "bytes" : "characters"),
-                     "use more text, or a smaller --val-fraction");
-  }
-  if (train_units < plan.units) {
-    plan.splits = Split(maker, plan.units, train_units, held_out.spread);
-  }
-  return plan;
-}
-
 // The state of a data set that is being made.
 struct PrepareState {
   PreparePlan plan;
@@ -262,21 +210,16 @@ Json ToJson(const PreparePlace& place) {
   return {place.source, place.offset, place.part};
 }
 
-Json ToJson(const std::vector<PrepareSplit>& splits) {
-  Json json = Json::array();
-  for (const PrepareSplit& split : splits) {
-    json.push_back({split.source, split.offset, split.line_end, split.inside});
-  }
-  return json;
-}
-
 Json ToJson(const PrepareState& state) {
-  const PreparePlan& plan = state.plan;
-  return {{"units", plan.units},
-          {"documents", plan.documents},
-          {"text_bytes", plan.text_bytes},
-          {"first", ToJson(plan.first)},
-          {"splits", ToJson(plan.splits)},
+  Json splits = Json::array();
+  for (const PrepareSplit& split : state.plan.splits) {
+    splits.push_back({split.source, split.offset, split.line_end, split.inside});
+  }
+  return {{"units", state.plan.units},
+          {"documents", state.plan.documents},
+          {"text_bytes", state.plan.text_bytes},
+          {"first", ToJson(state.plan.first)},
+          {"splits", std::move(splits)},
           {"converted", state.converted},
           {"tokenizer_hash", state.tokenizer_hash},
           {"next", ToJson(state.next)},
@@ -315,9 +258,7 @@ PrepareState StateFrom(const Json& json) {
     state.plan.splits.push_back({split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
                                  split.at(2).get<int64_t>(), split.at(3).get<int64_t>()});
   }
-  for (const Json& bytes : json.at("converted")) {
-    state.converted.push_back(bytes.get<int64_t>());
-  }
+  for (const Json& bytes : json.at("converted")) state.converted.push_back(bytes.get<int64_t>());
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
   state.next = PlaceFrom(json.at("next"));
   state.train = ProgressFrom(json.at("train"));
@@ -520,60 +461,17 @@ std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput>
   return json.dump();
 }
 
-TextOptions TextOptionsOf(const PrepareOptions& options) {
-  return {.field = options.field, .raw = options.raw};
-}
-
-std::vector<TextInput> FindTextInputs(const PrepareOptions& options) {
-  std::vector<TextInput> inputs;
-  for (const std::string& file : options.files) {
-    inputs.push_back(FindTextInput(file, TextOptionsOf(options), options.standard_input));
-  }
-  return inputs;
-}
-
-// Progress over both readings.
-class Meter {
- public:
-  Meter(const std::vector<PrepareSource>& sources, const PrepareHooks& hooks) : hooks_(hooks) {
-    before_.push_back(0);
-    for (const PrepareSource& source : sources) before_.push_back(before_.back() + source.bytes());
-  }
-
-  // The second reading begins at `place`.
-  void BeginAt(const PreparePlace& place) {
-    shown_ = Done(1, place);
-    if (hooks_.going_on) hooks_.going_on(shown_);
-  }
-
-  // All before `place` was read for the `reading`th time, counted from 0.
-  void Show(int reading, const PreparePlace& place) {
-    const int64_t done = Done(reading, place);
-    if (done == shown_) return;
-    shown_ = done;
-    if (hooks_.progress) hooks_.progress(done, 2 * before_.back());
-  }
-
- private:
-  int64_t Done(int reading, const PreparePlace& place) const {
-    return reading * before_.back() + before_[place.source] + place.offset;
-  }
-
-  const PrepareHooks& hooks_;
-  std::vector<int64_t> before_;  // bytes of the sources before each, and of all
-  int64_t shown_ = 0;
-};
-
 // One making of a data set.
 class Preparing {
  public:
   Preparing(const PrepareOptions& options, std::vector<TextInput> inputs, const PrepareHooks& hooks)
       : options_(options),
         hooks_(hooks),
+        texts_{.field = options.field, .raw = options.raw},
         inputs_(std::move(inputs)),
         sizes_(Threads()),
         ranks_(options.workers),
-        tokenizer_(FixedTokenizer(options.tokenizer)),
+        tokenizer_(options.tokenizer == "char" ? nullptr : OpenTokenizer(options.tokenizer)),
         partial_(options.out, IdentityOf(options, inputs_, tokenizer_.get())) {
     if (options.piece_bytes > 0) {
       sizes_.piece_bytes = options.piece_bytes;
@@ -598,11 +496,6 @@ class Preparing {
   }
 
  private:
-  // Any but `char`, which depends on the text.
-  static std::unique_ptr<Tokenizer> FixedTokenizer(const std::string& name) {
-    return name == "char" ? nullptr : OpenTokenizer(name);
-  }
-
   void Note(const std::string& text) const {
     if (hooks_.note) hooks_.note(text);
   }
@@ -610,8 +503,6 @@ class Preparing {
   void NoteNewBeginning(const std::string& why) const {
     Note(fmt::format("what an earlier run began is of no use ({}): beginning again", why));
   }
-
-  TokenWidth Width() const { return WidthForVocab(tokenizer_->vocab_size()); }
 
   void OpenWriters(const PrepareState& state) {
     train_.emplace(partial_.path(), LayoutOf("train", options_, *tokenizer_), state.train);
@@ -629,52 +520,52 @@ class Preparing {
     return (partial_.path() / fmt::format("text_{:06}", input)).string();
   }
 
-  // source(i): the i-th input's, which must be converted.
-  void OpenSources(const std::function<PrepareSource(size_t i)>& source) {
+  // Opens the texts of all inputs. Those that have to be converted are taken as an earlier process
+  // left them, if there was one, or else converted now.
+  void OpenSources(const PrepareState* left) {
     sources_.clear();
-    for (size_t i = 0; i < inputs_.size(); ++i) {
+    before_ = {0};
+    int64_t converted = 0;
+    for (size_t i = 0, used = 0; i < inputs_.size(); ++i) {
       const TextInput& input = inputs_[i];
-      sources_.push_back(input.form.converted
-                             ? source(i)
-                             : PrepareSource(input, TextOptionsOf(options_), input.file));
+      const std::string text = ConvertedPath(i);
+      if (!input.form.converted) {
+        sources_.emplace_back(input, texts_, input.file);
+      } else if (left != nullptr) {
+        std::error_code error;
+        const auto bytes = static_cast<int64_t>(fs::file_size(text, error));
+        if (error || used == left->converted.size() || bytes != left->converted[used++]) {
+          throw InputError(fmt::format("{}: not as it was left", text));
+        }
+        sources_.emplace_back(input, texts_, text);
+      } else {
+        sources_.push_back(ConvertSource(input, texts_, text, [&](int64_t bytes) {
+          if (hooks_.converting) hooks_.converting(input.path, converted + bytes);
+        }));
+        state_.converted.push_back(static_cast<int64_t>(fs::file_size(text)));
+        converted += state_.converted.back();
+      }
+      before_.push_back(before_.back() + sources_.back().bytes());
       if (!sources_.back().marked()) continue;
       Note(fmt::format("{}: left out the byte order mark at its beginning", input.path));
     }
-    meter_.emplace(sources_, hooks_);
-    NoteAlone(ranks_.Open(sources_, TextOptionsOf(options_)));
+    NoteAlone(ranks_.Open(sources_, texts_));
   }
 
   void NoteAlone(const std::string& why) const {
     if (!why.empty()) Note(why + ": the first rank prepares the data alone");
   }
 
-  // Opens the sources that an earlier process has converted.
-  void OpenConverted(const PrepareState& state) {
-    size_t used = 0;
-    OpenSources([&](size_t i) {
-      const std::string text = ConvertedPath(i);
-      std::error_code error;
-      const auto bytes = static_cast<int64_t>(fs::file_size(text, error));
-      if (error || used == state.converted.size() || bytes != state.converted[used++]) {
-        throw InputError(fmt::format("{}: not as it was left", text));
-      }
-      return PrepareSource(inputs_[i], TextOptionsOf(options_), text);
-    });
+  // All before `place` was read for the `reading`th time, counted from 0: so many bytes.
+  int64_t Done(int reading, const PreparePlace& place) const {
+    return reading * before_.back() + before_[place.source] + place.offset;
   }
 
-  void ConvertAll() {
-    int64_t before = 0;
-    OpenSources([&](size_t i) {
-      const auto progress = [&](int64_t bytes) {
-        if (hooks_.converting) hooks_.converting(inputs_[i].path, before + bytes);
-      };
-      PrepareSource source =
-          ConvertSource(inputs_[i], TextOptionsOf(options_), ConvertedPath(i), progress);
-      const auto bytes = static_cast<int64_t>(fs::file_size(ConvertedPath(i)));
-      before += bytes;
-      state_.converted.push_back(bytes);
-      return source;
-    });
+  void Show(int reading, const PreparePlace& place) {
+    const int64_t done = Done(reading, place);
+    if (done == shown_) return;
+    shown_ = done;
+    if (hooks_.progress) hooks_.progress(done, 2 * before_.back());
   }
 
   // Whatever is begun anew belongs to this process.
@@ -694,7 +585,7 @@ class Preparing {
     if (!partial_.found()) return false;
     try {
       PrepareState state = *partial_.found();
-      OpenConverted(state);
+      OpenSources(&state);
       if (tokenizer_ == nullptr) tokenizer_ = LoadTokenizer(partial_.path().string());
       if (tokenizer_->hash() != state.tokenizer_hash || !IsPlace(state.next)) {
         throw InputError("it was changed");
@@ -709,24 +600,21 @@ class Preparing {
     }
     owned_ = saved_ = true;
     Note("going on where an earlier run stopped");
-    meter_->BeginAt(state_.next);
+    shown_ = Done(1, state_.next);
+    if (hooks_.going_on) hooks_.going_on(shown_);
     return true;
   }
 
   void Begin() {
     CharSetBuilder characters;
     const bool collect = tokenizer_ == nullptr;
-    const bool bytes = !collect && tokenizer_->kind() == "bytes";
     state_ = {};
     const bool convert =
         std::ranges::any_of(inputs_, [](const TextInput& input) { return input.form.converted; });
     if (convert) BeginPartial();
-    ConvertAll();
+    OpenSources(nullptr);
     if (const std::string note = LineEndsNote(sources_); !options_.raw && !note.empty()) Note(note);
-    state_.plan = MakePreparePlan(sources_, {options_.val_fraction, options_.val_split == "spread"},
-                                  bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
-                                  collect ? &characters : nullptr, sizes_, ranks_,
-                                  [&](const PreparePlace& place) { meter_->Show(0, place); });
+    MakePlan(collect ? &characters : nullptr);
     if (collect) tokenizer_ = characters.Build();
     state_.tokenizer_hash = tokenizer_->hash();
     if (!convert) BeginPartial();
@@ -738,12 +626,13 @@ class Preparing {
 
   void EncodeAll() {
     using Tokens = std::vector<std::byte>;
+    const TokenWidth width = WidthForVocab(tokenizer_->vocab_size());
     const SpecialRule rule = SpecialRule::Named(options_.special);
-    PieceEncoder encoder(*tokenizer_, sources_, state_.plan.first, rule, Width());
+    PieceEncoder encoder(*tokenizer_, sources_, state_.plan.first, rule, width);
     const CutRule cuts(*tokenizer_, options_.special != "ordinary");
     PieceCutter cutter(sources_, cuts, sizes_.piece_bytes, state_.plan.splits, state_.next);
     NoteAlone(ranks_.OpenTokenizer(partial_.path(), state_.tokenizer_hash, state_.plan.first,
-                                   options_.special, Width()));
+                                   options_.special, width));
     int64_t unsaved = 0;
     ForPieces<Tokens>(
         cutter, sizes_, ranks_, PieceWork::kEncode,
@@ -760,7 +649,12 @@ class Preparing {
             Checkpoint();
             unsaved = 0;
           }
-          ShowOrCheckpoint();
+          try {
+            Show(1, place);
+          } catch (...) {  // whoever is told of the progress may stop here
+            if (options_.keep_partial) Checkpoint();
+            throw;
+          }
         });
     for (const PrepareSource& source : sources_) source.CheckUnchanged();
   }
@@ -771,13 +665,43 @@ class Preparing {
     partial_.Save(state_);
   }
 
-  // Whoever is told of the progress may stop here.
-  void ShowOrCheckpoint() {
-    try {
-      meter_->Show(1, state_.next);
-    } catch (...) {
-      if (options_.keep_partial) Checkpoint();
-      throw;
+  // Reads all sources. `characters`, if not null, gets all text, in order, and this rank reads it
+  // alone. Throws a kInput Error if there would be nothing to train on.
+  //
+  // int((1 - val_fraction) * units) units are to train on; no split if that is all. At the end
+  // there is one split, behind so many units. Spread there are up to 64 blocks of held-out text, of
+  // 512 units at least, each behind as much training text. They begin and end with documents, where
+  // these are not longer than a block, or else with lines, if one ends near. A text that is too
+  // short for two has its end held out.
+  void MakePlan(CharSetBuilder* characters) {
+    const bool bytes = characters == nullptr && tokenizer_->kind() == "bytes";
+    const PrepareUnit unit = bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter;
+    PreparePlan& plan = state_.plan;
+    TextCounter counter(sources_, unit, /*collect=*/characters != nullptr);
+    PlanMaker maker(sources_, unit, characters);
+    PieceRanks alone(nullptr);
+    const CutRule characters_only;
+    PieceCutter cutter(sources_, characters_only, sizes_.piece_bytes, {});
+    ForPieces<TextCounts>(
+        cutter, sizes_, characters == nullptr ? ranks_ : alone,
+        bytes ? PieceWork::kCountBytes : PieceWork::kCountCharacters,
+        [&](const PreparePiece& piece, TextCounts& counts, int thread) {
+          counter.Count(piece, counts, thread);
+        },
+        [&](const PreparePiece& piece, const TextCounts& counts) {
+          maker.Take(piece, counts, plan);
+        },
+        [&](const PreparePlace& place) { Show(0, place); });
+    const auto train_units =
+        static_cast<int64_t>(static_cast<double>(plan.units) * (1 - options_.val_fraction));
+    if (train_units == 0) {
+      throw InputError(fmt::format("{}: too short", sources_.front().path()),
+                       fmt::format("of {} {} none would be left to train on", plan.units,
+                                   bytes ? "bytes" : "characters"),
+                       "use more text, or a smaller --val-fraction");
+    }
+    if (train_units < plan.units) {
+      plan.splits = maker.FindAll(plan.units, train_units, options_.val_split == "spread");
     }
   }
 
@@ -808,9 +732,11 @@ class Preparing {
 
   const PrepareOptions& options_;
   const PrepareHooks& hooks_;
+  TextOptions texts_;
   std::vector<TextInput> inputs_;
   std::vector<PrepareSource> sources_;
-  std::optional<Meter> meter_;
+  std::vector<int64_t> before_;  // bytes of the sources before each, and of all
+  int64_t shown_ = 0;            // of both readings
   WindowSizes sizes_;
   PieceRanks ranks_;
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -826,7 +752,11 @@ class Preparing {
 
 DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks) {
   CheckOptions(options);
-  std::vector<TextInput> inputs = FindTextInputs(options);
+  std::vector<TextInput> inputs;
+  for (const std::string& file : options.files) {
+    inputs.push_back(
+        FindTextInput(file, {.field = options.field, .raw = options.raw}, options.standard_input));
+  }
   if (AreConversations(inputs)) return PrepareConversations(options, inputs, hooks);
   return Preparing(options, std::move(inputs), hooks).Run();
 }

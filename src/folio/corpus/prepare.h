@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/data/dataset.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 
 namespace folio {
 

@@ -190,12 +190,11 @@ Form TextOrJson(std::string_view head, bool lines_by_name) {
   return Form::kJson;
 }
 
-constexpr size_t kPiece = size_t{1} << 16;
-
 // A filtered source converts pieces as a whole and gives them out as they are asked for.
 // Filter has Convert(piece, out) and Finish(out).
 template <class Filter>
 ReadBytes Filtered(ReadBytes from, Filter filter) {
+  static constexpr size_t kPiece = size_t{1} << 16;
   struct State {
     ReadBytes from;
     Filter filter;
@@ -220,6 +219,7 @@ ReadBytes Filtered(ReadBytes from, Filter filter) {
   };
 }
 
+// UTF-16, behind its byte order mark, as UTF-8. Throws a kInput Error for half a character.
 class Utf16Filter {
  public:
   Utf16Filter(bool big_endian, std::string name)
@@ -269,6 +269,10 @@ class Utf16Filter {
   char32_t high_ = 0;  // the first half of a pair, 0 if there is none
 };
 
+// The elements of one JSON array, or any number of JSON values in a row, each in a line of its own;
+// an element that is a string becomes the `field` of an object. Holds no value as a whole. Whether
+// values are valid is not looked at: throws a kInput Error only where they do not come to an end,
+// or where other things are between them.
 class JsonFilter {
  public:
   JsonFilter(const std::string& field, std::string name)
@@ -295,7 +299,7 @@ class JsonFilter {
  private:
   enum class Inside { kNothing, kScalar, kContainer, kString };
 
-  static bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+  static bool IsSpace(char c) { return kSpaces.find(c) != kSpaces.npos; }
 
   void Between(char c, std::string& out) {
     if (IsSpace(c)) return;
@@ -371,9 +375,6 @@ class JsonFilter {
   int64_t depth_ = 0;
 };
 
-// Nobody makes a text that was compressed more often than this.
-constexpr int kMostLayers = 3;
-
 // Returns kOther where bytes from the middle of a text show that it is something else.
 std::optional<TextKind> NoText(std::string_view sample) {
   // Both ends may be inside a character.
@@ -426,24 +427,6 @@ bool NamedForJsonLines(const std::string& path) {
   return ending() == ".jsonl" || ending() == ".ndjson";
 }
 
-// UTF-16, behind its byte order mark, as UTF-8. Throws a kInput Error that names `name` for half a
-// character.
-ReadBytes FromUtf16(ReadBytes from, bool big_endian, std::string name);
-
-// The elements of one JSON array, or any number of JSON values in a row, each in a line of its own;
-// an element that is a string becomes the `field` of an object. Holds no value as a whole. Whether
-// values are valid is not looked at: throws a kInput Error that names `name` only where they do not
-// come to an end, or where other things are between them.
-ReadBytes JsonAsLines(ReadBytes from, const std::string& field, std::string name);
-
-ReadBytes FromUtf16(ReadBytes from, bool big_endian, std::string name) {
-  return Filtered(std::move(from), Utf16Filter(big_endian, std::move(name)));
-}
-
-ReadBytes JsonAsLines(ReadBytes from, const std::string& field, std::string name) {
-  return Filtered(std::move(from), JsonFilter(field, std::move(name)));
-}
-
 NotText::NotText(const std::string& name, const TextKind& kind)
     : Error(ErrorKind::kInput, fmt::format("{}: not a text", name),
             fmt::format("it looks like {}", kind.looks_like), kind.help),
@@ -454,16 +437,13 @@ TextStream::TextStream(const std::string& path, const TextOptions& options, std:
   input_ = std::make_shared<ByteInput>(path);
   if (name_.empty()) name_ = input_->name();
   read_ = [input = input_](std::string& out, size_t wanted) { return input->Read(out, wanted); };
-  Open();
-}
-
-void TextStream::Open() {
   if (options_.raw) return;
   Peel();
   form_.conversations = form_.json_lines && HoldsConversation(FirstLine(), options_.field);
 }
 
 void TextStream::Peel() {
+  constexpr int kMostLayers = 3;  // nobody makes a text that was compressed more often
   for (int layer = 0; layer < kMostLayers; ++layer) {
     Peek();
     const TextKind kind = RecogniseText(head_, lines_by_name_);
@@ -508,9 +488,9 @@ void TextStream::Convert(const TextKind& kind) {
   if (kind.form == Form::kCompressed) {
     read_ = Decompress(std::move(from), kind.compression, name_);
   } else if (utf16) {
-    read_ = FromUtf16(std::move(from), kind.form == Form::kUtf16Big, name_);
+    read_ = Filtered(std::move(from), Utf16Filter(kind.form == Form::kUtf16Big, name_));
   } else {
-    read_ = JsonAsLines(std::move(from), options_.field, name_);
+    read_ = Filtered(std::move(from), JsonFilter(options_.field, name_));
   }
 }
 

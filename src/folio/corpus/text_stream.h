@@ -7,7 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/io/decompress.h"
-#include "folio/term/byte_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 
@@ -68,7 +68,6 @@ class TextStream {
   ByteInput AsInput();
 
  private:
-  void Open();
   // Takes one layer after the other off.
   void Peel();
   void Convert(const TextKind& kind);

@@ -11,10 +11,10 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 constexpr char kPrepareHelp[] = "make it with `folio data prepare FILE... --out DIR`";
 
 bool IsText(const Json& object, const char* key) {
-  return object.contains(key) && object[key].is_string();
+  const Json* text = object.find(key);
+  return text != nullptr && text->is_string();
 }
 
 // Small enough that a few of them can be added and multiplied by a width.

@@ -11,7 +11,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {

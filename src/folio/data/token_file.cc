@@ -74,16 +74,9 @@ Error NotLlmC(const std::string& path, std::string cause) {
                     "versions 1 (uint16) and 7 (uint32) are read; make the file again with one");
 }
 
-void CheckLength(const std::string& path, uint32_t tokens, TokenWidth width, uint64_t held) {
-  if (tokens <= kMaxHeaderTokens && held == static_cast<uint64_t>(width) * tokens) return;
-  throw InputError(fmt::format("{}: wrong length", path),
-                   fmt::format("its header tells of {} tokens of {} bytes, {} bytes follow it",
-                               tokens, static_cast<int>(width), held),
-                   "the file was cut short; make it again");
-}
-
-int64_t Bytes(TokenWidth width) {
-  return static_cast<int64_t>(width);
+Error WrongLength(const std::string& path, std::string cause) {
+  return InputError(fmt::format("{}: wrong length", path), std::move(cause),
+                    "the file was cut short; make it again");
 }
 
 // The first value that an id may not have.
@@ -99,10 +92,8 @@ std::string_view TokenFormatName(TokenFormat format) {
 }
 
 std::optional<TokenFormat> FindTokenFormat(std::string_view name) {
-  for (const TokenFormat format : {TokenFormat::kFolio, TokenFormat::kLlmC}) {
-    if (name == TokenFormatName(format)) return format;
-  }
-  return std::nullopt;
+  if (name == "folio") return TokenFormat::kFolio;
+  return name == "llmc" ? std::optional(TokenFormat::kLlmC) : std::nullopt;
 }
 
 TokenWidth WidthForVocab(int64_t vocab_size) {
@@ -110,15 +101,7 @@ TokenWidth WidthForVocab(int64_t vocab_size) {
 }
 
 std::string_view TokenWidthName(TokenWidth width) {
-  switch (width) {
-    case TokenWidth::k16:
-      return "uint16";
-    case TokenWidth::k32:
-      return "uint32";
-    case TokenWidth::k64:
-      return "int64";
-  }
-  return "";
+  return width == TokenWidth::k16 ? "uint16" : width == TokenWidth::k32 ? "uint32" : "int64";
 }
 
 void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vector<std::byte>& out) {
@@ -162,17 +145,19 @@ std::optional<TokenWidth> ReadTokenHeader(std::span<const std::byte> file,
   }
   if ((magic != kGpt2Magic && magic != kLlama3Magic) || others) return std::nullopt;
   if (file.size() < kTokenHeaderBytes) {
-    throw InputError(
-        fmt::format("{}: wrong length", path),
-        fmt::format("the header has {} bytes, the file {}", kTokenHeaderBytes, file.size()),
-        "the file was cut short; make it again");
+    throw WrongLength(
+        path, fmt::format("the header has {} bytes, the file {}", kTokenHeaderBytes, file.size()));
   }
   if (version != kVersion16 && version != kVersion32) {
     throw NotLlmC(path, fmt::format("its header has the version {}", version));
   }
   const TokenWidth width = version == kVersion16 ? TokenWidth::k16 : TokenWidth::k32;
-  CheckLength(path, static_cast<uint32_t>(words[2]), width, file.size() - kTokenHeaderBytes);
-  return width;
+  const auto tokens = static_cast<uint32_t>(words[2]);
+  const uint64_t held = file.size() - kTokenHeaderBytes;
+  if (tokens <= kMaxHeaderTokens && held == static_cast<uint64_t>(width) * tokens) return width;
+  throw WrongLength(
+      path, fmt::format("its header tells of {} tokens of {} bytes, {} bytes follow it", tokens,
+                        static_cast<int>(width), held));
 }
 
 void TokenWidthGuess::AddGroup(std::span<const std::byte> group) {
@@ -254,7 +239,7 @@ void TokenFile::ForRuns(int64_t begin, int64_t count, F&& f) const {
   for (--shard; count > 0; ++shard) {
     const int64_t at = begin - shard->begin;
     const int64_t run = std::min(count, shard->tokens - at);
-    f(shard->bytes.data() + at * Bytes(width_), run);
+    f(shard->bytes.data() + at * static_cast<int64_t>(width_), run);
     begin += run;
     count -= run;
   }
@@ -334,9 +319,8 @@ void TokenFile::Validate(int64_t vocab_size) const {
     const std::span<int32_t> out(piece.data(),
                                  static_cast<size_t>(std::min(kPiece, tokens_ - begin)));
     Read(begin, out);
-    const bool good = std::all_of(out.begin(), out.end(),
-                                  [&](int32_t id) { return static_cast<uint32_t>(id) < limit; });
-    if (!good) FailAt(begin, begin + static_cast<int64_t>(out.size()), limit);
+    if (static_cast<uint32_t>(std::ranges::max(out)) >= limit)
+      FailAt(begin, begin + static_cast<int64_t>(out.size()), limit);
   }
 }
 

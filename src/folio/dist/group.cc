@@ -344,10 +344,6 @@ std::string Group::NameOf(int rank) const {
   return alone() ? "rank 0" : names_[static_cast<size_t>(rank)];
 }
 
-uint64_t Group::Begin(AllToAll& all_to_all) {
-  return Begin(all_to_all, {.size = size_});
-}
-
 uint64_t Group::Begin(AllToAll& all_to_all, const Members& among) {
   if (impl_ == nullptr) {
     all_to_all.Prepare(0);
@@ -374,10 +370,6 @@ void Group::Do(AllToAll& all_to_all, const Members& among) {
   impl_->Wait(impl_->at_once, impl_->Begin(impl_->at_once, all_to_all, among), lock);
 }
 
-void Group::Do(AllToAll& all_to_all) {
-  Do(all_to_all, {.size = size_});
-}
-
 std::vector<std::string> Group::Swap(std::span<const std::string> to) {
   if (impl_ == nullptr) return {to[0]};
   const auto own = static_cast<size_t>(to.size() == 1 ? 0 : rank_);
@@ -402,18 +394,10 @@ std::vector<std::string> Group::Swap(std::span<const std::string> to) {
   return from;
 }
 
-std::vector<std::string> Group::Gather(const std::string& mine) {
-  return Swap({&mine, 1});
-}
-
 std::vector<std::string> Group::GatherEqual(const std::string& mine) {
   std::vector<std::string> all(static_cast<size_t>(size_), mine);
   ExchangeStrings(*this, {&mine, 1}, all);
   return all;
-}
-
-std::string Group::Broadcast(const std::string& mine) {
-  return Gather(first() ? mine : "").front();
 }
 
 void Group::set_progress(const std::string& progress) {
@@ -487,6 +471,64 @@ void RequireSame(Group& group, const std::string& what, const std::string& lines
     throw UsageError(fmt::format("{} has other {} than the first rank", group.NameOf(rank), what),
                      Join(differences, "; ") + (more > 0 ? fmt::format("; and {} more", more) : ""),
                      help);
+  }
+}
+
+namespace {
+
+// The first byte of what goes to a worker, and of what it answers.
+constexpr char kShare = 's', kHome = 'h', kAnswer = 'a', kError = 'e';
+
+}  // namespace
+
+Workers::~Workers() {
+  if (group_ == nullptr || group_->alone() || !first()) return;
+  try {
+    if (scattered_) group_->Swap(std::vector<std::string>(static_cast<size_t>(ranks())));
+    group_->Swap(std::vector<std::string>(static_cast<size_t>(ranks()), {kHome}));
+  } catch (const Error&) {  // a rank is lost, which was told
+  }
+}
+
+void Workers::Scatter(std::vector<std::string> shares) {
+  FOLIO_CHECK(first() && !scattered_ && std::ssize(shares) == ranks(), "shares out of turn");
+  if (ranks() == 1) return;
+  for (std::string& share : shares) share.insert(share.begin(), kShare);
+  group_->Swap(shares);
+  scattered_ = true;
+}
+
+std::vector<std::string> Workers::Gather() {
+  if (ranks() == 1) return {""};
+  FOLIO_CHECK(scattered_, "no answer to come");
+  scattered_ = false;
+  std::vector<std::string> answers =
+      group_->Swap(std::vector<std::string>(static_cast<size_t>(ranks())));
+  for (std::string& answer : answers) {
+    if (answer.empty()) continue;  // of this rank
+    if (answer[0] == kError) throw UnpackError(answer.substr(1));
+    answer.erase(answer.begin());
+  }
+  return answers;
+}
+
+void Workers::Serve(const Work& work) {
+  FOLIO_CHECK(!first(), "the first rank hands the work out");
+  std::vector<std::string> mine(static_cast<size_t>(ranks()));
+  for (;;) {
+    const std::string share = group_->Swap(std::vector<std::string>(mine.size()))[0];
+    if (share == std::string{kHome}) return;
+    try {
+      mine[0] = kAnswer + work(share.substr(1));
+      if (mine[0].size() > Transport::kMostBytes) {  // a document of a gigabyte in one line
+        throw InputError(fmt::format("{} has an answer of {}", group_->NameOf(group_->rank()),
+                                     HumanBytes(static_cast<double>(mine[0].size()))),
+                         "ranks tell each other at most 1 GB at a time", "use one rank");
+      }
+    } catch (const Error& error) {
+      mine[0] = kError + PackError(error);
+    }
+    group_->Swap(mine);
   }
 }
 

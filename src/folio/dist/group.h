@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 
 namespace folio {
@@ -104,13 +105,13 @@ class Group {
   // Begins an all-to-all, which must live until it is done; they are done in this order. One among
   // members, of whom this rank is one, counts them and not the ranks; every other rank begins one
   // among others then, or none.
-  uint64_t Begin(AllToAll& all_to_all);
+  uint64_t Begin(AllToAll& all_to_all) { return Begin(all_to_all, {.size = size_}); }
   uint64_t Begin(AllToAll& all_to_all, const Members& among);
   // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
   void Wait(uint64_t ticket);
   // Makes an all-to-all that the program waits for now: done in the order of its kind, whatever was
   // begun before.
-  void Do(AllToAll& all_to_all);
+  void Do(AllToAll& all_to_all) { Do(all_to_all, {.size = size_}); }
   void Do(AllToAll& all_to_all, const Members& among);
 
   // The string of each rank for this one, by rank, of which each sends `to` the others: one for
@@ -118,10 +119,10 @@ class Group {
   std::vector<std::string> Swap(std::span<const std::string> to);
   // The string of each rank, by rank; the second, where all strings have the same size, is sooner
   // done.
-  std::vector<std::string> Gather(const std::string& mine);
+  std::vector<std::string> Gather(const std::string& mine) { return Swap({&mine, 1}); }
   std::vector<std::string> GatherEqual(const std::string& mine);
   // The string of the first rank.
-  std::string Broadcast(const std::string& mine);
+  std::string Broadcast(const std::string& mine) { return Gather(first() ? mine : "").front(); }
 
   // Says how far the run is: it is told beside the name of a rank that is lost.
   void set_progress(const std::string& progress);
@@ -172,5 +173,94 @@ std::string BroadcastResult(Group* group, const std::function<std::string()>& fi
 void RequireSame(
     Group& group, const std::string& what, const std::string& lines,
     const std::string& help = "start all ranks with the same program, command line and files");
+
+// Ranks of a group that exchange something among themselves, while the others do so in teams of
+// their own.
+class Communicator {
+ public:
+  // Makes the communicator of one rank alone.
+  Communicator() = default;
+  // The members, of whom this rank is one. The group must outlive it.
+  Communicator(Group& group, const Members& members) : group_(&group), members_(members) {
+    const int distance = group.rank() - members.first;
+    rank_ = distance / members.stride;
+    FOLIO_CHECK(distance >= 0 && distance % members.stride == 0 && rank_ < members.size &&
+                    members.RankOf(members.size - 1) < group.size(),
+                "no member of the communicator");
+  }
+
+  // This rank's number in the communicator, and how many they are.
+  int rank() const { return rank_; }
+  int size() const { return members_.size; }
+  bool alone() const { return members_.size == 1; }
+
+  // Begins, makes and waits for an all-to-all as a Group does, with numbers of the communicator.
+  uint64_t Begin(AllToAll& all_to_all) const { return group_->Begin(all_to_all, members_); }
+  void Do(AllToAll& all_to_all) const { group_->Do(all_to_all, members_); }
+  void Wait(uint64_t ticket) const { group_->Wait(ticket); }
+
+  // The numbers of each member, by its number in the communicator; all ranks of the group must ask.
+  template <class Number>
+  std::vector<std::vector<Number>> GatherNumbers(const std::vector<Number>& mine) const {
+    std::vector<std::vector<Number>> all = folio::GatherNumbers(*group_, mine), members;
+    for (int i = 0; i < size(); ++i) {
+      members.push_back(std::move(all[static_cast<size_t>(members_.RankOf(i))]));
+    }
+    return members;
+  }
+
+ private:
+  static Group& Alone() {
+    static Group alone;
+    return alone;
+  }
+
+  Group* group_ = &Alone();
+  Members members_;
+  int rank_ = 0;
+};
+
+// The ranks of a group, of which `tensor` in a row share the layers of a model: rank r has part r %
+// tensor of it, and the (r / tensor)-th share of the data.
+inline Communicator TensorCommunicator(Group* group, int tensor) {
+  if (group == nullptr) return {};
+  return {*group, {.first = group->rank() / tensor * tensor, .stride = 1, .size = tensor}};
+}
+inline Communicator DataCommunicator(Group* group, int tensor) {
+  if (group == nullptr) return {};
+  return {*group,
+          {.first = group->rank() % tensor, .stride = tensor, .size = group->size() / tensor}};
+}
+
+// The other ranks as workers of the first one, which alone knows the whole of the work: it hands
+// out shares and gets an answer to each. Those whose work goes so take part in nothing else
+// meanwhile.
+class Workers {
+ public:
+  // The answer to a share. The Error that it throws is thrown at the first rank.
+  using Work = std::function<std::string(const std::string& share)>;
+
+  // The group, null for one rank alone, must outlive it.
+  explicit Workers(Group* group) : group_(group) {}
+  // On the first rank: waits for answers that are still to come, and sends the workers home.
+  ~Workers();
+  Workers(const Workers&) = delete;
+
+  int ranks() const { return group_ == nullptr ? 1 : group_->size(); }
+  bool first() const { return group_ == nullptr || group_->first(); }
+
+  // On the first rank, in turns: hands shares out, by rank, of which its own is not looked at;
+  // and waits for what the others answer, by rank, its own being "". Throws the Error of the first
+  // rank that has thrown one.
+  void Scatter(std::vector<std::string> shares);
+  std::vector<std::string> Gather();
+
+  // On every other rank: works until it is sent home.
+  void Serve(const Work& work);
+
+ private:
+  Group* group_;
+  bool scattered_ = false;
+};
 
 }  // namespace folio

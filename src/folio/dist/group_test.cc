@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <numeric>
 #include <thread>
 
 #include "folio/base/error.h"
-#include "folio/dist/communicator.h"
+#include "folio/dist/join.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/thread_ranks.h"
 
 namespace folio {
+
 namespace {
 
 // Gives to each rank a number of its own, and adds up what it gets.
@@ -209,4 +212,102 @@ TEST(Broadcasts, AnErrorOfTheFirstIsOneOfAll) {
 }
 
 }  // namespace
+
+namespace {
+
+TEST(Workers, AnswerTheirSharesUntilTheyAreSentHome) {
+  for (const int ranks : {1, 2, 4}) {
+    RunOnThreads(ranks, [&](Group& group) {
+      Workers workers(&group);
+      EXPECT_EQ(workers.ranks(), ranks);
+      if (!workers.first()) {
+        return workers.Serve([&](const std::string& share) {
+          return share + " by " + std::to_string(group.rank());
+        });
+      }
+      for (const std::string& word : {std::string("x"), std::string(), std::string(100000, 'y')}) {
+        Strings shares, expected;
+        for (int r = 0; r < ranks; ++r) {
+          shares.push_back(word + std::to_string(r));
+          expected.push_back(r == 0 ? "" : shares.back() + " by " + std::to_string(r));
+        }
+        workers.Scatter(shares);
+        EXPECT_EQ(workers.Gather(), expected);
+      }
+    });
+  }
+}
+
+TEST(Workers, OneAloneHasNone) {
+  Workers workers(nullptr);
+  workers.Scatter({"all"});
+  EXPECT_EQ(workers.Gather(), Strings{""});
+}
+
+// And the others are sent home whatever was under way.
+TEST(Workers, TheErrorOfTheFirstOfThemIsThrown) {
+  RunOnThreads(4, [&](Group& group) {
+    Workers workers(&group);
+    if (!workers.first()) {
+      return workers.Serve([&](const std::string&) -> std::string {
+        if (group.rank() == 1) return "done";
+        throw InputError("a.txt: " + std::to_string(group.rank()), "", "look");
+      });
+    }
+    workers.Scatter(Strings(4));
+    try {
+      workers.Gather();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      EXPECT_STREQ(error.what(), "a.txt: 2");
+      EXPECT_EQ(error.cause(), "");
+      EXPECT_EQ(error.help(), "look");
+    }
+    workers.Scatter(Strings(4));
+  });
+}
+
+}  // namespace
+
+namespace {
+
+Launcher Found(const std::map<std::string, std::string>& environment) {
+  return FindLauncher([&](const char* name) {
+    const auto it = environment.find(name);
+    return it == environment.end() ? nullptr : it->second.c_str();
+  });
+}
+
+TEST(Launchers, AreKnownByTheirEnvironment) {
+  EXPECT_EQ(Found({}).name, "");
+  EXPECT_EQ(Found({{"OMPI_COMM_WORLD_SIZE", "4"}}).mpi, "openmpi");
+  EXPECT_EQ(Found({{"OMPI_COMM_WORLD_SIZE", "4"}}).ranks, 4);
+  EXPECT_EQ(Found({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}).mpi, "mpich");
+  const std::map<std::string, std::string> srun = {
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "8"}};
+  EXPECT_EQ(Found(srun).mpi, "");
+  EXPECT_EQ(Found(srun).ranks, 8);
+  auto pmix = srun;
+  pmix["PMIX_RANK"] = "2";
+  EXPECT_EQ(Found(pmix).mpi, "openmpi");
+  EXPECT_EQ(Found(pmix).name, "srun");
+  EXPECT_EQ(Found(pmix).ranks, 8);
+  // The shell of a batch job is one process.
+  EXPECT_EQ(Found({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}}).name, "");
+}
+
+TEST(Same, TheFirstThatDiffersIsNamedWithItsDifferences) {
+  RunOnThreads(3, [](Group& group) {
+    RequireSame(group, "settings", "a = 1\nb = 2\n");
+    const std::string mine = group.rank() == 2 ? "a = 1\nb = 3\nc = 4\n" : "a = 1\nb = 2\n";
+    const std::string error =
+        ErrorOf([&] { RequireSame(group, "settings", mine); }, ErrorKind::kUsage);
+    EXPECT_TRUE(
+        Contains(error, "rank 2 (", "other settings", "'b = 3' there, 'b = 2' at rank 0", "c = 4"));
+  });
+}
+
+}  // namespace
+
 }  // namespace folio

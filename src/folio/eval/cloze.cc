@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -14,7 +15,6 @@
 #include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
 #include "folio/eval/perplexity.h"
-#include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 
@@ -170,28 +170,22 @@ struct EndingScore {
   int64_t tokens = 0, characters = 0;
 };
 
-struct Choices {
-  size_t plain = 0, norm = 0, token = 0;
-};
-
-template <class Score>
-size_t FirstLargest(const std::vector<EndingScore>& endings, Score&& score) {
-  size_t best = 0;
-  for (size_t e = 1; e < endings.size(); ++e) {
-    if (score(endings[e]) > score(endings[best])) best = e;
+// The endings that are chosen by ln p, by that for each character, and for each token: the first of
+// the largest.
+std::array<size_t, 3> Choose(const std::vector<EndingScore>& endings) {
+  std::array<size_t, 3> chosen = {};
+  std::array<double, 3> best;
+  for (size_t e = 0; e < endings.size(); ++e) {
+    const auto& [sum, tokens, characters] = endings[e];
+    const double scores[] = {sum, sum / static_cast<double>(characters),
+                             sum / static_cast<double>(tokens)};
+    for (size_t way = 0; way < chosen.size(); ++way) {
+      if (e > 0 && !(scores[way] > best[way])) continue;
+      best[way] = scores[way];
+      chosen[way] = e;
+    }
   }
-  return best;
-}
-
-Choices Choose(const std::vector<EndingScore>& endings) {
-  return {.plain = FirstLargest(endings, [](const EndingScore& e) { return e.log_probability; }),
-          .norm = FirstLargest(endings,
-                               [](const EndingScore& e) {
-                                 return e.log_probability / static_cast<double>(e.characters);
-                               }),
-          .token = FirstLargest(endings, [](const EndingScore& e) {
-            return e.log_probability / static_cast<double>(e.tokens);
-          })};
+  return chosen;
 }
 
 // An item that waits for the model.
@@ -202,10 +196,9 @@ struct WaitingItem {
 };
 
 std::string ItemLine(const WaitingItem& item) {
-  const Choices choices = Choose(item.endings);
-  Json json = {{"index", item.index},           {"label", item.label},
-               {"choice", choices.plain},       {"choice_norm", choices.norm},
-               {"choice_token", choices.token}, {"endings", Json::array()}};
+  const auto [plain, norm, token] = Choose(item.endings);
+  Json json = {{"index", item.index}, {"label", item.label},   {"choice", plain},
+               {"choice_norm", norm}, {"choice_token", token}, {"endings", Json::array()}};
   for (const EndingScore& ending : item.endings) {
     json["endings"].push_back({{"log_probability", ending.log_probability},
                                {"tokens", ending.tokens},
@@ -232,7 +225,7 @@ class ClozeMeter {
         options_(options),
         hooks_(hooks),
         predictor_(
-            {{model.backend.get(), model.weights.get()}}, options.positions, /*numbers=*/1,
+            {&model}, options.positions, /*numbers=*/1,
             [](Predictor::Rows rows, int32_t id, std::span<double> numbers) {
               numbers[0] = rows[0][static_cast<size_t>(id)] - LogSum(rows[0]);
             },
@@ -241,8 +234,10 @@ class ClozeMeter {
     progress_.unit = "item";
     progress_.total = CountItems(file, options.reading);
     if (options.out.empty()) return;
-    out_.emplace(options.out, fmt::format("cloze 1 {} {} {}", static_cast<int>(options.text),
-                                          ModelFingerprint(model), file));
+    out_.emplace(options.out,
+                 fmt::format("cloze 1 {} {} {}", static_cast<int>(options.text),
+                             ModelFingerprint(model), file),
+                 hooks.on_note);
   }
 
   Predictor& predictor() { return predictor_; }
@@ -266,24 +261,17 @@ class ClozeMeter {
   ClozeResult Finish() {
     Run();
     if (items_ == 0) throw InputError(fmt::format("{}: empty", file_));
-    if (out_ && out_->resuming()) Damaged();
     if (out_) out_->Commit();
     return result_;
   }
 
  private:
-  void Damaged() {
-    if (hooks_.on_note) hooks_.on_note(DamagedNote(options_.out));
-    out_->Stop();
-  }
-
   void Add(const WaitingItem& item) {
-    const Choices choices = Choose(item.endings);
-    for (const auto& [accuracy, choice] :
-         {std::pair(&result_.acc, choices.plain), std::pair(&result_.acc_norm, choices.norm),
-          std::pair(&result_.acc_token, choices.token)}) {
-      ++accuracy->items;
-      accuracy->right += choice == item.label;
+    const std::array<size_t, 3> chosen = Choose(item.endings);
+    ClozeAccuracy* const ways[] = {&result_.acc, &result_.acc_norm, &result_.acc_token};
+    for (size_t way = 0; way < chosen.size(); ++way) {
+      ++ways[way]->items;
+      ways[way]->right += chosen[way] == item.label;
     }
     ++progress_.done;
   }
@@ -300,7 +288,7 @@ class ClozeMeter {
       }
       if (ItemLine(item) != line) throw JsonError("another item");
     } catch (const std::exception&) {  // of JSON, or of what it holds
-      Damaged();
+      out_->StopDamaged();
       return false;
     }
     Add(item);
@@ -362,8 +350,7 @@ ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
     throw InputError(stream.Read(probe, 1) == 0
                          ? fmt::format("{}: empty", file)
                          : fmt::format("{}: no questions of multiple choice", file),
-                     "expected an object of JSON in each line",
-                     "each line is {\"ctx\":\"...\",\"endings\":[\"...\",\"...\"],\"label\":0}");
+                     "expected an object of JSON in each line", kShape);
   }
   ClozeMeter meter(model, file, options, hooks);
   ForJsonLines(stream, file, [&](std::string_view line, const auto& where) {

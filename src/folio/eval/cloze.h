@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "folio/eval/perplexity.h"
-#include "folio/eval/windows.h"
 #include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 

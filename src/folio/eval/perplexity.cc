@@ -5,31 +5,325 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
-#include <numbers>
+#include <numeric>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
+#include "folio/base/math.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
 #include "folio/data/dataset.h"
-#include "folio/eval/windows.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
-#include "folio/term/token_streams.h"
+#include "folio/model/layers/head.h"
+#include "folio/term/signals.h"
+#include "folio/term/streams.h"
+#include "folio/text/unicode.h"
 
 namespace folio {
 
-ResultFile::ResultFile(const std::filesystem::path& path, const std::string& key)
-    : file_(path, HashHex(key), /*worth_keeping=*/1) {
+WindowShape ChooseWindows(int64_t context, int64_t stride, int64_t n_positions) {
+  if (context > n_positions) {
+    throw UsageError(fmt::format("--context {}: longer than the model's context", context),
+                     fmt::format("it reads {} tokens at once (n_positions)", n_positions),
+                     "leave --context out, or give fewer");
+  }
+  if (context == 0) context = n_positions;
+  if (stride > context) {
+    throw UsageError(
+        fmt::format("--stride {}: longer than a window", stride),
+        fmt::format("a window has {} tokens, and those between would be left out", context),
+        fmt::format("give 1 to {}", context));
+  }
+  return {.context = context, .stride = stride == 0 ? std::max<int64_t>(context / 2, 1) : stride};
+}
+
+WindowCutter::WindowCutter(const WindowShape& shape, OnWindow on_window)
+    : shape_(shape), on_window_(std::move(on_window)) {
+  FOLIO_CHECK(1 <= shape.stride && shape.stride <= shape.context, "windows that leave tokens out");
+}
+
+void WindowCutter::Emit(size_t ids, size_t targets_end) {
+  const auto at = static_cast<std::ptrdiff_t>(next_ - base_);
+  TextWindow window{
+      .ids = {held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(ids)},
+      .first = at - 1,
+      .targets = {held_.begin() + at, held_.begin() + static_cast<std::ptrdiff_t>(targets_end)},
+      .begin = next_};
+  next_ = base_ + static_cast<int64_t>(targets_end);
+  on_window_(std::move(window));
+}
+
+void WindowCutter::Add(std::span<const int32_t> ids) {
+  const auto context = static_cast<size_t>(shape_.context);
+  while (!ids.empty()) {
+    const size_t taken = std::min(ids.size(), context + 1 - held_.size());
+    held_.insert(held_.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(taken));
+    ids = ids.subspan(taken);
+    if (held_.size() <= context) return;
+    Emit(context, context + 1);
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(shape_.stride));
+    base_ += shape_.stride;
+  }
+}
+
+void WindowCutter::Finish() {
+  if (base_ + std::ssize(held_) > next_) Emit(held_.size(), held_.size());
+  held_.clear();
+  base_ = 0;
+  next_ = 1;
+}
+
+std::vector<TextWindow> CutWindows(std::span<const int32_t> ids, const WindowShape& shape) {
+  std::vector<TextWindow> windows;
+  WindowCutter cutter(shape, [&](TextWindow window) { windows.push_back(std::move(window)); });
+  cutter.Add(ids);
+  cutter.Finish();
+  return windows;
+}
+
+void WordCounter::Add(std::string_view bytes) {
+  held_ += bytes;
+  const size_t end = CompleteUtf8Prefix(held_);
+  for (size_t at = 0; at < end;) {
+    const Utf8Char c = DecodeUtf8(held_, at);
+    // Python's str.isspace: White_Space, and four separators of ASCII.
+    const bool space = (c.code >= 0x1C && c.code <= 0x1F) || ClassOf(c.code) == CharClass::kSpace;
+    runs_ += space && !in_space_;
+    in_space_ = space;
+    at += c.length;
+  }
+  held_.erase(0, end);
+}
+
+int64_t WordCounter::Finish() {
+  const int64_t words = runs_ + 1;
+  *this = {};
+  return words;
+}
+
+namespace {
+
+template <class Number>
+void PutNumbers(std::span<const Number> numbers, std::string& text) {
+  text.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+}
+
+template <class Number>
+void TakeNumbers(std::string_view& text, std::span<Number> numbers) {
+  FOLIO_CHECK(numbers.size_bytes() <= text.size(), "ranks that measure different things");
+  std::copy_n(text.data(), numbers.size_bytes(), reinterpret_cast<char*>(numbers.data()));
+  text.remove_prefix(numbers.size_bytes());
+}
+
+// Appends to `text` the parts of a window that a rank needs to run it.
+void PutWindow(const TextWindow& window, std::string& text) {
+  const int64_t sizes[] = {std::ssize(window.ids), std::ssize(window.targets), window.first};
+  PutNumbers<int64_t>(sizes, text);
+  PutNumbers<int32_t>(window.ids, text);
+  PutNumbers<int32_t>(window.targets, text);
+}
+
+TextWindow TakeWindow(std::string_view& text) {
+  int64_t sizes[3];
+  TakeNumbers<int64_t>(text, sizes);
+  TextWindow window;
+  window.first = sizes[2];
+  window.ids.resize(static_cast<size_t>(sizes[0]));
+  window.targets.resize(static_cast<size_t>(sizes[1]));
+  TakeNumbers<int32_t>(text, window.ids);
+  TakeNumbers<int32_t>(text, window.targets);
+  return window;
+}
+
+// This number stands for each number of a prediction whose logits are not finite, until the first
+// rank has heard of it.
+constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
+
+void RequireFinite(const TextWindow& window, std::span<const double> numbers, size_t each) {
+  const auto found =
+      std::ranges::find_if(numbers, [](double number) { return !std::isfinite(number); });
+  if (found == numbers.end()) return;
+  const int64_t target = (found - numbers.begin()) / static_cast<int64_t>(each);
+  throw LogitsNotFinite(fmt::format("those that token {} of document {} is to be predicted by",
+                                    window.begin + target, window.document));
+}
+
+}  // namespace
+
+Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, size_t numbers,
+                     Measure measure, Group* group)
+    : models_(std::move(models)),
+      positions_(positions),
+      numbers_(numbers),
+      measure_(std::move(measure)),
+      workers_(group),
+      limit_(std::numeric_limits<int64_t>::max()),
+      passes_(models_.size()) {
+  FOLIO_CHECK(!models_.empty(), "no model to measure");
+  const int64_t V = models_[0]->weights->config().vocab_size;
+  for (const OpenedModel* model : models_) {
+    const GptConfig& config = model->weights->config();
+    FOLIO_CHECK(config.vocab_size == V, "models of different vocabularies");
+    if (!config.causal) {
+      throw InputError("the model attends both ways and predicts nothing",
+                       "its tokens see those behind them (model.causal = false)");
+    }
+    limit_ = std::min(limit_, config.n_positions);
+    // oneDNN's products without AVX-512 round by the number of rows.
+    const std::string unit = model->backend->ProductUnit(Dtype::kF32);
+    apart_ = apart_ && unit != "AVX2" && unit != "SSE4";
+    logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
+  }
+  plan_.Place();
+  arena_ = Arena(plan_);
+}
+
+// A function of the window alone, so that its numbers are too.
+int64_t Predictor::Padded(int64_t tokens) const {
+  constexpr int64_t kStep = 64;
+  return std::min(limit_, CeilDiv(tokens, kStep) * kStep);
+}
+
+// Returns the indices of the windows of each rank: the longest windows are given out first, each to
+// the rank with the fewest tokens.
+std::vector<std::vector<size_t>> Predictor::Divide(std::span<const TextWindow> windows) const {
+  std::vector<size_t> order(windows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto length = [&](size_t w) { return Padded(std::ssize(windows[w].ids)); };
+  std::ranges::stable_sort(order, std::greater(), length);
+  std::vector<std::vector<size_t>> of_ranks(static_cast<size_t>(workers_.ranks()));
+  std::vector<int64_t> tokens(of_ranks.size());
+  for (const size_t w : order) {
+    const auto least = static_cast<size_t>(std::ranges::min_element(tokens) - tokens.begin());
+    of_ranks[least].push_back(w);
+    tokens[least] += length(w);
+  }
+  return of_ranks;
+}
+
+std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
+  std::vector<size_t> begins = {0};
+  for (const TextWindow& window : windows) {
+    begins.push_back(begins.back() + window.targets.size() * numbers_);
+  }
+  std::vector<double> all(begins.back());
+  const auto numbers_of = [&](size_t w) {
+    return std::span(all).subspan(begins[w], begins[w + 1] - begins[w]);
+  };
+  const std::vector<std::vector<size_t>> of_ranks = Divide(windows);
+  std::vector<std::string> shares(of_ranks.size());
+  for (size_t r = 1; r < of_ranks.size(); ++r) {
+    for (const size_t w : of_ranks[r]) PutWindow(windows[w], shares[r]);
+  }
+  workers_.Scatter(std::move(shares));
+  std::vector<Item> mine;
+  for (const size_t w : of_ranks[0]) mine.push_back({&windows[w], numbers_of(w)});
+  RunHere(mine);
+  const std::vector<std::string> answers = workers_.Gather();
+  for (size_t r = 1; r < of_ranks.size(); ++r) {
+    std::string_view answer = answers[r];
+    for (const size_t w : of_ranks[r]) TakeNumbers<double>(answer, numbers_of(w));
+  }
+  for (size_t w = 0; w < windows.size(); ++w) {
+    RequireFinite(windows[w], numbers_of(w), numbers_);
+  }
+  return all;
+}
+
+void Predictor::Serve() {
+  workers_.Serve([&](const std::string& text) {
+    std::vector<TextWindow> windows;
+    size_t count = 0;
+    for (std::string_view rest = text; !rest.empty();) {
+      windows.push_back(TakeWindow(rest));
+      count += windows.back().targets.size() * numbers_;
+    }
+    std::vector<double> all(count);
+    std::span<double> rest = all;
+    std::vector<Item> items;
+    for (const TextWindow& window : windows) {
+      items.push_back({&window, rest.first(window.targets.size() * numbers_)});
+      rest = rest.subspan(items.back().numbers.size());
+    }
+    RunHere(items);
+    std::string answer;
+    PutNumbers<double>(all, answer);
+    return answer;
+  });
+}
+
+void Predictor::RunHere(std::span<const Item> items) {
+  std::map<int64_t, std::vector<Item>> by_length;
+  for (const Item& item : items) by_length[Padded(std::ssize(item.window->ids))].push_back(item);
+  for (const auto& [T, alike] : by_length) {
+    const auto most = static_cast<size_t>(apart_ ? std::max<int64_t>(positions_ / T, 1) : 1);
+    for (size_t begin = 0; begin < alike.size(); begin += most) {
+      if (first()) ThrowIfStopRequested();  // whom the others follow
+      RunTogether(std::span(alike).subspan(begin, std::min(most, alike.size() - begin)), T);
+    }
+  }
+}
+
+void Predictor::RunTogether(std::span<const Item> items, int64_t T) {
+  const int64_t B = std::ssize(items);
+  std::vector<int32_t> ids(static_cast<size_t>(B * T));  // what follows a window is not looked at
+  for (size_t b = 0; b < items.size(); ++b) {
+    std::ranges::copy(items[b].window->ids, ids.begin() + static_cast<int64_t>(b) * T);
+  }
+  for (size_t m = 0; m < models_.size(); ++m) {
+    const GptWeights& weights = *models_[m]->weights;
+    if (!passes_[m] || passes_[m]->B() != B || passes_[m]->T() != T) {
+      passes_[m].reset();
+      passes_[m] = std::make_unique<GptPass>(*models_[m]->backend, weights.config(), B, T,
+                                             PassKind::kForward);
+    }
+    passes_[m]->Forward(weights.params(), ids);
+  }
+  const Tensor first = arena_.Get(plan_, logits_[0]);
+  const int64_t V = first.dim(1), chunk = arena_.Get(plan_, logits_.back()).dim(0);
+  for (size_t b = 0; b < items.size(); ++b) {
+    const TextWindow& window = *items[b].window;
+    const int64_t row = static_cast<int64_t>(b) * T + window.first;
+    const int64_t count = std::ssize(window.targets);
+    for (int64_t begin = 0; begin < count; begin += chunk) {
+      const int64_t rows = std::min(chunk, count - begin);
+      for (size_t m = 0; m < models_.size(); ++m) {
+        passes_[m]->Logits(models_[m]->weights->params(), row + begin, row + begin + rows,
+                           arena_.Get(plan_, logits_[m]).Slice(0, rows));
+      }
+      ParallelFor(rows, [&](int64_t i, int) {
+        std::vector<std::span<const float>> logits(models_.size());
+        for (size_t m = 0; m < models_.size(); ++m) {
+          logits[m] = {arena_.Get(plan_, logits_[m]).data<float>() + i * V, static_cast<size_t>(V)};
+        }
+        const auto target = static_cast<size_t>(begin + i);
+        const auto numbers = items[b].numbers.subspan(target * numbers_, numbers_);
+        if (std::ranges::all_of(logits, AreFinite)) {
+          measure_(logits, window.targets[target], numbers);
+        } else {
+          std::ranges::fill(numbers, kNotFinite);
+        }
+      });
+    }
+  }
+}
+
+ResultFile::ResultFile(const std::filesystem::path& path, const std::string& key,
+                       std::function<void(const std::string& note)> on_note)
+    : path_(path), on_note_(std::move(on_note)), file_(path, HashHex(key), /*worth_keeping=*/1) {
   if (file_.bytes() == 0) return;
   map_ = MappedFile(file_.path());
   before_ = {reinterpret_cast<const char*>(map_.bytes().data()), map_.bytes().size()};
@@ -65,10 +359,18 @@ void ResultFile::Add(std::string_view lines) {
   file_.Add(lines);
 }
 
-std::string DamagedNote(const std::filesystem::path& path) {
-  return path.string() +
-         ": what an earlier call left of it does not fit from some place on; that part is measured "
-         "again";
+void ResultFile::StopDamaged() {
+  if (on_note_) {
+    on_note_(path_.string() +
+             ": what an earlier call left of it does not fit from some place on; that part is "
+             "measured again");
+  }
+  Stop();
+}
+
+void ResultFile::Commit() {
+  if (resuming()) StopDamaged();
+  file_.Commit();
 }
 
 std::string ModelFingerprint(const OpenedModel& model) {
@@ -81,12 +383,15 @@ std::string ModelFingerprint(const OpenedModel& model) {
          std::string(model.backend->description());
 }
 
+namespace {
+
+// The bytes of a token, as far as they are known.
 std::string_view BytesOf(const Tokenizer* tokenizer, int32_t id) {
   const bool known = tokenizer != nullptr && id < tokenizer->vocab_size();
   return known ? tokenizer->TokenBytes(id) : std::string_view();
 }
 
-namespace {
+using OnWindows = std::function<void(std::span<const TextWindow> windows)>;
 
 // Thrown where max_tokens have been read.
 struct Enough {};
@@ -103,38 +408,47 @@ class WindowReader {
 
   void Begin(size_t text) {
     text_ = text;
-    totals_ = {};
-    predicted_ = 0;
+    total_ = {};
+    text_tokens_ = predicted_ = 0;
   }
   // Adds tokens of the document that is being read. Throws Enough.
   void Add(std::span<const int32_t> ids) {
+    // In pieces, so that windows need not be waited for.
+    constexpr size_t kPiece = 4096;
     const auto room = static_cast<size_t>(options_.max_tokens - read_);
     const bool enough = options_.max_tokens > 0 && ids.size() >= room;
     if (enough) ids = ids.first(room);
     read_ += std::ssize(ids);
-    AddPieces(ids);
+    for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
+      const auto piece = ids.first(std::min(ids.size(), kPiece));
+      for (const int32_t id : piece) {
+        ends_.push_back(document_bytes_ += std::ssize(BytesOf(tokenizer_, id)));
+        if (tokenizer_ != nullptr) words_.Add(BytesOf(tokenizer_, id));
+      }
+      text_tokens_ += std::ssize(piece);
+      cutter_.Add(piece);
+    }
     if (enough) throw Enough();
   }
   // Returns true where too few tokens are left of max_tokens for another text to be predicted.
   bool enough() const { return options_.max_tokens > 0 && options_.max_tokens - read_ < 2; }
   void EndDocument() {
     cutter_.Finish();
-    ++totals_.documents;
-    totals_.tokens += document_tokens_;
-    totals_.bytes += document_bytes_;
-    if (tokenizer_ != nullptr) totals_.words += words_.Finish();
+    ++total_.documents;
+    if (tokenizer_ != nullptr) total_.words += words_.Finish();
     ++document_;
     ends_.clear();
-    ends_begin_ = document_tokens_ = document_bytes_ = 0;
+    ends_begin_ = document_bytes_ = 0;
   }
   // Throws a kInput Error if nothing of the text was predicted.
-  const TextTotals& End(const std::string& name) const {
-    if (predicted_ > 0) return totals_;
-    if (totals_.tokens == 0) {
+  TextPerplexity End(const std::string& name) {
+    total_.name = name;
+    if (predicted_ > 0) return std::move(total_);
+    if (text_tokens_ == 0) {
       throw InputError(fmt::format("{}: empty", name), {}, "give a text of at least two tokens");
     }
     throw InputError(fmt::format("{}: nothing to predict", name),
-                     totals_.documents > 1 ? "each document is a single token" : "a single token",
+                     total_.documents > 1 ? "each document is a single token" : "a single token",
                      "give a text of at least two tokens");
   }
   void Flush() {
@@ -143,20 +457,6 @@ class WindowReader {
   }
 
  private:
-  void AddPieces(std::span<const int32_t> ids) {
-    // In pieces, so that windows need not be waited for.
-    constexpr size_t kPiece = 4096;
-    for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
-      const auto piece = ids.subspan(0, std::min(ids.size(), kPiece));
-      for (const int32_t id : piece) {
-        ends_.push_back(document_bytes_ += std::ssize(BytesOf(tokenizer_, id)));
-        if (tokenizer_ != nullptr) words_.Add(BytesOf(tokenizer_, id));
-      }
-      document_tokens_ += std::ssize(piece);
-      cutter_.Add(piece);
-    }
-  }
-
   void Queue(TextWindow window) {
     // ends_[i]: behind token ends_begin_ + i of the document.
     const int64_t before = window.begin - 1 - ends_begin_;
@@ -181,11 +481,11 @@ class WindowReader {
   int64_t queued_ = 0;  // tokens
   size_t text_ = 0;
   int64_t document_ = 0;  // of all texts
-  int64_t document_tokens_ = 0, document_bytes_ = 0;
+  int64_t document_bytes_ = 0;
   std::vector<int64_t> ends_;  // bytes of the document up to each token
   int64_t ends_begin_ = 0;
-  TextTotals totals_;
-  int64_t predicted_ = 0;
+  TextPerplexity total_;  // its documents and words
+  int64_t text_tokens_ = 0, predicted_ = 0;
   int64_t read_ = 0;  // tokens of all texts
 };
 
@@ -237,33 +537,15 @@ void ReadText(const std::string& path, const Tokenizer& tokenizer, const Reading
   }
 }
 
-}  // namespace
-
-MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options) {
-  MeasuredTexts found;
-  for (const std::string& path : paths) {
-    if (IsDataset(path)) {
-      const Dataset data(path);
-      found.texts.push_back({.name = path, .data_set = true, .size = data.val().size()});
-      continue;
-    }
-    const TextFiles files = FindTextFiles({path}, options);
-    found.left_out += (found.left_out.empty() || files.left_out.empty() ? "" : "\n");
-    found.left_out += files.left_out;
-    for (const std::string& file : files.files) {
-      const TextInput input = FindTextInput(file, options);
-      const bool plain = !input.form.converted && !input.form.json_lines;
-      found.texts.push_back({.name = file, .size = plain ? input.bytes : 0});
-    }
-  }
-  return found;
-}
-
-std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const Tokenizer* tokenizer,
-                                    int64_t vocab_size, const ReadingOptions& options,
-                                    const OnWindows& on_windows) {
+// Hands the windows of the texts on in order, also those of several texts at once. `tokenizer` may
+// be null where all are data sets; then bytes and words are 0. Returns the documents and words of
+// each text that was read.
+std::vector<TextPerplexity> ReadWindows(std::span<const MeasuredText> texts,
+                                        const Tokenizer* tokenizer, int64_t vocab_size,
+                                        const ReadingOptions& options,
+                                        const OnWindows& on_windows) {
   WindowReader reader(tokenizer, options, on_windows);
-  std::vector<TextTotals> totals;
+  std::vector<TextPerplexity> read;
   for (size_t i = 0; i < texts.size() && !reader.enough(); ++i) {
     reader.Begin(i);
     try {
@@ -276,13 +558,53 @@ std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const T
     } catch (const Enough&) {
       reader.EndDocument();
     }
-    totals.push_back(reader.End(texts[i].name));
+    read.push_back(reader.End(texts[i].name));
   }
   reader.Flush();
-  return totals;
+  return read;
 }
 
-namespace {
+// The progress before anything is done, with the total of all texts, of which max_tokens are read.
+MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
+  MeasureProgress progress{.unit = "token"};
+  for (const MeasuredText& text : texts) {
+    if (!text.data_set) progress.unit = "byte";
+  }
+  bool known = true;
+  for (const MeasuredText& text : texts) {
+    known = known && text.size > 0 && text.data_set == (progress.unit == "token");
+    progress.total += text.size;
+  }
+  if (!known) progress.total = 0;
+  // A token is a byte at least.
+  const bool cut = max_tokens > 0 && (!known || max_tokens < progress.total);
+  if (cut) progress = {.total = max_tokens, .unit = "token"};
+  return progress;
+}
+
+// The token's bytes in double quotes, as a field of CSV without line breaks: \n, \t, \r, \\, and
+// \x07 for other control characters and for what is not UTF-8.
+std::string CsvToken(std::string_view bytes) {
+  static const std::map<char, std::string> kEscapes = {
+      {'\n', "\\n"}, {'\t', "\\t"}, {'\r', "\\r"}, {'\\', "\\\\"}, {'"', "\"\""}};
+  std::string text = "\"";
+  for (size_t at = 0; at < bytes.size();) {
+    const Utf8Char c = DecodeUtf8(bytes, at);
+    const bool shown = c.status == Utf8Status::kValid && c.code >= 0x20 && c.code != 0x7F;
+    for (const char byte : bytes.substr(at, c.length)) {
+      const auto escape = kEscapes.find(byte);
+      if (escape != kEscapes.end()) {
+        text += escape->second;
+      } else if (shown) {
+        text += byte;
+      } else {
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    }
+    at += c.length;
+  }
+  return text + '"';
+}
 
 constexpr std::string_view kCsvHead = "document,index,byte,id,token,nats,rank\n";
 
@@ -321,7 +643,7 @@ class PerplexityMeter {
       : tokenizer_(model.tokenizer.get()),
         hooks_(hooks),
         predictor_(
-            {{model.backend.get(), model.weights.get()}}, options.reading.positions,
+            {&model}, options.reading.positions,
             /*numbers=*/2,
             [ranked = !options.csv.empty()](Predictor::Rows rows, int32_t id,
                                             std::span<double> numbers) {
@@ -330,14 +652,13 @@ class PerplexityMeter {
             },
             options.group),
         sums_(texts.size()),
-        progress_(ProgressOver(texts, options.reading.max_tokens)),
-        csv_path_(options.csv) {
-    if (csv_path_.empty() || !predictor_.first()) return;
-    csv_.emplace(csv_path_, PerplexityKey(model, texts, options.reading));
+        progress_(ProgressOver(texts, options.reading.max_tokens)) {
+    if (options.csv.empty() || !predictor_.first()) return;
+    csv_.emplace(options.csv, PerplexityKey(model, texts, options.reading), hooks.on_note);
     if (csv_->Next(1) == kCsvHead) {
       csv_->Accept();
     } else {
-      if (csv_->resuming()) Damaged();
+      if (csv_->resuming()) csv_->StopDamaged();
       csv_->Add(kCsvHead);
     }
   }
@@ -364,25 +685,17 @@ class PerplexityMeter {
     if (hooks_.on_progress) hooks_.on_progress(progress_);
   }
 
-  std::vector<TextPerplexity> Finish(std::span<const MeasuredText> texts,
-                                     std::span<const TextTotals> totals) {
-    if (csv_ && csv_->resuming()) Damaged();
+  std::vector<TextPerplexity> Finish(std::vector<TextPerplexity> read) {
     if (csv_) csv_->Commit();
-    sums_.resize(totals.size());
-    for (size_t i = 0; i < totals.size(); ++i) {
-      sums_[i].name = texts[i].name;
-      sums_[i].documents = totals[i].documents;
-      sums_[i].words = totals[i].words;
+    for (size_t i = 0; i < read.size(); ++i) {
+      read[i].tokens = sums_[i].tokens;
+      read[i].bytes = sums_[i].bytes;
+      read[i].nats = sums_[i].nats;
     }
-    return std::move(sums_);
+    return read;
   }
 
  private:
-  void Damaged() {
-    if (hooks_.on_note) hooks_.on_note(DamagedNote(csv_path_));
-    csv_->Stop();
-  }
-
   void Add(const TextWindow& window, std::span<const Predicted> predicted) {
     TextPerplexity& sum = sums_[window.text];
     int64_t bytes = 0;
@@ -414,7 +727,7 @@ class PerplexityMeter {
       const auto one =
           line.starts_with(head) ? ParsePredicted(line.substr(head.size())) : std::nullopt;
       if (!one) {
-        Damaged();
+        csv_->StopDamaged();
         return false;
       }
       predicted.push_back(*one);
@@ -449,7 +762,6 @@ class PerplexityMeter {
   int64_t all_tokens_ = 0;
   double all_nats_ = 0;
   MeasureProgress progress_;
-  std::filesystem::path csv_path_;
   std::optional<ResultFile> csv_;
 };
 
@@ -469,37 +781,6 @@ std::vector<Cell> CellsOf(const TextPerplexity& text) {
 
 }  // namespace
 
-double TextPerplexity::perplexity() const {
-  return std::exp(nats_per_token());
-}
-
-double TextPerplexity::bits_per_byte() const {
-  if (bytes == 0) return std::numeric_limits<double>::quiet_NaN();
-  return nats / std::numbers::ln2 / static_cast<double>(bytes);
-}
-
-double TextPerplexity::word_perplexity() const {
-  if (words == 0) return std::numeric_limits<double>::quiet_NaN();
-  return std::exp(nats / static_cast<double>(words));
-}
-
-MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
-  MeasureProgress progress{.unit = "token"};
-  for (const MeasuredText& text : texts) {
-    if (!text.data_set) progress.unit = "byte";
-  }
-  bool known = true;
-  for (const MeasuredText& text : texts) {
-    known = known && text.size > 0 && text.data_set == (progress.unit == "token");
-    progress.total += text.size;
-  }
-  if (!known) progress.total = 0;
-  // A token is a byte at least.
-  const bool cut = max_tokens > 0 && (!known || max_tokens < progress.total);
-  if (cut) progress = {.total = max_tokens, .unit = "token"};
-  return progress;
-}
-
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               std::span<const MeasuredText> texts,
                                               const PerplexityOptions& options,
@@ -511,10 +792,29 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
   }
   ReadingOptions reading = options.reading;
   reading.positions = meter.predictor().positions();
-  const std::vector<TextTotals> totals =
+  return meter.Finish(
       ReadWindows(texts, model.tokenizer.get(), model.weights->config().vocab_size, reading,
-                  [&](std::span<const TextWindow> windows) { meter.Take(windows); });
-  return meter.Finish(texts, totals);
+                  [&](std::span<const TextWindow> windows) { meter.Take(windows); }));
+}
+
+MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options) {
+  MeasuredTexts found;
+  for (const std::string& path : paths) {
+    if (IsDataset(path)) {
+      const Dataset data(path);
+      found.texts.push_back({.name = path, .data_set = true, .size = data.val().size()});
+      continue;
+    }
+    const TextFiles files = FindTextFiles({path}, options);
+    found.left_out += (found.left_out.empty() || files.left_out.empty() ? "" : "\n");
+    found.left_out += files.left_out;
+    for (const std::string& file : files.files) {
+      const TextInput input = FindTextInput(file, options);
+      const bool plain = !input.form.converted && !input.form.json_lines;
+      found.texts.push_back({.name = file, .size = plain ? input.bytes : 0});
+    }
+  }
+  return found;
 }
 
 TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts) {
@@ -550,26 +850,114 @@ Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity
                    {"total", total_json}}};
 }
 
-std::string CsvToken(std::string_view bytes) {
-  static const std::map<char, std::string> kEscapes = {
-      {'\n', "\\n"}, {'\t', "\\t"}, {'\r', "\\r"}, {'\\', "\\\\"}, {'"', "\"\""}};
-  std::string text = "\"";
-  for (size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = DecodeUtf8(bytes, at);
-    const bool shown = c.status == Utf8Status::kValid && c.code >= 0x20 && c.code != 0x7F;
-    for (const char byte : bytes.substr(at, c.length)) {
-      const auto escape = kEscapes.find(byte);
-      if (escape != kEscapes.end()) {
-        text += escape->second;
-      } else if (shown) {
-        text += byte;
-      } else {
-        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-      }
-    }
-    at += c.length;
+namespace {
+
+// The numbers of a prediction.
+enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
+
+void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
+  const auto at = static_cast<size_t>(id);
+  const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
+  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
+  numbers[kNatsA] = log_sum_a - rows[0][at];
+  numbers[kNatsB] = log_sum_b - rows[1][at];
+  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
+}
+
+}  // namespace
+
+void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
+  const auto refuse = [&](std::string cause) {
+    throw InputError(fmt::format("{} and {} cannot be compared", a.path.string(), b.path.string()),
+                     std::move(cause), "models are compared that predict the same tokens");
+  };
+  const int64_t V_a = a.weights->config().vocab_size, V_b = b.weights->config().vocab_size;
+  if (V_a != V_b) refuse(fmt::format("their vocabularies have {} and {} tokens", V_a, V_b));
+  if (a.tokenizer == nullptr || b.tokenizer == nullptr) return;
+  if (a.tokenizer->hash() == b.tokenizer->hash()) return;
+  refuse(fmt::format("their tokenizers are different ones, of hash {} and {}", a.tokenizer->hash(),
+                     b.tokenizer->hash()));
+}
+
+ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
+                              std::span<const MeasuredText> texts, const ReadingOptions& options,
+                              const MeasureHooks& hooks, Group* group) {
+  RequireComparable(a, b);
+  Predictor predictor({&a, &b}, options.positions, kCompared, ComparePrediction, group);
+  if (!predictor.first()) {
+    predictor.Serve();
+    return {};
   }
-  return text + '"';
+  ReadingOptions reading = options;
+  reading.positions = predictor.positions();
+  const Tokenizer* tokenizer = a.tokenizer ? a.tokenizer.get() : b.tokenizer.get();
+  ModelComparison result;
+  std::vector<double> divergences;
+  double nats_a = 0, nats_b = 0, kl = 0, differences = 0;
+  int64_t same = 0;
+  MeasureProgress progress = ProgressOver(texts, options.max_tokens);
+  const auto take = [&](std::span<const TextWindow> windows) {
+    const std::vector<double> compared = predictor.Run(windows);
+    for (auto one = compared.begin(); one != compared.end(); one += kCompared) {
+      divergences.push_back(one[kDivergence]);
+      kl += one[kDivergence];
+      result.kl_max = std::max(result.kl_max, one[kDivergence]);
+      nats_a += one[kNatsA];
+      nats_b += one[kNatsB];
+      differences += std::abs(one[kNatsA] - one[kNatsB]);
+      same += one[kSameTop] != 0;
+    }
+    for (const TextWindow& window : windows) {
+      for (const int32_t id : window.targets) {
+        progress.done += progress.unit == "token" ? 1 : std::ssize(BytesOf(tokenizer, id));
+      }
+      progress.tokens += std::ssize(window.targets);
+    }
+    progress.nats_per_token = nats_a / static_cast<double>(progress.tokens);
+    if (hooks.on_progress) hooks.on_progress(progress);
+  };
+  ReadWindows(texts, tokenizer, a.weights->config().vocab_size, reading, take);
+  const auto N = static_cast<double>(divergences.size());
+  result.tokens = std::ssize(divergences);
+  result.kl_mean = kl / N;
+  result.kl_median = Percentile(divergences, 0.5);
+  result.kl_95 = Percentile(divergences, 0.95);
+  result.kl_99 = Percentile(std::move(divergences), 0.99);
+  result.same_top = static_cast<double>(same) / N;
+  result.perplexity_a = std::exp(nats_a / N);
+  result.perplexity_b = std::exp(nats_b / N);
+  result.log_probability_difference = differences / N;
+  return result;
+}
+
+Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
+                        const WindowShape& shape) {
+  const double ratio = c.perplexity_b / c.perplexity_a;
+  return {
+      .parts = {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
+                           {"kl",
+                            "KL(A||B)",
+                            {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
+                             Json{{"mean", c.kl_mean},
+                                  {"median", c.kl_median},
+                                  {"p95", c.kl_95},
+                                  {"p99", c.kl_99},
+                                  {"max", c.kl_max}}}},
+                           {"", "  50, 95, 99%",
+                            fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
+                           {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
+                           {"", "perplexity",
+                            fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
+                                        c.perplexity_b, ratio)},
+                           {"perplexity_a", "", c.perplexity_a},
+                           {"perplexity_b", "", c.perplexity_b},
+                           {"perplexity_ratio", "", ratio},
+                           {"log_probability_difference", "ln p of the right token",
+                            Value::Fixed(c.log_probability_difference, 6).In(" nats apart")}}}},
+      .data = {{"model_a", a.path.string()},
+               {"model_b", b.path.string()},
+               {"context", shape.context},
+               {"stride", shape.stride}}};
 }
 
 }  // namespace folio

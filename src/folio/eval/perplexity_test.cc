@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
+#include "folio/base/math.h"
 #include "folio/base/strings.h"
 #include "folio/data/dataset.h"
 #include "folio/data/shard_writer.h"
 #include "folio/eval/test_measured_model.h"
+#include "folio/model/transformer.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
@@ -277,6 +281,177 @@ TEST_F(Perplexities, WhatCannotBeMeasuredIsRefused) {
   config.causal = false;
   model_ = ByteModel(1, config);
   EXPECT_TRUE(Contains(refusal(Put("a.txt", "some text")), "attends both ways"));
+}
+
+std::vector<int32_t> Counted(int64_t count) {
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), 100);
+  return ids;
+}
+
+TEST(Windows, PredictEveryTokenButTheFirstOnce) {
+  for (const int64_t tokens : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 40}) {
+    for (const int64_t context : {1, 2, 5, 8}) {
+      for (int64_t stride = 1; stride <= context; ++stride) {
+        const std::vector<int32_t> ids = Counted(tokens);
+        int64_t next = 1;
+        for (const TextWindow& w : CutWindows(ids, {context, stride})) {
+          ASSERT_LE(std::ssize(w.ids), context);
+          ASSERT_FALSE(w.targets.empty());
+          EXPECT_EQ(w.begin, next);
+          const int64_t base = w.begin - 1 - w.first;
+          EXPECT_EQ(base % stride, 0);
+          for (size_t i = 0; i < w.ids.size(); ++i) {
+            EXPECT_EQ(w.ids[i], 100 + base + static_cast<int64_t>(i));
+          }
+          for (const int32_t target : w.targets) EXPECT_EQ(target, 100 + next++);
+          EXPECT_LE(w.first + std::ssize(w.targets), std::ssize(w.ids));
+          if (base > 0) {
+            EXPECT_GE(w.first + 1, context - stride + 1);
+          }
+        }
+        EXPECT_EQ(next, std::max<int64_t>(tokens, 1)) << tokens << " " << context << " " << stride;
+      }
+    }
+  }
+}
+
+TEST(Windows, DoNotDependOnThePiecesOfTheText) {
+  const std::vector<int32_t> ids = Counted(53);
+  const std::vector<TextWindow> whole = CutWindows(ids, {8, 3});
+  for (const size_t piece : {1u, 2u, 7u, 8u, 9u, 50u}) {
+    std::vector<TextWindow> windows;
+    WindowCutter cutter({8, 3}, [&](TextWindow w) { windows.push_back(std::move(w)); });
+    for (int text = 0; text < 2; ++text) {  // a cutter begins anew
+      windows.clear();
+      for (size_t at = 0; at < ids.size(); at += piece) {
+        cutter.Add(std::span(ids).subspan(at, std::min(piece, ids.size() - at)));
+      }
+      cutter.Finish();
+      ASSERT_EQ(windows.size(), whole.size());
+      for (size_t i = 0; i < whole.size(); ++i) {
+        EXPECT_EQ(windows[i].ids, whole[i].ids);
+        EXPECT_EQ(windows[i].targets, whole[i].targets);
+        EXPECT_EQ(windows[i].begin, whole[i].begin);
+      }
+    }
+  }
+}
+
+TEST(Windows, WhatCannotBeIsRefused) {
+  EXPECT_EQ(ChooseWindows(0, 0, 1024).context, 1024);
+  EXPECT_EQ(ChooseWindows(0, 0, 1024).stride, 512);
+  EXPECT_EQ(ChooseWindows(0, 0, 1).stride, 1);
+  EXPECT_EQ(ChooseWindows(64, 64, 1024).stride, 64);
+  EXPECT_TRUE(
+      Contains(ErrorOf([] { ChooseWindows(65, 0, 64); }, ErrorKind::kUsage), "--context 65"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([] { ChooseWindows(32, 33, 64); }, ErrorKind::kUsage), "--stride 33"));
+}
+
+// Python's len(re.split(r"\s+", text)), of which each number was asked there.
+TEST(Words, AreThoseOfPythonsSplit) {
+  const std::pair<std::string, int64_t> kTexts[] = {{"", 1},
+                                                    {"a", 1},
+                                                    {" ", 2},
+                                                    {"a b", 2},
+                                                    {"  a \n b\t", 4},
+                                                    {"a\u00A0b", 2},
+                                                    {"a\u3000\u2003b", 2},
+                                                    {"a\u200Bb", 1},
+                                                    {"a\x1C\x1D"
+                                                     "b",
+                                                     2},
+                                                    {"a\u0085b", 2},
+                                                    {"a\xFF b", 2}};
+  for (const auto& [text, words] : kTexts) {
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+      WordCounter counter;
+      counter.Add(text.substr(0, cut));
+      counter.Add(text.substr(cut));
+      EXPECT_EQ(counter.Finish(), words) << text;
+      EXPECT_EQ(counter.Finish(), 1);
+    }
+  }
+}
+
+class Comparisons : public MeasureTest {
+ protected:
+  ModelComparison Compare(const OpenedModel& b, int64_t batch = 3) const {
+    const ReadingOptions reading{.shape = {7, 4}, .positions = 7 * batch};
+    return CompareModels(a_, b, FindMeasuredTexts({path_}, {}).texts, reading);
+  }
+
+  OpenedModel a_ = ByteModel(1);
+  std::string text_ = SomeText(45), path_ = Put("a.txt", text_);
+};
+
+TEST_F(Comparisons, OfAModelWithItselfHaveNoDifference) {
+  const ModelComparison same = Compare(ByteModel(1));
+  EXPECT_EQ(same.tokens, 44);
+  for (const double zero : {same.kl_mean, same.kl_max, same.kl_median, same.kl_95, same.kl_99,
+                            same.log_probability_difference}) {
+    EXPECT_EQ(zero, 0);
+  }
+  EXPECT_EQ(same.same_top, 1);
+  EXPECT_EQ(same.perplexity_a, same.perplexity_b);
+}
+
+TEST_F(Comparisons, AreThoseOfAPlainLoop) {
+  OpenedModel b = ByteModel(1);
+  const Tensor wte = b.weights->params().wte;
+  for (int64_t i = 0; i < wte.count(); i += 3) wte.data<float>()[i] += 0.05f;
+  const std::vector<int32_t> ids = a_.tokenizer->Encode(text_);
+  std::vector<double> kls;
+  double nats_a = 0, nats_b = 0, kl_sum = 0, differences = 0, same = 0;
+  for (int64_t t = 1; t < std::ssize(ids); ++t) {
+    const int64_t begin = t <= 7 ? 0 : (t - 7 + 3) / 4 * 4;
+    const auto seen = std::span(ids).subspan(size_t(begin), size_t(t - begin));
+    const std::vector<double> p = PlainLogProbabilities(*a_.weights, seen);
+    const std::vector<double> q = PlainLogProbabilities(*b.weights, seen);
+    double kl = 0;
+    for (size_t v = 0; v < p.size(); ++v) kl += std::exp(p[v]) * (p[v] - q[v]);
+    kls.push_back(kl);
+    kl_sum += kl;
+    const auto id = static_cast<size_t>(ids[size_t(t)]);
+    nats_a -= p[id];
+    nats_b -= q[id];
+    differences += std::abs(p[id] - q[id]);
+    same += std::ranges::max_element(p) - p.begin() == std::ranges::max_element(q) - q.begin();
+  }
+  const ModelComparison found = Compare(b);
+  EXPECT_NEAR(found.kl_mean, kl_sum / 44, 1e-6);
+  EXPECT_NEAR(found.kl_max, std::ranges::max(kls), 1e-5);
+  EXPECT_NEAR(found.kl_median, Percentile(kls, 0.5), 1e-5);
+  EXPECT_NEAR(found.kl_95, Percentile(kls, 0.95), 1e-5);
+  EXPECT_NEAR(found.kl_99, Percentile(kls, 0.99), 1e-5);
+  EXPECT_GT(found.kl_99, found.kl_95);
+  EXPECT_GT(found.kl_95, found.kl_median);
+  EXPECT_DOUBLE_EQ(found.same_top, same / 44);
+  EXPECT_NEAR(found.perplexity_a / std::exp(nats_a / 44), 1, 1e-5);
+  EXPECT_NEAR(found.perplexity_b / std::exp(nats_b / 44), 1, 1e-5);
+  EXPECT_NE(found.perplexity_a, found.perplexity_b);
+  EXPECT_NEAR(found.log_probability_difference, differences / 44, 1e-5);
+  ExpectSameOnThreads([&] { return Compare(b, 2).kl_mean; });
+  EXPECT_EQ(Compare(b, 1).kl_mean, found.kl_mean);
+}
+
+TEST_F(Comparisons, OfDifferentVocabulariesAreRefused) {
+  GptConfig config = ByteModelConfig();
+  config.vocab_size = 260;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Compare(ByteModel(1, config)); }), "cannot be compared",
+                       "257 and 260 tokens"));
+  OpenedModel other = ByteModel(1);
+  const std::string more[] = {"<|user|>"};
+  config = ByteModelConfig();
+  config.vocab_size = 258;
+  a_ = ByteModel(1, config);
+  other = ByteModel(1, config);
+  other.tokenizer = other.tokenizer->WithSpecials(more);
+  EXPECT_TRUE(Contains(ErrorOf([&] { Compare(other); }), "tokenizers are different"));
+  // A shorter context is no difference.
+  config.n_positions = 9;
+  EXPECT_NO_THROW(Compare(ByteModel(1, config)));
 }
 
 }  // namespace

@@ -1,45 +1,118 @@
 #include "folio/formats/model_formats.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/formats/other_programs.h"
-#include "folio/formats/published_models.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/posix.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/gpt.h"
 #include "folio/model/lora.h"
+#include "folio/model/params.h"
+#include "folio/model/transformer.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
 namespace {
 
+namespace fs = std::filesystem;
+
+// Gives files that lie in a commit of a repository their addresses.
+std::vector<PublishedFile> Addressed(std::string_view repository, std::string_view commit,
+                                     std::vector<PublishedFile> files) {
+  static std::deque<std::string> addresses;
+  for (PublishedFile& file : files) {
+    file.url = addresses.emplace_back(fmt::format(
+        "https://huggingface.co/openai-community/{}/resolve/{}/{}", repository, commit, file.name));
+  }
+  return files;
+}
+
+std::vector<PublishedModel> MakeTable() {
+  constexpr std::string_view kGpt2Commit = "607a30d783dfa663caf39e06633721c8d4cfcd7e";
+  // One tokenizer for all of them.
+  const std::vector<PublishedFile> tokenizer =
+      Addressed("gpt2", kGpt2Commit,
+                {{"tokenizer.json", "",
+                  "8414cab924d8b9b33013f0d221c5862f365ee9be39c5c2bfae8a5a9e970478a6", 1355256},
+                 {"tokenizer_config.json", "",
+                  "5e04eb606e3a1583530a42e36c2a6b6615c86f34fe77e44d9ddeb43ff940931f", 26},
+                 {"vocab.json", "",
+                  "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", 1042301},
+                 {"merges.txt", "",
+                  "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", 456318}});
+  const auto model = [&](std::string_view name, std::string_view summary, std::string_view commit,
+                         std::vector<PublishedFile> files) {
+    files = Addressed(name, commit, std::move(files));
+    files.insert(files.end() - 1, tokenizer.begin(), tokenizer.end());
+    return PublishedModel{name, summary, std::move(files)};
+  };
+  constexpr std::string_view kConfig = "config.json", kGeneration = "generation_config.json",
+                             kWeights = "model.safetensors";
+  // The numbers of bytes of the two largest are limits.
+  return {
+      model("gpt2", "124M parameters", kGpt2Commit,
+            {{kConfig, "", "0daed7749b4f02b8f76240d5444551d7b08712dab4d0adb8239c56ba823bb7b4", 665},
+             {kGeneration, "", "ed0b32ac72c0f5f44a719abb2d7786ea5146c871f83717b7f2018065954de02b",
+              124},
+             {kWeights, "", "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
+              548105171}}),
+      model("gpt2-medium", "355M parameters", "6dcaa7a952f72f9298047fd5137cd6e4f05f41da",
+            {{kConfig, "", "ef1a44d889ad1a0acc7731c78134f1b87d2d222f110e97dd10fd4117331caf22", 718},
+             {kGeneration, "", "b90eadacf585a743a30ea51e8b5c88b8d282a2a34dc0c7e556d0987cdbd68805",
+              124},
+             {kWeights, "", "fc5a354a19255ad494f3d71549390baca1ccf61d1d822b9408971705c687c9cd",
+              1519984962}}),
+      model("gpt2-large", "774M parameters", "32b71b12589c2f8d625668d2335a01cac3249519",
+            {{kConfig, "", "7fccdcfd6622055342a734c663ee0b61ff4fd697f42467595df0bf4448c8c170", 666},
+             {kWeights, "", "5f47f3e12f91cd33b662ce7e433b6150ad5512b5884a2cee961b50e9c3bbebce",
+              3247160000}}),
+      model("gpt2-xl", "1558M parameters", "15ea56dee5df4983c59b2538573817e1667135e2",
+            {{kConfig, "", "be48115d52314bc27327e160bf10197760db02ea689d10adb24db4102edf7a8a", 689},
+             {kGeneration, "", "b90eadacf585a743a30ea51e8b5c88b8d282a2a34dc0c7e556d0987cdbd68805",
+              124},
+             {kWeights, "", "0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a",
+              6431830000}})};
+}
+
 // Hugging Face's model directory, which is folio's own too, or the weights in it alone:
 // model/checkpoint.h with the tokenizer.
 
 // Whatever else lies there: what is missing is said when it is opened.
-bool IsHfDirectory(const std::filesystem::path& path) {
+bool IsHfDirectory(const fs::path& path) {
   std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) ||
-         (std::filesystem::is_regular_file(path, ignored) && IsWeightsName(path));
+  return fs::is_directory(path, ignored) ||
+         (fs::is_regular_file(path, ignored) && IsWeightsName(path));
 }
 
-FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading) {
+FoundModel OpenHfDirectory(const fs::path& path, Loading loading) {
   FoundModel found{.model = OpenModelDir(path, loading)};
   const std::string dir = (DirOfModel(path) / "").string();
   if (!TokenizerFiles(dir).empty()) found.tokenizer = LoadTokenizer(dir);
   return found;
 }
 
-void SaveHfDirectory(const std::filesystem::path& path, const ModelToSave& model) {
+void SaveHfDirectory(const fs::path& path, const ModelToSave& model) {
   const MadeParents parents(path);
   AtomicDirectory dir(path);
   SaveModel(dir.path(), model.weights, {.dtype = model.dtype});
@@ -47,14 +120,14 @@ void SaveHfDirectory(const std::filesystem::path& path, const ModelToSave& model
   dir.Commit();
 }
 
-std::vector<ListedTensor> ListHfTensors(const std::filesystem::path& path) {
+std::vector<ListedTensor> ListHfTensors(const fs::path& path) {
   return ListTensors(*OpenWeights(path));
 }
 
-std::filesystem::path Located(const std::filesystem::path& path) {
+fs::path Located(const fs::path& path) {
   std::error_code ignored;
   const PublishedModel* published = FindPublishedModel(path.string());
-  if (published != nullptr && !std::filesystem::exists(path, ignored)) {
+  if (published != nullptr && !fs::exists(path, ignored)) {
     return FetchedModelDir(*published);
   }
   RequireTyped(path);
@@ -64,12 +137,12 @@ std::filesystem::path Located(const std::filesystem::path& path) {
 }
 
 // Throws a kInput Error where a checkpoint is not what it was when it was saved.
-void RequireSound(const std::filesystem::path& at) {
-  const std::filesystem::path list = at / kChecksumsFile;
+void RequireSound(const fs::path& at) {
+  const fs::path list = at / kChecksumsFile;
   std::error_code ignored;
-  if (!std::filesystem::is_directory(at, ignored)) return;
-  for (std::filesystem::file_time_type listed;;) {
-    const auto before = std::exchange(listed, std::filesystem::last_write_time(list, ignored));
+  if (!fs::is_directory(at, ignored)) return;
+  for (fs::file_time_type listed;;) {
+    const auto before = std::exchange(listed, fs::last_write_time(list, ignored));
     try {
       VerifyChecksums(at, /*below=*/false);
       return;
@@ -77,10 +150,9 @@ void RequireSound(const std::filesystem::path& at) {
       // A run that goes on may have put a newer checkpoint there meanwhile.
       if (listed != before) continue;
       // The error of a list that was not copied along says already what to do.
-      if (error.kind() != ErrorKind::kInput || !std::filesystem::exists(list, ignored)) throw;
-      const std::filesystem::path run = at.parent_path();
-      const bool best =
-          at.filename() == kBestDir && std::filesystem::exists(run / kLastDir, ignored);
+      if (error.kind() != ErrorKind::kInput || !fs::exists(list, ignored)) throw;
+      const fs::path run = at.parent_path();
+      const bool best = at.filename() == kBestDir && fs::exists(run / kLastDir, ignored);
       throw InputError(
           error.what(), error.cause(),
           (best
@@ -94,7 +166,234 @@ void RequireSound(const std::filesystem::path& at) {
   }
 }
 
+[[noreturn]] void Differ(std::string cause) {
+  throw RuntimeError("the model that was written is not the one that was read", std::move(cause),
+                     "it was removed; this is a mistake of folio's, or of the disk");
+}
+
+// Files of which model directories consist.
+bool IsPartOfModel(const std::string& name) {
+  return name.ends_with(".json") || name.ends_with(".safetensors") || name == "merges.txt" ||
+         name == "ckpt.pt" || name == "meta.pkl";
+}
+
+void RequireDtype(const ModelFormat& format, Dtype dtype) {
+  if (std::ranges::count(format.dtypes, dtype) > 0) return;
+  std::vector<std::string> held, others;
+  for (const Dtype one : format.dtypes) held.push_back(NameOfSaved(one));
+  for (const ModelFormat& other : ModelFormats()) {
+    if (std::ranges::count(other.dtypes, dtype) > 0) others.emplace_back(other.name);
+  }
+  throw UsageError(fmt::format("{} holds no matrices of {}", format.name, NameOfSaved(dtype)),
+                   fmt::format("it holds {}", fmt::join(held, ", ")),
+                   others.empty() ? "choose one of these"
+                                  : fmt::format("choose one of these, or {}, which holds {} too",
+                                                fmt::join(others, " or "), NameOfSaved(dtype)));
+}
+
+void CheckTarget(const Conversion& conversion, const fs::path& from) {
+  std::error_code ignored;
+  if (fs::equivalent(from, conversion.to, ignored)) {
+    throw UsageError(fmt::format("{} would be converted to itself", conversion.to.string()),
+                     "a model is not written over what it is read from", "name another place");
+  }
+  if (fs::is_directory(conversion.to, ignored)) {
+    CheckReplaceable(conversion.to.string(), "model", conversion.overwrite, IsPartOfModel);
+  } else {
+    CheckNewFile(conversion.to.string(), conversion.overwrite);
+  }
+}
+
+// Without a slash at its end, which a file has not, and a directory not before it is there.
+fs::path TargetOf(const Conversion& conversion) {
+  if (conversion.to.empty()) {
+    throw UsageError("no place to write the model to", "its path is empty",
+                     "name a new file or directory");
+  }
+  return conversion.to.has_filename() ? conversion.to : conversion.to.parent_path();
+}
+
+uint64_t BytesAt(const fs::path& path) {
+  if (!fs::is_directory(path)) return fs::file_size(path);
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+// Returns whether `stored` holds the source's numbers as its dtype encodes them; zeros where there
+// is no source.
+bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
+  constexpr int64_t kGrain = 1 << 15;
+  const Shape& shape = stored.from.shape;
+  const int64_t columns = shape.back(), rows = shape.count() / columns;
+  const size_t row_bytes = DtypeBytes(stored.from.dtype, columns);
+  std::atomic<bool> same = true;
+  ParallelRange(rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end, int) {
+    std::vector<float> numbers(static_cast<size_t>((end - begin) * columns));
+    std::vector<std::byte> bytes(static_cast<size_t>(end - begin) * row_bytes);
+    if (source != nullptr) GatherRows(*source, stored.transposed, begin, numbers);
+    EncodeFloats(numbers, stored.from.dtype, bytes.data());
+    const std::byte* at = stored.from.data + static_cast<size_t>(begin) * row_bytes;
+    if (std::memcmp(bytes.data(), at, bytes.size()) != 0) same = false;
+  });
+  return same;
+}
+
+// Returns how many tensors were compared.
+int64_t CompareTensors(const GptWeights& source, const FoundModel& result, Dtype dtype) {
+  auto ours = TensorsByName(source);
+  const ParamTable table(result.model.config);
+  for (size_t i = 0; i < table.params().size(); ++i) {
+    const std::string& name = table.params()[i].name;
+    const StoredParam& stored = result.model.params[i];
+    if (i == 0 && stored.from.dtype != dtype) {
+      Differ(fmt::format("{} is {}, not {}", name, DtypeName(stored.from.dtype), DtypeName(dtype)));
+    }
+    const auto node = ours.extract(name);
+    const Tensor* from = node.empty() ? nullptr : node.mapped();
+    if (from != nullptr && from->shape() != table.params()[i].shape) {
+      Differ(fmt::format("{} has another shape", name));
+    }
+    if (!HoldsEncoded(stored, from)) {
+      Differ(fmt::format("{} has other numbers", name));
+    }
+  }
+  // A head of its own that repeats the embeddings is read as tied to them.
+  const auto head = ours.find(fmt::format("{}.weight", kHeadName));
+  if (head != ours.end() && result.model.config.tie_word_embeddings) {
+    const Tensor& wte = source.params().wte;
+    if (std::memcmp(head->second->raw(), wte.raw(), wte.bytes()) == 0) ours.erase(head);
+  }
+  if (!ours.empty()) Differ(fmt::format("{} is missing", ours.begin()->first));
+  return std::ssize(table.params());
+}
+
+void CompareTokenizers(const Tokenizer* source, const Tokenizer* result) {
+  if (source != nullptr && result == nullptr) {
+    throw InputError("files of this format cannot hold the model's tokenizer",
+                     fmt::format("it is of kind {}", source->kind()),
+                     "convert it to another format, or give the model without a tokenizer");
+  }
+  // For a model without a tokenizer nothing was written; a reader may still know which belongs to
+  // it.
+  if (source == nullptr || source->hash() == result->hash()) return;
+  if (source->vocab_size() != result->vocab_size() ||
+      !std::ranges::equal(source->special_tokens(), result->special_tokens())) {
+    Differ("the tokenizer has other tokens");
+  }
+  for (int32_t id = 0; id < source->vocab_size(); ++id) {
+    const std::string_view bytes = source->TokenBytes(id);
+    if (bytes != result->TokenBytes(id) ||
+        source->EncodeOrdinary(bytes) != result->EncodeOrdinary(bytes)) {
+      Differ(fmt::format("token {} of the tokenizer is another", id));
+    }
+  }
+}
+
+// Tokens from all over the vocabulary.
+std::vector<int32_t> Prompt(const GptConfig& config) {
+  constexpr int64_t kTokens = 16, kStep = 7919;
+  std::vector<int32_t> ids;
+  for (int64_t t = 0; t < std::min(kTokens, config.n_positions); ++t) {
+    ids.push_back(static_cast<int32_t>((t * kStep + 1) % config.vocab_size));
+  }
+  return ids;
+}
+
+std::vector<float> LogitsOf(Backend& backend, const GptWeights& weights,
+                            std::span<const int32_t> ids) {
+  const auto T = std::ssize(ids);
+  const int64_t V = weights.config().vocab_size;
+  GptPass pass(backend, weights.config(), 1, T, PassKind::kForward);
+  pass.Forward(weights.params(), ids);
+  std::vector<float> logits(static_cast<size_t>(T * V));
+  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
+  return logits;
+}
+
+void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dtype,
+                   Converted& converted) {
+  const std::vector<int32_t> ids = Prompt(source.config());
+  const auto backend = MakeBackend("cpu");
+  const std::vector<float> expected = LogitsOf(*backend, source, ids);
+  const std::vector<float> found = LogitsOf(*backend, *MapWeights(result.model), ids);
+  converted.prompt = std::ssize(ids);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double x = expected[i], y = found[i];
+    if (!std::isfinite(x)) continue;  // the model's own affair
+    if (!std::isfinite(y)) Differ("a logit is not finite");
+    converted.logit_difference = std::max(converted.logit_difference, std::abs(x - y));
+    converted.largest_logit = std::max(converted.largest_logit, std::abs(x));
+  }
+  const std::string& had = source.config().activation_function;
+  const std::string& has = result.model.config.activation_function;
+  if (had != has) {
+    converted.note = fmt::format(
+        "{} computes {} where the model was trained with {}: that is why the logits differ",
+        result.format, has, had);
+  } else if (dtype == Dtype::kF32 && converted.logit_difference != 0) {
+    Differ(fmt::format("logits differ by up to {:.3g}", converted.logit_difference));
+  }
+}
+
 }  // namespace
+
+std::span<const PublishedModel> PublishedModels() {
+  static const std::vector<PublishedModel> table = MakeTable();
+  return table;
+}
+
+std::vector<std::string> PublishedModelNames() {
+  std::vector<std::string> names;
+  for (const PublishedModel& model : PublishedModels()) names.emplace_back(model.name);
+  return names;
+}
+
+const PublishedModel* FindPublishedModel(std::string_view name) {
+  const auto models = PublishedModels();
+  const auto model = std::ranges::find(models, name, &PublishedModel::name);
+  return model == models.end() ? nullptr : &*model;
+}
+
+fs::path PublishedModelDir(const PublishedModel& model) {
+  const fs::path home = FetchedHome("models");
+  return home.empty() ? home : home / model.name;
+}
+
+fs::path FetchedModelDir(const PublishedModel& model) {
+  fs::path dir = PublishedModelDir(model);
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (const PublishedFile& file : model.files) {
+    if (!fs::exists(dir / file.name, ignored)) missing.emplace_back(file.name);
+  }
+  if (missing.empty()) return dir;
+  throw InputError(fmt::format("the model {} is not on this machine", model.name),
+                   dir.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
+                               : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
+                   fmt::format("type: folio fetch {}", model.name));
+}
+
+std::unique_ptr<Tokenizer> FindGpt2Encoding() {
+  const std::vector<std::string> files = TokenizerFiles("gpt2");
+  const bool there = std::ranges::all_of(files, [](const auto& file) { return fs::exists(file); });
+  return there ? OpenTokenizer("gpt2") : nullptr;
+}
+
+void UseGpt2Encoding(FoundModel& found, const char* otherwise) {
+  constexpr int64_t kTokens = 50257, kPadded = 50304;
+  const int64_t V = found.model.config.vocab_size;
+  if (V != kTokens && V != kPadded) {
+    found.tokenizer_help = otherwise;
+    return;
+  }
+  found.tokenizer = FindGpt2Encoding();
+  if (found.tokenizer == nullptr) {
+    found.tokenizer_help = "a vocabulary of this size is GPT-2's: folio tokenizer fetch gpt2";
+  }
+}
 
 std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kGgufDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0,
@@ -144,7 +443,7 @@ std::vector<ListedTensor> ListTensors(const TensorFile& file) {
   return listed;
 }
 
-const ModelFormat& FormatOf(const std::filesystem::path& path) {
+const ModelFormat& FormatOf(const fs::path& path) {
   const auto formats = ModelFormats();
   const auto format = std::ranges::find_if(
       formats, [&](const ModelFormat& candidate) { return candidate.recognises(path); });
@@ -154,9 +453,12 @@ const ModelFormat& FormatOf(const std::filesystem::path& path) {
                    "give a run, or the directory of a checkpoint, such as RUN/last or RUN/best");
 }
 
-FoundModel FindModel(const std::filesystem::path& path, Loading loading,
-                     const std::filesystem::path& adapter) {
-  const std::filesystem::path at = FindModelDir(Located(path));
+FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adapter) {
+  if (path.empty()) {
+    throw InputError("no model is named", "its name is empty",
+                     "give a run, a model directory or a model file: --model DIR");
+  }
+  const fs::path at = FindModelDir(Located(path));
   RequireSound(at);
   const ModelFormat& format = FormatOf(at);
   FoundModel found = format.open(at, loading);
@@ -164,6 +466,69 @@ FoundModel FindModel(const std::filesystem::path& path, Loading loading,
   found.format = format.name;
   if (!adapter.empty()) found.model = WithAdapter(found.model, adapter);
   return found;
+}
+
+const ModelFormat& SavedFormat(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ModelFormat& format : ModelFormats()) {
+    if (format.save == nullptr) continue;
+    if (format.name == name) return format;
+    names.push_back(format.name);
+  }
+  throw UsageError(fmt::format("models are not written as '{}'", name),
+                   fmt::format("expected one of {}", fmt::join(names, ", ")));
+}
+
+std::vector<Dtype> SavedDtypes() {
+  std::vector<Dtype> all;
+  for (const ModelFormat& format : ModelFormats()) {
+    for (const Dtype dtype : format.dtypes) {
+      if (!std::ranges::count(all, dtype)) all.push_back(dtype);
+    }
+  }
+  return all;
+}
+
+std::string NameOfSaved(Dtype dtype) {
+  std::string name(DtypeName(dtype));
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return name;
+}
+
+Converted ConvertModel(const Conversion& conversion,
+                       const std::function<void(int, std::string_view)>& progress) {
+  const ModelFormat& format = SavedFormat(conversion.format);
+  RequireDtype(format, conversion.dtype);
+  const fs::path to = TargetOf(conversion);
+  const FoundModel source = FindModel(conversion.from, Loading::kMap, conversion.adapter);
+  CheckTarget(conversion, source.path);
+  const auto weights = MapWeights(source.model);
+  Converted converted{.from = source.path,
+                      .from_format = source.format,
+                      .parameters = ModelSummary(weights->table()).parameters()};
+  progress(0, "writing");
+  const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
+  format.save(
+      to, {.weights = *weights, .tokenizer = source.tokenizer.get(), .dtype = conversion.dtype});
+  try {
+    progress(1, "comparing tensors");
+    FoundModel result = format.open(to, Loading::kMap);
+    result.format = format.name;
+    converted.bytes = BytesAt(to);
+    converted.tensors = CompareTensors(*weights, result, conversion.dtype);
+    progress(2, "comparing tokenizers");
+    CompareTokenizers(source.tokenizer.get(), result.tokenizer.get());
+    progress(3, "running a prompt");
+    CompareLogits(*weights, result, conversion.dtype, converted);
+    progress(kConversionSteps, "done");
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(to, ignored);
+    throw;
+  }
+  return converted;
 }
 
 }  // namespace folio

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "folio/model/checkpoint.h"
+#include "folio/text/encodings.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -66,10 +68,79 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 
 // Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
 // best checkpoint, else the last, or, where nothing is at that path, a published model that was
-// fetched (published_models.h). `adapter` is the directory of one that is added to its weights
+// fetched (PublishedModels). `adapter` is the directory of one that is added to its weights
 // (WithAdapter), or empty. Throws a kInput Error where there is no model, a checkpoint of a run
 // whose files are not those of its checksums, or an adapter that is not one for the model.
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap,
                      const std::filesystem::path& adapter = {});
+
+// A model that OpenAI published, as it lies on huggingface.co: the files of a model directory, the
+// largest last.
+struct PublishedModel {
+  std::string_view name;     // "gpt2-medium"
+  std::string_view summary;  // "355M parameters"
+  std::vector<PublishedFile> files;
+};
+
+std::span<const PublishedModel> PublishedModels();
+std::vector<std::string> PublishedModelNames();
+// nullptr if there is none of that name.
+const PublishedModel* FindPublishedModel(std::string_view name);
+
+// The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
+// there is no such home.
+std::filesystem::path PublishedModelDir(const PublishedModel& model);
+// The same if the files are there. Throws a kInput Error that says how to get them.
+std::filesystem::path FetchedModelDir(const PublishedModel& model);
+
+// For a model that came without a tokenizer from a program whose models usually have GPT-2's: gives
+// it that where its vocabulary is of that size, perhaps padded to 50304, and the encoding's files
+// are on this machine; else says in tokenizer_help how to get one, `otherwise` for other sizes.
+void UseGpt2Encoding(FoundModel& found, const char* otherwise);
+
+// GPT-2's tokenizer, or null where its files are not on this machine.
+std::unique_ptr<Tokenizer> FindGpt2Encoding();
+
+// A conversion to make: a model, and the format and place of the result.
+struct Conversion {
+  std::filesystem::path from = {};  // as FindModel takes it
+  std::filesystem::path to = {};
+  std::string_view format = {};        // the name of one that can be saved
+  Dtype dtype = Dtype::kF32;           // of the matrices, one of the format's
+  std::filesystem::path adapter = {};  // as FindModel takes it
+  bool overwrite = false;
+};
+
+// A conversion that was made, and the comparison with its source when it was read back.
+struct Converted {
+  std::filesystem::path from = {};  // the file or directory that was read
+  std::string_view from_format = {};
+  int64_t parameters = 0;
+  uint64_t bytes = 0;   // of the file, or of the directory's
+  int64_t tensors = 0;  // that hold exactly the source's numbers, rounded to their dtype
+  int64_t prompt = 0;   // tokens that were run through both
+  // The largest difference of a logit, and the largest logit of the source by magnitude.
+  double logit_difference = 0, largest_logit = 0;
+  std::string note = {};  // what the other program computes otherwise, "" for nothing
+};
+
+// Steps that a conversion takes, which `progress` is called at the beginning of.
+inline constexpr int kConversionSteps = 4;
+
+// Converts a model with its tokenizer, then opens what was written and compares: every tensor with
+// what the source's is encoded as, the tokenizers, and the logits of a fixed prompt. Where they
+// differ (or anything else is thrown, also by `progress`), the result is removed. Throws a kUsage
+// Error where `to` is there and not to be replaced or the format does not hold that dtype, a kInput
+// Error where the source cannot be read or the format cannot hold it, a kRuntime Error where the
+// result cannot be written, or differs.
+Converted ConvertModel(const Conversion& conversion,
+                       const std::function<void(int step, std::string_view doing)>& progress);
+
+// The format of that name, if it can be saved. Throws a kUsage Error.
+const ModelFormat& SavedFormat(std::string_view name);
+
+// The dtypes that any format holds matrices as, and the name of one: "q8_0".
+std::vector<Dtype> SavedDtypes();
+std::string NameOfSaved(Dtype dtype);
 
 }  // namespace folio

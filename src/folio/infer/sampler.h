@@ -73,13 +73,6 @@ struct Candidate {
   double probability = 0;
 };
 
-// A token, and how likely a model finds it.
-struct TokenProbability {
-  int32_t id = 0;
-  double probability = 0;
-  double log_probability = 0;  // ln of it, also where it is too small for a double
-};
-
 // Changes logits as PenaltyOptions say.
 class Penalties {
  public:

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/infer/generator.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

@@ -6,10 +6,24 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/infer/generate_options.h"
-#include "folio/infer/sampler.h"
 
 namespace folio {
+
+// A token, and how likely a model finds it.
+struct TokenProbability {
+  int32_t id = 0;
+  double probability = 0;
+  double log_probability = 0;  // ln of it, also where it is too small for a double
+};
+
+// ModelProbabilities holds the model's own prediction at the place of a token, before biases,
+// penalties and cuts.
+struct ModelProbabilities {
+  double log_probability = 0;                    // ln, of the token that was chosen
+  std::vector<TokenProbability> likeliest = {};  // likeliest first
+  int64_t rank = 0;                              // tokens that were likelier
+  double entropy = 0;                            // nats, of all tokens
+};
 
 // Throws a kDiverged Error if one of the logits is not finite: weights that are finite and too
 // large make such, and no number that comes of them means anything.

@@ -8,7 +8,6 @@
 
 #include "folio/base/math.h"
 #include "folio/io/json.h"
-#include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 
 namespace folio {

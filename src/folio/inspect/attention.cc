@@ -10,23 +10,10 @@
 #include "folio/base/check.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
-#include "folio/plot/shades.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
-
-// Mean over the queries that have a value.
-struct Mean {
-  double sum = 0;
-  int64_t count = 0;
-
-  void Add(double value) {
-    sum += value;
-    ++count;
-  }
-  double value() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
-};
 
 // Rows of a map among many; more cells than that are not seen.
 constexpr int64_t kSmallMap = 96;
@@ -91,8 +78,8 @@ void KeepMap(const std::vector<float>& weights, int64_t T, bool causal, const At
              AttentionHead& head) {
   Heatmap map = MapOf(weights, T, causal);
   if (view.first_aside) map = WithoutFirstColumn(map, &head.aside);
-  head.step = view.head ? 1 : PoolingStep(map, kSmallMap);
-  head.map = Pooled(map, head.step);
+  head.step = view.head ? 1 : PoolingStep(T, kSmallMap);
+  head.map = Pooled(map, head.step, head.step);
 }
 
 constexpr int64_t kNumberWidth = 4;  // " .83"
@@ -148,8 +135,8 @@ MapLayout LayOut(const AttentionHead& head, bool first_aside, const Terminal& te
     layout.cell = cell;
     if (layout.map.columns * cell <= room) return layout;
   }
-  layout.step = PoolingStep(head.map, room);
-  layout.map = Pooled(head.map, layout.step);
+  layout.step = PoolingStep(head.map.rows, room);
+  layout.map = Pooled(head.map, layout.step, layout.step);
   return layout;
 }
 
@@ -341,40 +328,43 @@ std::string RowsFigure(std::span<const AttentionText> texts, const AttentionView
 HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> ids) {
   const size_t T = ids.size();
   FOLIO_CHECK(weights.size() == T * T, "weights are (T,T)");
-  Mean entropy, distance, first, previous, self, duplicate, induction;
+  HeadScores scores;
+  double with_same = 0, with_after_same = 0;  // queries
   for (size_t t = 1; t < T; ++t) {
     const float* row = &weights[t * T];
-    double uncertainty = 0, reach = 0, same = 0, after_same = 0;
-    bool has_same = false, has_after_same = false;
+    bool same = false, after_same = false;
+    double entropy = 0, distance = 0, duplicate = 0, induction = 0;
     for (size_t s = 0; s < T; ++s) {
       const double w = row[s];
-      if (w > 0) uncertainty -= w * std::log(w);
-      reach += w * static_cast<double>(s < t ? t - s : s - t);
+      if (w > 0) entropy -= w * std::log(w);
+      distance += w * static_cast<double>(s < t ? t - s : s - t);
       if (s >= t) continue;
       if (ids[s] == ids[t]) {
-        same += w;
-        has_same = true;
+        duplicate += w;
+        same = true;
       }
       if (s > 0 && ids[s - 1] == ids[t]) {
-        after_same += w;
-        has_after_same = true;
+        induction += w;
+        after_same = true;
       }
     }
-    entropy.Add(uncertainty);
-    distance.Add(reach);
-    first.Add(row[0]);
-    previous.Add(row[t - 1]);
-    self.Add(row[t]);
-    if (has_same) duplicate.Add(same);
-    if (has_after_same) induction.Add(after_same);
+    scores.entropy += entropy;
+    scores.distance += distance;
+    scores.first += row[0];
+    scores.previous += row[t - 1];
+    scores.self += row[t];
+    scores.duplicate += duplicate;
+    scores.induction += induction;
+    with_same += same ? 1 : 0;
+    with_after_same += after_same ? 1 : 0;
   }
-  return {.entropy = entropy.value(),
-          .distance = distance.value(),
-          .first = first.value(),
-          .previous = previous.value(),
-          .self = self.value(),
-          .duplicate = duplicate.value(),
-          .induction = induction.value()};
+  for (const NamedScore& score : kScores) {
+    const double queries = score.score == &HeadScores::duplicate   ? with_same
+                           : score.score == &HeadScores::induction ? with_after_same
+                                                                   : static_cast<double>(T) - 1;
+    if (queries > 0) scores.*score.score /= queries;
+  }
+  return scores;
 }
 
 AttentionText InspectHeads(const OpenedModel& model, const ModelText& text,

@@ -16,12 +16,10 @@
 #include "folio/base/utf8.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
-#include "folio/model/layers/positions.h"
+#include "folio/model/layers/embedding.h"
 #include "folio/model/transformer.h"
-#include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
-#include "folio/plot/scatter.h"
 #include "folio/text/unicode.h"
 
 namespace folio {
@@ -230,41 +228,37 @@ Value NormsOf(const std::vector<double>& norms) {
 
 Json ProjectionJson(const EmbeddingsView& view, const TokenNames& names) {
   Json points = Json::array();
-  for (size_t i = 0; i < view.drawn.size(); ++i) {
-    const auto id = static_cast<int32_t>(view.drawn[i]);
+  for (const int32_t id : view.drawn) {
     Json entry = names.AsJson(id);
     entry["kind"] = kKinds[static_cast<size_t>(KindOf(names.Bytes(id)))];
-    entry["x"] = view.projection.x[i];
-    entry["y"] = view.projection.y[i];
+    entry["x"] = view.projection.along[0][static_cast<size_t>(id)];
+    entry["y"] = view.projection.along[1][static_cast<size_t>(id)];
     points.push_back(std::move(entry));
   }
-  return {{"explained", Json::array({view.projection.explained_x, view.projection.explained_y})},
-          {"points", std::move(points)}};
+  return {{"explained", view.projection.explained}, {"points", std::move(points)}};
 }
 
 std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
-  const auto& [x, y, explained_x, explained_y] = view.projection;
-  std::vector<ScatterPoint> points;
-  for (size_t i = 0; i < view.drawn.size(); ++i) {
-    const auto id = static_cast<int32_t>(view.drawn[i]);
-    points.push_back({.x = x[i],
-                      .y = y[i],
+  const std::vector<double>&x = view.projection.along[0], &y = view.projection.along[1];
+  std::vector<ScatterPoint> points, cloud;
+  for (const int32_t id : view.drawn) {
+    points.push_back({.x = x[static_cast<size_t>(id)],
+                      .y = y[static_cast<size_t>(id)],
                       .label = names.Shown(id),
                       .colour = static_cast<int>(KindOf(names.Bytes(id)))});
   }
-  std::vector<ScatterPoint> cloud;
   std::string title = "Token embeddings";
-  if (points.size() < view.all.x.size()) {
-    for (size_t i = 0; i < view.all.x.size(); ++i) {
-      cloud.push_back({.x = view.all.x[i], .y = view.all.y[i]});
-    }
-    title += fmt::format(": {} of {}, and the density of all", points.size(), WithCommas(view.V));
+  if (points.size() < x.size()) {
+    for (size_t i = 0; i < x.size(); ++i) cloud.push_back({.x = x[i], .y = y[i]});
+    title +=
+        fmt::format(": {} of {}, and the density of all", points.size(), WithCommas(std::ssize(x)));
   }
+  const std::vector<double>& explained = view.projection.explained;
   return ScatterSvg(
       points,
       {.title = title,
-       .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained_x),
-       .y_label = fmt::format("second component, {:.1f} %", 100 * explained_y),
+       .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained[0]),
+       .y_label = fmt::format("second component, {:.1f} %", 100 * explained[1]),
        .groups = {kKinds.begin(), kKinds.end()},
        .cloud = cloud});
 }
@@ -410,42 +404,29 @@ std::vector<float> CosineSimilarity(const Tensor& table, int64_t rows) {
   return out;
 }
 
-double PrincipalAxes::Coordinate(std::span<const float> row, size_t axis) const {
-  double sum = 0;
-  if (axis >= axes.size()) return sum;
-  for (size_t c = 0; c < row.size(); ++c) {
-    sum += (static_cast<double>(row[c]) - means[c]) * axes[axis][c];
-  }
-  return sum;
-}
-
-PrincipalAxes FindPrincipalAxes(Backend& backend, const Tensor& table, int64_t count,
-                                double exact) {
-  const int64_t C = table.dim(1);
-  PrincipalAxes found{.means = ColumnMeans(table)};
-  const std::vector<double> scatter = ScatterMatrix(backend, table, found.means);
+Projection ProjectRows(Backend& backend, const Tensor& table, size_t count, double exact) {
+  const int64_t V = table.dim(0), C = table.dim(1);
+  Projection found{.along = std::vector(count, Vector(static_cast<size_t>(V))),
+                   .explained = Vector(count)};
+  const std::vector<float> means = ColumnMeans(table);
+  const Vector scatter = ScatterMatrix(backend, table, means);
   double total = 0;
   for (int64_t c = 0; c < C; ++c) total += scatter[static_cast<size_t>(c * C + c)];
   if (!(total > 0)) return found;
-  const Eigenpairs pairs = LargestEigenpairs(scatter, C, std::min(C, count), exact);
+  const Eigenpairs pairs =
+      LargestEigenpairs(scatter, C, std::min(C, static_cast<int64_t>(count)), exact);
   for (size_t i = 0; i < pairs.values.size(); ++i) {
-    found.axes.push_back(Signed(pairs.vectors[i]));
-    found.explained.push_back(std::max(0.0, pairs.values[i] / total));
+    found.explained[i] = std::max(0.0, pairs.values[i] / total);
+    const Vector axis = Signed(pairs.vectors[i]);
+    for (int64_t v = 0; v < V; ++v) {
+      const std::span<const float> row = Row(table, v);
+      double& sum = found.along[i][static_cast<size_t>(v)];
+      for (size_t c = 0; c < row.size(); ++c) {
+        sum += (static_cast<double>(row[c]) - means[c]) * axis[c];
+      }
+    }
   }
   return found;
-}
-
-Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const int64_t> which) {
-  const PrincipalAxes found = FindPrincipalAxes(backend, table, 2);
-  Projection projection;
-  for (const int64_t row : which) {
-    FOLIO_CHECK(0 <= row && row < table.dim(0), "no such row");
-    projection.x.push_back(found.Coordinate(Row(table, row), 0));
-    projection.y.push_back(found.Coordinate(Row(table, row), 1));
-  }
-  if (!found.explained.empty()) projection.explained_x = found.explained[0];
-  if (found.explained.size() > 1) projection.explained_y = found.explained[1];
-  return projection;
 }
 
 TokenKind KindOf(std::string_view bytes) {
@@ -464,52 +445,43 @@ EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t
                                  int64_t top, int64_t points, const std::function<void()>& before) {
   const GptConfig& config = model.weights->config();
   const Tensor& wte = model.weights->params().wte;
-  EmbeddingsView view{.V = config.vocab_size,
-                      .C = config.n_embd,
-                      .P = config.n_positions,
-                      .learned_positions = config.learned_positions(),
-                      .top = top};
-  view.norms = RowNorms(wte);
+  EmbeddingsView view{.norms = RowNorms(wte), .top = top};
   std::vector<float> positions = PositionTable(*model.weights);
-  view.position_norms = RowNorms(Tensor(positions.data(), {view.P, view.C}));
+  view.position_norms = RowNorms(Tensor(positions.data(), {config.n_positions, config.n_embd}));
   if (token) view.token = TokenNeighbours{*token, NearestRows(wte, Row(wte, *token), top, *token)};
-  const int64_t count = std::min(points, view.V);
-  for (int64_t i = 0; i < count; ++i) view.drawn.push_back(i * view.V / count);
-  before();
-  std::vector<int64_t> every(static_cast<size_t>(view.V));
-  std::iota(every.begin(), every.end(), 0);
-  view.all = ProjectRows(*model.backend, wte, every);
-  view.projection.explained_x = view.all.explained_x;
-  view.projection.explained_y = view.all.explained_y;
-  for (const int64_t id : view.drawn) {
-    view.projection.x.push_back(view.all.x[static_cast<size_t>(id)]);
-    view.projection.y.push_back(view.all.y[static_cast<size_t>(id)]);
+  const int64_t count = std::min(points, config.vocab_size);
+  for (int64_t i = 0; i < count; ++i) {
+    view.drawn.push_back(static_cast<int32_t>(i * config.vocab_size / count));
   }
+  before();
+  view.projection = ProjectRows(*model.backend, wte, 2);
   return view;
 }
 
 Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
                         const TokenNames& names) {
-  const auto& [x, y, explained_x, explained_y] = view.projection;
+  const GptConfig& config = weights.config();
+  const std::vector<double>& explained = view.projection.explained;
   const Value norms = NormsOf(view.norms), position_norms = NormsOf(view.position_norms);
-  const char* positions = view.learned_positions ? "learned" : "sinusoidal";
+  const char* positions = config.learned_positions() ? "learned" : "sinusoidal";
   Report report{.title = "Embeddings",
-                .data = {{"vocab_size", view.V},
-                         {"n_embd", view.C},
-                         {"n_positions", view.P},
+                .data = {{"vocab_size", config.vocab_size},
+                         {"n_embd", config.n_embd},
+                         {"n_positions", config.n_positions},
                          {"position_embedding", positions},
                          {"norms", norms.json},
                          {"position_norms", position_norms.json},
                          {"projection", ProjectionJson(view, names)}}};
   report.parts.push_back(
-      {.facts = {
-           {"", "tokens",
-            fmt::format("{}, {} channels, {}", WithCommas(view.V), WithCommas(view.C), norms.text)},
-           {"", "positions",
-            fmt::format("{}, {}, {}", WithCommas(view.P), positions, position_norms.text)},
-           {"", "components",
-            fmt::format("the first two hold {:.1f} % and {:.1f} % of the variance",
-                        100 * explained_x, 100 * explained_y)}}});
+      {.facts = {{"", "tokens",
+                  fmt::format("{}, {} channels, {}", WithCommas(config.vocab_size),
+                              WithCommas(config.n_embd), norms.text)},
+                 {"", "positions",
+                  fmt::format("{}, {}, {}", WithCommas(config.n_positions), positions,
+                              position_norms.text)},
+                 {"", "components",
+                  fmt::format("the first two hold {:.1f} % and {:.1f} % of the variance",
+                              100 * explained[0], 100 * explained[1])}}});
   if (view.token) {
     const int32_t id = view.token->id;
     report.data["token"] = names.AsJson(id);

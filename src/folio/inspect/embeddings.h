@@ -46,28 +46,15 @@ std::vector<Neighbour> NearestRows(const Tensor& table, std::span<const float> v
 // Cosine of each pair of the first `rows` rows: (rows, rows).
 std::vector<float> CosineSimilarity(const Tensor& table, int64_t rows);
 
-// The first principal components of the rows of table (V,C): H. Hotelling, 1933. Each one's sign is
-// such that its largest entry is positive.
-struct PrincipalAxes {
-  std::vector<float> means = {};               // (C)
-  std::vector<std::vector<double>> axes = {};  // of length 1; none where all rows are the same
-  std::vector<double> explained = {};          // shares of the variance
-
-  // Returns the coordinate of a row along one of the axes; 0 along one that there is not.
-  double Coordinate(std::span<const float> row, size_t axis) const;
-};
-// Finds at most `count` of them, 0 to 4, as exact as LargestEigenpairs says. `backend` multiplies.
-PrincipalAxes FindPrincipalAxes(Backend& backend, const Tensor& table, int64_t count,
-                                double exact = 1e-11);
-
-// Rows along the first two.
+// The rows of a table (V,C) along their first principal components: H. Hotelling, 1933. Each one's
+// sign is such that its largest entry is positive.
 struct Projection {
-  std::vector<double> x, y;  // of each row of `which`, along the first two components
-  double explained_x = 0, explained_y = 0;  // shares of the variance
+  std::vector<std::vector<double>> along = {};  // of each component, the coordinates of all rows
+  std::vector<double> explained = {};           // shares of the variance
 };
-// The components are those of all rows of the table; `which` says whose coordinates to give. Where
-// there is one column only, or all rows are the same, what is missing is 0. `backend` multiplies.
-Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const int64_t> which);
+// Finds `count` components, 0 to 4, as exact as LargestEigenpairs says. Where there are fewer
+// columns, or all rows are the same, what is missing is 0. `backend` multiplies.
+Projection ProjectRows(Backend& backend, const Tensor& table, size_t count, double exact = 1e-11);
 
 // TokenKind is the class of a token's text, which the projection shows as a colour.
 enum class TokenKind { kLetter, kSpaceLetter, kDigit, kPunctuation, kOther };
@@ -81,14 +68,11 @@ struct TokenNeighbours {
 
 // EmbeddingsView holds the norms, neighbours and projections of a model's embeddings.
 struct EmbeddingsView {
-  int64_t V = 0, C = 0, P = 0;
-  bool learned_positions = true;
   std::vector<double> norms = {};           // of the tokens
   std::vector<double> position_norms = {};  // of the positions
   std::optional<TokenNeighbours> token = {};
-  Projection all = {};              // of every token
-  std::vector<int64_t> drawn = {};  // those with names in the projection
-  Projection projection = {};       // of these
+  Projection projection = {};       // of the tokens, along two components
+  std::vector<int32_t> drawn = {};  // those with names in the projection
   int64_t top = 10;                 // rows of the lists
 };
 

@@ -124,7 +124,7 @@ TEST(PositionTables, AreLearnedOrSinusoids) {
 class Projections : public testing::Test {
  protected:
   Projection Project(std::vector<float>& values, int64_t V, int64_t C) {
-    return ProjectRows(*backend_, Tensor(values.data(), {V, C}), AllRows(V));
+    return ProjectRows(*backend_, Tensor(values.data(), {V, C}), 2);
   }
 
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
@@ -136,11 +136,12 @@ TEST_F(Projections, OfAnExampleByHand) {
   const Projection p = Project(values, 4, 2);
   const std::vector<double> x = {5, -5, 0, 0}, y = {0, 0, -1, 1};
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(p.x[i], x[i], kFloat32Row) << i;
-    EXPECT_NEAR(p.y[i], y[i], kFloat32Row) << i;  // across, (4,-3)/5: its largest entry is positive
+    EXPECT_NEAR(p.along[0][i], x[i], kFloat32Row) << i;
+    EXPECT_NEAR(p.along[1][i], y[i], kFloat32Row)
+        << i;  // across, (4,-3)/5: its largest entry is positive
   }
-  EXPECT_NEAR(p.explained_x, 50.0 / 52, kFloat32Once);
-  EXPECT_NEAR(p.explained_y, 2.0 / 52, kFloat32Once);
+  EXPECT_NEAR(p.explained[0], 50.0 / 52, kFloat32Once);
+  EXPECT_NEAR(p.explained[1], 2.0 / 52, kFloat32Once);
 }
 
 // Columns are scaled, so the covariance is nearly diagonal with known entries.
@@ -153,46 +154,32 @@ TEST_F(Projections, FindTheDirectionsOfMostVariance) {
   }
   const Projection p = Project(values, V, C);
   const double total = 81 + 25 + 68 * 0.25;
-  EXPECT_NEAR(p.explained_x, 81 / total, 0.02);
-  EXPECT_NEAR(p.explained_y, 25 / total, 0.02);
+  EXPECT_NEAR(p.explained[0], 81 / total, 0.02);
+  EXPECT_NEAR(p.explained[1], 25 / total, 0.02);
   double xx = 0, yy = 0, xy = 0;
   for (size_t v = 0; v < static_cast<size_t>(V); ++v) {
-    EXPECT_NEAR(p.x[v], values[v * 70 + 41] - 41, 1.5);
-    EXPECT_NEAR(p.y[v], values[v * 70 + 7] - 7, 1.5);
-    xx += p.x[v] * p.x[v];
-    yy += p.y[v] * p.y[v];
-    xy += p.x[v] * p.y[v];
+    EXPECT_NEAR(p.along[0][v], values[v * 70 + 41] - 41, 1.5);
+    EXPECT_NEAR(p.along[1][v], values[v * 70 + 7] - 7, 1.5);
+    xx += p.along[0][v] * p.along[0][v];
+    yy += p.along[1][v] * p.along[1][v];
+    xy += p.along[0][v] * p.along[1][v];
   }
   EXPECT_NEAR(xy / std::sqrt(xx * yy), 0, kFloat32Chain);  // components are at right angles
-}
-
-TEST_F(Projections, WhichRowsDoesNotChangeTheComponents) {
-  std::vector<float> values = RandomTable(40, 9);
-  const Projection all = Project(values, 40, 9);
-  const std::vector<int64_t> which = {39, 0, 7, 7};
-  const Projection some = ProjectRows(*backend_, Tensor(values.data(), {40, 9}), which);
-  for (size_t i = 0; i < which.size(); ++i) {
-    EXPECT_EQ(some.x[i], all.x[static_cast<size_t>(which[i])]);
-    EXPECT_EQ(some.y[i], all.y[static_cast<size_t>(which[i])]);
-  }
-  EXPECT_EQ(some.explained_x, all.explained_x);
-  EXPECT_DEATH(ProjectRows(*backend_, Tensor(values.data(), {40, 9}), std::vector<int64_t>{40}),
-               "no such row");
 }
 
 TEST_F(Projections, OfTablesWithNothingToSee) {
   std::vector<float> one = RandomTable(1, 7), same(5 * 70, 0.1f), column = {1, 2, 6};
   for (const Projection& p : {Project(one, 1, 7), Project(same, 5, 70)}) {
-    EXPECT_EQ(p.x, std::vector<double>(p.x.size()));
-    EXPECT_EQ(p.y, std::vector<double>(p.x.size()));
-    EXPECT_EQ(p.explained_x, 0);
-    EXPECT_EQ(p.explained_y, 0);
+    EXPECT_EQ(p.along[0], std::vector<double>(p.along[0].size()));
+    EXPECT_EQ(p.along[1], std::vector<double>(p.along[0].size()));
+    EXPECT_EQ(p.explained[0], 0);
+    EXPECT_EQ(p.explained[1], 0);
   }
   const Projection p = Project(column, 3, 1);
-  EXPECT_EQ(p.x, (std::vector<double>{-2, -1, 3}));
-  EXPECT_EQ(p.y, std::vector<double>(3));
-  EXPECT_NEAR(p.explained_x, 1, kFloat64Chain);
-  EXPECT_EQ(p.explained_y, 0);
+  EXPECT_EQ(p.along[0], (std::vector<double>{-2, -1, 3}));
+  EXPECT_EQ(p.along[1], std::vector<double>(3));
+  EXPECT_NEAR(p.explained[0], 1, kFloat64Chain);
+  EXPECT_EQ(p.explained[1], 0);
 }
 
 TEST_F(Projections, DoNotDependOnThreads) {
@@ -202,7 +189,7 @@ TEST_F(Projections, DoNotDependOnThreads) {
   ExpectSameOnThreads([&] {
     const Projection projection = Project(values, 301, 67);
     EXPECT_EQ(NearestRows(table, row, 2)[1].cosine, NearestRows(table, row, 1, 0)[0].cosine);
-    return std::tuple(projection.x, projection.y, CosineSimilarity(table, 300));
+    return std::tuple(projection.along, CosineSimilarity(table, 300));
   });
 }
 

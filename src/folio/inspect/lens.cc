@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/head.h"
-#include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 #include "folio/term/terminal_text.h"
 
@@ -39,64 +37,6 @@ double Divergence(const FinalPrediction& final, std::span<const float> logits, d
   }
   return sum;
 }
-
-// LensChunk computes the cells of a chunk of positions in memory of its own.
-class LensChunk {
- public:
-  LensChunk(const Trace& trace, int64_t rows) : trace_(trace) {
-    const int64_t C = trace.config().n_embd, V = trace.config().vocab_size;
-    const MemoryPlan::Id stream = plan_.Add("stream", Dtype::kF32, {rows, C});
-    const MemoryPlan::Id logits = plan_.Add("logits", Dtype::kF32, {rows, V});
-    const MemoryPlan::Id final = plan_.Add("final", Dtype::kF32, {rows, V});
-    plan_.Place();
-    arena_ = Arena(plan_);
-    stream_ = arena_.Get(plan_, stream);
-    logits_ = arena_.Get(plan_, logits);
-    final_ = arena_.Get(plan_, final);
-  }
-
-  // Fills `cells`, L+1 for each position.
-  void Compute(std::span<const int64_t> positions, int64_t top, LensCell* cells) {
-    const int64_t L = trace_.config().n_layer;
-    const int64_t rows = static_cast<int64_t>(positions.size());
-    const Tensor final = Logits(L, positions, final_);
-    std::vector<FinalPrediction> predictions(positions.size());
-    ParallelFor(rows, [&](int64_t row, int) {
-      predictions[static_cast<size_t>(row)] = Predict(Row(final, row));
-    });
-    for (int64_t layer = 0; layer <= L; ++layer) {
-      const Tensor here = layer == L ? final : Logits(layer, positions, logits_);
-      ParallelFor(rows, [&](int64_t row, int) {
-        const std::span<const float> logits = Row(here, row);
-        const FinalPrediction& prediction = predictions[static_cast<size_t>(row)];
-        const LogitSummary summary = Summarize(logits);
-        cells[row * (L + 1) + layer] = {.layer = layer,
-                                        .position = positions[static_cast<size_t>(row)],
-                                        .top = TopTokens(logits, top, summary.log_sum),
-                                        .entropy = summary.entropy,
-                                        .kl = Divergence(prediction, logits, summary.log_sum),
-                                        .final_rank = RankOf(logits, prediction.first)};
-      });
-    }
-  }
-
- private:
-  Tensor Logits(int64_t layer, std::span<const int64_t> positions, const Tensor& to) {
-    const Tensor stream = trace_.Stream(layer);
-    for (size_t row = 0; row < positions.size(); ++row) {
-      const std::span<const float> from = Row(stream, positions[row]);
-      std::memcpy(stream_.data<float>() + row * from.size(), from.data(), from.size_bytes());
-    }
-    const int64_t rows = static_cast<int64_t>(positions.size());
-    trace_.Logits(stream_, 0, rows, to.Slice(0, rows));
-    return to.Slice(0, rows);
-  }
-
-  const Trace& trace_;
-  MemoryPlan plan_;
-  Arena arena_;
-  Tensor stream_, logits_, final_;
-};
 
 // "embedding", "block 0"
 std::string LensLayerName(int64_t layer) {
@@ -273,15 +213,49 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
   for (const int64_t position : positions) {
     FOLIO_CHECK(0 <= position && position < trace.T(), "no such position");
   }
-  if (positions.empty()) return {};
-  const size_t layers = static_cast<size_t>(trace.config().n_layer) + 1;
-  std::vector<LensCell> cells(positions.size() * layers);
-  const size_t rows = static_cast<size_t>(
-      LossChunkRows(static_cast<int64_t>(positions.size()), trace.config().vocab_size));
-  LensChunk chunk(trace, static_cast<int64_t>(rows));
-  for (size_t begin = 0; begin < positions.size(); begin += rows) {
-    const size_t count = std::min(rows, positions.size() - begin);
-    chunk.Compute(positions.subspan(begin, count), top, &cells[begin * layers]);
+  const int64_t L = trace.config().n_layer, V = trace.config().vocab_size;
+  const int64_t count = std::ssize(positions), most = LossChunkRows(count, V);
+  std::vector<LensCell> cells(static_cast<size_t>(count * (L + 1)));
+  if (count == 0) return cells;
+  MemoryPlan plan;
+  const MemoryPlan::Id streams = plan.Add("stream", Dtype::kF32, {most, trace.config().n_embd});
+  const MemoryPlan::Id logits = plan.Add("logits", Dtype::kF32, {most, V});
+  const MemoryPlan::Id final_logits = plan.Add("final", Dtype::kF32, {most, V});
+  plan.Place();
+  const Arena arena(plan);
+  for (int64_t begin = 0; begin < count; begin += most) {
+    const int64_t rows = std::min(most, count - begin);
+    const auto position = [&](int64_t row) { return positions[static_cast<size_t>(begin + row)]; };
+    // The logits of these positions after so many blocks.
+    const auto after = [&](int64_t layer, MemoryPlan::Id to) {
+      const Tensor stream = trace.Stream(layer), picked = arena.Get(plan, streams);
+      for (int64_t row = 0; row < rows; ++row) {
+        std::ranges::copy(Row(stream, position(row)), picked.data<float>() + row * picked.dim(1));
+      }
+      const Tensor out = arena.Get(plan, to).Slice(0, rows);
+      trace.Logits(picked, 0, rows, out);
+      return out;
+    };
+    const Tensor final = after(L, final_logits);
+    std::vector<FinalPrediction> predictions(static_cast<size_t>(rows));
+    ParallelFor(rows, [&](int64_t row, int) {
+      predictions[static_cast<size_t>(row)] = Predict(Row(final, row));
+    });
+    for (int64_t layer = 0; layer <= L; ++layer) {
+      const Tensor here = layer == L ? final : after(layer, logits);
+      ParallelFor(rows, [&](int64_t row, int) {
+        const std::span<const float> found = Row(here, row);
+        const FinalPrediction& prediction = predictions[static_cast<size_t>(row)];
+        const LogitSummary summary = Summarize(found);
+        cells[static_cast<size_t>((begin + row) * (L + 1) + layer)] = {
+            .layer = layer,
+            .position = position(row),
+            .top = TopTokens(found, top, summary.log_sum),
+            .entropy = summary.entropy,
+            .kl = Divergence(prediction, found, summary.log_sum),
+            .final_rank = RankOf(found, prediction.first)};
+      });
+    }
   }
   return cells;
 }

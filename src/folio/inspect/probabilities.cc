@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "folio/base/thread_pool.h"
-#include "folio/eval/windows.h"
+#include "folio/eval/perplexity.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/head.h"

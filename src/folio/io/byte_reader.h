@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "folio/base/error.h"
 
 namespace folio {
 
@@ -38,7 +43,10 @@ class ByteReader {
   size_t left() const { return bytes_.size() - at_; }
   std::span<const std::byte> all() const { return bytes_; }
   // Goes on at byte `at`; throws unless that is in the file or its end.
-  void Seek(uint64_t at);
+  void Seek(uint64_t at) {
+    if (at > bytes_.size()) Fail(fmt::format("byte {} of {}", at, bytes_.size()));
+    at_ = static_cast<size_t>(at);
+  }
 
   // A reader of a part, with the same errors.
   ByteReader Within(std::span<const std::byte> part) const { return {part, mistake_}; }
@@ -49,14 +57,31 @@ class ByteReader {
     return LittleEndian<T>(Bytes(sizeof(T)).data());
   }
   // A number of seven bits a byte, the lowest first; the eighth bit says that more follow.
-  uint64_t Varint();
-  std::span<const std::byte> Bytes(uint64_t count);
+  uint64_t Varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = Number<uint8_t>();
+      const uint64_t bits = byte & 0x7F;
+      if (shift == 63 && bits > 1) break;
+      value |= bits << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+    Fail(fmt::format("the number before byte {} has more than 64 bits", at_));
+  }
+  std::span<const std::byte> Bytes(uint64_t count) {
+    if (count > left()) Fail(fmt::format("{} bytes at byte {} of {}", count, at_, bytes_.size()));
+    const auto bytes = bytes_.subspan(at_, static_cast<size_t>(count));
+    at_ += bytes.size();
+    return bytes;
+  }
   std::string_view Text(uint64_t count) { return AsText(Bytes(count)); }
 
   // Throws `mistake`, and what it is.
   [[noreturn]] void Fail(
       std::string cause,
-      std::string help = "copy or download it again: it may be cut short or damaged") const;
+      std::string help = "copy or download it again: it may be cut short or damaged") const {
+    throw InputError(mistake_, std::move(cause), std::move(help));
+  }
 
  private:
   std::span<const std::byte> bytes_;

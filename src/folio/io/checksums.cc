@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,9 +17,9 @@
 #include "folio/base/thread_pool.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 
 namespace folio {
@@ -34,45 +32,21 @@ void Require(bool done) {
 }
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
-constexpr size_t kStep = 8;                   // bytes at a time
 
-// The sum that a byte with i more behind it adds, by [i][byte].
-using CrcTables = std::array<std::array<uint32_t, 256>, kStep>;
-
-constexpr CrcTables MakeTables() {
-  CrcTables tables{};
+// What a byte adds to the sum.
+constexpr std::array<uint32_t, 256> kTable = [] {
+  std::array<uint32_t, 256> table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
-    tables[0][byte] = crc;
-  }
-  for (size_t i = 1; i < kStep; ++i) {
-    for (size_t byte = 0; byte < 256; ++byte) {
-      const uint32_t before = tables[i - 1][byte];
-      tables[i][byte] = before >> 8 ^ tables[0][before & 0xFF];
+    table[byte] = byte;
+    for (int bit = 0; bit < 8; ++bit) {
+      table[byte] = table[byte] >> 1 ^ ((table[byte] & 1) != 0 ? kPolynomial : 0);
     }
   }
-  return tables;
-}
+  return table;
+}();
 
-constexpr CrcTables kTables = MakeTables();
-
-uint64_t EightBytes(const char* at) {
-  static_assert(std::endian::native == std::endian::little);
-  uint64_t bytes = 0;
-  std::memcpy(&bytes, at, kStep);
-  return bytes;
-}
-
-uint32_t CrcByTables(uint32_t crc, std::string_view bytes) {
-  for (; bytes.size() >= kStep; bytes.remove_prefix(kStep)) {
-    const uint64_t eight = EightBytes(bytes.data()) ^ crc;
-    crc = 0;
-    for (size_t i = 0; i < kStep; ++i) crc ^= kTables[kStep - 1 - i][eight >> (8 * i) & 0xFF];
-  }
-  for (const char c : bytes) {
-    crc = crc >> 8 ^ kTables[0][(crc ^ static_cast<unsigned char>(c)) & 0xFF];
-  }
+uint32_t CrcByTable(uint32_t crc, std::string_view bytes) {
+  for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF];
   return crc;
 }
 
@@ -80,8 +54,8 @@ uint32_t CrcByTables(uint32_t crc, std::string_view bytes) {
 // The instruction of SSE 4.2, which nearly every processor has.
 __attribute__((target("sse4.2"))) uint32_t CrcByInstruction(uint32_t crc, std::string_view bytes) {
   uint64_t wide = crc;
-  for (; bytes.size() >= kStep; bytes.remove_prefix(kStep)) {
-    wide = __builtin_ia32_crc32di(wide, EightBytes(bytes.data()));
+  for (; bytes.size() >= sizeof wide; bytes.remove_prefix(sizeof wide)) {
+    wide = __builtin_ia32_crc32di(wide, LittleEndian<uint64_t>(bytes.data()));
   }
   crc = static_cast<uint32_t>(wide);
   for (const char c : bytes) crc = __builtin_ia32_crc32qi(crc, static_cast<unsigned char>(c));
@@ -214,7 +188,7 @@ uint32_t Crc32c(std::string_view bytes, bool instruction) {
   static const bool there = __builtin_cpu_supports("sse4.2") != 0;
   if (instruction && there) return ~CrcByInstruction(~uint32_t{0}, bytes);
 #endif
-  return ~CrcByTables(~uint32_t{0}, bytes);
+  return ~CrcByTable(~uint32_t{0}, bytes);
 }
 
 uint32_t MaskedCrc32c(std::string_view bytes) {
@@ -238,7 +212,8 @@ void WriteChecksums(const fs::path& dir, const fs::path& known) {
   WriteFileAtomically(dir / kChecksumsFile, text);
 }
 
-int64_t FindUnsound(int64_t count, const std::function<bool(int64_t)>& sound) {
+void CheckParts(const fs::path& file, int64_t count, const std::function<bool(int64_t)>& sound,
+                const std::function<std::string(int64_t)>& cause) {
   std::atomic<int64_t> first = count;
   ParallelFor(count, [&](int64_t i, int) {
     if (sound(i)) return;
@@ -246,7 +221,9 @@ int64_t FindUnsound(int64_t count, const std::function<bool(int64_t)>& sound) {
     while (i < before && !first.compare_exchange_weak(before, i)) {
     }
   });
-  return first;
+  if (first == count) return;
+  throw InputError(fmt::format("{} is damaged", file.string()), cause(first),
+                   "copy or download it again");
 }
 
 bool VerifyChecksums(const fs::path& dir, bool below) {

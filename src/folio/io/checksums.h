@@ -15,8 +15,6 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
 
   void Add(std::string_view bytes);
   // 64 hexadecimal digits. Once, and nothing after it.
@@ -54,8 +52,10 @@ inline constexpr char kChecksumsKey[] = "checksums";
 // list. Without `below` files in directories are not looked at.
 bool VerifyChecksums(const std::filesystem::path& dir, bool below = true);
 
-// Returns the first of `count` things that is not sound, or `count`. `sound` is asked by several
-// threads.
-int64_t FindUnsound(int64_t count, const std::function<bool(int64_t index)>& sound);
+// Throws a kInput Error, "FILE is damaged", with the cause of the first of `count` parts that is
+// not sound. `sound` is asked by several threads.
+void CheckParts(const std::filesystem::path& file, int64_t count,
+                const std::function<bool(int64_t index)>& sound,
+                const std::function<std::string(int64_t index)>& cause);
 
 }  // namespace folio

@@ -19,6 +19,24 @@
 namespace folio {
 namespace {
 
+struct Known {
+  Compression compression;
+  std::string_view name;
+  std::string_view begins;
+};
+
+constexpr std::array kKnown = {
+    Known{Compression::kGzip, "gzip", "\x1F\x8B\x08"},
+    Known{Compression::kBzip2, "bzip2", "BZh"},
+    Known{Compression::kXz, "xz", std::string_view("\xFD\x37zXZ\0", 6)},
+    Known{Compression::kZstd, "zstd", "\x28\xB5\x2F\xFD"},
+};
+
+Error Damaged(const std::string& name, Compression compression, const std::string& cause) {
+  return InputError(fmt::format("{}: not a whole {} stream", name, CompressionName(compression)),
+                    cause, "copy the file again");
+}
+
 class Gunzipper {
  public:
   Gunzipper(ReadBytes from, std::string name) : from_(std::move(from)), name_(std::move(name)) {
@@ -50,7 +68,7 @@ class Gunzipper {
       stream_.avail_in = static_cast<uInt>(piece_.size());
     }
     if (stream_.avail_in > 0) return true;
-    if (!between_) throw Damaged("it is cut short");
+    if (!between_) throw Damaged(name_, Compression::kGzip, "it is cut short");
     return false;
   }
 
@@ -60,12 +78,8 @@ class Gunzipper {
     between_ = result == Z_STREAM_END;
     if (result == Z_MEM_ERROR) throw std::bad_alloc();
     if (result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR) return;
-    throw Damaged(stream_.msg == nullptr ? "it is damaged" : stream_.msg);
-  }
-
-  Error Damaged(const std::string& cause) const {
-    return InputError(fmt::format("{}: not a whole gzip stream", name_), cause,
-                      "copy the file again");
+    throw Damaged(name_, Compression::kGzip,
+                  stream_.msg == nullptr ? "it is damaged" : stream_.msg);
   }
 
   static constexpr size_t kPiece = size_t{1} << 16;
@@ -75,19 +89,6 @@ class Gunzipper {
   z_stream stream_ = {};
   std::string piece_;
   bool between_ = false;  // a stream has ended; another one may follow
-};
-
-struct Known {
-  Compression compression;
-  std::string_view name;
-  std::string_view begins;
-};
-
-constexpr std::array kKnown = {
-    Known{Compression::kGzip, "gzip", "\x1F\x8B\x08"},
-    Known{Compression::kBzip2, "bzip2", "BZh"},
-    Known{Compression::kXz, "xz", std::string_view("\xFD\x37zXZ\0", 6)},
-    Known{Compression::kZstd, "zstd", "\x28\xB5\x2F\xFD"},
 };
 
 // Behind BZh and a digit there is the mark of a block, or of the end.
@@ -169,7 +170,8 @@ class Unpacker {
       opened_ = true;
       Check(library_.archive_read_open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
       // A stream that is too short for its own header goes through libarchive as it is.
-      if (library_.archive_filter_count(archive_.get()) < 2) throw Damaged("it is cut short");
+      if (library_.archive_filter_count(archive_.get()) < 2)
+        throw Damaged(name_, compression_, "it is cut short");
       archive_entry* entry = nullptr;
       const int next = library_.archive_read_next_header(archive_.get(), &entry);
       at_end_ = next == ARCHIVE_EOF;
@@ -213,7 +215,7 @@ class Unpacker {
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
     RequireWindow();
     const char* said = library_.archive_error_string(archive_.get());
-    throw Damaged(said == nullptr ? "it is damaged or cut short" : said);
+    throw Damaged(name_, compression_, said == nullptr ? "it is damaged or cut short" : said);
   }
 
   // libzstd refuses a window of more, so that nobody's file takes so much memory.
@@ -232,13 +234,8 @@ class Unpacker {
     // The empty format takes what cannot be unpacked for nothing, and bzip2 ends at other bytes.
     std::string more;
     const auto used = static_cast<size_t>(library_.archive_filter_bytes(archive_.get(), -1));
-    if (used < taken_ || from_(more, 1) > 0) throw Damaged("other bytes follow it");
-  }
-
-  Error Damaged(const std::string& cause) const {
-    return InputError(
-        fmt::format("{}: not a whole {} stream", name_, CompressionName(compression_)), cause,
-        "copy the file again");
+    if (used < taken_ || from_(more, 1) > 0)
+      throw Damaged(name_, compression_, "other bytes follow it");
   }
 
   static constexpr size_t kPiece = size_t{1} << 16;
@@ -258,11 +255,6 @@ class Unpacker {
 
 }  // namespace
 
-ReadBytes Gunzip(ReadBytes from, std::string name) {
-  auto gunzipper = std::make_shared<Gunzipper>(std::move(from), std::move(name));
-  return [gunzipper](std::string& out, size_t wanted) { return gunzipper->Read(out, wanted); };
-}
-
 std::optional<Compression> FindCompression(std::string_view head) {
   for (const Known& known : kKnown) {
     if (!head.starts_with(known.begins)) continue;
@@ -277,7 +269,10 @@ std::string_view CompressionName(Compression compression) {
 }
 
 ReadBytes Decompress(ReadBytes from, Compression compression, std::string name) {
-  if (compression == Compression::kGzip) return Gunzip(std::move(from), std::move(name));
+  if (compression == Compression::kGzip) {
+    auto gunzipper = std::make_shared<Gunzipper>(std::move(from), std::move(name));
+    return [gunzipper](std::string& out, size_t wanted) { return gunzipper->Read(out, wanted); };
+  }
   auto unpacker = std::make_shared<Unpacker>(std::move(from), compression, std::move(name));
   return [unpacker](std::string& out, size_t wanted) { return unpacker->Read(out, wanted); };
 }

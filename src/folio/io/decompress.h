@@ -19,13 +19,9 @@ std::optional<Compression> FindCompression(std::string_view head);
 std::string_view CompressionName(Compression compression);  // "gzip", "bzip2", "xz", "zstd"
 
 // The contents of compressed bytes; several streams in a row are one, as for the programs of those
-// names. Reading throws a kInput Error that names `name` where a stream is damaged, cut short or
-// followed by other bytes, and a kRuntime Error if libarchive, which all but gzip need, is not
-// there.
+// names. gzip (RFC 1952) goes through zlib, since libarchive does not look at its checksums.
+// Reading throws a kInput Error that names `name` where a stream is damaged, cut short or followed
+// by other bytes, and a kRuntime Error if libarchive, which all others need, is not there.
 ReadBytes Decompress(ReadBytes from, Compression compression, std::string name);
-
-// Decompress for gzip (RFC 1952), by zlib: libarchive does not look at the checksums of its
-// streams.
-ReadBytes Gunzip(ReadBytes from, std::string name);
 
 }  // namespace folio

@@ -26,7 +26,6 @@
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/byte_reader.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -36,6 +35,7 @@ namespace fs = std::filesystem;
 using internal::FileDescriptor;
 using internal::ThrowCannotRead;
 using internal::ThrowCannotWrite;
+using internal::WriteAll;
 
 // A list that only grows, so that a handler may walk it at any time; entries are used again. Their
 // sizes are 0 while they are changed.
@@ -103,28 +103,6 @@ void ReadAll(int fd, const fs::path& path, std::span<std::byte> to) {
   }
 }
 
-// Writes all of `left`, and leaves what could not be written there. Returns an errno, or 0.
-int WriteAll(int fd, std::string_view& left) {
-  while (!left.empty()) {
-    const ssize_t put = write(fd, left.data(), left.size());
-    if (put > 0) {
-      left.remove_prefix(static_cast<size_t>(put));
-    } else if (put == 0 || errno != EINTR) {
-      return put == 0 ? EIO : errno;
-    }
-  }
-  return 0;
-}
-
-// Makes the file `from`, which is open as `fd`, durable, and gives it the target's name.
-void PutInPlace(const internal::HeldName& target, const std::string& from, int& fd,
-                const fs::path& name) {
-  if (fsync(fd) != 0 || target.Rename(from, target.name()) != 0 ||
-      close(std::exchange(fd, -1)) != 0 || target.SyncDirectory() != 0) {
-    ThrowCannotWrite(name, errno);
-  }
-}
-
 // Makes everything below `directory` and itself durable.
 void SyncTree(const fs::path& directory) {
   std::error_code unread;
@@ -135,16 +113,11 @@ void SyncTree(const fs::path& directory) {
     if (held.Stat(info) != 0) ThrowCannotWrite(inside, errno);
     if (S_ISDIR(info.st_mode)) SyncTree(inside);
     if (!S_ISREG(info.st_mode)) continue;
-    const internal::FileDescriptor fd(held.Open(O_RDONLY | O_NOFOLLOW));
+    const FileDescriptor fd(held.Open(O_RDONLY | O_NOFOLLOW));
     if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(inside, errno);
   }
   if (unread) ThrowCannotWrite(directory, unread.value());
   internal::SyncDirectory(directory);
-}
-
-[[noreturn]] void ThrowClosed(const fs::path& name) {
-  throw UsageError(fmt::format("{} is written and closed", name.string()),
-                   "nothing can follow Commit", "write it again as a whole");
 }
 
 // The bytes of a file, from when they are mapped until they are not.
@@ -175,6 +148,45 @@ void RemoveMappedBytes(const std::byte* begin) {
 }
 
 }  // namespace
+
+// What is written beside its target, under a name of its own.
+struct internal::Unfinished {
+  // Takes the name `.NAME.tmp-PID` unless there is another.
+  explicit Unfinished(const fs::path& as_spelt)
+      : name(as_spelt),
+        resolved(ResolveTarget(as_spelt)),
+        target(resolved),
+        temporary(TemporaryFor(target)) {}
+  ~Unfinished() {
+    if (fd < 0) return;
+    target.RemoveTree(temporary);
+    close(fd);
+  }
+
+  // Throws unless what is at the target, if anything, is of this type or a link.
+  void RequireReplaceable(mode_t type) const {
+    struct stat info;
+    if (target.Stat(info) != 0 || S_ISLNK(info.st_mode) || (info.st_mode & S_IFMT) == type) return;
+    ThrowCannotWrite(name, type == S_IFDIR ? ENOTDIR : S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  }
+  void RequireOpen() const {
+    if (fd >= 0) return;
+    throw UsageError(fmt::format("{} is written and closed", name.string()),
+                     "nothing can follow Commit", "write it again as a whole");
+  }
+  // Makes the file durable, and gives it the target's name.
+  void PutInPlace() {
+    if (fsync(fd) != 0 || target.Rename(temporary, target.name()) != 0 ||
+        close(std::exchange(fd, -1)) != 0 || target.SyncDirectory() != 0) {
+      ThrowCannotWrite(name, errno);
+    }
+  }
+
+  const fs::path name, resolved;
+  const HeldName target;
+  std::string temporary;
+  int fd = -1;  // locked as long as it is open: a temporary without a lock is a leftover
+};
 
 void ReportMappedFaults() {
   struct sigaction action = {};
@@ -329,8 +341,7 @@ void CheckNewFile(const std::string& path, bool overwrite) {
                    "name another file, or replace it with --overwrite");
 }
 
-MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
-  path_ = path;
+MappedFile::MappedFile(const fs::path& path, Loading loading) : path_(path) {
   const FileDescriptor fd = internal::OpenForReading(path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
@@ -340,86 +351,62 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
   const int access = loading == Loading::kRead ? PROT_READ | PROT_WRITE : PROT_READ;
   void* memory = mmap(nullptr, size + kPast, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ThrowCannotMap(path, size, errno);
-  data_ = static_cast<const std::byte*>(memory);
-  size_ = size;
+  data_ = {static_cast<const std::byte*>(memory), internal::UnmapFile{size}};
   if (loading == Loading::kRead) {
     AdviseLargePages(memory, size);
     ReadAll(fd.get(), path, {static_cast<std::byte*>(memory), size});
   } else if (mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd.get(), 0) == MAP_FAILED) {
     ThrowCannotMap(path, size, errno);
   } else {
-    mapped_ = true;
-    AddMappedBytes(data_, size_, path_);
+    data_.get_deleter().mapped = true;
+    AddMappedBytes(data_.get(), size, path_);
   }
 }
 
-MappedFile::~MappedFile() {
-  if (mapped_) RemoveMappedBytes(data_);
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_ + kPast);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      mapped_(std::exchange(other.mapped_, false)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(mapped_, other.mapped_);
-  return *this;
+void internal::UnmapFile::operator()(const std::byte* data) const {
+  if (mapped) RemoveMappedBytes(data);
+  munmap(const_cast<std::byte*>(data), size + kPast);
 }
 
 void MappedFile::Forget(std::span<const std::byte> part) const {
-  if (!mapped_ || part.empty()) return;
+  if (data_ == nullptr || !data_.get_deleter().mapped || part.empty()) return;
   // Whole pages: what lies beside the part on its first and last one may be needed.
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = static_cast<size_t>(part.data() - data_);
+  const auto begin = static_cast<size_t>(part.data() - data_.get());
   const size_t first = (begin + page - 1) / page * page, last = (begin + part.size()) / page * page;
-  if (first < last) madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+  std::byte* const memory = const_cast<std::byte*>(data_.get());
+  if (first < last) madvise(memory + first, last - first, MADV_DONTNEED);
 }
 
 void MappedFile::Advise(Access access) const {
-  if (data_ == nullptr) return;
   const int advice = access == Access::kSequential ? MADV_SEQUENTIAL
                      : access == Access::kRandom   ? MADV_RANDOM
                                                    : MADV_NORMAL;
-  madvise(const_cast<std::byte*>(data_), size_, advice);
+  if (data_ != nullptr) madvise(const_cast<std::byte*>(data_.get()), bytes().size(), advice);
 }
 
-AtomicFile::AtomicFile(const std::filesystem::path& target)
-    : name_(target),
-      target_(std::make_unique<internal::HeldName>(internal::ResolveTarget(target))),
-      temporary_(internal::TemporaryFor(*target_)) {
-  struct stat info;
-  if (target_->Stat(info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
-    ThrowCannotWrite(name_, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
-  }
-  internal::CleanLeftovers(*target_);
-  fd_ = target_->Open(temporary_, O_WRONLY | O_CREAT | O_EXCL);
-  if (fd_ < 0 && errno == EEXIST) internal::ThrowBusy(name_);
-  if (fd_ < 0) ThrowCannotWrite(name_, errno);
-  internal::LockTemporary(fd_);
+AtomicFile::AtomicFile(const fs::path& target)
+    : file_(std::make_unique<internal::Unfinished>(target)) {
+  file_->RequireReplaceable(S_IFREG);
+  internal::CleanLeftovers(file_->target);
+  file_->fd = file_->target.Open(file_->temporary, O_WRONLY | O_CREAT | O_EXCL);
+  if (file_->fd < 0 && errno == EEXIST) internal::ThrowBusy(target);
+  if (file_->fd < 0) ThrowCannotWrite(target, errno);
+  internal::LockTemporary(file_->fd);
 }
 
-AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  target_->Remove(temporary_);
-  close(fd_);
-}
+AtomicFile::~AtomicFile() = default;
 
 void AtomicFile::Write(std::span<const std::byte> bytes) {
-  if (fd_ < 0) ThrowClosed(name_);
+  file_->RequireOpen();
   std::string_view left = AsText(bytes);
-  if (const int error = WriteAll(fd_, left); error != 0) ThrowCannotWrite(name_, error);
+  if (const int error = WriteAll(file_->fd, left)) ThrowCannotWrite(file_->name, error);
   written_ += bytes.size();
 }
 
 void AtomicFile::Commit() {
-  if (fd_ < 0) ThrowClosed(name_);
-  PutInPlace(*target_, temporary_, fd_, name_);
+  file_->RequireOpen();
+  file_->PutInPlace();
 }
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes) {
@@ -429,37 +416,28 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
 }
 
 AtomicDirectory::AtomicDirectory(const fs::path& target)
-    : name_(target),
-      resolved_(internal::ResolveTarget(target)),
-      target_(std::make_unique<internal::HeldName>(resolved_)),
-      temporary_(internal::TemporaryFor(*target_)),
-      path_(resolved_.parent_path() / temporary_),
+    : directory_(std::make_unique<internal::Unfinished>(target)),
+      path_(directory_->resolved.parent_path() / directory_->temporary),
       inside_(std::make_unique<GuardedDirectory>(GuardedDirectory::AlsoItself(path_))) {
-  struct stat info;
-  if (target_->Stat(info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
-    ThrowCannotWrite(name_, ENOTDIR);
+  const internal::HeldName& held = directory_->target;
+  directory_->RequireReplaceable(S_IFDIR);
+  internal::CleanLeftovers(held);
+  if (held.MakeDirectory(directory_->temporary) != 0) {
+    if (errno == EEXIST) internal::ThrowBusy(target);
+    ThrowCannotWrite(target, errno);
   }
-  internal::CleanLeftovers(*target_);
-  if (target_->MakeDirectory(temporary_) != 0) {
-    if (errno == EEXIST) internal::ThrowBusy(name_);
-    ThrowCannotWrite(name_, errno);
-  }
-  fd_ = target_->Open(temporary_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (fd_ < 0) ThrowCannotWrite(name_, errno);
-  internal::LockTemporary(fd_);
+  directory_->fd = held.Open(directory_->temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (directory_->fd < 0) ThrowCannotWrite(target, errno);
+  internal::LockTemporary(directory_->fd);
 }
 
-AtomicDirectory::~AtomicDirectory() {
-  if (fd_ < 0) return;
-  target_->RemoveTree(temporary_);
-  close(fd_);
-}
+AtomicDirectory::~AtomicDirectory() = default;
 
 void AtomicDirectory::Commit() {
-  if (fd_ < 0) ThrowClosed(name_);
+  directory_->RequireOpen();
   SyncTree(path_);
-  internal::ReplaceDirectory(*target_, temporary_, name_);
-  close(std::exchange(fd_, -1));
+  internal::ReplaceDirectory(directory_->target, directory_->temporary, directory_->name);
+  close(std::exchange(directory_->fd, -1));
 }
 
 LineFile::LineFile(const std::filesystem::path& path) : path_(path) {
@@ -504,60 +482,49 @@ void LineFile::Finish() {
   if (error != 0) internal::ThrowCannotWrite(path_, error);
 }
 
-PartialFile::PartialFile(const std::filesystem::path& target, std::string_view key,
-                         int64_t worth_keeping)
-    : name_(target),
-      resolved_(internal::ResolveTarget(target)),
-      target_(std::make_unique<internal::HeldName>(resolved_)),
-      part_(fmt::format(".{}.{}.part", target_->name(), key)),
-      path_(resolved_.parent_path() / part_),
-      worth_keeping_(worth_keeping) {
+PartialFile::PartialFile(const fs::path& target, std::string_view key, int64_t worth_keeping)
+    : file_(std::make_unique<internal::Unfinished>(target)), worth_keeping_(worth_keeping) {
   constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
-  fd_ = target_->Open(part_, kHow);
-  if (fd_ < 0) ThrowCannotWrite(name_, errno);
+  const internal::HeldName& held = file_->target;
+  file_->temporary = fmt::format(".{}.{}.part", held.name(), key);
+  path_ = file_->resolved.parent_path() / file_->temporary;
+  FileDescriptor fd(held.Open(file_->temporary, kHow));
+  if (fd.get() < 0) ThrowCannotWrite(target, errno);
   // A file system without locks is no reason not to download.
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    close(std::exchange(fd_, -1));
-    internal::ThrowBusy(name_);
-  }
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(target);
   struct stat info = {};
-  if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(std::exchange(fd_, -1));
-    ThrowCannotWrite(name_, EINVAL);
-  }
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) ThrowCannotWrite(target, EINVAL);
   // Others may have put it there, as a file of their own or another name of one of this user's.
   if (info.st_uid != geteuid() || info.st_nlink != 1) {
-    close(std::exchange(fd_, -1));
-    throw RuntimeError(fmt::format("cannot write {}", name_.string()),
+    throw RuntimeError(fmt::format("cannot write {}", target.string()),
                        fmt::format("{} is there and not this user's alone", path_.string()),
                        "remove it, or choose a place that nobody else may write to");
   }
+  file_->fd = fd.Release();
   bytes_ = info.st_size;
 }
 
 PartialFile::~PartialFile() {
-  if (fd_ < 0) return;
-  if (bytes_ < worth_keeping_) target_->Remove(part_);
-  close(fd_);
+  if (file_->fd >= 0 && bytes_ >= worth_keeping_) close(std::exchange(file_->fd, -1));
 }
 
 void PartialFile::Add(std::string_view piece) {
-  FOLIO_CHECK(fd_ >= 0, "write after Commit");
+  file_->RequireOpen();
   const size_t size = piece.size();
-  const int error = WriteAll(fd_, piece);
+  const int error = WriteAll(file_->fd, piece);
   bytes_ += static_cast<int64_t>(size - piece.size());
-  if (error != 0) ThrowCannotWrite(name_, error);
+  if (error != 0) ThrowCannotWrite(file_->name, error);
 }
 
 void PartialFile::Clear(int64_t kept) {
   FOLIO_CHECK(kept <= bytes_, "there are fewer bytes");
-  if (ftruncate(fd_, static_cast<off_t>(kept)) != 0) ThrowCannotWrite(name_, errno);
+  if (ftruncate(file_->fd, static_cast<off_t>(kept)) != 0) ThrowCannotWrite(file_->name, errno);
   bytes_ = kept;
 }
 
 void PartialFile::Commit() {
-  FOLIO_CHECK(fd_ >= 0, "second Commit");
-  PutInPlace(*target_, part_, fd_, name_);
+  file_->RequireOpen();
+  file_->PutInPlace();
 }
 
 }  // namespace folio

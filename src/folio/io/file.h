@@ -12,10 +12,15 @@
 
 namespace folio {
 
-class GuardedDirectory;  // guarded_directory.h
+class GuardedDirectory;  // posix.h
 namespace internal {
-class HeldName;
-}
+struct Unfinished;  // file.cc
+struct UnmapFile {
+  size_t size = 0;
+  bool mapped = false;  // else read
+  void operator()(const std::byte* data) const;
+};
+}  // namespace internal
 
 // The whole regular file as bytes. Throws a kInput Error if it is missing, of another kind,
 // unreadable or longer than max_bytes, which is for each reader to say.
@@ -77,14 +82,13 @@ class MappedFile {
   MappedFile() = default;  // no file, no bytes
   // Throws a kInput Error if the path is missing, not a regular file or not readable.
   explicit MappedFile(const std::filesystem::path& path, Loading loading = Loading::kMap);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
   // Page-aligned at its start; empty for an empty file. Never to be written to. 64 bytes behind the
   // end can be read too, as vectors may.
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<const std::byte> bytes() const {
+    return {data_.get(), data_ == nullptr ? 0 : data_.get_deleter().size};
+  }
   // Tells the system how the bytes will be read. Only a hint: never fails.
   void Advise(Access access) const;
   // Lets the memory of these bytes go, if they are a file's: it comes back from there if they are
@@ -93,9 +97,7 @@ class MappedFile {
 
  private:
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
-  bool mapped_ = false;
+  std::unique_ptr<const std::byte, internal::UnmapFile> data_;
 };
 
 // Somebody may shorten a file while it is mapped; who then looks at what is gone gets SIGBUS. From
@@ -108,7 +110,7 @@ void ReportMappedFaults();
 // the same directory, Commit makes them durable and renames. Without Commit the destructor removes
 // the temporary and the target is as it was. What a killed process left behind is removed by the
 // next writer of the same target. A target that is a symbolic link is written where it points,
-// below a guarded directory (guarded_directory.h) it is replaced.
+// below a guarded directory (posix.h) it is replaced.
 // Not buffered: give it large pieces.
 // Constructor, Write and Commit throw a kRuntime Error that names the path and the system's reason,
 // also where another process is writing the same target.
@@ -116,8 +118,6 @@ class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   void Write(std::span<const std::byte> bytes);
   void Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
@@ -126,10 +126,7 @@ class AtomicFile {
   void Commit();
 
  private:
-  std::filesystem::path name_;  // as the caller spelt it
-  std::unique_ptr<internal::HeldName> target_;
-  std::string temporary_;  // its name beside the target
-  int fd_ = -1;            // locked as long as it is open: a temporary without a lock is a leftover
+  std::unique_ptr<internal::Unfinished> file_;
   uint64_t written_ = 0;
 };
 
@@ -144,20 +141,15 @@ class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target);
   ~AtomicDirectory();
-  AtomicDirectory(const AtomicDirectory&) = delete;
-  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   // Flushes every file inside, swaps the directories, removes the old one. Once.
   void Commit();
 
  private:
-  std::filesystem::path name_, resolved_;
-  std::unique_ptr<internal::HeldName> target_;
-  std::string temporary_;  // its name beside the target
+  std::unique_ptr<internal::Unfinished> directory_;
   std::filesystem::path path_;
   std::unique_ptr<GuardedDirectory> inside_;
-  int fd_ = -1;
 };
 
 // Appends lines to a file. Where that fails, on a full disk, it is warned of once, and what is
@@ -199,8 +191,6 @@ class PartialFile {
               int64_t worth_keeping = int64_t{1} << 20);
   // Keeps what has come where that is worth it: so many bytes or more.
   ~PartialFile();
-  PartialFile(const PartialFile&) = delete;
-  PartialFile& operator=(const PartialFile&) = delete;
 
   int64_t bytes() const { return bytes_; }
   // Where the bytes lie as long as it is not committed.
@@ -211,13 +201,9 @@ class PartialFile {
   void Commit();
 
  private:
-  std::filesystem::path name_;  // as the caller spelt it
-  std::filesystem::path resolved_;
-  std::unique_ptr<internal::HeldName> target_;
-  std::string part_;  // its name beside the target
+  std::unique_ptr<internal::Unfinished> file_;
   std::filesystem::path path_;
   int64_t worth_keeping_;
-  int fd_ = -1;
   int64_t bytes_ = 0;
 };
 

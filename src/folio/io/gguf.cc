@@ -409,21 +409,6 @@ void GgufHeader::Array(std::string_view key, GgufType type, size_t count) {
   AppendLittleEndian(bytes_, type, uint64_t{count});
 }
 
-void GgufHeader::AddU32(std::string_view key, uint32_t value) {
-  Key(key, GgufType::kU32);
-  AppendLittleEndian(bytes_, value);
-}
-
-void GgufHeader::AddF32(std::string_view key, float value) {
-  Key(key, GgufType::kF32);
-  AppendLittleEndian(bytes_, value);
-}
-
-void GgufHeader::AddBool(std::string_view key, bool value) {
-  Key(key, GgufType::kBool);
-  AppendLittleEndian(bytes_, static_cast<uint8_t>(value));
-}
-
 void GgufHeader::AddText(std::string_view key, std::string_view value) {
   Key(key, GgufType::kText);
   AppendText(bytes_, value);

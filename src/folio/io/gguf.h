@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/io/byte_reader.h"
 #include "folio/io/tensor_file.h"
 
 namespace folio {
@@ -95,9 +96,9 @@ bool IsGguf(const std::filesystem::path& path);
 // not added before; texts are UTF-8.
 class GgufHeader {
  public:
-  void AddU32(std::string_view key, uint32_t value);
-  void AddF32(std::string_view key, float value);
-  void AddBool(std::string_view key, bool value);
+  void AddU32(std::string_view key, uint32_t value) { Number(key, GgufType::kU32, value); }
+  void AddF32(std::string_view key, float value) { Number(key, GgufType::kF32, value); }
+  void AddBool(std::string_view key, bool value) { Number(key, GgufType::kBool, uint8_t{value}); }
   void AddText(std::string_view key, std::string_view value);
   void AddTexts(std::string_view key, std::span<const std::string> values);
   void AddI32s(std::string_view key, std::span<const int32_t> values);
@@ -107,6 +108,11 @@ class GgufHeader {
 
  private:
   void Key(std::string_view key, GgufType type);
+  template <class T>
+  void Number(std::string_view key, GgufType type, T value) {
+    Key(key, type);
+    AppendLittleEndian(bytes_, value);
+  }
   void Array(std::string_view key, GgufType type, size_t count);
 
   std::string bytes_;

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/rng.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/gguf_bytes.h"

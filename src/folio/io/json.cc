@@ -189,12 +189,6 @@ void AppendJsonString(std::string_view text, std::string& out) {
 
 }  // namespace
 
-Json::Json(std::nullptr_t) {}
-Json::Json(double value) : value_(value) {}
-Json::Json(const char* text) : value_(std::string(text)) {}
-Json::Json(std::string_view text) : value_(std::string(text)) {}
-Json::Json(std::string text) : value_(std::move(text)) {}
-
 Json::Json(std::initializer_list<Json> values) {
   const bool is_object = std::ranges::all_of(values, [](const Json& value) {
     return value.is_array() && value.size() == 2 && value[0].is_string();
@@ -206,10 +200,6 @@ Json::Json(std::initializer_list<Json> values) {
   Object& members = value_.emplace<Object>();
   members.reserve(values.size());
   for (const Json& value : values) members.push_back({value[0].text(), value[1]});
-}
-
-Json Json::array() {
-  return array({});
 }
 
 Json Json::array(std::initializer_list<Json> values) {
@@ -224,20 +214,6 @@ Json Json::object() {
   return json;
 }
 
-void Json::SetInteger(uint64_t bits, bool is_signed) {
-  if (is_signed) {
-    value_ = static_cast<int64_t>(bits);
-  } else {
-    value_ = bits;
-  }
-}
-
-Json::Json(const Json& other) {
-  *this = other;
-}
-Json::Json(Json&&) noexcept = default;
-// The copy is whole before it takes its place, so that the value is as it was where memory does not
-// suffice. std::variant's own copy would be left with an alternative that is not there (GCC 12).
 Json& Json::operator=(const Json& other) {
   std::visit(
       [this]<class T>(const T& value) {
@@ -247,12 +223,6 @@ Json& Json::operator=(const Json& other) {
       },
       other.value_);
   return *this;
-}
-Json& Json::operator=(Json&&) noexcept = default;
-Json::~Json() = default;
-
-bool Json::is_number_integer() const {
-  return std::holds_alternative<int64_t>(value_) || std::holds_alternative<uint64_t>(value_);
 }
 
 bool Json::is_number_unsigned() const {
@@ -301,10 +271,6 @@ size_t Json::size() const {
 const Json* Json::begin() const {
   if (const Array* values = std::get_if<Array>(&value_)) return values->data();
   throw JsonError(fmt::format("expected an array, found {}", ForError(*this)));
-}
-
-const Json* Json::end() const {
-  return begin() + size();
 }
 
 const Json& Json::at(size_t index) const {
@@ -680,40 +646,9 @@ Json ParseJsonFrom(JsonSource source, std::string_view text) {
   return value;
 }
 
-void JsonWriter::Separate() {
-  if (comma_) out_ += ',';
-  comma_ = true;
-}
-
-JsonWriter& JsonWriter::Begin(char bracket) {
-  Separate();
-  out_ += bracket;
-  comma_ = false;
-  return *this;
-}
-
-JsonWriter& JsonWriter::End(char bracket) {
-  out_ += bracket;
-  comma_ = true;
-  return *this;
-}
-
-JsonWriter& JsonWriter::Key(std::string_view key) {
-  Text(key);
-  out_ += ':';
-  comma_ = false;
-  return *this;
-}
-
 JsonWriter& JsonWriter::Text(std::string_view text) {
   Separate();
   AppendJsonString(text, out_);
-  return *this;
-}
-
-JsonWriter& JsonWriter::Value(const Json& value) {
-  Separate();
-  out_ += value.dump();
   return *this;
 }
 

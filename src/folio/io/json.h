@@ -32,17 +32,21 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  Json(std::nullptr_t = nullptr);
+  Json(std::nullptr_t = nullptr) {}
   template <std::same_as<bool> T>
   Json(T value) : value_(value) {}
   template <std::integral T>
   requires(!std::same_as<T, bool>) Json(T value) {
-    SetInteger(static_cast<uint64_t>(value), std::in_range<int64_t>(value));
+    if (std::in_range<int64_t>(value)) {
+      value_ = static_cast<int64_t>(value);
+    } else {
+      value_ = static_cast<uint64_t>(value);
+    }
   }
-  Json(double value);
-  Json(const char* text);
-  Json(std::string_view text);
-  Json(std::string text);
+  Json(double value) : value_(value) {}
+  Json(const char* text) : value_(std::string(text)) {}
+  Json(std::string_view text) : value_(std::string(text)) {}
+  Json(std::string text) : value_(std::move(text)) {}
   template <class T>
   Json(std::span<const T> values) : Json(array()) {
     for (const T& value : values) push_back(value);
@@ -55,20 +59,25 @@ class Json {
   Json(const std::optional<T>& value) : Json(value ? Json(*value) : Json()) {}
   // An object if each value is an array of a text and something else, an array if not.
   Json(std::initializer_list<Json> values);
-  static Json array();
-  static Json array(std::initializer_list<Json> values);
+  static Json array(std::initializer_list<Json> values = {});
   static Json object();
 
-  Json(const Json&);
-  Json(Json&&) noexcept;
-  Json& operator=(const Json&);
-  Json& operator=(Json&&) noexcept;
-  ~Json();
+  Json(const Json& other) { *this = other; }
+  Json(Json&&) noexcept = default;
+  // The copy is whole before it takes its place, so that the value is as it was where memory does
+  // not suffice. std::variant's own copy would be left with an alternative that is not there (GCC
+  // 12).
+  Json& operator=(const Json& other);
+  Json& operator=(Json&&) noexcept = default;
+  ~Json() = default;
 
   bool is_null() const { return value_.index() == 0; }
   bool is_boolean() const { return std::holds_alternative<bool>(value_); }
   bool is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
-  bool is_number_integer() const;   // of 64 bits, and written without a fraction
+  // Returns whether it is a number of 64 bits, written without a fraction.
+  bool is_number_integer() const {
+    return std::holds_alternative<int64_t>(value_) || std::holds_alternative<uint64_t>(value_);
+  }
   bool is_number_unsigned() const;  // such an integer from 0
   bool is_string() const { return std::holds_alternative<std::string>(value_); }
   bool is_array() const { return std::holds_alternative<Array>(value_); }
@@ -85,7 +94,7 @@ class Json {
   bool empty() const { return size() == 0; }
   // The elements of an array; throw JsonError for anything else.
   const Json* begin() const;
-  const Json* end() const;
+  const Json* end() const { return begin() + size(); }
   const Json& at(size_t index) const;
   const Json& operator[](size_t index) const { return at(index); }
   // Null becomes an array.
@@ -114,7 +123,6 @@ class Json {
   std::string dump(int indent = -1) const;
 
  private:
-  void SetInteger(uint64_t bits, bool is_signed);
   void AppendTo(std::string& out, int indent, int depth) const;
 
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
@@ -217,9 +225,18 @@ class JsonWriter {
   JsonWriter& BeginArray() { return Begin('['); }
   JsonWriter& EndArray() { return End(']'); }
   // Writes the key of the member whose value follows. Bytes that are not UTF-8 become U+FFFD.
-  JsonWriter& Key(std::string_view key);
+  JsonWriter& Key(std::string_view key) {
+    Text(key);
+    out_ += ':';
+    comma_ = false;
+    return *this;
+  }
   JsonWriter& Text(std::string_view text);
-  JsonWriter& Value(const Json& value);
+  JsonWriter& Value(const Json& value) {
+    Separate();
+    out_ += value.dump();
+    return *this;
+  }
   template <std::integral T>
   requires(!std::same_as<T, bool>) JsonWriter& Value(T number) {
     Separate();
@@ -235,9 +252,21 @@ class JsonWriter {
   }
 
  private:
-  JsonWriter& Begin(char bracket);
-  JsonWriter& End(char bracket);
-  void Separate();
+  JsonWriter& Begin(char bracket) {
+    Separate();
+    out_ += bracket;
+    comma_ = false;
+    return *this;
+  }
+  JsonWriter& End(char bracket) {
+    out_ += bracket;
+    comma_ = true;
+    return *this;
+  }
+  void Separate() {
+    if (comma_) out_ += ',';
+    comma_ = true;
+  }
 
   std::string& out_;
   bool comma_ = false;  // before what is next

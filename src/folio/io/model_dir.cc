@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"
@@ -26,6 +25,10 @@ std::string JsonOf(const std::string& bytes) {
 }
 std::string PickleRefusal(const std::string& bytes) {
   return ErrorAndHelp([&] { JsonOf(bytes); });
+}
+// Of the value that these opcodes of protocol 2 make.
+std::string ValueRefusal(const std::string& value) {
+  return PickleRefusal(WholePickle(value));
 }
 
 TEST(Pickle, PlainValuesOfProtocolTwo) {
@@ -74,84 +77,65 @@ TEST(Pickle, OpcodesOfLaterProtocolsAndTheMemo) {
 
 TEST(Pickle, WhatIsNeitherPlainNorKnownIsRefusedByName) {
   // os.system("echo") as an attacker writes it, by both opcodes.
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
-                                     "cos\nsystem\n" +
-                                     PickleText("echo") + "\x85R."),
+  EXPECT_TRUE(Contains(ValueRefusal("cos\nsystem\n" + PickleText("echo") + "\x85R"),
                        "x.pkl is refused", "os.system", "state_dict"));
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x04\x8c\x05"
-                                     "posix\x8c\x06system\x93" +
-                                     PickleText("echo") + "\x85R."),
-                       "posix.system"));
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
-                                     "cbuiltins\neval\n."),
-                       "builtins.eval"));
+  EXPECT_TRUE(Contains(
+      ValueRefusal("X\x05\0\0\0posixX\x06\0\0\0system\x93"s + PickleText("echo") + "\x85R"),
+      "posix.system"));
+  EXPECT_TRUE(Contains(ValueRefusal("cbuiltins\neval\n"), "builtins.eval"));
   // A name that is a known one with its dot elsewhere.
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
-                                     "ccollections.OrderedDict\n\n."),
-                       "refused"));
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
-                                     "c" +
-                                     std::string(5000, 'm') + "\nf\n."),
-                       "mmm.f"));
+  EXPECT_TRUE(Contains(ValueRefusal("ccollections.OrderedDict\n\n"), "refused"));
+  EXPECT_TRUE(Contains(ValueRefusal("c" + std::string(5000, 'm') + "\nf\n"), "mmm.f"));
   for (const char opcode :
        {'0', '2', 'F', 'I',    'L',    'S',    'V',    'P',    'p',    'g',    'i',   'o',
         'l', 'd', '1', '\x81', '\x92', '\x82', '\x8b', '\x8e', '\x8f', '\x96', '\x97'}) {
-    EXPECT_TRUE(Contains(PickleRefusal("\x80\x02N)"s + opcode + "N."), "opcode")) << int(opcode);
+    EXPECT_TRUE(Contains(ValueRefusal("N)"s + opcode + "N"), "opcode")) << int(opcode);
   }
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02NQ."), "neither a tensor nor a plain value"));
+  EXPECT_TRUE(Contains(ValueRefusal("NQ"), "neither a tensor nor a plain value"));
 }
 
 TEST(Pickle, AValueThatIsMissingIsAnError) {
-  for (const std::string& bad : {""s,
-                                 "\x80"s,
-                                 "\x80\x02"s,
-                                 "\x80\x01N."s,
-                                 "\x80\x06N."s,
-                                 "N."s,
-                                 "\x80\x02."s,
-                                 "\x80\x02NN."s,
-                                 "\x80\x02(N."s,
-                                 "\x80\x02t."s,
-                                 "\x80\x02N\x86."s,
-                                 "\x80\x02N(\x85."s,
-                                 "\x80\x02a."s,
-                                 "\x80\x02Na."s,
-                                 "\x80\x02NNa."s,
-                                 "\x80\x02](a."s,
-                                 "\x80\x02](Na."s,
-                                 "\x80\x02}NNNu."s,
-                                 "\x80\x02}(Nu."s,
-                                 "\x80\x02]NNs."s,
-                                 "\x80\x02}(NNs."s,
-                                 "\x80\x02}e."s,
-                                 "\x80\x02h\x00."s,
-                                 "\x80\x02Nq\x05h\x04."s,
-                                 "\x80\x02q\x00N."s,
-                                 "\x80\x02Nr\xff\xff\xff\xff."s,
-                                 "\x80\x02Nj\xff\xff\xff\xff."s,
-                                 "\x80\x02R."s,
-                                 "\x80\x02N)R."s,
-                                 "\x80\x02"
-                                 "ccollections\nOrderedDict\nNR."s,
-                                 "\x80\x02Nb."s,
-                                 "\x80\x02NNb."s,
-                                 "\x80\x02Q."s,
-                                 "\x80\x02X\xff\xff\xff\xff"
-                                 "abc."s,
-                                 "\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
-                                 "abc."s,
-                                 "\x80\x02\x8a\x09"
-                                 "123456789."s,
-                                 "\x80\x04NN\x93."s,
-                                 "\x80\x02"
-                                 "ctorch\nSize"s,
-                                 "\x80\x02"
-                                 "ctorch\nSize\n)R."s,
-                                 "\x80\x02}NK\x01s."s,
-                                 "\x80\x02}}K\x01s."s}) {
+  for (const std::string& bad : {""s, "\x80"s, "\x80\x02"s, "\x80\x01N."s, "\x80\x06N."s, "N."s,
+                                 WholePickle("ctorch\nSize")}) {
     EXPECT_TRUE(Contains(PickleRefusal(bad), "x.pkl")) << testing::PrintToString(bad);
   }
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02}(K\x01NK\x01Nu."), "\"1\" twice"));
+  for (const std::string& value : {""s,
+                                   "NN"s,
+                                   "(N"s,
+                                   "t"s,
+                                   "N\x86"s,
+                                   "N(\x85"s,
+                                   "a"s,
+                                   "Na"s,
+                                   "NNa"s,
+                                   "](a"s,
+                                   "](Na"s,
+                                   "}NNNu"s,
+                                   "}(Nu"s,
+                                   "]NNs"s,
+                                   "}(NNs"s,
+                                   "}e"s,
+                                   "h\0"s,
+                                   "Nq\5h\4"s,
+                                   "q\0N"s,
+                                   "Nr\xff\xff\xff\xff"s,
+                                   "Nj\xff\xff\xff\xff"s,
+                                   "R"s,
+                                   "N)R"s,
+                                   "ccollections\nOrderedDict\nNR"s,
+                                   "Nb"s,
+                                   "NNb"s,
+                                   "Q"s,
+                                   "X\xff\xff\xff\xff..."s,
+                                   "\x8d\xff\xff\xff\xff\xff\xff\xff\xff..."s,
+                                   "\x8a\t123456789"s,
+                                   "NN\x93"s,
+                                   "ctorch\nSize\n)R"s,
+                                   "}NK\1s"s,
+                                   "}}K\1s"s}) {
+    EXPECT_TRUE(Contains(ValueRefusal(value), "x.pkl")) << testing::PrintToString(value);
+  }
+  EXPECT_TRUE(Contains(ValueRefusal("}(K\1NK\1Nu"), "\"1\" twice"));
 }
 
 // Each level holds the level below twice: 2^40 values in 200 bytes.
@@ -177,14 +161,12 @@ TEST(Pickle, SharedValuesAreNotMultiplied) {
 }
 
 TEST(Pickle, DepthAndCyclesEnd) {
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02]q\x00h\x00"
-                                     "a."s),
-                       "deep"));
+  EXPECT_TRUE(Contains(ValueRefusal("]q\0h\0a"s), "deep"));
   std::string deep = "\x80\x02)";
   for (int i = 0; i < 100000; ++i) deep += '\x85';
   EXPECT_TRUE(Contains(PickleRefusal(deep + "."), "deep"));
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02" + std::string(300000, 'N') + "."), "more than"));
-  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02" + std::string(3000000, '(') + "."), "bytes"));
+  EXPECT_TRUE(Contains(ValueRefusal(std::string(300000, 'N')), "more than"));
+  EXPECT_TRUE(Contains(ValueRefusal(std::string(3000000, '(')), "bytes"));
 }
 
 class PickleFile : public InTemporaryDirectory {};
@@ -192,9 +174,7 @@ class PickleFile : public InTemporaryDirectory {};
 TEST_F(PickleFile, IsReadFromAFile) {
   WriteFileAtomically(At("meta.pkl"), WholePickle(PickleDict({{"a", "K\x01"}})));
   EXPECT_EQ(ReadPlainPickle(At("meta.pkl")).dump(), R"({"a":1})");
-  WriteFileAtomically(At("bad.pkl"),
-                      "\x80\x02"
-                      "ctorch\nSize\n)\x85R.");
+  WriteFileAtomically(At("bad.pkl"), WholePickle("ctorch\nSize\n)\x85R"));
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadPlainPickle(At("bad.pkl")); }), "bad.pkl", "torch.Size"));
 }
 

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,11 +18,11 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/io/byte_reader.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/posix.h"
 #include "folio/io/torch_file.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/rng.h"
 #include "folio/io/model_dir.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -271,56 +269,14 @@ TEST_F(MalformedTest, EveryBadHeaderIsRefusedForItsReason) {
   EXPECT_TRUE(Contains(Refusal(SafetensorsBytes("{\"a\":" + deep, "")), "deeper"));
 }
 
-// Random damage: each file opens or is refused with an Error, and whatever opens can be read.
-TEST_F(MalformedTest, RandomDamageNeverDoesMoreThanThrow) {
-  const std::string whole = SmallSafetensors();
-  constexpr std::array<std::string_view, 12> kPieces = {
-      "18446744073709551615", "-1", "0", "[", "]", "{", "}", "\"", ",", "F64", "BOOL", "1e99"};
-  int opened = 0, refused = 0;
-  for (uint64_t round = 0; round < 4000; ++round) {
-    const CounterRng rng(20240607, round);
-    std::string bytes = whole;
-    const uint64_t changes = 1 + rng.Below(0, 3);
-    for (uint64_t change = 0; change < changes; ++change) {
-      const uint64_t draw = 1 + change * 4;
-      // Mostly in the header, where the damage tells.
-      const size_t at = rng.Below(draw, bytes.size());
-      switch (rng.Below(draw + 1, 4)) {
-        case 0:
-          bytes[at] = static_cast<char>(rng.Below(draw + 2, 256));
-          break;
-        case 1:
-          bytes.erase(at, 1 + rng.Below(draw + 2, 9));
-          break;
-        case 2:
-          bytes[at] = static_cast<char>(bytes[at] ^ (1 << rng.Below(draw + 2, 8)));
-          break;
-        default:
-          bytes.insert(at, kPieces[rng.Below(draw + 2, kPieces.size())]);
-      }
-      if (bytes.size() < 8) break;
-      if (rng.Below(draw + 3, 2) == 0) {
-        // Mend the length, so that the damage reaches the parser behind it.
-        SetHeaderLength(bytes, bytes.size() > 22 ? bytes.size() - 22 : 0);
-      }
+TEST_F(MalformedTest, FlippedBytesAreReadOrRefused) {
+  ExpectFlipsReadOrRefused(SmallSafetensors(), [&](const std::string& bytes) {
+    SafetensorsFile file(PutFile("x", bytes));
+    for (const TensorInfo& info : file.tensors()) {
+      file.Get(info.name);
+      file.ReadAs<float>(info.name);
     }
-    try {
-      SafetensorsFile file(PutFile("x", bytes));
-      for (const TensorInfo& info : file.tensors()) {
-        try {
-          file.Get(info.name);
-          file.ReadAs<float>(info.name);
-        } catch (const Error&) {
-        }
-      }
-      ++opened;
-    } catch (const Error& error) {
-      ASSERT_EQ(error.exit_status(), 3);
-      ++refused;
-    }
-  }
-  EXPECT_GT(opened, 100);
-  EXPECT_GT(refused, 1000);
+  });
 }
 
 constexpr char kOne[] = "model-00001-of-00002.safetensors";

@@ -12,7 +12,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <utility>
 
-#include "folio/base/error.h"
 #include "folio/io/checksums.h"
 
 namespace folio {
@@ -78,84 +77,74 @@ void ReadMessage(ByteReader& message, const std::function<void(const ProtoField&
   }
 }
 
+// The block of `file` whose offset and size `place` says, at `from` or behind that.
+std::span<const std::byte> ReadBlock(ByteReader& file, ByteReader& place, uint64_t from = 0) {
+  const uint64_t offset = place.Varint(), size = place.Varint();
+  const uint64_t end = file.all().size() - kFooterSize;
+  if (offset < from || offset > end || size > end - offset || kBlockTrailer > end - offset - size) {
+    file.Fail(fmt::format("a block of {} bytes at byte {}", size, offset));
+  }
+  file.Seek(offset);
+  const std::string_view checked = file.Text(size + 1);
+  if (file.Number<uint32_t>() != MaskedCrc32c(checked)) {
+    file.Fail(fmt::format("the checksum of the block at byte {} is wrong", offset));
+  }
+  if (checked.back() != '\0') {
+    file.Fail(fmt::format("the block at byte {} is compressed", offset),
+              "write the checkpoint without compression, as TensorFlow does by itself");
+  }
+  return file.all().subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
+}
+
+using OnEntry = std::function<void(std::string_view key, std::span<const std::byte> value)>;
+
+// A key begins with so many bytes of the key before it.
+void ReadEntries(ByteReader block, const OnEntry& entry) {
+  constexpr size_t kInt = sizeof(uint32_t);
+  const size_t size = block.left();
+  if (size < kInt) block.Fail("a block without its end");
+  block.Seek(size - kInt);
+  const uint64_t restarts = block.Number<uint32_t>();
+  if (restarts > size / kInt - 1) block.Fail(fmt::format("{} restarts", restarts));
+  ByteReader entries =
+      block.Within(block.all().first(size - kInt - static_cast<size_t>(restarts) * kInt));
+  std::string key;
+  while (entries.left() > 0) {
+    const uint64_t shared = entries.Varint(), more = entries.Varint(), bytes = entries.Varint();
+    if (shared > key.size() || more > kMaxTensorName || shared + more > kMaxTensorName) {
+      block.Fail(fmt::format("a name of {} and {} bytes", shared, more));
+    }
+    key.resize(static_cast<size_t>(shared));
+    key += entries.Text(more);
+    entry(key, entries.Bytes(bytes));
+  }
+}
+
 // The table of an index file: calls entry(name, value) for each, in order.
-class TableReader {
- public:
-  using OnEntry = std::function<void(std::string_view key, std::span<const std::byte> value)>;
-
-  explicit TableReader(ByteReader file) : file_(std::move(file)) {}
-
-  void Read(const OnEntry& entry) {
-    const size_t size = file_.all().size();
-    if (size < kFooterSize || size > kMaxIndex) file_.Fail(fmt::format("it has {} bytes", size));
-    file_.Seek(size - sizeof(kTableMagic));
-    if (file_.Number<uint64_t>() != kTableMagic) file_.Fail("it does not end as such a table does");
-    ByteReader footer = file_.Within(file_.all().subspan(size - kFooterSize));
-    footer.Varint();  // where a list of other blocks is
-    footer.Varint();
-    const auto index = Block(footer);
-    uint64_t from = 0;  // blocks lie in order, so that each is read once
-    Entries(index, [&](std::string_view, std::span<const std::byte> handle) {
-      ByteReader place = file_.Within(handle);
-      const auto block = Block(place, from);
-      from =
-          static_cast<uint64_t>(block.data() - file_.all().data()) + block.size() + kBlockTrailer;
-      Entries(block, [&](std::string_view key, std::span<const std::byte> value) {
-        if (++count_ > kMaxTensors) file_.Fail("more entries than a model needs");
-        if (count_ > 1 && key <= last_) file_.Fail("its names are not in order");
-        last_ = key;
-        entry(key, value);
-      });
+void ReadTable(ByteReader file, const OnEntry& entry) {
+  const size_t size = file.all().size();
+  if (size < kFooterSize || size > kMaxIndex) file.Fail(fmt::format("it has {} bytes", size));
+  file.Seek(size - sizeof(kTableMagic));
+  if (file.Number<uint64_t>() != kTableMagic) file.Fail("it does not end as such a table does");
+  ByteReader footer = file.Within(file.all().subspan(size - kFooterSize));
+  footer.Varint();  // where a list of other blocks is
+  footer.Varint();
+  const auto index = ReadBlock(file, footer);
+  uint64_t from = 0;  // blocks lie in order, so that each is read once
+  size_t count = 0;
+  std::string last;
+  ReadEntries(file.Within(index), [&](std::string_view, std::span<const std::byte> handle) {
+    ByteReader place = file.Within(handle);
+    const auto block = ReadBlock(file, place, from);
+    from = static_cast<uint64_t>(block.data() - file.all().data()) + block.size() + kBlockTrailer;
+    ReadEntries(file.Within(block), [&](std::string_view key, std::span<const std::byte> value) {
+      if (++count > kMaxTensors) file.Fail("more entries than a model needs");
+      if (count > 1 && key <= last) file.Fail("its names are not in order");
+      last = key;
+      entry(key, value);
     });
-  }
-
- private:
-  // The block whose offset and size `place` says, at `from` or behind that.
-  std::span<const std::byte> Block(ByteReader& place, uint64_t from = 0) {
-    const uint64_t offset = place.Varint(), size = place.Varint();
-    const uint64_t end = file_.all().size() - kFooterSize;
-    if (offset < from || offset > end || size > end - offset ||
-        kBlockTrailer > end - offset - size) {
-      file_.Fail(fmt::format("a block of {} bytes at byte {}", size, offset));
-    }
-    file_.Seek(offset);
-    const std::string_view checked = file_.Text(size + 1);
-    if (file_.Number<uint32_t>() != MaskedCrc32c(checked)) {
-      file_.Fail(fmt::format("the checksum of the block at byte {} is wrong", offset));
-    }
-    if (checked.back() != '\0') {
-      file_.Fail(fmt::format("the block at byte {} is compressed", offset),
-                 "write the checkpoint without compression, as TensorFlow does by itself");
-    }
-    return file_.all().subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
-  }
-
-  // A key begins with so many bytes of the key before it.
-  void Entries(std::span<const std::byte> block, const OnEntry& entry) {
-    ByteReader reader = file_.Within(block);
-    constexpr size_t kInt = sizeof(uint32_t);
-    if (block.size() < kInt) file_.Fail("a block without its end");
-    reader.Seek(block.size() - kInt);
-    const uint64_t restarts = reader.Number<uint32_t>();
-    if (restarts > block.size() / kInt - 1) file_.Fail(fmt::format("{} restarts", restarts));
-    const size_t end = block.size() - kInt - static_cast<size_t>(restarts) * kInt;
-    ByteReader entries = file_.Within(block.first(end));
-    std::string key;
-    while (entries.left() > 0) {
-      const uint64_t shared = entries.Varint(), more = entries.Varint(), size = entries.Varint();
-      if (shared > key.size() || more > kMaxTensorName || shared + more > kMaxTensorName) {
-        file_.Fail(fmt::format("a name of {} and {} bytes", shared, more));
-      }
-      key.resize(static_cast<size_t>(shared));
-      key += entries.Text(more);
-      entry(key, entries.Bytes(size));
-    }
-  }
-
-  ByteReader file_;
-  size_t count_ = 0;
-  std::string last_;
-};
+  });
+}
 
 void CheckHeader(ByteReader header) {
   uint64_t shards = 0, endianness = 0;
@@ -220,21 +209,6 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
   if (!Add(std::move(info))) entry.Fail(what + " is there twice");
 }
 
-// By several threads, since it is a pass over all of the file.
-void TfBundle::CheckTensors(const fs::path& data) const {
-  const int64_t count = std::ssize(tensors());
-  const int64_t wrong = FindUnsound(count, [&](int64_t i) {
-    const TensorInfo& info = tensors()[static_cast<size_t>(i)];
-    return MaskedCrc32c(AsText({info.data, static_cast<size_t>(info.bytes)})) ==
-           checksums_[static_cast<size_t>(i)];
-  });
-  if (wrong == count) return;
-  throw InputError(fmt::format("{} is damaged", data.string()),
-                   fmt::format("the checksum of tensor \"{}\" is not the one in the index",
-                               tensors()[static_cast<size_t>(wrong)].name),
-                   "copy or download it again");
-}
-
 TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix) {
   const fs::path index = prefix.string() + ".index";
   const ByteReader reader(
@@ -243,7 +217,7 @@ TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix)
   const fs::path data_file = prefix.string() + ".data-00000-of-00001";
   const auto data = Open(data_file, loading);
   bool any = false;
-  TableReader(reader).Read([&](std::string_view key, std::span<const std::byte> value) {
+  ReadTable(reader, [&](std::string_view key, std::span<const std::byte> value) {
     ByteReader message = reader.Within(value);
     if (any) return AddEntry(key, std::move(message), data);
     if (!key.empty()) message.Fail("its first entry is not the header");
@@ -251,7 +225,18 @@ TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix)
     CheckHeader(std::move(message));
   });
   if (!any) reader.Fail("it has no entries");
-  CheckTensors(data_file);
+  // A pass over all of the file.
+  CheckParts(
+      data_file, std::ssize(tensors()),
+      [&](int64_t i) {
+        const TensorInfo& info = tensors()[static_cast<size_t>(i)];
+        return MaskedCrc32c(AsText({info.data, static_cast<size_t>(info.bytes)})) ==
+               checksums_[static_cast<size_t>(i)];
+      },
+      [&](int64_t i) {
+        return fmt::format("the checksum of tensor \"{}\" is not the one in the index",
+                           tensors()[static_cast<size_t>(i)].name);
+      });
 }
 
 }  // namespace folio

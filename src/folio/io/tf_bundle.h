@@ -23,7 +23,6 @@ class TfBundle : public TensorFile {
 
  private:
   void AddEntry(std::string_view name, ByteReader entry, std::span<const std::byte> data);
-  void CheckTensors(const std::filesystem::path& data) const;
 
   std::vector<uint32_t> checksums_;  // of tensors(), as they came
 };

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -45,14 +44,12 @@ std::string SmallTable() {
 }
 
 TEST_F(Tf, TensorsOfEveryBlockAreViewsOfTheData) {
-  for (const std::string& table : {SmallTable()}) {
-    const TfBundle file = Open(table);
-    ASSERT_EQ(file.tensors().size(), 3u);
-    EXPECT_EQ(file.ReadAs<float>("a"), (std::vector<float>{1, 2}));
-    EXPECT_EQ(file.Require("a").shape, (Shape{1, 2}));
-    EXPECT_EQ(file.ReadAs<int32_t>("a/b"), (std::vector<int32_t>{7}));
-    EXPECT_EQ(file.ReadAs<float>("c").size(), 0u);
-  }
+  const TfBundle file = Open(SmallTable());
+  ASSERT_EQ(file.tensors().size(), 3u);
+  EXPECT_EQ(file.ReadAs<float>("a"), (std::vector<float>{1, 2}));
+  EXPECT_EQ(file.Require("a").shape, (Shape{1, 2}));
+  EXPECT_EQ(file.ReadAs<int32_t>("a/b"), (std::vector<int32_t>{7}));
+  EXPECT_EQ(file.ReadAs<float>("c").size(), 0u);
 }
 
 TEST_F(Tf, NamesShareTheBeginningOfTheNameBefore) {

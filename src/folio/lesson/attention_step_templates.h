@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "folio/backend/reference/number.h"
+#include "folio/backend/reference/operations.h"
 
 namespace folio::steps {
 

@@ -1,175 +1,262 @@
 #include "folio/lesson/attention_steps.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
-#include <span>
-#include <string_view>
+#include <utility>
 
-#include "folio/backend/op_checks.h"
+#include "folio/backend/reference/operations.h"
 #include "folio/base/check.h"
-#include "folio/lesson/attention_step_templates.h"
 
 namespace folio {
 namespace {
 
-// Calls f with a number of x's type.
+std::span<float> Elements(const Tensor& x) {
+  return {x.data<float>(), static_cast<size_t>(x.count())};
+}
+
+// Returns what f makes of each row of x.
 template <class F>
-void InNumbersOf(const Tensor& x, F&& f) {
-  // NOLINTNEXTLINE(bugprone-branch-clone): of different types
-  x.dtype() == Dtype::kF64 ? f(double()) : f(float());
+StepTensor ByRow(const Tensor& x, const F& f) {
+  StepTensor out(x.shape());
+  std::ranges::copy(Elements(x), out.data());
+  const auto S = static_cast<size_t>(x.shape().back());
+  for (size_t at = 0; at < static_cast<size_t>(x.count()); at += S) {
+    f(Elements(out.tensor()).subspan(at, S));
+  }
+  return out;
 }
 
-// The sizes of attention with these scores (or weights), rows of queries and rows of keys.
-struct HeadOperand {
-  std::string_view name;
-  const Tensor& x;
-};
-steps::HeadSizes CheckedHeads(std::string_view step, HeadOperand square, HeadOperand queries,
-                              HeadOperand keys) {
-  const Dtype number = NumberDtype(step, square.name, square.x);
-  CheckRank(step, square.name, square.x, 4);
-  CheckRank(step, queries.name, queries.x, 2);
-  CheckRank(step, keys.name, keys.x, 2);
-  steps::HeadSizes a = {
-      .B = square.x.dim(0), .T = square.x.dim(2), .S = square.x.dim(3), .H = square.x.dim(1)};
-  a.D = queries.x.dim(1) / a.H;
-  a.G = a.D == 0 ? 0 : keys.x.dim(1) / a.D;
-  FOLIO_CHECK(a.D >= 1 && a.G >= 1 && a.H % a.G == 0,
-              fmt::format("{}: {} heads of queries in {} channels do not fit keys of {}", step, a.H,
-                          queries.x.dim(1), keys.x.dim(1)));
-  CheckOperand(step, queries.name, queries.x, number, {a.B * a.T, a.H * a.D});
-  CheckOperand(step, keys.name, keys.x, number, {a.B * a.S, a.G * a.D});
-  return a;
-}
-
-// Rows and their length, the last dimension.
-struct RowSizes {
-  int64_t N, S;
-};
-RowSizes CheckedRows(std::string_view step, std::string_view name, const Tensor& x) {
-  NumberDtype(step, name, x);
-  const int64_t S = x.shape().back();
-  return {S == 0 ? 0 : x.count() / S, S};
-}
-// Fails unless y has the shape and dtype of x.
-void CheckLike(std::string_view step, std::string_view name, const Tensor& y, const Tensor& x) {
-  CheckOperand(step, name, y, x.dtype(), x.shape());
-}
-// Fails where `x` overlaps `out`, since it is read after `written` was begun.
-void CheckApart(std::string_view step, std::string_view name, const Tensor& x,
-                std::string_view written, const Tensor& out) {
-  if (Overlap(x, out)) FailOverlap(step, written, name);
+void DivideBySum(std::span<float> row) {
+  double total = 0;
+  for (const float x : row) total += x;
+  for (float& x : row) x = total == 0 ? 0 : static_cast<float>(x / total);
 }
 
 // Weights below the smallest normal number are 0, as in the kernels that models run on.
-void FlushSubnormals(const Tensor& weights) {
-  InNumbersOf(weights, [&]<class N>(N) {
-    for (N& weight : std::span(weights.data<N>(), static_cast<size_t>(weights.count()))) {
-      if (std::abs(weight) < std::numeric_limits<N>::min()) weight = 0;
-    }
-  });
+void FlushSubnormals(std::span<float> weights) {
+  for (float& weight : weights) {
+    if (std::abs(weight) < std::numeric_limits<float>::min()) weight = 0;
+  }
+}
+
+// Queries' rows (T,H*D), keys' rows (S,G*D), and what they have in common, (H,T,S).
+reference::HeadSizes SizesOf(const Tensor& queries, const Tensor& keys, int64_t H) {
+  reference::HeadSizes a{.B = 1, .T = queries.dim(0), .S = keys.dim(0), .H = H};
+  a.D = queries.dim(1) / H;
+  a.G = a.D == 0 ? 0 : keys.dim(1) / a.D;
+  FOLIO_CHECK(a.G >= 1 && H % a.G == 0 && queries.dim(1) == H * a.D && keys.dim(1) == a.G * a.D,
+              "heads of queries and keys that do not fit");
+  return a;
 }
 
 }  // namespace
 
-void AttentionScores(const Tensor& q, const Tensor& k, double scale, const Tensor& scores) {
-  const auto a = CheckedHeads("attention scores", {"scores", scores}, {"q", q}, {"k", k});
-  InNumbersOf(scores, [&]<class N>(N) {
-    steps::Products(a, q.data<N>(), k.data<N>(), scale, scores.data<N>());
+StepTensor AttentionScores(const Tensor& q, const Tensor& k, int64_t H, double scale) {
+  const auto a = SizesOf(q, k, H);
+  StepTensor scores({H, a.T, a.S});
+  float* at = scores.data();
+  for (int64_t row = 0; row < H * a.T; ++row) {
+    const int64_t h = row / a.T, t = row % a.T;
+    const float* query = q.data<float>() + (t * H + h) * a.D;
+    for (int64_t s = 0; s < a.S; ++s) {
+      const float* key = k.data<float>() + (s * a.G + a.KeyHead(h)) * a.D;
+      *at++ = static_cast<float>(reference::Dot(query, key, a.D) * scale);
+    }
+  }
+  return scores;
+}
+
+StepTensor Masked(const Tensor& x, std::span<const uint8_t> mask, float fill) {
+  FOLIO_CHECK(std::ssize(mask) == x.dim(1) * x.dim(2), "the mask is (T,S)");
+  StepTensor out(x.shape());
+  for (size_t i = 0; i < Elements(x).size(); ++i) {
+    out.data()[i] = mask[i % mask.size()] != 0 ? Elements(x)[i] : fill;
+  }
+  return out;
+}
+
+StepTensor AttentionContext(const Tensor& weights, const Tensor& v, int64_t D) {
+  const int64_t H = weights.dim(0), T = weights.dim(1), S = weights.dim(2);
+  StepTensor context({T, H * D});
+  const auto a = SizesOf(context.tensor(), v, H);
+  FOLIO_CHECK(a.S == S, "values that are not as many as the weights");
+  float* at = context.data();
+  for (int64_t i = 0; i < T * H * D; ++i) {
+    const int64_t t = i / (H * D), h = i / D % H, column = a.KeyHead(h) * D + i % D;
+    double sum = 0;
+    for (int64_t s = 0; s < S; ++s) {
+      sum += static_cast<double>(weights.data<float>()[(h * T + t) * S + s]) *
+             static_cast<double>(v.data<float>()[s * v.dim(1) + column]);
+    }
+    *at++ = static_cast<float>(sum);
+  }
+  return context;
+}
+
+StepTensor Softmax(const Tensor& x) {
+  // With a row's maximum taken off, the result is the same and no exp exceeds 1.
+  return ByRow(x, [](std::span<float> row) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    double max = -kInfinity;
+    for (const float score : row) max = std::max(max, static_cast<double>(score));
+    const auto weight = [&](double score) {
+      return score == -kInfinity ? 0 : std::exp(score - max);
+    };
+    double total = 0;
+    for (const float score : row) total += weight(score);
+    for (float& score : row) score = total == 0 ? 0 : static_cast<float>(weight(score) / total);
+    FlushSubnormals(row);
   });
 }
 
-void AttentionScoresBackward(const Tensor& q, const Tensor& k, double scale, const Tensor& d_scores,
-                             const Tensor& d_q, const Tensor& d_k) {
-  constexpr std::string_view kStep = "attention scores backward";
-  const auto a = CheckedHeads(kStep, {"d_scores", d_scores}, {"q", q}, {"k", k});
-  CheckLike(kStep, "d_q", d_q, q);
-  CheckLike(kStep, "d_k", d_k, k);
-  InNumbersOf(d_scores, [&]<class N>(N) {
-    steps::SumOverKeys(a, d_scores.data<N>(), k.data<N>(), scale, d_q.data<N>());
-    steps::SumOverQueries(a, d_scores.data<N>(), q.data<N>(), scale, d_k.data<N>());
+StepTensor NaiveSoftmax(const Tensor& x) {
+  return ByRow(x, [](std::span<float> row) {
+    for (float& score : row)
+      score = std::exp(score);  // float32's own: it overflows where that does
+    DivideBySum(row);
+    FlushSubnormals(row);
   });
 }
 
-void ApplyMask(const Tensor& x, const Tensor& mask, double fill, const Tensor& out) {
-  CheckRank("mask", "x", x, 4);
-  CheckRank("mask", "mask", mask, 4);
-  const int64_t B = mask.dim(0) == 1 ? 1 : x.dim(0), H = mask.dim(1) == 1 ? 1 : x.dim(1);
-  CheckOperand("mask", "mask", mask, Dtype::kU8, {B, H, x.dim(2), x.dim(3)});
-  CheckLike("mask", "out", out, x);
-  InNumbersOf(x, [&]<class N>(N) {
-    steps::Mask(x.data<N>(), mask.data<uint8_t>(), out.data<N>(), x.dim(0), x.dim(1), B, H,
-                x.dim(2) * x.dim(3), fill);
-  });
+StepTensor DividedBySum(const Tensor& x) {
+  return ByRow(x, DivideBySum);
 }
 
-void Softmax(const Tensor& x, const Tensor& out) {
-  const RowSizes rows = CheckedRows("softmax", "x", x);
-  CheckLike("softmax", "out", out, x);
-  InNumbersOf(x, [&]<class N>(N) { steps::Softmax(x.data<N>(), out.data<N>(), rows.N, rows.S); });
-  FlushSubnormals(out);
+std::vector<uint8_t> AttentionMask(int64_t T, std::span<const uint8_t> keys, bool causal) {
+  const int64_t S = std::ssize(keys);
+  std::vector<uint8_t> mask;
+  for (int64_t t = 0; t < T; ++t) {
+    for (int64_t s = 0; s < S; ++s) {
+      const bool later = causal && s > t + (S - T);
+      mask.push_back(!later && keys[static_cast<size_t>(s)] != 0);
+    }
+  }
+  return mask;
 }
 
-void NaiveSoftmax(const Tensor& x, const Tensor& out) {
-  const RowSizes rows = CheckedRows("naive softmax", "x", x);
-  CheckLike("naive softmax", "out", out, x);
-  InNumbersOf(x,
-              [&]<class N>(N) { steps::NaiveSoftmax(x.data<N>(), out.data<N>(), rows.N, rows.S); });
-  FlushSubnormals(out);
+AttentionSteps Attend(Backend& backend, const AttentionParams& params, const Tensor& query,
+                      const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+  AttentionSteps steps;
+  const auto keep = [&](StepTensor x) { return steps.memory.emplace_back(std::move(x)).tensor(); };
+  const auto projected = [&](const Tensor& x, const LinearParams& layer) {
+    if (!layer.weight) return x;
+    const Tensor out = keep(StepTensor({x.dim(0), layer.weight.dim(1)}));
+    backend.Run(LinearForward{.x = x, .weight = layer.weight, .bias = layer.bias, .out = out});
+    return out;
+  };
+  steps.q = projected(query, params.q);
+  steps.k = projected(key, params.k);
+  steps.v = projected(value, params.v);
+  const int64_t H = options.H, D = steps.q.dim(1) / H;
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(D)));
+  const auto masks = [&](MaskOrder order) {
+    return !options.mask.empty() && options.mask_order == order;
+  };
+  steps.scores = steps.masked = keep(AttentionScores(steps.q, steps.k, H, scale));
+  if (masks(MaskOrder::kBeforeSoftmax)) {
+    const bool exponential =
+        options.weighting == Weighting::kSoftmax || options.weighting == Weighting::kNaiveSoftmax;
+    const float hidden = exponential ? -std::numeric_limits<float>::infinity() : 0;
+    steps.masked = keep(Masked(steps.scores, options.mask, hidden));
+  }
+  steps.softmax = steps.masked;
+  if (options.weighting == Weighting::kSoftmax) steps.softmax = keep(Softmax(steps.masked));
+  if (options.weighting == Weighting::kNaiveSoftmax) {
+    steps.softmax = keep(NaiveSoftmax(steps.masked));
+  }
+  if (options.weighting == Weighting::kSum) steps.softmax = keep(DividedBySum(steps.masked));
+  steps.weights = steps.softmax;
+  if (masks(MaskOrder::kAfterSoftmax)) {
+    steps.weights = keep(DividedBySum(Masked(steps.softmax, options.mask, 0).tensor()));
+  }
+  steps.kept = steps.weights;
+  if (options.dropout.active()) {
+    steps.kept = keep(StepTensor(steps.weights.shape()));
+    const Shape rows{H * steps.q.dim(0), steps.k.dim(0)};
+    backend.Run(ResidualForward{.x = steps.weights.Reshape(rows),
+                                .out = steps.kept.Reshape(rows),
+                                .dropout = options.dropout});
+  }
+  steps.context = keep(AttentionContext(steps.kept, steps.v, D));
+  steps.out = projected(steps.context, params.out);
+  return steps;
 }
 
-void SoftmaxBackward(const Tensor& out, const Tensor& d_out, const Tensor& d_x) {
-  const RowSizes rows = CheckedRows("softmax backward", "out", out);
-  CheckLike("softmax backward", "d_out", d_out, out);
-  CheckLike("softmax backward", "d_x", d_x, out);
-  CheckApart("softmax backward", "out", out, "d_x", d_x);
-  InNumbersOf(out, [&]<class N>(N) {
-    steps::SoftmaxBackward(out.data<N>(), d_out.data<N>(), d_x.data<N>(), rows.N, rows.S);
-  });
+StepTensor SideBySide(std::span<const Tensor> parts) {
+  const int64_t rows = parts.front().dim(0);
+  std::vector<float> all;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (const Tensor& part : parts) {
+      std::ranges::copy(Elements(RowAt(part, row)), std::back_inserter(all));
+    }
+  }
+  return {{rows, std::ssize(all) / rows}, all};
 }
 
-void Normalize(const Tensor& x, const Tensor& out, const Tensor& sums) {
-  const RowSizes rows = CheckedRows("normalize", "x", x);
-  CheckLike("normalize", "out", out, x);
-  CheckOperand("normalize", "sums", sums, x.dtype(), {rows.N});
-  InNumbersOf(x, [&]<class N>(N) {
-    steps::Normalize(x.data<N>(), out.data<N>(), sums.data<N>(), rows.N, rows.S);
-  });
+AttentionWeights JoinHeads(std::span<const AttentionWeights> heads) {
+  AttentionWeights joined;
+  for (LinearParams AttentionParams::*layer :
+       {&AttentionParams::q, &AttentionParams::k, &AttentionParams::v}) {
+    std::vector<Tensor> parts;
+    for (const AttentionWeights& head : heads) parts.push_back((head.params.*layer).weight);
+    (joined.params.*layer).weight = joined.memory.emplace_back(SideBySide(parts)).tensor();
+  }
+  return joined;
 }
 
-void NormalizeBackward(const Tensor& out, const Tensor& sums, const Tensor& d_out,
-                       const Tensor& d_x) {
-  const RowSizes rows = CheckedRows("normalize backward", "out", out);
-  CheckOperand("normalize backward", "sums", sums, out.dtype(), {rows.N});
-  CheckLike("normalize backward", "d_out", d_out, out);
-  CheckLike("normalize backward", "d_x", d_x, out);
-  CheckApart("normalize backward", "out", out, "d_x", d_x);
-  InNumbersOf(out, [&]<class N>(N) {
-    steps::NormalizeBackward(out.data<N>(), sums.data<N>(), d_out.data<N>(), d_x.data<N>(), rows.N,
-                             rows.S);
-  });
+AttentionWeights AttentionDraws::Linear(const AttentionSizes& sizes) {
+  AttentionWeights weights;
+  const auto draw = [&](LinearParams& to, int64_t in, int64_t out, bool bias, uint64_t layer) {
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    StepTensor& weight = weights.memory.emplace_back(Shape{in, out});
+    Uniform(Elements(weight.tensor()), -bound, bound, layer, false);
+    if (torch_) {
+      // These came in the order (out,in).
+      const std::vector<double> drawn = Doubles(weight.tensor());
+      for (int64_t i = 0; i < in * out; ++i) {
+        weight.data()[i] = static_cast<float>(drawn[static_cast<size_t>(i % out * in + i / out)]);
+      }
+    }
+    to.weight = weight.tensor();
+    if (!bias) return;
+    to.bias = weights.memory.emplace_back(Shape{out}).tensor();
+    Uniform(Elements(to.bias), -bound, bound, layer, true);
+  };
+  AttentionParams& params = weights.params;
+  draw(params.q, sizes.d_in, sizes.d_out, sizes.bias, 0);
+  draw(params.k, sizes.kv_in(), sizes.kv_out(), sizes.bias, 1);
+  draw(params.v, sizes.kv_in(), sizes.kv_out(), sizes.bias, 2);
+  if (sizes.out_proj) draw(params.out, sizes.d_out, sizes.d_out, true, 3);
+  ++drawn_;
+  return weights;
 }
 
-void AttentionContext(const Tensor& weights, const Tensor& v, const Tensor& context) {
-  const auto a =
-      CheckedHeads("attention context", {"weights", weights}, {"context", context}, {"v", v});
-  InNumbersOf(weights, [&]<class N>(N) {
-    steps::SumOverKeys(a, weights.data<N>(), v.data<N>(), 1, context.data<N>());
-  });
+AttentionWeights AttentionDraws::Unit(const AttentionSizes& sizes) {
+  AttentionWeights weights;
+  uint64_t layer = 0;
+  for (LinearParams* to : {&weights.params.q, &weights.params.k, &weights.params.v}) {
+    to->weight = weights.memory.emplace_back(Shape{sizes.d_in, sizes.d_out}).tensor();
+    Uniform(Elements(to->weight), 0, 1, layer++, false);
+  }
+  ++drawn_;
+  return weights;
 }
 
-void AttentionContextBackward(const Tensor& weights, const Tensor& v, const Tensor& d_context,
-                              const Tensor& d_weights, const Tensor& d_v) {
-  constexpr std::string_view kStep = "attention context backward";
-  const auto a = CheckedHeads(kStep, {"weights", weights}, {"d_context", d_context}, {"v", v});
-  CheckLike(kStep, "d_weights", d_weights, weights);
-  CheckLike(kStep, "d_v", d_v, v);
-  InNumbersOf(weights, [&]<class N>(N) {
-    steps::Products(a, d_context.data<N>(), v.data<N>(), 1, d_weights.data<N>());
-    steps::SumOverQueries(a, weights.data<N>(), d_context.data<N>(), 1, d_v.data<N>());
-  });
+void AttentionDraws::Normal(std::span<float> out) {
+  if (torch_) return torch_->Normal(out, 0, 1);
+  const CounterRng rng(seed_, RngStream(RngPurpose::kInit, /*a=*/drawn_++, /*b=*/1));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(rng.Normal(i));
+}
+
+void AttentionDraws::Uniform(std::span<float> out, double low, double high, uint64_t layer,
+                             bool bias) {
+  if (torch_) return torch_->Uniform(out, low, high);
+  const CounterRng rng(seed_, RngStream(RngPurpose::kInit, drawn_, 2 * layer + (bias ? 2 : 1)));
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(low + (high - low) * ((rng.Bits(i) >> 8) * 0x1p-24));
+  }
 }
 
 }  // namespace folio

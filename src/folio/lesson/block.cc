@@ -9,6 +9,7 @@
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
+#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
 #include "folio/model/params.h"
@@ -85,10 +86,9 @@ class BlockWalk {
 
   void Ids() {
     walk_.Section("From id to vector");
-    walk_.Add("ids", "text → ids", IdValues(tokens_),
-              fmt::format("The model is given numbers of a vocabulary of {}; “{}” is {}.",
-                          config_.vocab_size, tokens_.labels.back(), trace_.ids().back()),
-              FigureKind::kNone);
+    walk_.AddNumbers("ids", "text → ids", IdValues(tokens_),
+                     fmt::format("The model is given numbers of a vocabulary of {}; “{}” is {}.",
+                                 config_.vocab_size, tokens_.labels.back(), trace_.ids().back()));
   }
 
   void LookUp() {
@@ -102,29 +102,28 @@ class BlockWalk {
     for (int64_t c = 0; c < config_.n_embd; ++c) {
       difference.data()[c] = product.data()[c] - row.data<float>()[c];
     }
-    walk_.Add("look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
-              ChannelRows({product.tensor(), row, difference.tensor()},
-                          {"one-hot times wte", "row of wte", "difference"}),
-              fmt::format("A row of {} zeros with a single 1 at place {}, times the embedding "
-                          "matrix, is row {} of that matrix: the embedding is a linear layer, and "
-                          "a look-up is the cheap way to compute it.",
-                          config_.vocab_size, id, id),
-              FigureKind::kNone);
+    walk_.AddNumbers("look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
+                     ChannelRows({product.tensor(), row, difference.tensor()},
+                                 {"one-hot times wte", "row of wte", "difference"}),
+                     fmt::format("A row of {} zeros with a single 1 at place {}, times the "
+                                 "embedding matrix, is row {} of that matrix: the embedding is a "
+                                 "linear layer, and a look-up is the cheap way to compute it.",
+                                 config_.vocab_size, id, id));
   }
 
   void Position() {
     std::vector<float> table = PositionTable(trace_.weights());
     const Tensor positions(table.data(), {config_.n_positions, config_.n_embd});
-    walk_.Add("position",
-              fmt::format("wte[{}] + {}[{}]", trace_.ids().back(),
-                          config_.learned_positions() ? "wpe" : "sinusoids", t_),
-              ChannelRows({RowAt(params_.wte, trace_.ids().back()), RowAt(positions, t_),
-                           Row(TracePoint::kEmbedded)},
-                          {"token", "position", "sum"}),
-              fmt::format("The vector of place {} is added, for attention by itself does not know "
-                          "the order of the tokens; the sum is the beginning of the stream.",
-                          t_),
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        "position",
+        fmt::format("wte[{}] + {}[{}]", trace_.ids().back(),
+                    config_.learned_positions() ? "wpe" : "sinusoids", t_),
+        ChannelRows({RowAt(params_.wte, trace_.ids().back()), RowAt(positions, t_),
+                     Row(TracePoint::kEmbedded)},
+                    {"token", "position", "sum"}),
+        fmt::format("The vector of place {} is added, for attention by itself does not know the "
+                    "order of the tokens; the sum is the beginning of the stream.",
+                    t_));
   }
 
   // Where the LayerNorms stand in front of the sublayers, those of one layer show it.
@@ -239,15 +238,14 @@ class BlockWalk {
       labels.push_back(fmt::format("{} feed-forward", layer));
     }
     walk_.Section("The residual stream");
-    walk_.Add(
-        "stream", "the stream after each sublayer",
-        StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
-        config_.pre_norm()
-            ? "The same row of numbers from top to bottom, written on by every layer: columns "
-              "that keep their colour carry something through the whole model."
-            : "In this model the sum itself is normalised after each sublayer, so that the "
-              "stream keeps its size.",
-        FigureKind::kHeatmap);
+    walk_.Add("stream", "the stream after each sublayer",
+              StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
+              config_.pre_norm()
+                  ? "The same row of numbers from top to bottom, written on by every layer: "
+                    "columns that keep their colour carry something through the whole model."
+                  : "In this model the sum itself is normalised after each sublayer, so that the "
+                    "stream keeps its size.",
+              FigureKind::kHeatmap);
   }
 
   void Lengths() {
@@ -267,11 +265,10 @@ class BlockWalk {
     Matrix values =
         StackedValues(rows, {.rows = std::move(labels), .columns = {"stream", "added", "sum"}});
     values.digits = 3;
-    walk_.Add("lengths", "√Σ x² of the stream, of what is added, and of their sum",
-              std::move(values),
-              "How loud each sublayer is for this token: one that adds a vector as long as the "
-              "stream changes its direction, one that adds a short vector only corrects it.",
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        "lengths", "√Σ x² of the stream, of what is added, and of their sum", std::move(values),
+        "How loud each sublayer is for this token: one that adds a vector as long as the stream "
+        "changes its direction, one that adds a short vector only corrects it.");
   }
 
   // Returns the logits that the model would give if it ended after `layers` blocks.
@@ -309,7 +306,7 @@ class BlockWalk {
 
   void FinalNorm() {
     walk_.Section("The prediction");
-    walk_.Add(
+    walk_.AddNumbers(
         "ln_f", "ln_f = LayerNorm(stream)",
         ChannelRows({RowAt(trace_.Stream(config_.n_layer), t_), Row(TracePoint::kFinal)},
                     {"stream", "ln_f"}),
@@ -317,8 +314,7 @@ class BlockWalk {
             "For the last time at a common size; then its products with the vectors of all {} "
             "tokens ({}) are the logits.",
             config_.vocab_size,
-            config_.tie_word_embeddings ? "the rows of wte once more" : "the rows of lm_head"),
-        FigureKind::kNone);
+            config_.tie_word_embeddings ? "the rows of wte once more" : "the rows of lm_head"));
   }
 
   const Trace& trace_;

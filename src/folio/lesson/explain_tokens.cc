@@ -4,28 +4,34 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
+#include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
-#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 #include "folio/text/split.h"
 
 namespace folio {
 namespace {
 
-std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
-  if (c.status != Utf8Status::kValid) {
-    std::string text;
-    for (const char byte : bytes) {
-      text += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
-    }
-    return text;
+// "48 65 6C"
+std::string HexBytes(std::string_view bytes, const char* prefix = "", const char* between = " ") {
+  std::string text;
+  for (const char byte : bytes) {
+    if (!text.empty()) text += between;
+    text += fmt::format("{}{:02X}", prefix, static_cast<unsigned char>(byte));
   }
+  return text;
+}
+
+std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
+  if (c.status != Utf8Status::kValid) return HexBytes(bytes, "\\x", "");
   if (c.code == '"' || c.code == '\\') return "\\" + std::string(bytes);
   if (c.code == '\n') return "\\n";
   if (c.code == '\r') return "\\r";
@@ -33,6 +39,18 @@ std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
   const bool prints = QuoteChar(c.code).starts_with('\'');
   if (prints && (c.code < 0x80 || !ascii)) return std::string(bytes);
   return fmt::format("\\u{{{:X}}}", static_cast<uint32_t>(c.code));
+}
+
+// `bytes` between quotes, in which what does not print or is not UTF-8 is escaped (\n, \u{200B},
+// \xFF); with `ascii` also all that is not ASCII.
+std::string QuoteBytes(std::string_view bytes, bool ascii) {
+  std::string text = "\"";
+  for (size_t at = 0; at < bytes.size();) {
+    const Utf8Char c = DecodeUtf8(bytes, at);
+    text += EscapeChar(c, bytes.substr(at, c.length), ascii);
+    at += c.length;
+  }
+  return text + "\"";
 }
 
 std::string Remark(const ExplainedPretoken& pretoken) {
@@ -59,14 +77,12 @@ std::string SymbolsAfter(const Tokenizer& tokenizer, const BpeTokenizer::MergeSt
 
 // The id of the longest token that is not special; the lowest of several.
 int32_t LongestToken(const Tokenizer& tokenizer) {
-  std::vector<bool> special(static_cast<size_t>(tokenizer.vocab_size()));
-  for (const SpecialToken& token : tokenizer.special_tokens()) {
-    special[static_cast<size_t>(token.id)] = true;
-  }
+  std::set<int32_t> special;
+  for (const SpecialToken& token : tokenizer.special_tokens()) special.insert(token.id);
   int32_t longest = 0;
   size_t length = 0;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    if (special[static_cast<size_t>(id)] || tokenizer.TokenBytes(id).size() <= length) continue;
+    if (special.contains(id) || tokenizer.TokenBytes(id).size() <= length) continue;
     longest = id;
     length = tokenizer.TokenBytes(id).size();
   }
@@ -76,24 +92,6 @@ int32_t LongestToken(const Tokenizer& tokenizer) {
 Json TokenJson(const Tokenizer& tokenizer, int32_t id) {
   const std::string_view bytes = tokenizer.TokenBytes(id);
   return {{"id", id}, {"text", ReplaceInvalidUtf8(bytes)}, {"hex", HexDigits(bytes)}};
-}
-
-std::string TokenLine(const Tokenizer& tokenizer, int32_t id, bool ascii) {
-  const std::string_view bytes = tokenizer.TokenBytes(id);
-  return fmt::format("{} {} ({} bytes: {})", id, QuoteBytes(bytes, ascii), bytes.size(),
-                     HexBytes(bytes));
-}
-
-std::string TokensJson(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  Json json = {{"schema", 1}, {"tokens", Json::array()}};
-  for (const int32_t id : ids) json["tokens"].push_back(TokenJson(tokenizer, id));
-  return json.dump() + "\n";
-}
-
-std::string TokenLines(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool ascii) {
-  std::string text;
-  for (const int32_t id : ids) text += TokenLine(tokenizer, id, ascii) + "\n";
-  return text;
 }
 
 }  // namespace
@@ -140,25 +138,6 @@ std::string PretokenJson(const ExplainedPretoken& pretoken) {
   return json.dump();
 }
 
-std::string QuoteBytes(std::string_view bytes, bool ascii) {
-  std::string text = "\"";
-  for (size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = DecodeUtf8(bytes, at);
-    text += EscapeChar(c, bytes.substr(at, c.length), ascii);
-    at += c.length;
-  }
-  return text + "\"";
-}
-
-std::string HexBytes(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) {
-    if (!text.empty()) text += ' ';
-    text += fmt::format("{:02X}", static_cast<unsigned char>(byte));
-  }
-  return text;
-}
-
 Report DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool ascii) {
   std::vector<Cell> facts = {{"tokenizer", "", spec}};
   const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
@@ -197,7 +176,15 @@ Report DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bo
 
 std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
                            bool ascii) {
-  return json ? TokensJson(tokenizer, ids) : TokenLines(tokenizer, ids, ascii);
+  std::string lines;
+  Json tokens = Json::array();
+  for (const int32_t id : ids) {
+    const std::string_view bytes = tokenizer.TokenBytes(id);
+    lines += fmt::format("{} {} ({} bytes: {})\n", id, QuoteBytes(bytes, ascii), bytes.size(),
+                         HexBytes(bytes));
+    tokens.push_back(TokenJson(tokenizer, id));
+  }
+  return json ? Json{{"schema", 1}, {"tokens", std::move(tokens)}}.dump() + "\n" : lines;
 }
 
 }  // namespace folio

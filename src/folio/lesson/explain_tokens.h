@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "folio/report/report.h"
@@ -18,13 +17,6 @@ std::string RenderPretoken(const Tokenizer& tokenizer, const ExplainedPretoken& 
 // {"text","bytes":[72],"merges":[{"left","right","merged","rank"}],"ids":[39]}, and
 // "special" or "too_long" where they are true; what is not UTF-8 in the text is U+FFFD.
 std::string PretokenJson(const ExplainedPretoken& pretoken);
-
-// `bytes` between quotes, in which what does not print or is not UTF-8 is escaped (\n, \u{200B},
-// \xFF); with `ascii` also all that is not ASCII.
-std::string QuoteBytes(std::string_view bytes, bool ascii = false);
-
-// "48 65 6C"
-std::string HexBytes(std::string_view bytes);
 
 // Describes a tokenizer, opened as `spec`. `ascii` keeps all else out of the text.
 Report DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool ascii);

@@ -17,158 +17,37 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kWidth = 512;  // of the queries and keys whose products are looked at
+std::vector<std::string> Labels(std::span<const float> numbers) {
+  std::vector<std::string> labels;
+  for (const float number : numbers) labels.push_back(fmt::format("{:g}", number));
+  return labels;
+}
 
-class SoftmaxWalk {
- public:
-  SoftmaxWalk(Backend& backend, std::span<const float> logits)
-      : backend_(backend),
-        S_(static_cast<int64_t>(logits.size())),
-        x_({1, S_}, logits),
-        largest_(*std::ranges::max_element(logits)),
-        safe_(Softmax(x_.tensor())) {
-    for (const float logit : logits) labels_.push_back(fmt::format("{:g}", logit));
+// Returns for each share how much it changes with its own logit.
+std::vector<double> OwnSlopes(const StepTensor& shares) {
+  std::vector<double> slopes = Doubles(shares.tensor());
+  for (double& p : slopes) p = static_cast<float>(p * (1 - p));
+  return slopes;
+}
+
+// The variance of q · k for queries and keys of independent normal entries, and that of the same
+// divided by the root of the width.
+std::vector<double> VariancesOfProducts(Backend& backend, int64_t width) {
+  constexpr int64_t kRows = 64;
+  StepTensor q({kRows, width}), k({kRows, width});
+  const CounterRng numbers(123, 0);
+  for (int64_t i = 0; i < kRows * width; ++i) {
+    q.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i)));
+    k.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i + 1)));
   }
-
-  Report Make() {
-    walk_.topic = "softmax";
-    walk_.title = "Softmax: from any numbers to shares";
-    walk_.intro =
-        "Softmax turns a row of numbers into shares that are positive and add up to 1; the larger "
-        "a number, the larger its share. Attention uses it to decide how much of each token to "
-        "take, and the end of the model to make probabilities of its logits.";
-    Definition();
-    Overflow();
-    Shift();
-    Scale();
-    Slopes();
-    Products();
-    return std::move(walk_);
+  std::vector<double> variances;
+  for (const double scale : {1.0, 1 / std::sqrt(static_cast<double>(width))}) {
+    const StepTensor products = AttentionScores(q.tensor(), k.tensor(), 1, scale);
+    const Tensor row = products.tensor().Reshape({1, kRows * kRows});
+    variances.push_back(Normalized(backend, row, {}, {}, 0).variance);
   }
-
- private:
-  Matrix Row(const StepTensor& x) const {
-    return RowValues(Doubles(x.tensor()), {.columns = labels_, .column_axis = "x"});
-  }
-
-  void Definition() {
-    walk_.Add("logits", "x", Row(x_), "Any numbers will do: only how far they are apart counts.",
-              FigureKind::kNone);
-    Matrix naive = Scientific(Row(NaiveSoftmax(x_.tensor())));
-    naive.masks = false;
-    walk_.Add("naive softmax", "exp(x) / Σ exp(x)", std::move(naive),
-              "The exponential makes every number positive and a lead of 10 a ratio of 22026; "
-              "dividing by the sum makes shares of them.",
-              FigureKind::kNone);
-  }
-
-  void Overflow() {
-    // The shift makes the largest 100.
-    const double shift = 100.0 - static_cast<double>(largest_);
-    const StepTensor moved = Shifted(backend_, x_.tensor(), shift);
-    Matrix naive = Scientific(StackedValues(
-        {Doubles(NaiveSoftmax(moved.tensor()).tensor()), Doubles(Softmax(moved.tensor()).tensor())},
-        {.rows = {"naive", "safe"}, .columns = labels_}));
-    naive.masks = false;
-    walk_.Add("overflow", fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
-              std::move(naive),
-              "Adding the same number to all must change nothing, but exp(89) is more than a "
-              "float32 can hold: the naive formula divides infinity by infinity, and one such row "
-              "ruins a whole model.",
-              FigureKind::kNone);
-  }
-
-  void Shift() {
-    walk_.Add("shifted", "x − max(x)", Row(Shifted(backend_, x_.tensor(), -largest_)),
-              "So the largest is taken off first: it becomes 0 and its exponential 1, and the "
-              "others can only be smaller.",
-              FigureKind::kNone);
-    walk_.Add("softmax", "exp(x − max(x)) / Σ exp(x − max(x))", Scientific(Row(safe_)),
-              "The same shares as by the naive formula, for numbers of any size.",
-              FigureKind::kBars);
-    walk_.Add("sum", "Σ softmax(x)", Plain(RowValues({Total(safe_.tensor())})),
-              "Shares of a whole add up to 1.", FigureKind::kNone);
-  }
-
-  void Scale() {
-    const StepTensor scaled = Scaled(x_.tensor(), 1 / std::sqrt(double{kWidth}));
-    walk_.Add("scaled", "x / √512", Row(scaled),
-              "Attention divides its scores by the root of the width of the queries and keys, here "
-              "512, before it takes their softmax.",
-              FigureKind::kNone);
-    walk_.Add("softmax of the scaled", "softmax(x / √512)", Row(Softmax(scaled.tensor())),
-              "What was nearly all for one becomes a mixture: every token is heard, and the "
-              "largest still counts most.",
-              FigureKind::kBars);
-    constexpr std::array<double, 6> kTemperatures = {0.5, 1, 2, 5, 10, 100};
-    std::vector<std::vector<double>> rows;
-    std::vector<std::string> labels;
-    for (const double temperature : kTemperatures) {
-      const StepTensor divided = Scaled(x_.tensor(), 1 / temperature);
-      rows.push_back(Doubles(Softmax(divided.tensor()).tensor()));
-      labels.push_back(fmt::format("{:g}", temperature));
-    }
-    walk_.Add("temperatures", "softmax(x / temperature)",
-              StackedValues(rows, {.rows = labels, .columns = labels_, .row_axis = "temperature"}),
-              "The same division under another name: a low temperature gives all to the largest, a "
-              "high one makes all equal.");
-  }
-
-  // Returns for each share how much it changes with its own logit.
-  std::vector<double> OwnSlopes(const StepTensor& shares) const {
-    std::vector<double> slopes;
-    for (int64_t i = 0; i < S_; ++i) {
-      StepTensor d_out({1, S_});
-      const StepTensor d_x({1, S_});
-      d_out.data()[i] = 1;
-      SoftmaxBackward(shares.tensor(), d_out.tensor(), d_x.tensor());
-      slopes.push_back(Doubles(d_x.tensor())[static_cast<size_t>(i)]);
-    }
-    return slopes;
-  }
-
-  void Slopes() {
-    const StepTensor scaled = Scaled(x_.tensor(), 1 / std::sqrt(double{kWidth}));
-    walk_.Add("slopes", "d softmax(x)_i / d x_i",
-              StackedValues({OwnSlopes(safe_), OwnSlopes(Softmax(scaled.tensor()))},
-                            {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels_}),
-              "Where one share is nearly 1 all slopes are nearly 0 and nothing can be learnt; "
-              "scaled scores keep slopes that learning can use.",
-              FigureKind::kNone);
-  }
-
-  // The spread of q · k for queries and keys of independent normal entries.
-  void Products() {
-    constexpr int64_t kRows = 64;
-    StepTensor q({kRows, kWidth}), k({kRows, kWidth});
-    const CounterRng numbers(123, 0);
-    for (int64_t i = 0; i < kRows * kWidth; ++i) {
-      q.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i)));
-      k.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i + 1)));
-    }
-    const StepTensor products({1, 1, kRows, kRows});
-    std::vector<double> variances;
-    for (const double scale : {1.0, 1 / std::sqrt(double{kWidth})}) {
-      AttentionScores(q.tensor(), k.tensor(), scale, products.tensor());
-      variances.push_back(
-          Normalized(backend_, products.tensor().Reshape({1, kRows * kRows}), {}, {}, 0).variance);
-    }
-    walk_.Add("why the root of the width",
-              "variance over 64 × 64 products of vectors of 512 standard normal numbers",
-              Plain(RowValues(std::move(variances), {.columns = {"q · k", "q · k / √512"}})),
-              "A sum of 512 products of variance 1 has variance 512: dividing by √512 brings it "
-              "back to 1, whatever the width, and softmax does not begin as a hard choice.",
-              FigureKind::kNone);
-  }
-
-  Backend& backend_;
-  int64_t S_;
-  StepTensor x_;
-  double largest_;
-  StepTensor safe_;
-  std::vector<std::string> labels_;  // the logits themselves
-  Report walk_ = {};
-};
+  return variances;
+}
 
 constexpr char kIntro[] =
     "Layer after layer adds to the numbers of a token, and they would grow or drift out of the "
@@ -193,34 +72,30 @@ struct Scale {
 // The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
 void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps, Report& walk) {
   const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
-  walk.Add("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
-           "Where the numbers of this token lie: one number for the whole row, whatever the other "
-           "tokens are.",
-           FigureKind::kNone);
-  walk.Add("variance", "variance = Σ (x − mean)² / C", Plain(RowValues({normalized.variance})),
-           "How far they are spread: divided by C, not C − 1, for these are all the numbers there "
-           "are and no sample of more.",
-           FigureKind::kNone);
-  walk.Add("centred", "x − mean", Channels(Shifted(backend, x, -normalized.mean).tensor()),
-           "What all channels have in common is taken away; how they differ is kept.",
-           FigureKind::kNone);
-  walk.Add("factor", fmt::format("1 / √(variance + {:g})", eps),
-           Plain(RowValues({normalized.rstd})),
-           "The small number under the root keeps a row of equal numbers from a division by 0.",
-           FigureKind::kNone);
-  walk.Add("normalised", "(x − mean) / √(variance + eps)", Channels(normalized.out.tensor()),
-           "Now every token comes to the next layer at the same size, however large its stream has "
-           "grown.",
-           FigureKind::kNone);
+  walk.AddNumbers("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
+                  "Where the numbers of this token lie: one number for the whole row, whatever the "
+                  "other tokens are.");
+  walk.AddNumbers("variance", "variance = Σ (x − mean)² / C",
+                  Plain(RowValues({normalized.variance})),
+                  "How far they are spread: divided by C, not C − 1, for these are all the numbers "
+                  "there are and no sample of more.");
+  walk.AddNumbers("centred", "x − mean", Channels(Shifted(backend, x, -normalized.mean).tensor()),
+                  "What all channels have in common is taken away; how they differ is kept.");
+  walk.AddNumbers(
+      "factor", fmt::format("1 / √(variance + {:g})", eps), Plain(RowValues({normalized.rstd})),
+      "The small number under the root keeps a row of equal numbers from a division by 0.");
+  walk.AddNumbers("normalised", "(x − mean) / √(variance + eps)", Channels(normalized.out.tensor()),
+                  "Now every token comes to the next layer at the same size, however large its "
+                  "stream has grown.");
   const NormalizedRow again = Normalized(backend, normalized.out.tensor(), {}, {}, eps);
-  walk.Add("check", "mean and variance of the normalised row",
-           Plain(RowValues({again.mean, again.variance}, {.columns = {"mean", "variance"}})),
-           "Mean 0 and, but for the small number under the root, variance 1.", FigureKind::kNone);
-  walk.Add("weight", "weight", Channels(scale.weight),
-           "The model learns one factor for each channel; they begin at 1.", FigureKind::kNone);
+  walk.AddNumbers("check", "mean and variance of the normalised row",
+                  Plain(RowValues({again.mean, again.variance}, {.columns = {"mean", "variance"}})),
+                  "Mean 0 and, but for the small number under the root, variance 1.");
+  walk.AddNumbers("weight", "weight", Channels(scale.weight),
+                  "The model learns one factor for each channel; they begin at 1.");
   if (scale.bias) {
-    walk.Add("bias", "bias", Channels(scale.bias),
-             "And one offset for each channel; they begin at 0.", FigureKind::kNone);
+    walk.AddNumbers("bias", "bias", Channels(scale.bias),
+                    "And one offset for each channel; they begin at 0.");
   }
   walk.Add("result", scale.bias ? "normalised · weight + bias" : "normalised · weight",
            Channels(Normalized(backend, x, scale.weight, scale.bias, eps).out.tensor()),
@@ -237,12 +112,6 @@ std::vector<float> Evenly(float from, float to, int count) {
     points.push_back(from + (to - from) * static_cast<float>(i) / static_cast<float>(count - 1));
   }
   return points;
-}
-
-std::vector<std::string> Labels(std::span<const float> numbers) {
-  std::vector<std::string> labels;
-  for (const float number : numbers) labels.push_back(fmt::format("{:g}", number));
-  return labels;
 }
 
 StepTensor Apply(Backend& backend, Activation kind, const StepTensor& x) {
@@ -294,7 +163,81 @@ std::vector<double> LargestOf(const std::vector<float>& points,
 
 Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   RequireNumbers(logits);
-  return SoftmaxWalk(backend, logits).Make();
+  constexpr int64_t kWidth = 512;  // of the queries and keys whose products are looked at
+  const StepTensor memory({1, std::ssize(logits)}, logits);
+  const Tensor& x = memory.tensor();
+  const double largest = *std::ranges::max_element(logits);
+  const std::vector<std::string> labels = Labels(logits);
+  const auto row = [&](const StepTensor& of) {
+    return RowValues(Doubles(of.tensor()), {.columns = labels, .column_axis = "x"});
+  };
+  const auto unmasked = [](Matrix values) {
+    values.masks = false;  // a NaN is what the naive formula gives
+    return Scientific(std::move(values));
+  };
+  Report walk{
+      .topic = "softmax",
+      .title = "Softmax: from any numbers to shares",
+      .intro =
+          "Softmax turns a row of numbers into shares that are positive and add up to 1; the "
+          "larger a number, the larger its share. Attention uses it to decide how much of each "
+          "token to take, and the end of the model to make probabilities of its logits."};
+  walk.AddNumbers("logits", "x", row(memory),
+                  "Any numbers will do: only how far they are apart counts.");
+  walk.AddNumbers("naive softmax", "exp(x) / Σ exp(x)", unmasked(row(NaiveSoftmax(x))),
+                  "The exponential makes every number positive and a lead of 10 a ratio of 22026; "
+                  "dividing by the sum makes shares of them.");
+
+  const double shift = 100 - largest;  // makes the largest 100
+  const StepTensor moved = Shifted(backend, x, shift);
+  walk.AddNumbers("overflow",
+                  fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
+                  unmasked(StackedValues({Doubles(NaiveSoftmax(moved.tensor()).tensor()),
+                                          Doubles(Softmax(moved.tensor()).tensor())},
+                                         {.rows = {"naive", "safe"}, .columns = labels})),
+                  "Adding the same number to all must change nothing, but exp(89) is more than a "
+                  "float32 can hold: the naive formula divides infinity by infinity, and one such "
+                  "row ruins a whole model.");
+  walk.AddNumbers("shifted", "x − max(x)", row(Shifted(backend, x, -largest)),
+                  "So the largest is taken off first: it becomes 0 and its exponential 1, and the "
+                  "others can only be smaller.");
+  const StepTensor safe = Softmax(x);
+  walk.Add("softmax", "exp(x − max(x)) / Σ exp(x − max(x))", Scientific(row(safe)),
+           "The same shares as by the naive formula, for numbers of any size.", FigureKind::kBars);
+  walk.AddNumbers("sum", "Σ softmax(x)", Plain(RowValues({Total(safe.tensor())})),
+                  "Shares of a whole add up to 1.");
+
+  const StepTensor scaled = Scaled(x, 1 / std::sqrt(double{kWidth}));
+  const StepTensor mixture = Softmax(scaled.tensor());
+  walk.AddNumbers("scaled", "x / √512", row(scaled),
+                  "Attention divides its scores by the root of the width of the queries and keys, "
+                  "here 512, before it takes their softmax.");
+  walk.Add("softmax of the scaled", "softmax(x / √512)", row(mixture),
+           "What was nearly all for one becomes a mixture: every token is heard, and the largest "
+           "still counts most.",
+           FigureKind::kBars);
+  std::vector<std::vector<double>> rows;
+  constexpr std::array<float, 6> kTemperatures = {0.5, 1, 2, 5, 10, 100};
+  for (const double temperature : kTemperatures) {
+    rows.push_back(Doubles(Softmax(Scaled(x, 1 / temperature).tensor()).tensor()));
+  }
+  walk.Add("temperatures", "softmax(x / temperature)",
+           StackedValues(
+               rows, {.rows = Labels(kTemperatures), .columns = labels, .row_axis = "temperature"}),
+           "The same division under another name: a low temperature gives all to the largest, a "
+           "high one makes all equal.");
+  walk.AddNumbers("slopes", "d softmax(x)_i / d x_i",
+                  StackedValues({OwnSlopes(safe), OwnSlopes(mixture)},
+                                {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels}),
+                  "Where one share is nearly 1 all slopes are nearly 0 and nothing can be learnt; "
+                  "scaled scores keep slopes that learning can use.");
+  walk.AddNumbers("why the root of the width",
+                  "variance over 64 × 64 products of vectors of 512 standard normal numbers",
+                  Plain(RowValues(VariancesOfProducts(backend, kWidth),
+                                  {.columns = {"q · k", "q · k / √512"}})),
+                  "A sum of 512 products of variance 1 has variance 512: dividing by √512 brings "
+                  "it back to 1, whatever the width, and softmax does not begin as a hard choice.");
+  return walk;
 }
 
 Report ExplainLayerNorm(Backend& backend, std::span<const float> row) {
@@ -349,26 +292,24 @@ Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_
 Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
   RequireNumbers(inputs);
   const StepTensor x({1, std::ssize(inputs)}, inputs);
-  Report walk{
-      .topic = "gelu",
-      .title = "GELU: the bend between two matrices",
-      .intro =
-          "The feed-forward part of a block is a matrix, a bend, and a matrix again. Without "
-          "the bend both matrices would be one. GPT-2 bends with GELU, which lets through "
-          "large numbers and holds back negative ones, without ReLU's corner."};
+  Report walk{.topic = "gelu",
+              .title = "GELU: the bend between two matrices",
+              .intro =
+                  "The feed-forward part of a block is a matrix, a bend, and a matrix again. "
+                  "Without the bend both matrices would be one. GPT-2 bends with GELU, which lets "
+                  "through large numbers and holds back negative ones, without ReLU's corner."};
   const auto apply = [&](Activation kind, const auto& at) { return Apply(backend, kind, at); };
   const auto slope = [&](Activation kind, const auto& at) { return Slope(backend, kind, at); };
-  walk.Add("activations",
-           "relu = max(x, 0);  gelu = x Φ(x);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))",
-           Table(x, Labels(inputs), apply),
-           "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far "
-           "to the right it is x itself, far to the left 0, and in between it bends smoothly, a "
-           "little below 0.",
-           FigureKind::kNone);
-  walk.Add("slopes", "d activation / d x", Table(x, Labels(inputs), slope),
-           "A unit learns by its slope: ReLU's is 0 for every negative input, so that a unit that "
-           "is never on cannot come back; GELU's is small there, but not 0.",
-           FigureKind::kNone);
+  walk.AddNumbers(
+      "activations",
+      "relu = max(x, 0);  gelu = x Φ(x);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+      Table(x, Labels(inputs), apply),
+      "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far to the "
+      "right it is x itself, far to the left 0, and in between it bends smoothly, a little below "
+      "0.");
+  walk.AddNumbers("slopes", "d activation / d x", Table(x, Labels(inputs), slope),
+                  "A unit learns by its slope: ReLU's is 0 for every negative input, so that a "
+                  "unit that is never on cannot come back; GELU's is small there, but not 0.");
 
   const std::vector<float> points = Evenly(-4, 4, kCurvePoints);
   const StepTensor curve({1, kCurvePoints}, points);
@@ -385,11 +326,11 @@ Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
            "GPT-2's formula replaces Φ, which needs the error function, by a tanh: that is what is "
            "left between the two.",
            FigureKind::kCurves);
-  walk.Add("largest difference", "where |gelu_new(x) − gelu(x)| is largest",
-           Plain(RowValues(LargestOf(points, differences), {.columns = {"x", "difference"}}), 6),
-           "No reader of a plot could tell the two apart; but a model computes with the one that "
-           "it was trained with, and differences of this size add up over its layers.",
-           FigureKind::kNone);
+  walk.AddNumbers(
+      "largest difference", "where |gelu_new(x) − gelu(x)| is largest",
+      Plain(RowValues(LargestOf(points, differences), {.columns = {"x", "difference"}}), 6),
+      "No reader of a plot could tell the two apart; but a model computes with the one that it was "
+      "trained with, and differences of this size add up over its layers.");
   return walk;
 }
 

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -27,51 +29,24 @@ bool ParseNumber(std::string_view text, float& number) {
   return problem == std::errc() && at == text.data() + text.size() && std::isfinite(number);
 }
 
-// The parts of a line between spaces, tabs and commas.
-std::vector<std::string_view> Fields(std::string_view line) {
-  constexpr std::string_view kBetween = " \t\r,";
-  std::vector<std::string_view> fields;
-  while (true) {
-    const size_t begin = line.find_first_not_of(kBetween);
-    if (begin == line.npos) return fields;
-    line.remove_prefix(begin);
-    fields.push_back(line.substr(0, line.find_first_of(kBetween)));
-    line.remove_prefix(fields.back().size());
+// Adds a token to vectors of one length. `label` may be empty.
+void AddVector(const std::string& where, std::string_view label, const std::vector<float>& row,
+               TokenVectors& vectors) {
+  const int64_t T = vectors.T(), count = std::ssize(row);
+  if (row.empty()) Refuse(where, "a token without numbers");
+  if (T > 0 && count != vectors.C()) {
+    Refuse(where, fmt::format("expected {} numbers, as before, found {}", vectors.C(), count));
   }
+  if (count > kMaxNumbers) {
+    Refuse(where, fmt::format("{} numbers, at most {} can be shown", count, kMaxNumbers));
+  }
+  if (T == kMaxTokens) Refuse(where, fmt::format("at most {} tokens can be shown", kMaxTokens));
+  vectors.labels.emplace_back(label.empty() ? fmt::format("t{}", T) : label);
+  vectors.numbers.insert(vectors.numbers.end(), row.begin(), row.end());
 }
 
-// Rows of one length, one after the other.
-class VectorRows {
- public:
-  // `label` may be empty.
-  void Add(const std::string& where, std::string_view label, const std::vector<float>& row) {
-    if (row.empty()) Refuse(where, "a token without numbers");
-    const auto count = std::ssize(row);
-    if (length_ == 0) length_ = count;
-    if (count != length_) {
-      Refuse(where, fmt::format("expected {} numbers, as before, found {}", length_, count));
-    }
-    if (count > kMaxNumbers) {
-      Refuse(where, fmt::format("{} numbers, at most {} can be shown", count, kMaxNumbers));
-    }
-    if (vectors_.T() == kMaxTokens) {
-      Refuse(where, fmt::format("at most {} tokens can be shown", kMaxTokens));
-    }
-    vectors_.labels.emplace_back(label.empty() ? fmt::format("t{}", vectors_.T()) : label);
-    vectors_.numbers.insert(vectors_.numbers.end(), row.begin(), row.end());
-  }
-  TokenVectors Take(const std::string& where) {
-    if (vectors_.labels.empty()) Refuse(where, "nothing is in it");
-    return std::move(vectors_);
-  }
-
- private:
-  TokenVectors vectors_;
-  int64_t length_ = 0;
-};
-
 TokenVectors FromJson(std::string_view text, const std::string& where) {
-  VectorRows rows;
+  TokenVectors vectors;
   for (const Json& row : ParseJson(text, where)) {
     if (!row.is_array()) Refuse(where, "expected arrays of numbers, found " + row.dump());
     std::vector<float> numbers;
@@ -80,30 +55,33 @@ TokenVectors FromJson(std::string_view text, const std::string& where) {
       if (!std::isfinite(value)) Refuse(where, "expected a number, found " + number.dump());
       numbers.push_back(value);
     }
-    rows.Add(where, "", numbers);
+    AddVector(where, "", numbers, vectors);
   }
-  return rows.Take(where);
+  return vectors;
 }
 
-TokenVectors FromLines(std::string_view text, const std::string& file) {
-  VectorRows rows;
-  for (int64_t number = 1; !text.empty(); ++number) {
-    const std::string where = fmt::format("{}:{}", file, number);
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    std::vector<std::string_view> fields = Fields(line);
+TokenVectors FromLines(const std::string& text, const std::string& file) {
+  TokenVectors vectors;
+  int64_t number = 0;
+  for (std::string& line : Split(text, '\n')) {
+    const std::string where = fmt::format("{}:{}", file, ++number);
+    // Between fields are spaces, tabs and commas.
+    std::ranges::replace_if(
+        line, [](char c) { return c == '\t' || c == '\r' || c == ','; }, ' ');
+    std::vector<std::string> fields = Split(line, ' ');
+    std::erase(fields, "");
     if (fields.empty()) continue;
     float value = 0;
-    const std::string_view label = ParseNumber(fields[0], value) ? "" : fields[0];
+    const std::string label = ParseNumber(fields[0], value) ? "" : fields[0];
     if (!label.empty()) fields.erase(fields.begin());
     std::vector<float> row;
-    for (const std::string_view field : fields) {
+    for (const std::string& field : fields) {
       if (!ParseNumber(field, value)) Refuse(where, fmt::format("'{}' is no number", field));
       row.push_back(value);
     }
-    rows.Add(where, label, row);
+    AddVector(where, label, row, vectors);
   }
-  return rows.Take(file);
+  return vectors;
 }
 
 constexpr char kText[] = "Your journey starts with one step";
@@ -137,23 +115,6 @@ Report LayerNorm(const LessonInput& in) {
   return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
 }
 
-Report Gelu(const LessonInput& in) {
-  return ExplainGelu(in.backend, in.values);
-}
-
-Report Softmax(const LessonInput& in) {
-  return ExplainSoftmax(in.backend, in.values);
-}
-
-Report Tokenize(const LessonInput& in) {
-  return ExplainTokenize(in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(),
-                         in.text);
-}
-
-Report Block(const LessonInput& in) {
-  return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
-}
-
 Report Sampling(const LessonInput& in) {
   if (in.model != nullptr) return ExplainSampling(in.backend, ModelOf(in), in.text, in.sampling);
   std::vector<std::string> labels = {"forest", "village", "king", "queen", "cat",
@@ -169,7 +130,9 @@ TokenVectors ReadTokenVectors(const std::filesystem::path& file) {
   if (FindInvalidUtf8(text) != std::string::npos) Refuse(file.string(), "it is not UTF-8");
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first != text.npos && text[first] == '[';
-  return json ? FromJson(text, file.string()) : FromLines(text, file.string());
+  TokenVectors vectors = json ? FromJson(text, file.string()) : FromLines(text, file.string());
+  if (vectors.labels.empty()) Refuse(file.string(), "nothing is in it");
+  return vectors;
 }
 
 const std::vector<Lesson>& Lessons() {
@@ -184,8 +147,8 @@ const std::vector<Lesson>& Lessons() {
        .examples = {"folio explain attention", "folio explain attention --step context-of-journey",
                     "folio explain attention --form causal --svg figures",
                     "folio explain attention --vectors tokens.txt --form no-weights",
-                    "folio explain attention --model runs/demo --text \"Once upon a time\" "
-                    "--layer 1 --head 2"},
+                    "folio explain attention --model runs/demo --text \"Once upon a time\" --layer "
+                    "1 --head 2"},
        .parts = kLessonForm | kLessonModel | kLessonText | kLessonLayer | kLessonHead,
        .text = kText,
        .walk = Attention},
@@ -211,7 +174,7 @@ const std::vector<Lesson>& Lessons() {
        .examples = {"folio explain gelu --values -2,-1,0,1,2 --svg figures"},
        .parts = kLessonValues,
        .values = "-4,-3.5,-3,-2.5,-2,-1.5,-1,-0.5,0,0.5,1,1.5,2,2.5,3,3.5,4",
-       .walk = Gelu},
+       .walk = [](const LessonInput& in) { return ExplainGelu(in.backend, in.values); }},
       {.name = "softmax",
        .summary = "from any numbers to shares of a whole",
        .details = "With why it overflows as it is written, and why attention scales its scores.",
@@ -219,7 +182,7 @@ const std::vector<Lesson>& Lessons() {
                     "folio explain softmax --step naive-softmax --step overflow"},
        .parts = kLessonValues,
        .values = "10,20,30",
-       .walk = Softmax},
+       .walk = [](const LessonInput& in) { return ExplainSoftmax(in.backend, in.values); }},
       {.name = "tokenize",
        .summary = "from text to token ids, merge by merge",
        .details = "Without a tokenizer: with one of 400 tokens that learns from the built-in\n"
@@ -228,7 +191,11 @@ const std::vector<Lesson>& Lessons() {
                     "folio explain tokenize --model runs/demo --text \"Once upon a time\""},
        .parts = kLessonText | kLessonTokenizer | kLessonModel,
        .text = "The little journey began",
-       .walk = Tokenize},
+       .walk =
+           [](const LessonInput& in) {
+             return ExplainTokenize(
+                 in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(), in.text);
+           }},
       {.name = "block",
        .summary = "one token from its id to the probabilities of the next, through a model",
        .details =
@@ -239,7 +206,10 @@ const std::vector<Lesson>& Lessons() {
        .parts = kLessonModel | kLessonText | kLessonSampling,
        .text = kText,
        .model_required = true,
-       .walk = Block},
+       .walk =
+           [](const LessonInput& in) {
+             return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
+           }},
       {.name = "sampling",
        .summary = "temperature, top-k and top-p on the scores of the next token",
        .details = "On a few words' scores, on --values, or on a model's after a text.",

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "folio/base/error.h"
-#include "folio/infer/generator.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
 #include "folio/lesson/lessons.h"

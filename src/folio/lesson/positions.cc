@@ -1,5 +1,3 @@
-#include "folio/model/layers/positions.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
+#include "folio/model/layers/embedding.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
@@ -88,93 +87,6 @@ void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
            "and not on where they are: then “three words back” looks the same everywhere.",
            FigureKind::kCurves);
 }
-
-class Sinusoids {
- public:
-  Sinusoids(int64_t positions, int64_t channels)
-      : shown_(PositionsShown(positions)),
-        C_(channels),
-        table_(static_cast<size_t>(std::max<int64_t>(positions, 2) * C_)) {
-    FillSinusoids(Tensor(table_.data(), {std::max<int64_t>(positions, 2), C_}));
-    for (const int64_t p : shown_) {
-      const auto begin = table_.begin() + p * C_;
-      rows_.insert(rows_.end(), begin, begin + C_);
-    }
-  }
-
-  void AddSteps(Report& walk) const {
-    Frequencies(walk);
-    Angles(walk);
-    Waves(walk);
-    std::vector<int64_t> channels = Spread(C_ / 2);
-    for (int64_t& channel : channels) channel *= 2;
-    walk.Add("a few channels", "out(p, 2i) for some i", Columns(rows_, shown_, channels),
-             "The first channels tell neighbours apart, the last ones beginning from end.",
-             FigureKind::kCurves);
-  }
-
-  const std::vector<int64_t>& shown() const { return shown_; }
-  // Returns the rows of the positions that are shown.
-  StepTensor Table() const {
-    return {{std::ssize(shown_), C_}, std::vector<float>(rows_.begin(), rows_.end())};
-  }
-
- private:
-  void Frequencies(Report& walk) const {
-    std::vector<double> angles, turns;
-    for (int64_t pair = 0; pair < C_ / 2; ++pair) {
-      angles.push_back(Frequency(pair));
-      turns.push_back(2 * std::numbers::pi / angles.back());
-    }
-    walk.Add("frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
-             Plain(StackedValues({angles, turns}, {.rows = {"angle per step", "steps per turn"},
-                                                   .columns = Numbered(C_ / 2, "pair ")})),
-             "Each pair of channels is the hand of a clock; the first turns by one radian with "
-             "every position and each next one more slowly, as seconds, minutes and hours do.",
-             FigureKind::kNone);
-  }
-
-  void Angles(Report& walk) const {
-    std::vector<std::vector<double>> rows;
-    for (const int64_t p : shown_) {
-      rows.emplace_back();
-      for (int64_t pair = 0; pair < C_ / 2; ++pair) {
-        rows.back().push_back(static_cast<double>(p) * Frequency(pair));
-      }
-    }
-    walk.Add("angles", "angle(p, i) = p ω(i)",
-             StackedValues(rows, {.rows = Labels(shown_),
-                                  .columns = Numbered(C_ / 2, "pair "),
-                                  .row_axis = "position"}),
-             "Where the hand of each clock points at each position.", FigureKind::kNone);
-  }
-
-  void Waves(Report& walk) const {
-    std::vector<std::string> columns;
-    for (int64_t c = 0; c < C_; ++c) {
-      columns.push_back(fmt::format("{} {}", c % 2 == 0 ? "sin" : "cos", c / 2));
-    }
-    std::vector<double> rows = rows_;
-    walk.Add("sinusoids", "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
-             MatrixValues(
-                 Tensor(rows.data(), {std::ssize(shown_), C_}),
-                 {.rows = Labels(shown_), .columns = std::move(columns), .row_axis = "position"}),
-             "Sine and cosine say where the hand points without a jump where it has come round, "
-             "and are never larger than 1.");
-  }
-
-  // Returns how far the hand of a pair turns with each position: its sine and cosine at position 1
-  // are a point on a circle.
-  double Frequency(int64_t pair) const {
-    const double* point = table_.data() + C_ + 2 * pair;
-    return std::atan2(point[0], point[1]);
-  }
-
-  std::vector<int64_t> shown_;
-  int64_t C_;
-  std::vector<double> table_;  // of all positions, at least two
-  std::vector<double> rows_;   // of those shown
-};
 
 // Adds the positions to the same token at each of them.
 void AddToToken(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions,
@@ -270,20 +182,63 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
                      "sines and cosines come in pairs, so that their number is even",
                      "give an even number from 2 on");
   }
-  const Sinusoids sinusoids(positions, channels);
+  const std::vector<int64_t> shown = PositionsShown(positions);
+  const std::vector<std::string> labels = Labels(shown), pairs = Numbered(channels / 2, "pair ");
+  const int64_t computed = std::max<int64_t>(positions, 2);
+  std::vector<double> table(static_cast<size_t>(computed * channels)), rows;
+  FillSinusoids(Tensor(table.data(), {computed, channels}));
+  for (const int64_t p : shown) {
+    rows.insert(rows.end(), table.begin() + p * channels, table.begin() + (p + 1) * channels);
+  }
+  // How far the hand of each pair turns with each position: its sine and cosine at position 1 are a
+  // point on a circle.
+  std::vector<double> steps, turns;
+  std::vector<std::string> columns;
+  for (int64_t pair = 0; pair < channels / 2; ++pair) {
+    const double* point = table.data() + channels + 2 * pair;
+    steps.push_back(std::atan2(point[0], point[1]));
+    turns.push_back(2 * std::numbers::pi / steps.back());
+    columns.push_back(fmt::format("sin {}", pair));
+    columns.push_back(fmt::format("cos {}", pair));
+  }
+  std::vector<std::vector<double>> angles;
+  for (const int64_t p : shown) {
+    std::vector<double>& row = angles.emplace_back();
+    for (const double step : steps) row.push_back(static_cast<double>(p) * step);
+  }
+  std::vector<int64_t> few = Spread(channels / 2);
+  for (int64_t& channel : few) channel *= 2;
+  const StepTensor floats({std::ssize(shown), channels},
+                          std::vector<float>(rows.begin(), rows.end()));
+
   Report walk{.topic = "positions",
               .title = fmt::format("Positions: sinusoids for {} channels", channels),
               .intro =
-                  "Attention compares tokens whatever their order. To know the order, a model "
-                  "adds to each token's vector one that stands for its position. The first "
-                  "transformer took sines and cosines of many wavelengths for it."};
-  sinusoids.AddSteps(walk);
-  const StepTensor table = sinusoids.Table();
-  AddSimilarity(table.tensor(), sinusoids.shown(),
+                  "Attention compares tokens whatever their order. To know the order, a model adds "
+                  "to each token's vector one that stands for its position. The first transformer "
+                  "took sines and cosines of many wavelengths for it."};
+  walk.AddNumbers(
+      "frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
+      Plain(StackedValues({steps, turns},
+                          {.rows = {"angle per step", "steps per turn"}, .columns = pairs})),
+      "Each pair of channels is the hand of a clock; the first turns by one radian with every "
+      "position and each next one more slowly, as seconds, minutes and hours do.");
+  walk.AddNumbers("angles", "angle(p, i) = p ω(i)",
+                  StackedValues(angles, {.rows = labels, .columns = pairs, .row_axis = "position"}),
+                  "Where the hand of each clock points at each position.");
+  walk.Add("sinusoids", "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
+           MakeMatrix({std::ssize(shown), channels}, rows,
+                      {.rows = labels, .columns = columns, .row_axis = "position"}),
+           "Sine and cosine say where the hand points without a jump where it has come round, and "
+           "are never larger than 1.");
+  walk.Add("a few channels", "out(p, 2i) for some i", Columns(rows, shown, few),
+           "The first channels tell neighbours apart, the last ones beginning from end.",
+           FigureKind::kCurves);
+  AddSimilarity(floats.tensor(), shown,
                 "Neighbours are like each other, and the band along the diagonal is the same "
                 "everywhere: the product of two positions adds up cos(ω distance) of all clocks.",
                 walk);
-  AddToToken(backend, table.tensor(), sinusoids.shown(), walk);
+  AddToToken(backend, floats.tensor(), shown, walk);
   return walk;
 }
 
@@ -296,16 +251,16 @@ Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t posi
   Report walk{
       .topic = "positions",
       .title = learned ? "Positions: what the model has learnt" : "Positions: fixed sinusoids",
-      .intro = learned ? "This model has a vector for each position, wpe, that was learnt "
-                         "like any other weight. Nobody told it that 3 comes after 2."
+      .intro = learned ? "This model has a vector for each position, wpe, that was learnt like any "
+                         "other weight. Nobody told it that 3 comes after 2."
                        : "This model adds fixed sines and cosines to its tokens."};
   AddModelTable(backend, *model.weights, table.tensor(), shown, walk);
-  AddSimilarity(table.tensor(), shown,
-                learned ? "A bright band along the diagonal means that neighbouring positions are "
-                          "alike, which no part of the model asks for: it is useful, and so it is "
-                          "learnt."
-                        : "Neighbours are like each other, everywhere in the same way.",
-                walk);
+  AddSimilarity(
+      table.tensor(), shown,
+      learned ? "A bright band along the diagonal means that neighbouring positions are alike, "
+                "which no part of the model asks for: it is useful, and so it is learnt."
+              : "Neighbours are like each other, everywhere in the same way.",
+      walk);
   return walk;
 }
 

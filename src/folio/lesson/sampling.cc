@@ -8,6 +8,7 @@
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/inspect/trace.h"
+#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
 
@@ -93,13 +94,12 @@ class SamplingSteps {
     const double factor = std::min(1 / options_.temperature, 1e38);
     const StepTensor scaled = Scaled(shifted.tensor(), factor);
     std::vector<double> divided = Picked(Doubles(scaled.tensor()));
-    walk_.Add(
+    walk_.AddNumbers(
         "divided by the temperature",
         fmt::format("(logits − max(logits)) / {:g}", options_.temperature),
         MatrixValues(Tensor(divided.data(), {std::ssize(divided), 1}), {.rows = Labels()}),
         "A temperature below 1 stretches the differences and makes the model surer, one above 1 "
-        "shrinks them and makes it bolder; taking the largest off first changes no probability.",
-        FigureKind::kNone);
+        "shrinks them and makes it bolder; taking the largest off first changes no probability.");
     AddRow("probabilities", "p = softmax(…)", Doubles(Softmax(scaled.tensor()).tensor()),
            "Shares that add up to 1 over all tokens.");
   }
@@ -123,13 +123,12 @@ class SamplingSteps {
       rows.push_back({sorted[i].probability, sum, i < kept.size() ? sorted[i].probability : kCut});
       labels.push_back(row_.label(sorted[i].id));
     }
-    walk_.Add("top-p",
-              fmt::format("the likeliest stay, until their sum reaches {:g}", options_.top_p),
-              StackedValues(rows, {.rows = labels, .columns = {"p", "sum so far", "stays"}}),
-              fmt::format("{} of {} are left: few where the model is sure, many where it is not, "
-                          "which no fixed number of tokens can do.",
-                          WithCommas(std::ssize(kept)), WithCommas(std::ssize(sorted))),
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        "top-p", fmt::format("the likeliest stay, until their sum reaches {:g}", options_.top_p),
+        StackedValues(rows, {.rows = labels, .columns = {"p", "sum so far", "stays"}}),
+        fmt::format("{} of {} are left: few where the model is sure, many where it is not, which "
+                    "no fixed number of tokens can do.",
+                    WithCommas(std::ssize(kept)), WithCommas(std::ssize(sorted))));
   }
 
   void Draw() {
@@ -145,12 +144,11 @@ class SamplingSteps {
       labels.push_back(row_.label(kept[i].id));
       from += kept[i].probability;
     }
-    walk_.Add("draw",
-              fmt::format("u = {:.4f} (seed {}) → “{}”", u, options_.seed, row_.label(drawn)),
-              Plain(StackedValues(rows, {.rows = labels, .columns = {"from", "to", "u"}})),
-              "The candidates are laid side by side from 0 to 1, and a random number u falls on "
-              "one of them: on each as often as its probability says.",
-              FigureKind::kNone);
+    walk_.AddNumbers(
+        "draw", fmt::format("u = {:.4f} (seed {}) → “{}”", u, options_.seed, row_.label(drawn)),
+        Plain(StackedValues(rows, {.rows = labels, .columns = {"from", "to", "u"}})),
+        "The candidates are laid side by side from 0 to 1, and a random number u falls on one of "
+        "them: on each as often as its probability says.");
 
     std::vector<double> ids;
     std::vector<std::string> texts;
@@ -159,13 +157,12 @@ class SamplingSteps {
       ids.push_back(id);
       texts.push_back(row_.label(id));
     }
-    walk_.Add("ten draws", "ids for ten random numbers",
-              Plain(MatrixValues(Tensor(ids.data(), {std::ssize(ids), 1}),
-                                 {.rows = texts, .columns = {"id"}}),
-                    0),
-              "Another random number, another token: the same model and the same text go on in "
-              "many ways.",
-              FigureKind::kNone);
+    walk_.AddNumbers("ten draws", "ids for ten random numbers",
+                     Plain(MatrixValues(Tensor(ids.data(), {std::ssize(ids), 1}),
+                                        {.rows = texts, .columns = {"id"}}),
+                           0),
+                     "Another random number, another token: the same model and the same text go on "
+                     "in many ways.");
   }
 
   Backend& backend_;

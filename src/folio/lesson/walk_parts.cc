@@ -8,7 +8,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/lesson/attention_steps.h"
 #include "folio/plot/token_strip.h"
 
 namespace folio {
@@ -22,9 +21,6 @@ void RequireOneOf(const std::string& what, int64_t value, int64_t count) {
 }
 
 }  // namespace
-
-StepTensor::StepTensor(const Shape& shape, Dtype dtype)
-    : memory_(static_cast<size_t>(shape.count())), tensor_(memory_.data(), dtype, shape) {}
 
 StepTensor::StepTensor(const Shape& shape, std::span<const float> values) : StepTensor(shape) {
   FOLIO_CHECK(std::ssize(values) == shape.count(), "a value for each element");
@@ -66,22 +62,10 @@ StepTensor Scaled(const Tensor& x, double factor) {
   return out;
 }
 
-StepTensor Softmax(const Tensor& x) {
-  StepTensor out(x.shape());
-  Softmax(x, out.tensor());
-  return out;
-}
-
-StepTensor NaiveSoftmax(const Tensor& x) {
-  StepTensor out(x.shape());
-  NaiveSoftmax(x, out.tensor());
-  return out;
-}
-
 double Total(const Tensor& row) {
-  const StepTensor out(row.shape()), sums({1});
-  Normalize(row, out.tensor(), sums.tensor());
-  return Doubles(sums.tensor()).front();
+  double total = 0;
+  for (const double x : Doubles(row)) total += x;
+  return static_cast<float>(total);
 }
 
 double Length(Backend& backend, const Tensor& row) {

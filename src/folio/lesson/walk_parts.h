@@ -9,18 +9,19 @@
 
 #include "folio/backend/backend.h"
 #include "folio/lesson/lessons.h"
-#include "folio/report/matrix.h"
+#include "folio/report/report.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
 
 // These are common to the walks: operands, operations, and the tokens of a model.
 
-// Memory with a shape, zero or given: operands of a walk's operations.
+// Float32 numbers with a shape, zero or given: operands of a walk's operations.
 class StepTensor {
  public:
-  explicit StepTensor(const Shape& shape, Dtype dtype = Dtype::kF32);
-  // Float32. REQUIRES: as many values as the shape has.
+  explicit StepTensor(const Shape& shape)
+      : memory_(static_cast<size_t>(shape.count())), tensor_(memory_.data(), shape) {}
+  // REQUIRES: as many values as the shape has.
   StepTensor(const Shape& shape, std::span<const float> values);
   StepTensor(const Shape& shape, std::initializer_list<float> values)
       : StepTensor(shape, std::span(values.begin(), values.size())) {}
@@ -28,10 +29,10 @@ class StepTensor {
   StepTensor& operator=(StepTensor&&) = default;
 
   const Tensor& tensor() const { return tensor_; }
-  float* data() { return tensor_.data<float>(); }
+  float* data() { return memory_.data(); }
 
  private:
-  std::vector<double> memory_;
+  std::vector<float> memory_;
   Tensor tensor_;
 };
 
@@ -49,9 +50,7 @@ StepTensor Sum(Backend& backend, const Tensor& a, const Tensor& b);
 StepTensor Shifted(Backend& backend, const Tensor& x, double value);
 // x * factor, as scores are scaled.
 StepTensor Scaled(const Tensor& x, double factor);
-StepTensor Softmax(const Tensor& x);
-StepTensor NaiveSoftmax(const Tensor& x);
-// The sum of all elements of a row (1,C), none of them negative.
+// The sum of all elements of a row (1,C), rounded as they are.
 double Total(const Tensor& row);
 // Its length: the root of the sum of its squares.
 double Length(Backend& backend, const Tensor& row);

@@ -20,14 +20,13 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config.h"
 #include "folio/model/families.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/lora.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 
@@ -342,53 +341,33 @@ bool IsZero(const TensorInfo& info) {
   return std::ranges::all_of(numbers, [](float x) { return x == 0; });
 }
 
-// The tensors of a file that are no parameters of the model: biases that it does without are
-// passed over if they are zeros, so that they change nothing.
-class OtherTensors {
- public:
-  OtherTensors(const TensorFile& file, const GptConfig& config, const Family& family)
-      : file_(file) {
-    const ParamTable table(WithBiases(config));
-    const auto find = [&](const ParamInfo& info) {
-      return FindTensor(file, family, NameInFiles(family, FileFormat::kHuggingFace, info));
-    };
-    for (const ParamInfo& info : table.params()) {
-      if (info.part != "bias") continue;
-      if (const TensorInfo* bias = find(info)) biases_.emplace(bias->name, info.shape);
-    }
-    if (config.tie_word_embeddings) wte_ = find(table.params()[0]);
-    head_ = NameInFiles(family, FileFormat::kHuggingFace, -1, kHeadName, "weight");
+// Refuses a tensor that is no parameter of the model, but for `biases` that it does without, by
+// their names: those that are zeros change nothing.
+void CheckOther(const TensorFile& file, const GptConfig& config, const Family& family,
+                const std::map<std::string_view, Shape>& biases, const TensorInfo& info) {
+  const auto refuse = [&](const std::string& why, const char* cause, const char* help) {
+    throw InputError(fmt::format("{}: tensor '{}' {}", file.path().string(), info.name, why), cause,
+                     help);
+  };
+  if (const auto bias = biases.find(info.name);
+      bias != biases.end() && bias->second == info.shape) {
+    if (IsZero(info)) return;
+    refuse("is not zero", "config.json beside it says that the model has no such bias",
+           "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
   }
-
-  // Throws unless the file may hold it.
-  void Check(const TensorInfo& info) const {
-    const auto bias = biases_.find(info.name);
-    if (bias != biases_.end() && bias->second == info.shape) {
-      if (IsZero(info)) return;
-      throw InputError(
-          fmt::format("{}: tensor '{}' is not zero", file_.path().string(), info.name),
-          "config.json beside it says that the model has no such bias",
-          "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
-    }
-    if (wte_ != nullptr && info.name == head_) {
-      throw InputError(fmt::format("{}: tensor '{}' differs from '{}'", file_.path().string(),
-                                   info.name, wte_->name),
-                       "config.json beside it says that the two are one",
-                       "set tie_word_embeddings in config.json to false to have both");
-    }
-    throw InputError(
-        fmt::format("{}: tensor '{}' is not part of the model", file_.path().string(), info.name),
-        "config.json beside it describes a model without it",
-        "check lm_head_bias, tie_word_embeddings, position_embedding and n_layer in config.json; "
-        "of other programs' models folio runs GPT2LMHeadModel, and no adapters");
+  const auto name = [&](std::string_view module) {
+    return NameInFiles(family, FileFormat::kHuggingFace, -1, module, "weight");
+  };
+  const TensorInfo* wte = FindTensor(file, family, name("wte"));
+  if (config.tie_word_embeddings && wte != nullptr && info.name == name(kHeadName)) {
+    refuse(fmt::format("differs from '{}'", wte->name),
+           "config.json beside it says that the two are one",
+           "set tie_word_embeddings in config.json to false to have both");
   }
-
- private:
-  const TensorFile& file_;
-  std::map<std::string, Shape> biases_;
-  const TensorInfo* wte_ = nullptr;  // if it is the head's matrix too
-  std::string head_;
-};
+  refuse("is not part of the model", "config.json beside it describes a model without it",
+         "check lm_head_bias, tie_word_embeddings, position_embedding and n_layer in config.json; "
+         "of other programs' models folio runs GPT2LMHeadModel, and no adapters");
+}
 
 }  // namespace
 
@@ -459,9 +438,16 @@ StoredModel OpenModelDir(const std::filesystem::path& from, Loading loading) {
   const auto file = OpenWeights(from, loading);
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
   RequireBlocks(config, family, std::ssize(file->tensors()), file->path().string());
-  const OtherTensors others(*file, config, family);
-  return FindParams(config, file, family, FileFormat::kHuggingFace,
-                    [&](const TensorInfo& info) { others.Check(info); });
+  std::map<std::string_view, Shape> biases;
+  const ParamTable with_biases(WithBiases(config));
+  for (const ParamInfo& param : with_biases.params()) {
+    if (param.part != "bias") continue;
+    const std::string name = NameInFiles(family, FileFormat::kHuggingFace, param);
+    if (const TensorInfo* bias = FindTensor(*file, family, name)) biases[bias->name] = param.shape;
+  }
+  return FindParams(config, file, family, FileFormat::kHuggingFace, [&](const TensorInfo& info) {
+    CheckOther(*file, config, family, biases, info);
+  });
 }
 
 std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& model, Dtype dtype) {

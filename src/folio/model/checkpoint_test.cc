@@ -19,7 +19,7 @@
 #include "folio/model/families.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"

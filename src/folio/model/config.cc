@@ -16,7 +16,6 @@
 #include "folio/io/checksums.h"
 #include "folio/io/json.h"
 #include "folio/model/families.h"
-#include "folio/model/head_layout.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {
@@ -68,10 +67,6 @@ std::vector<std::string> GptConfig::ActivationNames() {
   std::vector<std::string> names;
   for (const NamedActivation& activation : kActivations) names.emplace_back(activation.name);
   return names;
-}
-
-HeadLayout GptConfig::head_layout() const {
-  return {.query_heads = n_head, .kv_heads = n_kv_head.value_or(n_head), .head_dim = head_size()};
 }
 
 double GptConfig::attention_scale(int64_t layer) const {
@@ -246,10 +241,11 @@ void DropForeignEnd(std::optional<int64_t>& id, const Family& family, int64_t vo
   if (id == family.absent_end && id >= vocab_size) id.reset();
 }
 
-// SetField, whose mistakes are here those of a file.
-void SetFromFile(const Field& field, const std::string& value, const std::string& where) {
+// Runs f, whose mistakes are here those of a file.
+template <class F>
+void AsOfFile(const F& f) {
   try {
-    SetField(field, value, where);
+    f();
   } catch (const Error& error) {
     throw InputError(error.what(), error.cause(), error.help());
   }
@@ -287,15 +283,11 @@ GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
     if (given == nullptr) continue;
     std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*given) : *given, field, where);
     if (field.key == "activation_function") value = OurActivation(std::move(value));
-    SetFromFile(field, value, where);
+    AsOfFile([&] { SetField(field, value, where); });
   }
   DropForeignEnd(config.bos_token_id, family, config.vocab_size);
   DropForeignEnd(config.eos_token_id, family, config.vocab_size);
-  try {
-    config.Validate(where);
-  } catch (const Error& error) {
-    throw InputError(error.what(), error.cause(), error.help());
-  }
+  AsOfFile([&] { config.Validate(where); });
   return config;
 }
 
@@ -305,7 +297,7 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
     const Json* found = IsTokenId(field) ? json.find(field.key) : nullptr;
     auto* const id = std::get_if<std::optional<int64_t>*>(&field.value);
     if (found == nullptr || id == nullptr || (*id)->has_value()) continue;
-    SetFromFile(field, FieldTextOf(TokenId(*found), field, where), where);
+    AsOfFile([&] { SetField(field, FieldTextOf(TokenId(*found), field, where), where); });
     // Some programs leave another model's tokens there; nothing is lost without them.
     if (**id >= config.vocab_size) (*id)->reset();
   }

@@ -2,26 +2,9 @@
 
 #include "folio/base/check.h"
 #include "folio/base/rng.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/tensor_parallel_group.h"
 
 namespace folio {
-
-HeadLayout PassShape::heads() const {
-  return config.head_layout().ShardOf(shard());
-}
-
-HeadLayout PassContext::heads() const {
-  return config.head_layout().ShardOf(shard);
-}
-
-int64_t TracePointInfo::Qkv(const GptConfig& config) {
-  return config.head_layout().qkv_width();
-}
-
-int64_t TracePointInfo::Heads(const GptConfig& config) {
-  return config.head_layout().q_width();
-}
 
 void PassContext::Sum(const Tensor& x) const {
   FOLIO_CHECK(shard.whole() || group != nullptr, "nobody has the other shards");

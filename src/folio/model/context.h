@@ -48,7 +48,7 @@ struct PassShape {
   int64_t N() const { return B * T; }
   const Shard& shard() const { return options.shard; }
   const LoraConfig& lora() const { return options.lora; }
-  HeadLayout heads() const;  // of the shard
+  HeadLayout heads() const { return config.head_layout().ShardOf(shard()); }
   int64_t F() const { return shard().Size(config.inner()); }
   bool training() const { return kind == PassKind::kTraining; }
 };
@@ -99,8 +99,8 @@ struct TracePointInfo {
   using WidthOf = int64_t (*)(const GptConfig& config);
   static int64_t C(const GptConfig& config) { return config.n_embd; }
   static int64_t F(const GptConfig& config) { return config.inner(); }
-  static int64_t Qkv(const GptConfig& config);    // (H+2K)D
-  static int64_t Heads(const GptConfig& config);  // HD
+  static int64_t Qkv(const GptConfig& config) { return config.head_layout().qkv_width(); }
+  static int64_t Heads(const GptConfig& config) { return config.head_layout().q_width(); }
 
   std::string_view name;
   WidthOf width = &C;
@@ -179,7 +179,7 @@ struct PassContext {
   bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }
-  HeadLayout heads() const;  // of the shard
+  HeadLayout heads() const { return config.head_layout().ShardOf(shard); }
   // Shows `x` to whoever looks.
   void Show(TracePoint point, int64_t layer, const Tensor& x) const {
     if (trace != nullptr) trace->Take(point, layer, x);

@@ -9,7 +9,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/transformer.h"
 
 namespace folio {

@@ -73,25 +73,17 @@ class Decoding : public testing::TestWithParam<DecoderCase> {
   std::vector<double> expected_;  // (T,V)
 };
 
-TEST_P(Decoding, TokenByTokenEqualsOneForwardPass) {
-  Decoder decoder(*backend_, *weights_, {.dtype = GetParam().dtype});
-  CachedSequence text(decoder.cache());
-  for (size_t t = 0; t < ids_.size(); ++t) {
-    ExpectRow(decoder.Append(text, std::span(ids_).subspan(t, 1)), static_cast<int64_t>(t));
-    EXPECT_EQ(text.size(), static_cast<int64_t>(t) + 1);
-  }
-}
-
 TEST_P(Decoding, PiecesOfAnyLengthEqualOneForwardPass) {
   Decoder decoder(*backend_, *weights_, {.dtype = GetParam().dtype});
   CachedSequence text(decoder.cache());
-  for (const int repeat : {0, 1}) {  // again after Clear: nothing is left of the first text
-    SCOPED_TRACE(repeat);
+  // Again after Clear: nothing is left of the first text.
+  for (const std::vector<size_t>& pieces : {{5, 1, 7, 2, 4}, std::vector<size_t>(19, 1)}) {
     size_t done = 0;
-    for (size_t piece : {5, 1, 7, 2, 4}) {
+    for (const size_t piece : pieces) {
       const Tensor logits = decoder.Append(text, std::span(ids_).subspan(done, piece));
       done += piece;
       ExpectRow(logits, static_cast<int64_t>(done) - 1);
+      EXPECT_EQ(text.size(), static_cast<int64_t>(done));
     }
     text.Clear();
   }

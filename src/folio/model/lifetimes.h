@@ -1,15 +1,19 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/backend/ops.h"
 #include "folio/model/context.h"
 #include "folio/model/tensor_parallel_group.h"
-#include "folio/model/transformer.h"
 
 namespace folio {
 
@@ -70,11 +74,34 @@ class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
   static const std::byte* Address(const SequenceView& x) { return x.data; }
 
   // The number of the buffer that has the address, or kNone: a parameter's.
-  int32_t BufferAt(const std::byte* address) const;
-  void Use(const std::byte* address, Access access);
+  int32_t BufferAt(const std::byte* address) const {
+    if (address < begins_.front() || address >= begins_.back()) return kNone;
+    const auto at = std::upper_bound(begins_.begin(), begins_.end(), address);
+    return static_cast<int32_t>(at - begins_.begin()) - 1;
+  }
+
+  void Use(const std::byte* address, Access access) {
+    const int32_t buffer = BufferAt(address);
+    if (buffer == kNone) return;
+    const auto use = [&](int32_t used) {
+      Lifetime& life = lives_[static_cast<size_t>(used)];
+      if (life.first < 0) life.first = operation_;
+      life.last = operation_;
+    };
+    use(buffer);
+    int32_t& source = sources_[static_cast<size_t>(buffer)];
+    if (access == Access::kWrite) source = kNone;
+    if (source != kNone) use(source);
+  }
+
   // Dropout copies what it drops from, and where it is off the source itself is read in place of
   // the copy: then reading the copy counts as a use of the source.
-  void Copy(const std::byte* from, const std::byte* to);
+  void Copy(const std::byte* from, const std::byte* to) {
+    const int32_t source = BufferAt(from), copy = BufferAt(to);
+    if (source != kNone && copy != kNone && source != copy) {
+      sources_[static_cast<size_t>(copy)] = source;
+    }
+  }
 
   std::vector<const std::byte*> begins_;
   std::vector<Lifetime> lives_;
@@ -82,9 +109,5 @@ class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
   int64_t operation_ = -1;
   Group group_{*this};
 };
-
-// Runs a pass dry, over buffers at made-up addresses, and says how its operations use the buffers
-// of VisitBuffers, which `plan` has in that order, placed or not.
-std::vector<Lifetime> RecordLifetimes(const PassShape& shape, const MemoryPlan& plan);
 
 }  // namespace folio

@@ -14,8 +14,8 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/block.h"
@@ -23,7 +23,7 @@
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/model/weight_init.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 
@@ -251,15 +251,6 @@ void RequireJust(const TensorFile& file, const AdapterTensors& tensors, const st
   }
 }
 
-void MergeLayer(const LinearParams& from, const LinearParams& to, double scale) {
-  if (!from.lora_a) return;
-  if (to.weight.dtype() == Dtype::kF64) {
-    AddProduct<double>(to.weight, from.lora_a, from.lora_b, scale);
-  } else {
-    AddProduct<float>(to.weight, from.lora_a, from.lora_b, scale);
-  }
-}
-
 }  // namespace
 
 void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::string& base) {
@@ -433,11 +424,14 @@ std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
   auto merged = std::make_unique<GptWeights>(weights.config(), weights.flat().dtype());
   InitWeightsFrom(weights, *merged);
   for (size_t l = 0; l < weights.params().h.size(); ++l) {
-    const BlockParams& from = weights.params().h[l];
-    const BlockParams& to = merged->params().h[l];
-    ForEachLinear([&](const Linear&, const LinearParams& layer,
-                      const LinearParams& target) { MergeLayer(layer, target, scale); },
-                  from, to);
+    ForEachLinear(
+        [&](const Linear&, const LinearParams& from, const LinearParams& to) {
+          if (!from.lora_a) return;
+          const auto add =
+              to.weight.dtype() == Dtype::kF64 ? AddProduct<double> : AddProduct<float>;
+          add(to.weight, from.lora_a, from.lora_b, scale);
+        },
+        weights.params().h[l], merged->params().h[l]);
   }
   return merged;
 }

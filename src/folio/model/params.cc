@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
@@ -52,24 +51,18 @@ ParamTable::ParamTable(const GptConfig& config, const LoraConfig& lora, const Sh
         flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
       }
     }
-    return flat_size_;
   };
-  decay_size_ = place(true, true);
-  trained_size_ = place(true, false);
+  place(true, true);
+  place(true, false);
+  trained_size_ = flat_size_;
   place(false, true);
   place(false, false);
 }
 
-int64_t ParamTable::matrix_parameters() const {
-  int64_t sum = 0;
-  for (const ParamInfo& info : params_) sum += IsLinearWeight(info.kind) ? info.shape.count() : 0;
-  return sum;
-}
-
-int64_t ParamTable::trained_matrix_parameters() const {
+int64_t ParamTable::matrix_parameters(bool trained_only) const {
   int64_t sum = 0;
   for (const ParamInfo& info : params_) {
-    if (info.trained && IsLinearWeight(info.kind)) sum += info.shape.count();
+    if (IsLinearWeight(info.kind) && (info.trained || !trained_only)) sum += info.shape.count();
   }
   return sum;
 }

@@ -41,7 +41,7 @@ enum class ShardAxis {
   kNone,     // every shard has all of it
   kRows,     // the first
   kColumns,  // the last
-  kQkv,      // the last, in each of q | k | v by heads (head_layout.h)
+  kQkv,      // the last, in each of q | k | v by heads (config.h)
 };
 
 // Returns whether LinearBackward writes over the gradient at first. Other gradients are added to,
@@ -97,11 +97,8 @@ class ParamTable {
   int64_t flat_size() const { return flat_size_; }    // elements, with the gaps
   // The beginning of the flat array, with what is trained; gradients and moments end there.
   int64_t trained_size() const { return trained_size_; }
-  int64_t decay_size() const { return decay_size_; }  // the first part of that
-  // Elements of the weights of linear operations (all but wpe, biases and LayerNorms), and of those
-  // that are trained.
-  int64_t matrix_parameters() const;
-  int64_t trained_matrix_parameters() const;
+  // Elements of the weights of linear operations: all but wpe, biases and LayerNorms.
+  int64_t matrix_parameters(bool trained_only = false) const;
 
   // One parameter in a flat array of flat_size() elements, or if it is trained of trained_size().
   Tensor View(const ParamInfo& info, const Tensor& flat) const;
@@ -111,7 +108,7 @@ class ParamTable {
   LoraConfig lora_;
   Shard shard_;
   std::vector<ParamInfo> params_;
-  int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0, decay_size_ = 0;
+  int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0;
 };
 
 // The tensors, in the order of the table, as the parameters that they are.

@@ -6,7 +6,6 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/config.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/params.h"
 
 namespace folio {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
 #include "folio/model/shard.h"
 #include "folio/tensor/tensor.h"
 

@@ -234,28 +234,6 @@ TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Configs, PlannedPass, testing::ValuesIn(ActivationsCases()),
                          ActivationsName);
 
-TEST(PassPlan, AForwardPassNeedsLessThanATrainingStep) {
-  GptConfig config = TinyConfig();
-  config.n_layer = 8;
-  const auto bytes = [&](PassKind kind) { return GptPass::Plan(config, 2, 5, kind).arena_bytes(); };
-  EXPECT_LT(bytes(PassKind::kForward) * 2, bytes(PassKind::kTraining));
-  // Without a backward, depth costs nothing.
-  const size_t eight = bytes(PassKind::kForward);
-  config.n_layer = 3;
-  EXPECT_EQ(bytes(PassKind::kForward), eight);
-}
-
-TEST(PassPlan, NoLayerHoldsAnArrayOfAllPairsOfPositions) {
-  GptConfig config;
-  config.n_layer = 1;
-  const int64_t B = 2, T = 1024;
-  const MemoryPlan plan = GptPass::Plan(config, B, T, PassKind::kTraining);
-  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
-    if (buffer.name == "logits") continue;
-    EXPECT_LT(buffer.shape.count(), B * config.n_head * T * T) << buffer.name;
-  }
-}
-
 TEST(PassPlan, KnowsNoBatchSoLargeThatRecordingItTakesLong) {
   GptConfig config = TinyConfig();
   config.n_positions = 1 << 20;
@@ -327,18 +305,6 @@ TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
   expect({.dtype = Dtype::kBF16}, 2 + 3 + 1 + 4 + 4);
   expect({.recompute = true}, 3 + 1 + 4);
   expect({.dtype = Dtype::kBF16, .recompute = true}, 3 + 1 + 4);
-}
-
-TEST(PassPlan, MemoryGrowsWithBatchAndContextAsALine) {
-  GptConfig config{.vocab_size = 100, .n_embd = 64, .n_layer = 3, .n_head = 4};
-  for (const PassOptions& options : {PassOptions{}, PassOptions{Dtype::kBF16, true}}) {
-    const auto bytes = [&](int64_t B, int64_t T) {
-      return static_cast<double>(
-          GptPass::Plan(config, B, T, PassKind::kTraining, options).arena_bytes());
-    };
-    EXPECT_NEAR(bytes(16, 256) / bytes(1, 256), 16, 0.2);
-    EXPECT_NEAR(bytes(2, 1024) / bytes(2, 128), 8, 0.2);
-  }
 }
 
 // A configuration of the plan, and the arena that its lives, numbered by hand, once took.

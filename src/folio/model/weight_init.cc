@@ -7,7 +7,6 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/layers/mlp.h"
 
 namespace folio {
@@ -37,6 +36,13 @@ void FillWith(const Tensor& x, Value&& value) {
   });
 }
 
+// Returns whether that is the first value of all elements.
+bool FillConstant(InitKind init, const Tensor& x) {
+  if (init != InitKind::kZero && init != InitKind::kOne) return false;
+  FillWith(x, [&](int64_t) { return init == InitKind::kOne ? 1.0 : 0.0; });
+  return true;
+}
+
 }  // namespace
 
 double InitSpread(const GptConfig& config, const ParamInfo& info, int64_t column) {
@@ -61,10 +67,7 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
     const CounterRng rng(seed, RngStream(RngPurpose::kInit, number++));
     if (part == ParamPart::kTrained && !info.trained) continue;
     const Tensor x = weights.table().View(info, weights.flat());
-    if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
-      FillWith(x, [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
-      continue;
-    }
+    if (FillConstant(info.init, x)) continue;
     const double spread = InitSpread(config, whole);
     const PlaceInWhole place(weights.table(), info, whole.shape);
     const auto index = [&](int64_t i) { return static_cast<uint64_t>(place(i)); };
@@ -191,11 +194,7 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
   }
   // Module.apply: every matrix again, the tied head as wte a second time.
   for (const ParamInfo& info : params) {
-    if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
-      FillWith(weights.table().View(info, weights.flat()),
-               [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
-      continue;
-    }
+    if (FillConstant(info.init, weights.table().View(info, weights.flat()))) continue;
     draw(info);
     rng.Normal(drawn, 0, config.initializer_range);
     keep(info);

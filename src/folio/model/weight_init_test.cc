@@ -114,39 +114,26 @@ TEST(InitWeights, XavierTakesQkvAsThreeMatricesIfAsked) {
   }
 }
 
-TEST(InitWeights, LeavesResidualProjectionsAndPositionsAsAsked) {
+// Of neither projection, or not of attention's, which then start as wide as the others.
+TEST(InitWeights, ScalesResidualProjectionsAndLeavesPositionsAsAsked) {
   GptConfig config = MiddleConfig();
   GptWeights usual(config);
   InitWeights(usual, 3);
-  config.init_scaled_residuals = "false";
-  config.init_zero_positions = true;
-  GptWeights weights(config);
-  InitWeights(weights, 3);
-  for (const ParamInfo& info : weights.table().params()) {
-    const std::span<const float> x = Param(weights, info), y = Param(usual, info);
-    if (info.name.ends_with("c_proj.weight")) {
-      ExpectNormal(x, config.initializer_range, info.name);
-    } else if (info.module == "wpe") {
-      EXPECT_EQ(Largest(x), 0);
-    } else {
-      EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
-    }
-  }
-}
-
-TEST(InitWeights, ScalesTheProjectionOfTheFeedForwardAloneIfAsked) {
-  GptConfig config = MiddleConfig();
-  GptWeights usual(config);
-  InitWeights(usual, 3);
-  config.init_scaled_residuals = "mlp";
-  GptWeights weights(config);
-  InitWeights(weights, 3);
-  for (const ParamInfo& info : weights.table().params()) {
-    const std::span<const float> x = Param(weights, info), y = Param(usual, info);
-    if (info.module == "attn.c_proj" && info.part == "weight") {
-      ExpectNormal(x, config.initializer_range, info.name);
-    } else {
-      EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
+  for (const std::string scaled : {"false", "mlp"}) {
+    config.init_scaled_residuals = scaled;
+    config.init_zero_positions = scaled == "false";
+    GptWeights weights(config);
+    InitWeights(weights, 3);
+    const char* unscaled = scaled == "false" ? "c_proj.weight" : "attn.c_proj.weight";
+    for (const ParamInfo& info : weights.table().params()) {
+      const std::span<const float> x = Param(weights, info), y = Param(usual, info);
+      if (info.name.ends_with(unscaled)) {
+        ExpectNormal(x, config.initializer_range, info.name);
+      } else if (config.init_zero_positions && info.module == "wpe") {
+        EXPECT_EQ(Largest(x), 0);
+      } else {
+        EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
+      }
     }
   }
 }

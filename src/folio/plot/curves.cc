@@ -3,40 +3,68 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/plot/lines.h"
 #include "folio/plot/svg.h"
 
 namespace folio {
 namespace {
 
-inline constexpr double kChartFont = 12;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kChartFont = 12;
+constexpr double kTickGap = 8;  // between tick labels and the axes
 
-// The look of a line: classes, the pattern of its dashes ("none" without), and so on.
-struct LineLook {
-  std::string classes, dashes;
-  double opacity = 1, width = 1;
-};
+bool IsFinite(const PlotPoint& point) {
+  return std::isfinite(point.x) && std::isfinite(point.y);
+}
 
-// The look of the line at `index` of a list.
-LineLook LookOf(const Series& series, size_t index);
+// Values to pixels.
+struct Axis {
+  bool log = false;
+  bool whole = false;                         // all data are whole numbers, and so are the ticks
+  double low = kInfinity, high = -kInfinity;  // of the data; logarithms if log
+  double pixel_low = 0, pixel_high = 1;       // where they lie
 
-// The x that axes have in common; empty at first.
-struct XRange {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-
+  double Scaled(double value) const { return log ? std::log10(value) : value; }
+  // Also not so large that a padded range would overflow.
+  bool Shows(double value) const { return std::abs(Scaled(value)) <= (log ? 300 : 1e300); }
   void Hold(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
+    low = std::min(low, Scaled(value));
+    high = std::max(high, Scaled(value));
+  }
+  // Widens the range by a share of it at both ends; one of no extent becomes one around its value,
+  // and without values it is from 0 to 1.
+  void Pad(double share) {
+    if (low > high) {
+      low = 0;
+      high = 1;
+    }
+    const double size = std::max(std::abs(low), std::abs(high));
+    double padding = (high - low) * share;
+    if (high - low <= std::max(size * 1e-10, 1e-290)) {
+      padding = log || size < 1e-280 ? 0.5 : size * 0.1;
+    }
+    low -= padding;
+    high += padding;
+  }
+  double Pixel(double value) const {
+    return pixel_low + (Scaled(value) - low) / (high - low) * (pixel_high - pixel_low);
+  }
+  double Middle() const { return (pixel_low + pixel_high) / 2; }
+  std::vector<Tick> Ticks(double pixels_each) const {
+    int count = std::max(2, static_cast<int>(std::abs(pixel_high - pixel_low) / pixels_each));
+    if (whole) count = std::clamp(static_cast<int>(std::min(high - low, 1e6)), 1, count);
+    if (!log) return LinearTicks(low, high, count);
+    return LogTicks(std::pow(10.0, std::max(low, -305.0)), std::pow(10.0, std::min(high, 305.0)),
+                    count);
   }
 };
 
@@ -45,65 +73,78 @@ struct ChartBox {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
 
-// One pair of axes with its lines, in a part of a figure, without title and legend.
-class Chart {
- public:
-  // All of the chart, its labels too, lies inside of `box`. Title and size of `options` do not
-  // matter. The x axis reaches over `x_range` too.
-  Chart(std::span<const Series> series, const CurvesOptions& options, ChartBox box,
-        const XRange& x_range = {});
+// A pair of axes with their names.
+struct Axes {
+  Axis x = {}, y = {};
+  std::string x_label = {}, y_label = {};
+  ChartBox box = {};
+  std::vector<Tick> x_ticks = {}, y_ticks = {};
 
-  // Points that are drawn.
-  size_t points() const;
-  // Merges points within columns of so many pixels.
-  void Reduce(double column);
-  void Draw(SvgWriter& svg) const;
+  // Puts the axes, whose ranges are padded, into a box with all that belongs to them.
+  void Place(const ChartBox& inside) {
+    box = inside;
+    y.pixel_high = box.top;
+    y.pixel_low =
+        box.bottom - kChartFont - kTickGap - (x_label.empty() ? 0 : kChartFont + kTickGap);
+    y_ticks = y.Ticks(38);
+    double widest = 0;
+    for (const Tick& tick : y_ticks) widest = std::max(widest, TextWidth(tick.label, kChartFont));
+    x.pixel_low = box.left + (y_label.empty() ? 0 : kChartFont + kTickGap) + widest + kTickGap;
+    x.pixel_high = box.right - kTickGap;
+    x_ticks = x.Ticks(75);
+  }
 
- private:
-  struct Axis {
-    bool log = false;
-    bool whole = false;                    // all data are whole numbers, and so are the ticks
-    double low = 0, high = 1;              // of the data, padded; logarithms if log
-    double pixel_low = 0, pixel_high = 1;  // where they lie
+  // Draws grid, tick labels, axis lines and names.
+  void Draw(SvgWriter& svg) const {
+    std::string grid;
+    for (const Tick& tick : y_ticks) {
+      const double at = y.Pixel(tick.value);
+      grid +=
+          fmt::format("M{} {}H{}", SvgNumber(x.pixel_low), SvgNumber(at), SvgNumber(x.pixel_high));
+      svg.Text(tick.label, x.pixel_low - kTickGap, at + kChartFont * 0.35,
+               {.style = "muted", .anchor = "end"});
+    }
+    for (const Tick& tick : x_ticks) {
+      const double at = x.Pixel(tick.value);
+      grid +=
+          fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y.pixel_low), SvgNumber(y.pixel_high));
+      const double half = TextWidth(tick.label, kChartFont) / 2;
+      svg.Text(tick.label, std::clamp(at, box.left + half, box.right + kTickGap - half),
+               y.pixel_low + kTickGap + kChartFont * 0.8, {.style = "muted", .anchor = "middle"});
+    }
+    svg.Element("path", {{"class", "grid"}, {"fill", "none"}, {"d", grid}});
+    svg.Element("path",
+                {{"class", "axis"},
+                 {"fill", "none"},
+                 {"d", fmt::format("M{} {}V{}H{}", SvgNumber(x.pixel_low), SvgNumber(y.pixel_high),
+                                   SvgNumber(y.pixel_low), SvgNumber(x.pixel_high))}});
+    svg.Text(FitText(x_label, kChartFont, x.pixel_high - x.pixel_low), x.Middle(), box.bottom + 2,
+             {.anchor = "middle"});
+    svg.Text(FitText(y_label, kChartFont, y.pixel_low - y.pixel_high), box.left + 4, y.Middle(),
+             {.anchor = "middle", .turned = true});
+  }
 
-    double Scaled(double value) const;
-    bool Shows(double value) const;
-    double Pixel(double value) const;
-    double Middle() const { return (pixel_low + pixel_high) / 2; }
-    std::vector<Tick> Ticks(double pixels_each) const;
-  };
-  struct Line {
-    LineLook look;
-    bool faint, dotted;
-    std::vector<PlotPoint> points;
-    double dot = 3;  // by its width
-  };
-
-  bool FitRanges(std::span<const Series> series, const XRange& x_range);
-  Line MakeLine(const Series& series, size_t index) const;  // with all points
-  // Dashes for lines that would hide others.
-  void ShowCovered();
-  void DrawAxes(SvgWriter& svg) const;
-  void DrawLine(SvgWriter& svg, const Line& line) const;
-
-  std::string x_label_, y_label_;
-  ChartBox box_;
-  Axis x_, y_;
-  std::vector<Tick> x_ticks_, y_ticks_;
-  std::vector<Line> lines_;
-  bool any_ = false;  // whether there is anything to be seen
+  void DrawNoData(SvgWriter& svg) const {
+    svg.Text("no data", x.Middle(), y.Middle() - kTickGap, {.style = "muted", .anchor = "middle"});
+  }
 };
 
-constexpr double kTickGap = 8;  // between tick labels and the axes
-constexpr size_t kDots = 60;    // series of at most so many points show them as dots
-constexpr const char* kDashes[] = {"none", "7 4", "2 4", "10 3 2 3"};
+// ---- Lines --------------------------------------------------------------------------------------
 
-// Dashes of the first, second, ... line that lies on others leave some of those below to be seen.
-constexpr const char* kCovering[] = {"8 8", "4 12", "2 14"};
-constexpr double kCoveringDots[] = {2, 1.4, 1};
+// The look of a line: classes, the pattern of its dashes ("none" without), and so on.
+struct LineLook {
+  std::string classes, dashes = "none";
+  double opacity = 1, width = 1;
+};
 
-constexpr PlotPoint kGapPoint = {std::numeric_limits<double>::quiet_NaN(),
-                                 std::numeric_limits<double>::quiet_NaN()};
+// The look of the line at `index` of a list.
+LineLook LookOf(const Series& series, size_t index) {
+  static constexpr std::array kDashes = {"none", "7 4", "2 4", "10 3 2 3"};
+  const size_t place = series.colour < 0 ? index : static_cast<size_t>(series.colour);
+  const size_t round = place / kSeriesColours + (series.dashed ? 1 : 0);
+  return {fmt::format("line s{}", place % kSeriesColours), kDashes[round % kDashes.size()],
+          series.faint ? 0.4 : 1.0, series.faint ? 1.0 : 1.8};
+}
 
 // Path data with one decimal, each point relative to the one before.
 class PathData {
@@ -111,9 +152,8 @@ class PathData {
   void MoveTo(const PlotPoint& to) {
     x_ = std::llround(to.x * 10);
     y_ = std::llround(to.y * 10);
-    data_ += 'M';
-    data_ +=
-        SvgNumber(static_cast<double>(x_) / 10) + ' ' + SvgNumber(static_cast<double>(y_) / 10);
+    data_ += fmt::format("M{} {}", SvgNumber(static_cast<double>(x_) / 10),
+                         SvgNumber(static_cast<double>(y_) / 10));
     in_line_ = false;
   }
   void LineTo(const PlotPoint& to) {
@@ -157,229 +197,140 @@ bool Coincide(const std::vector<PlotPoint>& a, const std::vector<PlotPoint>& b) 
   return same > 0 && static_cast<double>(same) >= kMostly * static_cast<double>(both);
 }
 
-LineLook LookOf(const Series& series, size_t index) {
-  const size_t place = series.colour < 0 ? index : static_cast<size_t>(series.colour);
-  const size_t round = place / kSeriesColours + (series.dashed ? 1 : 0);
-  return {fmt::format("line s{}", place % kSeriesColours), kDashes[round % std::size(kDashes)],
-          series.faint ? 0.4 : 1.0, series.faint ? 1.0 : 1.8};
-}
+struct Line {
+  LineLook look;
+  bool faint, dotted;
+  std::vector<PlotPoint> points;
+  double dot = 3;  // by its width
 
-double Chart::Axis::Scaled(double value) const {
-  return log ? std::log10(value) : value;
-}
-
-// Also not so large that a padded range would overflow.
-bool Chart::Axis::Shows(double value) const {
-  return std::abs(Scaled(value)) <= (log ? 300 : 1e300);
-}
-
-double Chart::Axis::Pixel(double value) const {
-  return pixel_low + (Scaled(value) - low) / (high - low) * (pixel_high - pixel_low);
-}
-
-std::vector<Tick> Chart::Axis::Ticks(double pixels_each) const {
-  int count = std::max(2, static_cast<int>(std::abs(pixel_high - pixel_low) / pixels_each));
-  if (whole) count = std::clamp(static_cast<int>(std::min(high - low, 1e6)), 1, count);
-  if (!log) return LinearTicks(low, high, count);
-  return LogTicks(std::pow(10.0, std::max(low, -305.0)), std::pow(10.0, std::min(high, 305.0)),
-                  count);
-}
-
-// The ranges of all points that can be drawn, y widened a little; a range of no extent becomes one
-// around its value. Returns whether there is any point.
-bool Chart::FitRanges(std::span<const Series> series, const XRange& x_range) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  x_.whole = !x_.log;
-  x_.low = y_.low = kInfinity;
-  x_.high = y_.high = -kInfinity;
-  for (const Series& s : series) {
-    for (size_t i = 0; i < s.x.size(); ++i) {
-      if (!x_.Shows(s.x[i]) || !y_.Shows(s.y[i])) continue;
-      x_.low = std::min(x_.low, x_.Scaled(s.x[i]));
-      x_.high = std::max(x_.high, x_.Scaled(s.x[i]));
-      x_.whole = x_.whole && s.x[i] == std::floor(s.x[i]);
-      y_.low = std::min(y_.low, y_.Scaled(s.y[i]));
-      y_.high = std::max(y_.high, y_.Scaled(s.y[i]));
+  void Draw(SvgWriter& svg) const {
+    PathData path, dots;
+    bool pen_down = false;
+    for (size_t i = 0; i < points.size(); ++i) {
+      if (!IsFinite(points[i])) {
+        pen_down = false;
+        continue;
+      }
+      const bool alone = !pen_down && (i + 1 == points.size() || !IsFinite(points[i + 1]));
+      if (pen_down) {
+        path.LineTo(points[i]);
+      } else {
+        path.MoveTo(points[i]);
+      }
+      pen_down = true;
+      if (alone || dotted) {
+        dots.MoveTo(points[i]);
+        dots.Dot();
+      }
     }
+    svg.Element("path", {{"class", look.classes},
+                         {"stroke-width", look.width},
+                         {"stroke-opacity", look.opacity},
+                         {"stroke-dasharray", look.dashes},
+                         {"d", path.text()}});
+    if (dots.text().empty()) return;
+    svg.Element("path", {{"class", look.classes},
+                         {"stroke-width", look.width * dot},
+                         {"stroke-opacity", look.opacity},
+                         {"d", dots.text()}});
   }
-  const bool any = x_.low <= x_.high;
-  if (any && x_range.low <= x_range.high) {
-    x_.low = std::min(x_.low, x_.Scaled(x_range.low));
-    x_.high = std::max(x_.high, x_.Scaled(x_range.high));
-  }
-  for (Axis* axis : {&x_, &y_}) {
-    if (!any) {
-      axis->low = 0;
-      axis->high = 1;
+};
+
+// One pair of axes with its lines, in a part of a figure, without title and legend.
+class Chart {
+ public:
+  // All of the chart, its labels too, lies inside of `box`. Title and size of `options` do not
+  // matter. The x axis reaches over `shared_x` too, if that holds anything.
+  Chart(std::span<const Series> series, const CurvesOptions& options, const ChartBox& box,
+        const Axis& shared_x = {})
+      : axes_{.x = {.log = options.log_x, .whole = !options.log_x},
+              .y = {.log = options.log_y},
+              .x_label = options.x_label,
+              .y_label = options.y_label} {
+    Axis &x = axes_.x, &y = axes_.y;
+    for (const Series& s : series) {
+      if (s.x.size() != s.y.size()) {
+        throw UsageError(fmt::format("the curve '{}' has no y for each x", s.label),
+                         fmt::format("there are {} and {}", s.x.size(), s.y.size()));
+      }
+      for (size_t i = 0; i < s.x.size(); ++i) {
+        if (!x.Shows(s.x[i]) || !y.Shows(s.y[i])) continue;
+        x.Hold(s.x[i]);
+        y.Hold(s.y[i]);
+        x.whole = x.whole && s.x[i] == std::floor(s.x[i]);
+      }
     }
-    const double size = std::max(std::abs(axis->low), std::abs(axis->high));
-    double padding = (axis->high - axis->low) * (axis == &y_ ? 0.04 : 0.0);
-    if (axis->high - axis->low <= std::max(size * 1e-10, 1e-290)) {
-      padding = axis->log || size < 1e-280 ? 0.5 : size * 0.1;
+    any_ = x.low <= x.high;
+    if (any_ && shared_x.low <= shared_x.high) {
+      x.Hold(shared_x.low);
+      x.Hold(shared_x.high);
     }
-    axis->low -= padding;
-    axis->high += padding;
+    x.Pad(0);
+    y.Pad(0.04);
+    axes_.Place(box);
+    for (size_t i = 0; i < series.size(); ++i) lines_.push_back(MakeLine(series[i], i));
+    ShowCovered();
+    Reduce(1);
   }
-  return any;
-}
 
-Chart::Chart(std::span<const Series> series, const CurvesOptions& options, ChartBox box,
-             const XRange& x_range)
-    : x_label_(options.x_label), y_label_(options.y_label), box_(box) {
-  for (const Series& s : series) {
-    if (s.x.size() == s.y.size()) continue;
-    throw UsageError(fmt::format("the curve '{}' has no y for each x", s.label),
-                     fmt::format("there are {} and {}", s.x.size(), s.y.size()));
+  // Points that are drawn.
+  size_t points() const {
+    size_t points = 0;
+    for (const Line& line : lines_) points += line.points.size();
+    return points;
   }
-  x_.log = options.log_x;
-  y_.log = options.log_y;
-  any_ = FitRanges(series, x_range);
-  y_.pixel_high = box.top;
-  y_.pixel_low =
-      box.bottom - kChartFont - kTickGap - (x_label_.empty() ? 0 : kChartFont + kTickGap);
-  y_ticks_ = y_.Ticks(38);
-  double label_width = 0;
-  for (const Tick& tick : y_ticks_) {
-    label_width = std::max(label_width, TextWidth(tick.label, kChartFont));
+  // Merges points within columns of so many pixels.
+  void Reduce(double column) {
+    for (Line& line : lines_) line.points = ReduceLine(line.points, column);
   }
-  x_.pixel_low = box.left + (y_label_.empty() ? 0 : kChartFont + kTickGap) + label_width + kTickGap;
-  x_.pixel_high = box.right - kTickGap;
-  x_ticks_ = x_.Ticks(75);
-  for (size_t i = 0; i < series.size(); ++i) lines_.push_back(MakeLine(series[i], i));
-  ShowCovered();
-  for (Line& line : lines_) line.points = ReduceLine(line.points, 1.0);
-}
-
-void Chart::ShowCovered() {
-  for (size_t i = 1; i < lines_.size(); ++i) {
-    if (lines_[i].faint) continue;
-    const auto covered = std::count_if(
-        lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(i),
-        [&](const Line& line) { return !line.faint && Coincide(line.points, lines_[i].points); });
-    if (covered == 0) continue;
-    const auto place = std::min(static_cast<size_t>(covered), std::size(kCovering)) - 1;
-    lines_[i].look.dashes = kCovering[place];
-    lines_[i].dot = kCoveringDots[place];
-  }
-}
-
-Chart::Line Chart::MakeLine(const Series& series, size_t index) const {
-  std::vector<PlotPoint> points(series.x.size());
-  for (size_t i = 0; i < points.size(); ++i) {
-    const bool shows = x_.Shows(series.x[i]) && y_.Shows(series.y[i]);
-    points[i] = shows ? PlotPoint{x_.Pixel(series.x[i]), y_.Pixel(series.y[i])} : kGapPoint;
-  }
-  return {LookOf(series, index), series.faint, points.size() <= kDots && !series.faint,
-          std::move(points)};
-}
-
-size_t Chart::points() const {
-  size_t points = 0;
-  for (const Line& line : lines_) points += line.points.size();
-  return points;
-}
-
-void Chart::Reduce(double column) {
-  for (Line& line : lines_) line.points = ReduceLine(line.points, column);
-}
-
-// Grid, tick labels, axis lines and names.
-void Chart::DrawAxes(SvgWriter& svg) const {
-  std::string grid;
-  for (const Tick& tick : y_ticks_) {
-    const double at = y_.Pixel(tick.value);
-    grid +=
-        fmt::format("M{} {}H{}", SvgNumber(x_.pixel_low), SvgNumber(at), SvgNumber(x_.pixel_high));
-    svg.Text(tick.label, x_.pixel_low - kTickGap, at + kChartFont * 0.35,
-             {.style = "muted", .anchor = "end"});
-  }
-  for (const Tick& tick : x_ticks_) {
-    const double at = x_.Pixel(tick.value);
-    grid +=
-        fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y_.pixel_low), SvgNumber(y_.pixel_high));
-    const double half = TextWidth(tick.label, kChartFont) / 2;
-    svg.Text(tick.label, std::clamp(at, box_.left + half, box_.right + kTickGap - half),
-             y_.pixel_low + kTickGap + kChartFont * 0.8, {.style = "muted", .anchor = "middle"});
-  }
-  svg.Element("path", {{"class", "grid"}, {"fill", "none"}, {"d", grid}});
-  svg.Element("path",
-              {{"class", "axis"},
-               {"fill", "none"},
-               {"d", fmt::format("M{} {}V{}H{}", SvgNumber(x_.pixel_low), SvgNumber(y_.pixel_high),
-                                 SvgNumber(y_.pixel_low), SvgNumber(x_.pixel_high))}});
-  const double x_length = x_.pixel_high - x_.pixel_low, y_length = y_.pixel_low - y_.pixel_high;
-  svg.Text(FitText(x_label_, kChartFont, x_length), x_.Middle(), box_.bottom + 2,
-           {.anchor = "middle"});
-  svg.Text(FitText(y_label_, kChartFont, y_length), box_.left + 4, y_.Middle(),
-           {.anchor = "middle", .turned = true});
-}
-
-void Chart::DrawLine(SvgWriter& svg, const Line& line) const {
-  const std::vector<PlotPoint>& points = line.points;
-  PathData path, dots;
-  bool pen_down = false;
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (!IsFinite(points[i])) {
-      pen_down = false;
-      continue;
-    }
-    const bool alone = !pen_down && (i + 1 == points.size() || !IsFinite(points[i + 1]));
-    if (pen_down) {
-      path.LineTo(points[i]);
-    } else {
-      path.MoveTo(points[i]);
-    }
-    pen_down = true;
-    if (alone || line.dotted) {
-      dots.MoveTo(points[i]);
-      dots.Dot();
-    }
-  }
-  svg.Element("path", {{"class", line.look.classes},
-                       {"stroke-width", line.look.width},
-                       {"stroke-opacity", line.look.opacity},
-                       {"stroke-dasharray", line.look.dashes},
-                       {"d", path.text()}});
-  if (dots.text().empty()) return;
-  svg.Element("path", {{"class", line.look.classes},
-                       {"stroke-width", line.look.width * line.dot},
-                       {"stroke-opacity", line.look.opacity},
-                       {"d", dots.text()}});
-}
-
-void Chart::Draw(SvgWriter& svg) const {
-  DrawAxes(svg);
-  if (!any_) {
-    svg.Text("no data", x_.Middle(), y_.Middle() - kTickGap,
-             {.style = "muted", .anchor = "middle"});
-  }
-  for (const bool faint : {true, false}) {
-    for (const Line& line : lines_) {
-      if (line.faint == faint) DrawLine(svg, line);
-    }
-  }
-}
-
-constexpr size_t kMaxPoints = 18000;  // of a figure, each at most some nine bytes
-
-// Returns the range of x of all points that any of the panels can show.
-XRange SharedX(std::span<const Panel> panels) {
-  XRange range;
-  for (const Panel& panel : panels) {
-    for (const Series& series : panel.series) {
-      for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
-        const double x = series.x[i], y = series.y[i];
-        const bool shows = std::abs(x) <= 1e300 && std::abs(y) <= 1e300 &&
-                           (x > 0 || !panel.options.log_x) && (y > 0 || !panel.options.log_y);
-        if (shows) range.Hold(x);
+  void Draw(SvgWriter& svg) const {
+    axes_.Draw(svg);
+    if (!any_) axes_.DrawNoData(svg);
+    for (const bool faint : {true, false}) {
+      for (const Line& line : lines_) {
+        if (line.faint == faint) line.Draw(svg);
       }
     }
   }
-  return range;
-}
 
-// Draws charts, with no more points than keep a figure below 200 KB.
+ private:
+  Line MakeLine(const Series& series, size_t index) const {
+    constexpr size_t kDots = 60;  // series of at most so many points show them as dots
+    std::vector<PlotPoint> points;
+    for (size_t i = 0; i < series.x.size(); ++i) {
+      const bool shows = axes_.x.Shows(series.x[i]) && axes_.y.Shows(series.y[i]);
+      points.push_back(shows ? PlotPoint{axes_.x.Pixel(series.x[i]), axes_.y.Pixel(series.y[i])}
+                             : PlotPoint{kNan, kNan});
+    }
+    return {LookOf(series, index), series.faint, points.size() <= kDots && !series.faint,
+            std::move(points)};
+  }
+
+  // Dashes lines that would hide others: the first, second, ... that lies on others leaves some of
+  // those below to be seen.
+  void ShowCovered() {
+    constexpr std::array kCovering = {"8 8", "4 12", "2 14"};
+    constexpr double kDots[] = {2, 1.4, 1};
+    for (size_t i = 1; i < lines_.size(); ++i) {
+      if (lines_[i].faint) continue;
+      const auto covered = std::count_if(
+          lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(i),
+          [&](const Line& line) { return !line.faint && Coincide(line.points, lines_[i].points); });
+      if (covered == 0) continue;
+      const auto place = std::min(static_cast<size_t>(covered), kCovering.size()) - 1;
+      lines_[i].look.dashes = kCovering[place];
+      lines_[i].dot = kDots[place];
+    }
+  }
+
+  Axes axes_;
+  std::vector<Line> lines_;
+  bool any_ = false;  // whether there is anything to be seen
+};
+
+// Draws charts, with no more points than keep a figure below 200 KB, each at most some nine bytes.
 void DrawCharts(SvgWriter& svg, std::span<Chart> charts) {
+  constexpr size_t kMaxPoints = 18000;
   constexpr double kGrowth = 1.25, kWidest = 1e4;
   const auto points = [&] {
     size_t all = 0;
@@ -392,106 +343,90 @@ void DrawCharts(SvgWriter& svg, std::span<Chart> charts) {
   for (const Chart& chart : charts) chart.Draw(svg);
 }
 
-// Sizes of a legend.
-constexpr double kLegendRow = 20;   // height of a row
-constexpr double kLegendLine = 20;  // length of an entry's line
-constexpr double kSwatch = 26;      // that and its gap to the label
-constexpr double kEntryGap = 16;    // between entries
-constexpr double kMore = 80;        // room for "+ 99 more"
+// Returns the range of x of all points that any of the panels can show.
+Axis SharedX(std::span<const Panel> panels) {
+  Axis range;
+  for (const Panel& panel : panels) {
+    const Axis x{.log = panel.options.log_x}, y{.log = panel.options.log_y};
+    for (const Series& series : panel.series) {
+      for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+        if (x.Shows(series.x[i]) && y.Shows(series.y[i])) range.Hold(series.x[i]);
+      }
+    }
+  }
+  return range;
+}
 
-// The labelled lines of a figure, each label once, in rows.
+// ---- Legends and figures ------------------------------------------------------------------------
+
+constexpr double kLegendRow = 20;  // height of a row
+
+// Names of lines or dots, in rows.
 class Legend {
  public:
-  // Lays entries out in rows of at most `width`, and at most `max_rows`; the last entry then says
-  // how many are left out.
-  Legend(std::span<const Series> series, double width, int max_rows);
-
-  double Height() const;                                // 0 if there is nothing
-  void Draw(SvgWriter& svg, double x, double y) const;  // its top left corner
-
- private:
   struct Entry {
     std::string label;
-    LineLook look;  // without classes: no line
-    double x;
-    int row;
+    LineLook look = {};  // without classes: no line
+    double x = 0;
+    int row = 0;
   };
+
+  // Lays entries out in rows of at most `width`, and at most `max_rows`; the last entry then says
+  // how many are left out.
+  Legend(std::vector<Entry> entries, double width, int max_rows) {
+    constexpr double kEntryGap = 16;
+    constexpr double kMore = 80;  // room for "+ 99 more"
+    double x = 0;
+    int row = 0;
+    while (entries_.size() < entries.size()) {
+      Entry& entry = entries[entries_.size()];
+      entry.label = FitText(entry.label, kChartFont, width - kSwatch - kMore);
+      const double entry_width = kSwatch + TextWidth(entry.label, kChartFont) + kEntryGap;
+      if (x > 0 && x + entry_width > width - (row + 1 == max_rows ? kMore : 0)) {
+        if (++row == max_rows) break;
+        x = 0;
+      }
+      entry.x = x;
+      entry.row = row;
+      entries_.push_back(std::move(entry));
+      x += entry_width;
+    }
+    const size_t left_out = entries.size() - entries_.size();
+    if (left_out == 0) return;
+    entries_.push_back({fmt::format("+ {} more", left_out), {.classes = ""}, x, max_rows - 1});
+  }
+
+  double Height() const {  // 0 if there is nothing
+    return entries_.empty() ? 0 : (entries_.back().row + 1) * kLegendRow;
+  }
+  // Draws it from its top left corner on, with lines of so many pixels; 0 are dots.
+  void Draw(SvgWriter& svg, double x, double y, double length = 20) const {
+    for (const Entry& entry : entries_) {
+      const double left = x + entry.x, middle = y + entry.row * kLegendRow + kLegendRow / 2;
+      double text_x = left;
+      if (!entry.look.classes.empty()) {
+        svg.Element("path", {{"class", entry.look.classes},
+                             {"stroke-width", std::max(entry.look.width, 1.5)},
+                             {"stroke-opacity", entry.look.opacity},
+                             {"stroke-dasharray", entry.look.dashes},
+                             {"d", fmt::format("M{} {}h{}", SvgNumber(left + (20 - length) / 2),
+                                               SvgNumber(middle), SvgNumber(length))}});
+        text_x += kSwatch;
+      }
+      svg.Text(entry.label, text_x, middle + kChartFont * 0.35);
+    }
+  }
+
+ private:
+  static constexpr double kSwatch = 26;  // a line and its gap to the label
 
   std::vector<Entry> entries_;
 };
 
-Legend::Legend(std::span<const Series> series, double width, int max_rows) {
-  double x = 0;
-  int row = 0;
-  size_t left_out = 0;
+void AddEntries(std::span<const Series> series, std::vector<Legend::Entry>& entries) {
   for (size_t i = 0; i < series.size(); ++i) {
-    if (series[i].label.empty()) continue;
-    const std::string label = FitText(series[i].label, kChartFont, width - kSwatch - kMore);
-    const double entry_width = kSwatch + TextWidth(label, kChartFont) + kEntryGap;
-    const double limit = width - (row + 1 == max_rows ? kMore : 0);
-    if (x > 0 && x + entry_width > limit && left_out == 0) {
-      if (row + 1 < max_rows) {
-        ++row;
-        x = 0;
-      } else {
-        left_out = 1;
-        continue;
-      }
-    }
-    if (left_out > 0) {
-      ++left_out;
-      continue;
-    }
-    entries_.push_back({label, LookOf(series[i], i), x, row});
-    x += entry_width;
+    if (!series[i].label.empty()) entries.push_back({series[i].label, LookOf(series[i], i)});
   }
-  if (left_out > 0) entries_.push_back({fmt::format("+ {} more", left_out), {}, x, row});
-}
-
-double Legend::Height() const {
-  return entries_.empty() ? 0 : (entries_.back().row + 1) * kLegendRow;
-}
-
-void Legend::Draw(SvgWriter& svg, double x, double y) const {
-  for (const Entry& entry : entries_) {
-    const double left = x + entry.x, middle = y + entry.row * kLegendRow + kLegendRow / 2;
-    double text_x = left;
-    if (!entry.look.classes.empty()) {
-      svg.Element("path", {{"class", entry.look.classes},
-                           {"stroke-width", std::max(entry.look.width, 1.5)},
-                           {"stroke-opacity", entry.look.opacity},
-                           {"stroke-dasharray", entry.look.dashes},
-                           {"d", fmt::format("M{} {}h{}", SvgNumber(left), SvgNumber(middle),
-                                             SvgNumber(kLegendLine))}});
-      text_x += kSwatch;
-    }
-    svg.Text(entry.label, text_x, middle + kChartFont * 0.35);
-  }
-}
-
-// Sizes of a figure with one chart.
-constexpr double kCurvesTitleFont = 16, kCurvesTitleHeight = 24;
-constexpr double kAboveAxes = 12;  // above the axes
-// Sizes of panels.
-constexpr double kPanelFont = 13, kPanelTitle = 26;
-constexpr double kBetweenPanels = 20;  // panels
-constexpr int kLegendRows = 8;
-
-// The first line of each label.
-std::vector<Series> Labelled(std::span<const Panel> panels) {
-  std::vector<Series> labelled;
-  std::set<std::string> seen;
-  for (const Panel& panel : panels) {
-    for (size_t i = 0; i < panel.series.size(); ++i) {
-      const Series& series = panel.series[i];
-      if (series.label.empty() || !seen.insert(series.label).second) continue;
-      labelled.push_back({.label = series.label,
-                          .faint = series.faint,
-                          .dashed = series.dashed,
-                          .colour = series.colour < 0 ? static_cast<int>(i) : series.colour});
-    }
-  }
-  return labelled;
 }
 
 void RequireSize(double width, double height) {
@@ -500,13 +435,196 @@ void RequireSize(double width, double height) {
                    "curves and their labels need 200 x 150");
 }
 
+// ---- Points -------------------------------------------------------------------------------------
+
+constexpr double kDotFont = 11;
+constexpr double kDot = 5;  // diameter
+
+bool Shows(const ScatterPoint& point) {
+  return Axis().Shows(point.x) && Axis().Shows(point.y);
+}
+
+// Occupancy knows which small squares of the figure something lies on.
+class Occupancy {
+ public:
+  Occupancy(double width, double height)
+      : columns_(Square(width) + 1), taken_((Square(height) + 1) * columns_) {}
+
+  bool Free(double x, double y, double width, double height) const {
+    bool free = true;
+    Visit(x, y, width, height, [&](size_t i) { free = free && !taken_[i]; });
+    return free;
+  }
+  void Take(double x, double y, double width, double height) {
+    Visit(x, y, width, height, [&](size_t i) { taken_[i] = true; });
+  }
+
+ private:
+  static size_t Square(double pixel) { return static_cast<size_t>(std::max(pixel, 0.0) / 2); }
+
+  template <typename Function>
+  void Visit(double x, double y, double width, double height, Function function) const {
+    const size_t right = std::min(Square(x + width), columns_ - 1);
+    const size_t bottom = std::min(Square(y + height), taken_.size() / columns_ - 1);
+    for (size_t row = Square(y); row <= bottom; ++row) {
+      for (size_t column = Square(x); column <= right; ++column) function(row * columns_ + column);
+    }
+  }
+
+  size_t columns_;
+  std::vector<bool> taken_;
+};
+
+// A dot and a name for each colour that has one and is of some point.
+std::vector<Legend::Entry> GroupEntries(std::span<const ScatterPoint> points,
+                                        const std::vector<std::string>& groups) {
+  std::vector<Legend::Entry> entries;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const auto of_it = [&](const ScatterPoint& point) {
+      return std::cmp_equal(point.colour, group) && Shows(point);
+    };
+    if (std::ranges::none_of(points, of_it)) continue;
+    const std::string classes = fmt::format("line s{}", group % kSeriesColours);
+    entries.push_back({groups[group], {.classes = classes, .width = kDot + 2}});
+  }
+  return entries;
+}
+
+void DrawPoints(SvgWriter& svg, std::span<const ScatterPoint> points, const Axes& axes,
+                double diameter) {
+  std::array<std::string, kSeriesColours> dots;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point)) continue;
+    dots[static_cast<size_t>(point.colour % kSeriesColours)] +=
+        fmt::format("M{:.1f} {:.1f}h0", axes.x.Pixel(point.x), axes.y.Pixel(point.y));
+  }
+  for (size_t i = 0; i < dots.size(); ++i) {
+    if (dots[i].empty()) continue;
+    svg.Element("path", {{"class", fmt::format("line s{}", i)},
+                         {"stroke-width", diameter},
+                         {"stroke-opacity", diameter == kDot ? 0.9 : 0.6},
+                         {"d", dots[i]}});
+  }
+}
+
+// Draws how many points of the cloud lie in each small square, as a shade by its square root.
+void DrawCloud(SvgWriter& svg, std::span<const ScatterPoint> cloud, const Axes& axes) {
+  constexpr double kSquare = 6, kFaintest = 0.25, kDensest = 0.8;
+  std::map<std::pair<int64_t, int64_t>, int64_t> counts;
+  int64_t most = 1;
+  for (const ScatterPoint& point : cloud) {
+    if (!Shows(point)) continue;
+    const std::pair square = {static_cast<int64_t>(axes.x.Pixel(point.x) / kSquare),
+                              static_cast<int64_t>(axes.y.Pixel(point.y) / kSquare)};
+    most = std::max(most, ++counts[square]);
+  }
+  svg.Open("g", {{"shape-rendering", "crispEdges"}});
+  for (const auto& [square, count] : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(most);
+    svg.Rect("off",
+             {static_cast<double>(square.first) * kSquare,
+              static_cast<double>(square.second) * kSquare, kSquare, kSquare},
+             kFaintest + (kDensest - kFaintest) * std::sqrt(share));
+  }
+  svg.Close();
+}
+
+// Right of its point, left of it, above or below: wherever it covers no point and no label.
+void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axes& axes,
+                double diameter, Occupancy& occupancy) {
+  const Axis &x = axes.x, &y = axes.y;
+  const double r = diameter / 2;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point)) continue;
+    occupancy.Take(x.Pixel(point.x) - r, y.Pixel(point.y) - r, diameter, diameter);
+  }
+  const double height = kDotFont * 1.25, away = r + 3;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point) || point.label.empty()) continue;
+    const std::string label = FitText(point.label, kDotFont, 140);
+    const double width = TextWidth(label, kDotFont);
+    const double px = x.Pixel(point.x), py = y.Pixel(point.y);
+    struct Place {
+      const char* anchor;
+      double at, left, top;
+    };
+    for (const auto& [anchor, at, left, top] :
+         {Place{"start", px + away, px + away, py - height / 2},
+          Place{"end", px - away, px - away - width, py - height / 2},
+          Place{"middle", px, px - width / 2, py - away - height},
+          Place{"middle", px, px - width / 2, py + away}}) {
+      const bool inside = left > x.pixel_low && left + width < x.pixel_high && top > y.pixel_high &&
+                          top + height < y.pixel_low;
+      if (!inside || !occupancy.Free(left, top, width, height)) continue;
+      occupancy.Take(left, top, width, height);
+      svg.Text(label, at, top + kDotFont, {.font = kDotFont, .anchor = anchor});
+      break;
+    }
+  }
+}
+
+// ---- Bars ---------------------------------------------------------------------------------------
+
+constexpr double kBarRow = 22, kBar = 14, kBarGap = 8;
+
+std::string NoteOf(const Bar& bar) {
+  if (!bar.note.empty()) return bar.note;
+  if (!std::isfinite(bar.value)) return "not finite";
+  const std::string digits = fmt::format("{:.4g}", std::abs(bar.value));
+  return bar.value < 0 ? "\xE2\x88\x92" + digits : digits;
+}
+
+// The value that is drawn: none where it is not finite.
+double DrawnValue(const Bar& bar) {
+  return std::isfinite(bar.value) ? std::clamp(bar.value, -1e300, 1e300) : 0;
+}
+
+// Lines behind the bars, from `top` down, and numbers below them.
+void DrawTicks(SvgWriter& svg, std::span<const Tick> ticks, const Axis& x, double top,
+               double rows) {
+  constexpr double kTickFont = 11;
+  std::string grid;
+  for (const Tick& tick : ticks) {
+    const double at = x.Pixel(tick.value);
+    grid += fmt::format("M{} {}v{}", SvgNumber(at), SvgNumber(top), SvgNumber(rows));
+    svg.Text(tick.label, at, top + rows + kTickFont + 4,
+             {.style = "muted", .font = kTickFont, .anchor = "middle"});
+  }
+  svg.Element("path", {{"class", "grid"}, {"d", grid}});
+}
+
+// ---- Reduced lines ------------------------------------------------------------------------------
+
+// Appends what is seen of one group.
+void AppendGroup(std::span<const PlotPoint> group, std::vector<PlotPoint>& out) {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  size_t first = kNone, low = kNone, high = kNone, last = kNone;
+  for (size_t i = 0; i < group.size(); ++i) {
+    if (!IsFinite(group[i])) continue;
+    if (first == kNone) first = low = high = i;
+    if (group[i].y < group[low].y) low = i;
+    if (group[i].y > group[high].y) high = i;
+    last = i;
+  }
+  size_t previous = kNone;
+  for (const size_t i : {first, std::min(low, high), std::max(low, high), last}) {
+    if (i != kNone && i != previous) out.push_back(group[i]);
+    previous = i;
+  }
+  const bool ends_in_gap = last == kNone || last + 1 < group.size();
+  if (ends_in_gap && !out.empty() && IsFinite(out.back())) out.push_back({kNan, kNan});
+}
+
 }  // namespace
 
 std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options) {
+  constexpr double kTitleFont = 16, kTitleHeight = 24, kAboveAxes = 12;
   RequireSize(options.width, options.height);
   const double width = options.width - 2 * kFigureMargin;
-  const double legend_top = kFigureMargin + (options.title.empty() ? 0 : kCurvesTitleHeight);
-  const Legend legend(series, width,
+  const double legend_top = kFigureMargin + (options.title.empty() ? 0 : kTitleHeight);
+  std::vector<Legend::Entry> entries;
+  AddEntries(series, entries);
+  const Legend legend(std::move(entries), width,
                       std::max(1, static_cast<int>((options.height - 120) * 0.4 / kLegendRow)));
   Chart chart(series, options,
               {.left = kFigureMargin,
@@ -516,8 +634,8 @@ std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& optio
 
   SvgWriter svg(options.width, options.height, options.title);
   if (!options.title.empty()) {
-    svg.Text(FitText(options.title, kCurvesTitleFont * kBoldWidth, width), kFigureMargin,
-             kFigureMargin + kCurvesTitleFont * 0.8, {.font = kCurvesTitleFont, .bold = true});
+    svg.Text(FitText(options.title, kTitleFont * kBoldWidth, width), kFigureMargin,
+             kFigureMargin + kTitleFont * 0.8, {.font = kTitleFont, .bold = true});
   }
   legend.Draw(svg, kFigureMargin, legend_top);
   DrawCharts(svg, {&chart, 1});
@@ -525,40 +643,185 @@ std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& optio
 }
 
 std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& options) {
+  constexpr double kTitleFont = 13, kTitleHeight = 26, kBetween = 20;
+  constexpr int kLegendRows = 8;
   if (options.columns < 1) throw UsageError("panels need a column");
   RequireSize(options.panel_width, options.panel_height);
   const int count = std::max(1, static_cast<int>(panels.size()));
   const int columns = std::min(options.columns, count), rows = (count + columns - 1) / columns;
-  const double inside = columns * (options.panel_width + kBetweenPanels) - kBetweenPanels;
+  const double inside = columns * (options.panel_width + kBetween) - kBetween;
   const std::vector<std::string> notes(options.note.empty() ? 0 : 1, options.note);
   const Heading heading(options.title, notes, inside);
-  const Legend legend(Labelled(panels), inside, kLegendRows);
-  const double top = kFigureMargin + heading.Height() + legend.Height() +
-                     (legend.Height() > 0 ? kBetweenPanels / 2 : 0);
+  std::vector<Legend::Entry> entries;
+  for (const Panel& panel : panels) AddEntries(panel.series, entries);
+  std::set<std::string> seen;  // each label once
+  std::erase_if(entries, [&](const Legend::Entry& e) { return !seen.insert(e.label).second; });
+  const Legend legend(std::move(entries), inside, kLegendRows);
+  const double top =
+      kFigureMargin + heading.Height() + legend.Height() + (legend.Height() > 0 ? kBetween / 2 : 0);
 
-  SvgWriter svg(
-      inside + 2 * kFigureMargin,
-      top + rows * (options.panel_height + kBetweenPanels) - kBetweenPanels + kFigureMargin,
-      options.title);
+  SvgWriter svg(inside + 2 * kFigureMargin,
+                top + rows * (options.panel_height + kBetween) - kBetween + kFigureMargin,
+                options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   legend.Draw(svg, kFigureMargin, kFigureMargin + heading.Height());
   std::vector<Chart> charts;
-  const XRange x_range = SharedX(panels);
+  const Axis shared_x = SharedX(panels);
   for (size_t i = 0; i < panels.size(); ++i) {
     const int row = static_cast<int>(i) / columns, column = static_cast<int>(i) % columns;
-    const double left = kFigureMargin + column * (options.panel_width + kBetweenPanels);
-    const double panel_top = top + row * (options.panel_height + kBetweenPanels);
-    svg.Text(FitText(panels[i].options.title, kPanelFont * kBoldWidth, options.panel_width), left,
-             panel_top + kPanelFont, {.font = kPanelFont, .bold = true});
+    const double left = kFigureMargin + column * (options.panel_width + kBetween);
+    const double panel_top = top + row * (options.panel_height + kBetween);
+    svg.Text(FitText(panels[i].options.title, kTitleFont * kBoldWidth, options.panel_width), left,
+             panel_top + kTitleFont, {.font = kTitleFont, .bold = true});
     charts.emplace_back(panels[i].series, panels[i].options,
                         ChartBox{.left = left,
-                                 .top = panel_top + kPanelTitle,
+                                 .top = panel_top + kTitleHeight,
                                  .right = left + options.panel_width,
                                  .bottom = panel_top + options.panel_height},
-                        x_range);
+                        shared_x);
   }
   DrawCharts(svg, charts);
   return std::move(svg).Finish();
+}
+
+std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOptions& options) {
+  constexpr size_t kMany = 500;  // points, which are smaller then
+  RequireSize(options.width, options.height);
+  for (const ScatterPoint& point : points) FOLIO_CHECK(point.colour >= 0, "no such colour");
+  const double inside = options.width - 2 * kFigureMargin;
+  const Heading heading(options.title, {}, inside);
+  const Legend legend(GroupEntries(points, options.groups), inside, 8);
+  const double legend_top = kFigureMargin + heading.Height();
+  Axes axes{.x_label = options.x_label, .y_label = options.y_label};
+  for (const std::span<const ScatterPoint> some : {points, std::span(options.cloud)}) {
+    for (const ScatterPoint& point : some) {
+      if (!Shows(point)) continue;
+      axes.x.Hold(point.x);
+      axes.y.Hold(point.y);
+    }
+  }
+  axes.x.Pad(0.04);
+  axes.y.Pad(0.04);
+  axes.Place({.left = kFigureMargin,
+              .top = legend_top + legend.Height(),
+              .right = options.width - kFigureMargin,
+              .bottom = options.height - kFigureMargin});
+
+  SvgWriter svg(options.width, options.height, options.title.empty() ? "points" : options.title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  legend.Draw(svg, kFigureMargin, legend_top, /*length=*/0);
+  DrawCloud(svg, options.cloud, axes);
+  axes.Draw(svg);
+  if (std::ranges::none_of(points, Shows)) {
+    axes.DrawNoData(svg);
+    return std::move(svg).Finish();
+  }
+  const double diameter = points.size() > kMany ? 3.2 : kDot;
+  DrawPoints(svg, points, axes, diameter);
+  Occupancy occupancy(options.width, options.height);
+  DrawLabels(svg, points, axes, diameter, occupancy);
+  return std::move(svg).Finish();
+}
+
+std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
+  constexpr double kTickRow = 20, kTickApart = 80, kLeastPlot = 60, kLeastWidth = 240;
+  const double least_width = std::max(options.width, kLeastWidth);
+  Axis x{.low = 0, .high = 0};
+  double label_width = 0, note_width = 0;
+  for (const Bar& bar : bars) {
+    label_width = std::max(label_width, TextWidth(bar.label, kChartFont));
+    note_width = std::max(note_width, TextWidth(NoteOf(bar), kChartFont));
+    x.Hold(DrawnValue(bar));
+  }
+  label_width = std::min(label_width, least_width * 0.35);
+  note_width = std::min(note_width, least_width * 0.25);
+  const double notes_left = x.low < 0 ? note_width + kBarGap : 0;
+  x.pixel_low = kFigureMargin + label_width + kBarGap + notes_left;
+  x.pixel_high =
+      std::max(least_width - kFigureMargin - kBarGap - note_width, x.pixel_low + kLeastPlot);
+  if (options.full > 0) {
+    x.low = x.low < 0 ? -options.full : 0;
+    x.high = options.full;
+  }
+  std::vector<Tick> ticks;
+  if (x.high - x.low > 2e-300) {
+    const auto count = static_cast<int>((x.pixel_high - x.pixel_low) / kTickApart);
+    ticks = LinearTicks(x.low, x.high, std::clamp(count, 1, 5));
+  } else if (x.low == x.high) {
+    x.high = 1;
+  }
+  const Heading heading(options.title, {}, least_width - 2 * kFigureMargin);
+  const double width = std::max(least_width, x.pixel_high + kBarGap + note_width + kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  const double rows = static_cast<double>(std::max<size_t>(bars.size(), 1)) * kBarRow;
+  SvgWriter svg(std::ceil(width), top + rows + (ticks.empty() ? 0 : kTickRow) + kFigureMargin,
+                options.title.empty() ? "bars" : options.title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  if (bars.empty()) {
+    svg.Text("no data", kFigureMargin, top + kBarRow * 0.7, {.style = "muted"});
+    return std::move(svg).Finish();
+  }
+  if (!ticks.empty()) DrawTicks(svg, ticks, x, top, rows);
+  const double zero = x.Pixel(0);
+  double y = top;
+  for (const Bar& bar : bars) {
+    const double base = y + kBarRow / 2 + kChartFont * 0.35;
+    const double end = std::clamp(x.Pixel(DrawnValue(bar)), x.pixel_low, x.pixel_high);
+    const bool left = DrawnValue(bar) < 0;
+    svg.Text(FitText(bar.label, kChartFont, label_width), kFigureMargin + label_width, base,
+             {.style = bar.muted ? "muted" : "ink", .anchor = "end"});
+    svg.Rect(bar.muted ? "off"
+             : left    ? "minus"
+                       : "plus",
+             {std::min(zero, end), y + (kBarRow - kBar) / 2, std::abs(end - zero), kBar});
+    svg.Text(FitText(NoteOf(bar), kChartFont, note_width), end + (left ? -kBarGap : kBarGap), base,
+             {.style = "muted", .anchor = left ? "end" : "start"});
+    y += kBarRow;
+  }
+  svg.Element("path",
+              {{"class", "axis"},
+               {"d", fmt::format("M{} {}v{}", SvgNumber(zero), SvgNumber(top), SvgNumber(rows))}});
+  return std::move(svg).Finish();
+}
+
+std::vector<double> Smooth(std::span<const double> y, double weight) {
+  FOLIO_CHECK(0 <= weight && weight < 1, "the weight of the past is in [0,1)");
+  std::vector<double> smooth(y.begin(), y.end());
+  double sum = 0, total = 0;  // of values and of their weights
+  for (double& value : smooth) {
+    if (!std::isfinite(value)) continue;
+    sum = weight * sum + (1 - weight) * value;
+    total = weight * total + (1 - weight);
+    value = sum / total;
+  }
+  return smooth;
+}
+
+std::vector<PlotPoint> ReduceLine(std::span<const PlotPoint> points, double column) {
+  constexpr size_t kMaxGroups = 4000;
+  FOLIO_CHECK(column > 0, "columns need a width");
+  double last = -kInfinity;
+  bool grows = true;
+  for (const PlotPoint& point : points) {
+    if (!IsFinite(point)) continue;
+    grows = grows && point.x >= last;
+    last = point.x;
+  }
+  const size_t min_group = grows ? 1 : points.size() / kMaxGroups + 1;
+  std::vector<PlotPoint> out;
+  for (size_t begin = 0; begin < points.size();) {
+    double place = kNan;  // the group's column, once known
+    size_t end = begin;
+    for (; end < points.size(); ++end) {
+      if (!IsFinite(points[end])) continue;
+      const double here = std::floor(points[end].x / column);
+      if (std::isnan(place)) place = here;
+      if (here != place && end - begin >= min_group) break;
+    }
+    AppendGroup(points.subspan(begin, end - begin), out);
+    begin = end;
+  }
+  return out;
 }
 
 }  // namespace folio

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <regex>
 #include <set>
 #include <string>
 
 #include "folio/base/rng.h"
-#include "folio/plot/lines.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -416,6 +416,200 @@ TEST(Smooth, AWeightOfOneIsRefused) {
   EXPECT_DEATH(Smooth(std::vector<double>{1}, 1), "weight");
 }
 
-}  // namespace
+// ---- Points -------------------------------------------------------------------------------------
 
+TEST(ScatterSvg, EveryPointIsADotOfItsColour) {
+  const std::vector<ScatterPoint> points = {
+      {1, 2, "a", 0}, {2, 3, "b", 1}, {3, 1, "c", 1}, {4, 4, "<d>", 6}, {5, 0, "", 8}};
+  const std::string svg = ScatterSvg(points, {.title = "t", .x_label = "x", .y_label = "y"});
+  EXPECT_EQ(Count(svg, "h0"), 5U);
+  EXPECT_EQ(Count(svg, "class=\"line s1\""), 1U);  // colour 8 is colour 1 again
+  EXPECT_EQ(Count(svg, "class=\"line s6\""), 1U);
+  for (const char* label : {"a", "b", "c", "&lt;d&gt;", "t", "x", "y"}) {
+    EXPECT_EQ(Count(svg, ">" + std::string(label) + "</text>"), 1U) << label;
+  }
+}
+
+TEST(ScatterSvg, ColoursWithNamesHaveALegend) {
+  std::vector<ScatterPoint> points = {{1, 2, "", 0}, {2, 3, "", 1}};
+  ScatterOptions options{.title = "t", .width = 240};
+  options.groups = {"letter", "digit"};
+  std::string svg = ScatterSvg(points, options);
+  EXPECT_EQ(Count(svg, "h0"), 4U);
+  EXPECT_EQ(Count(svg, ">letter</text>") + Count(svg, ">digit</text>"), 2U);
+  options.groups.assign(9, "name");
+  for (int colour = 2; colour < 9; ++colour) points.push_back({1, 2, "", colour});
+  svg = ScatterSvg(points, options);
+  EXPECT_EQ(Count(svg, "h0"), 18U);
+  EXPECT_EQ(Count(svg, "class=\"line s1\""), 3U);  // the ninth is colour 1 again
+  std::set<std::string> lines;
+  const std::regex name("y=\"([0-9.]+)\"[^>]*>name<");
+  for (std::sregex_iterator at(svg.begin(), svg.end(), name), end; at != end; ++at) {
+    lines.insert((*at)[1]);
+  }
+  EXPECT_GE(lines.size(), 2U);
+  EXPECT_LT(lines.size(), 9U);
+}
+
+TEST(ScatterSvg, TheLegendNamesWhatIsThere) {
+  const std::vector<ScatterPoint> points = {{1, 2, "", 0}, {2, 3, "", 2}};
+  const std::string svg =
+      ScatterSvg(points, {.title = "t", .groups = {"letter", "digit", "other"}});
+  EXPECT_EQ(Count(svg, ">letter</text>") + Count(svg, ">other</text>"), 2U);
+  EXPECT_EQ(Count(svg, ">digit</text>"), 0U);
+  EXPECT_EQ(Count(svg, "class=\"line s2\""), 2U);  // in the colour of its points
+}
+
+TEST(ScatterSvg, ACloudIsAShadeAndWidensTheAxes) {
+  const std::vector<ScatterPoint> points = {{0, 0, "a", 0}, {1, 1, "b", 0}};
+  ScatterOptions options;
+  EXPECT_EQ(Count(ScatterSvg(points, options), "class=\"off\""), 0U);
+  for (int i = 0; i < 50000; ++i) options.cloud.push_back({.x = i % 2 * 9.0, .y = 1});
+  const std::string svg = ScatterSvg(points, options);
+  EXPECT_EQ(Count(svg, "class=\"off\""), 2U);
+  EXPECT_EQ(Count(svg, "h0"), 2U);
+  EXPECT_EQ(Count(svg, ">8</text>"), 1U);
+}
+
+TEST(ScatterSvg, LabelsOfCrowdedPointsAreLeftOut) {
+  std::vector<ScatterPoint> points(50, {.x = 1, .y = 1, .label = "crowd"});
+  const std::string svg = ScatterSvg(points, {});
+  EXPECT_EQ(Count(svg, "h0"), 50U);
+  EXPECT_EQ(Count(svg, ">crowd</text>"), 2U);  // one on each side
+  // A neighbour's dot counts as well.
+  points = {{.x = 0, .y = 0}, {.x = 100, .y = 1}, {.x = 50, .y = 0.5, .label = "m"}};
+  EXPECT_EQ(Count(ScatterSvg(points, {}), "text-anchor=\"start\">m</text>"), 1U);
+  points.push_back({.x = 51, .y = 0.5});
+  EXPECT_EQ(Count(ScatterSvg(points, {}), "text-anchor=\"end\">m</text>"), 1U);
+}
+
+TEST(ScatterSvg, OddValuesAreFigures) {
+  const double max = std::numeric_limits<double>::max();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Count(ScatterSvg({}, {}), "no data"), 1U);
+  const std::vector<ScatterPoint> none = {{.x = nan, .y = 1}, {.x = 1, .y = max}};
+  EXPECT_EQ(Count(ScatterSvg(none, {}), "no data"), 1U);
+  for (const auto& [low, high] : {std::pair<double, double>{3, 3},
+                                  {0, 0},
+                                  {-7, -7},
+                                  {1, 1 + 1e-15},
+                                  {0, 5e-324},
+                                  {1e300, 1e300},
+                                  {-1e300, 1e300},
+                                  {1e-300, 1e300}}) {
+    const std::vector<ScatterPoint> points = {{.x = low, .y = high}, {.x = high, .y = low}};
+    const std::string svg = ScatterSvg(points, {});
+    EXPECT_EQ(Count(svg, "h0"), 2U) << low << " " << high;
+    EXPECT_EQ(Count(svg, "nan") + Count(svg, "inf"), 0U);
+    EXPECT_EQ(ScatterSvg(points, {}), svg);
+  }
+}
+
+TEST(ScatterSvg, AWholeVocabularyIsDrawn) {
+  std::vector<ScatterPoint> points;
+  for (int i = 0; i < 50257; ++i) {
+    points.push_back({.x = i * 7 % 251 * 1.0, .y = i / 251.0, .label = "token", .colour = i % 3});
+  }
+  EXPECT_LT(ScatterSvg(points, {}).size(), 1500000U);
+}
+
+// ---- Bars ---------------------------------------------------------------------------------------
+
+struct DrawnBars {
+  std::string area;
+  double x = 0, width = 0;
+};
+
+// The rectangles of the bars, in their order.
+std::vector<DrawnBars> BarsOf(const std::string& svg) {
+  std::vector<DrawnBars> drawn;
+  const std::string begin = "<rect class=\"";
+  for (size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
+    const size_t name = at + begin.size();
+    DrawnBars bar{.area = svg.substr(name, svg.find('"', name) - name)};
+    if (bar.area == "page") continue;
+    const std::string rest = svg.substr(svg.find(" x=", at));
+    double y = 0;
+    EXPECT_EQ(
+        std::sscanf(rest.c_str(), " x=\"%lf\" y=\"%lf\" width=\"%lf\"", &bar.x, &y, &bar.width), 3);
+    drawn.push_back(bar);
+  }
+  return drawn;
+}
+
+bool Has(const std::string& svg, const std::string& text) {
+  return svg.find(">" + text + "</text>") != std::string::npos;
+}
+
+TEST(BarsSvg, LengthsAreInProportion) {
+  const std::vector<Bar> bars = {{"a", 0.5}, {"b", 0.25}, {"c", 0}, {"d", 0.125, "", true}};
+  const std::vector<DrawnBars> drawn = BarsOf(BarsSvg(bars, {}));
+  ASSERT_EQ(drawn.size(), 4U);
+  EXPECT_NEAR(drawn[1].width, drawn[0].width / 2, 0.02);
+  EXPECT_EQ(drawn[2].width, 0);
+  EXPECT_EQ(drawn[0].area, "plus");
+  EXPECT_EQ(drawn[3].area, "off");
+  for (const DrawnBars& bar : drawn) EXPECT_EQ(bar.x, drawn[0].x);
+}
+
+TEST(BarsSvg, NegativeBarsGoLeft) {
+  const std::vector<Bar> bars = {{"a", 2}, {"b", -1}};
+  const std::string svg = BarsSvg(bars, {});
+  const std::vector<DrawnBars> drawn = BarsOf(svg);
+  EXPECT_EQ(drawn[1].area, "minus");
+  EXPECT_NEAR(drawn[1].x + drawn[1].width, drawn[0].x, 0.02);
+  EXPECT_NEAR(drawn[1].width, drawn[0].width / 2, 0.02);
+  EXPECT_TRUE(Has(svg,
+                  "\xE2\x88\x92"
+                  "1"));
+}
+
+TEST(BarsSvg, TheFullLengthMayBeGiven) {
+  const std::vector<Bar> bars = {{"a", 0.5}, {"b", 7}};
+  const double largest = BarsOf(BarsSvg(std::span(bars).first(1), {}))[0].width;
+  const std::vector<DrawnBars> drawn = BarsOf(BarsSvg(bars, {.full = 1}));
+  EXPECT_NEAR(drawn[0].width, largest / 2, 20);
+  EXPECT_NEAR(drawn[1].width, 2 * drawn[0].width, 0.02);  // no longer than the full length
+}
+
+TEST(BarsSvg, TheAxisHasNumbers) {
+  const std::vector<Bar> bars = {{"a", 0.5, "x"}, {"b", -0.25, "y"}};
+  const std::string svg = BarsSvg(bars, {});
+  for (const char* tick : {"\xE2\x88\x92"
+                           "0.2",
+                           "0", "0.2", "0.4"}) {
+    EXPECT_TRUE(Has(svg, tick)) << tick;
+  }
+  EXPECT_TRUE(Has(BarsSvg(bars, {.full = 1}), "1.0"));
+}
+
+TEST(BarsSvg, NotesStandForDigits) {
+  const std::vector<Bar> bars = {{"a", 0.123456}, {"b", 1, "certain"}, {"<c>", 1e-9}};
+  const std::string svg = BarsSvg(bars, {.title = "t & u"});
+  EXPECT_TRUE(Has(svg, "0.1235"));
+  EXPECT_TRUE(Has(svg, "certain"));
+  EXPECT_TRUE(Has(svg, "1e-09"));
+  EXPECT_TRUE(Has(svg, "&lt;c&gt;"));
+  EXPECT_TRUE(Has(svg, "t &amp; u"));
+}
+
+TEST(BarsSvg, OddValuesAreFigures) {
+  const double max = std::numeric_limits<double>::max();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(Has(BarsSvg({}, {}), "no data"));
+  for (const std::vector<Bar>& bars : {std::vector<Bar>{{"a", nan}, {"b", 1}},
+                                       {{"a", max}, {"b", -max}},
+                                       {{"a", 0}},
+                                       {{"a", 0}, {"b", 1e-310}},
+                                       {{"a", -5}},
+                                       {{"a", std::numeric_limits<double>::infinity()}}}) {
+    for (const double full : {0.0, 1e-300, 1e-310, max, nan}) {
+      const std::string svg = BarsSvg(bars, {.full = full});
+      EXPECT_EQ(BarsOf(svg).size(), bars.size());
+      EXPECT_EQ(BarsSvg(bars, {.full = full}), svg);
+    }
+  }
+}
+
+}  // namespace
 }  // namespace folio

@@ -7,13 +7,24 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <utility>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/plot/shades.h"
+#include "folio/plot/png.h"
 #include "folio/plot/svg.h"
 
 namespace folio {
 namespace {
+
+// The largest size of a value that is finite; 0 if there is none.
+double LargestSize(std::span<const float> values) {
+  double largest = 0;
+  for (const float v : values) {
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  }
+  return largest;
+}
 
 // Sizes of labels; cells of a line's height have one each.
 constexpr double kCellFont = 11, kCellLine = 14, kCellGap = 5, kMaxWidth = 130;
@@ -111,13 +122,10 @@ void DrawColumnLabels(SvgWriter& svg, const CellLabels& labels, const PlotBox& m
 }
 
 // The values in the cells of a map, where all fit.
-void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const PlotBox& box) {
+void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Heatmap& shades, const PlotBox& box) {
   const double width = box.width / static_cast<double>(map.columns);
   const double height = box.height / static_cast<double>(map.rows);
-  double largest = 0;
-  for (const float v : map.values) {
-    if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
-  }
+  const double largest = LargestSize(map.values);
   if (largest >= 1e5 || (largest > 0 && largest < 1e-3)) return;
   std::vector<std::string> texts;
   double widest = 0;
@@ -141,6 +149,183 @@ void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const
   svg.Close();
 }
 
+constexpr double kDecades = 4;
+constexpr double kKeyWidth = 240, kKeyBar = 10, kKeyFont = 10;
+constexpr int kKeySteps = 40;
+constexpr std::string_view kMasked = "masked";
+
+// Ticks whose labels would touch are left out, the outermost and 0 last.
+std::vector<Tick> WithoutCrowding(std::vector<Tick> ticks, const HeatRange& range) {
+  const double low = range.is_signed ? -1 : 0;
+  const auto middle = [&](const Tick& tick) {
+    return (Shade(tick.value, range) - low) / (1 - low) * kKeyWidth;
+  };
+  const auto half = [](const Tick& tick) { return TextWidth(tick.label, kKeyFont) / 2 + 3; };
+  std::vector<Tick> kept;
+  for (size_t i = ticks.size(); i-- > 0;) {
+    const Tick& tick = ticks[i];
+    const bool crowded =
+        !kept.empty() && middle(tick) + half(tick) > middle(kept.back()) - half(kept.back());
+    const bool end = i == 0 || tick.value == 0;
+    if (crowded && !end) continue;
+    if (crowded) kept.pop_back();
+    kept.push_back(tick);
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+// The colours of a range from left to right with ticks below, and "masked" behind it.
+struct ColourKey {
+  HeatRange range;
+  bool per_row;  // the colours are shares of each row's largest value
+  bool masked;   // the figure has masked cells
+
+  static constexpr double kHeight = 48;
+
+  std::string Meaning() const {
+    std::string scale;
+    if (!range.is_signed && range.scale == HeatScale::kSqrt) scale = ", square-root scale";
+    if (!range.is_signed && range.scale == HeatScale::kLog) scale = ", logarithmic scale";
+    if (per_row) return "share of each row's largest value" + scale;
+    return fmt::format("full colour is {:.3g}{}", range.full, scale);
+  }
+  double Width() const {
+    double width = kKeyWidth + kKeyFont;
+    if (masked) width += 3 * kKeyFont + TextWidth(kMasked, kKeyFont);
+    return std::max(width, TextWidth(Meaning(), kKeyFont));
+  }
+
+  void Draw(SvgWriter& svg, double x, double y) const {
+    const double low = range.is_signed ? -1 : 0, step = kKeyWidth / kKeySteps;
+    svg.Open("g", {{"font-size", kKeyFont}, {"shape-rendering", "crispEdges"}});
+    for (int i = 0; i < kKeySteps; ++i) {
+      const double shade = low + (1 - low) * (i + 0.5) / kKeySteps;
+      svg.Rect(AreaClass(shade), {x + i * step, y, step, kKeyBar}, std::abs(shade));
+    }
+    svg.Rect("frame", {x, y, kKeyWidth, kKeyBar});
+    std::string marks;
+    for (const Tick& tick : KeyTicks(range)) {
+      const double at = x + (Shade(tick.value, range) - low) / (1 - low) * kKeyWidth;
+      marks += fmt::format("M{} {}v4", SvgNumber(at), SvgNumber(y + kKeyBar));
+      svg.Text(tick.label, at, y + kKeyBar + 5 + kKeyFont, {.style = "muted", .anchor = "middle"});
+    }
+    svg.Element("path", {{"class", "axis"}, {"d", marks}});
+    if (masked) {
+      const double left = x + kKeyWidth + 1.5 * kKeyFont;
+      svg.Element("rect", {{"x", left},
+                           {"y", y},
+                           {"width", kKeyFont},
+                           {"height", kKeyFont},
+                           {"fill", "url(#hatch)"}});
+      svg.Text(kMasked, left + 1.5 * kKeyFont, y + kKeyFont - 1, {.style = "muted"});
+    }
+    svg.Text(Meaning(), x, y + kHeight - 6, {.style = "muted"});
+    svg.Close();
+  }
+};
+
+// The pattern that "url(#hatch)" fills with.
+void DefineHatch(SvgWriter& svg) {
+  // Not turned by a transform, which makes some programs slow.
+  svg.Open("pattern",
+           {{"id", "hatch"}, {"width", 6}, {"height", 6}, {"patternUnits", "userSpaceOnUse"}});
+  svg.Element("path", {{"class", "hatch"}, {"d", "M-1 1L1 -1M0 6L6 0M5 7L7 5"}});
+  svg.Close();
+}
+
+bool AnyMasked(const Heatmap& map) {
+  return std::ranges::any_of(map.values, [](float v) { return std::isnan(v); });
+}
+
+// The map with what Shade gives of each value; `per_row`: each row by the range of its own, of the
+// same kind as `range`.
+Heatmap ShadesOf(const Heatmap& map, const HeatRange& range, bool per_row) {
+  Heatmap shades = map;
+  const auto columns = static_cast<size_t>(map.columns);
+  for (size_t at = 0; at < shades.values.size(); at += columns) {
+    const std::span<float> row(shades.values.data() + at, columns);
+    HeatRange row_range = range;
+    if (per_row) {
+      const double full = LargestSize(row);
+      row_range.full = full > 0 ? full : 1;
+    }
+    for (float& v : row) v = static_cast<float>(Shade(v, row_range));
+  }
+  return shades;
+}
+
+// At most `most` rows and columns, each side pooled by itself.
+Heatmap PooledTo(const Heatmap& map, int64_t most) {
+  return Pooled(map, PoolingStep(map.rows, most), PoolingStep(map.columns, most));
+}
+
+// One picture of what `level` (0 to 1) makes of each shade, a cell enlarged to whole pixels; "" if
+// that is 0 everywhere.
+std::string PictureOf(const Heatmap& shades, int64_t cell_width, int64_t cell_height,
+                      double (*level)(double shade)) {
+  const int64_t width = shades.columns * cell_width;
+  std::vector<uint8_t> pixels, line(static_cast<size_t>(width));
+  bool any = false;
+  for (int64_t r = 0; r < shades.rows; ++r) {
+    for (int64_t c = 0; c < shades.columns; ++c) {
+      const double shade = shades.values[static_cast<size_t>(r * shades.columns + c)];
+      const auto grey = static_cast<uint8_t>(std::lround(level(shade) * 255));
+      any |= grey != 0;
+      std::fill_n(line.begin() + c * cell_width, cell_width, grey);
+    }
+    for (int64_t i = 0; i < cell_height; ++i) {
+      pixels.insert(pixels.end(), line.begin(), line.end());
+    }
+  }
+  return any ? GreyPng(pixels, width, shades.rows * cell_height) : "";
+}
+
+// A map of many cells, drawn as pictures. Each cell is enlarged to the whole pixels that it covers,
+// because not every program draws enlarged pictures with sharp edges.
+struct CellPicture {
+  const Heatmap& shades;
+  double x, y;
+  int64_t cell_width, cell_height;
+};
+
+// A picture is the mask through which an area of colour is seen, so that it follows light and dark
+// mode. `width` and `height` are the figure's.
+void DrawPictures(SvgWriter& svg, std::span<const CellPicture> pictures, double width,
+                  double height) {
+  const auto layer = [&](const std::string& id, const SvgAttribute& paint,
+                         double (*level)(double)) {
+    bool open = false;
+    for (const CellPicture& at : pictures) {
+      const std::string png = PictureOf(at.shades, at.cell_width, at.cell_height, level);
+      if (png.empty()) continue;
+      if (!std::exchange(open, true)) {
+        svg.Open("mask", {{"id", id},
+                          {"maskUnits", "userSpaceOnUse"},
+                          {"x", 0},
+                          {"y", 0},
+                          {"width", width},
+                          {"height", height}});
+      }
+      svg.Element("image", {{"x", at.x},
+                            {"y", at.y},
+                            {"width", static_cast<double>(at.shades.columns * at.cell_width)},
+                            {"height", static_cast<double>(at.shades.rows * at.cell_height)},
+                            {"preserveAspectRatio", "none"},
+                            {"style", "image-rendering:pixelated"},
+                            {"href", "data:image/png;base64," + Base64(png)}});
+    }
+    if (!open) return;
+    svg.Close();
+    svg.Element(
+        "rect",
+        {paint, {"width", width}, {"height", height}, {"mask", fmt::format("url(#{})", id)}});
+  };
+  layer("plus-mask", {"class", "plus"}, [](double v) { return v > 0 ? v : 0; });
+  layer("minus-mask", {"class", "minus"}, [](double v) { return v < 0 ? -v : 0; });
+  layer("masked-mask", {"fill", "url(#hatch)"}, [](double v) { return std::isnan(v) ? 1.0 : 0; });
+}
+
 constexpr double kSide = 640;               // of a map of many cells, about
 constexpr double kLargestCell = 44;         // pixels
 constexpr int64_t kMaxRects = 4000;         // cells
@@ -156,7 +341,7 @@ double CellSide(int64_t cells) {
 }
 
 // Square cells, but in maps of very unequal sides, which would have too thin ones.
-PlotBox ChooseCells(const Shades& shades) {
+PlotBox ChooseCells(const Heatmap& shades) {
   const int64_t longer = std::max(shades.rows, shades.columns);
   const bool square = longer <= 4 * std::min(shades.rows, shades.columns);
   return {.width = CellSide(square ? longer : shades.columns) * static_cast<double>(shades.columns),
@@ -169,18 +354,41 @@ std::string CellName(const std::string& axis, const char* other, int64_t index,
   return fmt::format("{} {}{}", axis.empty() ? other : axis, index, label);
 }
 
-std::vector<std::string> Tooltips(const Heatmap& map) {
-  std::vector<std::string> tooltips;
-  if (map.rows * map.columns > kMaxTooltips) return tooltips;
-  for (int64_t r = 0; r < map.rows; ++r) {
-    for (int64_t c = 0; c < map.columns; ++c) {
-      tooltips.push_back(fmt::format("{}, {}: {:.4g}",
-                                     CellName(map.row_axis, "row", r, map.row_labels),
-                                     CellName(map.column_axis, "column", c, map.column_labels),
-                                     map.values[static_cast<size_t>(r * map.columns + c)]));
+// A rectangle for each cell that has colour; where there are not too many, each says its value.
+void DrawCells(SvgWriter& svg, const Heatmap& map, const Heatmap& shades, const PlotBox& box) {
+  const double width = box.width / static_cast<double>(map.columns);
+  const double height = box.height / static_cast<double>(map.rows);
+  const bool tooltips = map.rows * map.columns <= kMaxTooltips;
+  std::string masked;
+  svg.Open("g", {{"shape-rendering", "crispEdges"}});
+  for (int64_t i = 0; i < std::ssize(map.values); ++i) {
+    const int64_t r = i / map.columns, c = i % map.columns;
+    const double shade = shades.values[static_cast<size_t>(i)];
+    const double x = box.x + static_cast<double>(c) * width;
+    const double y = box.y + static_cast<double>(r) * height;
+    if (std::isnan(shade)) {
+      masked += fmt::format("M{} {}h{}v{}h-{}z", SvgNumber(x), SvgNumber(y), SvgNumber(width),
+                            SvgNumber(height), SvgNumber(width));
+      continue;
+    }
+    const SvgAttributes attributes = {{"class", std::string(AreaClass(shade))},
+                                      {"x", x},
+                                      {"y", y},
+                                      {"width", width},
+                                      {"height", height},
+                                      {"fill-opacity", std::abs(shade)}};
+    if (tooltips) {
+      svg.Open("rect", attributes);
+      svg.Tooltip(fmt::format("{}, {}: {:.4g}", CellName(map.row_axis, "row", r, map.row_labels),
+                              CellName(map.column_axis, "column", c, map.column_labels),
+                              map.values[static_cast<size_t>(i)]));
+      svg.Close();
+    } else if (shade != 0) {
+      svg.Element("rect", attributes);
     }
   }
-  return tooltips;
+  svg.Close();
+  if (!masked.empty()) svg.Element("path", {{"fill", "url(#hatch)"}, {"d", masked}});
 }
 
 void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const PlotBox& box, double left, double top,
@@ -223,7 +431,7 @@ struct HeatmapLayout {
   double width, height;
 };
 
-HeatmapLayout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
+HeatmapLayout LayOut(const Heatmap& map, const Heatmap& shades, const ColourKey& key,
                      const std::vector<std::string>& notes) {
   PlotBox box = ChooseCells(shades);
   const CellLabels rows = RowLabels(map.row_labels, box.height / static_cast<double>(map.rows));
@@ -263,7 +471,7 @@ constexpr double kMapTitleFont = 11, kMapTitleLine = 15, kCaptionFont = 10, kCap
 
 // A map of the grid and the whole pixels that a cell of it covers.
 struct Thumbnail {
-  Shades shades;
+  Heatmap shades;
   int64_t cell_width = 1, cell_height = 1;
   CellLabels left = {}, above = {};
 
@@ -276,7 +484,7 @@ int64_t Pixels(double side, int64_t cells) {
 }
 
 // Square cells, but in maps that would be too thin.
-Thumbnail MakeThumbnail(Shades shades, double side) {
+Thumbnail MakeThumbnail(Heatmap shades, double side) {
   Thumbnail result{.shades = std::move(shades)};
   if (result.shades.values.empty()) return result;
   const int64_t longer = std::max(result.shades.rows, result.shades.columns);
@@ -311,8 +519,8 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
   grid.range = RangeOf(maps, options);
   for (const Heatmap& map : maps) {
     Thumbnail thumbnail =
-        MakeThumbnail(Pooled(ShadesOf(map, grid.range, options.per_row), kMaxCells), side);
-    grid.masked |= thumbnail.shades.AnyMasked();
+        MakeThumbnail(PooledTo(ShadesOf(map, grid.range, options.per_row), kMaxCells), side);
+    grid.masked |= AnyMasked(thumbnail.shades);
     grid.width = std::max(grid.width, thumbnail.Width());
     grid.height = std::max(grid.height, thumbnail.Height());
     if (!map.title.empty()) grid.title_height = kMapTitleLine;
@@ -364,8 +572,10 @@ void DrawName(SvgWriter& svg, const std::string& text, const char* style, double
   svg.Text(FitText(text, font, width), x, y + font, {.style = style, .font = font});
 }
 
-void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, size_t columns,
-              double y, ShadePictures* pictures) {
+// Returns the maps' pictures, which are drawn together.
+std::vector<CellPicture> DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid,
+                                  size_t columns, double y) {
+  std::vector<CellPicture> pictures;
   for (size_t i = 0; i < maps.size(); ++i) {
     if (i > 0 && i % columns == 0) y += grid.RowHeight(i / columns - 1);
     const auto column = static_cast<double>(i % columns);
@@ -375,12 +585,13 @@ void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, s
     DrawName(svg, maps[i].title, "ink", x, y, kMapTitleFont, grid.width);
     DrawName(svg, maps[i].caption, "muted", x, map_top + grid.height + 1, kCaptionFont, grid.width);
     if (map.shades.values.empty()) continue;
-    pictures->Add(map.shades, x, map_top, map.cell_width, map.cell_height);
+    pictures.push_back({map.shades, x, map_top, map.cell_width, map.cell_height});
     const PlotBox box{x, map_top, map.Width(), map.Height()};
     DrawRowLabels(svg, map.left, box);
     DrawColumnLabels(svg, map.above, box);
     svg.Rect("frame", box);
   }
+  return pictures;
 }
 
 // Values and labels are as many as there are cells, rows and columns.
@@ -399,6 +610,77 @@ void RequireFilled(const Heatmap& map) {
 }
 
 }  // namespace
+
+HeatRange RangeOf(std::span<const Heatmap> maps, const HeatmapOptions& options) {
+  constexpr double kAboutEqual = 0.8;  // the least value by the largest
+  HeatRange range{.scale = options.scale, .full = 0};
+  double least = std::numeric_limits<double>::infinity();
+  int64_t count = 0;
+  for (const Heatmap& map : maps) {
+    for (const float value : map.values) {
+      if (!std::isfinite(value)) continue;
+      range.is_signed |= value < 0;
+      const double size = std::abs(static_cast<double>(value));
+      range.full = std::max(range.full, size);
+      least = std::min(least, size);
+      ++count;
+    }
+  }
+  // Full colour everywhere would look like many strong values.
+  if (!range.is_signed && count > 1 && least >= kAboutEqual * range.full) range.full *= 2;
+  const double given = options.full.value_or(0);
+  if (given >= 1e-300 && given <= 1e300) range.full = given;
+  if (range.full == 0 || options.per_row) range.full = 1;
+  return range;
+}
+
+double Shade(double value, const HeatRange& range) {
+  if (!std::isfinite(value)) return std::numeric_limits<double>::quiet_NaN();
+  const double share = std::clamp(value / range.full, range.is_signed ? -1.0 : 0.0, 1.0);
+  if (range.is_signed || range.scale == HeatScale::kLinear) return share;
+  if (range.scale == HeatScale::kSqrt) return std::sqrt(share);
+  return share > 0 ? std::max(0.0, 1 + std::log10(share) / kDecades) : 0.0;
+}
+
+std::vector<Tick> KeyTicks(const HeatRange& range) {
+  if (range.is_signed) return WithoutCrowding(LinearTicks(-range.full, range.full, 5), range);
+  if (range.scale == HeatScale::kLog) {
+    return WithoutCrowding(LogTicks(range.full * std::pow(10, -kDecades), range.full, 5), range);
+  }
+  std::vector<Tick> ticks = LinearTicks(0, range.full, 5);
+  if (range.scale == HeatScale::kSqrt && ticks.size() > 1) {
+    // The lowest quarter of the values has half of the key.
+    std::vector<Tick> low = LinearTicks(0, ticks[1].value, 3);
+    low.pop_back();
+    ticks.insert(ticks.erase(ticks.begin()), low.begin(), low.end());
+  }
+  return WithoutCrowding(std::move(ticks), range);
+}
+
+int64_t PoolingStep(int64_t cells, int64_t most) {
+  FOLIO_CHECK(most >= 1, "a map has cells");
+  return std::max<int64_t>(1, (cells + most - 1) / most);
+}
+
+Heatmap Pooled(const Heatmap& map, int64_t down, int64_t across) {
+  if (down == 1 && across == 1) return map;
+  Heatmap pooled = map;
+  pooled.row_labels.clear();
+  pooled.column_labels.clear();
+  pooled.rows = (map.rows + down - 1) / down;
+  pooled.columns = (map.columns + across - 1) / across;
+  pooled.values.assign(static_cast<size_t>(pooled.rows * pooled.columns),
+                       std::numeric_limits<float>::quiet_NaN());
+  for (int64_t r = 0; r < map.rows; ++r) {
+    for (int64_t c = 0; c < map.columns; ++c) {
+      const float v = map.values[static_cast<size_t>(r * map.columns + c)];
+      float& largest = pooled.values[static_cast<size_t>(r / down * pooled.columns + c / across)];
+      if (!std::isfinite(v)) continue;
+      if (std::isnan(largest) || std::abs(v) > std::abs(largest)) largest = v;
+    }
+  }
+  return pooled;
+}
 
 Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share) {
   RequireFilled(map);
@@ -432,23 +714,22 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
   if (!map.caption.empty()) notes.push_back(map.caption);
   if (map.values.empty()) return NoCells(map, notes);
   const HeatRange range = RangeOf(std::span(&map, 1), options);
-  Shades shades = ShadesOf(map, range, options.per_row);
+  Heatmap shades = ShadesOf(map, range, options.per_row);
   const bool picture = map.rows * map.columns > kMaxRects;
-  if (picture) shades = Pooled(std::move(shades), kMaxPictureCells);
-  const ColourKey key{range, MeaningOf(range, options.per_row), shades.AnyMasked()};
+  if (picture) shades = PooledTo(shades, kMaxPictureCells);
+  const ColourKey key{range, options.per_row, AnyMasked(shades)};
   const HeatmapLayout at = LayOut(map, shades, key, notes);
 
   SvgWriter svg(at.width, at.height, map.title.empty() ? "heat map" : map.title);
   DefineHatch(svg);
   at.heading.Draw(svg, kFigureMargin, kFigureMargin);
   if (picture) {
-    ShadePictures pictures;
-    pictures.Add(shades, at.map.x, at.map.y,
-                 std::lround(at.map.width / static_cast<double>(shades.columns)),
-                 std::lround(at.map.height / static_cast<double>(shades.rows)));
-    pictures.Draw(svg, at.width, at.height);
+    const CellPicture whole{shades, at.map.x, at.map.y,
+                            std::lround(at.map.width / static_cast<double>(shades.columns)),
+                            std::lround(at.map.height / static_cast<double>(shades.rows))};
+    DrawPictures(svg, {&whole, 1}, at.width, at.height);
   } else {
-    DrawCells(svg, shades, at.map, Tooltips(map));
+    DrawCells(svg, map, shades, at.map);
     if (options.numbers) DrawNumbers(svg, map, shades, at.map);
   }
   svg.Rect("frame", at.map);
@@ -468,7 +749,7 @@ std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t maps_in_a_row,
   const size_t across = std::min(columns, maps.size());
   Grid grid = MakeGrid(maps, SideOf(maps, columns), options);
   AddLabels(maps, columns, &grid);
-  const ColourKey key{grid.range, MeaningOf(grid.range, options.per_row), grid.masked};
+  const ColourKey key{grid.range, options.per_row, grid.masked};
 
   const double maps_width =
       grid.left + static_cast<double>(across) * (grid.width + kBetween) - kBetween;
@@ -482,9 +763,7 @@ std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t maps_in_a_row,
   SvgWriter svg(width, height, title.empty() ? "heat maps" : title);
   DefineHatch(svg);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
-  ShadePictures pictures;
-  DrawMaps(svg, maps, grid, columns, top, &pictures);
-  pictures.Draw(svg, width, height);
+  DrawPictures(svg, DrawMaps(svg, maps, grid, columns, top), width, height);
   key.Draw(svg, kFigureMargin, key_top);
   return std::move(svg).Finish();
 }

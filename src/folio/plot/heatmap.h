@@ -8,6 +8,8 @@
 
 namespace folio {
 
+struct Tick;  // svg.h
+
 enum class HeatScale { kLinear, kSqrt, kLog };
 
 // A matrix to be drawn, rows downward. NaN (and infinity) is "masked": hatched.
@@ -36,12 +38,26 @@ struct HeatmapOptions {
 // masked), and the mean share of the first column, row 0 not counted.
 Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share);
 
-// Returns how many of a map's cells, each way, one cell of a map of at most `most` rows and columns
-// stands for; at least 1.
-int64_t PoolingStep(const Heatmap& map, int64_t most);
-// The map in cells of step x step, each the value of the largest size of what it stands for (masked
-// where all of it is), so that single strong cells stay. Labels are left out unless step is 1.
-Heatmap Pooled(const Heatmap& map, int64_t step);
+// Returns how many of `cells` in a row one of at most `most` stands for; at least 1.
+int64_t PoolingStep(int64_t cells, int64_t most);
+// The map in cells of down x across, each the value of the largest size of what it stands for
+// (masked where all of it is), so that single strong cells stay. Labels are left out unless all
+// cells stay.
+Heatmap Pooled(const Heatmap& map, int64_t down, int64_t across);
+
+// A range says how the values of a map become shades.
+struct HeatRange {
+  HeatScale scale = HeatScale::kSqrt;
+  bool is_signed = false;  // then drawn linearly
+  double full = 1;         // the value of shade 1; positive
+};
+// Returns a range with the options' scale and `full`, else the largest of the maps' values in size,
+// or 1 if all are 0. Signed if any value is negative.
+HeatRange RangeOf(std::span<const Heatmap> maps, const HeatmapOptions& options);
+// Returns a shade in [0,1], or [-1,1] for a signed range; NaN where `value` is not finite.
+double Shade(double value, const HeatRange& range);
+// The values where a key has marks, rising, none outside of the range.
+std::vector<Tick> KeyTicks(const HeatRange& range);
 
 // One map with labels and a colour key, as a complete SVG document. Maps of more than a few
 // thousand cells are drawn as one embedded picture, in which several cells share a pixel where a

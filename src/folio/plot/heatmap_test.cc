@@ -1,5 +1,6 @@
 #include "folio/plot/heatmap.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "folio/plot/shades.h"
+#include "folio/plot/svg.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -43,22 +44,29 @@ TEST(WithoutFirstColumn, RowsWithNothingLeftAreMasked) {
   EXPECT_EQ(share, 0);
 }
 
-TEST(ShadesOf, EachRowMayHaveItsOwnFullColour) {
+TEST(HeatmapSvg, EachRowMayHaveItsOwnFullColour) {
   const Heatmap map = Map(3, 2, {4, 2, 0.5F, 1, 0, 0});
-  const HeatRange range{HeatScale::kLinear, false, 8};
-  EXPECT_EQ(ShadesOf(map, range, false).values,
-            (std::vector<float>{0.5F, 0.25F, 0.0625F, 0.125F, 0, 0}));
-  EXPECT_EQ(ShadesOf(map, range, true).values, (std::vector<float>{1, 0.5F, 0.5F, 1, 0, 0}));
+  const auto cells = [&](bool per_row, const char* opacity) {
+    const HeatmapOptions options{.scale = HeatScale::kLinear, .per_row = per_row, .full = 8};
+    return Count(HeatmapSvg(map, options), fmt::format("fill-opacity=\"{}\"", opacity));
+  };
+  // None of the key's shades is one of these.
+  EXPECT_EQ(cells(false, "0.5"), 1U);
+  EXPECT_EQ(cells(false, "0.25"), 1U);
+  EXPECT_EQ(cells(false, "1"), 0U);
+  EXPECT_EQ(cells(true, "0.5"), 2U);
+  EXPECT_EQ(cells(true, "1"), 2U);
+  EXPECT_EQ(cells(true, "0"), 2U);
 }
 
-TEST(Pooled, KeepsTheLargestShadeOfEachBlock) {
-  const Shades shades{.rows = 3,
-                      .columns = 5,
-                      .values = {0.1F, -0.9F, NAN, NAN, 0.3F,  //
-                                 0.2F, 0.3F, NAN, NAN, 0.2F,   //
-                                 NAN, 0.0F, 0.5F, 0.4F, NAN}};
-  const Shades pooled = Pooled(shades, 3);
-  EXPECT_EQ(pooled.rows, 3);  // each side by itself
+TEST(Pooled, KeepsTheLargestOfEachBlock) {
+  const Heatmap map{.rows = 3,
+                    .columns = 5,
+                    .values = {0.1F, -0.9F, NAN, NAN, 0.3F,  //
+                               0.2F, 0.3F, NAN, NAN, 0.2F,   //
+                               NAN, 0.0F, 0.5F, 0.4F, NAN}};
+  const Heatmap pooled = Pooled(map, 1, 2);
+  EXPECT_EQ(pooled.rows, 3);
   EXPECT_EQ(pooled.columns, 3);
   EXPECT_EQ(pooled.values[0], -0.9F);
   EXPECT_TRUE(std::isnan(pooled.values[1]));
@@ -66,8 +74,7 @@ TEST(Pooled, KeepsTheLargestShadeOfEachBlock) {
   EXPECT_EQ(pooled.values[6], 0);
   EXPECT_EQ(pooled.values[7], 0.5F);
   EXPECT_TRUE(std::isnan(pooled.values[8]));
-  const Shades one = Pooled(shades, 1);
-  EXPECT_EQ(one.values, std::vector<float>{-0.9F});
+  EXPECT_EQ(Pooled(map, 3, 5).values, std::vector<float>{-0.9F});
 }
 
 TEST(Pooled, KeepsTheLargestOfEachSquareAndMasksWhatIsAllMasked) {
@@ -76,10 +83,10 @@ TEST(Pooled, KeepsTheLargestOfEachSquareAndMasksWhatIsAllMasked) {
   for (int i = 0; i < 25; ++i) {
     map.values.push_back(i % 5 > i / 5 ? NAN : static_cast<float>(i));
   }
-  EXPECT_EQ(PoolingStep(map, 5), 1);
-  EXPECT_EQ(PoolingStep(map, 4), 2);
-  EXPECT_EQ(PoolingStep(map, 1), 5);
-  const Heatmap small = Pooled(map, 2);
+  EXPECT_EQ(PoolingStep(5, 5), 1);
+  EXPECT_EQ(PoolingStep(5, 4), 2);
+  EXPECT_EQ(PoolingStep(5, 1), 5);
+  const Heatmap small = Pooled(map, 2, 2);
   ASSERT_EQ(small.rows, 3);
   ASSERT_EQ(small.columns, 3);
   EXPECT_EQ(small.values[0], 6);
@@ -365,10 +372,11 @@ TEST(RangeOf, ValuesThatAreAboutEqualAreNotFullColour) {
 }
 
 TEST(RangeOf, OfSeveralMapsIsOne) {
-  const std::vector<Heatmap> maps = {{.values = {0.125F}}, {.values = {0}}, {.values = {0.5F}}};
+  const std::vector<Heatmap> maps = {Map(1, 1, {0.125F}), Map(1, 1, {0}), Map(1, 1, {0.5F})};
   EXPECT_EQ(RangeOf(maps, {}).full, 0.5);
   EXPECT_EQ(RangeOf(maps, {.per_row = true}).full, 1);
-  EXPECT_EQ(MeaningOf(RangeOf(maps, {}), false), "full colour is 0.5, square-root scale");
+  EXPECT_EQ(Count(HeatmapGridSvg(maps, 3, "", {}, {}), "full colour is 0.5, square-root scale"),
+            1U);
 }
 
 // Returns ranges of every scale, signed and not.

@@ -150,6 +150,14 @@ std::string XmlEscape(std::string_view text) {
   return escaped;
 }
 
+std::string_view AreaClass(double shade) {
+  return shade < 0 ? "minus" : "plus";
+}
+
+std::string_view TextOnClass(double shade) {
+  return std::abs(shade) >= kFullShade ? "on-full" : "on-pale";
+}
+
 SvgWriter::SvgWriter(double width, double height, std::string_view title) {
   out_ = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   Open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},

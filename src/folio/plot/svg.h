@@ -54,9 +54,17 @@ struct TextLook {
 // yellow (M. Okabe, K. Ito, "Color Universal Design", 2008), lightened where the page is dark.
 inline constexpr int kSeriesColours = 7;
 
+// The class of an area whose shade is above 0 or below: it is drawn with an opacity of |shade|.
+// Text on it is of class "on-full" from kFullShade on and "on-pale" below; both are readable in
+// both modes, for the areas, Okabe and Ito's blue and vermilion darkened where the page is light
+// and lightened where it is dark, are equally far from the page in both.
+inline constexpr double kFullShade = 0.72;
+std::string_view AreaClass(double shade);
+std::string_view TextOnClass(double shade);
+
 // Writes one SVG document that follows the reader's light or dark mode and uses system fonts. Other
 // classes: "ink", "muted" (text), "grid", "axis" and "hatch" (lines), "frame" (an outline), "off"
-// (a grey area); "plus" and "minus", the areas of colour.h, with "on-pale" and "on-full", text on
+// (a grey area); "plus" and "minus", the areas of AreaClass, with "on-pale" and "on-full", text on
 // them.
 class SvgWriter {
  public:

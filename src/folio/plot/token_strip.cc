@@ -6,7 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
 namespace folio {

@@ -231,11 +231,59 @@ TEST(ReportHtml, IsOnePageWithoutScriptsOrLinks) {
   EXPECT_TRUE(Contains(html, "scores &amp; more"));
   EXPECT_TRUE(Contains(html, "Because √d is &lt;so&gt;."));
   EXPECT_TRUE(Contains(html, ">-10.0000</td><td class=\"number\">·</td>")) << html;
+  EXPECT_TRUE(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
   EXPECT_TRUE(Contains(html, "<svg"));
-  EXPECT_FALSE(Contains(html, "<script"));
-  EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)=\"(https?:)?//")));
-  EXPECT_FALSE(Contains(html, "@import"));
-  EXPECT_FALSE(Contains(html, "url(http"));
+  for (const char* outside : {"<script", "<link", "@import", "src=", "url(http", "url(//"}) {
+    EXPECT_FALSE(Contains(html, outside)) << outside;
+  }
+  EXPECT_EQ(Count(html, "http"), Count(html, "http://www.w3.org/2000/svg"));
+}
+
+TEST(ReportHtml, ListsItsSectionsBeforeTheFirst) {
+  Report report{.title = "Title", .intro = "what it is"};
+  for (const char* heading : {"A & B", "A & B"}) {
+    report.parts.push_back({.heading = heading, .text = "text"});
+  }
+  EXPECT_EQ(Count(ReportHtml(report), "<nav"), 0U);
+  report.parts.push_back({.name = "C", .text = "why"});
+  EXPECT_EQ(Count(ReportHtml(report),
+                  "<p>what it is</p>\n<nav aria-label=\"contents\"><ul>\n"
+                  "<li class=\"l2\"><a href=\"#a-b\">A &amp; B</a></li>\n"
+                  "<li class=\"l2\"><a href=\"#a-b-2\">A &amp; B</a></li>\n"
+                  "<li class=\"l3\"><a href=\"#1-c\">1. C</a></li>\n</ul></nav>\n<h2"),
+            1U);
+}
+
+TEST(ReportHtml, AnchorsAreUnique) {
+  Report report{.title = "t"};
+  for (const char* heading : {"The step", "The step!", "the-step 2", "\xE4\xBD\xA0", "?"}) {
+    report.parts.push_back({.heading = heading, .text = "text"});
+  }
+  const std::string html = ReportHtml(report);
+  for (const char* id : {"the-step", "the-step-2", "the-step-2-2", "section", "section-2"}) {
+    EXPECT_EQ(Count(html, "<h2 id=\"" + std::string(id) + "\">"), 1U) << id;
+  }
+}
+
+TEST(ReportHtml, FiguresKeepTheirIdsApart) {
+  const std::string svg =
+      "<?xml version=\"1.0\"?>\n<svg><mask id=\"m\"/><rect mask=\"url(#m)\"/><use href=\"#m\"/>"
+      "<text id=\"t\">see url(#m) and id=&quot;m&quot;</text></svg>\n";
+  const std::string html =
+      ReportHtml({.parts = {{.drawing = [&] { return svg; }}, {.drawing = [&] { return svg; }}}});
+  EXPECT_EQ(Count(html, "<?xml"), 0U);
+  for (const char* figure : {"figure1.", "figure2."}) {
+    EXPECT_EQ(Count(html, "<svg><mask id=\"" + std::string(figure) + "m\"/><rect mask=\"url(#" +
+                              figure + "m)\"/><use href=\"#" + figure + "m\"/><text id=\"" +
+                              figure + "t\">see url(#m) and id=&quot;m&quot;</text></svg>"),
+              1U);
+  }
+}
+
+TEST(ReportHtmlDeathTest, RowsHaveACellForEachColumn) {
+  const Report report{
+      .parts = {{.table = {.rows = {{{"", "a", 1}, {"", "b", 2}}, {{"", "a", 3}}}}}}};
+  EXPECT_DEATH(ReportHtml(report), "a cell for each column");
 }
 
 TEST(ReportHtml, NamesAndFormulasStandOnce) {
@@ -387,11 +435,10 @@ Report ThreeSteps() {
           {.heading = "part", .name = "inputs"}, {.name = "scores of “one”"}, {.name = "inputs"}}};
 }
 
-TEST(StepSlug, KeepsLettersAndDigits) {
-  EXPECT_EQ(StepSlug({.name = "the query (1, 0) meets a database"}),
-            "the-query-1-0-meets-a-database");
-  EXPECT_EQ(StepSlug({.name = "weights of “journey”"}), "weights-of-journey");
-  EXPECT_EQ(StepSlug({.name = "“”"}), "");
+TEST(Slug, KeepsLettersAndDigits) {
+  EXPECT_EQ(Slug("the query (1, 0) meets a database"), "the-query-1-0-meets-a-database");
+  EXPECT_EQ(Slug("weights of “journey”"), "weights-of-journey");
+  EXPECT_EQ(Slug("“”"), "");
 }
 
 TEST(SelectSteps, KeepsTheWalksOrderAndAllOfAName) {

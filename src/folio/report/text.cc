@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "folio/report/report.h"
-#include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -21,6 +20,15 @@ constexpr int64_t kWidestColumnLabel = 12;  // of a column
 constexpr int64_t kLongestBar = 40;
 constexpr int64_t kAnyWidth = 1 << 30;
 constexpr int64_t kNarrowest = 40;  // columns; narrower terminals get lines that they break
+
+// The largest size of a number that is finite; 0 if there is none.
+double LargestSize(const Matrix& values) {
+  double largest = 0;
+  for (const double value : values.values) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
 
 class TextRenderer {
  public:

@@ -13,10 +13,6 @@ namespace {
 using Descriptor = internal::FileDescriptor;
 using internal::OpenIfRegular;
 
-bool StatOf(int fd, struct stat& stat) {
-  return fd >= 0 && fstat(fd, &stat) == 0;
-}
-
 }  // namespace
 
 bool GrowingLines::Rewound() {
@@ -25,8 +21,8 @@ bool GrowingLines::Rewound() {
   struct stat now = {};
   char before = 0;
   const bool same =
-      StatOf(fd.get(), now) && now.st_dev == device_ && now.st_ino == inode_ &&
-      static_cast<uint64_t>(now.st_size) >= offset_ &&
+      fd.get() >= 0 && fstat(fd.get(), &now) == 0 && now.st_dev == device_ &&
+      now.st_ino == inode_ && static_cast<uint64_t>(now.st_size) >= offset_ &&
       (within_ ||
        (pread(fd.get(), &before, 1, static_cast<off_t>(offset_ - 1)) == 1 && before == '\n'));
   if (same) return false;
@@ -38,7 +34,7 @@ bool GrowingLines::Rewound() {
 bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view line)>& take) {
   const Descriptor fd = OpenIfRegular(file_);
   struct stat now = {};
-  if (!StatOf(fd.get(), now)) return false;
+  if (fd.get() < 0 || fstat(fd.get(), &now) != 0) return false;
   device_ = now.st_dev;
   inode_ = now.st_ino;
   const auto size = static_cast<uint64_t>(now.st_size);
@@ -66,7 +62,7 @@ bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view
 void GrowingLines::SkipToEnd() {
   const Descriptor fd = OpenIfRegular(file_);
   struct stat now = {};
-  if (!StatOf(fd.get(), now)) return;
+  if (fd.get() < 0 || fstat(fd.get(), &now) != 0) return;
   device_ = now.st_dev;
   inode_ = now.st_ino;
   // Behind the last line break, which is near.

@@ -8,8 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/run/automatic.h"
-#include "folio/run/preview.h"
+#include "folio/run/plan.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/expect.h"
 

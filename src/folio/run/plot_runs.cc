@@ -15,7 +15,6 @@
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/lines.h"
 #include "folio/plot/svg.h"
 #include "folio/run/run_directory.h"
 
@@ -48,9 +47,10 @@ std::string Tail(const fs::path& path, size_t count) {
 }
 
 // One metric of one run. `steps` are those of the log; tokens and seconds those at which the value
-// was measured.
+// was measured; `lowest` is the index of the lowest number among the values.
 struct Track {
   std::vector<double> steps, tokens, seconds, values;
+  std::optional<size_t> lowest;
 };
 
 Track TrackOf(const PlottedRun& run, const Metric& metric) {
@@ -63,28 +63,13 @@ Track TrackOf(const PlottedRun& run, const Metric& metric) {
       track.tokens.push_back(metric.evaluated ? tokens_before : tokens);
       track.seconds.push_back(m.seconds);
       track.values.push_back(*value);
+      const size_t last = track.values.size() - 1;
+      const bool lowest = !track.lowest || *value < track.values[*track.lowest];
+      if (std::isfinite(*value) && lowest) track.lowest = last;
     }
     tokens_before = tokens;
   }
   return track;
-}
-
-struct Extremes {
-  double final = 0, final_step = 0;
-  std::optional<double> lowest = {};  // none if no value is a number
-  double lowest_step = 0;
-};
-
-std::optional<Extremes> ExtremesOf(const Track& track) {
-  if (track.values.empty()) return std::nullopt;
-  Extremes extremes{.final = track.values.back(), .final_step = track.steps.back()};
-  for (size_t i = 0; i < track.values.size(); ++i) {
-    const double value = track.values[i];
-    if (!std::isfinite(value) || (extremes.lowest && *extremes.lowest <= value)) continue;
-    extremes.lowest = value;
-    extremes.lowest_step = track.steps[i];
-  }
-  return extremes;
 }
 
 // Updates done.
@@ -94,11 +79,8 @@ int64_t StepsOf(const PlottedRun& run) {
   return steps;
 }
 
-// A setting in which runs differ; nothing where a run does not have it.
-struct RunDifference {
-  std::string key;
-  std::vector<std::optional<std::string>> values;  // one for each run
-};
+// A setting in which runs differ, with its value in each; nothing where a run does not have it.
+using RunDifference = std::pair<std::string, std::vector<std::optional<std::string>>>;
 
 std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs) {
   std::map<std::string, std::set<std::string>> values;
@@ -108,13 +90,11 @@ std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs) {
   std::vector<RunDifference> differences;
   for (const auto& [key, different] : values) {
     if (different.size() < 2) continue;
-    RunDifference difference{.key = key, .values = {}};
-    for (const PlottedRun& run : runs) {
-      const auto found = run.settings.find(key);
-      difference.values.push_back(found == run.settings.end() ? std::nullopt
-                                                              : std::optional(found->second));
+    auto& of_runs = differences.emplace_back(key, runs.size()).second;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const auto found = runs[i].settings.find(key);
+      if (found != runs[i].settings.end()) of_runs[i] = found->second;
     }
-    differences.push_back(std::move(difference));
   }
   return differences;
 }
@@ -175,23 +155,6 @@ XAxis AxisOf(std::span<const PlottedRun> runs, const PlotOptions& options) {
   return {&Track::seconds, "seconds of training"};
 }
 
-// The raw values, behind their mean if there is one.
-void AddTrack(const Track& track, const XAxis& axis, const std::string& label, int colour,
-              double smooth, std::vector<Series>& series) {
-  Series raw{.label = label, .x = track.*axis.values, .y = track.values, .colour = colour};
-  for (double& x : raw.x) x /= axis.unit;
-  if (smooth > 0) {
-    Series mean = raw;
-    mean.y = Smooth(raw.y, smooth);
-    raw.faint = true;
-    raw.label.clear();
-    series.push_back(std::move(raw));
-    series.push_back(std::move(mean));
-  } else {
-    series.push_back(std::move(raw));
-  }
-}
-
 std::string ValueText(const Metric& metric, double value) {
   if (metric.key == "lr") return fmt::format("{:.3g}", value);
   if (metric.key == "tokens_per_second") return HumanCount(value);
@@ -209,13 +172,15 @@ ReportTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric
            {"", ">tokens", begun ? WithCommas(run.log.back().tokens) : kNothing},
            {"", ">time", begun ? HumanSeconds(run.log.back().seconds) : kNothing}};
     for (const Metric& metric : metrics) {
-      const std::optional<Extremes> found = ExtremesOf(TrackOf(run, metric));
-      row.push_back({"", ">" + metric.key, found ? ValueText(metric, found->final) : kNothing});
-      if (!metric.lower_is_better) continue;
-      const bool lowest = found && found->lowest;
-      row.push_back({"", ">lowest", lowest ? ValueText(metric, *found->lowest) : kNothing});
+      const Track track = TrackOf(run, metric);
+      const bool any = !track.values.empty();
       row.push_back(
-          {"", ">at step", lowest ? fmt::format("{:.0f}", found->lowest_step) : kNothing});
+          {"", ">" + metric.key, any ? ValueText(metric, track.values.back()) : kNothing});
+      if (!metric.lower_is_better) continue;
+      const std::optional<size_t> lowest = track.lowest;
+      row.push_back({"", ">lowest", lowest ? ValueText(metric, track.values[*lowest]) : kNothing});
+      row.push_back(
+          {"", ">at step", lowest ? fmt::format("{:.0f}", track.steps[*lowest]) : kNothing});
     }
   }
   return table;
@@ -225,21 +190,15 @@ ReportTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric
 ReportTable DifferencesTable(std::span<const PlottedRun> runs,
                              std::span<const RunDifference> differences) {
   ReportTable table;
-  if (!differences.empty() && runs.size() > differences.size()) {
-    for (size_t i = 0; i < runs.size(); ++i) {
-      std::vector<Cell>& row = table.rows.emplace_back();
-      row.push_back({"", "run", runs[i].label});
-      for (const RunDifference& difference : differences) {
-        row.push_back({"", difference.key, difference.values[i].value_or(kNothing)});
-      }
-    }
-    return table;
-  }
-  for (const RunDifference& difference : differences) {
-    std::vector<Cell>& row = table.rows.emplace_back();
-    row.push_back({"", "setting", difference.key});
-    for (size_t i = 0; i < runs.size(); ++i) {
-      row.push_back({"", runs[i].label, difference.values[i].value_or(kNothing)});
+  const bool of_runs = !differences.empty() && runs.size() > differences.size();
+  table.rows.resize(of_runs ? runs.size() : differences.size());
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    table.rows[r].push_back(of_runs ? Cell{"", "run", runs[r].label}
+                                    : Cell{"", "setting", differences[r].first});
+    for (size_t c = 0; c < (of_runs ? differences.size() : runs.size()); ++c) {
+      const auto& [key, values] = differences[of_runs ? c : r];
+      table.rows[r].push_back(
+          {"", of_runs ? key : runs[c].label, values[of_runs ? r : c].value_or(kNothing)});
     }
   }
   return table;
@@ -280,14 +239,13 @@ Json RunAsJson(const PlottedRun& run, std::span<const Metric> metrics, bool seri
   json["metrics"] = Json::object();
   for (const Metric& metric : metrics) {
     const Track track = TrackOf(run, metric);
-    const std::optional<Extremes> found = ExtremesOf(track);
-    if (!found) continue;
+    if (track.values.empty()) continue;
     Json& values = json["metrics"][metric.key];
-    values["final"] = Number(found->final);
-    values["final_step"] = static_cast<int64_t>(found->final_step);
-    if (metric.lower_is_better && found->lowest) {
-      values["best"] = *found->lowest;
-      values["best_step"] = static_cast<int64_t>(found->lowest_step);
+    values["final"] = Number(track.values.back());
+    values["final_step"] = static_cast<int64_t>(track.steps.back());
+    if (metric.lower_is_better && track.lowest) {
+      values["best"] = track.values[*track.lowest];
+      values["best_step"] = static_cast<int64_t>(track.steps[*track.lowest]);
     }
     if (!series) continue;
     values["series"] = {{"step", std::vector<int64_t>(track.steps.begin(), track.steps.end())},
@@ -419,8 +377,18 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
     for (size_t i = 0; i < runs.size(); ++i) {
       const Track track = TrackOf(runs[i], metric);
       any = any || !track.values.empty();
-      AddTrack(track, axis, runs[i].label, static_cast<int>(i), metric.noisy ? options.smooth : 0,
-               panel.series);
+      Series series{.label = runs[i].label,
+                    .x = track.*axis.values,
+                    .y = track.values,
+                    .colour = static_cast<int>(i)};
+      for (double& x : series.x) x /= axis.unit;
+      if (metric.noisy && options.smooth > 0) {  // the raw values, and their mean before them
+        Series& raw = panel.series.emplace_back(series);
+        raw.faint = true;
+        raw.label.clear();
+        series.y = Smooth(series.y, options.smooth);
+      }
+      panel.series.push_back(std::move(series));
     }
     (any ? panels : empty).push_back(std::move(panel));
   }
@@ -443,10 +411,10 @@ Report RunsReport(std::span<const PlottedRun> runs, std::span<const Metric> metr
   const std::vector<RunDifference> found = DifferencesOf(runs);
   Json values = Json::array(), differences = Json::array();
   for (const PlottedRun& run : runs) values.push_back(RunAsJson(run, metrics, options.series));
-  for (const RunDifference& difference : found) {
+  for (const auto& [key, of_runs] : found) {
     Json each = Json::array();
-    for (const auto& value : difference.values) each.push_back(value ? Json(*value) : Json());
-    differences.push_back({{"key", difference.key}, {"values", each}});
+    for (const auto& value : of_runs) each.push_back(value ? Json(*value) : Json());
+    differences.push_back({{"key", key}, {"values", each}});
   }
   PlotOptions untitled = options;
   untitled.titled = false;

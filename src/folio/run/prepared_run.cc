@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,89 +24,94 @@
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/dist/group.h"
-#include "folio/dist/workers.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/run/automatic.h"
-#include "folio/run/fine_tuning.h"
+#include "folio/io/posix.h"
+#include "folio/run/plan.h"
 #include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/train/checkpoints.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 #include "folio/train/schedule.h"
 #include "folio/train/train_state.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
+namespace {
 
-std::string RunRanks::MakeTogether(const std::function<std::string(Workers*)>& make) const {
-  if (group_ == nullptr) return make(nullptr);
+namespace fs = std::filesystem;
+
+// Returns make(workers) of the first rank, for all. The others are its workers meanwhile; one rank
+// alone has null.
+std::string MakeTogether(const RunRanks& ranks, const std::function<std::string(Workers*)>& make) {
+  Group* const group = ranks.group();
+  if (group == nullptr) return make(nullptr);
   std::string made;
-  if (first()) {
-    Workers workers(group_);
+  if (ranks.first()) {
+    Workers workers(group);
     made = make(&workers);
   } else {
-    PrepareAsWorker(*group_);
+    PrepareAsWorker(*group);
   }
-  return Share(made);
+  return ranks.Share(made);
 }
 
-void RunRanks::RequireSameSettings(RunConfig& config) const {
-  if (group_ != nullptr) {
+// Throws a kUsage Error unless the ranks can share a step, and every setting but how many threads
+// each has is that of the others.
+void RequireSameSettings(const RunRanks& ranks, RunConfig& config) {
+  if (ranks.group() != nullptr) {
     std::string lines;
     for (const Field& field : config.Fields()) {
       if (field.key != "train.threads") lines += field.key + " = " + FieldText(field) + "\n";
     }
-    RequireSame(*group_, "settings", lines);
+    RequireSame(*ranks.group(), "settings", lines);
   }
-  RequireShares(config.train, size());
+  RequireShares(config.train, ranks.size());
 }
 
-void RunRanks::ShareSettings(RunSettings& settings) const {
-  if (group_ == nullptr) return;
+// The settings that the first rank chose by measuring become those of all.
+void ShareSettings(const RunRanks& ranks, RunSettings& settings) {
+  if (ranks.group() == nullptr) return;
   std::string mine;
   for (const Field& field : settings.layers.fields()) {
     mine += field.key + "=" + FieldText(field) + "\n";
   }
   std::vector<std::pair<std::string, std::string>> values;
-  for (const std::string& line : Split(Share(mine), '\n')) {
+  for (const std::string& line : Split(ranks.Share(mine), '\n')) {
     const size_t equals = line.find('=');
     if (equals != line.npos) values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }
-  if (first()) return;
+  if (ranks.first()) return;
   settings.layers.UsePreset("of the first rank", values);
   settings.Resolve();
 }
 
-std::string RunRanks::Describe(const RunConfig& config, const Backend& backend, bool json) const {
-  if (group_ == nullptr) return "";
-  const TrainConfig& train = config.train;
-  const int64_t turns = train.grad_accumulation / (size() / train.tensor_parallel);
+// A line for each rank, what it computes with; "" for one alone. All ranks ask.
+std::string DescribeRanks(const PreparedRun& run, bool json) {
+  Group* const group = run.ranks.group();
+  if (group == nullptr) return "";
+  const TrainConfig& train = run.config().train;
+  const int64_t turns = train.grad_accumulation / (run.ranks.size() / train.tensor_parallel);
   const std::string line =
       json ? Json{{"event", "rank"},
-                  {"rank", group_->rank()},
-                  {"host", group_->HostOf(group_->rank())},
+                  {"rank", group->rank()},
+                  {"host", group->HostOf(group->rank())},
                   {"threads", Threads()},
                   {"micro_batches", turns},
                   {"simd", SimdTarget()},
-                  {"backend_description", backend.description()},
+                  {"backend_description", run.backend->description()},
                   {"memory_available_bytes", ThisMachinesMemory().available}}
                  .dump()
            : fmt::format("{}: {} of {} micro-batches, {} threads ({}), {} of memory free",
-                         group_->NameOf(group_->rank()), turns, train.grad_accumulation, Threads(),
+                         group->NameOf(group->rank()), turns, train.grad_accumulation, Threads(),
                          SimdTarget(),
                          HumanBytes(static_cast<double>(ThisMachinesMemory().available)));
-  return Join(group_->Gather(line), "\n") + "\n";
+  return Join(group->Gather(line), "\n") + "\n";
 }
-
-namespace {
-
-namespace fs = std::filesystem;
 
 // Keys, or what they begin with.
 constexpr std::array kFixedKeys = {"model.",   "lora.",           "data.val_", "data.field",
@@ -137,12 +144,6 @@ bool AmongThem(const Keys& keys, std::string_view key) {
 
 }  // namespace
 
-Resumption ResumptionOf(std::string_view key) {
-  if (AmongThem(kDropoutKeys, key)) return Resumption::kFromHere;
-  if (AmongThem(kFixedKeys, key)) return Resumption::kFixed;
-  return AmongThem(kFreeKeys, key) ? Resumption::kFree : Resumption::kFromHere;
-}
-
 std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step) {
   const bool another_rate = DescribeSchedule(before.train) != DescribeSchedule(now.train);
   const std::vector<Field> old_fields = before.Fields(), fields = now.Fields();
@@ -156,16 +157,14 @@ std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_
       of_schedule.push_back(what);
       continue;
     }
-    switch (ResumptionOf(key)) {
-      case Resumption::kFixed:
-        throw UsageError(fmt::format("{} cannot change in a run that goes on", key), what,
-                         fmt::format("leave {} as it was, or begin another run", key));
-      case Resumption::kFree:
-        lines.push_back(what + ": the numbers of its steps stay the same");
-        break;
-      case Resumption::kFromHere:
-        lines.push_back(fmt::format("{} from step {} on ({})", what, step, fields[i].help));
+    const bool dropout = AmongThem(kDropoutKeys, key);
+    if (AmongThem(kFixedKeys, key) && !dropout) {
+      throw UsageError(fmt::format("{} cannot change in a run that goes on", key), what,
+                       fmt::format("leave {} as it was, or begin another run", key));
     }
+    lines.push_back(AmongThem(kFreeKeys, key) && !dropout
+                        ? what + ": the numbers of its steps stay the same"
+                        : fmt::format("{} from step {} on ({})", what, step, fields[i].help));
   }
   if (another_rate) {
     const auto rate = [&](const RunConfig& config) {
@@ -195,13 +194,14 @@ std::unique_ptr<RunLock> TakeRun(const TrainingRunOptions& options, const RunRan
 
 // Decides whether there is something that begin_or_resume goes on from. A run that began and was
 // killed before its first checkpoint begins again; what is no run is not replaced.
-void ChooseStart(const fs::path& run, const RunRanks& ranks, RunStart& start) {
-  start.resume = ranks.Agree(ranks.first() && !FindCheckpoints(run).empty());
-  if (start.resume) return;
-  start.overwrite = fs::exists(run / kRunConfigFile);
-  ranks.Note(fmt::format("'{}' {}", run.string(),
-                         start.overwrite ? "ended before its first checkpoint: it begins again"
-                                         : "holds no run yet: it begins"));
+void ChooseStart(PreparedRun& run) {
+  const fs::path& out = run.options.out;
+  run.resume = run.ranks.Agree(run.ranks.first() && !FindCheckpoints(out).empty());
+  if (run.resume) return;
+  run.overwrite = fs::exists(out / kRunConfigFile);
+  run.ranks.Note(fmt::format("'{}' {}", out.string(),
+                             run.overwrite ? "ended before its first checkpoint: it begins again"
+                                           : "holds no run yet: it begins"));
 }
 
 // The checkpoint that the run goes on from.
@@ -241,18 +241,18 @@ void RequireKnownSettings(const RunSettings& settings, const fs::path& run, cons
   // The checkpoint knows most of the model.
   std::stable_partition(missing.begin(), missing.end(),
                         [](const Field& field) { return field.key.starts_with("train."); });
-  std::string which;
-  bool of_preset = false;
-  for (size_t i = 0; i < missing.size(); ++i) {
-    const std::string& origin = layers.origin(missing[i].key);
-    of_preset = of_preset || origin.starts_with("preset ");
-    if (i >= kMostShown) continue;
-    which += fmt::format("{}{} ({} has {})", i > 0 ? ", " : "", missing[i].key, origin,
-                         FieldText(missing[i]));
+  std::vector<std::string> shown;
+  for (const Field& field : missing) {
+    if (shown.size() == kMostShown) break;
+    shown.push_back(
+        fmt::format("{} ({} has {})", field.key, layers.origin(field.key), FieldText(field)));
   }
+  std::string which = Join(shown, ", ");
   if (missing.size() > kMostShown) {
     which += fmt::format(" and {} more", missing.size() - kMostShown);
   }
+  const bool of_preset = std::ranges::any_of(
+      missing, [&](const Field& field) { return layers.origin(field.key).starts_with("preset "); });
   const std::unique_ptr<RunSettings> before = SettingsBefore(run);
   const bool said = std::ranges::any_of(before->layers.fields(), [&](const Field& field) {
     return before->layers.layer(field.key) == Layer::kProjectFile;
@@ -304,18 +304,19 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
 
 // Size and steps are open only where a run begins. Whoever says how many steps there are has no
 // clock followed.
-void ReadBudget(RunSettings& settings, RunStart& start) {
-  Settings& layers = settings.layers;
-  const bool budget = !settings.config.train.budget.empty();
-  if (start.resume && budget && layers.layer("train.budget") > Layer::kProjectFile) {
+void ReadBudget(PreparedRun& run) {
+  Settings& layers = run.settings.layers;
+  const TrainConfig& train = run.config().train;
+  const bool budget = !train.budget.empty();
+  if (run.resume && budget && layers.layer("train.budget") > Layer::kProjectFile) {
     throw UsageError("--budget is of a run that begins", "this one goes on",
                      "leave --budget out, and say with --max-steps how long to train");
   }
-  start.automatic = (budget || start.budget_seconds > 0) && !start.resume && SizeIsOpen(layers);
-  if (budget) start.budget_seconds = settings.config.train.budget_seconds();
+  run.automatic = (budget || run.budget_seconds > 0) && !run.resume && SizeIsOpen(layers);
+  if (budget) run.budget_seconds = train.budget_seconds();
   if (layers.layer("train.max_steps") < Layer::kEnvironment) return;
   layers.Set(Layer::kFlag, "train.budget", "", layers.origin("train.max_steps"));
-  settings.Resolve();
+  run.settings.Resolve();
 }
 
 // Reads and resolves the settings of a run, takes the lock of its directory where it may go on, and
@@ -323,33 +324,30 @@ void ReadBudget(RunSettings& settings, RunStart& start) {
 void StartRun(PreparedRun& run) {
   RunSettings& settings = run.settings;
   const TrainingRunOptions& options = run.options;
-  const RunRanks& ranks = run.ranks;
-  RunStart& start = run.start;
-  Settings& layers = settings.layers;
-  start.resume = options.resume;
-  start.overwrite = options.overwrite;
-  start.budget_seconds = options.budget_seconds;
-  if (options.resume || options.begin_or_resume) start.lock = TakeRun(options, ranks);
-  if (options.begin_or_resume) ChooseStart(options.out, ranks, start);
+  run.resume = options.resume;
+  run.overwrite = options.overwrite;
+  run.budget_seconds = options.budget_seconds;
+  if (options.resume || options.begin_or_resume) run.lock = TakeRun(options, run.ranks);
+  if (options.begin_or_resume) ChooseStart(run);
   ConfigSources sources = options.sources;
-  if (start.resume) {
-    start.checkpoint = FindCheckpoint(options.out, ranks);
+  if (run.resume) {
+    run.checkpoint = FindCheckpoint(options.out, run.ranks);
     if (fs::exists(options.out / kRunConfigFile)) {
-      layers.ReadTomlFile(Layer::kProjectFile, options.out / kRunConfigFile);
+      settings.layers.ReadTomlFile(Layer::kProjectFile, options.out / kRunConfigFile);
     }
     sources.discover = false;  // the run's own settings stand for the files' ones
   }
-  layers.ReadSources(sources);
+  settings.layers.ReadSources(sources);
   settings.Resolve();
-  if (start.resume) RequireKnownSettings(settings, options.out, ranks);
-  if (start.resume && options.begin_or_resume) ForgetBeginning(settings, options.out);
-  RequireInitialModelFits(settings, start.resume && !options.begin_or_resume);
-  if (!settings.config.train.init.empty() && !start.resume) {
+  if (run.resume) RequireKnownSettings(settings, options.out, run.ranks);
+  if (run.resume && options.begin_or_resume) ForgetBeginning(settings, options.out);
+  RequireInitialModelFits(settings, run.resume && !options.begin_or_resume);
+  if (!settings.config.train.init.empty() && !run.resume) {
     const TrainConfig& train = settings.config.train;
-    start.initial.emplace(FindModel(train.init, Loading::kMap, train.init_adapter));
-    UseInitialModel(settings, *start.initial);
+    run.initial.emplace(FindModel(train.init, Loading::kMap, train.init_adapter));
+    UseInitialModel(settings, *run.initial);
   }
-  ReadBudget(settings, start);
+  ReadBudget(run);
 }
 
 // Notes which settings of a run that goes on are others than when it was stopped.
@@ -357,8 +355,7 @@ void TellChanges(const PreparedRun& run) {
   const fs::path& out = run.options.out;
   if (!fs::exists(out / kRunConfigFile)) return;
   const RunConfig before = SettingsBefore(out)->config;
-  for (const std::string& line :
-       ChangedSettings(before, run.config(), SavedStep(run.start.checkpoint))) {
+  for (const std::string& line : ChangedSettings(before, run.config(), SavedStep(run.checkpoint))) {
     run.ranks.Note(line);
   }
 }
@@ -381,76 +378,108 @@ void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& d
   }
 }
 
-// Opens the data of a run, as it was prepared, or makes it of text, and its tokenizer. A new run
-// takes the lock of its start.
-class DataMaker {
- public:
-  explicit DataMaker(PreparedRun& run)
-      : settings_(run.settings),
-        config_(run.config()),
-        options_(run.options),
-        start_(run.start),
-        ranks_(run.ranks) {}
-
-  RunData Open();
-
- private:
-  std::vector<std::string> GivenData() const;
-  fs::path Parts() const { return made_.Parts(options_.out); }
-  std::string DataDir(Workers* workers);
-  std::string Prepare(const std::vector<std::string>& files, Workers* workers);
-  TextOptions Texts() const { return {.field = config_.data.field, .raw = config_.data.raw}; }
-  std::string TokenizerPlace() const;
-  std::unique_ptr<Tokenizer> AskedTokenizer() const;
-  void LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const;
-  void RequireTokenizer() const;
-
-  RunSettings& settings_;
-  const RunConfig& config_;
-  const TrainingRunOptions& options_;
-  RunStart& start_;
-  const RunRanks& ranks_;
-  RunData made_;
-};
-
-RunData DataMaker::Open() {
-  if (!start_.resume && !options_.dry_run && ranks_.first()) {
-    if (start_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
-    made_.new_run =
-        std::make_unique<NewRun>(options_.out, start_.overwrite, std::move(start_.lock));
-  }
-  const std::string dir = ranks_.MakeTogether([&](Workers* workers) { return DataDir(workers); });
-  made_.data = std::make_unique<Dataset>(dir, config_.model.vocab_size);
-  const Dataset& data = *made_.data;
-  if (data.val().size() == 0) {
-    throw InputError(fmt::format("{}: nothing is held out", data.dir()), kWhyHeldOut,
-                     "prepare the text again with --val-fraction 0.01, or more");
-  }
-  if (ranks_.group() != nullptr) RequireSame(*ranks_.group(), "data", FingerprintOf(data));
-  // The first rank for all: the others have the same.
-  if (ranks_.first() && data.bytes() <= options_.hashed_at_once) data.Verify();
-  made_.tokenizer = LoadDataTokenizer(data);
-  if (ranks_.first()) RequireTokenizer();
-  return std::move(made_);
+TextOptions TextsOf(const PreparedRun& run) {
+  return {.field = run.config().data.field, .raw = run.config().data.raw};
 }
 
 // The data that the caller named, or that the run was made of whose settings are read.
-std::vector<std::string> DataMaker::GivenData() const {
-  const std::string& file = options_.sources.file;
-  if (!options_.data.empty() || start_.resume || file.empty()) return options_.data;
-  const fs::path run = fs::absolute(file).parent_path();
-  if (fs::exists(run / kRunDataDir)) return {(run / kRunDataDir).string()};
-  if (fs::exists(run / kRunSourceFile)) return {ReadFile(run / kRunSourceFile, 1 << 16)};
+std::vector<std::string> GivenData(const PreparedRun& run) {
+  const std::string& file = run.options.sources.file;
+  if (!run.options.data.empty() || run.resume || file.empty()) return run.options.data;
+  const fs::path other = fs::absolute(file).parent_path();
+  if (fs::exists(other / kRunDataDir)) return {(other / kRunDataDir).string()};
+  if (fs::exists(other / kRunSourceFile)) return {ReadFile(other / kRunSourceFile, 1 << 16)};
   return {};
 }
 
+// data.tokenizer, which names the place that the run's own will have once the run has begun.
+std::string TokenizerPlace(const PreparedRun& run) {
+  const fs::path own = run.Parts() / kRunTokenizerDir;
+  const bool waits = run.config().data.tokenizer == (run.options.out / kRunTokenizerDir).string();
+  return waits && fs::exists(own) ? own.string() : run.config().data.tokenizer;
+}
+
+// data.tokenizer, which may be that inside of the initial model's file, with data.add_tokens.
+// REQUIRES: it is not `char`, or there are such tokens.
+std::unique_ptr<Tokenizer> AskedTokenizer(const PreparedRun& run) {
+  const DataConfig& data = run.config().data;
+  if (data.tokenizer == "char") {
+    throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
+                     "use --tokenizer bytes, or a byte-level BPE");
+  }
+  std::unique_ptr<Tokenizer> tokenizer = data.tokenizer == run.config().train.init
+                                             ? FindModel(data.tokenizer).tokenizer
+                                             : OpenTokenizer(TokenizerPlace(run));
+  if (data.add_tokens.empty()) return tokenizer;
+  return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
+}
+
+void LearnTokenizer(const PreparedRun& run, const std::vector<std::string>& files,
+                    const fs::path& dir) {
+  run.ranks.Note(fmt::format("learning a vocabulary of {} tokens from the text",
+                             WithCommas(kChosenVocabulary)));
+  TrainTokenizerOptions options{
+      .files = files, .out = dir.string(), .overwrite = true, .texts = TextsOf(run)};
+  options.trainer.vocab_size = kChosenVocabulary;
+  TrainTokenizer(options);
+}
+
+// Makes the data and returns its directory.
+std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Workers* workers) {
+  const fs::path tokenizer = run.Parts() / kRunTokenizerDir,
+                 input = run.Parts() / kStandardInputFile;
+  if (run.automatic && run.settings.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
+    // A text that is looked at before it is prepared is read more than once.
+    std::vector<std::string> from = files;
+    if (std::ranges::count(files, "-") > 0) {
+      SaveStandardInput(input.string());
+      std::ranges::replace(from, "-", input.string());
+    }
+    std::string name = ChooseTokens(TextBytes(from, TextsOf(run), kMuchText));
+    if (name.empty()) {
+      LearnTokenizer(run, from, tokenizer);
+      name = (run.options.out / kRunTokenizerDir).string();
+    }
+    const std::pair<std::string, std::string> chosen("data.tokenizer", name);
+    run.settings.layers.UsePreset("automatic", {&chosen, 1});
+    run.settings.Resolve();
+  }
+  PrepareOptions prepare = {.files = files,
+                            .tokenizer = TokenizerPlace(run),
+                            .out = (run.Parts() / kRunDataDir).string(),
+                            .val_fraction = run.config().data.val_fraction,
+                            .val_split = run.config().data.val_split,
+                            .overwrite = true,
+                            .field = run.config().data.field,
+                            .raw = run.config().data.raw,
+                            .standard_input = fs::exists(input) ? input.string() : "",
+                            .keep_partial = false,
+                            .workers = workers};
+  const bool of_model =
+      !run.config().train.init.empty() && run.config().data.tokenizer == run.config().train.init;
+  if (of_model || !run.config().data.add_tokens.empty()) {
+    const std::unique_ptr<Tokenizer> extended = AskedTokenizer(run);
+    CreateDirectories(tokenizer);
+    extended->Save(tokenizer.string());
+    prepare.tokenizer = tokenizer.string();
+    if (!run.config().data.add_tokens.empty()) prepare.special = "allow";
+  }
+  if (run.ranks.console() == nullptr) {
+    PrepareDataset(prepare);
+  } else {
+    PrepareWithProgress(prepare, *run.ranks.console(), run.options.progress);
+  }
+  internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
+  return prepare.out;
+}
+
 // Returns where the tokens are; makes them from text. Remembers the place for resuming.
-std::string DataMaker::DataDir(Workers* workers) {
-  const fs::path own = Parts() / kRunDataDir, source = Parts() / kRunSourceFile;
-  const std::vector<std::string> given = GivenData();
+std::string DataDir(PreparedRun& run, Workers* workers) {
+  const fs::path own = run.Parts() / kRunDataDir, source = run.Parts() / kRunSourceFile;
+  const std::vector<std::string> given = GivenData(run);
   const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
   // The run's own tokens, made from the text it began with, are not made again.
-  if (start_.resume && !is_dataset) {
+  if (run.resume && !is_dataset) {
     if (fs::exists(own)) return own.string();
     if (given.empty()) return ReadFile(source, 1 << 16);
   }
@@ -461,7 +490,7 @@ std::string DataMaker::DataDir(Workers* workers) {
   }
   if (is_dataset) {
     std::string dir = fs::absolute(given[0]).string();
-    if (!options_.dry_run) WriteFileAtomically(source, dir);
+    if (!run.options.dry_run) WriteFileAtomically(source, dir);
     return dir;
   }
   for (const std::string& path : given) {
@@ -470,114 +499,58 @@ std::string DataMaker::DataDir(Workers* workers) {
                      "tokens that were made before cannot be joined with more",
                      "name one data set, or texts only");
   }
-  if (config_.data.val_fraction == 0) {
+  if (run.config().data.val_fraction == 0) {
     throw UsageError("--val-fraction 0: training needs held-out text", kWhyHeldOut,
                      "hold a little out: --val-fraction 0.01");
   }
-  if (options_.dry_run) {
-    fs::path run = options_.out;
-    run += ".dry-run";
-    made_.new_run = std::make_unique<NewRun>(run, /*overwrite=*/true);
+  if (run.options.dry_run) {
+    fs::path aside = run.options.out;
+    aside += ".dry-run";
+    run.new_run = std::make_unique<NewRun>(aside, /*overwrite=*/true);
   }
-  const TextFiles texts = FindTextFiles(given, Texts());
-  if (!texts.left_out.empty()) ranks_.Note(texts.left_out);
-  return Prepare(texts.files, workers);
-}
-
-// Makes the data and returns its directory.
-std::string DataMaker::Prepare(const std::vector<std::string>& files, Workers* workers) {
-  const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
-  if (start_.automatic && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
-    // A text that is looked at before it is prepared is read more than once.
-    std::vector<std::string> from = files;
-    if (std::ranges::count(files, "-") > 0) {
-      SaveStandardInput(input.string());
-      std::ranges::replace(from, "-", input.string());
-    }
-    std::string name = ChooseTokens(TextBytes(from, Texts(), kMuchText));
-    if (name.empty()) {
-      LearnTokenizer(from, tokenizer);
-      name = (options_.out / kRunTokenizerDir).string();
-    }
-    const std::pair<std::string, std::string> chosen("data.tokenizer", name);
-    settings_.layers.UsePreset("automatic", {&chosen, 1});
-    settings_.Resolve();
-  }
-  PrepareOptions prepare = {.files = files,
-                            .tokenizer = TokenizerPlace(),
-                            .out = (Parts() / kRunDataDir).string(),
-                            .val_fraction = config_.data.val_fraction,
-                            .val_split = config_.data.val_split,
-                            .overwrite = true,
-                            .field = config_.data.field,
-                            .raw = config_.data.raw,
-                            .standard_input = fs::exists(input) ? input.string() : "",
-                            .keep_partial = false,
-                            .workers = workers};
-  const bool of_model = !config_.train.init.empty() && config_.data.tokenizer == config_.train.init;
-  if (of_model || !config_.data.add_tokens.empty()) {
-    const std::unique_ptr<Tokenizer> extended = AskedTokenizer();
-    CreateDirectories(tokenizer);
-    extended->Save(tokenizer.string());
-    prepare.tokenizer = tokenizer.string();
-    if (!config_.data.add_tokens.empty()) prepare.special = "allow";
-  }
-  if (ranks_.console() == nullptr) {
-    PrepareDataset(prepare);
-  } else {
-    PrepareWithProgress(prepare, *ranks_.console(), options_.progress);
-  }
-  internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
-  return prepare.out;
-}
-
-// data.tokenizer, which names the place that the run's own will have once the run has begun.
-std::string DataMaker::TokenizerPlace() const {
-  const fs::path own = Parts() / kRunTokenizerDir;
-  const bool waits = config_.data.tokenizer == (options_.out / kRunTokenizerDir).string();
-  return waits && fs::exists(own) ? own.string() : config_.data.tokenizer;
-}
-
-// data.tokenizer, which may be that inside of the initial model's file, with data.add_tokens.
-// REQUIRES: it is not `char`, or there are such tokens.
-std::unique_ptr<Tokenizer> DataMaker::AskedTokenizer() const {
-  const DataConfig& data = config_.data;
-  if (data.tokenizer == "char") {
-    throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
-                     "use --tokenizer bytes, or a byte-level BPE");
-  }
-  std::unique_ptr<Tokenizer> tokenizer = data.tokenizer == config_.train.init
-                                             ? FindModel(data.tokenizer).tokenizer
-                                             : OpenTokenizer(TokenizerPlace());
-  if (data.add_tokens.empty()) return tokenizer;
-  return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
-}
-
-void DataMaker::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
-  ranks_.Note(fmt::format("learning a vocabulary of {} tokens from the text",
-                          WithCommas(kChosenVocabulary)));
-  TrainTokenizerOptions options{
-      .files = files, .out = dir.string(), .overwrite = true, .texts = Texts()};
-  options.trainer.vocab_size = kChosenVocabulary;
-  TrainTokenizer(options);
+  const TextFiles texts = FindTextFiles(given, TextsOf(run));
+  if (!texts.left_out.empty()) run.ranks.Note(texts.left_out);
+  return Prepare(run, texts.files, workers);
 }
 
 // A tokenizer that was asked for is the one that made the data, and so is a model's.
-void DataMaker::RequireTokenizer() const {
-  if (start_.initial) RequireTokenizerOf(*start_.initial, *made_.data, made_.tokenizer.get());
-  const std::string& asked = config_.data.tokenizer;
-  const bool added = !config_.data.add_tokens.empty();
-  const auto given = [&](const char* key) { return settings_.layers.layer(key) >= Layer::kSet; };
-  if ((!given("data.tokenizer") && !given("data.add_tokens")) || made_.tokenizer == nullptr) return;
+void RequireTokenizer(const PreparedRun& run) {
+  if (run.initial) RequireTokenizerOf(*run.initial, *run.data, run.tokenizer.get());
+  const std::string& asked = run.config().data.tokenizer;
+  const bool added = !run.config().data.add_tokens.empty();
+  const auto given = [&](const char* key) { return run.settings.layers.layer(key) >= Layer::kSet; };
+  if ((!given("data.tokenizer") && !given("data.add_tokens")) || run.tokenizer == nullptr) return;
   const bool same = !added && (asked == "char" || asked == "bytes")
-                        ? made_.tokenizer->kind() == asked
-                        : AskedTokenizer()->hash() == made_.tokenizer->hash();
+                        ? run.tokenizer->kind() == asked
+                        : AskedTokenizer(run)->hash() == run.tokenizer->hash();
   if (same) return;
   throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
-                               added ? " --add-tokens " + config_.data.add_tokens : ""),
-                   fmt::format("{} was made with a tokenizer of kind {}, hash {}",
-                               made_.data->dir(), made_.tokenizer->kind(), made_.tokenizer->hash()),
+                               added ? " --add-tokens " + run.config().data.add_tokens : ""),
+                   fmt::format("{} was made with a tokenizer of kind {}, hash {}", run.data->dir(),
+                               run.tokenizer->kind(), run.tokenizer->hash()),
                    "leave it out, or prepare the text again with it");
+}
+
+// Opens the data of a run, as it was prepared, or makes it of text, and its tokenizer. A new run
+// takes the lock of its start.
+void OpenData(PreparedRun& run) {
+  if (!run.resume && !run.options.dry_run && run.ranks.first()) {
+    if (run.overwrite) RequireDataOutsideOf(run.options.out, GivenData(run));
+    run.new_run = std::make_unique<NewRun>(run.options.out, run.overwrite, std::move(run.lock));
+  }
+  const std::string dir =
+      MakeTogether(run.ranks, [&](Workers* workers) { return DataDir(run, workers); });
+  run.data = std::make_unique<Dataset>(dir, run.config().model.vocab_size);
+  const Dataset& data = *run.data;
+  if (data.val().size() == 0) {
+    throw InputError(fmt::format("{}: nothing is held out", data.dir()), kWhyHeldOut,
+                     "prepare the text again with --val-fraction 0.01, or more");
+  }
+  if (run.ranks.group() != nullptr) RequireSame(*run.ranks.group(), "data", FingerprintOf(data));
+  // The first rank for all: the others have the same.
+  if (run.ranks.first() && data.bytes() <= run.options.hashed_at_once) data.Verify();
+  run.tokenizer = LoadDataTokenizer(data);
+  if (run.ranks.first()) RequireTokenizer(run);
 }
 
 void MakeRunBackend(PreparedRun& run) {
@@ -592,9 +565,8 @@ void MakeRunBackend(PreparedRun& run) {
 
 // Warns of a run that would take too long, before anything is made of its text.
 void WarnOfLength(const PreparedRun& run) {
-  const RunStart& start = run.start;
-  const bool steps_follow = start.automatic || (start.budget_seconds > 0 && start.initial);
-  if (start.resume || steps_follow || !run.ranks.first()) return;
+  const bool steps_follow = run.automatic || (run.budget_seconds > 0 && run.initial);
+  if (run.resume || steps_follow || !run.ranks.first()) return;
   const std::string warning = LengthWarning(run.settings, [&] {
     constexpr double kProbeSeconds = 0.1;
     const Dtype dtype = TrainDtype(run.config().train, run.config().model, *run.backend);
@@ -607,17 +579,16 @@ void WarnOfLength(const PreparedRun& run) {
 void ChoosePlan(PreparedRun& run) {
   RunSettings& settings = run.settings;
   RunConfig& config = run.config();
-  const RunStart& start = run.start;
-  const Dataset& data = *run.data.data;
-  const double whole = start.budget_seconds, used = SteadySeconds() - run.began;
+  const Dataset& data = *run.data;
+  const double whole = run.budget_seconds, used = SteadySeconds() - run.began;
   const double seconds = std::max(whole - used, whole / 10);  // it may all be gone already
   const bool steps_open = settings.layers.layer("train.max_steps") <= Layer::kPreset;
-  if (start.automatic) {
+  if (run.automatic) {
     run.ranks.Note(ChooseSize(settings, data, *run.backend, seconds));
-  } else if ((whole > 0 && start.initial) || (!config.train.budget.empty() && steps_open)) {
+  } else if ((whole > 0 && run.initial) || (!config.train.budget.empty() && steps_open)) {
     run.ranks.Note(ChooseSteps(settings, data, *run.backend, seconds));
   }
-  if (start.resume) return;
+  if (run.resume) return;
   const int64_t context = config.train.context;
   if (context == 0) config.train.context = config.model.n_positions;
   const std::string limited = LimitEvaluations(settings, data.val().size());
@@ -630,8 +601,8 @@ void FitModelToData(PreparedRun& run) {
   RunSettings& settings = run.settings;
   const RunConfig& config = run.config();
   GptConfig& model = run.config().model;
-  const Dataset& data = *run.data.data;
-  const Tokenizer* tokenizer = run.data.tokenizer.get();
+  const Dataset& data = *run.data;
+  const Tokenizer* tokenizer = run.tokenizer.get();
   if (!model.causal && config.log.sample_every > 0) {
     throw UsageError(
         "a model that is not causal cannot write samples",
@@ -648,7 +619,7 @@ void FitModelToData(PreparedRun& run) {
                        fmt::format("set it to {} or more, or leave it out", V));
     }
     const bool given = !config.train.init.empty();  // and may have more rows than tokens
-    const bool more_rows = given && !run.start.resume && V > model.vocab_size;
+    const bool more_rows = given && !run.resume && V > model.vocab_size;
     if (more_rows && config.train.lora.on() && data.info().chat) {
       throw UsageError(
           "adapters alone cannot learn the tokens that mark turns",
@@ -663,7 +634,7 @@ void FitModelToData(PreparedRun& run) {
     if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
   if (tokenizer != nullptr) {
-    if (run.start.resume) RequireSameTokenizer(run.start.checkpoint, data, *tokenizer);
+    if (run.resume) RequireSameTokenizer(run.checkpoint, data, *tokenizer);
     model.bos_token_id = model.eos_token_id = tokenizer->end_of_text();
     if (data.info().chat) model.eos_token_id = data.info().chat->end;
   } else if (const std::string note = data.BareNote(); !note.empty()) {
@@ -680,9 +651,9 @@ void ResolveTraining(PreparedRun& run) {
   // A run goes on in the format it began with, wherever that is.
   // A run remembers what "auto" meant, that it may go on bit for bit.
   train.dtype = DtypeSetting(TrainDtype(train, run.config().model, *run.backend));
-  if (!run.start.initial) return;
+  if (!run.initial) return;
   // The names are such that other programs find the model that an adapter names.
-  train.init = run.start.initial->path.string();
+  train.init = run.initial->path.string();
   if (!train.init_adapter.empty()) train.init_adapter = fs::absolute(train.init_adapter).string();
 }
 
@@ -695,34 +666,33 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
                   .ranks = ranks,
                   .began = SteadySeconds()};
   StartRun(run);
-  ranks.RequireSameSettings(run.config());
+  RequireSameSettings(ranks, run.config());
   MakeRunBackend(run);
   WarnOfLength(run);
-  run.data = DataMaker(run).Open();
+  OpenData(run);
   if (ranks.first()) ChoosePlan(run);
-  ranks.ShareSettings(settings);
+  ShareSettings(ranks, settings);
   ResolveTraining(run);
   FitModelToData(run);
-  const Dataset& data = *run.data.data;
-  if (!run.start.resume) {
+  const Dataset& data = *run.data;
+  if (!run.resume) {
     const std::string cut = RequireWholeConversations(settings, data);
     if (!cut.empty()) ranks.Note(cut);
   }
   // Parts that cannot be had are refused before anything is measured.
   ShardOfRank(run.config().model, run.config().train, ranks.group());
-  if (run.start.resume) TellChanges(run);
+  if (run.resume) TellChanges(run);
   run.preview = std::make_unique<TrainPreview>(run.config(), data, *run.backend,
                                                ThisMachinesMemory(), ranks.size());
   return run;
 }
 
-std::string PlanRun(PreparedRun& run, bool json) {
-  const RunStart& start = run.start;
-  run.preview->Probe(start.resume ? SavedStep(start.checkpoint) : 0,
-                     start.resume ? SavedBudgetSeconds(start.checkpoint) : 0);
-  const std::string ranks = run.ranks.Describe(run.config(), *run.backend, json);
-  if (json) return run.preview->Event().dump() + "\n" + ranks;
-  return run.preview->Plan() + ranks + run.preview->Estimate() + "\n";
+std::string TrainingRun::Plan(bool json) {
+  run_->preview->Probe(run_->resume ? SavedStep(run_->checkpoint) : 0,
+                       run_->resume ? SavedBudgetSeconds(run_->checkpoint) : 0);
+  const std::string ranks = DescribeRanks(*run_, json);
+  if (json) return run_->preview->Event().dump() + "\n" + ranks;
+  return run_->preview->Plan() + ranks + run_->preview->Estimate() + "\n";
 }
 
 }  // namespace folio

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "folio/train/presets.h"
+#include "folio/train/config.h"
 
 namespace folio {
 

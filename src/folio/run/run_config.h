@@ -27,7 +27,7 @@ struct RunSettings {
   RunSettings() = default;
   RunSettings(const RunSettings&) = delete;
 
-  // Adds the settings of a preset (train/presets.h), "" for none. Throws a kUsage Error for an
+  // Adds the settings of a preset (train/config.h), "" for none. Throws a kUsage Error for an
   // unknown one.
   void UsePreset(const std::string& name);
   // Gives each field its strongest value, and those that nobody set what follows from others:

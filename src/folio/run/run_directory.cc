@@ -23,11 +23,9 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/lines.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/run_log.h"
 
@@ -36,6 +34,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using internal::FileDescriptor;
+
+constexpr char kLockFile[] = ".lock";
+constexpr char kLossFigureFile[] = "loss.svg";
 
 struct Owner {
   pid_t process = 0;
@@ -86,10 +87,6 @@ bool HasName(int fd, const internal::HeldName& name) {
          held.st_ino == named.st_ino;
 }
 
-bool KnowsNoLocks(int error) {
-  return error == ENOLCK || error == EOPNOTSUPP || error == ENOSYS;
-}
-
 }  // namespace
 
 RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
@@ -102,7 +99,8 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
     if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno == EWOULDBLOCK) ThrowTaken(run, fd.get());
-      if (!KnowsNoLocks(errno)) internal::ThrowCannotWrite(path_, errno);
+      const bool no_locks = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
+      if (!no_locks) internal::ThrowCannotWrite(path_, errno);
       LogWarning(
           fmt::format("'{}' is on a file system without locks ({}): see to it yourself that "
                       "no two runs write there",

@@ -7,11 +7,9 @@
 #include <memory>
 
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 
 namespace folio {
-
-inline constexpr char kLockFile[] = ".lock";
 
 // The right to write a run directory, of one process at a time. The kernel gives it back when its
 // owner dies, however that is. Readers ask for no lock.
@@ -59,7 +57,6 @@ inline constexpr char kRunTokenizerDir[] = "tokenizer";
 inline constexpr char kRunSourceFile[] = "data.path";  // where the tokens are, if not in data/
 inline constexpr char kRunFingerprintFile[] = "data.fingerprint";  // of the tokens it began with
 inline constexpr char kSamplesFile[] = "samples.jsonl";
-inline constexpr char kLossFigureFile[] = "loss.svg";
 inline constexpr char kTensorBoardDir[] = "tensorboard";
 
 // Returns whether any part of a run is there.

@@ -5,12 +5,17 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 
+#include "folio/corpus/prepare.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
+#include "folio/run/training_run.h"
+#include "folio/run/watchdog.h"
+#include "folio/train/train_state.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/warnings.h"
@@ -187,6 +192,237 @@ TEST_F(RunDirectories, ADiskWithoutRoomForACheckpointIsRefusedAndATightOneWarned
   EXPECT_TRUE(Contains(warnings.text(), "room for 2.00 KB", "takes 1.00 KB"));
   EXPECT_TRUE(Contains(
       ErrorOf([&] { RequireRoom("r", disk(999), 0, 1000, 2); }, ErrorKind::kRuntime), "no room"));
+}
+
+class Watching : public InTemporaryDirectory {
+ protected:
+  Watching() {
+    WriteTokens("train.bin", 5000, 1);
+    WriteTokens("val.bin", 500, 2);
+  }
+
+  // 16-bit ids from `first` on.
+  void WriteTokens(const std::string& name, int count, int first) {
+    fs::create_directories(At("data"));
+    std::string bytes;
+    for (int i = 0; i < count; ++i) {
+      bytes += static_cast<char>((first + i) % 200);
+      bytes += '\0';
+    }
+    WriteFileAtomically(At("data") / name, bytes);
+  }
+  Dataset Data() const { return Dataset(At("data").string(), 256); }
+  Watchdog Watched(const Dataset& data, const char* dir = "data") {
+    return {At(""), 1000, data, At(dir), [this] { return now_; }};
+  }
+  std::string Told() { return told_.Take(); }
+
+  Warnings told_;
+  Watchdog::Reading now_ = {.memory = {.total = 64000, .available = 30000},
+                            .disk = {.capacity = 9000, .free = 5000, .available = 5000}};
+};
+
+TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
+  Watchdog watchdog = Watched(Data());
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  now_.memory.available = 1500;
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "memory is nearly used up: 1.50 KB of 64.00 KB"));
+  now_.disk.available = 999;
+  watchdog.Look();
+  EXPECT_TRUE(
+      Contains(told_.text(), "is nearly full: 999 B are left, the next checkpoint takes 1.00 KB"));
+  EXPECT_EQ(Count(Told(), "\n"), 1u) << "memory was told of";
+  now_.memory.available = 3000;
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  now_.memory.available = 1500;
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "memory is nearly used up"));
+}
+
+TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
+  now_ = {};
+  Watchdog watchdog = Watched(Data());
+  watchdog.Look();
+  now_.disk = {.capacity = static_cast<uintmax_t>(-1),
+               .free = static_cast<uintmax_t>(-1),
+               .available = static_cast<uintmax_t>(-1)};
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+}
+
+TEST_F(Watching, TellsOfTokensThatChange) {
+  Watchdog watchdog = Watched(Data());
+  const fs::path file = At("data/train.bin");
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "train.bin was changed while the run trains"));
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  fs::remove(At("data/val.bin"));
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "val.bin was removed"));
+}
+
+// Whatever the file's time says.
+TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
+  const Dataset data = Data();
+  const fs::path file = At("data/train.bin");
+  const auto time = fs::last_write_time(file);
+  {
+    Watchdog watchdog = Watched(data);
+    watchdog.Finish(data);
+    EXPECT_EQ(Told(), "");
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(100).put('\7');
+    fs::last_write_time(file, time);
+    watchdog.LookAtData();
+    EXPECT_EQ(Told(), "");
+    watchdog.Finish(data);
+    EXPECT_TRUE(Contains(Told(), "the tokens in ", "data were changed while the run trained"));
+  }
+  // Another file in its place, as a copy that keeps times makes it.
+  Watchdog watchdog = Watched(data);
+  const auto before = fs::last_write_time(file);
+  WriteTokens("train.bin", 5000, 9);
+  fs::last_write_time(file, before);
+  watchdog.LookAtData();
+  EXPECT_TRUE(Contains(Told(), "train.bin was changed while the run trains"));
+  watchdog.Finish(data);
+  EXPECT_EQ(Told(), "");
+}
+
+// As the data of a new run does when the run begins.
+TEST_F(Watching, TokensThatMovedWithTheirRunAreWatchedWhereTheyAre) {
+  const Dataset data = Data();
+  fs::rename(At("data"), At("moved"));
+  Watchdog watchdog = Watched(data, "moved");
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  fs::remove(At("moved/val.bin"));
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "moved/val.bin was removed"));
+}
+
+TEST_F(Watching, LooksAtThisMachineToo) {
+  Watchdog watchdog(At(""), 1, Data(), At("data"));
+  watchdog.Look();
+  watchdog.Step();
+  EXPECT_EQ(Told(), "");
+}
+
+TEST_F(Watching, AnotherTextThanTheRunBeganWithIsToldLoudly) {
+  CheckFingerprint(At(""), Data());
+  const std::string kept = ReadFile(At("") / kRunFingerprintFile);
+  CheckFingerprint(At(""), Data());
+  EXPECT_EQ(Told(), "");
+  WriteTokens("val.bin", 500, 3);
+  CheckFingerprint(At(""), Data());
+  EXPECT_TRUE(Contains(Told(), "THE DATA HAS CHANGED"));
+  EXPECT_EQ(ReadFile(At("") / kRunFingerprintFile), kept);
+}
+
+// Runs of the smallest preset on data that was prepared before.
+class DataChecks : public InTemporaryDirectory {
+ protected:
+  DataChecks() {
+    std::string text;
+    for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + i * i % 23);
+    WriteFileAtomically(At("text.txt"), text);
+    PrepareDataset({.files = {At("text.txt").string()}, .out = At("data").string()});
+  }
+  // Another token of the vocabulary in the place of one.
+  void Damage(const std::string& file) const {
+    std::fstream stream(At("data") / file, std::ios::in | std::ios::out | std::ios::binary);
+    const int byte = stream.seekg(40).get();
+    stream.seekp(40).put(static_cast<char>(byte == 3 ? 4 : 3));
+  }
+  // Calls `begun` with what has been told. It may damage data, too.
+  void Train(int64_t at_once, const std::string& steps = "40",
+             const std::function<void(const StepMetrics&)>& on_step = {},
+             const std::function<bool()>& stop = {}) const {
+    RunSettings settings;
+    settings.UsePreset("debug");
+    for (const auto& [key, value] :
+         {std::pair("max_steps", steps.c_str()), std::pair("checkpoint_every", "5"),
+          std::pair("eval_every", "0"), std::pair("threads", "1")}) {
+      settings.Set(std::string("train.") + key, value);
+    }
+    TrainingRun run(settings,
+                    {.data = {At("data").string()}, .out = At("run"), .hashed_at_once = at_once});
+    run.Train({.on_step = on_step, .stop_requested = stop});
+  }
+
+  const int64_t kAtOnce = TrainingRunOptions{}.hashed_at_once;
+  Warnings told_;
+};
+
+TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
+  Train(kAtOnce, "2");
+  fs::remove_all(At("run"));
+  for (const char* file : {"train.bin", "val.bin"}) {
+    Damage(file);
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(kAtOnce); }),
+                         std::string(file) + ": not the tokens that were prepared",
+                         "dataset.json says they hash to", "prepare the data again"));
+    EXPECT_FALSE(fs::exists(At("run")));
+    PrepareDataset(
+        {.files = {At("text.txt").string()}, .out = At("data").string(), .overwrite = true});
+  }
+  // Tokens of others have no hashes.
+  fs::remove(At("data/dataset.json"));
+  Damage("train.bin");
+  Train(kAtOnce, "2");
+}
+
+TEST_F(DataChecks, LargeDataIsCheckedBesideTraining) {
+  Train(0, "20");
+  EXPECT_TRUE(Contains(told_.Take(), "data: the tokens are those that were prepared"));
+  fs::remove_all(At("run"));
+  Damage("val.bin");
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(0, "20000"); }),
+                       "val.bin: not the tokens that were prepared",
+                       "begin the run again with "
+                       "--overwrite"));
+  EXPECT_TRUE(fs::exists(At("run/metrics.jsonl")));
+  fs::remove_all(At("run"));
+  // The last checkpoint waits for it, however soon it comes.
+  Damage("val.bin");
+  EXPECT_TRUE(Contains(ErrorOf([&] { Train(0, "1"); }), "not the tokens that were prepared"));
+  EXPECT_FALSE(fs::exists(At("run/last")));
+}
+
+TEST_F(DataChecks, AreNotWaitedForWhereARunIsStopped) {
+  DataCheck check(At("data").string());
+  check.Wait([] { return true; });
+  Damage("train.bin");
+  DataCheck damaged(At("data").string());
+  EXPECT_TRUE(Contains(ErrorOf([&] { damaged.Wait([] { return false; }); }), "train.bin: not"));
+  damaged.Look();  // once
+}
+
+// Not only every half a minute.
+TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
+  std::string at_checkpoint;
+  const auto change = [&](const StepMetrics& m) {
+    if (m.step == 2) Damage("train.bin");
+    if (m.step == 39) at_checkpoint = told_.text();
+  };
+  Train(kAtOnce, "40", change);
+  EXPECT_EQ(Count(told_.Take(), "train.bin was changed while the run trains on it"), 1u);
+  EXPECT_TRUE(Contains(at_checkpoint, "train.bin was changed"));
+  fs::remove_all(At("run"));
+  PrepareDataset(
+      {.files = {At("text.txt").string()}, .out = At("data").string(), .overwrite = true});
+  const auto time = fs::last_write_time(At("data/train.bin"));
+  const auto unseen = [&](const StepMetrics& m) {
+    if (m.step != 2) return;
+    Damage("train.bin");
+    fs::last_write_time(At("data/train.bin"), time);
+  };
+  Train(kAtOnce, "40", unseen);
+  EXPECT_TRUE(Contains(told_.Take(), "were changed while the run trained on them"));
 }
 
 }  // namespace

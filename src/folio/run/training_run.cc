@@ -20,14 +20,14 @@
 #include "folio/data/dataset.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
+#include "folio/run/plan.h"
 #include "folio/run/prepared_run.h"
-#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/watchdog.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/term/signals.h"
 #include "folio/text/chat.h"
 #include "folio/text/streaming.h"
@@ -40,11 +40,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Text in Markdown, which TensorBoard shows: so that line breaks stay.
-std::string AsCodeBlock(const std::string& text) {
-  return "    " + Join(Split(text, '\n'), "\n    ");
-}
 
 // Turns as people read them: "user: Who are you?\nassistant: ".
 std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
@@ -67,50 +62,67 @@ std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
   return text;
 }
 
+// Does what training goes on without: a warning tells of what fails.
+template <class F>
+void TryTo(const F& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
+  }
+}
+
 // Keeps what a run directory holds beside the trainer's own files: samples.jsonl, and tensorboard/
 // with log.tensorboard.
 class RunRecorder {
  public:
   // The run has trained `first_step` steps before: samples of later ones, which will come again,
-  // are dropped. `tokenizer` may be null: then there are no samples. All but `data` must outlive
-  // the recorder.
-  RunRecorder(const RunConfig& config, fs::path run, Backend& backend, const Tokenizer* tokenizer,
-              const Dataset& data, int64_t first_step)
-      : config_(config),
-        run_(std::move(run)),
-        inside_(run_),
-        backend_(backend),
-        tokenizer_(tokenizer) {
-    if (tokenizer_ != nullptr && config_.log.sample_every > 0) MakePrompt(data);
+  // are dropped. Without a tokenizer there are no samples.
+  RunRecorder(const PreparedRun& run, int64_t first_step) : run_(run), inside_(dir()) {
+    if (run.tokenizer != nullptr && config().log.sample_every > 0) MakePrompt();
     // A sample of a step comes before the checkpoint of that step.
-    CutLines(run_ / kSamplesFile, first_step + 1);
-    if (!config_.log.tensorboard) return;
-    tensorboard_.emplace(run_ / kTensorBoardDir);
+    CutLines(dir() / kSamplesFile, first_step + 1);
+    if (!config().log.tensorboard) return;
+    tensorboard_.emplace(dir() / kTensorBoardDir);
     if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
   }
 
   // Records a step, as metrics.jsonl has it.
   void Record(const StepMetrics& m) {
-    ToTensorBoard([&](TensorBoardWriter& events) { RecordInto(events, m); });
+    ToTensorBoard([&](TensorBoardWriter& events) {
+      const double now = WallSeconds();
+      const auto put = [&](const char* tag, const std::optional<double>& value) {
+        if (value) events.Scalar(tag, m.step, *value, now);
+      };
+      put("loss", m.loss);
+      put("lr", m.lr);
+      put("grad_norm", m.grad_norm);
+      put("tokens_per_second", m.tokens_per_second);
+      put("train_eval_loss", m.train_eval_loss);
+      put("val_loss", m.val_loss);
+      if (m.val_loss) events.Flush();
+    });
   }
 
   // Writes a sample and returns its text, without the prompt. On conversations it is an answer: to
   // log.sample_prompt, or to the first held-out question.
   std::string Sample(int64_t step, const GptWeights& weights) {
-    Generator generator(backend_, weights);
-    const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
-                                  .max_tokens = config_.log.sample_tokens,
+    Generator generator(*run_.backend, weights);
+    const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config().train.seed)},
+                                  .max_tokens = config().log.sample_tokens,
                                   .truncate = true};
     const GeneratedText written =
-        GenerateText(generator, *tokenizer_, prompt_ids_, options, static_cast<uint64_t>(step),
+        GenerateText(generator, *run_.tokenizer, prompt_ids_, options, static_cast<uint64_t>(step),
                      [](auto) { return true; });
     const Json line = {
         {"event", "sample"}, {"step", step}, {"prompt", prompt_}, {"text", written.text}};
-    if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(run_ / kSamplesFile);
+    if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(dir() / kSamplesFile);
     samples_->Write(line.dump() + "\n");
     samples_->Sync();  // the checkpoint that comes after it knows nothing of samples
     ToTensorBoard([&](TensorBoardWriter& events) {
-      events.Text("sample", step, AsCodeBlock(prompt_ + written.text), WallSeconds());
+      // A block of code in Markdown, so that line breaks stay.
+      const std::string block = "    " + Join(Split(prompt_ + written.text, '\n'), "\n    ");
+      events.Text("sample", step, block, WallSeconds());
       events.Flush();
     });
     return written.text;
@@ -131,21 +143,25 @@ class RunRecorder {
   }
 
  private:
-  void MakePrompt(const Dataset& data) {
+  const RunConfig& config() const { return run_.config(); }
+  const fs::path& dir() const { return run_.options.out; }
+
+  void MakePrompt() {
+    const Dataset& data = *run_.data;
+    const Tokenizer& tokenizer = *run_.tokenizer;
     const std::optional<ChatTokens>& chat = data.info().chat;
-    const std::optional<ChatFormat> format = FindChatFormat(*tokenizer_);
-    prompt_ = config_.log.sample_prompt;
+    const std::optional<ChatFormat> format = FindChatFormat(tokenizer);
+    prompt_ = config().log.sample_prompt;
     if (chat && format) {
       if (prompt_.empty()) {
-        prompt_ids_ = FirstQuestion(data.val(), *chat, config_.train.context);
+        prompt_ids_ = FirstQuestion(data.val(), *chat, config().train.context);
       } else {
         const ChatMessage asked{ChatRole::kUser, prompt_};
-        EncodeChat(*tokenizer_, *format, {&asked, 1}, /*ask=*/true, "log.sample_prompt",
-                   prompt_ids_);
+        EncodeChat(tokenizer, *format, {&asked, 1}, /*ask=*/true, "log.sample_prompt", prompt_ids_);
       }
-      prompt_ = TurnsText(*tokenizer_, *format, prompt_ids_);
+      prompt_ = TurnsText(tokenizer, *format, prompt_ids_);
     }
-    if (prompt_ids_.empty()) prompt_ids_ = PromptTokens(*tokenizer_, prompt_);
+    if (prompt_ids_.empty()) prompt_ids_ = PromptTokens(tokenizer, prompt_);
   }
 
   // Training is worth more than its event files: without room they end, and it goes on.
@@ -161,25 +177,8 @@ class RunRecorder {
     }
   }
 
-  static void RecordInto(TensorBoardWriter& events, const StepMetrics& m) {
-    const double now = WallSeconds();
-    const auto put = [&](const char* tag, const std::optional<double>& value) {
-      if (value) events.Scalar(tag, m.step, *value, now);
-    };
-    put("loss", m.loss);
-    put("lr", m.lr);
-    put("grad_norm", m.grad_norm);
-    put("tokens_per_second", m.tokens_per_second);
-    put("train_eval_loss", m.train_eval_loss);
-    put("val_loss", m.val_loss);
-    if (m.val_loss) events.Flush();
-  }
-
-  const RunConfig& config_;
-  fs::path run_;
+  const PreparedRun& run_;
   GuardedDirectory inside_;
-  Backend& backend_;
-  const Tokenizer* tokenizer_;
   std::string prompt_;
   std::vector<int32_t> prompt_ids_;
   std::optional<TensorBoardWriter> tensorboard_;
@@ -190,23 +189,16 @@ class RunRecorder {
 // sample, and with --json an event a line as the result.
 class TrainReport {
  public:
-  // All must outlive the report. `has_tokenizer` says whether the run's checkpoints will have one.
-  TrainReport(Console& console, ProgressMode mode, const RunConfig& config, fs::path run,
-              const TrainPreview& preview, bool has_tokenizer)
-      : console_(console),
-        config_(config),
-        run_(std::move(run)),
-        preview_(preview),
-        has_tokenizer_(has_tokenizer),
-        progress_(console, mode) {
-    const std::string plan = preview_.Plan();
+  TrainReport(const PreparedRun& run, Console& console)
+      : run_(run), console_(console), progress_(console, run.options.progress) {
+    const std::string plan = run.preview->Plan();
     console_.Note(plan.substr(0, plan.size() - 1));
   }
 
   // The run has trained `first_step` steps before; the preview has probed the machine.
   void Begin(int64_t first_step) {
-    console_.Note(preview_.Estimate());
-    Event(preview_.Event());
+    console_.Note(run_.preview->Estimate());
+    Event(run_.preview->Event());
     if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
   }
 
@@ -214,7 +206,7 @@ class TrainReport {
   void NothingToDo(int64_t step) {
     console_.Note(fmt::format("the run has made its {} steps; --max-steps {} goes on",
                               WithCommas(step), 2 * step));
-    Event({{"event", "done"}, {"schema", 1}, {"step", step}, {"run", run_.string()}});
+    Event({{"event", "done"}, {"schema", 1}, {"step", step}, {"run", run_.options.out.string()}});
   }
 
   void Step(const StepMetrics& m) {
@@ -223,16 +215,18 @@ class TrainReport {
     mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
     mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
     const int64_t done = m.step + 1;
-    const double tokens = static_cast<double>(
-        config_.train.batch_size * config_.train.grad_accumulation * config_.train.context);
+    const double tokens =
+        static_cast<double>(run_.config().train.batch_size * run_.config().train.grad_accumulation *
+                            run_.config().train.context);
     rate_.Add(1, tokens / *m.tokens_per_second);
     trained_tokens_ += tokens;
     trained_seconds_ += tokens / *m.tokens_per_second;
-    const int64_t every = config_.log.every;
-    const bool milestone = (every > 0 && done % every == 0) || done == config_.train.max_steps;
+    const int64_t every = run_.config().log.every;
+    const bool milestone =
+        (every > 0 && done % every == 0) || done == run_.config().train.max_steps;
     if (!progress_.Due(milestone)) return;
-    const double eta = rate_.Eta(static_cast<double>(config_.train.max_steps - done));
-    ProgressState state{"step", done, config_.train.max_steps, {}};
+    const double eta = rate_.Eta(static_cast<double>(run_.config().train.max_steps - done));
+    ProgressState state{"step", done, run_.config().train.max_steps, {}};
     const double mean = mean_loss_ / mean_weight_;
     state.fields.push_back(
         {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
@@ -252,7 +246,7 @@ class TrainReport {
                             fmt::format("|g| {:.2f}", *m.grad_norm)});
     state.fields.push_back(
         {"model_flops_per_second",
-         fmt::format("{:.4g}", *m.tokens_per_second * preview_.work().flops_per_token),
+         fmt::format("{:.4g}", *m.tokens_per_second * run_.preview->work().flops_per_token),
          {}});
     progress_.Show(state, milestone);
   }
@@ -292,7 +286,7 @@ class TrainReport {
 
   void End(const TrainResult& result) {
     progress_.Finish();
-    const std::string model = run_.string();
+    const std::string model = run_.options.out.string();
     if (console_.json()) {
       Json done{{"event", "done"},
                 {"schema", 1},
@@ -308,7 +302,7 @@ class TrainReport {
       if (trained_seconds_ > 0) {
         const double speed = trained_tokens_ / trained_seconds_;
         done["tokens_per_second"] = speed;
-        done["model_flops_per_second"] = speed * preview_.work().flops_per_token;
+        done["model_flops_per_second"] = speed * run_.preview->work().flops_per_token;
       }
       if (result.evaluation) {
         done["train_eval_loss"] = result.evaluation->train_loss;
@@ -344,7 +338,7 @@ class TrainReport {
     }
     if (result.best_val_loss) {
       text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
-                          result.best_step, (run_ / kBestDir).string());
+                          result.best_step, (run_.options.out / kBestDir).string());
     }
     text += fmt::format("run: {}\n", model);
     console_.Result(text);
@@ -369,7 +363,7 @@ class TrainReport {
   }
 
   std::string WhyEnded(const TrainResult& result) const {
-    const TrainConfig& train = config_.train;
+    const TrainConfig& train = run_.config().train;
     if (result.ended_by == "patience") {
       return fmt::format("because {} evaluations in a row had no better held-out loss (patience)\n",
                          train.patience);
@@ -384,18 +378,15 @@ class TrainReport {
   }
 
   std::string NextCommand(const TrainResult& result) const {
-    const std::string run = ShellWord(run_.string());
+    const std::string run = ShellWord(run_.options.out.string());
     const bool complete = result.ended_by == "patience" || result.ended_by == "max_tokens";
     if (result.stopped && !complete)
       return fmt::format("go on: folio train --resume --out {}", run);
-    return fmt::format("next: folio generate --model {}{}", run, has_tokenizer_ ? "" : " --ids 0");
+    return fmt::format("next: folio generate --model {}{}", run, run_.tokenizer ? "" : " --ids 0");
   }
 
+  const PreparedRun& run_;
   Console& console_;
-  const RunConfig& config_;
-  fs::path run_;
-  const TrainPreview& preview_;
-  bool has_tokenizer_;
   Progress progress_;
   RateMeter rate_;
   double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations
@@ -410,19 +401,17 @@ class RunInTraining {
   RunInTraining(PreparedRun& run, const RunHooks& hooks) : run_(run), hooks_(hooks) {}
 
   TrainResult Train() {
-    RunStart& start = run_.start;
     if (Console* console = run_.ranks.console(); console != nullptr) {
-      report_.emplace(*console, run_.options.progress, config(), dir(), *run_.preview,
-                      tokenizer() != nullptr);
+      report_.emplace(run_, *console);
     }
     std::unique_ptr<GptWeights> from;
-    if (start.initial) from = ReadWeights(start.initial->model);
-    start.initial.reset();
+    if (run_.initial) from = ReadWeights(run_.initial->model);
+    run_.initial.reset();
     Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
                     tokenizer(), from.get(), run_.ranks.group());
     from.reset();
-    if (start.resume && NothingToDo(trainer)) return {.step = trainer.step()};
-    run_.preview->Probe(trainer.step(), start.resume ? SavedBudgetSeconds(start.checkpoint) : 0);
+    if (run_.resume && NothingToDo(trainer)) return {.step = trainer.step()};
+    run_.preview->Probe(trainer.step(), run_.resume ? SavedBudgetSeconds(run_.checkpoint) : 0);
     if (!first()) return trainer.Run();
     Begin(trainer);
     TrainResult result = trainer.Run();
@@ -438,8 +427,8 @@ class RunInTraining {
  private:
   const fs::path& dir() const { return run_.options.out; }
   RunConfig& config() const { return run_.config(); }
-  const Dataset& data() const { return *run_.data.data; }
-  const Tokenizer* tokenizer() const { return run_.data.tokenizer.get(); }
+  const Dataset& data() const { return *run_.data; }
+  const Tokenizer* tokenizer() const { return run_.tokenizer.get(); }
   bool first() const { return run_.ranks.first(); }
   bool StopAsked() const {
     return StopRequested() != 0 || (hooks_.stop_requested && hooks_.stop_requested());
@@ -513,7 +502,7 @@ class RunInTraining {
   bool NothingToDo(Trainer& trainer) {
     if (first()) RepairLines(dir() / kMetricsFile);
     run_.ranks.WaitForFirst();
-    trainer.Resume(run_.start.checkpoint);
+    trainer.Resume(run_.checkpoint);
     config().train.max_steps = trainer.max_steps();
     if (!trainer.ended() || trainer.step() < trainer.max_steps()) return false;
     if (first()) DrawLoss();
@@ -523,8 +512,7 @@ class RunInTraining {
 
   // The run takes its place, and all that looks on begins to.
   void Begin(const Trainer& trainer) {
-    RunData& made = run_.data;
-    const fs::path parts = made.Parts(dir());
+    const fs::path parts = run_.Parts();
     // Not before: settings that the run refuses may not take the place of its own.
     WriteFileAtomically(parts / kRunConfigFile, run_.settings.layers.ToToml());
     told_steps_ = config().train.max_steps;
@@ -533,11 +521,11 @@ class RunInTraining {
     const uint64_t checkpoint =
         sizeof(float) * static_cast<uint64_t>(table.parameters() + kArrays * table.trained_size());
     std::error_code unknown;
-    RequireRoom(dir(), fs::space(dir(), unknown), made.new_run ? made.new_run->ReplacedBytes() : 0,
+    RequireRoom(dir(), fs::space(dir(), unknown), run_.new_run ? run_.new_run->ReplacedBytes() : 0,
                 checkpoint, config().train.keep_last + 1);
     CheckFingerprint(parts, data());
     const bool own = data().dir() == (parts / kRunDataDir).string();
-    if (made.new_run) made.new_run->Begun();
+    if (run_.new_run) run_.new_run->Begun();
     const fs::path data_dir = own ? dir() / kRunDataDir : fs::path(data().dir());
     watchdog_.emplace(dir(), checkpoint, data(), data_dir);
     if (data().bytes() > run_.options.hashed_at_once && data().hashed()) {
@@ -553,9 +541,7 @@ class RunInTraining {
                         .name_of = [&trainer](const std::byte* at) { return trainer.NameOf(at); }});
   }
 
-  void Record(int64_t first_step) {
-    recorder_.emplace(config(), dir(), *run_.backend, tokenizer(), data(), first_step);
-  }
+  void Record(int64_t first_step) { recorder_.emplace(run_, first_step); }
 
   // The clock has corrected how many steps there are: for whoever reads the settings of the run,
   // where it is no trifle, or the `last` word.
@@ -565,20 +551,12 @@ class RunInTraining {
     const int64_t change = std::abs(steps - told_steps_);
     if (change <= (last ? 0 : told_steps_ / kTrifle)) return;
     told_steps_ = steps;
-    try {
-      WriteFileAtomically(dir() / kRunConfigFile, run_.settings.layers.ToToml());
-    } catch (const Error& error) {
-      LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
-    }
+    TryTo([&] { WriteFileAtomically(dir() / kRunConfigFile, run_.settings.layers.ToToml()); });
   }
 
-  // A figure that cannot be written is no reason to fail: it can be drawn again.
+  // A figure that cannot be written can be drawn again.
   void DrawLoss() const {
-    try {
-      DrawLossFigure(dir());
-    } catch (const Error& error) {
-      LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
-    }
+    TryTo([&] { DrawLossFigure(dir()); });
   }
 
   PreparedRun& run_;
@@ -596,10 +574,6 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     : run_(std::make_unique<PreparedRun>(PrepareRun(settings, std::move(options)))) {}
 
 TrainingRun::~TrainingRun() = default;
-
-std::string TrainingRun::Plan(bool json) {
-  return PlanRun(*run_, json);
-}
 
 TrainResult TrainingRun::Train(const RunHooks& hooks) {
   return RunInTraining(*run_, hooks).Train();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/run/run_config.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

@@ -26,6 +26,12 @@ std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
 }
 
+// Warns where what was well is not.
+void Tell(bool bad, bool& told, const std::string& warning) {
+  if (bad && !told) LogWarning(warning);
+  told = bad;
+}
+
 }  // namespace
 
 Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
@@ -44,7 +50,7 @@ Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
   for (const TokenFile* tokens : {&data.train(), &data.val()}) {
     for (size_t shard = 0; shard < tokens->shards(); ++shard) {
       const fs::path path = data_dir / fs::path(tokens->shard_path(shard)).filename();
-      files_.push_back({path, StateOf(path)});
+      files_[path] = StateOf(path);
     }
   }
 }
@@ -52,13 +58,8 @@ Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
 Watchdog::FileState Watchdog::StateOf(const fs::path& path) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) return {};
-  return {static_cast<uintmax_t>(found.st_size), found.st_ino, found.st_mtim.tv_sec,
+  return {found.st_size, static_cast<int64_t>(found.st_ino), found.st_mtim.tv_sec,
           found.st_mtim.tv_nsec};
-}
-
-void Watchdog::Tell(bool bad, bool& told, const std::string& warning) {
-  if (bad && !told) LogWarning(warning);
-  told = bad;
 }
 
 void Watchdog::Step() {
@@ -84,15 +85,14 @@ void Watchdog::Look() {
 }
 
 void Watchdog::LookAtData() {
-  for (File& file : files_) {
-    const FileState now = StateOf(file.path);
-    if (now == file.state) continue;
-    file.state = now;
+  for (auto& [path, state] : files_) {
+    const FileState now = StateOf(path);
+    if (std::exchange(state, now) == now) continue;
     data_changed_ = true;
     LogWarning(
         fmt::format("{} was {} while the run trains on it: what comes of the run is of "
                     "neither the old tokens nor the new",
-                    file.path.string(), now.size == 0 ? "removed" : "changed"));
+                    path.string(), now[0] == 0 ? "removed" : "changed"));
   }
 }
 
@@ -102,7 +102,7 @@ void Watchdog::Finish(const Dataset& data) {
   LogWarning(
       fmt::format("the tokens in {} were changed while the run trained on them: what came of "
                   "it is of neither the old tokens nor the new",
-                  files_.front().path.parent_path().string()));
+                  files_.begin()->first.parent_path().string()));
 }
 
 std::string FingerprintOf(const Dataset& data) {

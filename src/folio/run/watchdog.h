@@ -1,13 +1,14 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "folio/base/machine.h"
 #include "folio/data/dataset.h"
@@ -39,28 +40,15 @@ class Watchdog {
   void Finish(const Dataset& data);
 
  private:
-  // The state that tells a file from the one that was there.
-  struct FileState {
-    uintmax_t size = 0;  // 0 for no file
-    uint64_t number = 0;
-    int64_t seconds = 0, nanoseconds = 0;  // of the last change
-
-    bool operator==(const FileState&) const = default;
-  };
-  struct File {
-    std::filesystem::path path;
-    FileState state;
-  };
-
+  // The state that tells a file from the one that was there: size (0 for no file), number, and
+  // seconds and nanoseconds of the last change.
+  using FileState = std::array<int64_t, 4>;
   static FileState StateOf(const std::filesystem::path& path);
-
-  // Warns where what was well is not.
-  static void Tell(bool bad, bool& told, const std::string& warning);
 
   std::filesystem::path run_;
   uint64_t checkpoint_bytes_;
   std::function<Reading()> read_;
-  std::vector<File> files_;
+  std::map<std::filesystem::path, FileState> files_;
   std::string fingerprint_;    // of the tokens that training began with
   bool data_changed_ = false;  // that was told
   double next_;                // SteadySeconds of the next look

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/infer/generate_options.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/io/json.h"
 #include "folio/serve/request_fields.h"
 #include "folio/serve/scheduler.h"

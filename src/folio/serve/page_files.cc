@@ -17,14 +17,14 @@ constexpr char kPolicy[] =
 
 std::string Unpacked(const PageFile& file) {
   size_t at = 0;
-  const ReadBytes unpack = Gunzip(
+  const ReadBytes unpack = Decompress(
       [&](std::string& out, size_t wanted) {
         const std::string_view piece = file.gzip.substr(at, wanted);
         out += piece;
         at += piece.size();
         return piece.size();
       },
-      std::string(file.path));
+      Compression::kGzip, std::string(file.path));
   constexpr size_t kPiece = 64 << 10;
   std::string text;
   while (unpack(text, kPiece) > 0) {

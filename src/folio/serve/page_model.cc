@@ -190,13 +190,12 @@ std::string ProjectedTokens(Backend& backend, const Tensor& table) {
   constexpr double kLargest = 32767;
   // Axes of nearly the same share, which may be any between them, are not told apart for long.
   constexpr double kExact = 1e-4;
-  const PrincipalAxes axes = FindPrincipalAxes(backend, table, kAxes, kExact);
+  const Projection projection = ProjectRows(backend, table, kAxes, kExact);
   std::vector<double> coordinates;
   double farthest = 0;
-  for (int64_t id = 0; id < table.dim(0); ++id) {
-    for (size_t axis = 0; axis < kAxes; ++axis) {
-      const double at = axes.Coordinate(Row(table, id), axis);
-      coordinates.push_back(std::isfinite(at) ? at : 0);
+  for (size_t id = 0; id < static_cast<size_t>(table.dim(0)); ++id) {
+    for (const std::vector<double>& along : projection.along) {
+      coordinates.push_back(std::isfinite(along[id]) ? along[id] : 0);
       farthest = std::max(farthest, std::abs(coordinates.back()));
     }
   }
@@ -205,10 +204,8 @@ std::string ProjectedTokens(Backend& backend, const Tensor& table) {
   for (const double at : coordinates) {
     numbers.push_back(static_cast<int16_t>(std::lround(at / scale)));
   }
-  std::vector<double> explained = axes.explained;
-  explained.resize(kAxes);
-  return PageNumbers(Json{{"scale", scale}, {"explained", explained}})
-      .Add({table.dim(0), std::ssize(explained)}, numbers)
+  return PageNumbers(Json{{"scale", scale}, {"explained", projection.explained}})
+      .Add({table.dim(0), kAxes}, numbers)
       .bytes();
 }
 

@@ -12,7 +12,7 @@
 #include "folio/inspect/activation_stats.h"
 #include "folio/inspect/attention.h"
 #include "folio/inspect/lens.h"
-#include "folio/model/head_layout.h"
+#include "folio/model/config.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/page_model.h"

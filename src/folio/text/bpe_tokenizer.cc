@@ -7,7 +7,7 @@
 #include "folio/base/machine.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
@@ -166,28 +166,12 @@ void BpeModel::Return(EncodeScratch* scratch) const {
   delete scratch;
 }
 
-BpeTokenizer::BpeTokenizer(BpeVocab vocab) : model_(std::make_unique<BpeModel>(std::move(vocab))) {}
-
-BpeTokenizer::~BpeTokenizer() = default;
-
-const BpeVocab& BpeTokenizer::vocab() const {
-  return model_->vocab();
-}
-
-int64_t BpeTokenizer::vocab_size() const {
-  return model_->vocab_size();
-}
-
 size_t BpeTokenizer::EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const {
-  return EncodeText(*model_, *Borrowed(*model_), text, true, ids);
+  return EncodeText(model_, *Borrowed(model_), text, true, ids);
 }
 
 size_t BpeTokenizer::EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const {
-  return EncodeText(*model_, *Borrowed(*model_), text, false, ids);
-}
-
-size_t BpeTokenizer::FindCut(std::string_view text, size_t at) const {
-  return folio::FindCut(text, at);
+  return EncodeText(model_, *Borrowed(model_), text, false, ids);
 }
 
 std::string_view BpeTokenizer::TokenBytes(int32_t id) const {
@@ -197,7 +181,7 @@ std::string_view BpeTokenizer::TokenBytes(int32_t id) const {
 
 std::string BpeTokenizer::Decode(std::span<const int32_t> ids) const {
   constexpr size_t kBuffer = 1 << 14;
-  const BpeModel::ShortToken* tokens = model_->short_tokens();
+  const BpeModel::ShortToken* tokens = model_.short_tokens();
   const auto size = static_cast<uint64_t>(vocab_size());
   std::string out;
   out.reserve(ids.size() * 4);
@@ -223,14 +207,6 @@ std::string BpeTokenizer::Decode(std::span<const int32_t> ids) const {
   return out;
 }
 
-std::optional<int32_t> BpeTokenizer::end_of_text() const {
-  return FindEndOfText(vocab().specials);
-}
-
-std::span<const SpecialToken> BpeTokenizer::special_tokens() const {
-  return vocab().specials;
-}
-
 std::unique_ptr<Tokenizer> BpeTokenizer::WithSpecials(std::span<const std::string> texts) const {
   BpeVocab more = vocab();
   more.name = "";  // no longer the published one
@@ -254,21 +230,20 @@ void BpeTokenizer::Save(const std::string& dir) const {
 
 std::vector<BpeTokenizer::MergeStep> BpeTokenizer::Explain(std::string_view pretoken) const {
   std::vector<int32_t> symbols;
-  for (const char byte : pretoken)
-    symbols.push_back(model_->byte_id(static_cast<unsigned char>(byte)));
+  for (const char c : pretoken) symbols.push_back(model_.byte_id(static_cast<unsigned char>(c)));
   std::vector<MergeStep> steps;
   while (true) {
     uint32_t best = PairTable::kNone;
     size_t at = 0;
     for (size_t i = 0; i + 1 < symbols.size(); ++i) {
-      const uint32_t rank = model_->pairs().Rank(symbols[i], symbols[i + 1]);
+      const uint32_t rank = model_.pairs().Rank(symbols[i], symbols[i + 1]);
       if (rank >= best) continue;
       best = rank;
       at = i;
     }
     if (best == PairTable::kNone) return steps;
-    steps.push_back({symbols, at, model_->merged(best), static_cast<int32_t>(best)});
-    symbols[at] = model_->merged(best);
+    steps.push_back({symbols, at, model_.merged(best), static_cast<int32_t>(best)});
+    symbols[at] = model_.merged(best);
     symbols.erase(symbols.begin() + static_cast<ptrdiff_t>(at) + 1);
   }
 }

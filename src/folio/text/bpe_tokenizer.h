@@ -8,24 +8,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_vocab.h"
+#include "folio/text/special_tokens.h"
+#include "folio/text/split.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
-
-class BpeModel;
 
 // Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes and with a split pattern, Radford
 // et al. 2019), exact with the published encodings. Encodes any bytes, and gives them back.
 class BpeTokenizer final : public Tokenizer {
  public:
   // `vocab` must have passed CheckBpeVocab.
-  explicit BpeTokenizer(BpeVocab vocab);
-  ~BpeTokenizer() override;
+  explicit BpeTokenizer(BpeVocab vocab) : model_(std::move(vocab)) {}
 
-  const BpeVocab& vocab() const;
+  const BpeVocab& vocab() const { return model_.vocab(); }
   // A step of one pretoken to its tokens, merge by merge; for showing.
   struct MergeStep {
     std::vector<int32_t> before;  // the symbols
@@ -36,20 +37,22 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<MergeStep> Explain(std::string_view pretoken) const;
 
   std::string_view kind() const override { return "bpe"; }
-  int64_t vocab_size() const override;
+  int64_t vocab_size() const override { return model_.vocab_size(); }
   size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
   size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const override;
-  size_t FindCut(std::string_view text, size_t at) const override;
+  size_t FindCut(std::string_view text, size_t at) const override {
+    return folio::FindCut(text, at);
+  }
   std::string_view TokenBytes(int32_t id) const override;
   std::string Decode(std::span<const int32_t> ids) const override;
-  std::optional<int32_t> end_of_text() const override;
-  std::span<const SpecialToken> special_tokens() const override;
+  std::optional<int32_t> end_of_text() const override { return FindEndOfText(vocab().specials); }
+  std::span<const SpecialToken> special_tokens() const override { return vocab().specials; }
   std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const override;
   std::string FileContents() const override;
   void Save(const std::string& dir) const override;
 
  private:
-  std::unique_ptr<BpeModel> model_;
+  BpeModel model_;
 };
 
 // Calls on_pretoken(bytes, special) for what `text` is cut into before it is encoded, in order: the

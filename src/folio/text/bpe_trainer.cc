@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -57,7 +58,7 @@ void CheckOptions(const BpeTrainerOptions& options) {
 std::array<uint8_t, 256> ByteOrder(BpeTrainerOptions::Bytes bytes) {
   if (bytes == BpeTrainerOptions::Bytes::kGpt2) return Gpt2ByteOrder();
   std::array<uint8_t, 256> order;
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint8_t>(i);
+  std::iota(order.begin(), order.end(), uint8_t{0});
   return order;
 }
 

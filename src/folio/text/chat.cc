@@ -1,7 +1,5 @@
 #include "folio/text/chat.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -12,18 +10,14 @@ namespace folio {
 namespace {
 
 constexpr std::array<std::string_view, 3> kRoles = {"system", "user", "assistant"};
+constexpr std::array<std::string_view, 4> kTokens = {"<|system|>", "<|user|>", "<|assistant|>",
+                                                     "<|end|>"};
 
 std::optional<int32_t> FindSpecial(const Tokenizer& tokenizer, std::string_view text) {
   const auto specials = tokenizer.special_tokens();
   const auto found = std::ranges::find(specials, text, &SpecialToken::text);
   return found == specials.end() ? std::nullopt : std::optional(found->id);
 }
-
-std::string RoleText(ChatRole role) {
-  return fmt::format("<|{}|>", ChatRoleName(role));
-}
-
-constexpr std::string_view kEnd = "<|end|>";
 
 }  // namespace
 
@@ -42,21 +36,21 @@ int32_t ChatFormat::RoleToken(ChatRole role) const {
 }
 
 std::optional<ChatFormat> FindChatFormat(const Tokenizer& tokenizer) {
-  const auto system = FindSpecial(tokenizer, RoleText(ChatRole::kSystem));
-  const auto user = FindSpecial(tokenizer, RoleText(ChatRole::kUser));
-  const auto assistant = FindSpecial(tokenizer, RoleText(ChatRole::kAssistant));
-  const auto end = FindSpecial(tokenizer, kEnd);
-  if (!system || !user || !assistant || !end) return std::nullopt;
-  return ChatFormat{.system = *system, .user = *user, .assistant = *assistant, .end = *end};
+  std::array<int32_t, kTokens.size()> ids = {};
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto id = FindSpecial(tokenizer, kTokens[i]);
+    if (!id) return std::nullopt;
+    ids[i] = *id;
+  }
+  return ChatFormat{.system = ids[0], .user = ids[1], .assistant = ids[2], .end = ids[3]};
 }
 
 std::unique_ptr<Tokenizer> WithChatTokens(const Tokenizer& tokenizer) {
   std::vector<std::string> missing;
   if (!tokenizer.end_of_text()) missing.emplace_back(kEndOfTextToken);
-  for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
-    if (!FindSpecial(tokenizer, RoleText(role))) missing.push_back(RoleText(role));
+  for (const std::string_view token : kTokens) {
+    if (!FindSpecial(tokenizer, token)) missing.emplace_back(token);
   }
-  if (!FindSpecial(tokenizer, kEnd)) missing.emplace_back(kEnd);
   return tokenizer.WithSpecials(missing);
 }
 

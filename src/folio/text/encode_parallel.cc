@@ -136,23 +136,17 @@ size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain
   return failure.place();
 }
 
-// Texts [begin, end) share a task.
-struct Group {
-  size_t begin;
-  size_t end;
-};
-
-std::vector<Group> GroupShortTexts(std::span<const std::string_view> texts) {
-  std::vector<Group> groups;
-  for (size_t i = 0; i < texts.size();) {
-    size_t end = i;
+// Texts [bounds[i], bounds[i + 1]) share task i; long ones among them are passed over.
+std::vector<size_t> GroupShortTexts(std::span<const std::string_view> texts) {
+  std::vector<size_t> bounds = {0};
+  while (bounds.back() < texts.size()) {
+    size_t end = bounds.back();
     for (size_t bytes = 0; end < texts.size() && bytes < kGroup; ++end) {
       bytes += kPerText + (texts[end].size() < kLong ? texts[end].size() : 0);
     }
-    groups.push_back({i, end});
-    i = end;
+    bounds.push_back(end);
   }
-  return groups;
+  return bounds;
 }
 
 }  // namespace
@@ -169,11 +163,11 @@ std::vector<std::vector<int32_t>> EncodeBatch(const Tokenizer& tokenizer,
                                               std::span<const std::string_view> texts) {
   std::vector<std::vector<int32_t>> ids(texts.size());
   FirstFailure failure;  // tasks are texts
-  const std::vector<Group> groups = GroupShortTexts(texts);
-  ParallelFor(static_cast<int64_t>(groups.size()), [&](int64_t task, int) {
-    const Group group = groups[static_cast<size_t>(task)];
+  const std::vector<size_t> bounds = GroupShortTexts(texts);
+  ParallelFor(std::ssize(bounds) - 1, [&](int64_t task, int) {
+    const auto group = static_cast<size_t>(task);
     std::vector<int32_t> text_ids;
-    for (size_t i = group.begin; i < group.end; ++i) {
+    for (size_t i = bounds[group]; i < bounds[group + 1]; ++i) {
       if (texts[i].size() >= kLong) continue;
       failure.Run(i, [&] {
         text_ids.clear();

@@ -42,7 +42,44 @@ constexpr PublishedFile kO200k = {
     "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
     "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", 3613922};
 
-const std::vector<PublishedEncoding>& Table() {
+std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
+  const std::string home = FetchedHome("tokenizers");
+  const fs::path dir = fs::path(home) / encoding.name;
+  std::vector<std::string> missing;
+  for (const PublishedFile& file : encoding.files) {
+    std::error_code ignored;
+    if (!fs::exists(EncodingFile(encoding, file), ignored)) missing.emplace_back(file.name);
+  }
+  if (!missing.empty()) {
+    throw InputError(fmt::format("the tokenizer {} is not on this machine", encoding.name),
+                     home.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
+                                  : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
+                     fmt::format("type: folio tokenizer fetch {}; without a network, put {} there",
+                                 encoding.name, missing.size() == 1 ? "the file" : "the files"));
+  }
+  const auto path = [&](size_t i) { return EncodingFile(encoding, encoding.files[i]); };
+  const std::string name(encoding.name);
+  return std::make_unique<BpeTokenizer>(encoding.files.size() == 1
+                                            ? ReadTiktoken(path(0), name)
+                                            : ReadVocabAndMerges(path(1), path(0), {.name = name}));
+}
+
+constexpr std::string_view kFileNames[] = {kTokenizerFile,  kTokenizerConfigFile, kVocabFile,
+                                           kMergesFile,     "encoder.json",       "vocab.bpe",
+                                           kNanoGptMetaFile};
+
+// `spec`, or the checkpoint in the run directory that it is.
+std::string CheckpointOfRun(const std::string& spec) {
+  std::error_code ignored;
+  for (const std::string_view name : kFileNames) {
+    if (fs::exists(fs::path(spec) / name, ignored)) return spec;
+  }
+  return FindModelDir(spec).string();
+}
+
+}  // namespace
+
+std::span<const PublishedEncoding> PublishedEncodings() {
   constexpr auto kGpt2 = SplitPattern::kGpt2;
   static const std::vector<PublishedEncoding> table = {
       {"gpt2",
@@ -98,55 +135,9 @@ const std::vector<PublishedEncoding>& Table() {
   return table;
 }
 
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
-  const std::string home = TokenizerHome();
-  const fs::path dir = fs::path(home) / encoding.name;
-  std::vector<std::string> missing;
-  for (const PublishedFile& file : encoding.files) {
-    std::error_code ignored;
-    if (!fs::exists(EncodingFile(encoding, file), ignored)) missing.emplace_back(file.name);
-  }
-  if (!missing.empty()) {
-    throw InputError(fmt::format("the tokenizer {} is not on this machine", encoding.name),
-                     home.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
-                                  : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
-                     fmt::format("type: folio tokenizer fetch {}; without a network, put {} there",
-                                 encoding.name, missing.size() == 1 ? "the file" : "the files"));
-  }
-  const auto path = [&](size_t i) { return EncodingFile(encoding, encoding.files[i]); };
-  const std::string name(encoding.name);
-  return std::make_unique<BpeTokenizer>(encoding.files.size() == 1
-                                            ? ReadTiktoken(path(0), name)
-                                            : ReadVocabAndMerges(path(1), path(0), {.name = name}));
-}
-
-constexpr std::string_view kFileNames[] = {kTokenizerFile,  kTokenizerConfigFile, kVocabFile,
-                                           kMergesFile,     "encoder.json",       "vocab.bpe",
-                                           kNanoGptMetaFile};
-
-// `spec`, or the checkpoint in the run directory that it is.
-std::string CheckpointOfRun(const std::string& spec) {
-  std::error_code ignored;
-  for (const std::string_view name : kFileNames) {
-    if (fs::exists(fs::path(spec) / name, ignored)) return spec;
-  }
-  return FindModelDir(spec).string();
-}
-
-}  // namespace
-
-std::span<const PublishedEncoding> PublishedEncodings() {
-  return Table();
-}
-
 std::vector<std::string> PublishedEncodingNames() {
   std::vector<std::string> names;
-  for (const PublishedEncoding& encoding : Table()) names.emplace_back(encoding.name);
+  for (const PublishedEncoding& encoding : PublishedEncodings()) names.emplace_back(encoding.name);
   return names;
 }
 
@@ -154,34 +145,28 @@ const PublishedEncoding* FindPublishedEncoding(std::string_view name) {
   for (const std::string_view shorter : {"r50k", "p50k", "cl100k", "o200k"}) {
     if (name == shorter) return FindPublishedEncoding(std::string(name) + "_base");
   }
-  for (const PublishedEncoding& encoding : Table()) {
+  for (const PublishedEncoding& encoding : PublishedEncodings()) {
     if (encoding.name == name) return &encoding;
   }
   return nullptr;
 }
 
 std::string FetchedHome(std::string_view kind) {
-  if (const std::string own = Variable("FOLIO_HOME"); !own.empty()) return fs::path(own) / kind;
-  if (const std::string cache = Variable("XDG_CACHE_HOME"); !cache.empty()) {
-    return fs::path(cache) / "folio" / kind;
-  }
-  if (const std::string home = Variable("HOME"); !home.empty()) {
-    return fs::path(home) / ".cache" / "folio" / kind;
+  for (const auto& [variable, below] :
+       {std::pair{"FOLIO_HOME", ""}, {"XDG_CACHE_HOME", "folio"}, {"HOME", ".cache/folio"}}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return fs::path(value) / below / kind;
   }
   return "";
 }
 
-std::string TokenizerHome() {
-  return FetchedHome("tokenizers");
-}
-
 std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file) {
-  const fs::path home = TokenizerHome();
+  const fs::path home = FetchedHome("tokenizers");
   if (home.empty()) return "";
   const fs::path own = home / encoding.name / file.name;
   std::error_code ignored;
   if (fs::exists(own, ignored)) return own;
-  for (const PublishedEncoding& other : Table()) {
+  for (const PublishedEncoding& other : PublishedEncodings()) {
     const fs::path path = home / other.name / file.name;
     const bool same = std::ranges::any_of(
         other.files, [&](const PublishedFile& theirs) { return theirs.sha256 == file.sha256; });

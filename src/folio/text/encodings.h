@@ -40,12 +40,10 @@ const PublishedEncoding* FindPublishedEncoding(std::string_view name);
 // The directory of what is fetched of a kind, "tokenizers" or "models": $FOLIO_HOME/KIND, else
 // $XDG_CACHE_HOME/folio/KIND, else ~/.cache/folio/KIND; "" where none of them is set.
 std::string FetchedHome(std::string_view kind);
-// Returns the directory of vocabularies.
-std::string TokenizerHome();
 
-// Returns where a file of an encoding lies in TokenizerHome(), or is to lie: in the directory of
-// the encoding's name, or if it is only there in that of another encoding with the same file
-// (p50k_edit has that of p50k_base). "" where TokenizerHome() is.
+// Returns where a file of an encoding lies in FetchedHome("tokenizers"), or is to lie: in the
+// directory of the encoding's name, or if it is only there in that of another encoding with the
+// same file (p50k_edit has that of p50k_base). "" where that is.
 std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file);
 
 // The tokenizer that `spec` names: a published encoding, for its EncodingFiles; "bytes"; a path for

@@ -70,13 +70,13 @@ TEST_F(Encodings, TheTableHoldsTogether) {
 }
 
 TEST_F(Encodings, HomeIsTheFirstThatIsSet) {
-  EXPECT_EQ(TokenizerHome(), At("home/tokenizers").string());
+  EXPECT_EQ(FetchedHome("tokenizers"), At("home/tokenizers").string());
   setenv("FOLIO_HOME", "", 1);
-  EXPECT_EQ(TokenizerHome(), "");
+  EXPECT_EQ(FetchedHome("tokenizers"), "");
   setenv("HOME", "/h", 1);
-  EXPECT_EQ(TokenizerHome(), "/h/.cache/folio/tokenizers");
+  EXPECT_EQ(FetchedHome("tokenizers"), "/h/.cache/folio/tokenizers");
   setenv("XDG_CACHE_HOME", "/x", 1);
-  EXPECT_EQ(TokenizerHome(), "/x/folio/tokenizers");
+  EXPECT_EQ(FetchedHome("tokenizers"), "/x/folio/tokenizers");
 }
 
 TEST_F(Encodings, WhatIsNotThereSaysWhereItBelongs) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -13,32 +14,6 @@
 
 namespace folio {
 namespace {
-
-struct PretokenRef {
-  int64_t count;
-  uint32_t part;
-  uint32_t index;
-};
-
-// The pretokens of two bytes and more, most frequent first.
-std::vector<PretokenRef> SortByCount(const std::vector<CountedPretokens>& parts,
-                                     size_t& positions) {
-  std::vector<PretokenRef> refs;
-  positions = 1;
-  for (uint32_t part = 0; part < parts.size(); ++part) {
-    for (uint32_t i = 0; i < parts[part].counts.size(); ++i) {
-      const size_t length = parts[part].pretokens[i].size();
-      if (length < 2) continue;
-      refs.push_back({parts[part].counts[i], part, i});
-      positions += length + 1;
-    }
-  }
-  std::sort(refs.begin(), refs.end(), [](const PretokenRef& a, const PretokenRef& b) {
-    if (a.count != b.count) return a.count > b.count;
-    return a.part != b.part ? a.part < b.part : a.index < b.index;
-  });
-  return refs;
-}
 
 size_t Digits(int64_t count) {
   return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(count)));
@@ -63,8 +38,23 @@ constexpr size_t kPairsAhead = 8;
 
 TrainingText::TrainingText(std::vector<CountedPretokens> parts,
                            const std::array<int32_t, 256>& symbols) {
-  size_t positions = 0;
-  const std::vector<PretokenRef> refs = SortByCount(parts, positions);
+  struct Ref {
+    int64_t count;
+    uint32_t part, index;
+  };
+  std::vector<Ref> refs;  // of pretokens of two bytes and more
+  size_t positions = 1;
+  for (uint32_t part = 0; part < parts.size(); ++part) {
+    for (uint32_t i = 0; i < parts[part].counts.size(); ++i) {
+      const size_t length = parts[part].pretokens[i].size();
+      if (length < 2) continue;
+      refs.push_back({parts[part].counts[i], part, i});
+      positions += length + 1;
+    }
+  }
+  std::ranges::sort(refs, {}, [](const Ref& ref) {  // most frequent first
+    return std::tuple(-ref.count, ref.part, ref.index);
+  });
   if (positions > std::numeric_limits<uint32_t>::max()) {
     throw Error(
         ErrorKind::kResource, "the text has too many different pieces",
@@ -73,7 +63,7 @@ TrainingText::TrainingText(std::vector<CountedPretokens> parts,
   }
   row_.reserve(positions);
   row_.push_back(kEdge);
-  for (const PretokenRef& ref : refs) {
+  for (const Ref& ref : refs) {
     for (const char c : parts[ref.part].pretokens[ref.index]) {
       row_.push_back(symbols[static_cast<uint8_t>(c)]);
     }
@@ -232,45 +222,43 @@ int64_t PairMerger::Apply(const MergeCandidate& pair, int32_t merged) {
   return sum;
 }
 
+// Calls f(symbol, neighbour) for the symbols of one side; `key_of` is that of the pair in counts_
+// that f looks up.
+template <class Key, class F>
+void PairMerger::ForSeen(Side& side, Key&& key_of, F&& f) {
+  for (size_t i = 0; i < side.seen.size(); ++i) {
+    if (i + kPairsAhead < side.seen.size()) counts_.Prefetch(key_of(side.seen[i + kPairsAhead]));
+    f(side.seen[i], side.of[static_cast<size_t>(side.seen[i])]);
+  }
+}
+
 // Takes the pairs that the events broke from their counts.
 void PairMerger::CountFallen(const MergeCandidate& pair, int32_t merged) {
   counts_.Subtract(PairKey(pair.left, pair.right), pair.count);
-  for (size_t i = 0; i < left_.seen.size(); ++i) {
-    if (i + kPairsAhead < left_.seen.size()) {
-      counts_.Prefetch(PairKey(left_.seen[i + kPairsAhead], pair.left));
-    }
-    const int32_t symbol = left_.seen[i];
-    if (symbol == merged) continue;  // counted as right neighbour of the event before
-    counts_.Subtract(PairKey(symbol, pair.left), left_.of[static_cast<size_t>(symbol)].weight);
-  }
-  for (size_t i = 0; i < right_.seen.size(); ++i) {
-    if (i + kPairsAhead < right_.seen.size()) {
-      counts_.Prefetch(PairKey(pair.right, right_.seen[i + kPairsAhead]));
-    }
-    const int32_t symbol = right_.seen[i];
-    counts_.Subtract(PairKey(pair.right, symbol), right_.of[static_cast<size_t>(symbol)].weight);
-  }
+  const auto before = [&](int32_t symbol) { return PairKey(symbol, pair.left); };
+  const auto behind = [&](int32_t symbol) { return PairKey(pair.right, symbol); };
+  ForSeen(left_, before, [&](int32_t symbol, const Neighbour& neighbour) {
+    if (symbol == merged) return;  // counted as right neighbour of the event before
+    counts_.Subtract(before(symbol), neighbour.weight);
+  });
+  ForSeen(right_, behind, [&](int32_t symbol, const Neighbour& neighbour) {
+    counts_.Subtract(behind(symbol), neighbour.weight);
+  });
 }
 
 // Counts and queues the pairs that the events made.
 void PairMerger::OfferNew(const MergeCandidate& pair, int32_t merged) {
   counts_.Reserve(left_.seen.size() + right_.seen.size());
-  for (size_t i = 0; i < left_.seen.size(); ++i) {
-    if (i + kPairsAhead < left_.seen.size()) {
-      counts_.Prefetch(PairKey(left_.seen[i + kPairsAhead], merged));
-    }
-    const int32_t symbol = left_.seen[i];
-    Neighbour& neighbour = left_.of[static_cast<size_t>(symbol)];
-    Offer(neighbour, neighbour.weight, symbol, merged);
-  }
-  for (size_t i = 0; i < right_.seen.size(); ++i) {
-    if (i + kPairsAhead < right_.seen.size()) {
-      counts_.Prefetch(PairKey(merged, right_.seen[i + kPairsAhead]));
-    }
-    const int32_t symbol = right_.seen[i];
-    Neighbour& neighbour = right_.of[static_cast<size_t>(symbol)];
-    Offer(neighbour, neighbour.weight - (symbol == pair.left ? joined_ : 0), merged, symbol);
-  }
+  ForSeen(
+      left_, [&](int32_t symbol) { return PairKey(symbol, merged); },
+      [&](int32_t symbol, Neighbour& neighbour) {
+        Offer(neighbour, neighbour.weight, symbol, merged);
+      });
+  ForSeen(
+      right_, [&](int32_t symbol) { return PairKey(merged, symbol); },
+      [&](int32_t symbol, Neighbour& neighbour) {
+        Offer(neighbour, neighbour.weight - (symbol == pair.left ? joined_ : 0), merged, symbol);
+      });
 }
 
 // Inserts and queues a new pair, and makes room for its positions.
@@ -284,17 +272,14 @@ void PairMerger::Offer(Neighbour& neighbour, int64_t count, int32_t left, int32_
 }
 
 void PairMerger::WritePositions() {
+  const auto write = [&](Side& side, int32_t symbol, uint32_t position) {
+    if (symbol < 0) return;
+    Neighbour& neighbour = side.of[static_cast<size_t>(symbol)];
+    if (neighbour.next != kNowhere) positions_[neighbour.next++] = position;
+  };
   for (const Event& event : events_) {
-    if (event.left >= 0) {
-      Neighbour& neighbour = left_.of[static_cast<size_t>(event.left)];
-      if (neighbour.next != kNowhere) {
-        positions_[neighbour.next++] = event.position - LengthOf(event.left);
-      }
-    }
-    if (event.right >= 0) {
-      Neighbour& neighbour = right_.of[static_cast<size_t>(event.right)];
-      if (neighbour.next != kNowhere) positions_[neighbour.next++] = event.position;
-    }
+    if (event.left >= 0) write(left_, event.left, event.position - LengthOf(event.left));
+    write(right_, event.right, event.position);
   }
 }
 

@@ -185,6 +185,8 @@ class PairMerger {
 
   void CountBytePairs();
   int64_t Apply(const MergeCandidate& pair, int32_t merged);
+  template <class Key, class F>
+  void ForSeen(Side& side, Key&& key_of, F&& f);
   void CountFallen(const MergeCandidate& pair, int32_t merged);
   void OfferNew(const MergeCandidate& pair, int32_t merged);
   void Offer(Neighbour& neighbour, int64_t count, int32_t left, int32_t right);

@@ -12,14 +12,9 @@
 namespace folio {
 namespace {
 
-constexpr size_t kListed = 20;  // names in a message
-
 // Returns how many leading bytes are common to both.
 size_t CommonPrefix(std::string_view a, std::string_view b) {
-  const size_t most = std::min(a.size(), b.size());
-  size_t same = 0;
-  while (same < most && a[same] == b[same]) ++same;
-  return same;
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
 // Bytes that running text, markup and code are full of.
@@ -28,26 +23,6 @@ bool Frequent(char byte) {
   if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
   return c >= 0x80 || std::string_view(" \n\t\r.,;:!?'\"()[]{}<>/\\=-_+*&#").find(byte) !=
                           std::string_view::npos;
-}
-
-Error UnknownName(std::span<const SpecialToken> specials, const std::string& name) {
-  std::string known;
-  for (size_t i = 0; i < specials.size() && i < kListed; ++i) {
-    known += (i > 0 ? ", " : "") + specials[i].text;
-  }
-  if (specials.size() > kListed) known += fmt::format(" and {} more", specials.size() - kListed);
-  return UsageError(
-      fmt::format("'{}' is no special token", name),
-      known.empty() ? "this tokenizer has no special tokens" : "this tokenizer has " + known);
-}
-
-void Mark(std::span<const SpecialToken> specials, const std::vector<std::string>& names,
-          std::vector<bool>& marks) {
-  for (const std::string& name : names) {
-    const auto found = std::ranges::find(specials, name, &SpecialToken::text);
-    if (found == specials.end()) throw UnknownName(specials, name);
-    marks[static_cast<size_t>(found - specials.begin())] = true;
-  }
 }
 
 bool IsToken(const Tokenizer& tokenizer, std::string_view text) {
@@ -80,43 +55,23 @@ std::vector<std::string> Texts(std::span<const SpecialToken> specials,
   return texts;
 }
 
-SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule) {
-  std::vector<bool> allowed(specials.size(), rule.allow_all);
-  std::vector<bool> disallowed(specials.size());
-  Mark(specials, rule.allow, allowed);
-  Mark(specials, rule.disallow, disallowed);
-  for (size_t i = 0; i < specials.size(); ++i) {
-    if (allowed[i]) allowed_.Add(specials[i]);
-    if (rule.disallow_all ? !allowed[i] : disallowed[i]) disallowed_.Add(specials[i]);
+SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule)
+    : raise_(!rule.allow_all) {
+  if (specials.empty() || (raise_ && !rule.disallow_all)) return;
+  for (const SpecialToken& token : specials) {
+    FOLIO_CHECK(!token.text.empty(), "a special token has a text");
+    longest_ = std::max(longest_, token.text.size());
+    begins_[static_cast<unsigned char>(token.text[0])] = true;
+    tokens_.push_back(&token);
   }
-  allowed_.Prepare();
-  disallowed_.Prepare();
-}
-
-void SpecialFinder::CheckDisallowed(std::string_view text, std::string_view where) const {
-  const Match match = NextDisallowed(text, 0);
-  if (match.token != nullptr) throw SpecialNotAllowed(*match.token, text, match.begin, {}, where);
-}
-
-size_t SpecialFinder::PartialSuffix(std::string_view text) const {
-  return std::max(allowed_.PartialSuffix(text), disallowed_.PartialSuffix(text));
-}
-
-void SpecialFinder::Set::Prepare() {
-  if (tokens_.empty()) return;
   std::ranges::sort(tokens_, {}, &SpecialToken::text);
-  for (const SpecialToken* token : tokens_) {
-    FOLIO_CHECK(!token->text.empty(), "a special token has a text");
-    longest_ = std::max(longest_, token->text.size());
-    begins_[static_cast<unsigned char>(token->text[0])] = true;
-  }
   prefix_ = tokens_.front()->text;
   prefix_ = prefix_.substr(0, CommonPrefix(prefix_, tokens_.back()->text));
   const auto rare = std::ranges::find_if_not(prefix_, Frequent);
   rare_ = rare == prefix_.end() ? 0 : static_cast<size_t>(rare - prefix_.begin());
 }
 
-size_t SpecialFinder::Set::Candidate(std::string_view text, size_t at) const {
+size_t SpecialFinder::Candidate(std::string_view text, size_t at) const {
   if (prefix_.empty()) {
     while (at < text.size() && !begins_[static_cast<unsigned char>(text[at])]) ++at;
     return at;
@@ -132,7 +87,7 @@ size_t SpecialFinder::Set::Candidate(std::string_view text, size_t at) const {
   return text.size();
 }
 
-SpecialFinder::Set::Walkthrough SpecialFinder::Set::WalkFrom(std::string_view text) const {
+SpecialFinder::Walkthrough SpecialFinder::WalkFrom(std::string_view text) const {
   // [low, high) are the tokens that begin with the bytes so far.
   Walkthrough walk;
   auto low = tokens_.begin();
@@ -156,7 +111,7 @@ SpecialFinder::Set::Walkthrough SpecialFinder::Set::WalkFrom(std::string_view te
   }
 }
 
-SpecialFinder::Match SpecialFinder::Set::Next(std::string_view text, size_t at) const {
+SpecialFinder::Match SpecialFinder::Find(std::string_view text, size_t at) const {
   if (tokens_.empty() || at >= text.size()) return {};
   for (at = Candidate(text, at); at < text.size(); at = Candidate(text, at + 1)) {
     const Walkthrough walk = WalkFrom(text.substr(at));
@@ -165,7 +120,7 @@ SpecialFinder::Match SpecialFinder::Set::Next(std::string_view text, size_t at) 
   return {};
 }
 
-size_t SpecialFinder::Set::PartialSuffix(std::string_view text) const {
+size_t SpecialFinder::PartialSuffix(std::string_view text) const {
   if (tokens_.empty()) return 0;
   const size_t most = std::min(text.size(), longest_ - 1);
   for (size_t length = most; length > 0; --length) {

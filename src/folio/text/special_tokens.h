@@ -25,11 +25,11 @@ std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int
 std::vector<std::string> Texts(std::span<const SpecialToken> specials,
                                std::span<const std::string> more);
 
-// Finds special tokens in text, apart those that a rule allows and those that it disallows: the
-// leftmost, of several that begin there the longest. Linear in the text.
+// Finds special tokens in text: the leftmost, of several that begin there the longest. Linear in
+// the text.
 class SpecialFinder {
  public:
-  // Names in the rule that are no special tokens are a kUsage Error. `specials` must outlive it.
+  // `specials` must outlive it.
   SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule);
 
   struct Match {
@@ -38,52 +38,38 @@ class SpecialFinder {
 
     size_t end() const { return begin + token->text.size(); }
   };
-  // The first allowed one at or after `at`.
-  Match Next(std::string_view text, size_t at) const { return allowed_.Next(text, at); }
-  // The first disallowed one at or after `at`, be it also part of an allowed one.
+  // The first one at or after `at`, if the rule allows them.
+  Match Next(std::string_view text, size_t at) const { return raise_ ? Match{} : Find(text, at); }
+  // The first one at or after `at`, if the rule disallows them.
   Match NextDisallowed(std::string_view text, size_t at) const {
-    return disallowed_.Next(text, at);
+    return raise_ ? Find(text, at) : Match{};
   }
-  // Throws the Error of SpecialNotAllowed for the first disallowed one.
-  void CheckDisallowed(std::string_view text, std::string_view where) const;
 
-  // The length of the longest end of `text` that is the beginning of one of either sort, but not
-  // all of it (0 if none): what a stream must hold back.
+  // The length of the longest end of `text` that is the beginning of one, but not all of it (0 if
+  // none): what a stream must hold back.
   size_t PartialSuffix(std::string_view text) const;
 
   // Nothing is looked for.
-  bool empty() const { return allowed_.empty() && disallowed_.empty(); }
+  bool empty() const { return tokens_.empty(); }
 
  private:
-  class Set {
-   public:
-    void Add(const SpecialToken& token) { tokens_.push_back(&token); }
-    // Call once, when all are added.
-    void Prepare();
-    Match Next(std::string_view text, size_t at) const;
-    size_t PartialSuffix(std::string_view text) const;
-    bool empty() const { return tokens_.empty(); }
-
-   private:
-    // The first place from `at` on where one could begin, or text.size().
-    size_t Candidate(std::string_view text, size_t at) const;
-    // A walk goes along `text` behind the tokens' first bytes: it finds the longest token that it
-    // begins with, and whether it ends inside a token.
-    struct Walkthrough {
-      const SpecialToken* longest = nullptr;
-      bool partial = false;
-    };
-    Walkthrough WalkFrom(std::string_view text) const;
-
-    std::vector<const SpecialToken*> tokens_;  // by their bytes
-    size_t longest_ = 0;
-    std::string_view prefix_;            // with which all begin
-    size_t rare_ = 0;                    // the byte of prefix_ to search for
-    std::array<bool, 256> begins_ = {};  // used where prefix_ is empty
+  Match Find(std::string_view text, size_t at) const;
+  // The first place from `at` on where one could begin, or text.size().
+  size_t Candidate(std::string_view text, size_t at) const;
+  // A walk goes along `text` behind the tokens' first bytes: it finds the longest token that it
+  // begins with, and whether it ends inside a token.
+  struct Walkthrough {
+    const SpecialToken* longest = nullptr;
+    bool partial = false;
   };
+  Walkthrough WalkFrom(std::string_view text) const;
 
-  Set allowed_;
-  Set disallowed_;
+  bool raise_;
+  std::vector<const SpecialToken*> tokens_;  // by their bytes
+  size_t longest_ = 0;
+  std::string_view prefix_;            // with which all begin
+  size_t rare_ = 0;                    // the byte of prefix_ to search for
+  std::array<bool, 256> begins_ = {};  // used where prefix_ is empty
 };
 
 // The kInput Error for a special token at byte `at` of `text` that is not allowed; `position` is

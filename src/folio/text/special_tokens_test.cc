@@ -106,59 +106,18 @@ TEST(SpecialFinder, FindsOneBehindALongTextOfNearlySpecialTokens) {
   }
 }
 
-TEST(SpecialFinder, RuleSaysWhichAreLookedFor) {
+TEST(SpecialFinder, RuleSaysWhatIsLookedFor) {
   const auto specials = Specials({"<a>", "<b>", "<c>"});
-  const std::string text = "<c><b><a>";
-  const auto allowed = [&](const SpecialRule& rule) {
-    return Found(SpecialFinder(specials, rule), text);
-  };
-  const auto disallowed = [&](const SpecialRule& rule) -> std::string {
-    const auto match = SpecialFinder(specials, rule).NextDisallowed(text, 0);
-    return match.token == nullptr ? "" : match.token->text;
-  };
-  EXPECT_EQ(allowed(SpecialRule::Raise()), "");
-  EXPECT_EQ(disallowed(SpecialRule::Raise()), "<c>");
-  EXPECT_EQ(allowed(SpecialRule::Allow()), "0:<c> 3:<b> 6:<a> ");
-  EXPECT_EQ(disallowed(SpecialRule::Allow()), "");
-  EXPECT_EQ(allowed(SpecialRule::Ordinary()), "");
-  EXPECT_EQ(disallowed(SpecialRule::Ordinary()), "");
-  EXPECT_TRUE(SpecialFinder(specials, SpecialRule::Ordinary()).empty());
-  EXPECT_FALSE(SpecialFinder(specials, SpecialRule::Raise()).empty());
-  // All but those that are allowed.
-  EXPECT_EQ(allowed({.allow = {"<c>"}}), "0:<c> ");
-  EXPECT_EQ(disallowed({.allow = {"<c>"}}), "<b>");
-  EXPECT_EQ(disallowed({.allow = {"<c>", "<b>", "<a>"}}), "");
-  // Only those that are named; the others are text.
-  EXPECT_EQ(disallowed({.disallow_all = false, .disallow = {"<b>"}}), "<b>");
-  EXPECT_EQ(allowed({.allow = {"<a>"}, .disallow_all = false, .disallow = {"<b>"}}), "6:<a> ");
-  // One that is in both lists is disallowed, as the text is checked first.
-  EXPECT_EQ(disallowed({.allow = {"<b>"}, .disallow_all = false, .disallow = {"<b>"}}), "<b>");
-  EXPECT_EQ(disallowed({.allow_all = true, .disallow_all = false, .disallow = {"<a>"}}), "<a>");
-}
-
-TEST(SpecialFinder, NamesThatAreNoSpecialTokensAreRefused) {
-  const auto refusal = [](const std::vector<std::string>& texts, const SpecialRule& rule) {
-    return ErrorOf([&] { SpecialFinder(Specials(texts), rule); }, ErrorKind::kUsage);
-  };
-  EXPECT_TRUE(Contains(refusal({"<a>", "<b>"}, {.allow = {"<a>", "<x>"}}),
-                       "'<x>' is no special token", "<a>, <b>"));
-  refusal({"<a>", "<b>"}, {.disallow = {""}});
-  EXPECT_TRUE(Contains(refusal({}, {.disallow = {"<a>"}}), "no special tokens"));
-}
-
-TEST(SpecialFinder, SaysWhereADisallowedOneIs) {
-  const auto specials = Specials({"<a>", "<b>"});
-  const SpecialFinder finder(specials, {.allow = {"<a>"}});
-  EXPECT_NO_THROW(finder.CheckDisallowed("<a> <b <a>", "prompt"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { finder.CheckDisallowed("<a>\n\u00E9\u00E9<b>", "prompt"); }),
-                       "prompt:2:3: ", "<b>", "token 1001"));
-}
-
-TEST(SpecialFinder, ADisallowedOneInsideAnAllowedOneCounts) {
-  const auto specials = Specials({"<a>", "<b<a>>"});
-  EXPECT_EQ(SpecialFinder(specials, {.allow = {"<b<a>>"}}).NextDisallowed("<b<a>>", 0).begin, 2u);
-  const PairTokenizer tokenizer({"<a>", "<b<a>>"});
-  EXPECT_THROW(tokenizer.Encode("<b<a>>", "text", {.allow = {"<b<a>>"}}), Error);
+  for (const auto& [rule, allowed, disallowed] :
+       {std::tuple{SpecialRule::Raise(), "", "<c>"},
+        {SpecialRule::Ordinary(), "", ""},
+        {SpecialRule::Allow(), "0:<c> 3:<b> 6:<a> ", ""}}) {
+    const SpecialFinder finder(specials, rule);
+    EXPECT_EQ(Found(finder, "<c><b><a>"), allowed);
+    const auto match = finder.NextDisallowed("<c><b><a>", 0);
+    EXPECT_EQ(match.token == nullptr ? "" : match.token->text, disallowed);
+    EXPECT_EQ(finder.empty(), !rule.allow_all && !rule.disallow_all);
+  }
 }
 
 using Texts = std::vector<std::string>;

@@ -2,15 +2,147 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
 
 #include "folio/base/check.h"
 #include "folio/base/utf8.h"
-#include "folio/text/scan.h"
+#include "folio/text/unicode.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/text/split.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef FOLIO_TEXT_SPLIT_ONCE
+#define FOLIO_TEXT_SPLIT_ONCE
 namespace folio {
 namespace {
 
-using scan::Char;
+// Characters and runs of them. All pointers of a call lie in one text; `end` is its end, and
+// nothing at or behind it is read.
+
+// A set of CharClass, one bit each.
+using ClassSet = uint32_t;
+
+constexpr ClassSet SetOf(CharClass c) {
+  return ClassSet{1} << static_cast<int>(c);
+}
+
+constexpr ClassSet kSpaces = SetOf(CharClass::kSpace);
+constexpr ClassSet kNumbers = SetOf(CharClass::kNumber);
+constexpr ClassSet kMarks = SetOf(CharClass::kMark);
+constexpr ClassSet kOthers = SetOf(CharClass::kOther) | kMarks;  // [^\s\p{L}\p{N}]
+constexpr ClassSet kCaseless =
+    SetOf(CharClass::kModifier) | SetOf(CharClass::kOtherLetter) | kMarks;
+constexpr ClassSet kUppers =
+    SetOf(CharClass::kUpper) | SetOf(CharClass::kTitle) | kCaseless;  // o200k's U
+constexpr ClassSet kLowers = SetOf(CharClass::kLower) | kCaseless;    // o200k's W
+constexpr ClassSet kLetters = (kUppers | kLowers) & ~kMarks;
+constexpr ClassSet kMultiByte = ClassSet{1} << 15;  // in kByteSets: not ASCII
+
+constexpr ClassSet SetOfByte(int byte) {
+  if (byte >= 0x80) return kMultiByte;
+  if ((byte >= 9 && byte <= 13) || byte == ' ') return kSpaces;
+  if (byte >= '0' && byte <= '9') return kNumbers;
+  if (byte >= 'A' && byte <= 'Z') return SetOf(CharClass::kUpper);
+  if (byte >= 'a' && byte <= 'z') return SetOf(CharClass::kLower);
+  return SetOf(CharClass::kOther);
+}
+
+constexpr std::array<uint16_t, 256> kByteSets = [] {
+  std::array<uint16_t, 256> sets = {};
+  for (int byte = 0; byte < 256; ++byte) sets[byte] = static_cast<uint16_t>(SetOfByte(byte));
+  return sets;
+}();
+
+struct Char {
+  ClassSet set;   // of its class alone
+  size_t length;  // in bytes
+};
+
+constexpr Char kIllFormed = {SetOf(CharClass::kOther), 1};
+
+inline Char LookUp(uint32_t code, size_t length, const CharClassTable& table) {
+  return {SetOf(table.pages[table.page_of[code >> 8]][code & 0xFF]), length};
+}
+
+inline bool Continues(unsigned char byte) {
+  return (byte & 0xC0) == 0x80;
+}
+
+// The character at `at` < `end`, whose first byte is not ASCII; kIllFormed where none is.
+inline Char ReadMultiByte(const unsigned char* at, const unsigned char* end,
+                          const CharClassTable& table) {
+  const uint32_t lead = at[0];
+  const ptrdiff_t left = end - at;
+  if (lead < 0xE0) {
+    if (lead < 0xC2 || left < 2 || !Continues(at[1])) return kIllFormed;
+    return LookUp((lead & 0x1F) << 6 | (at[1] & 0x3Fu), 2, table);
+  }
+  if (lead < 0xF0) {
+    if (left < 3 || !Continues(at[1]) || !Continues(at[2])) return kIllFormed;
+    const uint32_t code = (lead & 0xF) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+    if (code < 0x800 || (code >= 0xD800 && code < 0xE000)) return kIllFormed;
+    return LookUp(code, 3, table);
+  }
+  if (lead > 0xF4 || left < 4 || !Continues(at[1]) || !Continues(at[2]) || !Continues(at[3])) {
+    return kIllFormed;
+  }
+  const uint32_t code =
+      (lead & 0x7) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu);
+  if (code < 0x10000 || code > 0x10FFFF) return kIllFormed;
+  return LookUp(code, 4, table);
+}
+
+// The character at `at` < `end`.
+inline Char Read(const unsigned char* at, const unsigned char* end) {
+  const ClassSet set = kByteSets[*at];
+  if (set != kMultiByte) return {set, 1};
+  return ReadMultiByte(at, end, CharClasses());
+}
+
+// Returns how many of the eight bytes at `at` from the first on (the lowest of a little-endian
+// word) are ASCII letters (only lower case with `kLowerOnly`). Bytes of other characters are not.
+template <bool kLowerOnly>
+inline size_t CountAsciiLetters(const unsigned char* at) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  uint64_t bytes;
+  std::memcpy(&bytes, at, 8);
+  const uint64_t low = (kLowerOnly ? bytes : bytes | 0x20 * kOnes) & 0x7F * kOnes;
+  const uint64_t from_a = low + (0x80 - 'a') * kOnes;
+  const uint64_t past_z = low + (0x80 - 'z' - 1) * kOnes;
+  const uint64_t no_letter = ~(from_a & ~past_z & ~bytes) & 0x80 * kOnes;
+  return static_cast<size_t>(std::countr_zero(no_letter)) / 8;  // 8 where no_letter is 0
+}
+
+// The end of the run of characters of `kSet` from `at` <= `end` on.
+template <ClassSet kSet>
+inline const unsigned char* SkipRun(const unsigned char* at, const unsigned char* end) {
+  constexpr bool kHasLower = (kSet & SetOf(CharClass::kLower)) != 0;
+  constexpr bool kHasUpper = (kSet & SetOf(CharClass::kUpper)) != 0;
+  if constexpr (kHasLower && std::endian::native == std::endian::little) {
+    while (end - at >= 8) {
+      const size_t letters = CountAsciiLetters<!kHasUpper>(at);
+      at += letters;
+      if (letters < 8) break;
+    }
+  }
+  while (at < end) {
+    while ((kByteSets[*at] & kSet) != 0) {
+      if (++at == end) return at;
+    }
+    if (*at < 0x80) return at;
+    const CharClassTable& table = CharClasses();
+    do {
+      const Char c = ReadMultiByte(at, end, table);
+      if ((c.set & kSet) == 0) return at;
+      at += c.length;
+    } while (at < end && *at >= 0x80);
+  }
+  return at;
+}
 
 struct SpaceRun {
   const unsigned char* end;
@@ -22,8 +154,8 @@ struct SpaceRun {
 SpaceRun ReadSpaces(const unsigned char* at, const unsigned char* end) {
   SpaceRun run = {at, at, nullptr};
   while (run.end < end) {
-    const Char c = scan::Read(run.end, end);
-    if (c.set != scan::kSpaces) break;
+    const Char c = Read(run.end, end);
+    if (c.set != kSpaces) break;
     run.last = run.end;
     run.end += c.length;
     if (*run.last == ' ') {
@@ -81,8 +213,8 @@ struct Window {
 size_t NumberPretoken(const Window& window, const unsigned char* at) {
   for (int more = 0; more < 2; ++more) {
     if (at == window.end) return window.RunEnd(at);
-    const Char c = scan::Read(at, window.end);
-    if (c.set != scan::kNumbers) break;
+    const Char c = Read(at, window.end);
+    if (c.set != kNumbers) break;
     at += c.length;
   }
   return window.Offset(at);
@@ -98,15 +230,17 @@ size_t SpacePretoken(const Window& window, const SpaceRun& run) {
 // `at`.
 template <bool kSlash>
 size_t OtherPretoken(const Window& window, const unsigned char* at) {
-  at = scan::SkipRun<scan::kOthers>(at, window.end);
+  at = SkipRun<kOthers>(at, window.end);
   while (at < window.end && (*at == '\r' || *at == '\n' || (kSlash && *at == '/'))) ++at;
   return window.RunEnd(at);
 }
 
-// \s+$|\s*[\r\n]|\s+(?!\S)|\s+
-size_t Cl100kSpacePretoken(const Window& window) {
+// \s*[\r\n]+|\s+(?!\S)|\s+, or with kWholeEnd \s+$|\s*[\r\n]|\s+(?!\S)|\s+
+template <bool kWholeEnd>
+size_t LinesPretoken(const Window& window) {
   const SpaceRun run = ReadSpaces(window.at, window.end);
-  if (run.past_newline == nullptr || run.end == window.end) return SpacePretoken(window, run);
+  const bool whole = run.end == window.end && (kWholeEnd || !window.at_end);
+  if (run.past_newline == nullptr || whole) return SpacePretoken(window, run);
   return window.Offset(run.past_newline);
 }
 
@@ -126,17 +260,17 @@ Word ReadWord(const unsigned char* at, const unsigned char* end) {
   const CharClassTable* table = nullptr;
   Char c = {0, 0};
   while (run < end) {
-    c = {scan::kByteSets[*run], 1};
-    if (c.set == scan::kMultiByte) {
+    c = {kByteSets[*run], 1};
+    if (c.set == kMultiByte) {
       if (table == nullptr) table = &CharClasses();
-      c = scan::ReadMultiByte(run, end, *table);
+      c = ReadMultiByte(run, end, *table);
     }
-    if ((c.set & scan::kUppers) == 0) break;
+    if ((c.set & kUppers) == 0) break;
     run += c.length;
-    if ((c.set & scan::kCaseless) != 0) past_caseless = run;
+    if ((c.set & kCaseless) != 0) past_caseless = run;
   }
-  if (run < end && c.set == scan::SetOf(CharClass::kLower)) {
-    run = scan::SkipRun<scan::kLowers>(run + c.length, end);
+  if (run < end && c.set == SetOf(CharClass::kLower)) {
+    run = SkipRun<kLowers>(run + c.length, end);
     return {run, run, true};
   }
   if (past_caseless != nullptr) return {past_caseless, run, true};
@@ -152,14 +286,6 @@ size_t WordPretoken(const Window& window, const unsigned char* at) {
   return window.at_end ? window.Offset(at) : kUndecided;
 }
 
-// \s*[\r\n]+|\s+(?!\S)|\s+
-size_t O200kSpacePretoken(const Window& window) {
-  const SpaceRun run = ReadSpaces(window.at, window.end);
-  const bool open = run.end == window.end && !window.at_end;
-  if (run.past_newline == nullptr || open) return SpacePretoken(window, run);
-  return window.Offset(run.past_newline);
-}
-
 size_t Gpt2Pretoken(const Window& window) {
   const unsigned char* at = window.at;
   if (*at == '\'') {
@@ -172,16 +298,16 @@ size_t Gpt2Pretoken(const Window& window) {
   } else if (*at == ' ') {
     if (++at == window.end) return window.RunEnd(at);
   }
-  const Char c = scan::Read(at, window.end);
-  if (c.set == scan::kSpaces) return SpacePretoken(window, ReadSpaces(window.at, window.end));
+  const Char c = Read(at, window.end);
+  if (c.set == kSpaces) return SpacePretoken(window, ReadSpaces(window.at, window.end));
   at += c.length;
-  if ((c.set & scan::kLetters) != 0) {
-    return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
+  if ((c.set & kLetters) != 0) {
+    return window.RunEnd(SkipRun<kLetters>(at, window.end));
   }
-  if (c.set == scan::kNumbers) {
-    return window.RunEnd(scan::SkipRun<scan::kNumbers>(at, window.end));
+  if (c.set == kNumbers) {
+    return window.RunEnd(SkipRun<kNumbers>(at, window.end));
   }
-  return window.RunEnd(scan::SkipRun<scan::kOthers>(at, window.end));
+  return window.RunEnd(SkipRun<kOthers>(at, window.end));
 }
 
 size_t Cl100kPretoken(const Window& window) {
@@ -194,45 +320,45 @@ size_t Cl100kPretoken(const Window& window) {
       return window.Offset(at + length);
     }
   }
-  const Char c = scan::Read(at, window.end);
+  const Char c = Read(at, window.end);
   at += c.length;
-  if ((c.set & scan::kLetters) != 0) {
-    return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));
+  if ((c.set & kLetters) != 0) {
+    return window.RunEnd(SkipRun<kLetters>(at, window.end));
   }
-  if (c.set == scan::kNumbers) return NumberPretoken(window, at);
-  if (*window.at == '\r' || *window.at == '\n') return Cl100kSpacePretoken(window);
+  if (c.set == kNumbers) return NumberPretoken(window, at);
+  if (*window.at == '\r' || *window.at == '\n') return LinesPretoken<true>(window);
   if (at == window.end) return window.RunEnd(at);
 
-  const Char next = scan::Read(at, window.end);
-  if ((next.set & scan::kLetters) != 0) {
-    return window.RunEnd(scan::SkipRun<scan::kLetters>(at + next.length, window.end));
+  const Char next = Read(at, window.end);
+  if ((next.set & kLetters) != 0) {
+    return window.RunEnd(SkipRun<kLetters>(at + next.length, window.end));
   }
-  if (c.set != scan::kSpaces) return OtherPretoken<false>(window, at);
-  if (*window.at == ' ' && (next.set & scan::kOthers) != 0) {
+  if (c.set != kSpaces) return OtherPretoken<false>(window, at);
+  if (*window.at == ' ' && (next.set & kOthers) != 0) {
     return OtherPretoken<false>(window, at + next.length);
   }
-  return Cl100kSpacePretoken(window);
+  return LinesPretoken<true>(window);
 }
 
 size_t O200kPretoken(const Window& window) {
-  const Char c = scan::Read(window.at, window.end);
-  if (c.set == scan::kNumbers) return NumberPretoken(window, window.at + c.length);
-  if (*window.at == '\r' || *window.at == '\n') return O200kSpacePretoken(window);
+  const Char c = Read(window.at, window.end);
+  if (c.set == kNumbers) return NumberPretoken(window, window.at + c.length);
+  if (*window.at == '\r' || *window.at == '\n') return LinesPretoken<false>(window);
 
-  const bool is_letter = (c.set & scan::kLetters) != 0;
+  const bool is_letter = (c.set & kLetters) != 0;
   const unsigned char* const next = window.at + c.length;
   const Word word = ReadWord(is_letter ? window.at : next, window.end);
   if (word.read == window.end && !window.at_end) return kUndecided;
   // A mark leads a word of U*W+; before U+ alone the first alternative matches the mark by itself.
-  if (c.set == scan::kMarks && !word.has_lower) return WordPretoken(window, next);
+  if (c.set == kMarks && !word.has_lower) return WordPretoken(window, next);
   if (is_letter || word.end > next) return WordPretoken(window, word.end);
 
-  if (c.set != scan::kSpaces) return OtherPretoken<true>(window, next);
+  if (c.set != kSpaces) return OtherPretoken<true>(window, next);
   if (*window.at == ' ' && next < window.end) {
-    const Char other = scan::Read(next, window.end);
-    if ((other.set & scan::kOthers) != 0) return OtherPretoken<true>(window, next + other.length);
+    const Char other = Read(next, window.end);
+    if ((other.set & kOthers) != 0) return OtherPretoken<true>(window, next + other.length);
   }
-  return O200kSpacePretoken(window);
+  return LinesPretoken<false>(window);
 }
 
 struct PatternInfo {
@@ -261,28 +387,170 @@ const PatternInfo& InfoOf(SplitPattern pattern) {
 
 // Returns whether every pattern begins a pretoken between `before` and what begins with `after`, a
 // character of the set `after_set`. `before` is 0 at the begin of the text.
-bool IsCut(scan::ClassSet before, unsigned char after, scan::ClassSet after_set) {
-  if (after == ' ') return before != 0 && before != scan::kSpaces;
-  if (before == scan::kNumbers) return after_set != scan::kNumbers;
-  return (before & scan::kLetters) != 0 && after != '\'' &&
-         (after_set & (scan::kLetters | scan::kMarks)) == 0;
+bool IsCut(ClassSet before, unsigned char after, ClassSet after_set) {
+  if (after == ' ') return before != 0 && before != kSpaces;
+  if (before == kNumbers) return after_set != kNumbers;
+  return (before & kLetters) != 0 && after != '\'' && (after_set & (kLetters | kMarks)) == 0;
 }
 
 // The set of the character that ends at `at`; 0 if `at` lies inside a character or at the begin of
 // the text.
-scan::ClassSet SetBefore(const unsigned char* text, const unsigned char* at,
-                         const unsigned char* end) {
-  scan::ClassSet set = at == text ? 0 : scan::SetOf(CharClass::kOther);
+ClassSet SetBefore(const unsigned char* text, const unsigned char* at, const unsigned char* end) {
+  ClassSet set = at == text ? 0 : SetOf(CharClass::kOther);
   for (ptrdiff_t back = 1; back <= std::min<ptrdiff_t>(4, at - text); ++back) {
-    if (scan::Continues(at[-back])) continue;
-    const scan::Char c = scan::Read(at - back, end);
+    if (Continues(at[-back])) continue;
+    const Char c = Read(at - back, end);
     if (static_cast<ptrdiff_t>(c.length) == back) return c.set;
     return static_cast<ptrdiff_t>(c.length) > back ? 0 : set;
   }
   return set;
 }
 
+constexpr size_t kBlock = 64;
+constexpr size_t kBehind = 3;  // bytes behind a block, of a character that begins in it
+
+// A block of text as sets of bytes, the first one in the lowest bit.
+struct Block {
+  uint64_t blank;  // U+0020
+  uint64_t space;  // White_Space, blank too
+  uint64_t letter;
+  uint64_t number;
+  uint64_t apostrophe;
+  uint64_t high;  // bytes of characters beyond ASCII
+};
+
+constexpr uint64_t Low(size_t n) {
+  return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+}
+
+// Puts the characters beyond ASCII into the sets. Returns how many bytes of the block are known
+// now: all, or up to a white space beyond ASCII. `text` has kBehind bytes behind the block.
+inline size_t AddHigh(const char* text, const CharClassTable& table, Block& block) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text);
+  uint64_t left = block.high;
+  while (left != 0) {
+    const auto at = static_cast<size_t>(std::countr_zero(left));
+    const Char c = ReadMultiByte(bytes + at, bytes + kBlock + kBehind, table);
+    if ((c.set & kSpaces) != 0) return at;
+    const uint64_t places = Low(c.length) << at;
+    if ((c.set & kLetters) != 0) block.letter |= places;
+    if ((c.set & kNumbers) != 0) block.number |= places;
+    left &= ~places;
+  }
+  return kBlock;
+}
+
+// Returns where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern. Right
+// for the bytes from 1 on for which the next byte is known; a contraction needs the next two.
+inline uint64_t Gpt2Starts(const char* text, const Block& b, size_t known) {
+  const uint64_t other = ~(b.space | b.letter | b.number);
+  const uint64_t same =
+      (b.letter & b.letter << 1) | (b.number & b.number << 1) | (other & other << 1);
+  // The last character of a run of white space goes to what follows or stands alone.
+  const uint64_t in_space = b.space & (~(b.space << 1) | ~(b.space >> 1));
+  uint64_t starts = in_space | (~b.space & ~(b.blank << 1) & ~same) | 1;
+  uint64_t contractions = b.apostrophe & starts & (b.letter >> 1) & Low(known < 2 ? 0 : known - 2);
+  while (contractions != 0) {
+    const auto at = static_cast<size_t>(std::countr_zero(contractions));
+    contractions &= contractions - 1;
+    const auto* apostrophe = reinterpret_cast<const unsigned char*>(text) + at;
+    const size_t length = Contraction<false>(apostrophe, apostrophe + 3);
+    if (length == 0) continue;
+    starts &= ~(uint64_t{2} << at);
+    starts |= uint64_t{1} << at << length;
+  }
+  return starts;
+}
+
 }  // namespace
+}  // namespace folio
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class M>
+HWY_INLINE uint64_t Bits(D d, M mask) {
+  unsigned char bytes[8] = {};
+  hn::StoreMaskBits(d, mask, bytes);
+  uint64_t bits;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return bits;
+}
+
+HWY_INLINE Block Classify(const char* text) {
+  const hn::CappedTag<uint8_t, kBlock> d;
+  Block b = {};
+  for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, reinterpret_cast<const uint8_t*>(text) + i);
+    const auto blank = hn::Eq(v, hn::Set(d, ' '));
+    const auto control = hn::Lt(hn::Sub(v, hn::Set(d, '\t')), hn::Set(d, 5));
+    const auto lower = hn::Or(v, hn::Set(d, 0x20));
+    b.blank |= Bits(d, blank) << i;
+    b.space |= Bits(d, hn::Or(blank, control)) << i;
+    b.letter |= Bits(d, hn::Lt(hn::Sub(lower, hn::Set(d, 'a')), hn::Set(d, 26))) << i;
+    b.number |= Bits(d, hn::Lt(hn::Sub(v, hn::Set(d, '0')), hn::Set(d, 10))) << i;
+    b.apostrophe |= Bits(d, hn::Eq(v, hn::Set(d, '\''))) << i;
+    b.high |= Bits(d, hn::Gt(v, hn::Set(d, 0x7F))) << i;
+  }
+  return b;
+}
+
+// The places of a block, behind its first, where pretokens begin for certain.
+HWY_INLINE uint64_t StartsInBlock(const char* text, const CharClassTable& table) {
+  Block block = Classify(text);
+  const size_t known = HWY_LIKELY(block.high == 0) ? kBlock : AddHigh(text, table, block);
+  return known < 2 ? 0 : Gpt2Starts(text, block, known) & Low(known - 1) & ~uint64_t{1};
+}
+
+// SplitPretokens of GPT-2's pattern. Each block begins where a pretoken begins, so that nothing but
+// its own bytes decides it.
+size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends, size_t capacity) {
+  const CharClassTable& table = CharClasses();
+  size_t count = 0;
+  while (begin < text.size() && count + kBlock <= capacity) {
+    const size_t first = begin;
+    uint64_t starts = 0;
+    if (text.size() - begin >= kBlock + kBehind) {
+      starts = StartsInBlock(text.data() + begin, table);
+    }
+    if (HWY_LIKELY(starts != 0)) {
+      do {
+        ends[count++] = begin = first + static_cast<size_t>(std::countr_zero(starts));
+        starts &= starts - 1;
+      } while (starts != 0);
+      continue;
+    }
+    const size_t end = NextPretoken(SplitPattern::kGpt2, text, begin, at_end);
+    if (end == kUndecided) break;
+    ends[count++] = begin = end;
+  }
+  return count;
+}
+
+}  // namespace folio::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio {
+
+HWY_EXPORT(SplitGpt2);
+
+size_t SplitPretokens(SplitPattern pattern, std::string_view text, size_t begin, bool at_end,
+                      std::span<size_t> ends) {
+  FOLIO_CHECK(ends.size() >= kMinSplitEnds, "too few ends fit");
+  if (pattern == SplitPattern::kGpt2) {
+    return HWY_DYNAMIC_DISPATCH(SplitGpt2)(text, begin, at_end, ends.data(), ends.size());
+  }
+  size_t count = 0;
+  while (begin < text.size() && count < ends.size()) {
+    const size_t end = NextPretoken(pattern, text, begin, at_end);
+    if (end == kUndecided) break;
+    ends[count++] = begin = end;
+  }
+  return count;
+}
 
 std::string_view SplitPatternName(SplitPattern pattern) {
   return InfoOf(pattern).name;
@@ -322,24 +590,24 @@ size_t CertainRun(SplitPattern pattern, std::string_view text) {
   if (text.empty()) return 0;
   const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
   const auto* end = begin + text.size();
-  const scan::Char first = scan::Read(begin, end);
+  const Char first = Read(begin, end);
   const unsigned char* at = begin + first.length;
   if (at == end) return 0;
-  scan::ClassSet run = scan::Read(at, end).set;
-  if (run == scan::kSpaces && pattern != SplitPattern::kGpt2) {
+  ClassSet run = Read(at, end).set;
+  if (run == kSpaces && pattern != SplitPattern::kGpt2) {
     const size_t from = *at == '\n' ? first.length : 0;
     return text.find_first_not_of(static_cast<char>(*at), from) == text.npos ? text.size() : 0;
   }
   if (pattern == SplitPattern::kGpt2) {
-    for (const scan::ClassSet one : {scan::kLetters, scan::kOthers}) {
+    for (const ClassSet one : {kLetters, kOthers}) {
       if ((run & one) != 0) run = one;
     }
   }
-  const bool capitals = (run & scan::kUppers & ~scan::kCaseless) != 0;
-  if (pattern == SplitPattern::kO200k && capitals && (first.set & scan::kCaseless) != 0) return 0;
+  const bool capitals = (run & kUppers & ~kCaseless) != 0;
+  if (pattern == SplitPattern::kO200k && capitals && (first.set & kCaseless) != 0) return 0;
   // A character that the end cuts off may belong to the run or not: it is not counted.
   while (end - at >= 4) {
-    const scan::Char c = scan::Read(at, end);
+    const Char c = Read(at, end);
     if ((c.set & run) == 0) return 0;
     at += c.length;
   }
@@ -351,12 +619,12 @@ size_t FindCut(std::string_view text, size_t at) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
   const unsigned char* const end = bytes + text.size();
   const unsigned char* cut = bytes + at;
-  scan::ClassSet before = 0;
+  ClassSet before = 0;
   if (at > 0) {
     while (cut < end && (before = SetBefore(bytes, cut, end)) == 0) ++cut;
   }
   while (cut < end) {
-    const scan::Char after = scan::Read(cut, end);
+    const Char after = Read(cut, end);
     if (IsCut(before, *cut, after.set)) return static_cast<size_t>(cut - bytes);
     before = after.set;
     cut += after.length;
@@ -365,3 +633,4 @@ size_t FindCut(std::string_view text, size_t at) {
 }
 
 }  // namespace folio
+#endif

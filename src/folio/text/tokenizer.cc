@@ -6,11 +6,6 @@
 #include "folio/text/special_tokens.h"
 
 namespace folio {
-namespace {
-
-constexpr size_t kCountGrain = size_t{1} << 17;  // bytes of which Count keeps the ids
-
-}  // namespace
 
 void Tokenizer::CheckId(int32_t id) const {
   if (id >= 0 && id < vocab_size()) return;
@@ -22,7 +17,10 @@ void Tokenizer::CheckId(int32_t id) const {
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where,
                                        const SpecialRule& rule) const {
   const SpecialFinder finder(special_tokens(), rule);
-  finder.CheckDisallowed(text, where);
+  if (const SpecialFinder::Match refused = finder.NextDisallowed(text, 0);
+      refused.token != nullptr) {
+    throw SpecialNotAllowed(*refused.token, text, refused.begin, {}, where);
+  }
   std::vector<int32_t> ids;
   for (size_t at = 0;;) {
     const SpecialFinder::Match special = finder.Next(text, at);
@@ -44,11 +42,11 @@ std::vector<int32_t> Tokenizer::EncodeOrdinary(std::string_view text,
 }
 
 int64_t Tokenizer::Count(std::string_view text, std::string_view where) const {
+  constexpr size_t kGrain = size_t{1} << 17;  // bytes of which the ids are kept
   int64_t count = 0;
   std::vector<int32_t> ids;
   for (size_t at = 0; at < text.size();) {
-    const size_t end =
-        text.size() - at > kCountGrain ? FindCut(text, at + kCountGrain) : text.size();
+    const size_t end = text.size() - at > kGrain ? FindCut(text, at + kGrain) : text.size();
     ids.clear();
     const size_t done = at + EncodePrefix(text.substr(at, end - at), ids);
     if (done < end) throw CannotEncode(*this, text, done, {}, where);

@@ -21,15 +21,10 @@ struct SpecialToken {
   bool operator==(const SpecialToken&) const = default;
 };
 
-// A rule says what is done where the text contains a special token's text; the semantics are
-// tiktoken's.
+// A rule says what is done where the text contains a special token's text.
 struct SpecialRule {
-  bool allow_all = false;
-  std::vector<std::string> allow = {};  // these become their token
-  // Special tokens that are not allowed and are disallowed make the text an error; the others are
-  // text.
-  bool disallow_all = true;
-  std::vector<std::string> disallow = {};
+  bool allow_all = false;    // they become their tokens
+  bool disallow_all = true;  // they make the text an error; if neither, they are text
 
   static SpecialRule Raise() { return {}; }
   static SpecialRule Allow() { return {.allow_all = true}; }

@@ -37,10 +37,14 @@ bool IsTrue(const Json& object, std::string_view key) {
   return Member(object, key) == Json(true);
 }
 
-// The member "type", empty if there is none or it is no text.
+// The member, empty if there is none or it is no text.
+std::string TextOf(const Json& section, std::string_view key) {
+  const Json& text = Member(section, key);
+  return text.is_string() ? text.text() : std::string();
+}
+
 std::string TypeOf(const Json& section) {
-  const Json& type = Member(section, "type");
-  return type.is_string() ? type.text() : std::string();
+  return TextOf(section, "type");
 }
 
 // Returns whether a post processor leaves the ids alone: there is none, it only moves offsets
@@ -139,16 +143,14 @@ Spelling ReadSplit(const Json& split, const std::string& path) {
   if (!regex.is_string()) {
     Refuse(path, "this \"pre_tokenizer\" is not supported", "its Split has no regular expression");
   }
-  const std::string behavior =
-      Member(split, "behavior").is_string() ? split["behavior"].get<std::string>() : "";
+  const std::string behavior = TextOf(split, "behavior");
   // All text matches these patterns, so the two ways to keep the matches are the same.
   if (behavior != (IsTrue(split, "invert") ? "Removed" : "Isolated")) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
            fmt::format("its Split has the behavior '{}'; expected 'Isolated'", behavior));
   }
-  const std::string& text = regex.text();
-  if (const auto spelling = FindSpelling(text)) return *spelling;
-  Refuse(path, "this split pattern is not supported", fmt::format("found {}", text));
+  if (const auto spelling = FindSpelling(regex.text())) return *spelling;
+  Refuse(path, "this split pattern is not supported", fmt::format("found {}", regex.text()));
 }
 
 Spelling ReadPreTokenizer(const Json& section, const std::string& path) {

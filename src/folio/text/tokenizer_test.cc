@@ -30,12 +30,9 @@ TEST(Tokenizer, TextOnEitherSideOfASpecialTokenIsEncodedByItself) {
 TEST(Tokenizer, ADisallowedSpecialTokenIsAnErrorBeforeAnythingIsEncoded) {
   const PairTokenizer tokenizer({"<|end|>", "<|fim|>"});
   EXPECT_THROW(tokenizer.Encode("abc <|fim|>"), Error);
-  EXPECT_THROW(tokenizer.Encode("abc <|end|> <|fim|>", "text", {.allow = {"<|end|>"}}), Error);
+  EXPECT_TRUE(Contains(ErrorOf([&] { tokenizer.Encode("<a>\n\u00E9\u00E9<|end|>", "prompt"); }),
+                       "prompt:2:3: ", "<|end|>", fmt::format("token {}", kEnd)));
   EXPECT_EQ(tokenizer.work, 0u);
-  EXPECT_EQ(tokenizer.Encode("<|end|>", "text", {.allow = {"<|end|>"}}), Ids{kEnd});
-  // Neither allowed nor disallowed: ordinary text.
-  const SpecialRule rule = {.allow = {"<|end|>"}, .disallow_all = false};
-  EXPECT_EQ(tokenizer.Encode("<|fim|><|end|>", "text", rule).size(), 4u + 1);
 }
 
 TEST(Tokenizer, SaysWhereItHasNoTokenAlsoBehindASpecialToken) {

@@ -125,10 +125,9 @@ class TiktokenReader {
     Refuse(fmt::format("{}:{}: {}", path_, line_, what), std::move(cause));
   }
   bool IsSpecial(size_t rank) const {
-    for (const SpecialToken& token : encoding_.specials) {
-      if (static_cast<size_t>(token.id) == rank) return true;
-    }
-    return false;
+    return std::ranges::any_of(encoding_.specials, [&](const SpecialToken& token) {
+      return static_cast<size_t>(token.id) == rank;
+    });
   }
 
   // Appends the token's bytes and returns its rank.
@@ -234,12 +233,10 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   vocab.merges = MergesFromRanks(ranked, encoding->ranks);
   // A whole pretoken is looked up first, which matters only if there are tokens that no merge
   // makes.
-  constexpr size_t kBytes = 256;
-  const auto specials = static_cast<size_t>(
-      std::count_if(vocab.specials.begin(), vocab.specials.end(),
-                    [&](const SpecialToken& token) { return token.id < encoding->ranks; }));
-  vocab.whole_pretokens =
-      vocab.merges.size() + kBytes + specials < static_cast<size_t>(encoding->ranks);
+  constexpr int64_t kBytes = 256;
+  const auto specials = std::ranges::count_if(
+      vocab.specials, [&](const SpecialToken& token) { return token.id < encoding->ranks; });
+  vocab.whole_pretokens = std::ssize(vocab.merges) + kBytes + specials < encoding->ranks;
   return vocab;
 }
 

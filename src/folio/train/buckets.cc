@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/communicator.h"
 #include "folio/dist/group.h"
 #include "folio/model/shard.h"
 #include "folio/train/optimizer.h"

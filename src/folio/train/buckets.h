@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "folio/dist/communicator.h"
 #include "folio/dist/group.h"
 #include "folio/model/params.h"
 #include "folio/tensor/tensor.h"

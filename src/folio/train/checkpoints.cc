@@ -18,7 +18,6 @@
 #include "folio/dist/group.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/model/checkpoint.h"

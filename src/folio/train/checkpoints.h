@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "folio/dist/group.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/model/params.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/buckets.h"

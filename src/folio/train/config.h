@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "folio/backend/backend.h"
 #include "folio/base/fields.h"
+#include "folio/model/context.h"
 #include "folio/model/lora.h"
 
 namespace folio {
@@ -88,5 +92,33 @@ struct LogConfig {
 
   std::vector<Field> Fields();
 };
+
+// The dtype that a run computes in, F32 or BF16: train.dtype, decided for this model and backend
+// where it is "auto". Throws a kUsage Error where the backend has no BF16.
+Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend& backend);
+
+// How a run's passes compute: TrainDtype, train.recompute and train.lora; `packed` for
+// conversations.
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
+                          bool packed = false);
+
+// train.reduce_dtype: what gradients are rounded to before they are added up.
+Dtype ReduceDtype(const TrainConfig& train);
+
+// A named set of settings: keys "section.name" and their values as they would be typed.
+struct Preset {
+  std::string name;
+  std::string summary;
+  std::vector<std::pair<std::string, std::string>> settings;
+};
+
+// gpt2, gpt2-medium, gpt2-large and gpt2-xl: the four sizes of A. Radford et al., "Language Models
+// are Unsupervised Multitask Learners" (2019). char-cpu and char-gpu: small models of characters,
+// with the settings of nanoGPT's two character-level runs. stories: what `make demo` trains. debug:
+// the smallest, of a second.
+std::span<const Preset> Presets();
+
+// Throws a kUsage Error that names the nearest preset if there is none of this name.
+const Preset& FindPreset(const std::string& name);
 
 }  // namespace folio

@@ -37,10 +37,11 @@ double MeanLoss(const std::vector<double>& mine, const Communicator& communicato
   return sum / targets;
 }
 
-std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
-                                   const EvaluationData& train, const EvaluationData& val,
-                                   Batch& batch, const EvaluationHooks& hooks,
-                                   const Communicator& communicator) {
+std::optional<Evaluation> Evaluate(
+    GptPass& pass, const GptParams& params, const EvaluationData& train, const EvaluationData& val,
+    Batch& batch, const std::function<bool()>& stop_requested,
+    const std::function<void(int64_t done, int64_t total)>& on_progress,
+    const Communicator& communicator) {
   const int64_t ranks = communicator.size(), rank = communicator.rank();
   const int64_t total = train.batches + val.batches;
   int64_t done = 0;
@@ -48,7 +49,7 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
   for (const EvaluationData& data : {train, val}) {
     std::vector<double> sums;
     for (int64_t first = 0; first < data.batches; first += ranks) {
-      if (hooks.stop_requested && hooks.stop_requested()) return {};
+      if (stop_requested()) return {};
       const int64_t b = first + rank;
       if (b >= data.batches) {
         sums.insert(sums.end(), {0, 0});  // as many as the others have
@@ -60,7 +61,7 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
       sums.push_back(pass.Loss(params, batch.targets));
       sums.push_back(static_cast<double>(batch.CountTargets()));
       done = std::min(total, done + ranks);
-      if (hooks.on_progress) hooks.on_progress(done, total);
+      if (on_progress) on_progress(done, total);
     }
     losses.push_back(MeanLoss(sums, communicator));
   }

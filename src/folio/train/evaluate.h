@@ -9,7 +9,7 @@
 #include "folio/base/rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
-#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/gpt.h"
 #include "folio/train/config.h"
@@ -33,13 +33,6 @@ struct EvaluationSize {
 // Runs with PyTorch's random numbers draw as many as they are told to. REQUIRES: context is set.
 EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens);
 
-// The questions and news of an evaluation; either may be empty. All ranks are asked, and must say
-// the same.
-struct EvaluationHooks {
-  const std::function<bool()>& stop_requested;  // before each batch, of each rank
-  const std::function<void(int64_t done, int64_t total)>& on_progress;  // batches
-};
-
 // The mean loss from what each rank has of its batches, of which there are equally many: sum and
 // number of targets of each. Ranks take `in_a_row` of them in turns; they are added up in this
 // order. Ranks that share a model's layers have the same.
@@ -48,11 +41,13 @@ double MeanLoss(const std::vector<double>& mine, const Communicator& communicato
 
 // The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
 // With a communicator, each rank takes its share of the batches, and all get the same result, which
-// does not depend on how many they are.
-std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
-                                   const EvaluationData& train, const EvaluationData& val,
-                                   Batch& batch, const EvaluationHooks& hooks,
-                                   const Communicator& communicator = {});
+// does not depend on how many they are. Each is asked to stop before each of its batches, and all
+// must say the same; `on_progress`, which is told of batches, may be empty.
+std::optional<Evaluation> Evaluate(
+    GptPass& pass, const GptParams& params, const EvaluationData& train, const EvaluationData& val,
+    Batch& batch, const std::function<bool()>& stop_requested,
+    const std::function<void(int64_t done, int64_t total)>& on_progress,
+    const Communicator& communicator = {});
 
 // The samplers of a run: of the batches to train on, and of those to evaluate with, so many of
 // each.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/tensor/plan.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/communicator.h"
+#include "folio/dist/group.h"
 #include "folio/model/params.h"
 #include "folio/train/run_log.h"
 

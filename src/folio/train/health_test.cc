@@ -7,7 +7,7 @@
 #include <set>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/finite_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/io/checksums.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/transformer.h"
@@ -192,14 +192,6 @@ TEST_F(Health, ManyInARowAreADivergence) {
                        "the last good checkpoint is", "run/steps/5 (step 5)"))
       << error;
   ExpectSameFiles("run/last", "before/last");
-}
-
-TEST_F(Health, NoneMayBeSkippedIfSettingsSaySo) {
-  config_.max_skipped_steps = 0;
-  UpsetLoss(NAN);
-  bad_ = {4};
-  const std::string error = ErrorOf([&] { RunTo("run", 20); }, ErrorKind::kDiverged);
-  EXPECT_TRUE(Contains(error, "diverged at step 4", "loss nan")) << error;
 }
 
 TEST_F(Health, SkippedStepsAreCountedOverAStop) {

@@ -24,7 +24,9 @@ OptimizerSettings OptimizerSettingsOf(const TrainConfig& config);
 // Parameters that are updated alike, by their role. AdamW looks at single elements, so that
 // BucketsOf cuts both groups flat; a group whose update needs whole matrices is cut between them.
 enum class ParamGroup { kDecayed, kPlain };
-ParamGroup GroupOf(const ParamInfo& info);
+inline ParamGroup GroupOf(const ParamInfo& info) {
+  return info.decay ? ParamGroup::kDecayed : ParamGroup::kPlain;
+}
 
 // The numbers that change from step to step: the step is counted from 1, gradients are multiplied
 // with grad_scale.

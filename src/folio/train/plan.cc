@@ -8,9 +8,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/model/head_layout.h"
 #include "folio/model/params.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/train_step.h"
 
 namespace folio {
@@ -21,19 +20,17 @@ std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
 }
 
-TrainShape WithBatch(TrainShape shape, int64_t B) {
-  shape.B = B;
-  return shape;
-}
-
 TrainShape WithRecompute(TrainShape shape) {
   shape.options.recompute = true;
   return shape;
 }
 
-int64_t LargestBatch(const TrainShape& shape, uint64_t limit) {
-  return LargestThatFits([&](int64_t B) { return PlannedBytes(WithBatch(shape, B)); }, shape.B,
-                         limit);
+int64_t LargestBatch(TrainShape shape, uint64_t limit) {
+  const auto bytes = [&](int64_t B) {
+    shape.B = B;
+    return PlannedBytes(shape);
+  };
+  return LargestThatFits(bytes, shape.B, limit);
 }
 
 // The largest divisor of `n` up to `most`, at least 1.
@@ -193,7 +190,7 @@ std::string DescribePlan(const TrainShape& shape) {
 
 TrainFlops::TrainFlops(const GptConfig& config, int64_t T, const LoraConfig& lora)
     : matrix_parameters(ParamTable(config, lora).matrix_parameters()),
-      trained_parameters(ParamTable(config, lora).trained_matrix_parameters()),
+      trained_parameters(ParamTable(config, lora).matrix_parameters(/*trained_only=*/true)),
       products_per_token(4.0 * static_cast<double>(matrix_parameters) +
                          2.0 * static_cast<double>(trained_parameters)),
       attention_per_token(12.0 * static_cast<double>(config.n_layer) * static_cast<double>(T) *

@@ -13,7 +13,6 @@
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 

@@ -19,7 +19,7 @@
 #include "folio/base/machine.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
@@ -155,11 +155,9 @@ void TensorBoardWriter::Text(std::string_view tag, int64_t step, std::string_vie
 }
 
 void TensorBoardWriter::Flush() {
-  for (std::string_view rest = waiting_; !rest.empty();) {
-    const ssize_t put = write(file_.get(), rest.data(), rest.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) internal::ThrowCannotWrite(path_, errno);
-    rest.remove_prefix(static_cast<size_t>(put));
+  std::string_view rest = waiting_;
+  if (const int error = internal::WriteAll(file_.get(), rest)) {
+    internal::ThrowCannotWrite(path_, error);
   }
   waiting_.clear();
 }

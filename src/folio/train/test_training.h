@@ -2,21 +2,36 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "folio/base/thread_pool.h"
+#include "folio/data/dataset.h"
+#include "folio/data/test_tokens.h"
 #include "folio/model/test_models.h"
-#include "folio/train/test_data.h"
 #include "folio/train/trainer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
+
+// Data sets for the tests of this room.
+// Writes train.bin and val.bin into `dir`, which is made, and opens them.
+inline std::unique_ptr<Dataset> MakeDataset(const std::filesystem::path& dir,
+                                            std::span<const int32_t> train,
+                                            std::span<const int32_t> val, int64_t vocab_size) {
+  CreateDirectories(dir);
+  for (const auto& [name, tokens] : {std::pair{kTrainFile, train}, std::pair{kValFile, val}}) {
+    WriteTokens(dir / name, TokenWidth::k16, tokens);
+  }
+  return std::make_unique<Dataset>(dir.string(), vocab_size);
+}
 
 // Whole runs of a tiny model, in a directory of their own.
 class Training : public InTemporaryDirectory {

@@ -12,7 +12,6 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/model/shard.h"

@@ -15,8 +15,8 @@
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/buckets.h"
+#include "folio/train/config.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/precision.h"
 #include "folio/train/ranks.h"
 #include "folio/train/schedule.h"
 
@@ -251,15 +251,15 @@ int64_t Trainer::EvaluationBatches(int64_t usual) const {
 bool Trainer::Evaluate() {
   const double begin = Clock();
   const std::optional<TorchRng> before = torch_;
-  const std::function<bool()> stop_asked = [this] {
+  const auto stop_asked = [this] {
     Poll();
     return StopFlagged();
   };
   state_.evaluation = folio::Evaluate(
       train_step_.pass(), weights_.params(),
       {*samplers_.train_eval, EvaluationBatches(samplers_.train_eval_batches)},
-      {*samplers_.val_eval, EvaluationBatches(samplers_.val_eval_batches)}, eval_batch_,
-      {stop_asked, hooks_.on_evaluation_progress}, train_step_.data_communicator());
+      {*samplers_.val_eval, EvaluationBatches(samplers_.val_eval_batches)}, eval_batch_, stop_asked,
+      hooks_.on_evaluation_progress, train_step_.data_communicator());
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
     return false;

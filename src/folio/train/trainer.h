@@ -59,7 +59,7 @@ struct TrainerHooks {
 // (checkpoints.h), and base/ for a model with adapters, which are merged in them. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run
 // goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
-// machine (precision.h).
+// machine (config.h).
 //
 // With a group, the ranks' trainers share the micro-batches of each step and the batches of each
 // evaluation; the first alone writes. Hooks are of its own rank, but for these: all ranks have the

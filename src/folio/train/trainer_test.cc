@@ -153,18 +153,6 @@ TEST_F(Training, ConversationsGoOnBitForBit) {
   ExpectSameFiles("whole/last", "threads/last");
 }
 
-TEST_F(Training, RecomputationLeavesTheSameFiles) {
-  for (const char* dtype : {"fp32", "bf16"}) {
-    config_.dtype = dtype;
-    config_.recompute = false;
-    Run(std::string("kept_") + dtype);
-    config_.recompute = true;
-    Run(std::string("again_") + dtype);
-    ExpectSameFiles(std::string("kept_") + dtype + "/last",
-                    std::string("again_") + dtype + "/last");
-  }
-}
-
 TEST_F(Training, AnotherSeedIsAnotherRun) {
   config_.max_steps = 2;
   Run("a");
@@ -244,12 +232,16 @@ TEST_F(Training, DivergenceBeforeAnyCheckpointSaysSo) {
   EXPECT_FALSE(fs::exists(At("run/last")));
 }
 
+// Random numbers cannot be learnt: what is learnt by heart makes the held-out loss worse.
+void LearnByHeart(GptConfig& model, TrainConfig& config) {
+  model.embd_pdrop = model.attn_pdrop = model.resid_pdrop = 0;
+  config.max_steps = config.decay_steps = 200;
+}
+
 TEST_F(Training, TheBestCheckpointStaysWhenLaterOnesAreWorse) {
-  // Random numbers cannot be learnt: what is learnt by heart makes the held-out loss worse.
-  model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
+  LearnByHeart(model_, config_);
   data_ = MakeData("few", 12, 93);
-  config_.max_steps = 40;
-  config_.decay_steps = 40;
+  config_.max_steps = config_.decay_steps = 40;
   std::map<int64_t, double> losses;
   std::map<int64_t, std::vector<float>> weights;
   Trainer* running = nullptr;
@@ -276,59 +268,57 @@ TEST_F(Training, TheBestCheckpointStaysWhenLaterOnesAreWorse) {
   EXPECT_FALSE(fs::exists(At("run/best/train_state")));
 }
 
-TEST_F(Training, AWholeSetEvaluationCountsEveryHeldOutTokenOnce) {
-  config_.eval_batches = 0;
-  config_.max_steps = 0;
-  Trainer trainer = Make("run");
-  const double found = trainer.Run().evaluation->val_loss;
-  const int64_t T = model_.n_positions, targets = data_->val().size() - 1;
-  ASSERT_NE(targets % T, 0);
-  double sum = 0;
-  for (int64_t start = 0; start < targets; start += T) {
-    const int64_t count = std::min(T, targets - start);
-    std::vector<int32_t> tokens(static_cast<size_t>(count) + 1);
-    data_->val().Read(start, tokens);
-    GptPass pass(*backend_, model_, 1, count, PassKind::kForward);
-    const std::span<const int32_t> all = tokens;
-    pass.Forward(trainer.weights().params(), all.first(static_cast<size_t>(count)));
-    sum += pass.Loss(trainer.weights().params(), all.subspan(1));
-  }
-  EXPECT_NEAR(found, sum / static_cast<double>(targets), 1e-6 * found);
-}
-
-// Mean loss of the windows of T held-out tokens at these starts.
+// Mean loss of the windows of up to T held-out tokens at these starts.
 double MeanLoss(Backend& backend, const GptWeights& weights, const Dataset& data,
                 const std::vector<int64_t>& starts) {
-  const int64_t T = weights.config().n_positions;
-  double sum = 0;
+  double sum = 0, targets = 0;
   for (const int64_t start : starts) {
-    std::vector<int32_t> tokens(static_cast<size_t>(T) + 1);
+    const int64_t count = std::min(weights.config().n_positions, data.val().size() - 1 - start);
+    std::vector<int32_t> tokens(static_cast<size_t>(count) + 1);
     data.val().Read(start, tokens);
-    GptPass pass(backend, weights.config(), 1, T, PassKind::kForward);
+    GptPass pass(backend, weights.config(), 1, count, PassKind::kForward);
     const std::span<const int32_t> all = tokens;
-    pass.Forward(weights.params(), all.first(static_cast<size_t>(T)));
+    pass.Forward(weights.params(), all.first(static_cast<size_t>(count)));
     sum += pass.Loss(weights.params(), all.subspan(1));
+    targets += static_cast<double>(count);
   }
-  return sum / static_cast<double>(T * static_cast<int64_t>(starts.size()));
+  return sum / targets;
 }
 
-TEST_F(Training, AStrideOfOneEvaluatesEveryWindow) {
+// Every held-out token once, or in every window.
+TEST_F(Training, AWholeSetEvaluationIsTheMeanOverItsWindows) {
   config_.eval_batches = 0;
-  config_.eval_stride = 1;
   config_.max_steps = 0;
-  Trainer trainer = Make("run");
-  const double found = trainer.Run().evaluation->val_loss;
-  std::vector<int64_t> starts(static_cast<size_t>(data_->val().size() - model_.n_positions));
-  std::iota(starts.begin(), starts.end(), 0);
-  EXPECT_NEAR(found, MeanLoss(*backend_, trainer.weights(), *data_, starts), 1e-6 * found);
+  const int64_t T = model_.n_positions, targets = data_->val().size() - 1;
+  ASSERT_NE(targets % T, 0);
+  for (const int64_t stride : {T, int64_t{1}}) {
+    config_.eval_stride = stride == T ? 0 : stride;
+    Trainer trainer = Make("run" + std::to_string(stride));
+    const double found = trainer.Run().evaluation->val_loss;
+    std::vector<int64_t> starts;
+    const int64_t end = stride == T ? targets : targets - T + 1;
+    for (int64_t start = 0; start < end; start += stride) starts.push_back(start);
+    EXPECT_NEAR(found, MeanLoss(*backend_, trainer.weights(), *data_, starts), 1e-6 * found);
+  }
 }
 
-TEST_F(Training, RefusesAStrideThatMeansNothing) {
-  config_.eval_stride = 1;
-  EXPECT_TRUE(Contains(RunRefusal(), "train.eval_stride", "train.eval_batches is 2"));
-  config_.eval_batches = 0;
-  config_.eval_stride = 6;
-  EXPECT_TRUE(Contains(RunRefusal(), "leaves tokens out", "it is 6, windows have 5"));
+TEST_F(Training, RefusesSettingsThatDoNotFit) {
+  const auto refused = [this](const auto& edit) {
+    const TrainConfig before = config_;
+    edit(config_);
+    const std::string refusal = RunRefusal();
+    config_ = before;
+    return refusal;
+  };
+  EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.eval_stride = 1; }), "train.eval_stride",
+                       "train.eval_batches is 2"));
+  EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.eval_stride = 6, c.eval_batches = 0; }),
+                       "leaves tokens out", "it is 6, windows have 5"));
+  EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.context = 6; }), "train.context", "6", "5"));
+  EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.max_time = "soon"; }), "train.max_time",
+                       "'soon' is no time"));
+  EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.budget = "soon"; }), "--budget",
+                       "'soon' is no time"));
 }
 
 // 7 targets in windows of 5: an epoch is two windows that share them, 3 positions idle.
@@ -388,11 +378,6 @@ TEST_F(Training, RefusesDataShorterThanAWindow) {
   EXPECT_TRUE(Contains(RunRefusal(ErrorKind::kInput), "val.bin"));
 }
 
-TEST_F(Training, RefusesAContextThatTheModelDoesNotHave) {
-  config_.context = 6;
-  EXPECT_TRUE(Contains(RunRefusal(), "train.context", "6", "5"));
-}
-
 TEST_F(Training, RefusesTorchNumbersForWhatTorchWouldDrawOtherwise) {
   config_.rng = "torch";
   EXPECT_TRUE(Contains(RunRefusal(), "without dropout"));
@@ -425,13 +410,6 @@ TEST_F(Training, CheckpointsHoldTheTokenizer) {
 
 // The ends of a run before max_steps.
 using EarlyStop = Training;
-
-// Random numbers cannot be learnt: what is learnt by heart makes the held-out loss worse.
-void LearnByHeart(GptConfig& model, TrainConfig& config) {
-  model.embd_pdrop = model.attn_pdrop = model.resid_pdrop = 0;
-  config.max_steps = 200;
-  config.decay_steps = 200;
-}
 
 TEST_F(EarlyStop, PatienceEndsARunThatGetsNoBetter) {
   LearnByHeart(model_, config_);
@@ -502,11 +480,6 @@ TEST_F(EarlyStop, TimeEndsARunWithItsCheckpointMade) {
   Run("straight");
   ExpectSameFiles("straight/last", "run/last");
   EXPECT_EQ(LoggedSteps("run"), UpTo(20));
-}
-
-TEST_F(EarlyStop, ATimeThatIsNoneIsRefused) {
-  config_.max_time = "soon";
-  EXPECT_TRUE(Contains(RunRefusal(), "train.max_time", "'soon' is no time"));
 }
 
 // A run that was stopped goes on as if it had not been.
@@ -750,11 +723,6 @@ TEST_F(BudgetRun, TheFirstRankDecidesForAll) {
     EXPECT_EQ(steps, std::vector<int64_t>(static_cast<size_t>(ranks), steps[0]));
     ExpectSameFiles("one/last", run + "/last");
   }
-}
-
-TEST_F(BudgetRun, ATimeThatIsNoneIsRefused) {
-  config_.budget = "soon";
-  EXPECT_TRUE(Contains(RunRefusal(), "--budget", "'soon' is no time"));
 }
 
 }  // namespace

@@ -12,8 +12,7 @@ export async function* EventsOf(response: Response): AsyncGenerator<StreamEvent>
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let held = "";
-  let next: StreamEvent = { event: "message", data: "", id: "" };
-  let any = false;
+  let next = { event: "message", data: [] as string[], id: "" };
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((error: unknown) => {
@@ -24,23 +23,13 @@ export async function* EventsOf(response: Response): AsyncGenerator<StreamEvent>
       held = lines.pop() ?? "";
       for (const line of lines) {
         if (line === "") {
-          if (any) yield next;
-          next = { event: "message", data: "", id: "" };
-          any = false;
+          if (next.data.length > 0) yield { ...next, data: next.data.join("\n") };
+          next = { event: "message", data: [], id: "" };
           continue;
         }
-        const colon = line.indexOf(":");
-        if (colon === 0) continue; // a comment
-        const field = colon < 0 ? line : line.slice(0, colon);
-        const said = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
-        if (field === "data") {
-          next.data += (any ? "\n" : "") + said;
-          any = true;
-        } else if (field === "event") {
-          next.event = said;
-        } else if (field === "id") {
-          next.id = said;
-        }
+        const [, field, said = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
+        if (field === "data") next.data.push(said);
+        else if (field === "event" || field === "id") next[field] = said;
       }
     }
   } finally {

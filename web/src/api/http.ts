@@ -1,5 +1,4 @@
 import { batch, signal } from "@preact/signals";
-import { text } from "../text";
 
 // A failure of a request; `status` is 0 where nobody answered.
 export class ApiFailure extends Error {
@@ -12,8 +11,10 @@ export class ApiFailure extends Error {
   }
 }
 
-export const kNoModel = "model_not_found";
+const kNoModel = "model_not_found";
 const kKeyName = "folio.key";
+export const kUnreachable =
+  "The service does not answer. The page goes on by itself as soon as it does.";
 
 // True where the service answered last time.
 export const online = signal(true);
@@ -39,22 +40,17 @@ function AskForKey(): Promise<boolean> {
 }
 
 async function FailureOf(response: Response): Promise<ApiFailure> {
-  let message = `${response.status} ${response.statusText}`;
-  let code = "";
-  try {
-    const { error } = (await response.json()) as { error?: { message?: string; code?: string } };
-    message = error?.message ?? message;
-    code = error?.code ?? "";
-  } catch {
-    // Not JSON: the status says it.
-  }
-  return new ApiFailure(response.status, message, code);
+  const said = (await response.json().catch(() => null)) as {
+    error?: { message?: string; code?: string };
+  } | null;
+  const message = said?.error?.message ?? `${response.status} ${response.statusText}`;
+  return new ApiFailure(response.status, message, said?.error?.code);
 }
 
 // Nobody answers any more: it is told, and what a request fails with.
 export function Lost(): ApiFailure {
   online.value = false;
-  return new ApiFailure(0, text.server.unreachable);
+  return new ApiFailure(0, kUnreachable);
 }
 
 // An answer that is not an error. Asks for the key where the service wants one.
@@ -98,15 +94,6 @@ export function SendJson(path: string, body: unknown, signal?: AbortSignal): Pro
     body: JSON.stringify(body),
     signal,
   });
-}
-
-export function Query(params: Record<string, string | number | undefined>): string {
-  const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(params)) {
-    if (value !== undefined) query.set(key, String(value));
-  }
-  const said = query.toString();
-  return said ? `?${said}` : "";
 }
 
 export function IsAbort(error: unknown): boolean {

@@ -1,15 +1,9 @@
-import { EventsOf } from "./event_stream";
+import { EventsOf, type StreamEvent } from "./event_stream";
 import { doubt, IsAbort, Send } from "./http";
 
 // Events of the runs come as they happen. One tab of a browser holds the stream (a browser opens
 // only six connections to a service) and tells the others; a hidden tab gives it up.
-export interface LiveEvent {
-  id: string;
-  event: string;
-  data: string;
-}
-
-type Listener = (event: LiveEvent) => void;
+type Listener = (event: StreamEvent) => void;
 
 const kName = "folio-events";
 const kFirstWait = 500; // milliseconds until the first new try; twice as long each time
@@ -22,24 +16,17 @@ let last = ""; // id; the next stream begins behind it
 let stop: AbortController | null = null;
 let hiding: ReturnType<typeof setTimeout> | undefined;
 
-function Deliver(event: LiveEvent): void {
+function Deliver(event: StreamEvent): void {
   if (event.id !== "") last = event.id;
   for (const listener of listeners) listener(event);
 }
 
-channel.onmessage = (message: MessageEvent<LiveEvent>) => Deliver(message.data);
+channel.onmessage = (message: MessageEvent<StreamEvent>) => Deliver(message.data);
 
 function Wait(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener(
-      "abort",
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
+    setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => resolve());
   });
 }
 

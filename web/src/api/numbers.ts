@@ -41,7 +41,11 @@ export async function GetNumbers(path: string, signal?: AbortSignal): Promise<Nu
 
 // Returns the values that the numbers stand for.
 export function Values({ about, data }: Numbers): Float32Array {
-  const { code = "lin", offset = 0, scale = 1 } = about as {
+  const {
+    code = "lin",
+    offset = 0,
+    scale = 1,
+  } = about as {
     code?: string;
     offset?: number;
     scale?: number;

@@ -1,4 +1,4 @@
-// Answers of the service, as API.md describes them. Keys that are not named here are ignored.
+// Answers of the service, as API.md describes them; keys that the page does not look at are not named.
 
 export interface ModelInfo {
   name: string;
@@ -7,7 +7,6 @@ export interface ModelInfo {
   n_head: number;
   n_embd: number;
   n_ctx: number;
-  n_vocab: number;
   params: number;
   dtype: string;
   device?: string;
@@ -25,7 +24,6 @@ export interface Sampling {
 }
 
 export interface Info {
-  version: string;
   model: ModelInfo | null;
   sampling: Sampling; // where nothing else is said
   models: string[];
@@ -35,12 +33,9 @@ export interface Info {
 // An id and the natural logarithm of its probability.
 export type TopToken = [id: number, lp: number];
 
-export interface TokenEvent {
-  i: number;
+export interface WrittenToken {
   id: number;
-  text: string;
   lp: number; // before the sampler
-  sp: number; // probability after it
   rank: number; // 1 is the likeliest
   H: number; // nats
   top: TopToken[];
@@ -50,7 +45,6 @@ export interface TokenEvent {
 export interface ProgressEvent {
   done: number;
   total: number;
-  tps: number | null;
   eta: number | null;
   waiting?: number; // texts that come first
   // The first of a conversation: what the model sees of it, and turns at the beginning that it does not.
@@ -60,7 +54,7 @@ export interface ProgressEvent {
 
 export interface DoneEvent {
   reason: string;
-  timings: { prompt_n: number; prompt_ms: number; gen_n: number; gen_ms: number; ttft_ms: number };
+  timings: { gen_n: number; gen_ms: number; ttft_ms: number };
   seed: number | string;
 }
 
@@ -89,17 +83,6 @@ export interface Scores {
   perplexity: number;
   nats_per_token: number;
   bits_per_byte: number;
-}
-
-export interface TraceInfo {
-  trace: string;
-  T: number;
-  L: number;
-  H: number;
-  d_head: number;
-  expires_s: number;
-  ids: number[];
-  causal: boolean;
 }
 
 export interface LensRow {
@@ -132,25 +115,15 @@ export interface RunInfo {
   max_steps?: number;
   loss?: number;
   val_loss?: number;
-  lr?: number;
   tokens?: number;
   tokens_per_second?: number;
   seconds?: number;
   eta?: number;
-  updated?: number;
-  ended_by?: string;
-}
-
-export interface RunEvent {
-  step: number;
-  event: string;
-  text: string;
 }
 
 export interface RunDetails extends RunInfo {
   config: Record<string, string>;
-  events: RunEvent[];
-  keys: string[];
+  events: { step: number; event: string; text: string }[];
 }
 
 export interface Series {
@@ -158,7 +131,6 @@ export interface Series {
   mean: (number | string | null)[];
   min: (number | string | null)[];
   max: (number | string | null)[];
-  n: number;
   raw: boolean;
 }
 

@@ -1,11 +1,12 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Numbers } from "../api/numbers";
 import { RampPixels } from "../colour";
 import { Digits } from "../format";
+import { ArrowOf } from "../keys";
+import { PixelImage, useDrawing, useWidth } from "../parts/canvas";
 import { Pick } from "../parts/controls";
 import { Param, SetParams } from "../state/route";
 import { theme } from "../state/theme";
-import { text } from "../text";
 import { Scaled, type Scale } from "./weights";
 
 export interface HeadPlace {
@@ -13,11 +14,55 @@ export interface HeadPlace {
   head: number;
 }
 
-type Column = keyof typeof text.attn.columns;
-const kOrders = [["", text.attn.by_layer], ...Object.entries(text.attn.columns)] as [
-  string,
-  string,
-][];
+export function HeadName({ layer, head }: HeadPlace): string {
+  return `Layer ${layer}, head ${head}`;
+}
+
+// What heads do, each a mean over the queries but the first: the service's column, its name, what it says, and
+// the unit of what is no share of weights.
+const kScores: (readonly [column: string, name: string, says: string, unit?: string])[] = [
+  [
+    "previous",
+    "previous token",
+    "The weight on the token just before the query: near 1, the head brings each token what stands before it.",
+  ],
+  [
+    "first",
+    "first token",
+    "The weight on the first token of the text: near 1, the head rests there because it finds nothing to look for.",
+  ],
+  [
+    "self",
+    "itself",
+    "The weight on the query itself: near 1, the head looks at nothing but the token that asks.",
+  ],
+  [
+    "duplicate",
+    "same token before",
+    "The weight on earlier places of the query's own token: near 1, the head finds where the same token stood before.",
+  ],
+  [
+    "induction",
+    "induction",
+    "The weight on tokens that came right after an earlier place of the query's token: near 1, the head foresees that what followed then follows again.",
+  ],
+  [
+    "entropy",
+    "entropy",
+    "How spread the weights are: 0 where one token gets all of them, ln n where n tokens get the same.",
+    " nats",
+  ],
+  [
+    "distance",
+    "distance",
+    "How many tokens lie between the query and what it looks at, by weight.",
+    " tokens",
+  ],
+];
+const kOrders = [
+  ["", "by layer"] as const,
+  ...kScores.map(([column, name]) => [column, name] as const),
+];
 const kGap = 2;
 const kLayerRoom = 26;
 
@@ -29,18 +74,9 @@ export function HeadGrid(props: {
   scale: Scale;
   onPick: (head: HeadPlace) => void;
 }) {
-  const words = text.attn;
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const { thumbs, scores, chosen } = props;
   const [pointed, setPointed] = useState<HeadPlace | null>(null);
-  const [room, setRoom] = useState(0);
-  useEffect(() => {
-    const holder = canvas.current?.parentElement;
-    if (!holder) return;
-    const observer = new ResizeObserver(([entry]) => entry && setRoom(entry.contentRect.width));
-    observer.observe(holder);
-    return () => observer.disconnect();
-  }, []);
-  const { thumbs, scores } = props;
+  const [holder, room] = useWidth<HTMLDivElement>();
   const [L = 0, H = 0, s = 0] = thumbs?.shape ?? [];
   const order = Param("o");
   const columns = (scores?.about.columns as string[] | undefined) ?? [];
@@ -55,125 +91,103 @@ export function HeadGrid(props: {
     return all;
   }, [L, H, order, scores]);
   const left = order ? 0 : kLayerRoom;
-  const across = order ? Math.max(4, Math.min(H, 8)) : H;
-  const tile = Math.max(18, Math.min(64, Math.floor((room - left) / Math.max(across, 1)) - kGap));
-  const width = left + across * (tile + kGap);
-  const height = Math.ceil(heads.length / Math.max(across, 1)) * (tile + kGap);
-  const spot = (i: number) => ({
-    x: left + (i % across) * (tile + kGap) + 1,
-    y: Math.floor(i / across) * (tile + kGap) + 1,
-  });
-  const same = (a: HeadPlace | null, b: HeadPlace) =>
-    a !== null && a.layer === b.layer && a.head === b.head;
-  const seen = theme.value;
-  useEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext("2d");
-    if (!element || !context || !thumbs || room === 0) return;
-    const scale = devicePixelRatio || 1;
-    element.width = Math.round(width * scale);
-    element.height = Math.round(height * scale);
-    element.style.width = `${width}px`;
-    element.style.height = `${height}px`;
-    context.scale(scale, scale);
-    const style = getComputedStyle(element);
-    const ramp = RampPixels(seen);
-    const colours = Array.from(
-      { length: 256 },
-      (_, code) => ramp[Math.round(Scaled((code / 255) ** 2, props.scale) * 255)] as number,
-    );
-    const buffer = document.createElement("canvas");
-    buffer.width = buffer.height = s;
-    const draw = buffer.getContext("2d");
-    context.imageSmoothingEnabled = s > tile * scale;
-    heads.forEach((head, i) => {
-      const image = new ImageData(s, s);
-      const pixels = new Uint32Array(image.data.buffer);
-      const begin = (head.layer * H + head.head) * s * s;
-      for (let c = 0; c < s * s; ++c)
-        pixels[c] = colours[thumbs.data[begin + c] as number] as number;
-      draw?.putImageData(image, 0, 0);
-      const { x, y } = spot(i);
-      context.drawImage(buffer, x, y, tile, tile);
-      const chosen = same(props.chosen, head);
-      context.lineWidth = chosen ? 2 : 1;
-      context.strokeStyle = style.getPropertyValue(
-        chosen ? "--accent" : same(pointed, head) ? "--line-strong" : "--line",
+  const across = Math.max(order ? Math.max(4, Math.min(H, 8)) : H, 1);
+  const tile = Math.max(18, Math.min(64, Math.floor((room - left) / across) - kGap));
+  const step = tile + kGap;
+  const size = {
+    width: room > 0 ? left + across * step : 0,
+    height: Math.ceil(heads.length / across) * step,
+  };
+  const same = (a: HeadPlace | null, b: HeadPlace) => a?.layer === b.layer && a.head === b.head;
+  const canvas = useDrawing(
+    size,
+    (context, css) => {
+      if (!thumbs) return;
+      const ramp = RampPixels(theme.value);
+      const colours = Array.from(
+        { length: 256 },
+        (_, code) => ramp[Math.round(Scaled((code / 255) ** 2, props.scale) * 255)] as number,
       );
-      context.strokeRect(x - 0.5, y - 0.5, tile + 1, tile + 1);
-    });
-    if (!order) {
+      context.imageSmoothingEnabled = s > tile * (devicePixelRatio || 1);
+      heads.forEach((head, i) => {
+        const begin = (head.layer * H + head.head) * s * s;
+        const codes = thumbs.data.subarray(begin, begin + s * s);
+        const image = PixelImage(
+          Uint32Array.from(codes, (code) => colours[code] as number),
+          s,
+        );
+        const [x, y] = [left + (i % across) * step + 1, Math.floor(i / across) * step + 1];
+        context.drawImage(image, x, y, tile, tile);
+        const here = same(chosen, head);
+        context.lineWidth = here ? 2 : 1;
+        context.strokeStyle = css(
+          here ? "--accent" : same(pointed, head) ? "--line-strong" : "--line",
+        );
+        context.strokeRect(x - 0.5, y - 0.5, tile + 1, tile + 1);
+      });
+      if (order) return;
       context.font = "11px system-ui, sans-serif";
       context.textBaseline = "middle";
-      context.fillStyle = style.getPropertyValue("--faint");
-      for (let l = 0; l < L; ++l) context.fillText(`L${l}`, 0, l * (tile + kGap) + tile / 2 + 1);
-    }
-  }, [thumbs, heads, props.chosen.layer, props.chosen.head, props.scale, pointed, room, seen]);
+      context.fillStyle = css("--faint");
+      for (let l = 0; l < L; ++l) context.fillText(`L${l}`, 0, l * step + tile / 2 + 1);
+    },
+    [thumbs, heads, chosen.layer, chosen.head, props.scale, pointed],
+  );
   const headAt = (event: MouseEvent): HeadPlace | null => {
-    const column = Math.floor((event.offsetX - left) / (tile + kGap));
-    const at = Math.floor(event.offsetY / (tile + kGap)) * across + column;
+    const column = Math.floor((event.offsetX - left) / step);
+    const at = Math.floor(event.offsetY / step) * across + column;
     return column >= 0 && column < across ? (heads[at] ?? null) : null;
   };
+  const pick = (head: HeadPlace | null | undefined) => head && props.onPick(head);
   const keys = (event: KeyboardEvent) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
-    if (by === undefined) return;
-    event.preventDefault();
-    const next = heads[heads.findIndex((head) => same(props.chosen, head)) + by];
-    if (next) props.onPick(next);
+    const by = ArrowOf(event);
+    const at = heads.findIndex((head) => same(chosen, head));
+    if (by) pick(heads[at + by[0] * across + by[1]]);
   };
-  const told = pointed ?? props.chosen;
+  const told = pointed ?? chosen;
   return (
-    <section class="panel head-grid" aria-label={words.heads}>
+    <section class="panel head-grid" aria-label="Heads">
       <div class="panel-head">
-        <h2>{words.heads}</h2>
+        <h2>Heads</h2>
         <span class="grow" />
-        <Pick
-          label={words.sort}
-          value={order}
-          options={kOrders}
-          onPick={(value) => SetParams({ o: value })}
-        />
+        <Pick name="Sort" value={order} options={kOrders} onPick={(o) => SetParams({ o })} />
       </div>
-      <div class="head-tiles">
+      <div ref={holder} class="head-tiles">
         <canvas
           ref={canvas}
           id="heads"
           tabIndex={0}
           role="img"
-          aria-roledescription={words.grid_kind}
-          aria-label={words.head(told.layer, told.head)}
+          aria-roledescription="grid of heads"
+          aria-label={HeadName(told)}
           onMouseMove={(event) => setPointed(headAt(event))}
           onMouseLeave={() => setPointed(null)}
-          onClick={(event) => {
-            const head = headAt(event);
-            if (head) props.onPick(head);
-          }}
+          onClick={(event) => pick(headAt(event))}
           onKeyDown={keys}
         />
       </div>
-      <h3>{words.head(told.layer, told.head)}</h3>
+      <h3>{HeadName(told)}</h3>
       <ul class="head-scores">
-        {(Object.keys(words.columns) as Column[]).map((column) => {
+        {kScores.map(([column, name, says, unit]) => {
           const score = scoreOf(told, column);
-          const share = column in words.units ? null : score || 0; // of weights
           return (
             <li key={column} class={column === order ? "is-order" : ""}>
               <details>
-                <summary title={words.explain[column]}>
-                  <span>{words.columns[column]}</span>
-                  {share === null ? (
+                <summary title={says}>
+                  <span>{name}</span>
+                  {unit ? (
                     <span />
                   ) : (
                     <span class="bar-track">
-                      <i class="bar-after" style={{ width: `${share * 100}%` }} />
+                      <i class="bar-after" style={{ width: `${(score || 0) * 100}%` }} />
                     </span>
                   )}
                   <span class="bar-number strong">
                     {Digits(score, 3)}
-                    {words.units[column] ?? ""}
+                    {unit}
                   </span>
                 </summary>
-                <p class="note">{words.explain[column]}</p>
+                <p class="note">{says}</p>
               </details>
             </li>
           );

@@ -1,32 +1,24 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { GetNumbers, type Numbers } from "../api/numbers";
+import { GetNumbers } from "../api/numbers";
 import { RampCss } from "../colour";
 import { Digits, Percent } from "../format";
 import { useKeys } from "../keys";
-import { Check, Failure, Pick, Segments } from "../parts/controls";
-import { HeatMap, type Cell } from "../parts/heat_map";
+import { Failure, ParamCheck, Pick, Segments, Sheet } from "../parts/controls";
+import { Inspected } from "../parts/inspected";
+import { TokenStrip } from "../parts/lists";
 import { Say } from "../parts/live";
-import { Sheet } from "../parts/sheet";
-import { TokenStrip } from "../parts/strip";
-import { CopyText } from "../save";
-import { useLoaded } from "../state/load";
-import { Address, NumberParam, Param, SetParams } from "../state/route";
-import { HasFeature, info } from "../state/server";
+import { HeatMap, type Cell } from "../parts/maps";
+import { SaveCanvas, SaveSvg } from "../save";
+import { useTrace, useTraceNumbers } from "../state/load";
+import { Address, Choice, NumberParam, Param, SetParams, type Options } from "../state/route";
+import { info } from "../state/server";
 import { theme } from "../state/theme";
-import { WithTrace } from "../state/trace";
-import { text } from "../text";
 import { TokenLabel } from "../tokens";
-import { HeadGrid } from "./head_grid";
-import { useInspected } from "./inspected";
-import { PairTable } from "./pair_table";
-import { QueryPanel, type Direction, type PlacedRow } from "./query_panel";
-import { SaveMap } from "./save_map";
-import { Steps } from "./steps";
-import { TextBar } from "./text_bar";
+import { HeadGrid, HeadName } from "./head_grid";
+import { type Direction, PairTable, type PlacedRow, QueryPanel, Steps } from "./exact";
 import {
   FirstShare,
   HeadWeights,
-  kScales,
   Scaled,
   Shades,
   WeightOf,
@@ -34,17 +26,66 @@ import {
   type Scale,
 } from "./weights";
 
-const words = text.attn;
-const kScaleNames = kScales.map((scale) => [scale, words.scales[scale]] as const);
+const kScales: Options<Scale> = [
+  ["linear", "linear"],
+  ["sqrt", "√"],
+  ["log", "log"],
+];
 const kJoins = [
-  ["", words.one_head],
-  ["mean", words.mean],
-  ["max", words.max],
+  ["", "one head"],
+  ["mean", "mean of its heads"],
+  ["max", "strongest of its heads"],
 ] as const;
 const kThumb = 48;
+const kLeastMark = 0.004; // a shade
+const kMostMarks = 40000; // rectangles of an SVG
 
-function HeadOf(frame: Numbers): HeadWeights {
-  return new HeadWeights(frame.about.T as number, frame.about.layout === "tril", frame.data);
+// The head's map as a figure with a mark for each cell that shows something, light in any theme.
+function MapFigure({ ids, shades, title }: { ids: number[]; shades: Float32Array; title: string }) {
+  const n = ids.length;
+  const [cell, room] = [n <= 64 ? 16 : n <= 256 ? 6 : 2, 96];
+  const [side, size] = [n * cell, n * cell + room + 8];
+  const marks = Array.from(
+    shades,
+    (shade, i) =>
+      shade > kLeastMark && (
+        <rect
+          x={room + (i % n) * cell}
+          y={room + Math.floor(i / n) * cell}
+          width={cell}
+          height={cell}
+          fill={RampCss("light", shade)}
+        />
+      ),
+  );
+  const labels = ids.map((id, i) => {
+    const middle = room + (i + 0.5) * cell + 4;
+    return (
+      <>
+        <text x={room - 6} y={middle} text-anchor="end">
+          {TokenLabel(id)}
+        </text>
+        <text transform={`translate(${middle} ${room - 6}) rotate(-90)`}>{TokenLabel(id)}</text>
+      </>
+    );
+  });
+  return (
+    <svg viewBox={`0 0 ${size} ${size}`} font-family="monospace" font-size="11">
+      <title>{title}</title>
+      <rect width="100%" height="100%" fill="#fff" />
+      <rect x={room} y={room} width={side} height={side} fill="none" stroke="#ccc" />
+      <g class="cells">{marks}</g>
+      {cell >= 12 && labels}
+    </svg>
+  );
+}
+
+function SaveMap(ids: number[], shades: Float32Array, title: string): void {
+  const marks = shades.filter((shade) => shade > kLeastMark).length;
+  if (marks <= kMostMarks)
+    return SaveSvg(title, <MapFigure ids={ids} shades={shades} title={title} />);
+  const canvas = document.querySelector<HTMLCanvasElement>(".heat-map canvas");
+  if (canvas) SaveCanvas(title, canvas);
 }
 
 function Looking({ ids }: { ids: number[] }) {
@@ -53,11 +94,12 @@ function Looking({ ids }: { ids: number[] }) {
   const key = ids.join(",");
   const layer = NumberParam("l", 0, 0, L - 1);
   const head = NumberParam("h", 0, 0, H - 1);
-  const scale = kScales.find((one) => one === Param("s")) ?? "sqrt";
+  const scale = Choice("s", kScales, "sqrt");
   const direction: Direction = Param("d") === "key" ? "key" : "query";
-  const join = (["mean", "max"] as const).find((one) => one === Param("j"));
-  const of = join ?? head; // what the map is of
-  const title = join ? words.joined(layer, words[join]) : words.head(layer, head);
+  const join = Choice("j", kJoins);
+  const joined = kJoins.find(([one]) => one === join)?.[1];
+  const of = join || head; // what the map is of
+  const title = join ? `Layer ${layer}, ${joined}` : HeadName({ layer, head });
   const look: Look = { scale, per_row: Param("row") === "1", first_aside: Param("first") === "1" };
   const locked =
     Param("q") !== ""
@@ -67,113 +109,88 @@ function Looking({ ids }: { ids: number[] }) {
   const [lines, setLines] = useState<number[]>([head]);
   useEffect(() => setLines([head]), [layer, head]);
   const cell = pointed ?? locked ?? { row: T - 1, column: Math.max(T - 2, 0) };
-  const place = direction === "query" ? cell.row : cell.column;
-  const other = direction === "query" ? cell.column : cell.row;
+  const byQuery = direction === "query";
+  const [place, other] = byQuery ? [cell.row, cell.column] : [cell.column, cell.row];
+  const cellOf = (here: number, there: number): Cell =>
+    byQuery ? { row: here, column: there } : { row: there, column: here };
 
-  const thumbs = useLoaded(key, (signal) =>
-    WithTrace(ids, (trace) => GetNumbers(`${trace}/thumbs?size=${kThumb}`, signal), signal),
-  );
-  const scores = useLoaded(key, (signal) =>
-    WithTrace(ids, (trace) => GetNumbers(`${trace}/scores`, signal), signal),
-  );
-  const map = useLoaded(`${key}:${layer}:${join ?? head}`, (signal) =>
-    WithTrace(
-      ids,
-      async (trace) => {
-        const one = async (h: number) =>
-          HeadOf(await GetNumbers(`${trace}/attn/${layer}/${h}`, signal));
-        return join
-          ? HeadWeights.Join(await Promise.all(Array.from({ length: H }, (_, h) => one(h))), join)
-          : one(head);
-      },
-      signal,
-    ),
-  );
-  const exact = useLoaded(`${key}:${layer}:${direction}:${place}`, (signal) =>
-    WithTrace(
-      ids,
-      async (trace): Promise<PlacedRow> => {
-        const frame = await GetNumbers(
-          `${trace}/row?${direction === "query" ? "q" : "key"}=${place}&l=${layer}`,
-          signal,
-        );
-        return { place, direction, H, T, weights: frame.data as Float32Array };
-      },
-      signal,
-    ),
-  );
+  const thumbs = useTraceNumbers(ids, `thumbs?size=${kThumb}`);
+  const scores = useTraceNumbers(ids, "scores");
+  const map = useTrace(ids, `${layer}:${of}`, async (trace, signal) => {
+    const one = async (h: number) => {
+      const { about, data } = await GetNumbers(`${trace}/attn/${layer}/${h}`, signal);
+      return new HeadWeights(about.T as number, about.layout === "tril", data);
+    };
+    return join
+      ? HeadWeights.Join(await Promise.all(Array.from({ length: H }, (_, h) => one(h))), join)
+      : one(head);
+  });
+  const path = `row?${byQuery ? "q" : "key"}=${place}&l=${layer}`;
+  const exact = useTrace(ids, path, async (trace, signal): Promise<PlacedRow> => {
+    const { data } = await GetNumbers(`${trace}/${path}`, signal);
+    return { place, direction, H, T, weights: data as Float32Array };
+  });
   const weights = map.value?.T === T ? map.value : null;
   const shades = useMemo(
     () => (weights ? Shades(weights, look) : null),
     [weights, scale, look.per_row, look.first_aside],
   );
   const labels = useMemo(() => ids.map(TokenLabel), [key]);
-  const strengths = useMemo(() => {
-    if (!shades) return null;
-    return ids.map((_, i) =>
-      Math.max(0, shades[direction === "query" ? place * T + i : i * T + place] ?? 0),
-    );
-  }, [shades, direction, place]);
+  const strengths = useMemo(
+    () => shades && ids.map((_, i) => shades[byQuery ? place * T + i : i * T + place] ?? 0),
+    [shades, byQuery, place],
+  );
 
-  const row = exact.fresh ? exact.value : null;
-  const p = row ? WeightOf(row, of, other) : null;
+  const p = exact.fresh ? WeightOf(exact.fresh, of, other) : null;
   const hidden = weights !== null && !weights.Seen(cell.row, cell.column);
+  const query = `query ${cell.row} “${labels[cell.row]}”`;
+  const keyed = `key ${cell.column} “${labels[cell.column]}”`;
   const told = hidden
-    ? words.hidden(cell.row, labels[cell.row] ?? "", cell.column, labels[cell.column] ?? "")
-    : words.told(
-        cell.row,
-        labels[cell.row] ?? "",
-        cell.column,
-        labels[cell.column] ?? "",
-        p === null ? "…" : Digits(p, 4),
-        join ? words[join] : words.head_short(layer, head),
-      );
+    ? `${query} may not look at ${keyed}, which comes later`
+    : `${query} → ${keyed}: ${p === null ? "…" : Digits(p, 4)}, ${join ? joined : `head ${layer}.${head}`}`;
   useEffect(() => {
     if ((p !== null || hidden) && (locked || pointed)) Say(told);
   }, [told]);
 
-  const pick = (at: Cell) => {
+  const pick = ({ row, column }: Cell) => {
     setPointed(null);
-    SetParams({ q: at.row, k: at.column });
+    SetParams({ q: row, k: column });
   };
   const letGo = () => {
     setPointed(null);
     SetParams({ q: null, k: null });
   };
-  const pickPlace = (at: number) =>
-    pick(
-      direction === "query"
-        ? { row: at, column: Math.min(at, cell.column) }
-        : { row: Math.max(at, cell.row), column: at },
-    );
-  const point = (at: number | null) =>
-    setPointed(
-      at === null
-        ? null
-        : direction === "query"
-          ? { row: at, column: Math.min(at, locked?.column ?? at) }
-          : { row: Math.max(at, locked?.row ?? at), column: at },
-    );
+  // A token looks at itself where it may not look at what it looked at.
+  const cellAt = (at: number, there: number) =>
+    cellOf(at, byQuery ? Math.min(at, there) : Math.max(at, there));
+  const pickPlace = (at: number) => pick(cellAt(Math.min(Math.max(at, 0), T - 1), other));
+  const point = (at: number | null) => {
+    const there = (byQuery ? locked?.column : locked?.row) ?? at;
+    setPointed(at === null || there === null ? null : cellAt(at, there));
+  };
   const choose = (l: number, h: number) =>
     SetParams({ l: Math.min(Math.max(l, 0), L - 1), h: Math.min(Math.max(h, 0), H - 1), j: null });
-  const turn = () => SetParams({ d: direction === "query" ? "key" : null });
-  const nextScale = () =>
-    SetParams({ s: kScales[(kScales.indexOf(scale) + 1) % kScales.length] ?? "sqrt" });
+  const turn = () => SetParams({ d: byQuery ? "key" : null });
+  const nextScale = () => {
+    const at = kScales.findIndex(([one]) => one === scale);
+    SetParams({ s: kScales[(at + 1) % kScales.length]?.[0] ?? null });
+  };
   const save = () => shades && SaveMap(ids, shades, title);
   useKeys([
-    { key: "j", label: text.keys.layer_down, run: () => choose(layer + 1, head) },
-    { key: "k", label: text.keys.layer_up, run: () => choose(layer - 1, head) },
-    { key: "l", label: text.keys.head_right, run: () => choose(layer, head + 1) },
-    { key: "h", label: text.keys.head_left, run: () => choose(layer, head - 1) },
-    { key: "n", label: text.keys.next_token, run: () => pickPlace(Math.min(place + 1, T - 1)) },
-    { key: "p", label: text.keys.previous_token, run: () => pickPlace(Math.max(place - 1, 0)) },
-    { key: "r", label: text.keys.rotate, run: turn },
-    { key: "g", label: text.keys.scale, run: nextScale },
-    { key: "e", label: text.keys.save, run: () => void save() },
-    { key: "Escape", label: text.keys.stop, run: letGo },
+    { key: "j", label: "Next layer", run: () => choose(layer + 1, head) },
+    { key: "k", label: "Layer before", run: () => choose(layer - 1, head) },
+    { key: "l", label: "Next head", run: () => choose(layer, head + 1) },
+    { key: "h", label: "Head before", run: () => choose(layer, head - 1) },
+    { key: "n", label: "Next token", run: () => pickPlace(place + 1) },
+    { key: "p", label: "Token before", run: () => pickPlace(place - 1) },
+    { key: "r", label: "Turn round: query or key", run: turn },
+    { key: "g", label: "Next scale", run: nextScale },
+    { key: "e", label: "Save as SVG", run: () => void save() },
+    { key: "Escape", label: "Stop, or let go of a token", run: letGo },
   ]);
   const failure = thumbs.failure || map.failure || exact.failure || scores.failure;
   const asTable = Param("view") === "table";
+  const copy = () => void navigator.clipboard.writeText(Address()).then(() => Say("Link copied"));
   return (
     <>
       <TokenStrip
@@ -188,56 +205,43 @@ function Looking({ ids }: { ids: number[] }) {
       <Failure message={failure} />
       <div class="toolbar row">
         <Segments
-          name={words.scale}
+          name="Scale of the colours"
           value={scale}
-          options={kScaleNames}
-          onPick={(value: Scale) => SetParams({ s: value })}
+          options={kScales}
+          onPick={(s) => SetParams({ s })}
         />
-        <Check
-          checked={look.per_row}
-          title={words.per_row_help}
-          onChange={(on) => SetParams({ row: on ? 1 : null })}
+        <ParamCheck param="row" title="Each query's largest weight gets the strongest colour.">
+          per row
+        </ParamCheck>
+        <ParamCheck
+          param="first"
+          title="Without the first token, which many heads look at when there is nothing to look for; the rest is made to add up to 1. The number is the share that it takes."
         >
-          {words.per_row}
-        </Check>
-        <Check
-          checked={look.first_aside}
-          title={words.first_help}
-          onChange={(on) => SetParams({ first: on ? 1 : null })}
-        >
-          {words.first}
+          set first token aside
           {weights && <span class="faint"> {Percent(FirstShare(weights))}</span>}
-        </Check>
-        <Pick
-          label={words.shows}
-          value={join ?? ""}
-          options={kJoins}
-          onPick={(value) => SetParams({ j: value })}
-        />
+        </ParamCheck>
+        <Pick name="Map" value={join} options={kJoins} onPick={(j) => SetParams({ j })} />
         <span class="grow" />
         <button
           class="small"
-          aria-pressed={direction === "key"}
+          aria-pressed={!byQuery}
           onClick={turn}
-          title={text.keys.rotate}
+          title="Turn round: query or key"
         >
-          {words.turned[direction]}
+          {byQuery ? "query → keys" : "key → queries"}
         </button>
         <button
           class="small"
           aria-pressed={asTable}
           onClick={() => SetParams({ view: asTable ? null : "table" })}
         >
-          {words.as_table}
+          As table
         </button>
-        <button
-          class="small"
-          onClick={() => void CopyText(Address()).then(() => Say(words.copied))}
-        >
-          {words.copy_link}
+        <button class="small" onClick={copy}>
+          Copy link
         </button>
         <button class="small" disabled={!shades} onClick={save}>
-          {words.save}
+          Save SVG
         </button>
       </div>
       <div class="attn">
@@ -255,15 +259,17 @@ function Looking({ ids }: { ids: number[] }) {
               {told}
             </output>
           </div>
-          {join && <p class="note">{words.lossy}</p>}
+          {join && (
+            <p class="note">Heads do different things: what each of them does is lost here.</p>
+          )}
           {asTable && weights ? (
             <PairTable ids={ids} layer={layer} of={of} weights={weights} />
           ) : !shades ? (
-            !failure && <p class="empty">{text.server.loading}</p>
+            !failure && <p class="empty">Loading …</p>
           ) : (
             <HeatMap
               label={told}
-              kind={words.map_kind}
+              kind="attention map"
               labels={labels}
               shades={shades}
               cell={cell}
@@ -276,59 +282,42 @@ function Looking({ ids }: { ids: number[] }) {
             <span class="legend">
               0
               <span class="ramp">
-                {Array.from({ length: 16 }, (_, i) => (
-                  <RampStep key={i} t={Scaled((i + 1) / 16, scale)} />
-                ))}
+                {Array.from({ length: 16 }, (_, i) => {
+                  const colour = RampCss(theme.value, Scaled((i + 1) / 16, scale));
+                  return <i key={i} style={{ backgroundColor: colour }} />;
+                })}
               </span>
               1
             </span>
-            <span class="note">{words.axes}</span>
+            <span class="note">
+              Queries down, keys across; hatched is what a query may not see.
+            </span>
           </div>
           <Steps ids={ids} layer={layer} head={head} query={cell.row} />
         </section>
         <Sheet open={locked !== null} onClose={letGo}>
           <QueryPanel
             ids={ids}
-            row={row ?? exact.value}
+            row={exact.value}
             of={of}
             heads={lines}
             pointed={other}
             picked={locked !== null}
             onHeads={setLines}
-            onPoint={(at) =>
-              setPointed(
-                at === null
-                  ? null
-                  : direction === "query"
-                    ? { row: place, column: at }
-                    : { row: at, column: place },
-              )
-            }
+            onPoint={(at) => setPointed(at === null ? null : cellOf(place, at))}
           />
         </Sheet>
       </div>
       <p class="note">
-        {words.caution}{" "}
-        <a href={words.caution_link} rel="noreferrer">
-          {words.caution_source}
+        Attention says where a head looked, not why the model wrote what it wrote:{" "}
+        <a href="https://arxiv.org/abs/1902.10186" rel="noreferrer">
+          Jain and Wallace, “Attention is not Explanation”
         </a>
       </p>
     </>
   );
 }
 
-function RampStep({ t }: { t: number }) {
-  return <i style={{ backgroundColor: RampCss(theme.value, t) }} />;
-}
-
 export function AttentionScreen() {
-  const found = useInspected();
-  if (!info.value?.model) return <p class="empty">{text.server.no_model}</p>;
-  if (!HasFeature("trace")) return <p class="empty">{text.server.no_trace}</p>;
-  return (
-    <div class="stack">
-      <TextBar found={found} />
-      {found.ids.length > 0 && <Looking ids={found.ids} />}
-    </div>
-  );
+  return <Inspected>{(ids) => <Looking ids={ids} />}</Inspected>;
 }

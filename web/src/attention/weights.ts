@@ -1,7 +1,6 @@
 // Attention weights as they are shown.
 
 export type Scale = "linear" | "sqrt" | "log";
-export const kScales: Scale[] = ["linear", "sqrt", "log"];
 
 const kDecades = 4; // that the log scale shows
 
@@ -33,21 +32,17 @@ export class HeadWeights {
 
   // Makes of several heads one that is their mean or maximum: what single heads do is lost in it.
   static Join(heads: HeadWeights[], how: Join): HeadWeights {
-    const first = heads[0] as HeadWeights;
-    const count = first.triangle ? (first.T * (first.T + 1)) / 2 : first.T * first.T;
-    const joined = new Float32Array(count);
+    const { T, triangle, codes } = heads[0] as HeadWeights;
+    const joined = new Float32Array(codes.length);
     for (const head of heads) {
-      for (let i = 0; i < count; ++i) {
-        const p = ((head.codes[i] ?? 0) / 255) ** 2;
-        joined[i] =
-          how === "max"
-            ? Math.max(joined[i] as number, p)
-            : (joined[i] as number) + p / heads.length;
-      }
+      joined.forEach((sum, i) => {
+        const p = ((head.codes[i] as number) / 255) ** 2;
+        joined[i] = how === "max" ? Math.max(sum, p) : sum + p / heads.length;
+      });
     }
     return new HeadWeights(
-      first.T,
-      first.triangle,
+      T,
+      triangle,
       joined.map((p) => 255 * Math.sqrt(p)),
     );
   }
@@ -76,7 +71,7 @@ export interface Look {
   first_aside: boolean; // without the first token; the rest add up to 1
 }
 
-// A row of weights of query `q` as Look has it; -1 for what is not shown. `row` is changed.
+// A row of weights of query `q` as Look has it; -1 for what is not shown. `row` loses the first token with it.
 export function Shade(row: Float32Array, q: number, look: Look): Float32Array {
   let factor = 1;
   if (look.first_aside && q > 0) {
@@ -88,11 +83,7 @@ export function Shade(row: Float32Array, q: number, look: Look): Float32Array {
     const most = row.reduce((a, b) => Math.max(a, b), 0) * factor;
     if (most > 0) factor /= most;
   }
-  for (let k = 0; k < row.length; ++k) {
-    if ((row[k] as number) >= 0)
-      row[k] = Scaled(Math.min((row[k] as number) * factor, 1), look.scale);
-  }
-  return row;
+  return row.map((p) => (p < 0 ? p : Scaled(Math.min(p * factor, 1), look.scale)));
 }
 
 // The square's shades, row by row; -1 where nothing is shown.
@@ -100,9 +91,7 @@ export function Shades(head: HeadWeights, look: Look): Float32Array {
   const { T } = head;
   const shades = new Float32Array(T * T).fill(-1);
   for (let q = 0; q < T; ++q) {
-    const end = head.triangle ? q + 1 : T;
-    const row = new Float32Array(end);
-    for (let k = 0; k < end; ++k) row[k] = head.At(q, k);
+    const row = new Float32Array(head.triangle ? q + 1 : T).map((_, k) => head.At(q, k));
     shades.set(Shade(row, q, look), q * T);
   }
   return shades;

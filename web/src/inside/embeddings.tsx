@@ -1,26 +1,30 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { GetNumbers } from "../api/numbers";
 import { Get } from "../api/http";
 import { SeriesColour } from "../colour";
 import { Digits, Percent, Whole } from "../format";
-import { Failure, Segments } from "../parts/controls";
+import { Sized, useDrawing, useWidth } from "../parts/canvas";
+import { Failure, Segments, Sheet } from "../parts/controls";
+import { Bars, KeyEntry } from "../parts/lists";
 import { useLoaded } from "../state/load";
-import { NumberParam, Param, SetParams } from "../state/route";
+import { Choice, NumberParam, Param, SetParams } from "../state/route";
 import { OfModel } from "../state/server";
 import { theme } from "../state/theme";
-import { text } from "../text";
-import { kTokenKinds, KindOf, TokenLabel, VocabularySize } from "../tokens";
-import { Sheet } from "../parts/sheet";
-import { useWidth } from "../parts/use_width";
+import { KindOf, kTokenKinds, TokenLabel, VocabularySize, type TokenKind } from "../tokens";
 import { LabelsThatFit } from "./labels";
 
-const words = text.inside.embeddings;
-type Axes = "01" | "02" | "12";
-const kAxes: (readonly [Axes, string])[] = [
+const kKindNames: Record<TokenKind, string> = {
+  letter: "letter",
+  space: "space and letter",
+  digit: "digit",
+  mark: "punctuation",
+  other: "other",
+};
+const kAxes = [
   ["01", "1 · 2"],
   ["02", "1 · 3"],
   ["12", "2 · 3"],
-];
+] as const;
 const kNear = 20;
 const kFound = 12;
 const kReach = 12; // pixels from the pointer to a point
@@ -40,11 +44,10 @@ interface Neighbours {
 }
 
 export function EmbeddingsView() {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const width = useWidth(() => canvas.current?.parentElement);
+  const [holder, width] = useWidth<HTMLDivElement>();
   const [pointed, setPointed] = useState<number | null>(null);
   const [sought, setSought] = useState("");
-  const axes = kAxes.find(([value]) => value === Param("ax"))?.[0] ?? "01";
+  const axes = Choice("ax", kAxes);
   const chosen = Param("id") === "" ? null : NumberParam("id", 0, 0, VocabularySize() - 1);
   const pca = useLoaded("pca", (signal) => GetNumbers(OfModel("api/embed/pca"), signal));
   const near = useLoaded(chosen === null ? null : `${chosen}`, (signal) =>
@@ -90,20 +93,15 @@ export function EmbeddingsView() {
     const widthOf = (id: number) => context.measureText(TokenLabel(id)).width;
     return LabelsThatFit(spots, radius, { width, height }, order, widthOf);
   }, [spots, kinds]);
-  const seen = theme.value;
   // All points and names, for what is drawn over them.
   const ground = useMemo(() => {
+    if (!spots) return null;
     const drawn = document.createElement("canvas");
-    const context = drawn.getContext("2d");
-    if (!spots || !context) return null;
-    const scale = devicePixelRatio || 1;
-    drawn.width = width * scale;
-    drawn.height = height * scale;
-    context.scale(scale, scale);
+    const context = Sized(drawn, width, height);
     context.globalAlpha = V > 8000 ? 0.6 : 0.85;
     for (let id = 0; id < V; ++id) {
       const [x, y] = [spots[id * 2] as number, spots[id * 2 + 1] as number];
-      context.fillStyle = SeriesColour(seen, kinds[id] ?? 0);
+      context.fillStyle = SeriesColour(theme.value, kinds[id] ?? 0);
       context.beginPath();
       context.arc(x, y, radius, 0, 7);
       context.fill();
@@ -114,45 +112,39 @@ export function EmbeddingsView() {
     context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--soft");
     for (const { id, x, y } of placed) context.fillText(TokenLabel(id), x, y);
     return drawn;
-  }, [placed, kinds, seen]);
-  const neighbours = near.fresh && near.value ? near.value.nearest : [];
-  useEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext("2d");
-    if (!element || !context || !spots || !ground) return;
-    const scale = devicePixelRatio || 1;
-    element.width = width * scale;
-    element.height = height * scale;
-    context.scale(scale, scale);
-    const style = getComputedStyle(element);
-    const [ink, surface, accent] = ["--ink", "--surface", "--accent"].map((name) =>
-      style.getPropertyValue(name),
-    ) as [string, string, string];
-    // A point that is picked stands out.
-    context.globalAlpha = chosen === null ? 1 : 0.45;
-    context.drawImage(ground, 0, 0, width, height);
-    context.globalAlpha = 1;
-    context.font = kFont;
-    context.textBaseline = "middle";
-    const name = (id: number, strong: boolean) => {
-      const [x, y] = [spots[id * 2] as number, spots[id * 2 + 1] as number];
-      context.beginPath();
-      context.arc(x, y, radius + (strong ? 2.5 : 1.5), 0, 7);
-      context.fillStyle = strong ? accent : ink;
-      context.fill();
-      context.strokeStyle = surface;
-      context.lineWidth = 3;
-      const own = placed.find((one) => one.id === id);
-      const turned = own === undefined && x > width - 90;
-      context.textAlign = turned ? "right" : "left";
-      const [tx, ty] = [own?.x ?? x + (turned ? -10 : 10), own?.y ?? y];
-      context.strokeText(TokenLabel(id), tx, ty);
-      context.fillText(TokenLabel(id), tx, ty);
-    };
-    neighbours.slice(0, 10).forEach(([id]) => name(id, false));
-    if (chosen !== null) name(chosen, true);
-    if (pointed !== null && pointed !== chosen) name(pointed, true);
-  }, [ground, chosen, pointed, neighbours]);
+  }, [placed, kinds, theme.value]);
+  const neighbours = near.fresh?.nearest ?? [];
+  const canvas = useDrawing(
+    { width, height },
+    (context, css) => {
+      if (!spots || !ground) return;
+      // A point that is picked stands out.
+      context.globalAlpha = chosen === null ? 1 : 0.45;
+      context.drawImage(ground, 0, 0, width, height);
+      context.globalAlpha = 1;
+      context.font = kFont;
+      context.textBaseline = "middle";
+      const name = (id: number, strong: boolean) => {
+        const [x, y] = [spots[id * 2] as number, spots[id * 2 + 1] as number];
+        context.beginPath();
+        context.arc(x, y, radius + (strong ? 2.5 : 1.5), 0, 7);
+        context.fillStyle = css(strong ? "--accent" : "--ink");
+        context.fill();
+        context.strokeStyle = css("--surface");
+        context.lineWidth = 3;
+        const own = placed.find((one) => one.id === id);
+        const turned = own === undefined && x > width - 90;
+        context.textAlign = turned ? "right" : "left";
+        const [tx, ty] = [own?.x ?? x + (turned ? -10 : 10), own?.y ?? y];
+        context.strokeText(TokenLabel(id), tx, ty);
+        context.fillText(TokenLabel(id), tx, ty);
+      };
+      neighbours.slice(0, 10).forEach(([id]) => name(id, false));
+      if (chosen !== null) name(chosen, true);
+      if (pointed !== null && pointed !== chosen) name(pointed, true);
+    },
+    [ground, chosen, pointed, near.fresh],
+  );
   const nearestTo = (event: MouseEvent): number | null => {
     if (!spots) return null;
     let [best, least]: [number | null, number] = [null, kReach * kReach];
@@ -177,27 +169,26 @@ export function EmbeddingsView() {
   const explained = (pca.value?.about.explained as number[] | undefined) ?? [];
   return (
     <div class="inside">
-      <section class="panel stack" aria-label={words.title}>
+      <section class="panel stack" aria-label="Token embeddings">
         <div class="panel-head">
-          <h2>{words.title}</h2>
-          <span class="faint small">{words.count(Whole(V))}</span>
+          <h2>Token embeddings</h2>
+          <span class="faint small">{Whole(V)} tokens</span>
           <span class="grow" />
           <Segments
-            name={words.axes}
+            name="Principal components"
             value={axes}
             options={kAxes}
-            onPick={(value) => SetParams({ ax: value })}
+            onPick={(ax) => SetParams({ ax })}
           />
         </div>
         <Failure message={pca.failure} />
-        {!pca.value && !pca.failure && <p class="empty">{words.computing}</p>}
-        <div class="scatter">
+        {!pca.value && !pca.failure && <p class="empty">Computing the axes …</p>}
+        <div ref={holder} class="scatter">
           <canvas
             ref={canvas}
             data-labels={placed.length}
             role="img"
-            aria-label={words.title}
-            style={{ width: `${width}px`, height: `${height}px` }}
+            aria-label="Token embeddings"
             onMouseMove={(event) => setPointed(nearestTo(event))}
             onMouseLeave={() => setPointed(null)}
             onClick={(event) => {
@@ -208,26 +199,23 @@ export function EmbeddingsView() {
         </div>
         <div class="row small">
           {kTokenKinds.map((kind, i) => (
-            <span key={kind} class="key-entry">
-              <i style={{ backgroundColor: SeriesColour(seen, i) }} />
-              {words.kinds[kind]}
-            </span>
+            <KeyEntry key={kind} colour={SeriesColour(theme.value, i)}>
+              {kKindNames[kind]}
+            </KeyEntry>
           ))}
           <span class="grow" />
-          <span class="faint">
-            {words.explained} {explained.map(Percent).join(", ")}
-          </span>
+          <span class="faint">share of the variance: {explained.map(Percent).join(", ")}</span>
         </div>
       </section>
-      <section class="panel stack" aria-label={words.near}>
+      <section class="panel stack" aria-label="Nearest by cosine">
         <input
           type="search"
-          aria-label={words.search}
-          placeholder={words.search}
+          aria-label="Find a token"
+          placeholder="Find a token"
           value={sought}
           onInput={(event) => setSought(event.currentTarget.value)}
         />
-        {found?.length === 0 && <p role="status">{words.nothing(sought)}</p>}
+        {found?.length === 0 && <p role="status">Nothing found: no token has “{sought}” in it.</p>}
         {found !== null && found.length > 0 && (
           <div class="strip">
             {found.map((id) => (
@@ -237,32 +225,28 @@ export function EmbeddingsView() {
             ))}
           </div>
         )}
-        {chosen === null && <p class="note">{words.hint}</p>}
+        {chosen === null && (
+          <p class="note">Click a point, or find a token, to see its neighbours.</p>
+        )}
         <Sheet open={chosen !== null} onClose={() => SetParams({ id: null })}>
           {chosen !== null && (
             <div class="stack near">
               <div class="panel-head">
                 <span class="chip big">{TokenLabel(chosen)}</span>
                 <span class="faint small">
-                  {text.token.id} {chosen}
-                  {near.fresh && near.value ? ` · ${words.norm} ${Digits(near.value.norm, 3)}` : ""}
+                  id {chosen}
+                  {near.fresh && ` · length ${Digits(near.fresh.norm, 3)}`}
                 </span>
               </div>
-              <h3>{words.near}</h3>
+              <h3>Nearest by cosine</h3>
               <Failure message={near.failure} />
-              <ol class="bars">
-                {neighbours.map(([id, cosine]) => (
-                  <li key={id}>
-                    <button class="bar" onClick={() => SetParams({ id })}>
-                      <span class="bar-label">{TokenLabel(id)}</span>
-                      <span class="bar-track">
-                        <i class="bar-after" style={{ width: `${Math.max(cosine, 0) * 100}%` }} />
-                      </span>
-                      <span class="bar-number strong">{cosine.toFixed(3)}</span>
-                    </button>
-                  </li>
-                ))}
-              </ol>
+              <Bars
+                rows={neighbours.map(([id, cosine]) => ({
+                  id,
+                  after: [Math.max(cosine, 0), cosine.toFixed(3)],
+                  onPick: () => SetParams({ id }),
+                }))}
+              />
             </div>
           )}
         </Sheet>

@@ -1,128 +1,171 @@
 import { useMemo, useState } from "preact/hooks";
 import { GetNumbers, Values, type Numbers } from "../api/numbers";
 import type { TensorStats } from "../api/types";
-import { Digits, kNatsToBits, Percent } from "../format";
-import { Failure, Pick } from "../parts/controls";
+import { Bits, Digits, Percent } from "../format";
+import { Failure, Pick, Sheet } from "../parts/controls";
 import { Histogram } from "../parts/line_chart";
-import { Sheet } from "../parts/sheet";
-import { TokenStrip } from "../parts/strip";
-import { ValueMap } from "../parts/value_map";
+import { Bars, Facts, TokenStrip } from "../parts/lists";
+import { ValueMap } from "../parts/maps";
 import { LogSoftmax } from "../playground/sampling";
-import { useLoaded } from "../state/load";
-import { NumberParam, Param, SetParams } from "../state/route";
+import { useTrace, useTraceNumbers } from "../state/load";
+import { Choice, NumberParam, Param, SetParams } from "../state/route";
 import { info } from "../state/server";
-import { WithTrace } from "../state/trace";
-import { text } from "../text";
 import { TokenLabel } from "../tokens";
 
-const words = text.inside.pipeline;
-type Point = keyof typeof words.points;
-const kOfBlock: Point[] = [
-  "ln_1",
-  "qkv",
-  "heads",
-  "attention",
-  "middle",
-  "ln_2",
-  "up",
-  "activated",
-  "mlp",
-  "output",
-];
-const kTensors: Point[] = ["embedded", ...kOfBlock, "final"];
-const kAll: Point[] = [...kTensors, "logits", "probabilities"];
+// The stops on the way: the service's name of a tensor, ours, its formula, and what it is.
+const kPoints = [
+  [
+    "embedded",
+    "Embeddings",
+    "x₀ = E[token] + P[position]",
+    "Each token's row of the embedding table, plus its position's.",
+  ],
+  [
+    "ln_1",
+    "LayerNorm 1",
+    "a = LN₁(x)",
+    "Each row to mean 0 and variance 1, then scaled and shifted by learned numbers.",
+  ],
+  [
+    "qkv",
+    "Queries, keys, values",
+    "q, k, v = a·W + b",
+    "One matrix product makes the three side by side, for all heads.",
+  ],
+  [
+    "heads",
+    "What the heads gather",
+    "softmax(q·kᵀ / √d)·v",
+    "Each head's weighted values, the heads side by side.",
+  ],
+  [
+    "attention",
+    "Attention's result",
+    "h·Wₒ + bₒ",
+    "The heads mixed together, before they join the stream.",
+  ],
+  [
+    "middle",
+    "Stream after attention",
+    "x ← x + attention",
+    "The residual stream with what attention brought.",
+  ],
+  ["ln_2", "LayerNorm 2", "m = LN₂(x)", "The same again, before the feed-forward part."],
+  ["up", "Feed-forward, wide", "u = m·W₁ + b₁", "To a vector several times as wide."],
+  [
+    "activated",
+    "Activation",
+    "g = φ(u)",
+    "The one step that is not linear: most units go to about 0.",
+  ],
+  ["mlp", "Feed-forward's result", "g·W₂ + b₂", "Back to the stream's width, before it joins."],
+  ["output", "Stream after the block", "x ← x + feed-forward", "What the next block is given."],
+  ["final", "Final LayerNorm", "y = LN(x)", "The last norm, before the stream is read as tokens."],
+  [
+    "logits",
+    "Logits",
+    "logits = y·Uᵀ",
+    "One number for every token of the vocabulary: how well its row of the output matrix U (mostly the embeddings again) fits what stands behind the chosen token.",
+  ],
+  [
+    "probabilities",
+    "Next token",
+    "p = softmax(logits)",
+    "e to the power of each logit, divided by their sum: how likely each token is to come next. Of these the sampler draws one.",
+  ],
+] as const;
+type Point = (typeof kPoints)[number];
+type PointName = Point[0];
+const kTensors = kPoints.slice(0, -2).map(([name]) => name);
+const kStream: readonly PointName[] = ["embedded", "middle", "output"]; // what every block adds to
 const kLikeliest = 12;
 const kBins = 32;
+const kHistogram = "Histogram of the values";
 
 function StatsOf(frame: Numbers): TensorStats {
   return frame.about.stats as TensorStats;
 }
 
-function NameOf(point: Point, layer: number): string {
-  return point === "embedded" || point === "final" ? point : `${layer}.${point}`;
+// The name of a tensor, which in a block is the block's.
+function TensorOf(name: PointName, layer: number): string {
+  return name === "embedded" || name === "final" ? name : `${layer}.${name}`;
 }
 
-function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
-  const { ids, point, name } = props;
-  const [at, setAt] = useState<[number, number] | null>(null);
-  const loaded = useLoaded(`${ids.join(",")}:${name}`, (signal) =>
-    WithTrace(ids, (trace) => GetNumbers(`${trace}/tensor/${name}`, signal), signal),
-  );
-  const frame = loaded.fresh ? loaded.value : null; // another tensor's numbers are none of this one
-  const about = words.points[point];
-  const [T = 0, width = 0] = (frame?.about.of ?? []) as number[];
-  const head = (
+function PointHead({ point: [, name, formula, explain], size }: { point: Point; size: string }) {
+  return (
     <>
       <div class="panel-head">
-        <h2>{about.name}</h2>
-        <span class="faint small">
-          {name}
-          {frame && ` · ${T} × ${width}`}
-        </span>
+        <h2>{name}</h2>
+        <span class="faint small">{size}</span>
       </div>
-      <p class="formula">{about.formula}</p>
-      <p class="soft">{about.explain}</p>
+      <p class="formula">{formula}</p>
+      <p class="soft">{explain}</p>
     </>
   );
-  if (!frame)
-    return (
-      <section class="panel stack" aria-label={about.name}>
-        {head}
-        <Failure message={loaded.failure} />
-      </section>
-    );
-  const stats = StatsOf(frame);
-  const [rows = 0, columns = 0] = frame.shape;
-  const most = Math.max(Math.abs(stats.min), Math.abs(stats.max));
-  const pointed = () => {
-    if (!at) return words.hint;
-    const place = Math.floor((at[0] * T) / rows);
-    return words.told(
-      place,
-      TokenLabel(ids[place] ?? 0),
+}
+
+function TensorPanel({ ids, point, name }: { ids: number[]; point: Point; name: string }) {
+  const [at, setAt] = useState<[row: number, column: number] | null>(null);
+  // Another tensor's numbers are none of this one.
+  const { fresh: frame, failure } = useTraceNumbers(ids, `tensor/${name}`);
+  const [T = 0, width = 0] = (frame?.about.of ?? []) as number[];
+  const size = frame ? `${name} · ${T} × ${width}` : name;
+  const [rows = 0, columns = 0] = frame?.shape ?? [];
+  const told = () => {
+    if (!at || !frame) return "Rows are tokens, columns channels; blue is above 0, ochre below.";
+    const [token, channel] = [
+      Math.floor((at[0] * T) / rows),
       Math.floor((at[1] * width) / columns),
-      Digits(frame.data[at[0] * columns + at[1]]),
-    );
+    ];
+    const value = Digits(frame.data[at[0] * columns + at[1]]);
+    return `Token ${token} “${TokenLabel(ids[token] ?? 0)}”, channel ${channel}: ${value}`;
   };
+  const stats = frame && StatsOf(frame);
+  const most = stats ? Math.max(Math.abs(stats.min), Math.abs(stats.max)) : 0;
   return (
-    <section class="panel stack" aria-label={about.name}>
-      {head}
-      <ValueMap
-        label={words.map(about.name)}
-        values={frame.data}
-        rows={rows}
-        columns={columns}
-        most={Math.min(most, 4 * stats.std) || most}
-        onPoint={(row, column) => setAt([row, column])}
-      />
-      <p class="note">
-        {pointed()}
-        {frame.about.pool ? ` ${words.pooled}` : ""}
-      </p>
-      <div class="tensor-facts">
-        <dl class="facts small">
-          <dt>{words.mean}</dt>
-          <dd>{Digits(stats.mean)}</dd>
-          <dt>{words.std}</dt>
-          <dd>{Digits(stats.std)}</dd>
-          <dt>{words.min}</dt>
-          <dd>{Digits(stats.min)}</dd>
-          <dt>{words.max}</dt>
-          <dd>{Digits(stats.max)}</dd>
-          <dt>{words.rms}</dt>
-          <dd>{Digits(stats.rms)}</dd>
-          <dt>{words.kurtosis}</dt>
-          <dd>{Digits(stats.kurtosis)}</dd>
-          <dt>{words.norm}</dt>
-          <dd>{Digits(stats.norm_median)}</dd>
-          <dt>{words.longest}</dt>
-          <dd>
-            {Digits(stats.norm_max)}{" "}
-            <span class="faint">{TokenLabel(ids[stats.norm_max_position] ?? 0)}</span>
-          </dd>
-        </dl>
-        <Histogram label={words.histogram} {...stats.histogram} />
-      </div>
+    <section class="panel stack" aria-label={point[1]}>
+      <PointHead point={point} size={size} />
+      <Failure message={failure} />
+      {frame && stats && (
+        <>
+          <ValueMap
+            label={`Values of: ${point[1]}`}
+            values={frame.data}
+            rows={rows}
+            columns={columns}
+            most={Math.min(most, 4 * stats.std) || most}
+            onPoint={(row, column) => setAt([row, column])}
+          />
+          <p class="note">
+            {told()}
+            {frame.about.pool
+              ? " Each cell shows the number farthest from 0 of those that it stands for."
+              : ""}
+          </p>
+          <div class="tensor-facts">
+            <Facts
+              class="facts small"
+              rows={[
+                ["mean", Digits(stats.mean)],
+                ["standard deviation", Digits(stats.std)],
+                ["least", Digits(stats.min)],
+                ["largest", Digits(stats.max)],
+                ["root mean square", Digits(stats.rms)],
+                ["kurtosis", Digits(stats.kurtosis)],
+                ["length of a row, median", Digits(stats.norm_median)],
+                [
+                  "longest row",
+                  <>
+                    {Digits(stats.norm_max)}{" "}
+                    <span class="faint">{TokenLabel(ids[stats.norm_max_position] ?? 0)}</span>
+                  </>,
+                ],
+              ]}
+            />
+            <Histogram label={kHistogram} {...stats.histogram} />
+          </div>
+        </>
+      )}
     </section>
   );
 }
@@ -146,71 +189,42 @@ function EndingOf(logits: Float32Array): Ending {
   };
 }
 
-function HistogramOf(values: Float32Array): { from: number; to: number; counts: number[] } {
-  const [from, to] = [
-    values.reduce((a, b) => Math.min(a, b)),
-    values.reduce((a, b) => Math.max(a, b)),
-  ];
+function HistogramOf(values: Float32Array): TensorStats["histogram"] {
+  const from = values.reduce((a, b) => Math.min(a, b));
+  const to = values.reduce((a, b) => Math.max(a, b));
   const counts = new Array<number>(kBins).fill(0);
-  for (const x of values)
-    ++(counts as number[])[
-      Math.min(Math.floor(((x - from) / (to - from || 1)) * kBins), kBins - 1)
-    ]!;
+  for (const x of values) {
+    const bin = Math.min(Math.floor(((x - from) / (to - from || 1)) * kBins), kBins - 1);
+    counts[bin] = (counts[bin] ?? 0) + 1;
+  }
   return { from, to, counts };
 }
 
-function EndingPanel(props: {
-  ids: number[];
-  place: number;
-  point: "logits" | "probabilities";
-  ending: Ending;
-}) {
-  const { ids, place, point } = props;
+function EndingPanel(props: { ids: number[]; place: number; point: Point; ending: Ending }) {
   const { logits, lps, order } = props.ending;
-  const about = words.points[point];
+  const ofLogits = props.point[0] === "logits";
   const counts = useMemo(() => HistogramOf(logits), [logits]);
-  const bars = order.map((id) => {
-    const p = Math.exp(lps[id] as number);
-    const logit = logits[id] as number;
-    return point === "logits"
-      ? { id, size: logit - counts.from, said: Digits(logit) }
-      : { id, size: p, said: Percent(p) };
+  const sized = order.map((id) => {
+    const [logit, p] = [logits[id] as number, Math.exp(lps[id] as number)];
+    return {
+      id,
+      size: ofLogits ? logit - counts.from : p,
+      said: ofLogits ? Digits(logit) : Percent(p),
+    };
   });
-  const most = bars[0]?.size || 1;
+  const most = sized[0]?.size || 1;
   const entropy = lps.reduce((sum, lp) => sum - Math.exp(lp) * lp, 0);
   return (
-    <section class="panel stack" aria-label={about.name}>
-      <div class="panel-head">
-        <h2>{about.name}</h2>
-        <span class="faint small">1 × {logits.length}</span>
-      </div>
-      <p class="formula">{about.formula}</p>
-      <p class="soft">{about.explain}</p>
-      <h3>{words.behind_token}</h3>
-      <TokenStrip ids={ids} at={place} locked onPick={(at) => SetParams({ q: at })} />
-      <h3>{words.likeliest(order.length)}</h3>
-      <ol class="bars">
-        {bars.map(({ id, size, said }) => (
-          <li key={id}>
-            <span class="bar">
-              <span class="bar-label">{TokenLabel(id)}</span>
-              <span class="bar-track">
-                <i class="bar-after" style={{ width: `${(size / most) * 100}%` }} />
-              </span>
-              <span class="bar-number strong">{said}</span>
-            </span>
-          </li>
-        ))}
-      </ol>
-      {point === "logits" ? (
-        <Histogram label={words.histogram} {...counts} />
+    <section class="panel stack" aria-label={props.point[1]}>
+      <PointHead point={props.point} size={`1 × ${logits.length}`} />
+      <h3>Next after</h3>
+      <TokenStrip ids={props.ids} at={props.place} locked onPick={(at) => SetParams({ q: at })} />
+      <h3>The {order.length} likeliest</h3>
+      <Bars rows={sized.map(({ id, size, said }) => ({ id, after: [size / most, said] }))} />
+      {ofLogits ? (
+        <Histogram label={kHistogram} {...counts} />
       ) : (
-        <dl class="facts small">
-          <dt>{text.token.entropy}</dt>
-          <dd>
-            {Digits(entropy * kNatsToBits, 3)} {text.token.bits}
-          </dd>
-        </dl>
+        <Facts class="facts small" rows={[["entropy here", Bits(entropy)]]} />
       )}
     </section>
   );
@@ -221,75 +235,66 @@ export function PipelineView({ ids }: { ids: number[] }) {
   const L = info.value?.model?.n_layer ?? 1;
   const place = NumberParam("q", ids.length - 1, 0, ids.length - 1);
   const layer = NumberParam("l", 0, 0, L - 1);
-  const point = kAll.find((one) => one === Param("p")) ?? "embedded";
-  const sizes = useLoaded(`${ids.join(",")}:${layer}`, (signal) =>
-    WithTrace(
-      ids,
-      async (trace) =>
-        new Map(
-          await Promise.all(
-            kTensors.map(
-              async (one) =>
-                [
-                  one,
-                  StatsOf(
-                    await GetNumbers(`${trace}/tensor/${NameOf(one, layer)}?slice=0:1,0:1`, signal),
-                  ).rms,
-                ] as const,
-            ),
-          ),
-        ),
-      signal,
-    ),
+  const picked = Choice(
+    "p",
+    kPoints.map(([name, label]) => [name, label] as const),
   );
-  const ended = useLoaded(`${ids.join(",")}:${place}`, (signal) =>
-    WithTrace(
-      ids,
-      async (trace) => EndingOf(Values(await GetNumbers(`${trace}/logits?pos=${place}`, signal))),
-      signal,
-    ),
+  const point = kPoints.find(([name]) => name === picked) as Point;
+  const sizes = useTrace(ids, `sizes:${layer}`, async (trace, signal) => {
+    const sized = kTensors.map(async (name) => {
+      const path = `${trace}/tensor/${TensorOf(name, layer)}?slice=0:1,0:1`;
+      return [name, StatsOf(await GetNumbers(path, signal)).rms] as const;
+    });
+    return new Map<PointName, number>(await Promise.all(sized));
+  });
+  const ended = useTrace(ids, `logits:${place}`, async (trace, signal) =>
+    EndingOf(Values(await GetNumbers(`${trace}/logits?pos=${place}`, signal))),
   );
   const ending = ended.value;
-  const sizeOf = (one: Point) => (one === "logits" ? ending?.rms : sizes.value?.get(one));
-  const most = Math.max(...kAll.map((one) => sizeOf(one) ?? 0)) || 1;
+  const sizeOf = (name: PointName) => (name === "logits" ? ending?.rms : sizes.value?.get(name));
+  const most = Math.max(...kPoints.map(([name]) => sizeOf(name) ?? 0)) || 1;
   const best = ending?.order[0] ?? 0;
-  const told = (one: Point) =>
-    one === "probabilities"
-      ? ending && `${TokenLabel(best)} ${Percent(Math.exp(ending.lps[best] as number))}`
-      : Digits(sizeOf(one), 3);
-  const box = (one: Point) => (
-    <li key={one} class={words.points[one].stream ? "stream" : ""}>
-      <button class="stop" aria-pressed={one === point} onClick={() => SetParams({ p: one })}>
-        <span>{words.points[one].name}</span>
-        <span class="faint small">{told(one)}</span>
-        <i style={{ width: `${((sizeOf(one) ?? 0) / most) * 100}%` }} />
+  const box = ([name, label]: Point) => (
+    <li key={name} class={kStream.includes(name) ? "stream" : ""}>
+      <button class="stop" aria-pressed={name === picked} onClick={() => SetParams({ p: name })}>
+        <span>{label}</span>
+        <span class="faint small">
+          {name === "probabilities"
+            ? ending && `${TokenLabel(best)} ${Percent(Math.exp(ending.lps[best] as number))}`
+            : Digits(sizeOf(name), 3)}
+        </span>
+        <i style={{ width: `${((sizeOf(name) ?? 0) / most) * 100}%` }} />
       </button>
     </li>
   );
+  const skipped = (n: number, more: string) =>
+    n > 0 ? `… through ${n}${more} ${n === 1 ? "block" : "blocks"}` : " ";
   return (
     <div class="pipeline">
-      <section class="panel" aria-label={words.title}>
+      <section class="panel" aria-label="One block">
         <div class="panel-head">
-          <h2>{words.title}</h2>
+          <h2>One block</h2>
           <span class="grow" />
           <Pick
-            label={words.block}
+            name="Block"
             value={String(layer)}
-            onPick={(value) => SetParams({ l: value })}
             options={Array.from({ length: L }, (_, l) => [String(l), String(l)] as const)}
+            onPick={(l) => SetParams({ l })}
           />
         </div>
         <Failure message={sizes.failure || ended.failure} />
-        <ol class="stops">{box("embedded")}</ol>
-        <p class="skip">{layer > 0 ? words.before(layer) : " "}</p>
-        <ol class="stops block">{kOfBlock.map(box)}</ol>
-        <p class="skip">{layer < L - 1 ? words.behind(L - 1 - layer) : " "}</p>
-        <ol class="stops">{(["final", "logits", "probabilities"] as const).map(box)}</ol>
-        <p class="note">{words.legend}</p>
+        <ol class="stops">{kPoints.slice(0, 1).map(box)}</ol>
+        <p class="skip">{skipped(layer, "")}</p>
+        <ol class="stops block">{kPoints.slice(1, -3).map(box)}</ol>
+        <p class="skip">{skipped(L - 1 - layer, " more")}</p>
+        <ol class="stops">{kPoints.slice(-3).map(box)}</ol>
+        <p class="note">
+          Numbers are root mean squares. A dot is the residual stream, which every block adds to.
+        </p>
       </section>
       <Sheet open={Param("p") !== ""} onClose={() => SetParams({ p: null })}>
-        {point !== "logits" && point !== "probabilities" ? (
-          <TensorPanel ids={ids} point={point} name={NameOf(point, layer)} />
+        {picked !== "logits" && picked !== "probabilities" ? (
+          <TensorPanel ids={ids} point={point} name={TensorOf(picked, layer)} />
         ) : ending ? (
           <EndingPanel ids={ids} place={place} point={point} ending={ending} />
         ) : (

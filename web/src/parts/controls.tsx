@@ -1,12 +1,16 @@
-import type { ComponentChildren } from "preact";
-import { useId } from "preact/hooks";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { useKeys } from "../keys";
+import { Param, SetParams, type Options } from "../state/route";
 
-export function Segments<T extends string>(props: {
+interface Choosing<T extends string> {
   name: string;
   value: T;
-  options: readonly (readonly [T, string])[];
+  options: Options<T>;
   onPick: (value: T) => void;
-}) {
+}
+
+export function Segments<T extends string>(props: Choosing<T>) {
   const group = useId();
   return (
     <div class="segments small" role="radiogroup" aria-label={props.name}>
@@ -25,33 +29,10 @@ export function Segments<T extends string>(props: {
   );
 }
 
-export function Check(props: {
-  checked: boolean;
-  onChange: (on: boolean) => void;
-  children: ComponentChildren;
-  title?: string;
-}) {
-  return (
-    <label class="check small" title={props.title}>
-      <input
-        type="checkbox"
-        checked={props.checked}
-        onChange={(event) => props.onChange(event.currentTarget.checked)}
-      />
-      <span>{props.children}</span>
-    </label>
-  );
-}
-
-export function Pick<T extends string>(props: {
-  label: string;
-  value: T;
-  options: readonly (readonly [T, string])[];
-  onPick: (value: T) => void;
-}) {
+export function Pick<T extends string>(props: Choosing<T>) {
   return (
     <label class="row small">
-      <span class="soft">{props.label}</span>
+      <span class="soft">{props.name}</span>
       <select
         value={props.value}
         onChange={(event) => props.onPick(event.currentTarget.value as T)}
@@ -66,41 +47,62 @@ export function Pick<T extends string>(props: {
   );
 }
 
-// Tabs by the arrow keys too; the panel is the caller's.
-export function Tabs<T extends string>(props: {
-  name: string;
-  value: T;
-  options: readonly (readonly [T, string])[];
-  onPick: (value: T) => void;
-}) {
+// Tabs, by the arrow keys too, above the panel of the one that is picked.
+export function Tabs<T extends string>(props: Choosing<T> & { children: ComponentChildren }) {
+  const { options, value } = props;
   const step = (event: KeyboardEvent) => {
-    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (by === 0) return;
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (by === undefined) return;
     event.preventDefault();
-    const at = props.options.findIndex(([value]) => value === props.value);
-    const next = props.options[(at + by + props.options.length) % props.options.length];
-    if (!next) return;
-    props.onPick(next[0]);
-    const buttons = (event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>(
-      "[role=tab]",
-    );
-    buttons[(at + by + buttons.length) % buttons.length]?.focus();
+    const at = options.findIndex(([one]) => one === value);
+    const to = (at + by + options.length) % options.length;
+    props.onPick((options[to] as Options<T>[number])[0]);
+    (event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]")[to]?.focus();
   };
   return (
-    <div class="tabs" role="tablist" aria-label={props.name} onKeyDown={step}>
-      {props.options.map(([value, label]) => (
-        <button
-          key={value}
-          role="tab"
-          aria-selected={value === props.value}
-          tabIndex={value === props.value ? 0 : -1}
-          onClick={() => props.onPick(value)}
-        >
-          {label}
-        </button>
-      ))}
+    <div class="stack gap">
+      <div class="tabs" role="tablist" aria-label={props.name} onKeyDown={step}>
+        {options.map(([one, label]) => (
+          <button
+            key={one}
+            role="tab"
+            aria-selected={one === value}
+            tabIndex={one === value ? 0 : -1}
+            onClick={() => props.onPick(one)}
+          >
+            {label}
+          </button>
+        ))}
+      </div>
+      <div class="stack" role="tabpanel" aria-label={options.find(([one]) => one === value)?.[1]}>
+        {props.children}
+      </div>
     </div>
   );
+}
+
+interface CheckProps {
+  title?: string;
+  children: ComponentChildren;
+}
+
+export function Check(props: CheckProps & { checked: boolean; onChange: (on: boolean) => void }) {
+  return (
+    <label class="check small" title={props.title}>
+      <input
+        type="checkbox"
+        checked={props.checked}
+        onChange={(event) => props.onChange(event.currentTarget.checked)}
+      />
+      <span>{props.children}</span>
+    </label>
+  );
+}
+
+// Whether a parameter of the address is 1.
+export function ParamCheck({ param, ...more }: CheckProps & { param: string }) {
+  const change = (on: boolean) => SetParams({ [param]: on ? 1 : null });
+  return <Check {...more} checked={Param(param) === "1"} onChange={change} />;
 }
 
 export function Slider(props: {
@@ -132,10 +134,62 @@ export function Slider(props: {
   );
 }
 
+type FieldProps = Omit<JSX.IntrinsicElements["textarea"], "label"> & {
+  label: string;
+  value: string;
+  onText: (said: string) => void;
+};
+
+// A field of text, of several lines.
+export function TextField({ label, onText, ...more }: FieldProps) {
+  return (
+    <textarea
+      {...more}
+      aria-label={label}
+      spellcheck={false}
+      onInput={(event) => onText(event.currentTarget.value)}
+    />
+  );
+}
+
+// The field that a screen is about: "/" leads to it.
+export function MainField(props: FieldProps) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useKeys([{ key: "/", label: "To the text", run: () => field.current?.focus() }]);
+  return <TextField {...props} ref={field} />;
+}
+
 export function Failure(props: { message: string }) {
   return props.message ? (
     <p class="failure" role="alert">
       {props.message}
     </p>
   ) : null;
+}
+
+const kClear = 40; // pixels between what was tapped and the sheet
+
+let tapped = 0; // where the last press was, from the top of the window
+addEventListener("pointerdown", (event) => (tapped = event.clientY), { capture: true });
+
+// A sheet tells of a thing that was picked. On a phone it lies over the lower part of the screen
+// while `open`, and what was tapped is moved out from under it; elsewhere it stands where it is.
+export function Sheet(props: { open: boolean; onClose: () => void; children: ComponentChildren }) {
+  const holder = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = holder.current;
+    if (!props.open || !element || getComputedStyle(element).position !== "fixed") return;
+    const hidden = tapped + kClear - element.getBoundingClientRect().top;
+    if (hidden > 0) scrollBy({ top: hidden });
+  }, [props.open]);
+  return (
+    <div ref={holder} class={props.open ? "sheet open" : "sheet"}>
+      {props.open && (
+        <button class="icon-button sheet-close" aria-label="Close" onClick={props.onClose}>
+          ×
+        </button>
+      )}
+      {props.children}
+    </div>
+  );
 }

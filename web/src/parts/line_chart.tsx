@@ -1,21 +1,125 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { Digits, Whole } from "../format";
+import type { ComponentChildren } from "preact";
+import { Digits, Ticks, Whole, type Scale } from "../format";
+import { useWidth } from "./canvas";
 
 export interface Line {
   name: string;
   colour: string;
-  ys: ArrayLike<number>;
+  dash?: number[];
+  ys: ArrayLike<number | null | undefined>;
 }
 
-const kRoom = { left: 40, right: 8, top: 8, bottom: 20 };
+interface Axis {
+  at: (value: number) => number; // in pixels
+  ticks: number[];
+}
 
-// The y of a chart's ticks, below, amid and above; whole numbers of `low` to `high` where y is one.
-export function Ticks(low: number, high: number, log: boolean, whole: boolean): number[] {
-  const ends = [low, (low + high) / 2, high].map((value) => (log ? 10 ** value : value));
-  if (!whole) return ends;
-  const scaled = (value: number) => (log ? Math.log10(value) : value);
-  return [...new Set(ends.map(Math.round))].filter(
-    (value) => scaled(value) >= low - 1e-9 && scaled(value) <= high + 1e-9,
+// The axis of some values between two places.
+function AxisOf(
+  values: Iterable<number>,
+  scale: Scale,
+  parts: number,
+  from: number,
+  to: number,
+): Axis {
+  const scaled = (value: number) => (scale.log ? Math.log10(value) : value);
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    const y = scaled(value);
+    if (Number.isFinite(y)) [low, high] = [Math.min(low, y), Math.max(high, y)];
+  }
+  if (!(high > low)) [low, high] = Number.isFinite(low) ? [low - 0.5, low + 0.5] : [0, 1];
+  return {
+    at: (value) => from + ((scaled(value) - low) / (high - low)) * (to - from),
+    ticks: Ticks(low, high, scale, parts),
+  };
+}
+
+interface FigureProps {
+  label: string;
+  width: number;
+  height: number;
+  room: { left: number; right: number; top: number; bottom: number };
+  xs: ArrayLike<number>;
+  lines: Line[];
+  x: Scale & { say: (value: number) => string };
+  y: Scale & { say: (value: number) => string; parts: number; downward?: boolean };
+  mark?: number; // an x
+  children?: ComponentChildren; // behind the lines
+}
+
+const kXParts = 5;
+
+// Lines over the same x, as an <svg>; what a page says of its looks comes before what is said here.
+export function Figure({ width, height, room, xs, lines, ...props }: FigureProps) {
+  const [top, bottom] = [room.top, height - room.bottom];
+  const x = AxisOf(Array.from(xs), props.x, kXParts, room.left, width - room.right);
+  const drawn = lines.map(({ ys }) =>
+    Array.from(xs, (at, i) => [at, ys[i] ?? NaN] as const).filter(([, value]) =>
+      Number.isFinite(value),
+    ),
+  );
+  const values = drawn.flat().map(([, value]) => value);
+  const { downward } = props.y;
+  const y = AxisOf(
+    values,
+    props.y,
+    props.y.parts,
+    downward ? top : bottom,
+    downward ? bottom : top,
+  );
+  return (
+    <svg
+      width={width}
+      height={height}
+      viewBox={`0 0 ${width} ${height}`}
+      role="img"
+      aria-label={props.label}
+    >
+      {props.children}
+      {y.ticks.map((value) => (
+        <g key={value}>
+          <path
+            d={`M${room.left} ${y.at(value)}H${width - room.right}`}
+            stroke="#ddd"
+            class="grid-line"
+          />
+          <text x={room.left - 6} y={y.at(value) + 3.5} text-anchor="end">
+            {props.y.say(value)}
+          </text>
+        </g>
+      ))}
+      {x.ticks.map((value) => (
+        <text key={value} x={x.at(value)} y={bottom + 16} text-anchor="middle">
+          {props.x.say(value)}
+        </text>
+      ))}
+      {props.mark !== undefined && (
+        <path d={`M${x.at(props.mark)} ${top}V${bottom}`} class="mark-line" />
+      )}
+      {lines.map(({ name, colour, dash }, i) => {
+        const points = (drawn[i] ?? []).map(([at, value]) => [
+          x.at(at).toFixed(1),
+          y.at(value).toFixed(1),
+        ]);
+        const [lone] = points;
+        return lone && points.length === 1 ? (
+          <circle key={name} cx={lone[0]} cy={lone[1]} r="3" fill={colour} />
+        ) : (
+          <polyline
+            key={name}
+            fill="none"
+            stroke={colour}
+            stroke-width="1.75"
+            stroke-linejoin="round"
+            stroke-dasharray={dash?.join(" ")}
+            points={points.join(" ")}
+          >
+            <title>{name}</title>
+          </polyline>
+        );
+      })}
+    </svg>
   );
 }
 
@@ -24,96 +128,25 @@ export function LineChart(props: {
   label: string;
   lines: Line[];
   height?: number;
-  log?: boolean;
-  whole?: boolean; // y counts
-  downward?: boolean; // small values on top, as of ranks
-  ticks?: (x: number) => string;
-  mark?: number | null;
+  y?: Scale & { downward?: boolean }; // small values on top, as of ranks
+  say?: (x: number) => string;
+  mark?: number;
 }) {
-  const holder = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(300);
-  useEffect(() => {
-    if (!holder.current) return;
-    const observer = new ResizeObserver(
-      ([entry]) => entry && setWidth(Math.max(entry.contentRect.width, 120)),
-    );
-    observer.observe(holder.current);
-    return () => observer.disconnect();
-  }, []);
-  const height = props.height ?? 140;
+  const [holder, width] = useWidth<HTMLDivElement>();
   const n = Math.max(...props.lines.map(({ ys }) => ys.length), 2);
-  const scale = (y: number) => (props.log ? Math.log10(y) : y);
-  let [low, high] = [Infinity, -Infinity];
-  for (const { ys } of props.lines) {
-    for (let i = 0; i < ys.length; ++i) {
-      const y = scale(ys[i] as number);
-      if (!Number.isFinite(y)) continue;
-      low = Math.min(low, y);
-      high = Math.max(high, y);
-    }
-  }
-  if (!(high > low)) [low, high] = [low - 0.5 || 0, low + 0.5 || 1];
-  const x = (i: number) => kRoom.left + (i / (n - 1)) * (width - kRoom.left - kRoom.right);
-  const y = (value: number) => {
-    const t = (scale(value) - low) / (high - low);
-    return kRoom.top + (props.downward ? t : 1 - t) * (height - kRoom.top - kRoom.bottom);
-  };
-  const rows = Ticks(low, high, props.log ?? false, props.whole ?? false);
-  const ticks = props.ticks ?? String;
-  const every = Math.max(1, Math.ceil(n / 6));
   return (
     <div ref={holder} class="line-chart">
-      <svg
-        width={width}
-        height={height}
-        viewBox={`0 0 ${width} ${height}`}
-        role="img"
-        aria-label={props.label}
-      >
-        {rows.map((value, i) => (
-          <g key={i}>
-            <line
-              x1={kRoom.left}
-              x2={width - kRoom.right}
-              y1={y(value)}
-              y2={y(value)}
-              class="grid-line"
-            />
-            <text x={kRoom.left - 6} y={y(value) + 3.5} text-anchor="end">
-              {props.whole ? Whole(value) : Digits(value, 3)}
-            </text>
-          </g>
-        ))}
-        {Array.from({ length: n }, (_, i) => i)
-          .filter((i) => i % every === 0)
-          .map((i) => (
-            <text key={i} x={x(i)} y={height - 4} text-anchor="middle">
-              {ticks(i)}
-            </text>
-          ))}
-        {props.mark !== null && props.mark !== undefined && (
-          <line
-            x1={x(props.mark)}
-            x2={x(props.mark)}
-            y1={kRoom.top}
-            y2={height - kRoom.bottom}
-            class="mark-line"
-          />
-        )}
-        {props.lines.map(({ name, colour, ys }) => (
-          <polyline
-            key={name}
-            fill="none"
-            stroke={colour}
-            stroke-width="1.75"
-            stroke-linejoin="round"
-            points={Array.from(
-              { length: ys.length },
-              (_, i) => `${x(i).toFixed(1)},${y(ys[i] as number).toFixed(1)}`,
-            ).join(" ")}
-          />
-        ))}
-      </svg>
+      <Figure
+        label={props.label}
+        width={Math.max(width, 120)}
+        height={props.height ?? 140}
+        room={{ left: 40, right: 8, top: 8, bottom: 20 }}
+        xs={Array.from({ length: n }, (_, i) => i)}
+        lines={props.lines}
+        x={{ whole: true, say: props.say ?? String }}
+        y={{ ...props.y, parts: 2, say: props.y?.whole ? Whole : (value) => Digits(value, 3) }}
+        mark={props.mark}
+      />
     </div>
   );
 }

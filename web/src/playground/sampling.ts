@@ -14,20 +14,11 @@ export const kPresets = {
   wild: { temperature: 1.3, top_k: 0, top_p: 1, min_p: 0.02, repetition_penalty: 1 },
 } as const;
 
-export type Preset = "plain" | keyof typeof kPresets;
-
-export function PresetOf(
-  settings: Settings,
-  presets: Record<Preset, Partial<Settings>>,
-): Preset | "" {
-  const names = Object.keys(presets) as Preset[];
-  return (
-    names.find((name) =>
-      Object.entries(presets[name]).every(
-        ([key, value]) => settings[key as keyof Settings] === value,
-      ),
-    ) ?? ""
-  );
+// The name of the preset that the settings are; "" if they are none.
+export function PresetOf(settings: Settings, presets: Record<string, Partial<Settings>>): string {
+  const is = (preset: Partial<Settings>) =>
+    Object.entries(preset).every(([key, value]) => settings[key as keyof Settings] === value);
+  return Object.keys(presets).find((name) => is(presets[name] ?? {})) ?? "";
 }
 
 export interface Candidate {
@@ -44,14 +35,10 @@ export function Sampled(
   before: Set<number>,
 ): Map<number, number> {
   const repetition = settings.repetition_penalty;
+  const repeated = (logit: number) => (logit > 0 ? logit / repetition : logit * repetition);
   let left = candidates.map(({ id, logit }) => ({
     id,
-    logit:
-      repetition !== 1 && before.has(id)
-        ? logit > 0
-          ? logit / repetition
-          : logit * repetition
-        : logit,
+    logit: before.has(id) ? repeated(logit) : logit,
   }));
   left.sort((a, b) => b.logit - a.logit || a.id - b.id);
   const first = left[0];
@@ -75,10 +62,8 @@ export function Sampled(
 
 // ln p of logits.
 export function LogSoftmax(logits: Float32Array): Float64Array {
-  let most = -Infinity;
-  for (const logit of logits) if (logit > most) most = logit;
-  let sum = 0;
-  for (const logit of logits) sum += Math.exp(logit - most);
+  const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
+  const sum = logits.reduce((all, logit) => all + Math.exp(logit - most), 0);
   const log = most + Math.log(sum);
   return Float64Array.from(logits, (logit) => logit - log);
 }

@@ -1,45 +1,43 @@
-import { useEffect, useState } from "preact/hooks";
-import { GetNumbers, Values } from "../api/numbers";
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { Values } from "../api/numbers";
 import type { TopToken } from "../api/types";
-import { kNatsToBits, Percent } from "../format";
+import { Bits, Percent } from "../format";
+import { Sheet } from "../parts/controls";
+import { Bars, Facts } from "../parts/lists";
+import { useTraceNumbers } from "../state/load";
 import { HasFeature, info } from "../state/server";
-import { WithTrace } from "../state/trace";
-import { text } from "../text";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
-import { LogSoftmax, Sampled, type Candidate, type Settings } from "./sampling";
+import type { Judged } from "./prose";
+import { LogSoftmax, Sampled, type Settings } from "./sampling";
 
 const kShown = 10;
 
-// The logits that the token in place `at` was chosen by, when the model saw `seen` tokens before it,
-// once it is locked; null until they are here, and where the service does not trace.
-function useLogits(
-  ids: number[],
-  at: number,
-  seen: number,
-  wanted: boolean,
-): Float32Array | null {
-  const [found, setFound] = useState<{ key: string; logits: Float32Array } | null>(null);
-  const key = `${at}:${seen}:${ids.join(",")}`;
-  useEffect(() => {
-    if (!wanted || at < 1 || !HasFeature("trace")) return;
-    const gone = new AbortController();
-    const most = info.value?.model?.n_ctx ?? ids.length;
-    const from = at - seen;
-    WithTrace(
-      ids.slice(from, from + most),
-      (trace) => GetNumbers(`${trace}/logits?pos=${seen - 1}`, gone.signal),
-      gone.signal,
-    )
-      .then((frame) => setFound({ key, logits: Values(frame) }))
-      .catch(() => {}); // the list of the likeliest stays
-    return () => gone.abort();
-  }, [key, wanted]);
-  return found?.key === key ? found.logits : null;
+// The token that is told of: the picked one, else the one under the pointer.
+export function usePlace<T = number>() {
+  const [pointed, onHover] = useState<T | null>(null);
+  const [picked, onPick] = useState<T | null>(null);
+  const letGo = () => {
+    onHover(null);
+    onPick(null);
+  };
+  return { place: picked ?? pointed, locked: picked !== null, onHover, onPick, letGo };
 }
 
-interface Shown {
-  rows: { id: number; lp: number; after: number }[];
-  exact: boolean;
+// The logits that the token in place `at` was chosen by, when the model saw `seen` tokens before it,
+// once that is wanted; null until they are here, and where the service does not trace.
+function useLogits(ids: number[], at: number, seen: number, wanted: boolean): Float32Array | null {
+  const most = info.value?.model?.n_ctx ?? ids.length;
+  const traced = wanted && at > 0 && HasFeature("trace");
+  const window = ids.slice(at - seen, at - seen + most);
+  const { fresh } = useTraceNumbers(window, traced ? `logits?pos=${seen - 1}` : null);
+  return fresh && Values(fresh);
+}
+
+interface Weighed {
+  id: number;
+  lp: number;
+  after: number; // probability, as the sampler leaves it
 }
 
 function Weigh(
@@ -47,110 +45,105 @@ function Weigh(
   logits: Float32Array | null,
   settings: Settings,
   before: Set<number>,
-): Shown {
+): Weighed[] {
   if (logits === null) {
     const candidates = top.map(([id, lp]) => ({ id, logit: lp }));
     const after = Sampled(candidates, { ...settings, repetition_penalty: 1 }, before);
-    return { rows: top.map(([id, lp]) => ({ id, lp, after: after.get(id) ?? 0 })), exact: false };
+    return top.map(([id, lp]) => ({ id, lp, after: after.get(id) ?? 0 }));
   }
   const lps = LogSoftmax(logits);
-  const candidates: Candidate[] = Array.from(logits, (logit, id) => ({ id, logit }));
+  const candidates = Array.from(logits, (logit, id) => ({ id, logit }));
   const after = Sampled(candidates, settings, before);
-  const order = [...top.map(([id]) => id), ...after.keys()];
-  const rows = [...new Set(order)]
+  const order = new Set([...top.map(([id]) => id), ...after.keys()]);
+  return [...order]
     .slice(0, kShown)
     .map((id) => ({ id, lp: lps[id] ?? -Infinity, after: after.get(id) ?? 0 }));
-  return { rows, exact: true };
 }
 
-export function TokenPanel(props: {
+interface TokenPanelProps {
   ids: number[]; // the whole text
   at: number; // the place in it
-  lp: number | null;
-  rank: number | null;
-  H: number | null;
-  seen?: number; // tokens before it that the model saw; all of them if it is not said
-  top: TopToken[];
-  locked: boolean;
-  settings?: Settings;
+  token: Judged;
+  exact: boolean; // whether every logit is to be asked for
+  settings?: Settings; // of a sampler whose work is shown
   onBranch?: (choice: TopToken) => void;
-}) {
-  const { ids, at, settings } = props;
-  const id = ids[at] ?? 0;
-  const logits = useLogits(ids, at, props.seen ?? at, props.locked && settings !== undefined);
-  const shown = settings
-    ? Weigh(props.top, logits, settings, new Set(ids.slice(0, at)))
-    : { rows: props.top.map(([one, lp]) => ({ id: one, lp, after: 0 })), exact: true };
-  const most = Math.max(...shown.rows.flatMap(({ lp, after }) => [Math.exp(lp), after]));
+}
+
+function TokenPanel({ ids, at, token, exact, settings, onBranch }: TokenPanelProps) {
+  const { id, lp, top } = token;
+  const logits = useLogits(ids, at, token.seen ?? at, exact);
+  const weighed = settings
+    ? Weigh(top, logits, settings, new Set(ids.slice(0, at)))
+    : top.map(([one, its]) => ({ id: one, lp: its, after: 0 }));
+  const most = Math.max(...weighed.flatMap((one) => [Math.exp(one.lp), one.after]));
+  const about = logits ? "" : "≈";
   return (
-    <section class="panel token-panel" aria-label={text.token.title}>
+    <section class="panel token-panel" aria-label="Token">
       <div class="panel-head">
         <span class="chip big">{TokenLabel(id)}</span>
         <span class="faint small">
-          {text.token.id} {id} · {Hex(TokenBytes(id)) || "–"}
+          id {id} · {Hex(TokenBytes(id)) || "–"}
         </span>
       </div>
-      {props.lp !== null && (
-        <dl class="facts small">
-          <dt>{text.token.probability}</dt>
-          <dd>{Percent(Math.exp(props.lp))}</dd>
-          <dt>{text.token.rank}</dt>
-          <dd>{props.rank ?? "–"}</dd>
-          <dt>{text.token.surprise}</dt>
-          <dd>
-            {(-props.lp * kNatsToBits).toFixed(2)} {text.token.bits}
-          </dd>
-          <dt>{text.token.entropy}</dt>
-          <dd>
-            {props.H === null ? "–" : `${(props.H * kNatsToBits).toFixed(2)} ${text.token.bits}`}
-          </dd>
-        </dl>
+      {lp !== null && (
+        <Facts
+          class="facts small"
+          rows={[
+            ["probability", Percent(Math.exp(lp))],
+            ["rank", token.rank ?? "–"],
+            ["surprise", Bits(-lp)],
+            ["entropy here", Bits(token.H)],
+          ]}
+        />
       )}
-      {shown.rows.length > 0 && (
+      {weighed.length > 0 && (
         <>
-          <h3>{props.onBranch ? text.token.pick : text.token.alternatives}</h3>
-          <ol class={`bars${settings ? " two" : ""}`}>
-            {shown.rows.map(({ id: one, lp, after }) => {
-              const p = Math.exp(lp);
-              const bar = (
-                <>
-                  <span class="bar-label">{TokenLabel(one)}</span>
-                  <span class="bar-track">
-                    <i class="bar-raw" style={{ width: `${(p / most) * 100}%` }} />
-                    {settings && (
-                      <i class="bar-after" style={{ width: `${(after / most) * 100}%` }} />
-                    )}
-                  </span>
-                  <span class="bar-number">{Percent(p)}</span>
-                  {settings && (
-                    <span class="bar-number strong">
-                      {after === 0 ? "–" : `${shown.exact ? "" : "≈"}${Percent(after)}`}
-                    </span>
-                  )}
-                </>
-              );
-              return (
-                <li key={one} class={one === id ? "is-this" : ""}>
-                  {props.onBranch ? (
-                    <button
-                      class="bar"
-                      title={text.token.branch(TokenLabel(one))}
-                      onClick={() => props.onBranch?.([one, lp])}
-                    >
-                      {bar}
-                    </button>
-                  ) : (
-                    <span class="bar">{bar}</span>
-                  )}
-                </li>
-              );
+          <h3>What else it might have been{onBranch && " – pick one to branch"}</h3>
+          <Bars
+            chosen={id}
+            rows={weighed.map((one) => {
+              const p = Math.exp(one.lp);
+              const said = one.after === 0 ? "–" : `${about}${Percent(one.after)}`;
+              return {
+                id: one.id,
+                raw: [p / most, Percent(p)],
+                after: settings && [one.after / most, said],
+                title: `Go on from “${TokenLabel(one.id)}” instead`,
+                onPick: onBranch && (() => onBranch([one.id, one.lp])),
+              };
             })}
-          </ol>
+          />
           {settings && (
-            <p class="note">{shown.exact ? text.token.exact : text.token.approximate}</p>
+            <p class="note">
+              Wide bars: the model. Thin ones: after the sampler as it is set now,{" "}
+              {logits
+                ? "computed from every logit. "
+                : "from these tokens alone; click the token for the exact numbers. "}
+              The longest is the likeliest.
+            </p>
           )}
         </>
       )}
     </section>
+  );
+}
+
+// What is told of a token beside its text; `hint` while there is none.
+export function TokenSheet(props: {
+  of: TokenPanelProps | null;
+  open: boolean;
+  onClose: () => void;
+  hint?: ComponentChildren;
+}) {
+  return (
+    <Sheet open={props.open} onClose={props.onClose}>
+      {props.of ? (
+        <TokenPanel {...props.of} />
+      ) : (
+        <p class="note">
+          {props.hint ?? "Point at a token, or go to it with Tab and the arrow keys."}
+        </p>
+      )}
+    </Sheet>
   );
 }

@@ -1,35 +1,29 @@
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import { EventsOf } from "../api/event_stream";
 import { IsAbort, MessageOf, SendJson } from "../api/http";
-import type { DoneEvent, ProgressEvent, TokenEvent, Tokenized, TopToken } from "../api/types";
+import type { DoneEvent, ProgressEvent, Tokenized, TopToken, WrittenToken } from "../api/types";
 import { Say } from "../parts/live";
 import { Param } from "../state/route";
 import { info, modelId, PostToModel } from "../state/server";
-import { text } from "../text";
 import { TextOf } from "../tokens";
-import { settings } from "./settings";
+import { settings } from "./sampler";
 
-export interface WrittenToken {
-  id: number;
-  lp: number;
-  sp: number;
-  rank: number;
-  H: number;
-  top: TopToken[];
-  seen: number; // tokens before it that the model saw
+// Tokens that are written behind others.
+export interface Written {
+  prompt_ids: number[];
+  forgotten?: number; // turns of a conversation that the model did not see
+  tokens: WrittenToken[];
+  done: DoneEvent | null;
 }
 
 // One continuation of a prompt. A branch shares the first `at` tokens with its parent, and its
 // token there was chosen by hand.
-export interface Take {
+export interface Take extends Written {
   name: number;
   model: string; // an id: what wrote it
   prompt: string;
-  prompt_ids: number[];
-  tokens: WrittenToken[];
   parent: number | null;
   at: number;
-  done: DoneEvent | null;
 }
 
 export interface Pace {
@@ -40,7 +34,14 @@ export interface Pace {
   prompt: ProgressEvent | null; // while the prompt is read
 }
 
-export const prompt = signal(Param("p", text.play.examples[0]?.[1] ?? ""));
+export const kExamples = [
+  ["A story", "Once upon a time"],
+  ["A dialogue", "ROMEO:\nBut soft, what light"],
+  ["A list", "1. Water\n2. Salt\n3."],
+  ["Letters", "a b c d e f g"],
+  ["Other scripts", "Überraschung, 漢字, 🙂"],
+] as const;
+export const prompt = signal(Param("p", kExamples[0][1]));
 const everyTake = signal<Take[]>([]); // of all models
 export const takes = computed(() => everyTake.value.filter(({ model }) => model === modelId.value));
 export const shown = signal<number | null>(null); // a take's name
@@ -59,35 +60,39 @@ export const typedText = computed(
   () => typed.value ?? (take.value ? takeText.value : prompt.value),
 );
 
-export function IdsOf(of: { prompt_ids: number[]; tokens: WrittenToken[] }): number[] {
-  return [...of.prompt_ids, ...of.tokens.map(({ id }) => id)];
+export function IdsOf({ prompt_ids, tokens }: Pick<Written, "prompt_ids" | "tokens">): number[] {
+  return [...prompt_ids, ...tokens.map(({ id }) => id)];
 }
 
-// A moment that Undo goes back to.
-interface Moment {
-  prompt: string;
-  shown: number | null;
-}
-const moments = signal<{ all: Moment[]; at: number }>({
-  all: [{ prompt: "", shown: null }],
-  at: 0,
-});
+// The takes that were shown, by name: Undo goes back to them.
+const moments = signal<{ all: (number | null)[]; at: number }>({ all: [null], at: 0 });
 export const canUndo = computed(() => moments.value.at > 0);
 export const canRedo = computed(() => moments.value.at < moments.value.all.length - 1);
 
 function Remember(): void {
   const { all, at } = moments.value;
-  const kept = [...all.slice(0, at + 1), { prompt: prompt.value, shown: shown.value }];
-  moments.value = { all: kept, at: kept.length - 1 };
+  moments.value = { all: [...all.slice(0, at + 1), shown.value], at: at + 1 };
+}
+
+function Show(name: number | null): void {
+  shown.value = name;
+  if (take.value) prompt.value = take.value.prompt;
 }
 
 export function Travel(by: 1 | -1): void {
-  const to = moments.value.all[moments.value.at + by];
-  if (!to || writing.value) return;
+  const { all, at } = moments.value;
+  const to = all[at + by];
+  if (to === undefined || writing.value) return;
   batch(() => {
-    moments.value = { ...moments.value, at: moments.value.at + by };
-    if (to.shown !== null) prompt.value = to.prompt;
-    shown.value = to.shown;
+    moments.value = { all, at: at + by };
+    Show(to);
+  });
+}
+
+export function ShowTake({ name }: Take): void {
+  batch(() => {
+    Show(name);
+    Remember();
   });
 }
 
@@ -96,14 +101,6 @@ export function ShowBeside(by: 1 | -1): void {
   const at = all.findIndex(({ name }) => name === shown.value);
   const next = all[(at + by + all.length) % all.length];
   if (next && !writing.value) ShowTake(next);
-}
-
-export function ShowTake(next: Take): void {
-  batch(() => {
-    shown.value = next.name;
-    prompt.value = next.prompt;
-  });
-  Remember();
 }
 
 let stop: AbortController | null = null;
@@ -120,72 +117,44 @@ effect(() => {
     const last = everyTake.value.filter(({ model }) => model === id).at(-1);
     batch(() => {
       shown.value = last?.name ?? null;
-      moments.value = { all: [{ prompt: prompt.value, shown: shown.value }], at: 0 };
+      moments.value = { all: [shown.value], at: 0 };
       pace.value = null;
       failure.value = "";
     });
   });
 });
 
-function Change(name: number, change: (take: Take) => Take): void {
-  everyTake.value = everyTake.value.map((one) => (one.name === name ? change(one) : one));
-}
-
-// A frame's worth of tokens at a time; a hidden page draws no frames.
-function Collect(give: (more: WrittenToken[]) => void): (token: WrittenToken | null) => void {
-  let held: WrittenToken[] = [];
-  let waits = false;
-  const flush = () => {
-    waits = false;
-    const more = held;
-    held = [];
-    if (more.length > 0) give(more);
-  };
-  return (token) => {
-    if (token === null) return flush();
-    held.push(token);
-    if (waits) return;
-    waits = true;
-    if (document.hidden) setTimeout(flush, 100);
-    else requestAnimationFrame(flush);
-  };
-}
-
 const kAlternatives = 10;
 
-// Who is handed what the service writes.
-interface Reader {
-  tokens: (more: WrittenToken[]) => void;
-  progress?: (said: ProgressEvent) => void;
-  done: (said: DoneEvent) => void;
-}
-
 // Has a model write on from `of` (token ids or messages), as the sampler is set and beyond the
-// context, as the program does. Returns what went wrong.
+// context, as the program does. `change` is told what has come of it, and how; `failure` says what
+// went wrong. Returns whether anything came.
 export async function Stream(
   model: string,
   of: { ids: number[] } | { messages: { role: string; content: string }[] },
   seed: string,
-  reader: Reader,
-): Promise<string> {
+  change: (more: (now: Written) => Partial<Written>) => void,
+): Promise<boolean> {
   const sampler = { ...settings.value, seed: seed === "" ? undefined : Number(seed) };
+  const { max_tokens } = sampler;
   stop = new AbortController();
   const stopped = stop.signal;
   batch(() => {
+    failure.value = "";
     writing.value = true;
-    pace.value = {
-      ttft: null,
-      per_second: null,
-      written: 0,
-      wanted: sampler.max_tokens,
-      prompt: null,
-    };
+    pace.value = { ttft: null, per_second: null, written: 0, wanted: max_tokens, prompt: null };
   });
-  const add = Collect(reader.tokens);
+  // A frame's worth of tokens at a time; a hidden page draws no frames.
+  let held: WrittenToken[] = [];
+  const flush = () => {
+    const more = held;
+    held = [];
+    if (more.length > 0) change(({ tokens }) => ({ tokens: [...tokens, ...more] }));
+  };
   const begin = performance.now();
   let first = 0;
   let written = 0;
-  let failed = "";
+  let came = false;
   try {
     const body = {
       model,
@@ -199,58 +168,65 @@ export async function Stream(
     for await (const { event, data } of EventsOf(response)) {
       stopped.throwIfAborted(); // what came before Stop may still wait to be read
       if (event === "token") {
-        const { id, lp, sp, rank, H, top, seen } = JSON.parse(data) as TokenEvent;
-        add({ id, lp, sp, rank, H, top, seen });
+        came = true;
+        if (held.length === 0) {
+          if (document.hidden) setTimeout(flush, 100);
+          else requestAnimationFrame(flush);
+        }
+        held.push(JSON.parse(data) as WrittenToken);
         const now = performance.now();
         if (++written === 1) first = now;
         pace.value = {
           ttft: first - begin,
           per_second: written > 1 ? ((written - 1) * 1000) / (now - first) : null,
           written,
-          wanted: sampler.max_tokens,
+          wanted: max_tokens,
           prompt: null,
         };
       } else if (event === "progress") {
         const progress = JSON.parse(data) as ProgressEvent;
-        reader.progress?.(progress);
+        const { prompt_ids, forgotten } = progress;
+        if (prompt_ids) change(() => ({ prompt_ids, forgotten }));
         if (written === 0 && pace.value) pace.value = { ...pace.value, prompt: progress };
       } else if (event === "done") {
+        came = true;
         const done = JSON.parse(data) as DoneEvent;
-        add(null);
-        reader.done(done);
+        flush();
+        change(() => ({ done }));
         const { gen_n, gen_ms, ttft_ms } = done.timings;
         // As the service measured it: what the network held back is not in it.
         if (pace.value && gen_ms > 0)
           pace.value = { ...pace.value, per_second: (gen_n * 1000) / gen_ms, ttft: ttft_ms };
-        Say(text.play.said_done(written));
+        Say(`Done: ${written} tokens`);
       } else if (event === "error") {
-        failed = (JSON.parse(data) as { message: string }).message;
+        failure.value = (JSON.parse(data) as { message: string }).message;
       }
     }
   } catch (error) {
-    if (IsAbort(error)) Say(text.play.said_stopped(written));
-    else failed = MessageOf(error);
+    if (IsAbort(error)) Say(`Stopped after ${written} tokens`);
+    else failure.value = MessageOf(error);
   } finally {
-    add(null);
+    flush();
     writing.value = false;
     stop = null;
   }
-  return failed;
+  return came;
 }
 
 // Has a take's model write on behind its tokens.
-async function Write(name: number): Promise<string> {
+async function Write(name: number): Promise<void> {
   const of = everyTake.value.find((one) => one.name === name);
-  if (!of) return "";
-  return Stream(of.model, { ids: IdsOf(of) }, settings.value.seed, {
-    tokens: (more) => Change(name, (one) => ({ ...one, tokens: [...one.tokens, ...more] })),
-    done: (done) => Change(name, (one) => ({ ...one, done })),
+  if (!of) return;
+  await Stream(of.model, { ids: IdsOf(of) }, settings.value.seed, (more) => {
+    everyTake.value = everyTake.value.map((one) =>
+      one.name === name ? { ...one, ...more(one) } : one,
+    );
   });
 }
 
 let names = 0;
 
-function Begin(made: Omit<Take, "name" | "done">): Promise<string> {
+function Begin(made: Omit<Take, "name" | "done">): Promise<void> {
   const name = ++names;
   batch(() => {
     everyTake.value = [...everyTake.value, { ...made, name, done: null }];
@@ -271,8 +247,7 @@ export async function Generate(): Promise<void> {
       prompt.value === ""
         ? (info.value?.model?.begin ?? [])
         : (await PostToModel<Tokenized>("api/tokenize", { text: prompt.value })).ids;
-    const made = { model, prompt: prompt.value, prompt_ids, tokens: [], parent: null, at: 0 };
-    failure.value = await Begin(made);
+    await Begin({ model, prompt: prompt.value, prompt_ids, tokens: [], parent: null, at: 0 });
   } catch (error) {
     failure.value = MessageOf(error);
   } finally {
@@ -282,29 +257,20 @@ export async function Generate(): Promise<void> {
 
 // More of the take that is shown.
 export async function Continue(): Promise<void> {
-  if (writing.value || !take.value) return;
-  failure.value = "";
-  failure.value = await Write(take.value.name);
+  if (!writing.value && take.value) await Write(take.value.name);
 }
 
 // The token that is chosen by hand in the place of `old`.
 export function Chosen(old: WrittenToken, [id, lp]: TopToken): WrittenToken {
   const rank = old.top.findIndex((one) => one[0] === id) + 1 || old.rank;
-  return { ...old, id, lp, sp: NaN, rank };
+  return { ...old, id, lp, rank };
 }
 
 // Another token in a take's place `at`, and what would have come of it.
 export async function Branch(of: Take, at: number, choice: TopToken): Promise<void> {
-  if (writing.value) return;
   const old = of.tokens[at];
-  if (!old) return;
-  failure.value = "";
-  failure.value = await Begin({
-    model: of.model,
-    prompt: of.prompt,
-    prompt_ids: of.prompt_ids,
-    tokens: [...of.tokens.slice(0, at), Chosen(old, choice)],
-    parent: of.name,
-    at,
-  });
+  if (writing.value || !old) return;
+  const { model, prompt, prompt_ids } = of;
+  const tokens = [...of.tokens.slice(0, at), Chosen(old, choice)];
+  await Begin({ model, prompt, prompt_ids, tokens, parent: of.name, at });
 }

@@ -3,6 +3,9 @@ import { signal } from "@preact/signals";
 export const kScreens = ["play", "attn", "inside", "runs"] as const;
 export type Screen = (typeof kScreens)[number];
 
+// What can be chosen, with its name.
+export type Options<T extends string = string> = readonly (readonly [value: T, label: string])[];
+
 // The hash holds the whole view: #/attn?t=text&l=5&h=1.
 export interface Route {
   screen: Screen;
@@ -21,10 +24,15 @@ const left = new Map<Screen, URLSearchParams>(); // how each screen was when it 
 const kSettled = 200; // milliseconds; browsers refuse an address that changes all the time
 let unsaid: ReturnType<typeof setTimeout> | undefined;
 
-function Hash(): string {
-  const { screen, params } = route.value;
-  const query = params.toString();
+type Params = Record<string, string> | URLSearchParams;
+
+export function HashOf(screen: Screen, params: Params = {}): string {
+  const query = new URLSearchParams(params).toString();
   return `#/${screen}${query ? `?${query}` : ""}`;
+}
+
+function Hash(): string {
+  return HashOf(route.value.screen, route.value.params);
 }
 
 // The address as it must be now.
@@ -50,11 +58,6 @@ function Arrive(): void {
 
 window.addEventListener("hashchange", Arrive);
 window.addEventListener("popstate", Arrive);
-
-export function HashOf(screen: Screen, params: Record<string, string> = {}): string {
-  const query = new URLSearchParams(params).toString();
-  return `#/${screen}${query ? `?${query}` : ""}`;
-}
 
 // To a screen as it was left, with the model that is shown, or with the text that another one shows.
 export function GoTo(screen: Screen, changes: Record<string, string> = {}): void {
@@ -85,6 +88,12 @@ export function SetParams(changes: Record<string, string | number | null>): void
 
 export function Param(name: string, otherwise = ""): string {
   return route.value.params.get(name) ?? otherwise;
+}
+
+// Which of `options` the address names; `otherwise`, or the first, if it names none.
+export function Choice<T extends string>(name: string, options: Options<T>, otherwise?: T): T {
+  const values = options.map(([value]) => value);
+  return values.find((value) => value === Param(name)) ?? otherwise ?? (values[0] as T);
 }
 
 // A whole number in [low, high]; `otherwise` for what is none.

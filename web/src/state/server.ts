@@ -1,5 +1,5 @@
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
-import { doubt, Get, MessageOf, online, Post, Query } from "../api/http";
+import { doubt, Get, MessageOf, online, Post } from "../api/http";
 import type { Info } from "../api/types";
 import { SetVocabulary } from "../tokens";
 import { OpenAt, Param, SetParams } from "./route";
@@ -16,17 +16,18 @@ export const comebacks = signal(0);
 export const replaced = signal(false);
 
 function BytesOf(base64: string): Uint8Array {
-  const binary = atob(base64);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);
-  return bytes;
+  return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 }
 
 // With the model of that name, or the first.
 async function Named(name: string): Promise<Info> {
   const first = await Get<Info>("api/info");
   if (name === first.model?.name || !first.models.includes(name)) return first;
-  return Get<Info>(`api/info${Query({ model: name })}`);
+  return Get<Info>(`api/info?model=${encodeURIComponent(name)}`);
+}
+
+interface Vocabulary {
+  tokens: (string | null)[]; // in base64
 }
 
 let loads = 0;
@@ -43,7 +44,7 @@ export async function LoadInfo(): Promise<void> {
     const other = id !== modelId.peek();
     const tokens =
       other && id !== ""
-        ? (await Get<{ tokens: (string | null)[] }>(`api/vocab${Query({ model: id })}`)).tokens
+        ? (await Get<Vocabulary>(`api/vocab?model=${encodeURIComponent(id)}`)).tokens
         : null;
     if (load !== loads) return; // a later one has begun
     batch(() => {
@@ -88,6 +89,9 @@ effect(() => {
   const timer = setInterval(() => void Get("health").catch(() => {}), kAskAgain);
   return () => clearInterval(timer);
 });
+
+export const kNoTrace =
+  "This model's weights are not float32, and looking inside needs them: serve it with --dtype fp32.";
 
 export function HasFeature(name: string): boolean {
   return info.value?.features.includes(name) ?? false;

@@ -1,9 +1,41 @@
 import uPlot from "uplot";
 import { Duration, Short } from "../format";
-import { Smoothed, type Curve } from "./curve";
-import type { Axis } from "./series";
 
-// A chart shows runs alike on the screen and as it is saved.
+export const kAxes = [
+  ["step", "step"],
+  ["tokens", "tokens"],
+  ["seconds", "training time"],
+  ["time", "clock"],
+] as const;
+export type Axis = (typeof kAxes)[number][0];
+
+// One key of one run; `low` and `high` are the least and the largest of what a point stands for.
+export interface Curve {
+  x: number[];
+  y: (number | null)[];
+  low: (number | null)[];
+  high: (number | null)[];
+  raw: boolean; // each point is one measurement
+}
+
+// A mean of what lies behind each point, whose weight falls to 1/e over `span` of x. Each value
+// counts as much as the x that it stands for, so that points may lie close or far apart; divided by
+// the weights' sum, as Adam's averages are, the mean begins at the first value and not at 0.
+export function Smoothed({ x, y }: Curve, span: number): (number | null)[] {
+  if (!(span > 0)) return y;
+  const [first = 0, second = first + span] = x;
+  let [sum, weight, last] = [0, 0, 2 * first - second];
+  return y.map((value, i) => {
+    const kept = Math.exp((last - (x[i] as number)) / span);
+    last = x[i] as number;
+    [sum, weight] = [sum * kept, weight * kept];
+    if (value === null) return null;
+    sum += (1 - kept) * value;
+    weight += 1 - kept;
+    return weight > 0 ? sum / weight : value;
+  });
+}
+
 export interface ChartRun {
   id: string;
   colour: string;
@@ -48,25 +80,20 @@ export function Column(run: number, part: (typeof kParts)[number]): number {
 }
 
 export function Aligned(shown: ChartRun[], view: ChartView): uPlot.AlignedData {
-  const tables: uPlot.AlignedData[] = [];
-  for (const { curve, beside, span } of shown) {
+  const tables = shown.flatMap(({ curve, beside, span }) => {
     const begin = view.from_zero ? (curve.x[0] ?? 0) : 0;
-    const keep = (x: number) => !view.log_x || x - begin > 0;
-    const pick = <T,>(values: T[], xs: number[]) => values.filter((_, i) => keep(xs[i] as number));
+    const table = (x: number[], ...columns: (number | null)[][]) => {
+      const shifted = x.map((at) => at - begin);
+      const keep = (_: unknown, i: number) => !view.log_x || (shifted[i] as number) > 0;
+      return [shifted, ...columns].map((column) => column.filter(keep)) as uPlot.AlignedData;
+    };
     const none = curve.x.map(() => null);
-    const shift = (xs: number[]) => xs.filter(keep).map((x) => x - begin);
-    const columns = [
-      curve.raw ? none : curve.low,
-      curve.raw ? none : curve.high,
-      span > 0 ? curve.y : none,
-      Smoothed(curve, span),
+    const [low, high] = curve.raw ? [none, none] : [curve.low, curve.high];
+    const measured = span > 0 ? curve.y : none;
+    return [
+      table(curve.x, low, high, measured, Smoothed(curve, span)),
+      table(beside?.x ?? [], beside?.y ?? []),
     ];
-    const bare = beside ?? { x: [], y: [] };
-    tables.push([
-      shift(curve.x),
-      ...columns.map((column) => pick(column, curve.x)),
-    ] as uPlot.AlignedData);
-    tables.push([shift(bare.x), pick(bare.y, bare.x)] as uPlot.AlignedData);
-  }
+  });
   return tables.length > 0 ? uPlot.join(tables) : [[]];
 }

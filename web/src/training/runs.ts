@@ -1,10 +1,12 @@
 import { signal } from "@preact/signals";
-import { Get, MessageOf } from "../api/http";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Get, IsAbort, MessageOf } from "../api/http";
 import { Listen } from "../api/live";
-import type { MetricsRow, RunInfo } from "../api/types";
-import { kSeries, SeriesColour, SeriesDash } from "../colour";
+import type { MetricsRow, RunInfo, Series } from "../api/types";
+import { SeriesColour, SeriesDash } from "../colour";
 import { Param, SetParams } from "../state/route";
 import { theme, type Theme } from "../state/theme";
+import type { Axis, Curve } from "./chart_data";
 
 export const runs = signal<RunInfo[] | null>(null);
 export const runsError = signal("");
@@ -22,7 +24,7 @@ let changes = 0; // of states, that were told
 async function LoadRuns(): Promise<void> {
   try {
     // A list may be older than the news that came while it was on its way.
-    for (let before = -1; before !== changes; ) {
+    for (let before = -1; before !== changes;) {
       before = changes;
       const all = (await Get<{ runs: RunInfo[] }>("api/runs")).runs;
       runs.value = all.map((run) => ({ ...run, step: run.step ?? 0 })); // one without rows has none
@@ -46,6 +48,9 @@ function Change(id: string, change: Partial<RunInfo>): void {
   else runs.value = [{ id, state: "running", step: 0, ...change }, ...all];
 }
 
+// What a run's rows say of it.
+const kOfRows = ["step", "loss", "val_loss", "tokens", "tokens_per_second", "seconds"];
+
 // Follows the runs until the returned function is called.
 export function FollowRuns(): () => void {
   void LoadRuns();
@@ -56,23 +61,9 @@ export function FollowRuns(): () => void {
       Tell(null, null);
     } else if (event === "run.append") {
       const { run, rows } = JSON.parse(data) as { run: string; rows: MetricsRow[] };
-      const latest = rows[rows.length - 1];
-      if (latest) {
-        const { step, loss, val_loss, lr, tokens, tokens_per_second, seconds } = Object.assign(
-          {},
-          ...rows,
-        ) as MetricsRow & Partial<RunInfo>;
-        const known = Object.entries({
-          step,
-          loss,
-          val_loss,
-          lr,
-          tokens,
-          tokens_per_second,
-          seconds,
-        }).filter(([, value]) => value !== undefined);
-        Change(run, Object.fromEntries(known));
-      }
+      const latest = Object.assign({}, ...rows) as MetricsRow;
+      const told = kOfRows.filter((key) => latest[key] !== undefined);
+      Change(run, Object.fromEntries(told.map((key) => [key, latest[key]])));
       Tell(run, rows);
     } else if (event === "run.state") {
       ++changes;
@@ -90,16 +81,13 @@ export function FollowRuns(): () => void {
 export function ShownRuns(): RunInfo[] {
   const all = runs.value ?? [];
   const named = Param("r").split(",").filter(Boolean);
-  if (Param("r") === "-") return [];
   return named.length > 0 ? all.filter(({ id }) => named.includes(id)) : all.slice(0, 1);
 }
 
 export function ShowRun(id: string, on: boolean): void {
-  const ids = ShownRuns()
-    .map((run) => run.id)
-    .filter((one) => one !== id);
-  if (on) ids.push(id);
-  SetParams({ r: ids.join(",") || "-" });
+  const others = ShownRuns().filter((run) => run.id !== id);
+  const ids = [...others.map((run) => run.id), ...(on ? [id] : [])];
+  SetParams({ r: ids.join(",") || "-" }); // a name that no run has
 }
 
 // A run keeps its colour, also when others come and go.
@@ -110,31 +98,29 @@ interface Colours {
   chosen: Record<string, string>; // "#rrggbb", by hand
 }
 
-function StoredColours(): Colours {
+function StoredColours(): Partial<Colours> {
   try {
-    return {
-      places: {},
-      chosen: {},
-      ...(JSON.parse(localStorage.getItem(kColours) ?? "{}") as Partial<Colours>),
-    };
+    return JSON.parse(localStorage.getItem(kColours) ?? "{}") as Partial<Colours>;
   } catch {
-    return { places: {}, chosen: {} };
+    return {};
   }
 }
 
-const colours = signal(StoredColours());
+const colours = signal<Colours>({ places: {}, chosen: {}, ...StoredColours() });
+
+function Store(): void {
+  localStorage.setItem(kColours, JSON.stringify(colours.peek()));
+}
 
 function PlaceOf(id: string): number {
   const { places } = colours.peek();
   const known = places[id];
   if (known !== undefined) return known;
-  const present = new Set(
-    (runs.peek() ?? []).filter((run) => run.id !== id).map((run) => places[run.id]),
-  );
+  const taken = new Set(runs.peek()?.map((run) => places[run.id]));
   let place = 0;
-  while (present.has(place)) ++place;
+  while (taken.has(place)) ++place;
   places[id] = place;
-  localStorage.setItem(kColours, JSON.stringify(colours.peek()));
+  Store();
   return place;
 }
 
@@ -143,10 +129,121 @@ export function RunColour(id: string, on: Theme = theme.value): string {
 }
 
 export function RunDash(id: string): number[] {
-  return PlaceOf(id) < kSeries.light.length ? [] : SeriesDash(PlaceOf(id));
+  return SeriesDash(PlaceOf(id));
 }
 
 export function ChooseColour(id: string, colour: string): void {
   colours.value = { ...colours.value, chosen: { ...colours.value.chosen, [id]: colour } };
-  localStorage.setItem(kColours, JSON.stringify(colours.value));
+  Store();
+}
+
+export const kKeys = ["loss", "val_loss", "lr", "grad_norm", "tokens_per_second"] as const;
+export type Key = (typeof kKeys)[number];
+
+type RunCurves = Partial<Record<Key, Curve>>;
+export type Curves = Map<string, RunCurves>; // by run
+
+export interface Range {
+  from: number;
+  to: number;
+}
+
+const kMostAppended = 1500; // rows, until all is fetched again at the chart's own resolution
+
+function Numbers(values: (number | string | null)[]): (number | null)[] {
+  return values.map((value) => (typeof value === "number" ? value : null));
+}
+
+function CurveOf({ x, mean, min, max, raw }: Series): Curve {
+  return { x: [...x], y: Numbers(mean), low: Numbers(min), high: Numbers(max), raw };
+}
+
+// Rows behind the last point; others are known already.
+function Append(curves: RunCurves, rows: MetricsRow[], axis: Axis): RunCurves {
+  const next = { ...curves };
+  for (const key of kKeys) {
+    const { x, y, low, high, raw } = curves[key] ?? { x: [], y: [], low: [], high: [], raw: true };
+    const last = x.at(-1) ?? -Infinity;
+    const at = (row: MetricsRow) => row[axis] as number;
+    const fresh = rows.filter((row) => row[key] !== undefined && at(row) > last);
+    if (fresh.length === 0) continue;
+    const more = Numbers(fresh.map((row) => row[key] as number | string));
+    next[key] = {
+      x: [...x, ...fresh.map(at)],
+      y: [...y, ...more],
+      low: [...low, ...more],
+      high: [...high, ...more],
+      raw,
+    };
+  }
+  return next;
+}
+
+// The series of a run, as the service has them.
+export async function SeriesOf(
+  id: string,
+  query: Record<string, string | number>,
+  signal: AbortSignal,
+): Promise<Partial<Record<string, Series>>> {
+  const path = `api/runs/${encodeURIComponent(id)}/series`;
+  const asked = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, `${value}`]));
+  return (await Get<{ keys: Record<string, Series> }>(`${path}?${asked}`, signal)).keys;
+}
+
+// The shown runs' curves, growing while the runs do.
+export function useCurves(
+  shown: RunInfo[],
+  axis: Axis,
+  range: Range | null,
+  px: number,
+): { curves: Curves; failure: string } {
+  const [curves, setCurves] = useState<Curves>(new Map());
+  const [failure, setFailure] = useState("");
+  const [again, setAgain] = useState(0);
+  const appended = useRef(0);
+  const ids = shown.map(({ id }) => id);
+  const key = ids.join(",");
+  useEffect(() => {
+    const gone = new AbortController();
+    let waiting: [string, MetricsRow[]][] | null = [];
+    const add = (run: string, rows: MetricsRow[]) =>
+      setCurves((old) => {
+        const known = old.get(run);
+        return known ? new Map(old).set(run, Append(known, rows, axis)) : old;
+      });
+    const end = OnRows((run, rows) => {
+      if (rows === null) {
+        if (run === null || ids.includes(run)) setAgain((n) => n + 1);
+      } else if (run !== null && ids.includes(run) && range === null) {
+        appended.current += rows.length;
+        if (appended.current > kMostAppended) setAgain((n) => n + 1);
+        else if (waiting) waiting.push([run, rows]);
+        else add(run, rows);
+      }
+    });
+    const query = { keys: kKeys.join(","), x: axis, ...range, px };
+    Promise.all(
+      ids.map(async (id) => {
+        const series = Object.entries(await SeriesOf(id, query, gone.signal));
+        return [
+          id,
+          Object.fromEntries(series.map(([name, one]) => [name, one && CurveOf(one)])),
+        ] as const;
+      }),
+    )
+      .then((all) => {
+        appended.current = 0;
+        setCurves(new Map(all));
+        setFailure("");
+        const late = waiting ?? [];
+        waiting = null;
+        for (const [run, rows] of late) add(run, rows);
+      })
+      .catch((error: unknown) => !IsAbort(error) && setFailure(MessageOf(error)));
+    return () => {
+      gone.abort();
+      end();
+    };
+  }, [key, axis, range?.from, range?.to, px, again]);
+  return { curves, failure };
 }

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <cmath>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/elementwise.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -109,6 +111,98 @@ void ActivationGradientRange(const ActivationBackward& op, int64_t begin, int64_
                                : ActivationGradientOf<float>(op, begin, end);
 }
 
+double SumOfSquaresRange(const float* x, int64_t n) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kAhead = 1024;
+  auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
+  const auto add = [d, df, x](auto sum, int64_t i) HWY_ATTR {
+    const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
+    return hn::MulAdd(v, v, sum);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    for (int64_t line = 0; line < 4 * lanes; line += 16) hwy::Prefetch(x + i + kAhead + line);
+    a = add(a, i);
+    b = add(b, i + lanes);
+    c = add(c, i + 2 * lanes);
+    e = add(e, i + 3 * lanes);
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
+
+// Elements [begin, end) of x, times `factor`.
+void ScaleRange(const Tensor& x, float factor, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  const auto f = hn::Set(d, factor);
+  const auto scale = [&](auto* at) HWY_ATTR {
+    Map(
+        d, end - begin, at, [&](auto v) HWY_ATTR { return hn::Mul(v, f); },
+        static_cast<const std::remove_pointer_t<decltype(at)>*>(at));
+  };
+  x.dtype() == Dtype::kBF16 ? scale(x.data<BF16>() + begin) : scale(x.data<float>() + begin);
+}
+
+// FillStream writes past the caches, which a large array would only empty.
+void FillStream(float value, int64_t n, float* out) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto v = hn::Set(d, value);
+  int64_t i = 0;
+  const size_t bytes = hn::Lanes(d) * sizeof(float);
+  for (; i < n && reinterpret_cast<uintptr_t>(out + i) % bytes != 0; ++i) out[i] = value;
+  for (; i + lanes <= n; i += lanes) hn::Stream(v, d, out + i);
+  for (; i < n; ++i) out[i] = value;
+  hwy::FlushStream();
+}
+
+// Factors are prepared in double and rounded once.
+void AdamWRange(const AdamWUpdate& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto set = [&](double x) HWY_ATTR { return hn::Set(d, static_cast<float>(x)); };
+  const double steps = static_cast<double>(op.step);
+  const auto grad_scale = set(op.grad_scale), decay = set(op.lr * op.weight_decay);
+  const auto beta1 = set(op.beta1), new1 = set(1 - op.beta1);
+  const auto beta2 = set(op.beta2), new2 = set(1 - op.beta2);
+  const auto step_size = set(op.lr / (1 - std::pow(op.beta1, steps)));
+  const auto root_scale = set(1 / std::sqrt(1 - std::pow(op.beta2, steps))), eps = set(op.eps);
+  const auto update = [&](V g, V& p, V& m, V& v) HWY_ATTR {
+    g = hn::Mul(g, grad_scale);
+    m = hn::MulAdd(beta1, m, hn::Mul(new1, g));
+    v = hn::MulAdd(beta2, v, hn::Mul(hn::Mul(new2, g), g));
+    const auto root = hn::MulAdd(hn::Sqrt(v), root_scale, eps);
+    p = hn::Sub(p, hn::MulAdd(decay, p, hn::Div(hn::Mul(step_size, m), root)));
+  };
+  const float* grad = op.grad.data<float>();
+  float *param = op.param.data<float>(), *m = op.m.data<float>(), *v = op.v.data<float>();
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kAhead = 512;
+  int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) {
+    for (const float* array : {grad, static_cast<const float*>(param), static_cast<const float*>(m),
+                               static_cast<const float*>(v)}) {
+      hwy::Prefetch(array + i + kAhead);
+    }
+    auto p = hn::LoadU(d, param + i), m1 = hn::LoadU(d, m + i), v1 = hn::LoadU(d, v + i);
+    update(hn::LoadU(d, grad + i), p, m1, v1);
+    hn::StoreU(p, d, param + i);
+    hn::StoreU(m1, d, m + i);
+    hn::StoreU(v1, d, v + i);
+  }
+  if (const int64_t rest = end - i; rest > 0) {
+    auto p = LoadPart(d, param + i, rest), m1 = LoadPart(d, m + i, rest);
+    auto v1 = LoadPart(d, v + i, rest);
+    update(LoadPart(d, grad + i, rest), p, m1, v1);
+    StorePart(p, d, param + i, rest);
+    StorePart(m1, d, m + i, rest);
+    StorePart(v1, d, v + i, rest);
+  }
+}
+
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -148,6 +242,60 @@ void Run(const ActivationForward& op, Scratch&) {
 void Run(const ActivationBackward& op, Scratch&) {
   ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(ActivationGradientRange)(op, begin, end);
+  });
+}
+
+HWY_EXPORT(SumOfSquaresRange);
+HWY_EXPORT(ScaleRange);
+HWY_EXPORT(FillStream);
+HWY_EXPORT(AdamWRange);
+
+void Run(const SumOfSquares& op, Scratch& scratch) {
+  const float* x = op.x.data<float>();
+  if (op.block > 0) {
+    double* out = op.out.data<double>();
+    return ParallelRange(op.out.count(), CeilDiv(kTaskElements, op.block),
+                         [&](int64_t first, int64_t last, int) {
+                           for (int64_t i = first; i < last; ++i) {
+                             const int64_t begin = i * op.block;
+                             const int64_t size = std::min(op.block, op.x.count() - begin);
+                             out[i] = HWY_DYNAMIC_DISPATCH(SumOfSquaresRange)(x + begin, size);
+                           }
+                         });
+  }
+  const int64_t n = op.x.count(), chunks = (n + kTaskElements - 1) / kTaskElements;
+  double* sums = scratch.Get<double>(chunks);
+  ParallelRange(n, kTaskElements, [&](int64_t begin, int64_t end, int) {
+    sums[begin / kTaskElements] = HWY_DYNAMIC_DISPATCH(SumOfSquaresRange)(x + begin, end - begin);
+  });
+  double total = 0;
+  for (int64_t i = 0; i < chunks; ++i) total += sums[i];
+  *op.out.data<double>() = total;
+}
+
+void Run(const Scale& op, Scratch&) {
+  ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ScaleRange)(op.x, static_cast<float>(op.factor), begin, end);
+  });
+}
+
+void Run(const Fill& op, Scratch&) {
+  constexpr int64_t kLarge = 4 << 20;  // 16 MB: more than is left in a cache until it is read
+  float* out = op.out.data<float>();
+  const float value = static_cast<float>(op.value);
+  const bool large = op.out.count() >= kLarge;
+  ParallelRange(op.out.count(), kStreamElements, [&](int64_t begin, int64_t end, int) {
+    if (large) {
+      HWY_DYNAMIC_DISPATCH(FillStream)(value, end - begin, out + begin);
+    } else {
+      std::fill(out + begin, out + end, value);
+    }
+  });
+}
+
+void Run(const AdamWUpdate& op, Scratch&) {
+  ParallelRange(op.param.count(), kStreamElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(AdamWRange)(op, begin, end);
   });
 }
 

@@ -11,7 +11,7 @@
 #include "folio/backend/cpu/stored_numbers.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/linear_rows.cc"

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/checked_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 #include "tests/kit/threads.h"
 
 namespace folio {

@@ -11,7 +11,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "folio/backend/cpu/transpose-inl.h"
 #include "folio/backend/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();

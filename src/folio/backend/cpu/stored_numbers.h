@@ -8,7 +8,7 @@
 namespace folio::cpu {
 
 // Decoding and rounding, many numbers at a time, on the calling thread. What comes out is what
-// tensor/convert.h makes of them, bit for bit, but for which NaN stands for NaN.
+// tensor/dtype.h makes of them, bit for bit, but for which NaN stands for NaN.
 
 // DecodeStored does as DecodeFloats. REQUIRES: BF16, Q8_0 or Q4_0; whole blocks.
 void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out);

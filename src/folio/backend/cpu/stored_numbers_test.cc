@@ -10,7 +10,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
 namespace {

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/operations.h"
 #include "folio/base/rng.h"
 #include "tests/kit/near.h"

@@ -8,9 +8,8 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/operands.h"
-#include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/operations.h"
-#include "folio/tensor/convert.h"
+#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

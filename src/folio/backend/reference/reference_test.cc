@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/operations.h"
 #include "folio/backend/test_op_cases.h"
 

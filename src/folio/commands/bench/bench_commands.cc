@@ -13,7 +13,6 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
-#include "folio/bench/generation.h"
 #include "folio/bench/operations.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
@@ -29,24 +28,11 @@
 #include "folio/report/report.h"
 #include "folio/serve/load.h"
 #include "folio/serve/service.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 
 namespace folio {
 namespace {
-
-// "1,2,4" as numbers from `least` to `most`. Throws a kUsage Error that names `flag` for others.
-std::vector<int64_t> Numbers(const std::string& flag, const std::string& list, int64_t least,
-                             int64_t most) {
-  std::vector<int64_t> numbers;
-  for (const std::string& text : Split(list, ',')) {
-    const Field field{flag.substr(2), &numbers.emplace_back(),
-                      fmt::format("for example {} 1,2,4", flag), static_cast<double>(least),
-                      static_cast<double>(most)};
-    SetField(field, text, flag);
-  }
-  return numbers;
-}
 
 class BenchTrainCommand final : public Command {
  public:
@@ -144,7 +130,7 @@ class BenchTrainCommand final : public Command {
                               .group = group.alone() ? nullptr : &group};
     if (batches_.empty()) return {options};
     std::vector<BenchTrainOptions> all;
-    for (const int64_t B : Numbers("--batches", batches_, 1, 1 << 24)) {
+    for (const int64_t B : ParseNumbers("--batches", batches_, 1, 1 << 24)) {
       options.train.batch_size = B;
       all.push_back(options);
     }
@@ -202,8 +188,8 @@ class BenchGenerateCommand final : public Command {
     const GptConfig& config = settings_.config().model;
     const int64_t last = config.n_positions - 1;
     options_.positions = positions_.empty() ? std::vector{std::min<int64_t>(10, last)}
-                                            : Numbers("--positions", positions_, 0, last);
-    options_.batches = Numbers("--batches", batches_, 1, Decoder::kFewRows);
+                                            : ParseNumbers("--positions", positions_, 0, last);
+    options_.batches = ParseNumbers("--batches", batches_, 1, Decoder::kFewRows);
     if (bf16_cache_) options_.cache = Dtype::kBF16;
     const MatrixDtype matrices = MatrixDtypeNamed(dtype_);
     double load_seconds = 0;
@@ -532,7 +518,7 @@ class BenchServeCommand final : public Command {
     Json rows = Json::array();
     if (!port_) Measure(context, "1 slot", 1, {1, 8}, rows);
     Measure(context, port_ ? fmt::format("port {}", *port_) : fmt::format("{} slots", slots_),
-            slots_, Numbers("--clients", clients_, 1, 1000), rows);
+            slots_, ParseNumbers("--clients", clients_, 1, 1000), rows);
     if (context.console.json()) {
       context.console.Result(
           Json{{"schema", 1}, {"max_tokens", max_tokens_}, {"rows", rows}}.dump() + "\n");

@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/timed_backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/bench/operations.h"
+#include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
+#include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/plan.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/json.h"
 #include "tests/kit/paths.h"
@@ -152,7 +155,7 @@ TEST(BenchTrain, BatchSizesArePositiveIntegers) {
     ExpectError(2, fmt::format("bench train --batches {} --model {}", wrong, kBenched),
                 "is not a value of batches", "an integer from 1 to 16777216");
   }
-  EXPECT_EQ(RunFolio("bench train --batches 1 --batch 3 --model " + kBenched).status, 2);
+  Ended(2, RunFolio("bench train --batches 1 --batch 3 --model " + kBenched));
 }
 
 TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
@@ -160,7 +163,7 @@ TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
       Ended(4, RunFolio("bench train --preset gpt2-xl --batch 65536 --context 1024 --json"));
   EXPECT_TRUE(Contains(run.err, "does not fit into memory"));
   EXPECT_FALSE(Contains(run.err, "--grad-accumulation"));  // which this command has not
-  EXPECT_EQ(RunFolio("bench train --context 25 --model " + kBenched).status, 2);
+  Ended(2, RunFolio("bench train --context 25 --model " + kBenched));
 }
 
 TEST(BenchMatmul, PeakIsTheBestOfItsDtype) {
@@ -184,8 +187,8 @@ TEST(BenchMatmul, MeasuresTheDtypeThatIsAskedFor) {
   const nlohmann::json json = Answer("bench matmul --products small --seconds 0 --dtype fp32");
   for (const nlohmann::json& product : json.at("products")) EXPECT_EQ(product.at("dtype"), "fp32");
   EXPECT_EQ(json.at("peak_flops_per_second").size(), 1);
-  EXPECT_EQ(RunFolio("bench matmul --dtype fp16").status, 2);
-  EXPECT_EQ(RunFolio("bench matmul --products huge").status, 2);
+  Ended(2, RunFolio("bench matmul --dtype fp16"));
+  Ended(2, RunFolio("bench matmul --products huge"));
 }
 
 TEST(BenchMatmul, PeakKeepsToItsTime) {
@@ -227,9 +230,9 @@ TEST(BenchAttention, CountsWhatTheMaskLetsThrough) {
 }
 
 TEST(BenchAttention, WhatCannotBeIsRefused) {
-  EXPECT_EQ(RunFolio("bench attention --heads 0").status, 2);
-  EXPECT_EQ(RunFolio("bench attention --dropout 1").status, 2);
-  EXPECT_EQ(RunFolio("bench attention --batch 1048576 --context 1048576").status, 4);
+  Ended(2, RunFolio("bench attention --heads 0"));
+  Ended(2, RunFolio("bench attention --dropout 1"));
+  Ended(4, RunFolio("bench attention --batch 1048576 --context 1048576"));
 }
 
 TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
@@ -243,9 +246,6 @@ TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
                                                   {"read", 4 * 1009},
                                                   {"copy", 8 * 1009}}));
   EXPECT_EQ(json.at("bytes_per_step"), 32 * 1009);
-}
-
-TEST(BenchOptimizer, SaysWhatToDoWhereThereIsNoRoom) {
   ExpectError(4, "bench optimizer --parameters 1000000000000", "lower --parameters");
 }
 
@@ -253,7 +253,7 @@ TEST(BenchOptimizer, TakesTheParametersOfAModel) {
   const std::string tiny = " --seconds 0 --model " + kBenched;
   const nlohmann::json json = Answer("bench optimizer" + tiny);
   EXPECT_GE(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
-  EXPECT_EQ(RunFolio("bench optimizer --parameters 10" + tiny).status, 2);
+  Ended(2, RunFolio("bench optimizer --parameters 10" + tiny));
 }
 
 TEST(BenchGenerate, TellsOfEachPosition) {
@@ -279,6 +279,112 @@ TEST(BenchGenerate, PositionsAreThoseOfTheModel) {
     ExpectError(2, "bench generate --positions 1," + wrong + " --model " + kBenched,
                 "--positions: '" + wrong + "' is not a value", "from 0 to 23");
   }
+}
+
+class BenchTokenizerTest : public InTemporaryDirectory {
+ protected:
+  // 2,345,678 letters, and a multibyte one across the end of the first kilobyte.
+  std::string GenerateText() const {
+    std::string text(2'345'678, 'a');
+    text.replace(999, 3, "日");
+    WriteFileAtomically(At("text.txt"), text);
+    return At("text.txt").string();
+  }
+};
+
+TEST_F(BenchTokenizerTest, EveryMeasureCountsTheSameBytesAndTokens) {
+  const BenchTokenizerOptions options{
+      .tokenizer = "bytes",
+      .files = {GenerateText()},
+      .measures = {TokenizerMeasure::kLoad, TokenizerMeasure::kFirst, TokenizerMeasure::kEncode,
+                   TokenizerMeasure::kDecode, TokenizerMeasure::kTrain},
+      .bytes = 1'234'567,
+      .merges = 5,
+      .seconds = 0};
+  std::map<std::string, int> rows;
+  BenchTokenizer(options, [&](const TokenizerTiming& timing) {
+    ++rows[std::string(TokenizerMeasureName(timing.measure))];
+    const bool train = timing.measure == TokenizerMeasure::kTrain;
+    ASSERT_EQ(timing.seconds.size(), train ? 1u : 3u);
+    EXPECT_GT(timing.median(), 0);
+    if (timing.measure == TokenizerMeasure::kLoad) {
+      EXPECT_EQ(timing.bytes, 0u);
+      return;
+    }
+    if (train) {
+      EXPECT_LT(timing.tokens, static_cast<int64_t>(timing.bytes) / 10);
+    } else {
+      EXPECT_EQ(timing.tokens, static_cast<int64_t>(timing.bytes));
+    }
+    if (timing.measure == TokenizerMeasure::kFirst) {
+      EXPECT_EQ(timing.bytes, 999u);
+      return;
+    }
+    EXPECT_GT(timing.copy_seconds, 0);
+    if (timing.calls == 1) {
+      EXPECT_TRUE(timing.bytes == 1'000'000 || timing.bytes == 1'234'567) << timing.bytes;
+    } else {
+      EXPECT_EQ(timing.calls, 1235);
+      EXPECT_EQ(timing.bytes, 1'234'567u);
+    }
+  });
+  // Calls of 1 KB, 1 MB and all, on one thread cold and warm; all and 1 KB on all threads.
+  EXPECT_EQ(rows, (std::map<std::string, int>{
+                      {"load", 1}, {"first", 1}, {"encode", 9}, {"decode", 1}, {"train", 1}}));
+}
+
+TEST_F(BenchTokenizerTest, ShortTextIsMeasuredOnce) {
+  WriteFileAtomically(At("short.txt"), "abc");
+  std::vector<uint64_t> bytes;
+  BenchTokenizer({.tokenizer = "bytes",
+                  .files = {At("short.txt").string()},
+                  .measures = {TokenizerMeasure::kEncode},
+                  .seconds = 0},
+                 [&](const TokenizerTiming& timing) { bytes.push_back(timing.bytes); });
+  EXPECT_EQ(bytes, (std::vector<uint64_t>{3, 3, 3, 3, 3}));
+}
+
+TEST_F(BenchTokenizerTest, JsonHasSpeedsAndShares) {
+  const nlohmann::json json = Answer(
+      "bench tokenizer --tokenizer bytes --language russian --only encode --only load --bytes "
+      "20001 "
+      "--threads 1");
+  EXPECT_EQ(json.at("threads"), 1);
+  EXPECT_EQ(json.at("rows").size(), 8u);
+  for (const nlohmann::json& row : json.at("rows")) {
+    const double seconds = row.at("seconds");
+    EXPECT_LE(row.at("seconds_min").get<double>(), seconds);
+    EXPECT_GE(row.at("seconds_max").get<double>(), seconds);
+    EXPECT_NEAR(row.at("ns_per_call").get<double>() * row.at("calls").get<double>(), seconds * 1e9,
+                seconds);
+    if (row.at("what") == "load") {
+      EXPECT_FALSE(row.contains("bytes_per_second")) << row;
+      continue;
+    }
+    EXPECT_EQ(row.at("text"), "russian");
+    const double bytes = row.at("bytes");
+    EXPECT_NEAR(row.at("bytes_per_second").get<double>() * seconds, bytes, bytes * 1e-9);
+    EXPECT_EQ(row.at("bytes_per_token"), 1);
+    EXPECT_NEAR(row.at("ns_per_token").get<double>() * bytes, seconds * 1e9, seconds);
+    const double share = row.at("memcpy_share");
+    EXPECT_NEAR(share * row.at("memcpy_bytes_per_second").get<double>(),
+                row.at("bytes_per_second").get<double>(),
+                row.at("bytes_per_second").get<double>() * 1e-9);
+  }
+}
+
+TEST_F(BenchTokenizerTest, TableIsForPeople) {
+  EXPECT_TRUE(
+      Contains(Well(RunFolio("bench tokenizer --tokenizer bytes --only decode --bytes 5000")).out,
+               "MB/s", "of memcpy", "english", "code", "chinese", "japanese", "russian", "decode"));
+}
+
+TEST_F(BenchTokenizerTest, MistakesAreRefused) {
+  Ended(2, RunFolio("bench tokenizer --tokenizer bytes --only speed"));
+  Ended(2, RunFolio("bench tokenizer --tokenizer bytes --language klingon"));
+  Ended(3, RunFolio("bench tokenizer --tokenizer bytes --file " + At("none").string()));
+  WriteFileAtomically(At("empty.txt"), "");
+  Ended(3, RunFolio("bench tokenizer --tokenizer bytes --file " + At("empty.txt").string()));
 }
 
 }  // namespace

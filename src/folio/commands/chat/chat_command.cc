@@ -10,17 +10,15 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/cli/program.h"
-#include "folio/commands/chat/chat_line.h"
-#include "folio/commands/chat/dialogue.h"
+#include "folio/commands/chat/conversation.h"
 #include "folio/commands/chat/line_editor.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/generate/sampling_flags.h"
-#include "folio/commands/generate/text_teller.h"
+#include "folio/commands/generate/writing.h"
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
 #include "folio/report/report.h"
-#include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
+#include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -126,11 +124,9 @@ class ChatCommand final : public Command {
 
   void Converse(Console& console, const OpenedModel& model, Dialogue& dialogue) {
     ChatHistory history(ChatHistoryPath());
-    const auto read = OpenLineEditor({.color = console.out().color,
-                                      .earlier = history.earlier(),
-                                      .complete = [this](std::string_view begun) {
-                                        return CompleteChatLine(Settings(), begun);
-                                      }});
+    const auto read = OpenLineEditor(
+        console.out().color, history.earlier(),
+        [this](std::string_view begun) { return CompleteChatLine(Settings(), begun); });
     while (StopRequested() == 0) {
       const std::optional<std::string> typed = read();
       if (!typed) return;

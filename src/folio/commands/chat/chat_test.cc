@@ -8,7 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "folio/commands/chat/chat_line.h"
+#include "folio/commands/chat/conversation.h"
 #include "folio/commands/train/test_train.h"
 #include "tests/kit/paths.h"
 
@@ -112,9 +112,9 @@ class Chat : public TrainTest {
     std::string chats;
     for (int i = 0; i < 60; ++i) chats += "{\"prompt\":\"Who?\",\"completion\":\"I.\"}\n";
     WriteFileAtomically(At("chats.jsonl"), chats);
-    const ProgramRun run = Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
-                                 At("chats.jsonl").string());
-    ASSERT_EQ(run.status, 0) << run.err;
+    const ProgramRun run =
+        Well(Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
+                   At("chats.jsonl").string()));
   }
   std::vector<std::string> Words(const std::string& max_tokens) const {
     return {ProgramPath(),      "chat",         "--no-config", "--model",
@@ -157,7 +157,7 @@ TEST_F(Chat, AModelThatWasTaughtAnswers) {
 }
 
 TEST_F(Chat, AModelThatWasNotTaughtGoesOn) {
-  ASSERT_EQ(Train("--tokenizer bytes").status, 0);
+  Well(Train("--tokenizer bytes"));
   AtTerminal chat(At(""), Words("4"));
   chat.Until("not taught to answer");
   chat.Until(kPrompt);

@@ -40,9 +40,60 @@ void MarkPastes(bool mark) {
 
 class Editor {
  public:
-  explicit Editor(const LineEditorOptions& options);
+  using Completer = std::function<std::vector<std::string>(std::string_view)>;
 
-  std::optional<std::string> Read();
+  Editor(bool color, std::span<const std::string> earlier, Completer complete)
+      : color_(color), complete_(std::move(complete)) {
+    constexpr int kEscape = 1;
+    setlocale(LC_CTYPE, "C.UTF-8");  // for the widths of characters, to read and to write them
+    editor_.reset(el_init("folio", stdin, stdout, stderr));
+    EditLine* editor = editor_.get();
+    if (!history_ || !editor_) {
+      throw Error(ErrorKind::kResource, "the terminal cannot be edited at");
+    }
+    HistEvent event{};
+    history(history_.get(), &event, H_SETSIZE, 2000);
+    history(history_.get(), &event, H_SETUNIQUE, 1);
+    for (const std::string& line : earlier) Remember(line);
+    el_set(editor, EL_CLIENTDATA, this);
+    el_set(editor, EL_EDITOR, "emacs");
+    el_set(editor, EL_SIGNAL, 0);
+    el_set(editor, EL_HIST, history, history_.get());
+    el_set(editor, EL_PROMPT_ESC, &PromptOf, kEscape);
+    el_wset(editor, EL_GETCFN, &NextOf);
+    el_set(editor, EL_SETTY, "-d", "-isig", nullptr);  // Ctrl-C and Ctrl-Z are keys here
+    BindKeys();
+  }
+
+  std::optional<std::string> Read() {
+    std::string whole;
+    prompt_ = Prompt('>');
+    while (true) {
+      FollowWindow();
+      MarkPastes(true);
+      el_set(editor_.get(), EL_PREP_TERM, 1);  // before the prompt: what is typed then is a key
+      int count = 0;
+      const char* line = el_gets(editor_.get(), &count);
+      MarkPastes(false);
+      if (std::exchange(cleared_, false)) {
+        whole.clear();
+        prompt_ = Prompt('>');
+        continue;
+      }
+      if (line == nullptr || count <= 0) {
+        std::fputs("\n", stdout);
+        std::fflush(stdout);
+        return std::nullopt;
+      }
+      whole += line;
+      if (whole.ends_with('\n')) whole.pop_back();
+      if (!whole.ends_with('\\')) break;
+      whole.back() = '\n';
+      prompt_ = Prompt('.');
+    }
+    Remember(whole);
+    return whole;
+  }
 
  private:
   static Editor& Of(EditLine* editor) {
@@ -57,216 +108,152 @@ class Editor {
   static int NextOf(EditLine* editor, wchar_t* out) { return Of(editor).Next(out); }
   static char* PromptOf(EditLine* editor) { return Of(editor).prompt_.data(); }
 
-  void BindKeys();
-  void Remember(const std::string& line);
-  std::string Prompt(char sign) const;
+  void BindKeys() {
+    EditLine* editor = editor_.get();
+    // Of names in char libedit makes copies that it never frees.
+    el_wset(editor, EL_ADDFN, L"folio-clear", L"", &Call<&Editor::Clear>);
+    el_wset(editor, EL_ADDFN, L"folio-break", L"", &Call<&Editor::Break>);
+    el_wset(editor, EL_ADDFN, L"folio-paste", L"", &Call<&Editor::Paste>);
+    el_wset(editor, EL_ADDFN, L"folio-complete", L"", &Call<&Editor::Complete>);
+    el_wset(editor, EL_ADDFN, L"folio-suspend", L"", &Call<&Editor::Suspend>);
+    constexpr std::pair<const char*, const char*> kBindings[] = {
+        {"^C", "folio-clear"},         {"\\e^M", "folio-break"},
+        {"\\e^J", "folio-break"},      {"\\e[200~", "folio-paste"},
+        {"^I", "folio-complete"},      {"^Z", "folio-suspend"},
+        {"^R", "em-inc-search-prev"},  {"^U", "vi-kill-line-prev"},
+        {"^W", "ed-delete-prev-word"}, {"\\e[3~", "ed-delete-next-char"},
+        {"\\e[H", "ed-move-to-beg"},   {"\\e[F", "ed-move-to-end"},
+        {"\\e[1~", "ed-move-to-beg"},  {"\\e[4~", "ed-move-to-end"},
+        {"\\e[1;5C", "em-next-word"},  {"\\e[1;5D", "ed-prev-word"},
+    };
+    for (const auto& [key, action] : kBindings) el_set(editor, EL_BIND, key, action, nullptr);
+  }
+
+  void Remember(const std::string& line) {
+    HistEvent event{};
+    if (!line.empty()) history(history_.get(), &event, H_ENTER, line.c_str());
+  }
+
+  // Behind the last escape must come a character, else it is lost.
+  std::string Prompt(char sign) const {
+    return color_ ? fmt::format("\1\033[1m\1{}\1\033[0m\1 ", sign) : fmt::format("{} ", sign);
+  }
 
   // As libedit's reader: 1 with a character, 0 at the end.
-  int Next(wchar_t* out);
-  // 1 with a byte, 0 at the end, -1 where Ctrl-C was sent as a signal.
-  int NextByte(char* out);
-  void FollowWindow();
+  int Next(wchar_t* out) {
+    std::string bytes;
+    while (true) {
+      char byte = 0;
+      const int got = NextByte(&byte);
+      if (got == 0) return 0;
+      // A Ctrl-D that came while the terminal read whole lines; libedit would take the next key as
+      // a character because of it.
+      if (got > 0 && byte == '\0') continue;
+      bytes += got < 0 ? static_cast<char>(kInterrupt) : byte;
+      const Utf8Char one = DecodeUtf8(bytes);
+      if (one.status == Utf8Status::kIncomplete) continue;
+      const bool valid = one.status == Utf8Status::kValid;
+      *out = static_cast<wchar_t>(valid ? one.code : U'\uFFFD');
+      return 1;
+    }
+  }
 
-  unsigned char Clear();
-  unsigned char Break();
-  unsigned char Paste();
-  unsigned char Complete();
-  unsigned char Suspend();
+  // 1 with a byte, 0 at the end, -1 where Ctrl-C was sent as a signal.
+  int NextByte(char* out) {
+    while (true) {
+      if (TakeInterrupt()) return -1;
+      if (StopRequested() != 0) return 0;
+      pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      const int ready = poll(&input, 1, kLookMilliseconds);
+      if (ready == 0 && MeasureWindow() != window_) {
+        FollowWindow();
+        std::fputs("\r\033[J", stdout);  // libedit draws it again from the first column
+        el_set(editor_.get(), EL_REFRESH);
+      }
+      if (ready <= 0) continue;
+      const ssize_t got = read(STDIN_FILENO, out, 1);
+      if (got > 0) return 1;
+      if (got == 0 || errno != EINTR) return 0;
+    }
+  }
+
+  void FollowWindow() {
+    const auto now = MeasureWindow();
+    if (now == window_) return;
+    window_ = now;
+    el_resize(editor_.get());
+  }
+
+  unsigned char Clear() {
+    const LineInfoW* line = el_wline(editor_.get());
+    el_cursor(editor_.get(), static_cast<int>(line->lastchar - line->cursor));
+    el_wdeletestr(editor_.get(), static_cast<int>(line->lastchar - line->buffer));
+    // An empty line, which nobody sees: the next begins behind the end of the history.
+    cleared_ = true;
+    el_push(editor_.get(), "\n");
+    return CC_REFRESH;
+  }
+
+  unsigned char Break() {
+    el_insertstr(editor_.get(), "\n");
+    return CC_REFRESH;
+  }
+
+  unsigned char Paste() {
+    constexpr std::wstring_view kEnd = L"\033[201~";
+    std::wstring pasted;
+    for (wchar_t one = 0; !pasted.ends_with(kEnd);) {
+      if (Next(&one) != 1) return CC_EOF;
+      pasted += one == L'\r' ? L'\n' : one;
+      if (one == kInterrupt || pasted.size() > kLongest) return CC_REFRESH_BEEP;
+    }
+    pasted.resize(pasted.size() - kEnd.size());
+    while (pasted.ends_with(L'\n')) pasted.pop_back();
+    std::erase_if(pasted, [](wchar_t one) { return one < L' ' && one != L'\n' && one != L'\t'; });
+    return el_winsertstr(editor_.get(), pasted.c_str()) == 0 ? CC_REFRESH : CC_REFRESH_BEEP;
+  }
+
+  unsigned char Complete() {
+    const LineInfo* line = el_line(editor_.get());
+    const std::string begun(line->buffer, line->cursor);
+    const std::vector<std::string> lines =
+        begun.starts_with('/') ? complete_(begun) : std::vector<std::string>();
+    if (lines.empty()) return CC_REFRESH_BEEP;
+    std::string_view common = lines.front();
+    for (const std::string& one : lines) {
+      const auto differ = std::ranges::mismatch(common, one);
+      common = common.substr(0, static_cast<size_t>(differ.in1 - common.begin()));
+    }
+    if (common.size() <= begun.size()) return CC_REFRESH_BEEP;
+    el_insertstr(editor_.get(), std::string(common.substr(begun.size())).c_str());
+    return CC_REFRESH;
+  }
+
+  unsigned char Suspend() {
+    el_set(editor_.get(), EL_PREP_TERM, 0);
+    MarkPastes(false);
+    raise(SIGTSTP);
+    MarkPastes(true);
+    el_set(editor_.get(), EL_PREP_TERM, 1);
+    return CC_REDISPLAY;
+  }
 
   std::unique_ptr<History, decltype(&history_end)> history_{history_init(), &history_end};
   std::unique_ptr<EditLine, decltype(&el_end)> editor_{nullptr, &el_end};
   bool color_;
   std::string prompt_;
-  std::function<std::vector<std::string>(std::string_view)> complete_;
+  Completer complete_;
   std::pair<int, int> window_;
   bool cleared_ = false;  // the line that is read
 };
 
-Editor::Editor(const LineEditorOptions& options)
-    : color_(options.color), complete_(options.complete) {
-  constexpr int kEscape = 1;
-  setlocale(LC_CTYPE, "C.UTF-8");  // for the widths of characters, to read and to write them
-  editor_.reset(el_init("folio", stdin, stdout, stderr));
-  EditLine* editor = editor_.get();
-  if (!history_ || !editor_) {
-    throw Error(ErrorKind::kResource, "the terminal cannot be edited at");
-  }
-  HistEvent event{};
-  history(history_.get(), &event, H_SETSIZE, 2000);
-  history(history_.get(), &event, H_SETUNIQUE, 1);
-  for (const std::string& line : options.earlier) Remember(line);
-  el_set(editor, EL_CLIENTDATA, this);
-  el_set(editor, EL_EDITOR, "emacs");
-  el_set(editor, EL_SIGNAL, 0);
-  el_set(editor, EL_HIST, history, history_.get());
-  el_set(editor, EL_PROMPT_ESC, &PromptOf, kEscape);
-  el_wset(editor, EL_GETCFN, &NextOf);
-  el_set(editor, EL_SETTY, "-d", "-isig", nullptr);  // Ctrl-C and Ctrl-Z are keys here
-  BindKeys();
-}
-
-void Editor::BindKeys() {
-  EditLine* editor = editor_.get();
-  // Of names in char libedit makes copies that it never frees.
-  el_wset(editor, EL_ADDFN, L"folio-clear", L"", &Call<&Editor::Clear>);
-  el_wset(editor, EL_ADDFN, L"folio-break", L"", &Call<&Editor::Break>);
-  el_wset(editor, EL_ADDFN, L"folio-paste", L"", &Call<&Editor::Paste>);
-  el_wset(editor, EL_ADDFN, L"folio-complete", L"", &Call<&Editor::Complete>);
-  el_wset(editor, EL_ADDFN, L"folio-suspend", L"", &Call<&Editor::Suspend>);
-  constexpr std::pair<const char*, const char*> kBindings[] = {
-      {"^C", "folio-clear"},         {"\\e^M", "folio-break"},
-      {"\\e^J", "folio-break"},      {"\\e[200~", "folio-paste"},
-      {"^I", "folio-complete"},      {"^Z", "folio-suspend"},
-      {"^R", "em-inc-search-prev"},  {"^U", "vi-kill-line-prev"},
-      {"^W", "ed-delete-prev-word"}, {"\\e[3~", "ed-delete-next-char"},
-      {"\\e[H", "ed-move-to-beg"},   {"\\e[F", "ed-move-to-end"},
-      {"\\e[1~", "ed-move-to-beg"},  {"\\e[4~", "ed-move-to-end"},
-      {"\\e[1;5C", "em-next-word"},  {"\\e[1;5D", "ed-prev-word"},
-  };
-  for (const auto& [key, action] : kBindings) el_set(editor, EL_BIND, key, action, nullptr);
-}
-
-void Editor::Remember(const std::string& line) {
-  HistEvent event{};
-  if (!line.empty()) history(history_.get(), &event, H_ENTER, line.c_str());
-}
-
-// Behind the last escape must come a character, else it is lost.
-std::string Editor::Prompt(char sign) const {
-  return color_ ? fmt::format("\1\033[1m\1{}\1\033[0m\1 ", sign) : fmt::format("{} ", sign);
-}
-
-std::optional<std::string> Editor::Read() {
-  std::string whole;
-  prompt_ = Prompt('>');
-  while (true) {
-    FollowWindow();
-    MarkPastes(true);
-    el_set(editor_.get(), EL_PREP_TERM, 1);  // before the prompt: what is typed then is a key
-    int count = 0;
-    const char* line = el_gets(editor_.get(), &count);
-    MarkPastes(false);
-    if (std::exchange(cleared_, false)) {
-      whole.clear();
-      prompt_ = Prompt('>');
-      continue;
-    }
-    if (line == nullptr || count <= 0) {
-      std::fputs("\n", stdout);
-      std::fflush(stdout);
-      return std::nullopt;
-    }
-    whole += line;
-    if (whole.ends_with('\n')) whole.pop_back();
-    if (!whole.ends_with('\\')) break;
-    whole.back() = '\n';
-    prompt_ = Prompt('.');
-  }
-  Remember(whole);
-  return whole;
-}
-
-void Editor::FollowWindow() {
-  const auto now = MeasureWindow();
-  if (now == window_) return;
-  window_ = now;
-  el_resize(editor_.get());
-}
-
-int Editor::NextByte(char* out) {
-  while (true) {
-    if (TakeInterrupt()) return -1;
-    if (StopRequested() != 0) return 0;
-    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    const int ready = poll(&input, 1, kLookMilliseconds);
-    if (ready == 0 && MeasureWindow() != window_) {
-      FollowWindow();
-      std::fputs("\r\033[J", stdout);  // libedit draws it again from the first column
-      el_set(editor_.get(), EL_REFRESH);
-    }
-    if (ready <= 0) continue;
-    const ssize_t got = read(STDIN_FILENO, out, 1);
-    if (got > 0) return 1;
-    if (got == 0 || errno != EINTR) return 0;
-  }
-}
-
-int Editor::Next(wchar_t* out) {
-  std::string bytes;
-  while (true) {
-    char byte = 0;
-    const int got = NextByte(&byte);
-    if (got == 0) return 0;
-    // A Ctrl-D that came while the terminal read whole lines; libedit would take the next key as a
-    // character because of it.
-    if (got > 0 && byte == '\0') continue;
-    bytes += got < 0 ? static_cast<char>(kInterrupt) : byte;
-    const Utf8Char one = DecodeUtf8(bytes);
-    if (one.status == Utf8Status::kIncomplete) continue;
-    const bool valid = one.status == Utf8Status::kValid;
-    *out = static_cast<wchar_t>(valid ? one.code : U'\uFFFD');
-    return 1;
-  }
-}
-
-unsigned char Editor::Clear() {
-  const LineInfoW* line = el_wline(editor_.get());
-  el_cursor(editor_.get(), static_cast<int>(line->lastchar - line->cursor));
-  el_wdeletestr(editor_.get(), static_cast<int>(line->lastchar - line->buffer));
-  // An empty line, which nobody sees: the next begins behind the end of the history.
-  cleared_ = true;
-  el_push(editor_.get(), "\n");
-  return CC_REFRESH;
-}
-
-unsigned char Editor::Break() {
-  el_insertstr(editor_.get(), "\n");
-  return CC_REFRESH;
-}
-
-unsigned char Editor::Paste() {
-  constexpr std::wstring_view kEnd = L"\033[201~";
-  std::wstring pasted;
-  for (wchar_t one = 0; !pasted.ends_with(kEnd);) {
-    if (Next(&one) != 1) return CC_EOF;
-    pasted += one == L'\r' ? L'\n' : one;
-    if (one == kInterrupt || pasted.size() > kLongest) return CC_REFRESH_BEEP;
-  }
-  pasted.resize(pasted.size() - kEnd.size());
-  while (pasted.ends_with(L'\n')) pasted.pop_back();
-  std::erase_if(pasted, [](wchar_t one) { return one < L' ' && one != L'\n' && one != L'\t'; });
-  return el_winsertstr(editor_.get(), pasted.c_str()) == 0 ? CC_REFRESH : CC_REFRESH_BEEP;
-}
-
-unsigned char Editor::Complete() {
-  const LineInfo* line = el_line(editor_.get());
-  const std::string begun(line->buffer, line->cursor);
-  const std::vector<std::string> lines =
-      complete_ && begun.starts_with('/') ? complete_(begun) : std::vector<std::string>();
-  if (lines.empty()) return CC_REFRESH_BEEP;
-  std::string_view common = lines.front();
-  for (const std::string& one : lines) {
-    const auto differ = std::ranges::mismatch(common, one);
-    common = common.substr(0, static_cast<size_t>(differ.in1 - common.begin()));
-  }
-  if (common.size() <= begun.size()) return CC_REFRESH_BEEP;
-  el_insertstr(editor_.get(), std::string(common.substr(begun.size())).c_str());
-  return CC_REFRESH;
-}
-
-unsigned char Editor::Suspend() {
-  el_set(editor_.get(), EL_PREP_TERM, 0);
-  MarkPastes(false);
-  raise(SIGTSTP);
-  MarkPastes(true);
-  el_set(editor_.get(), EL_PREP_TERM, 1);
-  return CC_REDISPLAY;
-}
-
 }  // namespace
 
-std::function<std::optional<std::string>()> OpenLineEditor(const LineEditorOptions& options) {
-  return [editor = std::make_shared<Editor>(options)] { return editor->Read(); };
+std::function<std::optional<std::string>()> OpenLineEditor(
+    bool color, std::span<const std::string> earlier,
+    std::function<std::vector<std::string>(std::string_view begun)> complete) {
+  const auto editor = std::make_shared<Editor>(color, earlier, std::move(complete));
+  return [editor] { return editor->Read(); };
 }
 
 TypedUnseen::TypedUnseen() {

@@ -11,21 +11,17 @@
 
 namespace folio {
 
-struct LineEditorOptions {
-  bool color = false;                      // of the prompt
-  std::span<const std::string> earlier{};  // what the arrows bring back, the latest last
-  // Returns what a line could begin with instead of `begun`, for the Tab key.
-  std::function<std::vector<std::string>(std::string_view begun)> complete = {};
-};
-
 // Edits what somebody types at the terminal that standard input and output are, with the keys of
 // emacs. Alt-Enter breaks a line, and so does a backslash at its end; what is pasted is one text.
 // Ctrl-C clears the line. Texts are UTF-8, whatever the locale. One at a time in a process.
 //
 // The function that it returns reads the next text, without the break at its end; none after
 // Ctrl-D, or when the process was asked to stop (term/signals.h). The arrows bring it back from
-// then on.
-std::function<std::optional<std::string>()> OpenLineEditor(const LineEditorOptions& options);
+// then on, and before it the texts `earlier`, the latest last. `complete` returns what a line could
+// begin with instead of `begun`, for the Tab key. With `color` the prompt has some.
+std::function<std::optional<std::string>()> OpenLineEditor(
+    bool color, std::span<const std::string> earlier,
+    std::function<std::vector<std::string>(std::string_view begun)> complete);
 
 // While it exists the terminal does not show what is typed, which is read next; Ctrl-C stays a
 // signal.

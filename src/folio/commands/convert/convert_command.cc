@@ -6,7 +6,7 @@
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
-#include "folio/formats/convert_model.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
 

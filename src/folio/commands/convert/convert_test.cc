@@ -20,16 +20,18 @@ class ConvertCommand : public InTemporaryDirectory {
   ProgramRun Run(const std::string& arguments) {
     return RunShell(At(""), "$F " + arguments + " --no-config");
   }
+  nlohmann::json Said(const std::string& arguments) {
+    return nlohmann::json::parse(Well(Run(arguments + " --json")).out);
+  }
   const std::string tiny_ = Fixture("gpt2-tiny").string();
 };
 
 TEST_F(ConvertCommand, TellsWhatItWroteAndFound) {
-  const ProgramRun run = Run("convert " + tiny_ + " m.gguf --to gguf --dtype q8_0");
-  EXPECT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(Run("convert " + tiny_ + " m.gguf --to gguf --dtype q8_0"));
   EXPECT_TRUE(Contains(run.out, "gpt2-tiny, hf", "m.gguf, gguf, ", " in q8_0", "29,344",
                        "28 tensors", "of 16 tokens differ by at most"));
   EXPECT_TRUE(Contains(run.err, "doing=writing", "doing=comparing tensors"));
-  const nlohmann::json json = nlohmann::json::parse(Run("convert m.gguf back --to hf --json").out);
+  const nlohmann::json json = Said("convert m.gguf back --to hf");
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("from_format"), "gguf");
   EXPECT_EQ(json.at("format"), "hf");
@@ -40,24 +42,21 @@ TEST_F(ConvertCommand, TellsWhatItWroteAndFound) {
 }
 
 TEST_F(ConvertCommand, AFileIsAModelToEveryCommand) {
-  ASSERT_EQ(Run("convert " + tiny_ + " m.gguf --to gguf -qq").status, 0);
-  const std::string ids = " --ids 1,2,3 --greedy --max-tokens 5 --json";
-  const nlohmann::json ours = nlohmann::json::parse(Run("generate --model " + tiny_ + ids).out);
-  nlohmann::json theirs = nlohmann::json::parse(Run("generate --model m.gguf" + ids).out);
+  Well(Run("convert " + tiny_ + " m.gguf --to gguf -qq"));
+  const std::string ids = " --ids 1,2,3 --greedy --max-tokens 5";
+  const nlohmann::json ours = Said("generate --model " + tiny_ + ids);
+  nlohmann::json theirs = Said("generate --model m.gguf" + ids);
   EXPECT_EQ(theirs.at("ids"), ours.at("ids"));
-  EXPECT_EQ(
-      nlohmann::json::parse(Run("inspect plan --model m.gguf --json").out).at("weights_bytes"),
-      nlohmann::json::parse(Run("inspect plan --model " + tiny_ + " --json").out)
-          .at("weights_bytes"));
+  EXPECT_EQ(Said("inspect plan --model m.gguf").at("weights_bytes"),
+            Said("inspect plan --model " + tiny_).at("weights_bytes"));
 }
 
 TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
   const std::string file = (Fixture("gguf-tiny") / "model.gguf").string();
-  const ProgramRun run = Run("inspect model " + file);
-  EXPECT_TRUE(Contains(run.out, "GGUF file, 42.56 KB", "bpe, 274 tokens", "vocabulary  277 tokens",
-                       "Q8_0", "Q4_0", " as F16", "transformer.h.1.mlp.c_proj.weight"));
-  const nlohmann::json json =
-      nlohmann::json::parse(Run("inspect model --json --model " + file).out);
+  EXPECT_TRUE(Contains(Run("inspect model " + file).out, "GGUF file, 42.56 KB", "bpe, 274 tokens",
+                       "vocabulary  277 tokens", "Q8_0", "Q4_0", " as F16",
+                       "transformer.h.1.mlp.c_proj.weight"));
+  const nlohmann::json json = Said("inspect model --model " + file);
   EXPECT_EQ(json.at("format"), "gguf");
   EXPECT_EQ(json.at("refused"), nullptr);
   EXPECT_EQ(json.at("tokenizer").at("kind"), "bpe");
@@ -65,8 +64,7 @@ TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
   EXPECT_EQ(json.at("summary").at("vocabulary"), 277);
   EXPECT_EQ(json.at("tensors").at(0).at("dtype"), "F16");
   EXPECT_EQ(json.at("tensors").at(0).at("bytes"), 2 * 277 * 32);
-  const nlohmann::json directory =
-      nlohmann::json::parse(Run("inspect model " + tiny_ + " --json").out);
+  const nlohmann::json directory = Said("inspect model " + tiny_);
   EXPECT_EQ(directory.at("format"), "hf");
   EXPECT_EQ(directory.at("tokenizer"), nullptr);
 }
@@ -75,16 +73,15 @@ TEST_F(ConvertCommand, InspectModelListsWhatItRefusesWithTheReason) {
   GgufBytes bytes;
   bytes.String("general.architecture", "llama").Tensor("blk.0.k", {512}, 12, std::string(288, 'k'));
   std::ofstream(At("llama.gguf"), std::ios::binary) << bytes.File();
-  const ProgramRun run = Run("inspect model llama.gguf");
-  EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.out, "refused     llama.gguf: a model of the architecture \"llama\"",
+  EXPECT_TRUE(Contains(Well(Run("inspect model llama.gguf")).out,
+                       "refused     llama.gguf: a model of the architecture \"llama\"",
                        "folio runs \"gpt2\"", "blk.0.k", "(512)", "Q4_K"));
-  const nlohmann::json json = nlohmann::json::parse(Run("inspect model llama.gguf --json").out);
+  const nlohmann::json json = Said("inspect model llama.gguf");
   EXPECT_TRUE(Contains(json.at("refused").at("what").get<std::string>(), "llama"));
   EXPECT_EQ(json.at("tensors").size(), 1);
-  EXPECT_EQ(Run("generate --model llama.gguf --prompt x").status, 3);
+  Ended(3, Run("generate --model llama.gguf --prompt x"));
   std::ofstream(At("broken.gguf"), std::ios::binary) << bytes.File().substr(0, 60);
-  EXPECT_EQ(Run("inspect model broken.gguf").status, 3);
+  Ended(3, Run("inspect model broken.gguf"));
 }
 
 TEST_F(ConvertCommand, AnAdapterGoesWithTheModelOfEveryCommand) {
@@ -109,28 +106,27 @@ TEST_F(ConvertCommand, AnAdapterGoesWithTheModelOfEveryCommand) {
         "inspect activations --ids 1" + model, "inspect embeddings" + model,
         "inspect dump --batch x --out y" + model, "bench generate" + model, "bench serve" + model,
         "explain block --text a" + model, "convert" + twice + " z --to gguf"}) {
-    const ProgramRun run = Run(command + " --adapter /nowhere/adapter");
-    EXPECT_EQ(run.status, 3) << command << run.err;
-    EXPECT_TRUE(Contains(run.err, "/nowhere/adapter")) << command;
+    EXPECT_TRUE(
+        Contains(Ended(3, Run(command + " --adapter /nowhere/adapter")).err, "/nowhere/adapter"))
+        << command;
   }
-  EXPECT_EQ(Run("eval compare" + twice + twice + " x.txt --adapter-b /nowhere").status, 3);
-  EXPECT_EQ(Run("serve --port 0" + model + model + " --adapter /nowhere").status, 2);
-  EXPECT_EQ(Run("serve --port 0" + model + " --adapter other=/nowhere").status, 2);
-  EXPECT_EQ(Run("bench generate --preset debug --adapter /nowhere").status, 2);
+  Ended(3, Run("eval compare" + twice + twice + " x.txt --adapter-b /nowhere"));
+  Ended(2, Run("serve --port 0" + model + model + " --adapter /nowhere"));
+  Ended(2, Run("serve --port 0" + model + " --adapter other=/nowhere"));
+  Ended(2, Run("bench generate --preset debug --adapter /nowhere"));
   EXPECT_TRUE(Names().empty());
 }
 
 TEST_F(ConvertCommand, CharactersGoToNanoGptAndLlmcAndBack) {
-  ASSERT_EQ(RunShell(At(""), "$F data stories --out s.txt --bytes 20000 --no-config").status, 0);
+  Well(RunShell(At(""), "$F data stories --out s.txt --bytes 20000 --no-config"));
   const std::string width =
       " --set model.n_inner=16";  // four times the channels, as others have it
-  ASSERT_EQ(Run("train --data s.txt --preset debug --max-steps 2 --out run -qq" + width).status, 0);
+  Well(Run("train --data s.txt --preset debug --max-steps 2 --out run -qq" + width));
   for (const std::string format : {"nanogpt", "llmc"}) {
-    const ProgramRun run = Run("convert run out-" + format + " --to " + format);
-    EXPECT_EQ(run.status, 0) << run.err;
-    const std::string words = " --prompt 'One day' --seed 1 --max-tokens 5 --json";
-    const auto ours = nlohmann::json::parse(Run("generate --model run" + words).out);
-    const auto theirs = nlohmann::json::parse(Run("generate --model out-" + format + words).out);
+    const ProgramRun run = Well(Run("convert run out-" + format + " --to " + format));
+    const std::string words = " --prompt 'One day' --seed 1 --max-tokens 5";
+    const auto ours = Said("generate --model run" + words);
+    const auto theirs = Said("generate --model out-" + format + words);
     EXPECT_EQ(theirs.at("prompt_ids"), ours.at("prompt_ids")) << format;
     if (format == "llmc") {
       EXPECT_EQ(theirs.at("text"), ours.at("text"));

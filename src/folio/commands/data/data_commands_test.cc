@@ -33,8 +33,8 @@ class PrepareSourcesCommand : public InTemporaryDirectory {
   }
   // Prepares with `arguments` and gives the tokens' files.
   std::string Tokens(const std::string& shell) {
-    const ProgramRun run = Shell(shell + " --tokenizer bytes --out out --overwrite --no-config");
-    EXPECT_EQ(run.status, 0) << shell << "\n" << run.err;
+    const ProgramRun run =
+        Well(Shell(shell + " --tokenizer bytes --out out --overwrite --no-config"));
     err_ = run.err;
     return ReadFile(At("out/train.bin")) + ReadFile(At("out/val.bin"));
   }
@@ -52,9 +52,7 @@ TEST_F(PrepareSourcesCommand, StandardInputPipesAndFilesGiveTheSame) {
   PutFile("a.xz", Compressed(text_, "xz"));
   EXPECT_EQ(Tokens("$F data prepare - < a.xz"), expected);
   EXPECT_EQ(Names(), (Strings{"a.txt", "a.xz", "out", "pipe"}));
-  const ProgramRun nothing =
-      Shell("$F data prepare - --tokenizer bytes --out none --no-config < /dev/null");
-  EXPECT_EQ(nothing.status, 3) << nothing.err;
+  Ended(3, Shell("$F data prepare - --tokenizer bytes --out none --no-config < /dev/null"));
   EXPECT_FALSE(fs::exists(At("none")));
 }
 
@@ -66,9 +64,8 @@ TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
   EXPECT_TRUE(Contains(err_, "left out 1 file that is no text: c.png (a PNG image)")) << err_;
   EXPECT_EQ(ReadTokens(Dataset(At("out").string()).train(), 0, 5),
             (std::vector<int32_t>{'x', 256, 'b', 256, 'a'}));
-  const ProgramRun run = Shell("$F data prepare dir --out other --no-config");
-  EXPECT_EQ(run.status, 3);
-  EXPECT_TRUE(Contains(run.err, "dir/a.jsonl:1: no document", "--field NAME")) << run.err;
+  const ProgramRun run = Ended(3, Shell("$F data prepare dir --out other --no-config"));
+  EXPECT_TRUE(Contains(run.err, "dir/a.jsonl:1: no document", "--field NAME"));
   EXPECT_FALSE(fs::exists(At("other")));
 }
 
@@ -76,9 +73,8 @@ TEST_F(PrepareSourcesCommand, AFullDiskIsAnErrorAndLeavesNothing) {
   PutFile("zeros.gz", Compressed(std::string(8000000, 'a'), "gzip"));
   const std::string command = "$F data prepare zeros.gz --tokenizer bytes --out out --no-config";
   // As a disk with room for 3 MB.
-  const ProgramRun full = Shell("trap '' XFSZ; ulimit -f 3000; " + command);
-  EXPECT_EQ(full.status, 1) << full.err;
-  EXPECT_TRUE(Contains(full.err, "cannot write", "text_000000")) << full.err;
+  const ProgramRun full = Ended(1, Shell("trap '' XFSZ; ulimit -f 3000; " + command));
+  EXPECT_TRUE(Contains(full.err, "cannot write", "text_000000"));
   EXPECT_EQ(Names(), (Strings{"a.txt", "zeros.gz"}));
 }
 
@@ -89,26 +85,20 @@ TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
       rest + " model.n_layer=1 model.n_head=1 model.n_embd=8 model.n_positions=8";
   PutFile("dir/a.txt.gz", Compressed(text_, "gzip"));
   PutFile("dir/b.bin", std::string(10, '\0'));
-  const ProgramRun packed = Shell("$F train --data dir" + small);
-  EXPECT_EQ(packed.status, 0) << packed.err;
-  EXPECT_TRUE(Contains(packed.err, "left out 1 file that is no text: b.bin"));
+  EXPECT_TRUE(Contains(Well(Shell("$F train --data dir" + small)).err,
+                       "left out 1 file that is no text: b.bin"));
   const std::string tokens = ReadFile(At("run/data/train.bin"));
   // Size and tokens are chosen by a text that comes only once.
-  const ProgramRun piped = Shell("cat a.txt | $F train --data - --budget 1s" + rest);
-  EXPECT_EQ(piped.status, 0) << piped.err;
+  Well(Shell("cat a.txt | $F train --data - --budget 1s" + rest));
   EXPECT_EQ(ReadFile(At("run/data/train.bin")), tokens);
   EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "\"path\": \"-\""));
   EXPECT_FALSE(fs::exists(At("run/.input")));
   PutFile("b.jsonl", "{\"body\": \"" + std::string(500, 'b') + "\"}");
-  const ProgramRun field = Shell("$F train --data b.jsonl --field body" + small);
-  EXPECT_EQ(field.status, 0) << field.err;
+  const ProgramRun field = Well(Shell("$F train --data b.jsonl --field body" + small));
   EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "field = \"body\""));
-  const ProgramRun raw =
-      Shell("$F train --data dir/b.bin --data a.txt --tokenizer bytes --raw" + small);
-  EXPECT_EQ(raw.status, 0) << raw.err;
-  const ProgramRun wrong = Shell("$F train --data dir/b.bin" + small);
-  EXPECT_EQ(wrong.status, 3);
-  EXPECT_TRUE(Contains(wrong.err, "dir/b.bin: not a text", "binary data")) << wrong.err;
+  Well(Shell("$F train --data dir/b.bin --data a.txt --tokenizer bytes --raw" + small));
+  const ProgramRun wrong = Ended(3, Shell("$F train --data dir/b.bin" + small));
+  EXPECT_TRUE(Contains(wrong.err, "dir/b.bin: not a text", "binary data"));
 }
 
 // The documents of every spelling, and nothing else, are counted and learned from.
@@ -118,9 +108,7 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
   PutFile("plain/y.txt", text_.substr(1000));
   PutFile("lines.json", "[\"" + std::string("one \\u20ac") + "\", \"two\"]");
   const auto learn = [&](const std::string& files) {
-    const ProgramRun run =
-        Shell("$F tokenizer train " + files + " --vocab-size 280 --overwrite --out tok");
-    EXPECT_EQ(run.status, 0) << files << "\n" << run.err;
+    Well(Shell("$F tokenizer train " + files + " --vocab-size 280 --overwrite --out tok"));
     return ReadFile(At("tok/tokenizer.json"));
   };
   const std::string learned = learn("a.txt");
@@ -131,8 +119,7 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
   PutFile("one.jsonl", "{\"b\": \"aba aba\"}\n");
   EXPECT_EQ(learn("one.jsonl --field b"), learn("one.txt"));
   const auto count = [&](const std::string& files) {
-    const ProgramRun run = Shell("$F tokenizer count " + files + " --tokenizer bytes --json");
-    EXPECT_EQ(run.status, 0) << files << "\n" << run.err;
+    const ProgramRun run = Well(Shell("$F tokenizer count " + files + " --tokenizer bytes --json"));
     return run.out.substr(run.out.find("\"total\""));
   };
   const std::string counted = count("a.txt");
@@ -145,9 +132,9 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
   for (const auto& [files, what] :
        {std::pair("special.jsonl", "special.jsonl:2"), std::pair("tok/none", "tok/none"),
         std::pair("a.zst one.jsonl", "one.jsonl:1: no document")}) {
-    const ProgramRun run = Shell("$F tokenizer count " + std::string(files) + " --tokenizer bytes");
-    EXPECT_EQ(run.status, 3) << files;
-    EXPECT_TRUE(Contains(run.err, what)) << run.err;
+    const ProgramRun run =
+        Ended(3, Shell("$F tokenizer count " + std::string(files) + " --tokenizer bytes"));
+    EXPECT_TRUE(Contains(run.err, what));
   }
 }
 
@@ -160,31 +147,26 @@ constexpr char kFetch[] = "https_proxy=http://127.0.0.1:1 $F data fetch tinyshak
 
 TEST_F(DataFetch, WithoutANetworkItSaysWhatToPutWhere) {
   const std::string fetch = std::string(kFetch) + "--out texts/t.txt -q";
-  const ProgramRun nowhere = Shell(fetch);
-  EXPECT_EQ(nowhere.status, 1);
-  EXPECT_TRUE(Contains(nowhere.err, "texts is not an existing directory", "mkdir -p "));
+  EXPECT_TRUE(
+      Contains(Ended(1, Shell(fetch)).err, "texts is not an existing directory", "mkdir -p "));
   fs::create_directory(At("texts"));
-  const ProgramRun run = Shell(fetch);
-  EXPECT_EQ(run.status, 1);
+  const ProgramRun run = Ended(1, Shell(fetch));
   const std::string url(PublishedText("tinyshakespeare").url);
   EXPECT_TRUE(Contains(run.err, "download " + url + " elsewhere and put it here as texts/t.txt"));
   EXPECT_TRUE(fs::is_empty(At("texts")));
 }
 
 TEST_F(DataFetch, KnowsItsTexts) {
-  const ProgramRun run = Shell("$F data fetch shakespeare");
-  EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(Contains(run.err, "'shakespeare'", "tinyshakespeare"));
+  EXPECT_TRUE(Contains(Ended(2, Shell("$F data fetch shakespeare")).err, "'shakespeare'",
+                       "tinyshakespeare"));
 }
 
 TEST_F(DataFetch, NeverReplacesOrKeepsAnotherText) {
   PutFile("mine.txt", "my own");
-  const ProgramRun refused = Shell(std::string(kFetch) + "--out mine.txt");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(Contains(refused.err, "mine.txt: is there already", "--overwrite"));
-  const ProgramRun other = Shell("$F data fetch tinyshakespeare --from mine.txt");
-  EXPECT_EQ(other.status, 3);
-  EXPECT_TRUE(Contains(other.err, "mine.txt is not the published file", "1115394"));
+  EXPECT_TRUE(Contains(Ended(2, Shell(std::string(kFetch) + "--out mine.txt")).err,
+                       "mine.txt: is there already", "--overwrite"));
+  EXPECT_TRUE(Contains(Ended(3, Shell("$F data fetch tinyshakespeare --from mine.txt")).err,
+                       "mine.txt is not the published file", "1115394"));
   EXPECT_FALSE(fs::exists(At("tinyshakespeare.txt")));
   EXPECT_EQ(ReadFile(At("mine.txt")), "my own");
 }
@@ -192,13 +174,11 @@ TEST_F(DataFetch, NeverReplacesOrKeepsAnotherText) {
 TEST_F(DataFetch, ThePublishedTextIsKept) {
   const std::string source = TestData("tinyshakespeare/input.txt");
   if (source.empty()) GTEST_SKIP() << "tinyshakespeare is not here; set FOLIO_TEST_DATA";
-  const ProgramRun run = Shell("$F data fetch tinyshakespeare --from '" + source + "'");
-  EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(Contains(run.err, "next: folio train --data tinyshakespeare.txt"));
+  EXPECT_TRUE(Contains(Well(Shell("$F data fetch tinyshakespeare --from '" + source + "'")).err,
+                       "next: folio train --data tinyshakespeare.txt"));
   EXPECT_TRUE(ReadFile(At("tinyshakespeare.txt")) == ReadFile(source));
   // Nothing is asked of the network any more.
-  const ProgramRun again = Shell(std::string(kFetch) + "--json");
-  EXPECT_EQ(again.status, 0) << again.err;
+  const ProgramRun again = Well(Shell(std::string(kFetch) + "--json"));
   EXPECT_TRUE(Contains(again.err, "already"));
   EXPECT_TRUE(Contains(again.out, "\"path\":\"tinyshakespeare.txt\""));
 }
@@ -250,8 +230,7 @@ TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
   const std::string rest = " --out " + At("run").string() +
                            " --max-steps 1 --batch-size 1 --set model.n_layer=1 model.n_head=1 "
                            "model.n_embd=8 model.n_positions=8 model.vocab_size=8 --data ";
-  const ProgramRun first = RunFolio("train" + rest + At("text.data").string());
-  ASSERT_EQ(first.status, 0) << first.err;
+  Well(RunFolio("train" + rest + At("text.data").string()));
   ExpectError(3, "train --resume" + rest + At("other.data").string(),
               "the data has another tokenizer than the model");
 }

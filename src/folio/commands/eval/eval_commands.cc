@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,10 +13,9 @@
 #include "folio/commands/model_flags.h"
 #include "folio/dist/group.h"
 #include "folio/eval/cloze.h"
-#include "folio/eval/compare.h"
 #include "folio/eval/perplexity.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/report/report.h"
 #include "folio/term/signals.h"
 
@@ -97,18 +95,6 @@ void RequireSameModel(Group& group, const OpenedModel& model, const std::string&
   RequireSame(group, "models", fmt::format("{}\n{}", ModelFingerprint(model), what));
 }
 
-// Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory; and a
-// kRuntime Error where its directory cannot be written to. "" asks for none.
-void RequireFileName(const std::string& flag, const std::string& path) {
-  std::error_code ignored;
-  if (path.empty()) return;
-  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return RequireParentOf(path);
-  throw UsageError(
-      fmt::format("{} {}: {}", flag, path,
-                  path == "-" ? "it does not go to standard output" : "is a directory"),
-      {}, "name a file");
-}
-
 // The texts to measure on; says what was left out of directories. Throws a kInput Error where there
 // is a text and no `model` with a tokenizer.
 std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
@@ -142,13 +128,12 @@ class MeasureReport {
  private:
   void Show(const MeasureProgress& progress) {
     const double now = SteadySeconds(), seconds = now - last_seconds_;
-    rate_.Add(static_cast<double>(progress.done - last_done_), seconds);
+    rate_.Add(static_cast<double>(progress.done - last_.done), seconds);
     if (seconds > 0) {
-      tokens_per_second_ = static_cast<double>(progress.tokens - last_tokens_) / seconds;
+      tokens_per_second_ = static_cast<double>(progress.tokens - last_.tokens) / seconds;
     }
     last_seconds_ = now;
-    last_done_ = progress.done;
-    last_tokens_ = progress.tokens;
+    last_ = progress;
     TellHowLong(progress);
     if (!progress_.Due()) return;
     ProgressState state{
@@ -190,7 +175,7 @@ class MeasureReport {
   Progress progress_;
   RateMeter rate_;
   double last_seconds_;
-  int64_t last_done_ = 0, last_tokens_ = 0;
+  MeasureProgress last_;
   double tokens_per_second_ = 0;
   MeasureHooks hooks_;
 };

@@ -55,7 +55,7 @@ class Eval : public TrainTest {
 
 // The whole held-out set in windows of the context is what training measures after its last step.
 TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
-  ASSERT_EQ(Train("--set train.eval_batches=0 train.eval_stride=16").status, 0);
+  Well(Train("--set train.eval_batches=0 train.eval_stride=16"));
   double val_loss = 0;
   for (const nlohmann::json& step : JsonLines(ReadFile(At("run/metrics.jsonl")))) {
     if (step.contains("val_loss")) val_loss = step.at("val_loss");
@@ -85,7 +85,7 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   EXPECT_EQ(json.at("total").at("tokens"), 32);
   EXPECT_TRUE(Contains(RunFolio(Perplexity(a + " " + b)).out, "nats/token", "bits/byte", "a.txt",
                        "b.txt", "total"));
-  EXPECT_EQ(RunFolio(Perplexity("- < " + a)).status, 0);
+  Well(RunFolio(Perplexity("- < " + a)));
   // The same text in the window-by-window look.
   const nlohmann::json seen =
       Answer("inspect probabilities --model " + Path("model") + " --file " + a);
@@ -95,7 +95,7 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   EXPECT_NEAR(seen.at("perplexity").get<double>() / first.at("perplexity").get<double>(), 1, 1e-6);
   EXPECT_NEAR(seen.at("bits_per_byte"), first.at("bits_per_byte"), 1e-6);
   // And token by token.
-  ASSERT_EQ(RunFolio(Perplexity(a + " --csv " + Path("t.csv"))).status, 0);
+  Well(RunFolio(Perplexity(a + " --csv " + Path("t.csv"))));
   const std::vector<std::string> rows = Split(ReadFile(At("t.csv")), '\n');
   for (size_t i = 0; i < 21; ++i) {
     const std::vector<std::string> cells = Split(rows[i + 1], ',');
@@ -209,7 +209,7 @@ TEST_F(Eval, WrongInputIsNamed) {
   }
   ExpectError(3, Perplexity(text), "no tokenizer", "--tokenizer");
   ExpectError(3, "eval cloze --model " + Path("model") + " " + text, "no tokenizer");
-  EXPECT_EQ(RunFolio(Perplexity(text + " --tokenizer bytes")).status, 0);
+  Well(RunFolio(Perplexity(text + " --tokenizer bytes")));
   ExpectError(2, "eval nothing", "eval");
 }
 
@@ -246,8 +246,10 @@ TEST_F(Eval, LogitsThatAreNotFiniteAreNoResult) {
                 "help: its weights have grown too large");
   }
   for (const std::string more : {"", " --temperature 0", " --beams 2"}) {
-    const ProgramRun run = Ended(5, RunFolio("generate --prompt a --max-tokens 2" + model + more));
-    EXPECT_TRUE(Contains(run.err, "error: the model gives logits that are not finite")) << more;
+    EXPECT_TRUE(
+        Contains(Ended(5, RunFolio("generate --prompt a --max-tokens 2" + model + more)).err,
+                 "error: the model gives logits that are not finite"))
+        << more;
   }
   EXPECT_FALSE(fs::exists(At("rows.csv")));
   for (const auto& [a, b] : {std::pair("model", "other"), std::pair("other", "model")}) {

@@ -22,16 +22,6 @@
 namespace folio {
 namespace {
 
-float NumberOf(const std::string& text) {
-  float number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, problem] = std::from_chars(text.data(), end, number);
-  if (problem == std::errc() && at == end && std::isfinite(number)) return number;
-  throw UsageError(fmt::format("--values: '{}' is no number", text),
-                   "numbers with a comma between each two are expected",
-                   "for example --values 10,20,30");
-}
-
 // The numbers of --values, one at least. Throws a kUsage Error that names what is no number.
 std::vector<float> ParseValues(const std::string& values) {
   constexpr size_t kMaxValues = 4096;
@@ -39,7 +29,15 @@ std::vector<float> ParseValues(const std::string& values) {
   for (std::string number : Split(values, ',')) {
     number.erase(0, number.find_first_not_of(' '));
     number.erase(number.find_last_not_of(' ') + 1);
-    numbers.push_back(NumberOf(number));
+    float value = 0;
+    const char* const end = number.data() + number.size();
+    const auto [at, problem] = std::from_chars(number.data(), end, value);
+    if (problem != std::errc() || at != end || !std::isfinite(value)) {
+      throw UsageError(fmt::format("--values: '{}' is no number", number),
+                       "numbers with a comma between each two are expected",
+                       "for example --values 10,20,30");
+    }
+    numbers.push_back(value);
     if (numbers.size() > kMaxValues) {
       throw UsageError(fmt::format("--values: more than {} numbers", kMaxValues), {},
                        "nobody would look at them one by one");
@@ -78,7 +76,7 @@ class ExplainCommand final : public Command {
   int Run(const Context& context) override {
     output_.Check(context.console);
     CheckInput();
-    output_.Show(context.console, SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_));
+    output_.Show(context.console, SelectSteps(Walk(), steps_));
     return 0;
   }
 
@@ -182,14 +180,13 @@ class ExplainCommand final : public Command {
     return input;
   }
 
-  Report WalkOfModel() const {
-    const OpenedModel model = model_.Open();
-    LessonInput input = Input(*model.backend);
-    input.model = &model;
-    return lesson_.walk(input);
-  }
-
-  Report WalkOfInput() const {
+  Report Walk() const {
+    if (has_model()) {
+      const OpenedModel model = model_.Open();
+      LessonInput input = Input(*model.backend);
+      input.model = &model;
+      return lesson_.walk(input);
+    }
     RequireModelFor(model_.adapter, model_.model);
     model_.compute.Use();
     const std::unique_ptr<Backend> backend = MakeBackend(model_.backend);

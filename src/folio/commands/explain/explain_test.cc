@@ -17,7 +17,7 @@ class Explain : public InspectTest {
   static ProgramRun Run(const std::string& flags) { return RunFolio("explain " + flags); }
   // The walk, whose steps must all be what they say.
   static nlohmann::json WalkOf(const std::string& flags) {
-    const nlohmann::json walk = nlohmann::json::parse(JsonText("explain " + flags));
+    const nlohmann::json walk = Answer("explain " + flags);
     EXPECT_EQ(walk.at("schema"), 1);
     EXPECT_FALSE(walk.at("steps").empty()) << flags;
     for (const nlohmann::json& step : walk.at("steps")) ExpectStep(step);
@@ -45,8 +45,7 @@ class Explain : public InspectTest {
   // Writes the figures of a walk, which must all be sound; returns how many there are.
   int64_t CheckFigures(const std::string& flags) const {
     const ProgramRun run =
-        Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'");
-    EXPECT_EQ(run.status, 0) << run.err;
+        Well(Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'"));
     EXPECT_EQ(run.out, "") << "the figures were asked for, not the walk";
     int64_t figures = 0;
     for (const auto& entry : std::filesystem::directory_iterator(At("figures/of it"))) {
@@ -92,8 +91,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExplainTopicTest, testing::ValuesIn(kTopics), ByIn
 
 TEST_P(ExplainTopicTest, TextAndJsonTellTheSameWalk) {
   const nlohmann::json walk = WalkOf(Flags());
-  const ProgramRun run = Run(Flags());
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(Run(Flags()));
   EXPECT_FALSE(Contains(run.out, "\x1b"));
   size_t number = 0, at = 0;
   for (const nlohmann::json& step : walk.at("steps")) {
@@ -109,8 +107,7 @@ TEST_P(ExplainTopicTest, FiguresAreSound) {
 }
 
 TEST_P(ExplainTopicTest, ThePageNeedsNothingElse) {
-  const ProgramRun run = Run(Flags() + " --html " + At("page.html").string());
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(Run(Flags() + " --html " + At("page.html").string()));
   EXPECT_EQ(run.err, "wrote " + At("page.html").string() + "\n");
   EXPECT_EQ(run.out, "") << "the walk is in the page";
   const std::string html = ReadFile(At("page.html"));
@@ -192,8 +189,7 @@ TEST_F(Explain, ColourAndWidthFollowTheTerminal) {
   EXPECT_TRUE(Contains(Run("softmax --color always").out, "\x1b[48;5;"));
   const auto longest = [&](const std::string& environment) {
     const ProgramRun run =
-        RunShell(At(""), environment + " $F explain attention --form split --no-config");
-    EXPECT_EQ(run.status, 0);
+        Well(RunShell(At(""), environment + " $F explain attention --form split --no-config"));
     EXPECT_EQ(Contains(run.out, "left out"), Contains(environment, "COLUMNS=70"));
     EXPECT_EQ(Contains(run.out, "√"), Contains(environment, "UTF-8"));
     size_t most = 0;
@@ -206,8 +202,7 @@ TEST_F(Explain, ColourAndWidthFollowTheTerminal) {
 }
 
 TEST_F(Explain, AloneItListsTheTopics) {
-  const ProgramRun run = RunFolio("explain");
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(RunFolio("explain"));
   for (const char* topic : {"attention", "positions", "layernorm", "gelu", "softmax", "tokenize",
                             "block", "sampling"}) {
     EXPECT_TRUE(Contains(run.out, std::string("folio explain ") + topic));
@@ -244,7 +239,7 @@ TEST_F(Explain, OutputsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
   ExpectError(2, "explain gelu --svg " + At("file").string() + " --html " + At("x.html").string(),
               "not a directory");
   ExpectError(2, "explain gelu --html " + At("model").string(), "is a directory");
-  EXPECT_EQ(RunFolio("explain gelu --html - --json").status, 2);
+  Ended(2, RunFolio("explain gelu --html - --json"));
   ExpectError(2, "explain gelu --html " + At("x.svg").string(), "HTML, not svg", ".html");
   ExpectError(2, "explain gelu --svg " + At("x.png").string(), "a directory is expected");
   ExpectError(2, "explain gelu --svg " + At("x.svg").string(), "a directory is expected");

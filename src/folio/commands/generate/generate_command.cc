@@ -12,10 +12,9 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/generate/sampling_flags.h"
-#include "folio/commands/generate/text_teller.h"
+#include "folio/commands/generate/writing.h"
 #include "folio/commands/model_flags.h"
 #include "folio/infer/beam_search.h"
 #include "folio/infer/chat_session.h"
@@ -24,13 +23,45 @@
 #include "folio/infer/speculation.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
-#include "folio/term/byte_streams.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
+#include "folio/term/streams.h"
 #include "folio/text/chat.h"
 
 namespace folio {
 namespace {
+
+// Returns the format of the model's conversations. Throws a kInput Error where it knows none.
+ChatFormat RequireChat(const OpenedModel& model) {
+  const std::optional<ChatFormat> format = FindChatFormat(model.RequireTokenizer());
+  if (format) return *format;
+  throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
+                   "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
+                   "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
+}
+
+// A file's last line ends, and the text goes on.
+std::string WithoutLastBreak(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+// The prompt in a line of JSON.
+std::string OfJsonLine(std::string_view line, int64_t number, const std::string& name) {
+  const Json json = ParseJson(line, name, number);
+  const Json* prompt = json.is_object() ? json.find("prompt") : nullptr;
+  if (prompt == nullptr || !prompt->is_string()) {
+    throw InputError(fmt::format("{}:{}: no prompt", name, number), "there is no string \"prompt\"",
+                     "each line must be {\"prompt\":\"...\"}");
+  }
+  return prompt->text();
+}
+
+std::string TextOfIds(const OpenedModel& model, const std::vector<int32_t>& ids) {
+  return model.tokenizer != nullptr ? TextOf(*model.tokenizer, ids)
+                                    : fmt::format("{}", fmt::join(ids, " "));
+}
 
 // Where prompts come from: --prompt, --file and --ids (each may be repeated), --prompts, and one
 // TEXT without a flag.
@@ -55,120 +86,75 @@ struct PromptFlags {
   bool given() const {
     return !(texts.empty() && files.empty() && ids.empty() && lists.empty() && positional.empty());
   }
-};
 
-// Returns the format of the model's conversations. Throws a kInput Error where it knows none.
-ChatFormat RequireChat(const OpenedModel& model) {
-  const std::optional<ChatFormat> format = FindChatFormat(model.RequireTokenizer());
-  if (format) return *format;
-  throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
-                   "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
-                   "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
-}
-
-// A text to continue. Throws as ReadPrompts does.
-Prompt PromptOf(const OpenedModel& model, std::string text, const std::string& where) {
-  const Tokenizer& tokenizer = model.RequireTokenizer(
-      ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
-  std::vector<int32_t> ids = PromptTokens(tokenizer, text, where);
-  return {std::move(text), std::move(ids)};
-}
-
-Prompt OfMessage(const OpenedModel& model, std::string text, const std::string& where) {
-  const ChatFormat format = RequireChat(model);
-  const ChatMessage message{ChatRole::kUser, std::move(text)};
-  Prompt prompt{message.content + "\n", {}};
-  EncodeChat(*model.tokenizer, format, {&message, 1}, /*ask=*/true, where, prompt.ids);
-  return prompt;
-}
-
-Prompt OfText(const OpenedModel& model, const PromptFlags& flags, std::string text,
-              const std::string& where) {
-  return flags.chat ? OfMessage(model, std::move(text), where)
-                    : PromptOf(model, std::move(text), where);
-}
-
-// A file's last line ends, and the text goes on.
-std::string WithoutLastBreak(std::string text) {
-  if (text.ends_with('\n')) text.pop_back();
-  if (text.ends_with('\r')) text.pop_back();
-  return text;
-}
-
-Prompt OfFile(const OpenedModel& model, const PromptFlags& flags, const std::string& file) {
-  ByteInput input(file);
-  const std::string name = input.name();
-  return OfText(model, flags, WithoutLastBreak(ReadAll(std::move(input))), name);
-}
-
-Prompt OfIds(const OpenedModel& model, const std::string& list) {
-  std::vector<int32_t> ids = ParseIds(list, "--ids", model.weights->config().vocab_size);
-  if (ids.empty()) {
-    throw InputError("--ids: no tokens", {}, "write numbers with commas between them: 464,2068");
+  // All prompts in this order: --prompt, TEXT, --file, --ids, --prompts. Where there is none, that
+  // of a pipe or file on standard input, else the one with which the model itself begins. Throws a
+  // kInput Error for what cannot be read, encoded or is none of the model's tokens, and for text
+  // where the model has no tokenizer.
+  std::vector<Prompt> Read(const OpenedModel& model) const {
+    std::vector<Prompt> prompts;
+    for (const std::string& text : texts) prompts.push_back(OfText(model, text, "prompt"));
+    if (positional == "-") {
+      prompts.push_back(OfFile(model, "-"));
+    } else if (!positional.empty()) {
+      prompts.push_back(OfText(model, positional, "prompt"));
+    }
+    for (const std::string& file : files) prompts.push_back(OfFile(model, file));
+    for (const std::string& list : ids) {
+      std::vector<int32_t> some = ParseIds(list, "--ids", model.weights->config().vocab_size);
+      if (some.empty()) {
+        throw InputError("--ids: no tokens", {},
+                         "write numbers with commas between them: 464,2068");
+      }
+      prompts.push_back({TextOfIds(model, some), std::move(some)});
+    }
+    for (const std::string& file : lists) AddList(model, file, prompts);
+    if (!prompts.empty()) return prompts;
+    return {InputIsPiped() ? OfFile(model, "-") : OfText(model, "", "prompt")};
   }
-  std::string text = model.tokenizer != nullptr ? TextOf(*model.tokenizer, ids)
-                                                : fmt::format("{}", fmt::join(ids, " "));
-  return {std::move(text), std::move(ids)};
-}
 
-// The prompt in a line of JSON.
-std::string OfJsonLine(std::string_view line, int64_t number, const std::string& name) {
-  const Json json = ParseJson(line, name, number);
-  const Json* prompt = json.is_object() ? json.find("prompt") : nullptr;
-  if (prompt == nullptr || !prompt->is_string()) {
-    throw InputError(fmt::format("{}:{}: no prompt", name, number), "there is no string \"prompt\"",
-                     "each line must be {\"prompt\":\"...\"}");
+  // A text to continue, or with --chat to answer.
+  Prompt OfText(const OpenedModel& model, std::string text, const std::string& where) const {
+    if (!chat) {
+      const Tokenizer& tokenizer = model.RequireTokenizer(
+          ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
+      std::vector<int32_t> tokens = PromptTokens(tokenizer, text, where);
+      return {std::move(text), std::move(tokens)};
+    }
+    const ChatFormat format = RequireChat(model);
+    const ChatMessage message{ChatRole::kUser, std::move(text)};
+    Prompt prompt{message.content + "\n", {}};
+    EncodeChat(*model.tokenizer, format, {&message, 1}, /*ask=*/true, where, prompt.ids);
+    return prompt;
   }
-  return prompt->text();
-}
 
-// A prompt for each line that is not empty.
-std::vector<Prompt> OfList(const OpenedModel& model, const PromptFlags& flags,
-                           const std::string& file) {
-  ByteInput input(file);
-  const std::string name = input.name();
-  const std::string text = ReadAll(std::move(input));
-  const bool json = file.ends_with(".jsonl") || text.starts_with("{\"prompt\"");
-  std::vector<Prompt> prompts;
-  int64_t number = 0;
-  for (const std::string& whole : Split(text, '\n')) {
-    ++number;
-    const std::string line = WithoutLastBreak(whole);
-    if (line.empty()) continue;
-    prompts.push_back(OfText(model, flags, json ? OfJsonLine(line, number, name) : line,
-                             fmt::format("{}:{}", name, number)));
+ private:
+  Prompt OfFile(const OpenedModel& model, const std::string& file) const {
+    ByteInput input(file);
+    const std::string name = input.name();
+    return OfText(model, WithoutLastBreak(ReadAll(std::move(input))), name);
   }
-  if (prompts.empty()) {
+
+  // A prompt for each line that is not empty.
+  void AddList(const OpenedModel& model, const std::string& file,
+               std::vector<Prompt>& prompts) const {
+    ByteInput input(file);
+    const std::string name = input.name(), text = ReadAll(std::move(input));
+    const bool json = file.ends_with(".jsonl") || text.starts_with("{\"prompt\"");
+    const size_t before = prompts.size();
+    int64_t number = 0;
+    for (const std::string& whole : Split(text, '\n')) {
+      ++number;
+      const std::string line = WithoutLastBreak(whole);
+      if (line.empty()) continue;
+      prompts.push_back(OfText(model, json ? OfJsonLine(line, number, name) : line,
+                               fmt::format("{}:{}", name, number)));
+    }
+    if (prompts.size() > before) return;
     throw InputError(fmt::format("{}: no prompts", name), {},
                      "write one a line, or {\"prompt\":\"...\"} in each line");
   }
-  return prompts;
-}
-
-// All prompts of the flags, in this order: --prompt, TEXT, --file, --ids, --prompts. Where there is
-// none, that of a pipe or file on standard input, else the one with which the model itself begins.
-// Throws a kInput Error for what cannot be read, encoded or is none of the model's tokens, and for
-// text where the model has no tokenizer.
-std::vector<Prompt> ReadPrompts(const OpenedModel& model, const PromptFlags& flags) {
-  std::vector<Prompt> prompts;
-  for (const std::string& text : flags.texts)
-    prompts.push_back(OfText(model, flags, text, "prompt"));
-  if (flags.positional == "-") {
-    prompts.push_back(OfFile(model, flags, "-"));
-  } else if (!flags.positional.empty()) {
-    prompts.push_back(OfText(model, flags, flags.positional, "prompt"));
-  }
-  for (const std::string& file : flags.files) prompts.push_back(OfFile(model, flags, file));
-  for (const std::string& list : flags.ids) prompts.push_back(OfIds(model, list));
-  for (const std::string& file : flags.lists) {
-    for (Prompt& prompt : OfList(model, flags, file)) prompts.push_back(std::move(prompt));
-  }
-  if (prompts.empty()) {
-    prompts.push_back(InputIsPiped() ? OfFile(model, flags, "-")
-                                     : OfText(model, flags, "", "prompt"));
-  }
-  return prompts;
-}
+};
 
 // Lines of standard input, one at a time, as they come.
 class LineInput {
@@ -224,10 +210,8 @@ void TellBeams(Console& console, const OpenedModel& model, const std::vector<Pro
     const std::vector<BeamText> texts = BeamSearch(decoder, prompts[p].ids, options);
     for (size_t i = 0; i < texts.size(); ++i) {
       const BeamText& found = texts[i];
-      std::string text = model.tokenizer ? TextOf(*model.tokenizer, found.ids) : "";
-      if (!model.tokenizer) {
-        for (const int32_t id : found.ids) text += fmt::format(" {}", id);
-      }
+      const std::string text =
+          (model.tokenizer || found.ids.empty() ? "" : " ") + TextOfIds(model, found.ids);
       if (!console.json()) {
         console.Bytes((p + i > 0 ? "\n" : "") + prompts[p].text + text + "\n");
         continue;
@@ -312,7 +296,7 @@ class GenerateCommand final : public Command {
     const OpenedModel model = model_.Open();
     if (beams_) {
       TellBeams(
-          console, model, ReadPrompts(model, prompts_),
+          console, model, prompts_.Read(model),
           {.beams = *beams_, .length_penalty = length_penalty_, .max_tokens = max_tokens_, .n = n_},
           model_.cache());
     } else {
@@ -379,13 +363,6 @@ class GenerateCommand final : public Command {
                                             model.weights->config().vocab_size);
   }
 
-  TextRequest Request(TextTeller& teller, const Prompt& prompt, size_t p, int64_t i,
-                      uint64_t rng_stream, std::string_view shown) {
-    TextRequest request = teller.Begin(prompt, p, i, rng_stream, shown);
-    request.draft = guesser_.get();
-    return request;
-  }
-
   static void Check(const OpenedModel& model, const TextTeller& teller, const Prompt& prompt,
                     const std::string& name) {
     const GptConfig& config = model.weights->config();
@@ -394,10 +371,10 @@ class GenerateCommand final : public Command {
 
   // All prompts, several texts at a time.
   void ContinueAll(Console& console, const OpenedModel& model) {
-    const std::vector<Prompt> prompts = ReadPrompts(model, prompts_);
+    const std::vector<Prompt> prompts = prompts_.Read(model);
     const int64_t total = std::ssize(prompts) * n_;
     DecodeBatch batch = MakeBatch(model, total);
-    TextTeller teller(console, model, Options(model, console));
+    TextTeller teller(console, model, Options(model, console), guesser_.get());
     for (size_t p = 0; p < prompts.size(); ++p) {
       Check(model, teller, prompts[p],
             prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", p + 1));
@@ -409,8 +386,8 @@ class GenerateCommand final : public Command {
         const int64_t next = std::ssize(ids), p = next / n_, i = next % n_;
         const Prompt& prompt = prompts[static_cast<size_t>(p)];
         ids.push_back(
-            batch.Add(Request(teller, prompt, static_cast<size_t>(p), i, static_cast<uint64_t>(i),
-                              (next > 0 ? "\n" : "") + prompt.text)));
+            batch.Add(teller.Begin(prompt, static_cast<size_t>(p), i, static_cast<uint64_t>(i),
+                                   (next > 0 ? "\n" : "") + prompt.text)));
       }
       more = batch.Step() || std::ssize(ids) < total;
     }
@@ -423,7 +400,7 @@ class GenerateCommand final : public Command {
   // Line after line of standard input: each continued by itself, or all of them a conversation.
   void Converse(Console& console, const OpenedModel& model) {
     DecodeBatch batch = MakeBatch(model, 1);
-    TextTeller teller(console, model, Options(model, console));
+    TextTeller teller(console, model, Options(model, console), guesser_.get());
     std::optional<ChatSession> session;
     if (prompts_.chat) {
       session.emplace(*model.tokenizer, RequireChat(model), model.weights->config().n_positions);
@@ -443,10 +420,10 @@ class GenerateCommand final : public Command {
         }
         prompt.ids = std::move(question.ids);
       } else {
-        prompt = PromptOf(model, *line, "line");
+        prompt = prompts_.OfText(model, *line, "line");
       }
       Check(model, teller, prompt, "the prompt");
-      batch.Add(Request(teller, prompt, turn, 0, session ? turn : 0, session ? "" : prompt.text));
+      batch.Add(teller.Begin(prompt, turn, 0, session ? turn : 0, session ? "" : prompt.text));
       while (batch.Step()) {
       }
       if (session) session->Answered(teller.last().ids);

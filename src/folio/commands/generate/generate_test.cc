@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
+#include "tests/kit/json.h"
 
 namespace folio {
 namespace {
@@ -14,7 +13,7 @@ namespace fs = std::filesystem;
 class Generate : public TrainTest {
  protected:
   void SetUp() override {
-    ASSERT_EQ(Train().status, 0);
+    Well(Train());
     fs::create_directory(At("bare"));
     fs::copy_file(At("run/best/model.safetensors"), At("bare/model.safetensors"));
     WriteFileAtomically(At("bare/config.json"), Replaced(ReadFile(At("run/best/config.json")),
@@ -26,30 +25,19 @@ class Generate : public TrainTest {
   }
   // Returns the text that is added to a prompt, which does not depend on how that was given.
   std::string Text(const std::string& more) const {
-    const ProgramRun run = RunFolio(Words(more));
-    EXPECT_EQ(run.status, 0) << run.err;
+    const ProgramRun run = Well(RunFolio(Words(more)));
     return run.out;
-  }
-  static std::vector<nlohmann::json> Lines(const std::string& out) {
-    std::vector<nlohmann::json> lines;
-    for (const std::string& line : Split(out, '\n')) {
-      if (!line.empty()) lines.push_back(nlohmann::json::parse(line));
-    }
-    return lines;
   }
 };
 
-TEST_F(Generate, WeightsMayBeReadAtOnce) {
+TEST_F(Generate, WeightsMayBeReadAtOnceAndKeptAndCachedInAnotherDtype) {
   EXPECT_EQ(Text("--load read 'a small'"), Text("--load map 'a small'"));
-}
-
-TEST_F(Generate, MatricesMayBeKeptInAnotherDtype) {
+  EXPECT_TRUE(Text("--bf16-cache 'a small'").starts_with("a small"));
   EXPECT_EQ(Text("--dtype auto 'a small'"), Text("--dtype fp32 'a small'"));
   EXPECT_TRUE(Text("--dtype bf16 'a small'").starts_with("a small"));
-  const ProgramRun blocks = RunFolio(Words("--dtype int8 x"));
-  EXPECT_EQ(blocks.status, 2);
-  EXPECT_TRUE(Contains(blocks.err, "Q8_0 stores blocks of 32 numbers")) << blocks.err;
-  EXPECT_EQ(RunFolio(Words("--dtype int3 x")).status, 2);
+  const ProgramRun blocks = Ended(2, RunFolio(Words("--dtype int8 x")));
+  EXPECT_TRUE(Contains(blocks.err, "Q8_0 stores blocks of 32 numbers"));
+  Ended(2, RunFolio(Words("--dtype int3 x")));
 }
 
 TEST_F(Generate, APromptMayComeInAnyWay) {
@@ -64,7 +52,7 @@ TEST_F(Generate, APromptMayComeInAnyWay) {
   EXPECT_EQ(Text("< " + file), expected);
   const ProgramRun piped = RunShell(At(""), "cat prompt.txt | $F " + Words("--no-config"));
   EXPECT_EQ(piped.out, expected) << piped.err;
-  const nlohmann::json line = Lines(Text("--json 'a small'")).at(0);
+  const nlohmann::json line = JsonLines(Text("--json 'a small'")).at(0);
   std::string ids;
   for (const nlohmann::json& id : line.at("prompt_ids"))
     ids += (ids.empty() ? "" : ",") + id.dump();
@@ -77,14 +65,15 @@ TEST_F(Generate, EveryPromptOfAFileIsContinuedByItself) {
                       "{\"prompt\":\"a small\"}\n{\"prompt\":\"text\",\"n\":1}\n");
   for (const char* file : {"lines.txt", "lines.jsonl"}) {
     const std::string out = Text("--n 2 --json --prompts " + At(file).string());
-    const std::vector<nlohmann::json> lines = Lines(out);
+    const std::vector<nlohmann::json> lines = JsonLines(out);
     ASSERT_EQ(lines.size(), 4u) << file;
     for (size_t i = 0; i < 4; ++i) {
       const std::string prompt = i < 2 ? "a small" : "text";
       EXPECT_EQ(lines[i].at("prompt"), prompt);
       EXPECT_EQ(lines[i].at("prompt_index"), i / 2);
       EXPECT_EQ(lines[i].at("index"), i % 2);
-      const nlohmann::json alone = Lines(Text("--n 2 --json --prompt '" + prompt + "'")).at(i % 2);
+      const nlohmann::json alone =
+          JsonLines(Text("--n 2 --json --prompt '" + prompt + "'")).at(i % 2);
       EXPECT_EQ(lines[i].at("ids"), alone.at("ids")) << "neighbours change nothing";
     }
     EXPECT_EQ(Text("--prompts " + At(file).string()),
@@ -92,7 +81,7 @@ TEST_F(Generate, EveryPromptOfAFileIsContinuedByItself) {
   }
 }
 
-TEST_F(Generate, AListOfPromptsIsCheckedFirst) {
+TEST_F(Generate, WhatCannotBeAPromptIsRefused) {
   const auto refused = [&](const char* name, const std::string& text, const auto&... parts) {
     WriteFileAtomically(At(name), text);
     ExpectError(3, Words("--prompts " + At(name).string()), parts...);
@@ -100,19 +89,16 @@ TEST_F(Generate, AListOfPromptsIsCheckedFirst) {
   refused("a.jsonl", "{\"prompt\":\"a\"}\n{\"text\":\"b\"}\n", "a.jsonl:2", "\"prompt\"");
   refused("b.txt", "a small\nЖ\n", "b.txt:2", "U+0416");
   refused("c.txt", "\n\n", "no prompts");
-}
-
-TEST_F(Generate, IdsOutsideTheVocabularyAreRefused) {
   ExpectError(3, Words("--ids 1,99"), "--ids: the model has no token 99", "its tokens are 0 to ");
   ExpectError(3, Words("--ids 1,-2"), "--ids", "'-2'");
   ExpectError(3, Words("--ids ''"), "--ids: no tokens");
+  ExpectError(3, "generate --model '' --prompt a", "no model is named", "--model DIR");
 }
 
 TEST_F(Generate, AModelWithoutATokenizerTakesAndPrintsIds) {
   const std::string words = "generate --seed 3 --max-tokens 4 --model " + At("bare").string() + " ";
-  const ProgramRun text = RunFolio(words + "--ids 1,2");
-  ASSERT_EQ(text.status, 0) << text.err;
-  const nlohmann::json line = Lines(RunFolio(words + "--ids 1,2 --json").out).at(0);
+  const ProgramRun text = Well(RunFolio(words + "--ids 1,2"));
+  const nlohmann::json line = JsonLines(RunFolio(words + "--ids 1,2 --json").out).at(0);
   EXPECT_FALSE(line.contains("text"));
   ASSERT_EQ(line.at("ids").size(), 4u);
   std::string expected = "1 2";
@@ -120,13 +106,11 @@ TEST_F(Generate, AModelWithoutATokenizerTakesAndPrintsIds) {
   EXPECT_EQ(text.out, expected + "\n");
   ExpectError(3, words + "--prompt a", "no tokenizer", "--tokenizer", "--ids 5,0,12");
   ExpectError(3, words, "no tokenizer", "--ids");
-}
-
-TEST_F(Generate, ATokenizerMayBeNamedForAModelWithoutOne) {
-  const std::string words = "generate --seed 3 --max-tokens 8 --prompt 'a small' --model " +
+  // One may be named for it.
+  const std::string named = "generate --seed 3 --max-tokens 8 --prompt 'a small' --model " +
                             At("bare").string() + " --tokenizer ";
-  EXPECT_EQ(RunFolio(words + At("run").string()).out, Text("--prompt 'a small'"));
-  ExpectError(3, words + "bytes", "tokenizer and model do not fit", "257 tokens");
+  EXPECT_EQ(RunFolio(named + At("run").string()).out, Text("--prompt 'a small'"));
+  ExpectError(3, named + "bytes", "tokenizer and model do not fit", "257 tokens");
   ExpectError(2, Words("--prompt a --tokenizer bytes"), "the model has another tokenizer");
   EXPECT_EQ(Text("--prompt 'a small' --tokenizer " + At("run/last").string()),
             Text("--prompt 'a small'"));
@@ -148,10 +132,10 @@ TEST_F(Generate, ADamagedCheckpointIsNoticed) {
               "run/last is the newest checkpoint",
               "folio train --resume --out " + At("run").string());
   ExpectError(3, "eval perplexity --model " + At("run").string() + " " + data_, "is damaged");
-  EXPECT_EQ(RunFolio(Words("x --model " + At("run/last").string())).status, 0);
+  Well(RunFolio(Words("x --model " + At("run/last").string())));
   // As the help says.
-  EXPECT_EQ(RunFolio(Resumed("")).status, 0);
-  EXPECT_EQ(RunFolio(Words("x")).status, 0);
+  Well(RunFolio(Resumed("")));
+  Well(RunFolio(Words("x")));
   WriteFileAtomically(At("run/last/model.safetensors"), bytes.substr(0, 900));
   ExpectError(3, Words("x --model " + At("run/last").string()), "is damaged", "take another");
   fs::remove(At("run/best/tokenizer.json"));
@@ -159,24 +143,21 @@ TEST_F(Generate, ADamagedCheckpointIsNoticed) {
   // The files that a run needs to go on are none of a model's.
   fs::remove_all(At("run/last/train_state"));
   WriteFileAtomically(At("run/last/model.safetensors"), ReadFile(At("run/best/model.safetensors")));
-  EXPECT_EQ(RunFolio(Words("x --model " + At("run/last").string())).status, 0);
+  Well(RunFolio(Words("x --model " + At("run/last").string())));
 }
 
-TEST_F(Generate, AFullContextIsToldOnce) {
+TEST_F(Generate, AFullContextIsToldOnceAndMayEndTheText) {
   const ProgramRun fits = RunFolio(Words("--prompt 'a small'"));  // 7 + 8 of 16
   EXPECT_EQ(Count(fits.err, "context is full"), 0u) << fits.err;
   const ProgramRun slides = RunFolio(Words("--prompt 'a small' --max-tokens 12 --n 3"));
   EXPECT_EQ(Count(slides.err, "context is full"), 1u) << slides.err;
   EXPECT_TRUE(Contains(slides.err, "full at 16 tokens", "oldest 8 are forgotten",
                        "every 8 tokens (--stride, --when-full stop)"));
-  const ProgramRun stride = RunFolio(Words("--prompt 'a small' --max-tokens 12 --stride 3"));
-  EXPECT_TRUE(Contains(stride.err, "oldest 3 are forgotten and the other 13 read again"));
-}
-
-TEST_F(Generate, AFullContextMayEndTheText) {
+  EXPECT_TRUE(Contains(RunFolio(Words("--prompt 'a small' --max-tokens 12 --stride 3")).err,
+                       "oldest 3 are forgotten and the other 13 read again"));
   const std::string words = "--json --prompt 'a small' --max-tokens 12 ";
-  const nlohmann::json slid = Lines(Text(words)).at(0),
-                       ended = Lines(Text(words + "--when-full stop")).at(0);
+  const nlohmann::json slid = JsonLines(Text(words)).at(0),
+                       ended = JsonLines(Text(words + "--when-full stop")).at(0);
   EXPECT_EQ(slid.at("finish_reason"), "length");
   EXPECT_EQ(slid.at("ids").size(), 12u);
   EXPECT_EQ(ended.at("finish_reason"), "context");
@@ -187,8 +168,7 @@ TEST_F(Generate, APromptThatIsTooLongIsRefusedOrCut) {
   const std::string words = Words("--prompt 'a small text to learn'");
   ExpectError(2, words, "the prompt is longer than the context", "21 tokens of at most 16",
               "--truncate keeps its last 8 tokens");
-  const ProgramRun cut = RunFolio(words + " --truncate --stride 6 --greedy");
-  EXPECT_EQ(cut.status, 0) << cut.err;
+  const ProgramRun cut = Well(RunFolio(words + " --truncate --stride 6 --greedy"));
   EXPECT_TRUE(Contains(cut.err, "the model sees the last 10 of its 21 tokens"));
   EXPECT_EQ(cut.out, "a small tex" + Text("--prompt 't to learn' --greedy"))
       << "as if the rest had never been there";
@@ -205,17 +185,13 @@ TEST_F(Generate, SeveralTextsAtOnceAreToldInTheirOrder) {
   }
   const auto ids = [&](const std::string& more) {
     std::vector<nlohmann::json> found;
-    for (const nlohmann::json& line : Lines(RunFolio(Words(words + " --json" + more)).out)) {
+    for (const nlohmann::json& line : JsonLines(RunFolio(Words(words + " --json" + more)).out)) {
       found.push_back({line.at("prompt_index"), line.at("index"), line.at("ids")});
     }
     return found;
   };
   EXPECT_EQ(ids(" --batch 1"), ids(" --batch 4"));
   EXPECT_EQ(ids("").size(), 6u);
-}
-
-TEST_F(Generate, ACacheMayBeRounded) {
-  EXPECT_TRUE(Text("--bf16-cache 'a small'").starts_with("a small"));
 }
 
 TEST_F(Generate, GuessesChangeNothing) {
@@ -226,16 +202,16 @@ TEST_F(Generate, GuessesChangeNothing) {
     EXPECT_EQ(Text(words + how + "--draft " + At("run").string()), expected);
   }
   const ProgramRun run = RunFolio(Words(words + "--greedy -v --draft " + At("run").string()));
-  EXPECT_TRUE(Contains(run.err, "guesses right", "passes")) << run.err;
+  EXPECT_TRUE(Contains(run.err, "guesses right", "passes"));
 }
 
 TEST_F(Generate, BeamsFindTheLikeliestTexts) {
   const std::string plain = "generate 'a small' --max-tokens 5 --model " + At("run").string() + " ";
   const std::string words = plain + "--json ";
-  const auto beams = Lines(RunFolio(words + "--beams 4 --n 3").out);
+  const auto beams = JsonLines(RunFolio(words + "--beams 4 --n 3").out);
   ASSERT_EQ(beams.size(), 3u);
-  const nlohmann::json greedy = Lines(RunFolio(words + "--greedy").out).at(0);
-  EXPECT_EQ(Lines(RunFolio(words + "--beams 1").out).at(0).at("text"), greedy.at("text"));
+  const nlohmann::json greedy = JsonLines(RunFolio(words + "--greedy").out).at(0);
+  EXPECT_EQ(JsonLines(RunFolio(words + "--beams 1").out).at(0).at("text"), greedy.at("text"));
   for (size_t i = 1; i < 3; ++i) EXPECT_LE(beams[i].at("score"), beams[i - 1].at("score"));
   EXPECT_NEAR(beams[0].at("score").get<double>(), beams[0].at("log_probability").get<double>() / 5,
               1e-12);
@@ -254,27 +230,26 @@ TEST_F(Generate, SpeedIsToldAtTheEnd) {
   EXPECT_EQ(RunFolio(Words("--prompt 'a small' --quiet")).err, "");
   const ProgramRun json = RunFolio(Words("--prompt 'a small' --json"));
   EXPECT_EQ(Count(json.err, "tokens/s"), 0u);
-  const nlohmann::json line = Lines(json.out).at(0);
+  const nlohmann::json line = JsonLines(json.out).at(0);
   EXPECT_EQ(line.at("prompt_tokens"), 7);
   EXPECT_EQ(line.at("tokens"), 8);
   EXPECT_EQ(line.at("ids").size(), 8u);
   EXPECT_GT(line.at("prompt_seconds").get<double>(), 0);
   EXPECT_GT(line.at("seconds").get<double>(), 0);
-  const ProgramRun verbose = RunFolio(Words("--prompt 'a small' -v"));
-  EXPECT_TRUE(
-      Contains(verbose.err, "prompt: 7 tokens in ", "generation: 8 tokens in ", "tokens/s"));
+  EXPECT_TRUE(Contains(RunFolio(Words("--prompt 'a small' -v")).err, "prompt: 7 tokens in ",
+                       "generation: 8 tokens in ", "tokens/s"));
   for (const int64_t tokens : {1, 2, 8}) {
     const std::string most = " --max-tokens " + std::to_string(tokens);
     const std::string alone = RunFolio(Words("--prompt 'a small'" + most)).err;
     EXPECT_TRUE(Contains(alone, std::to_string(tokens) + " tokens in ")) << alone;
-    EXPECT_EQ(Lines(Text("--json --prompt 'a small'" + most)).at(0).at("tokens"), tokens);
+    EXPECT_EQ(JsonLines(Text("--json --prompt 'a small'" + most)).at(0).at("tokens"), tokens);
   }
 }
 
 // Every id but a few is made impossible, or one of them certain.
 TEST_F(Generate, FlagsSayWhatIsChosen) {
   const auto ids = [&](const std::string& more) {
-    return Lines(Text("--json --ids 1,2 " + more)).at(0).at("ids").get<std::vector<int>>();
+    return JsonLines(Text("--json --ids 1,2 " + more)).at(0).at("ids").get<std::vector<int>>();
   };
   const auto in = [](const std::vector<int>& some, int id) {
     return std::ranges::find(some, id) != some.end();
@@ -303,13 +278,13 @@ TEST_F(Generate, FlagsSayWhatIsChosen) {
 }
 
 TEST_F(Generate, StopTextsEndATextAndAreNotShown) {
-  const nlohmann::json whole = Lines(Text("--json --greedy 'a small'")).at(0);
+  const nlohmann::json whole = JsonLines(Text("--json --greedy 'a small'")).at(0);
   const std::string text = whole.at("text");
   ASSERT_EQ(text.size(), 8u);
   const std::string stop = text.substr(3, 2);
   const size_t at = text.find(stop);
   const nlohmann::json ended =
-      Lines(Text("--json --greedy 'a small' --stop zzz --stop '" + stop + "'")).at(0);
+      JsonLines(Text("--json --greedy 'a small' --stop zzz --stop '" + stop + "'")).at(0);
   EXPECT_EQ(ended.at("text"), text.substr(0, at));
   EXPECT_EQ(ended.at("finish_reason"), "stop");
   EXPECT_EQ(Text("--greedy 'a small' --stop '" + stop + "'"),
@@ -319,7 +294,7 @@ TEST_F(Generate, StopTextsEndATextAndAreNotShown) {
 }
 
 TEST_F(Generate, ProbabilitiesAreInTheLines) {
-  const nlohmann::json line = Lines(Text("--json --greedy 'a small' --probabilities 2")).at(0);
+  const nlohmann::json line = JsonLines(Text("--json --greedy 'a small' --probabilities 2")).at(0);
   const nlohmann::json& all = line.at("probabilities");
   ASSERT_EQ(all.size(), 8u);
   for (size_t i = 0; i < 8; ++i) {
@@ -331,7 +306,7 @@ TEST_F(Generate, ProbabilitiesAreInTheLines) {
   }
   // The model's own, whatever is done to them.
   const nlohmann::json biased =
-      Lines(Text("--json 'a small' --probabilities 1 --logit-bias 3=900 --max-tokens 1")).at(0);
+      JsonLines(Text("--json 'a small' --probabilities 1 --logit-bias 3=900 --max-tokens 1")).at(0);
   EXPECT_EQ(biased.at("probabilities")[0].at("likeliest")[0], all[0].at("likeliest")[0]);
   EXPECT_LT(biased.at("probabilities")[0].at("log_probability").get<double>(), 0);
   ExpectError(2, Words("a --probabilities 2"), "--probabilities needs --json");
@@ -370,12 +345,10 @@ TEST_F(Generate, WrongValuesAreNamed) {
 }
 
 TEST_F(Generate, LinesOfInputAreContinuedOneByOne) {
-  const ProgramRun run =
-      RunShell(At(""), "printf 'a small\\n\\ntext' | $F " + Words("--interactive --no-config"));
-  EXPECT_EQ(run.status, 0) << run.err;
+  const ProgramRun run = Well(
+      RunShell(At(""), "printf 'a small\\n\\ntext' | $F " + Words("--interactive --no-config")));
   EXPECT_EQ(run.out, Text("--prompt 'a small'") + Text("--prompt text"));
-  const ProgramRun nothing = RunFolio(Words("--interactive"));
-  EXPECT_EQ(nothing.status, 0) << nothing.err;
+  const ProgramRun nothing = Well(RunFolio(Words("--interactive")));
   EXPECT_EQ(nothing.out, "");
   ExpectError(3, Words("--interactive --chat"), "does not know conversations");
 }
@@ -389,25 +362,20 @@ class Conversations : public TrainTest {
       chats += "{\"prompt\":\"Who?\",\"completion\":\"I am number " + std::to_string(i) + ".\"}\n";
     }
     WriteFileAtomically(At("chats.jsonl"), chats);
-    const ProgramRun run = Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
-                                 At("chats.jsonl").string());
-    ASSERT_EQ(run.status, 0) << run.err;
+    const ProgramRun run =
+        Well(Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
+                   At("chats.jsonl").string()));
   }
   // One line of JSON for each answer.
   std::vector<nlohmann::json> Answers(const std::string& lines, const std::string& more,
                                       std::string* err) {
     const ProgramRun run =
-        RunShell(At(""), "printf '" + lines +
-                             "' | $F generate --no-config --model run --greedy --chat "
-                             "--interactive --json --max-tokens 4 " +
-                             more);
-    EXPECT_EQ(run.status, 0) << run.err;
+        Well(RunShell(At(""), "printf '" + lines +
+                                  "' | $F generate --no-config --model run --greedy --chat "
+                                  "--interactive --json --max-tokens 4 " +
+                                  more));
     if (err != nullptr) *err = run.err;
-    std::vector<nlohmann::json> answers;
-    for (const std::string& line : Split(run.out, '\n')) {
-      if (!line.empty()) answers.push_back(nlohmann::json::parse(line));
-    }
-    return answers;
+    return JsonLines(run.out);
   }
 };
 

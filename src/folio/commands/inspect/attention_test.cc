@@ -14,17 +14,11 @@
 namespace folio {
 namespace {
 
-class InspectAttention : public InspectTest {
- protected:
-  nlohmann::ordered_json Answer(const std::string& flags) const {
-    return nlohmann::ordered_json::parse(JsonText(Inspect("attention", flags)));
-  }
-};
+using InspectAttention = InspectTest;
 
 // The head's entry in the first text of an answer.
-nlohmann::ordered_json HeadOf(const nlohmann::ordered_json& json, int64_t layer, int64_t head,
-                              size_t text = 0) {
-  for (const nlohmann::ordered_json& entry : json.at("texts").at(text).at("heads")) {
+nlohmann::json HeadOf(const nlohmann::json& json, int64_t layer, int64_t head, size_t text = 0) {
+  for (const nlohmann::json& entry : json.at("texts").at(text).at("heads")) {
     if (entry.at("layer") == layer && entry.at("head") == head) return entry;
   }
   ADD_FAILURE() << "no head " << head << " of layer " << layer;
@@ -33,10 +27,10 @@ nlohmann::ordered_json HeadOf(const nlohmann::ordered_json& json, int64_t layer,
 
 // The rows of its weights, one behind the other.
 template <class T>
-std::vector<T> WeightsOf(const nlohmann::ordered_json& head) {
+std::vector<T> WeightsOf(const nlohmann::json& head) {
   std::vector<T> weights;
-  for (const nlohmann::ordered_json& row : head.at("weights")) {
-    for (const nlohmann::ordered_json& weight : row) weights.push_back(weight.get<T>());
+  for (const nlohmann::json& row : head.at("weights")) {
+    for (const nlohmann::json& weight : row) weights.push_back(weight.get<T>());
   }
   return weights;
 }
@@ -45,8 +39,8 @@ TEST_F(InspectAttention, WeightsAreThoseOfAnIndependentImplementation) {
   for (const char* name : {"gpt2-tiny", "gpt2-untied-postnorm", "gpt2-sinusoid-relu"}) {
     const GoldenModel golden(name);
     const int64_t layer = golden.config.n_layer - 1, T = golden.T;
-    const nlohmann::ordered_json json = nlohmann::ordered_json::parse(
-        JsonText("inspect attention" + golden.Flags() + " --layer " + std::to_string(layer)));
+    const nlohmann::json json =
+        Answer("inspect attention" + golden.Flags() + " --layer " + std::to_string(layer));
     const std::vector<double> expected =
         golden.expected.ReadAs<double>("trace.attn." + std::to_string(layer));
     for (int64_t head = 0; head < golden.config.n_head; ++head) {
@@ -58,11 +52,11 @@ TEST_F(InspectAttention, WeightsAreThoseOfAnIndependentImplementation) {
 }
 
 TEST_F(InspectAttention, ScoresAreOfAllHeadsAndThoseOfTheWeights) {
-  const nlohmann::ordered_json json = Answer("--text 'abcab' --layer 1");
+  const nlohmann::json json = Seen("attention", "--text 'abcab' --layer 1");
   EXPECT_EQ(json.at("texts").at(0).at("heads").size(), 2 * 3);
   EXPECT_FALSE(HeadOf(json, 0, 0).contains("weights"));
   for (int64_t h = 0; h < 3; ++h) {
-    const nlohmann::ordered_json head = HeadOf(json, 1, h);
+    const nlohmann::json head = HeadOf(json, 1, h);
     const HeadScores scores =
         ScoreHead(WeightsOf<float>(head), std::vector<int32_t>{'a', 'b', 'c', 'a', 'b'});
     const std::pair<const char*, double> expected[] = {
@@ -75,12 +69,12 @@ TEST_F(InspectAttention, ScoresAreOfAllHeadsAndThoseOfTheWeights) {
 }
 
 TEST_F(InspectAttention, SortingPutsTheLargestMeanFirst) {
-  const nlohmann::ordered_json json = Answer("--text abcdef --text fedcba --sort previous");
+  const nlohmann::json json = Seen("attention", "--text abcdef --text fedcba --sort previous");
   ASSERT_EQ(json.at("texts").size(), 2);
   double last = 2;
   for (size_t i = 0; i < 6; ++i) {
-    const nlohmann::ordered_json& a = json.at("texts").at(0).at("heads").at(i);
-    const nlohmann::ordered_json& b = json.at("texts").at(1).at("heads").at(i);
+    const nlohmann::json& a = json.at("texts").at(0).at("heads").at(i);
+    const nlohmann::json& b = json.at("texts").at(1).at("heads").at(i);
     EXPECT_EQ(a.at("layer"), b.at("layer"));
     EXPECT_EQ(a.at("head"), b.at("head"));
     const double sum = a.at("previous").get<double>() + b.at("previous").get<double>();
@@ -97,7 +91,7 @@ TEST_F(InspectAttention, PrintsATableAndOfOneHeadTheMap) {
   const ProgramRun one = RunFolio(Inspect("attention", "--text 'a b' --layer 1 --head 2"));
   EXPECT_EQ(std::ranges::count(one.out, '\n'), 1 + 1 + 1 + 1 + 1 + 3);
   EXPECT_TRUE(Contains(one.out, "     a   ·   b\n0 a  1.0\n1 ·  "));
-  const nlohmann::ordered_json json = Answer("--text 'a b' --layer 1 --head 2");
+  const nlohmann::json json = Seen("attention", "--text 'a b' --layer 1 --head 2");
   const double weight = HeadOf(json, 1, 2).at("weights").at(2).at(1);
   char digits[16];
   std::snprintf(digits, sizeof digits, "%.2f", weight);
@@ -105,15 +99,9 @@ TEST_F(InspectAttention, PrintsATableAndOfOneHeadTheMap) {
   EXPECT_EQ(row.substr(10, 3), std::string(digits).substr(1)) << row;
 }
 
-TEST_F(InspectAttention, ColourIsOnlyWhereItIsWanted) {
-  const std::string map = "--text 'abc' --layer 0 --head 0";
-  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", map + " --color always")).out, "\x1b[48;5;"));
-  EXPECT_EQ(RunFolio(Inspect("attention", map)).out.find('\x1b'), std::string::npos);
-}
-
 TEST_F(InspectAttention, ASingleTokenIsEnough) {
-  const nlohmann::ordered_json json = Answer("--text x --layer 0 --head 1");
-  EXPECT_EQ(HeadOf(json, 0, 1).at("weights"), nlohmann::ordered_json::parse("[[1.0]]"));
+  const nlohmann::json json = Seen("attention", "--text x --layer 0 --head 1");
+  EXPECT_EQ(HeadOf(json, 0, 1).at("weights"), nlohmann::json::parse("[[1.0]]"));
   EXPECT_EQ(HeadOf(json, 0, 1).at("previous"), 0);
   ExpectError(3, Inspect("attention", "--text x --first-aside --svg " + At("f.svg").string()),
               "a single token", "at least two");
@@ -121,14 +109,14 @@ TEST_F(InspectAttention, ASingleTokenIsEnough) {
 }
 
 TEST_F(InspectAttention, PiecesOfCharactersAreShownAsBytes) {
-  const nlohmann::ordered_json tokens = Answer("--text 'é'").at("texts").at(0).at("tokens");
+  const nlohmann::json tokens = Seen("attention", "--text 'é'").at("texts").at(0).at("tokens");
   ASSERT_EQ(tokens.size(), 2);
   EXPECT_EQ(tokens.at(0).at("id"), 0xC3);
   EXPECT_EQ(tokens.at(0).at("text"), "\xEF\xBF\xBD");
-  EXPECT_EQ(tokens.at(1).at("bytes"), nlohmann::ordered_json::parse("[169]"));
-  const ProgramRun run = RunFolio(Inspect("attention", "--text 'é' --layer 0 --head 0"));
-  EXPECT_TRUE(Contains(run.out, "0 <C3>", "1 <A9>"));
-  const nlohmann::ordered_json beyond = Answer("--ids 258,65").at("texts").at(0).at("tokens");
+  EXPECT_EQ(tokens.at(1).at("bytes"), nlohmann::json::parse("[169]"));
+  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", "--text 'é' --layer 0 --head 0")).out,
+                       "0 <C3>", "1 <A9>"));
+  const nlohmann::json beyond = Seen("attention", "--ids 258,65").at("texts").at(0).at("tokens");
   EXPECT_TRUE(beyond.at(0).at("text").is_null());
   EXPECT_EQ(beyond.at(1).at("text"), "A");
 }
@@ -147,7 +135,7 @@ TEST_F(InspectAttention, SeveralTextsAreRowsOfOneFigureOrFilesOfADirectory) {
   ExpectDrawn("attention", texts + "--layer 0", "b.svg",
               {"text 1 H0", "text 1 H2", "text 2 H0", "text 2 H2"});
   const std::string dir = "--layer 0 --head 1 --svg " + At("both").string();
-  ASSERT_EQ(RunFolio(Inspect("attention", texts + dir)).status, 0);
+  Well(RunFolio(Inspect("attention", texts + dir)));
   ExpectFigure("both/text-1.svg", {"layer 0, head 1", "a", "c"});
   ExpectFigure("both/text-2.svg", {"layer 0, head 1", "d", "h"});
   EXPECT_FALSE(std::filesystem::exists(At("both/text-3.svg")));
@@ -156,7 +144,7 @@ TEST_F(InspectAttention, SeveralTextsAreRowsOfOneFigureOrFilesOfADirectory) {
 TEST_F(InspectAttention, TheFirstTokenIsSetAsideAndItsShareStated) {
   const std::string flags = "--text 'abcd' --layer 1 --head 1 --first-aside --svg ";
   const ProgramRun run = RunFolio(Inspect("attention", flags + At("f.svg").string()));
-  const auto w = HeadOf(Answer("--text abcd --layer 1 --head 1"), 1, 1)
+  const auto w = HeadOf(Seen("attention", "--text abcd --layer 1 --head 1"), 1, 1)
                      .at("weights")
                      .get<std::vector<std::vector<double>>>();
   char share[32];
@@ -191,7 +179,7 @@ TEST_F(InspectAttention, WhatIsMissingOrDoesNotFitIsAnInputError) {
   ExpectError(3, Inspect("attention", "--ids 3,260"), "no token 260", "0 to 259");
   ExpectError(3, Inspect("attention", "--ids 3,x"), "--ids");
   ExpectError(3, Inspect("attention", "--text '<|endoftext|>'"), "--special");
-  EXPECT_EQ(RunFolio(Inspect("attention", "--special allow --text '<|endoftext|>a'")).status, 0);
+  Well(RunFolio(Inspect("attention", "--special allow --text '<|endoftext|>a'")));
   std::filesystem::remove(At("model/tokenizer.json"));
   std::filesystem::remove(At("model/tokenizer_config.json"));
   ExpectError(3, Inspect("attention", "--text x"), "no tokenizer", "--ids");
@@ -200,12 +188,12 @@ TEST_F(InspectAttention, WhatIsMissingOrDoesNotFitIsAnInputError) {
 
 TEST_F(InspectAttention, TailTakesTheLastTokensOfFilesAndOfStandardInput) {
   std::ofstream(At("long.txt")) << "0123456789abcdef";
-  const nlohmann::ordered_json json = Answer("--tail --file " + At("long.txt").string());
-  const nlohmann::ordered_json& text = json.at("texts").at(0);
+  const nlohmann::json json = Seen("attention", "--tail --file " + At("long.txt").string());
+  const nlohmann::json& text = json.at("texts").at(0);
   EXPECT_EQ(text.at("left_out"), 3);
   EXPECT_EQ(text.at("tokens").size(), 13);
   EXPECT_EQ(text.at("tokens").at(0).at("text"), "3");
-  const nlohmann::ordered_json piped = Answer("--tail --file - < " + At("long.txt").string());
+  const nlohmann::json piped = Seen("attention", "--tail --file - < " + At("long.txt").string());
   EXPECT_EQ(piped.at("texts").at(0).at("heads"), text.at("heads"));
 }
 

@@ -1,5 +1,4 @@
-#include "folio/run/dump.h"
-
+// `folio inspect dump`, through the real program.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,9 +9,9 @@
 #include "folio/model/checkpoint.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -28,13 +27,17 @@ class Dump : public InTemporaryDirectory {
     WriteSafetensors(At("tokens.safetensors"), std::span(&tensor, 1));
     return At("tokens.safetensors");
   }
-  DumpOptions Options(const std::filesystem::path& batch) const {
-    return {.model = kTinyDirectory,
-            .adapter = {},
-            .batch = batch,
-            .out = At("out.safetensors"),
-            .backend = "reference"};
+  // The answer of a dump of a model and its batches into `out.safetensors`.
+  nlohmann::json Dumped(const std::filesystem::path& batch, const std::string& more = "",
+                        const std::filesystem::path& model = kTinyDirectory) const {
+    return Answer(Words(batch, more, model));
   }
+  std::string Words(const std::filesystem::path& batch, const std::string& more = "",
+                    const std::filesystem::path& model = kTinyDirectory) const {
+    return "inspect dump --model " + model.string() + " --batch " + batch.string() + " --out " +
+           out_.string() + " --backend reference " + more;
+  }
+  const std::filesystem::path out_ = At("out.safetensors");
 };
 
 // As part of the largest magnitude of the tensor.
@@ -53,14 +56,10 @@ TEST_P(GoldenDump, HasAllTensorsWithinTheirBounds) {
   const auto& [name, backend] = GetParam();
   const std::filesystem::path model = Fixture(name);
   if (!exists(model)) GTEST_SKIP() << model << " is not here";
-
-  DumpOptions options = Options(model / "expected.safetensors");
-  options.model = model;
-  options.backend = backend;
-  options.adamw_steps = 8;
-  const DumpResult result = WriteDump(options);
-  const SafetensorsFile found(options.out), expected(model / "expected.safetensors");
-  EXPECT_EQ(result.tensors, found.tensors().size());
+  const nlohmann::json json =
+      Dumped(model / "expected.safetensors", "--adamw-steps 8 --backend " + backend, model);
+  const SafetensorsFile found(out_), expected(model / "expected.safetensors");
+  EXPECT_EQ(json.at("tensors"), found.tensors().size());
   EXPECT_EQ(found.tensors().size() + 1, expected.tensors().size());  // all but the batches
   EXPECT_EQ(found.Require("loss").dtype, Dtype::kF64);
   EXPECT_EQ(found.Require("losses").dtype, Dtype::kF64);
@@ -86,26 +85,22 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenDump,
                          });
 
 TEST_F(Dump, ASingleBatchNeedsNoSteps) {
-  const DumpOptions options = Options(WriteTokens("tokens", {1, 2}, 96));
-  const DumpResult result = WriteDump(options);
-  const SafetensorsFile found(options.out);
+  const nlohmann::json json = Dumped(WriteTokens("tokens", {1, 2}, 96));
+  const SafetensorsFile found(out_);
   EXPECT_EQ(found.Find("losses"), nullptr);
   found.Require("logits", {1, 1, 97});
   found.Require("trace.attn.1", {1, 2, 1, 1});
   EXPECT_EQ(found.ReadAs<float>("trace.attn.1"), (std::vector<float>{1, 1}));
-  EXPECT_EQ(found.ReadAs<double>("loss")[0], result.loss);
+  EXPECT_EQ(found.ReadAs<double>("loss")[0], json.at("loss"));
 }
 
 TEST_F(Dump, GradientsAreThoseBeforeTheSteps) {
-  DumpOptions options = Options(kTinyDirectory / "expected.safetensors");
-  WriteDump(options);
+  const std::filesystem::path batch = kTinyDirectory / "expected.safetensors";
+  Dumped(batch);
   const std::vector<float> alone =
-      SafetensorsFile(options.out).ReadAs<float>("grad.transformer.wte.weight");
-  options.adamw_steps = 2;
-  options.lr = 0;
-  options.optimizer.weight_decay = 0;
-  WriteDump(options);
-  const SafetensorsFile found(options.out);
+      SafetensorsFile(out_).ReadAs<float>("grad.transformer.wte.weight");
+  Dumped(batch, "--adamw-steps 2 --lr 0 --weight-decay 0");
+  const SafetensorsFile found(out_);
   EXPECT_EQ(found.ReadAs<float>("grad.transformer.wte.weight"), alone);
   EXPECT_EQ(found.ReadAs<float>("after.transformer.wte.weight"),
             SafetensorsFile(kTinyDirectory / "model.safetensors")
@@ -113,40 +108,31 @@ TEST_F(Dump, GradientsAreThoseBeforeTheSteps) {
 }
 
 TEST_F(Dump, FilesThatDoNotFitAreRefusedAndNothingIsWritten) {
-  const auto problem = [&](const std::string& name, Shape shape, int64_t token) {
-    return ErrorOf([&] { WriteDump(Options(WriteTokens(name, shape, token))); });
+  const auto refused = [&](const std::string& name, Shape shape, int64_t token, auto... parts) {
+    ExpectError(3, Words(WriteTokens(name, shape, token)), parts...);
   };
-  EXPECT_TRUE(Contains(problem("tokens", {2, 5}, 97), "outside the vocabulary", "97"));
-  EXPECT_TRUE(Contains(problem("tokens", {2, 5}, -1), "outside the vocabulary", "-1"));
-  EXPECT_TRUE(Contains(problem("tokens", {1, 26}, 0), "T is 25, n_positions is 24"));
-  EXPECT_TRUE(Contains(problem("tokens", {2, 1}, 0), "wrong shape", "(2, 1)"));
-  EXPECT_TRUE(Contains(problem("tokens", {1, 2, 3}, 0), "wrong shape"));
-  EXPECT_TRUE(Contains(problem("batches", {2, 3}, 0), "wrong shape", "(K, B, T+1)"));
-  EXPECT_TRUE(Contains(problem("others", {2, 3}, 0), "no tensor 'batches' or 'tokens'"));
+  refused("tokens", {2, 5}, 97, "outside the vocabulary", "97");
+  refused("tokens", {2, 5}, -1, "outside the vocabulary", "-1");
+  refused("tokens", {1, 26}, 0, "T is 25, n_positions is 24");
+  refused("tokens", {2, 1}, 0, "wrong shape", "(2, 1)");
+  refused("tokens", {1, 2, 3}, 0, "wrong shape");
+  refused("batches", {2, 3}, 0, "wrong shape", "(K, B, T+1)");
+  refused("others", {2, 3}, 0, "no tensor 'batches' or 'tokens'");
+  ExpectError(2, Words(WriteTokens("batches", {3, 1, 5}, 0), "--adamw-steps 4"),
+              "4 steps, 3 batches");
   EXPECT_EQ(Names(), Strings{"tokens.safetensors"});
 }
 
-TEST_F(Dump, MoreStepsThanBatchesIsAUsageError) {
-  DumpOptions options = Options(WriteTokens("batches", {3, 1, 5}, 0));
-  options.adamw_steps = 4;
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { WriteDump(options); }, ErrorKind::kUsage), "4 steps, 3 batches"));
-}
-
 TEST_F(Dump, TheCommandTakesTheOptimizersSettings) {
-  const std::string batch = (kTinyDirectory / "expected.safetensors").string();
-  const std::string common =
-      "inspect dump --model " + kTinyDirectory.string() + " --batch " + batch;
-  const std::string out = " --out " + At("out.safetensors").string();
-  const ProgramRun run = RunFolio(common + out +
-                                  " --adamw-steps 1 --lr 0.25 --beta1 0 --beta2 0 --eps 0 "
-                                  "--weight-decay 0 --clip 0 --threads 1 --json");
-  ASSERT_EQ(run.status, 0);
-  const auto json = nlohmann::json::parse(run.out);
+  const std::filesystem::path batch = kTinyDirectory / "expected.safetensors";
+  const nlohmann::json json =
+      Dumped(batch,
+             "--backend cpu --adamw-steps 1 --lr 0.25 --beta1 0 --beta2 0 --eps 0 --weight-decay 0 "
+             "--clip 0 --threads 1");
   EXPECT_EQ(json.at("losses").size(), 1);
   EXPECT_EQ(json.at("loss"), json.at("losses").at(0));
   // Without memory AdamW moves every weight by lr against the sign of its gradient.
-  const SafetensorsFile found(At("out.safetensors"));
+  const SafetensorsFile found(out_);
   const std::string name = "transformer.ln_f.weight";
   const std::vector<float> before =
       SafetensorsFile(kTinyDirectory / "model.safetensors").ReadAs<float>(name);
@@ -155,9 +141,9 @@ TEST_F(Dump, TheCommandTakesTheOptimizersSettings) {
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_NEAR(after[i], before[i] - std::copysign(0.25f, grad[i]), 1e-5) << i;
   }
-  EXPECT_EQ(RunFolio(common).status, 2);
-  EXPECT_EQ(RunFolio(common + " --out " + At("no/out.safetensors").string()).status, 1);
-  EXPECT_EQ(RunFolio("inspect dump --model /nowhere --batch " + batch + out).status, 3);
+  Ended(2, RunFolio("inspect dump --model " + kTinyDirectory.string() + " --batch x"));
+  Ended(1, RunFolio(Words(batch, "--out " + At("no/out.safetensors").string())));
+  Ended(3, RunFolio(Words(batch, "", "/nowhere")));
 }
 
 }  // namespace

@@ -14,10 +14,10 @@
 #include "folio/base/strings.h"
 #include "folio/commands/model_flags.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/term/signals.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 
 namespace folio {
 namespace {
@@ -90,36 +90,21 @@ std::string Numbered(const std::string& flag, size_t i, size_t count) {
   return count == 1 ? flag : fmt::format("{} {}", flag, i + 1);
 }
 
-// Throws where the figure, or the directory of figures, that --svg `path` asks for cannot be.
-void CheckFigureFile(const std::string& path) {
-  std::error_code ignored;
-  const std::string kind = KindOfFile(path);
-  if (!kind.empty() && kind != ".svg") {
-    throw UsageError(fmt::format("--svg {}: a figure is SVG, not {}", path, kind.substr(1)), {},
-                     "end its name in .svg; rsvg-convert FILE.svg -o FILE.png makes pixels of it");
-  }
-  if (path == "-") {
-    throw UsageError("--svg -: a figure does not go to standard output", {}, "name a file");
-  }
-  if (!path.empty() && fs::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--svg {}: is a directory", path), {}, "name a file");
-  }
-  if (!path.empty()) RequireParentOf(path);
-}
-
-void CheckFigureDirectory(const std::string& path) {
-  std::error_code ignored;
+// Throws where the directory of figures that --svg `path` asks for cannot be.
+void RequireFigureDirectory(const std::string& path) {
   static const std::set<std::string> kFiles = {".svg", ".png", ".jpg", ".pdf", ".html", ".htm"};
-  if (kFiles.contains(KindOfFile(path)) && !fs::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--svg {}: a directory is expected, not a file", path), {},
-                     "name a directory: there is a figure for each part; --html FILE is one page");
+  std::error_code ignored;
+  if (path.empty() || fs::is_directory(path, ignored)) return;
+  const auto refuse = [&](const char* why, const char* help) {
+    throw UsageError(fmt::format("--svg {}: {}", path, why), {}, help);
+  };
+  if (kFiles.contains(KindOfFile(path))) {
+    refuse("a directory is expected, not a file",
+           "name a directory: there is a figure for each part; --html FILE is one page");
   }
-  if (path == "-") {
-    throw UsageError("--svg -: figures do not go to standard output", {}, "name a directory");
-  }
-  if (!path.empty() && fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
-    throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
-                     "name a directory: there is a figure for each part");
+  if (path == "-") refuse("figures do not go to standard output", "name a directory");
+  if (fs::exists(path, ignored)) {
+    refuse("exists and is not a directory", "name a directory: there is a figure for each part");
   }
 }
 
@@ -190,19 +175,23 @@ void OutputFlags::Add(Flags& flags, const std::string& svg_help, const std::stri
 }
 
 void OutputFlags::Check(const Console& console) const {
-  directory ? CheckFigureDirectory(svg) : CheckFigureFile(svg);
+  const std::string kind = KindOfFile(svg), page_kind = KindOfFile(html);
+  if (directory) {
+    RequireFigureDirectory(svg);
+  } else if (!kind.empty() && kind != ".svg") {
+    throw UsageError(fmt::format("--svg {}: a figure is SVG, not {}", svg, kind.substr(1)), {},
+                     "end its name in .svg; rsvg-convert FILE.svg -o FILE.png makes pixels of it");
+  } else {
+    RequireFileName("--svg", svg);
+  }
   RefuseTogether(html == "-" && console.json(), "--html -", "--json");
-  std::error_code ignored;
-  const std::string kind = KindOfFile(html);
-  if (!kind.empty() && kind != ".html" && kind != ".htm") {
-    throw UsageError(fmt::format("--html {}: a page is HTML, not {}", html, kind.substr(1)), {},
-                     kind == ".svg" ? "end its name in .html, or take --svg for figures"
-                                    : "end its name in .html");
+  if (!page_kind.empty() && page_kind != ".html" && page_kind != ".htm") {
+    throw UsageError(fmt::format("--html {}: a page is HTML, not {}", html, page_kind.substr(1)),
+                     {},
+                     page_kind == ".svg" ? "end its name in .html, or take --svg for figures"
+                                         : "end its name in .html");
   }
-  if (!html.empty() && fs::is_directory(html, ignored)) {
-    throw UsageError(fmt::format("--html {}: is a directory", html), {}, "name a file");
-  }
-  if (!html.empty() && html != "-") RequireParentOf(html);
+  if (html != "-") RequireFileName("--html", html);
 }
 
 void OutputFlags::Show(Console& console, const Report& report) const {

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "folio/cli/flags.h"
+#include "folio/cli/command_line.h"
 #include "folio/commands/model_flags.h"
 #include "folio/inspect/token_names.h"
 #include "folio/report/report.h"
@@ -64,6 +65,9 @@ struct ViewFlags {
   // Catches signals, checks the output, and loads the model.
   OpenedModel Open(const Console& console) const;
 };
+
+// The command `folio inspect dump`.
+std::unique_ptr<Command> InspectDump();
 
 // Throws a kUsage Error where the model has no `what` ("layer") of this index, if one is given.
 void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count);

@@ -2,13 +2,12 @@
 // program.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "folio/base/strings.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -26,7 +25,7 @@ TEST(InspectModel, CountsOfThePresets) {
   };
   for (const auto& [preset, parameters] : presets) {
     const std::string command = std::string("inspect model --preset ") + preset;
-    const nlohmann::json json = nlohmann::json::parse(RunFolio(command + " --json").out);
+    const nlohmann::json json = Answer(command);
     EXPECT_EQ(json.at("schema"), 1);
     EXPECT_EQ(json.at("parameters"), parameters) << preset;
     EXPECT_EQ(json.at("bytes"), 4 * parameters);
@@ -62,7 +61,7 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
                        "activation   gelu_new\n\n"
                        "name "))
       << text;
-  const nlohmann::json summary = nlohmann::json::parse(RunFolio(of + " --json").out).at("summary");
+  const nlohmann::json summary = Answer(of).at("summary");
   EXPECT_EQ(summary,
             nlohmann::json::parse(
                 R"({"layers": 12, "heads": 12, "kv_heads": 12, "head_size": 64, "channels": 768,
@@ -73,16 +72,15 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
 TEST(InspectModel, SaysHowManyHeadsHaveKeysAndValues) {
   const std::string of = "inspect model --preset gpt2 --set model.n_kv_head=4 model.head_dim=32";
   EXPECT_TRUE(Contains(RunFolio(of).out, "heads        12 of 32 channels, 4 of keys and values\n"));
-  const nlohmann::json json = nlohmann::json::parse(RunFolio(of + " --json").out);
+  const nlohmann::json json = Answer(of);
   EXPECT_EQ(json.at("summary").at("kv_heads"), 4);
-  const ProgramRun wrong = RunFolio("inspect model --preset gpt2 --set model.n_kv_head=5");
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_TRUE(Contains(wrong.err, "n_kv_head must divide n_head")) << wrong.err;
+  const ProgramRun wrong =
+      Ended(2, RunFolio("inspect model --preset gpt2 --set model.n_kv_head=5"));
+  EXPECT_TRUE(Contains(wrong.err, "n_kv_head must divide n_head"));
 }
 
 TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {
-  const nlohmann::json json =
-      nlohmann::json::parse(RunFolio("inspect model --json --model " + kTiny).out);
+  const nlohmann::json json = Answer("inspect model --model " + kTiny);
   EXPECT_EQ(json.at("config").at("vocab_size"), 97);
   EXPECT_EQ(json.at("tensors").at(0).at("shape"), nlohmann::json({97, 32}));
   EXPECT_EQ(json.at("tensors").at(0).at("init"), "normal(0, 0.02)");
@@ -90,11 +88,10 @@ TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {
 }
 
 TEST(InspectModel, SettingsDescribeAModelOfTheirOwn) {
-  const nlohmann::json json = nlohmann::json::parse(
-      RunFolio("inspect model --json --set model.n_layer=1 --set model.n_embd=6 --set "
-               "model.n_head=3 --set model.n_inner=5 --set model.vocab_size=7 --set "
-               "model.n_positions=11 --set model.bias=false --set model.init=xavier_uniform")
-          .out);
+  const nlohmann::json json = Answer(
+      "inspect model --set model.n_layer=1 --set model.n_embd=6 --set "
+      "model.n_head=3 --set model.n_inner=5 --set model.vocab_size=7 --set "
+      "model.n_positions=11 --set model.bias=false --set model.init=xavier_uniform");
   EXPECT_EQ(json.at("parameters"), 7 * 6 + 11 * 6 + 6 + 6 * 18 + 6 * 6 + 6 + 6 * 5 + 5 * 6 + 6);
   EXPECT_EQ(json.at("tensors").at(0).at("init"), "xavier_uniform");
 }
@@ -103,13 +100,12 @@ TEST(InspectModel, ContradictionsAreUsageErrors) {
   const std::string tiny = " --model " + kTiny;
   ExpectError(2, "inspect model --preset gpt2" + tiny, "--preset and --model");
   ExpectError(2, "inspect model --set model.n_layer=3" + tiny, "--set model.n_layer");
-  EXPECT_EQ(RunFolio("inspect model --set model.n_head=5").status, 2);
-  EXPECT_EQ(RunFolio("inspect model --model /nowhere").status, 3);
+  Ended(2, RunFolio("inspect model --set model.n_head=5"));
+  Ended(3, RunFolio("inspect model --model /nowhere"));
 }
 
 TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
-  const nlohmann::json json = nlohmann::json::parse(
-      RunFolio("inspect plan --preset gpt2 --batch 3 --context 17 --json").out);
+  const nlohmann::json json = Answer("inspect plan --preset gpt2 --batch 3 --context 17");
   EXPECT_EQ(json.at("batch"), 3);
   EXPECT_EQ(json.at("context"), 17);
   int64_t always = 0, sum = 0;
@@ -132,7 +128,7 @@ TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
 
 TEST(InspectPlan, GrowsWithTheBatchOnly) {
   const auto plan = [](const std::string& flags) {
-    return nlohmann::json::parse(RunFolio("inspect plan --json --model " + kTiny + flags).out);
+    return Answer("inspect plan --model " + kTiny + flags);
   };
   const nlohmann::json one = plan(" --batch 1 --context 1"), many = plan(" --batch 7 --context 24");
   EXPECT_EQ(one.at("weights_bytes"), many.at("weights_bytes"));

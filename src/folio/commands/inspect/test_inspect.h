@@ -18,8 +18,8 @@
 #include "tests/figures/figure_checks.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/json.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 
@@ -82,17 +82,15 @@ class InspectTest : public InTemporaryDirectory {
   std::string Inspect(const std::string& what, const std::string& flags) const {
     return "inspect " + what + " --model " + At("model").string() + " " + flags;
   }
-  // Returns what the run prints with --json.
-  static std::string JsonText(const std::string& arguments) {
-    const ProgramRun run = RunFolio(arguments + " --json");
-    EXPECT_EQ(run.status, 0) << arguments;
-    return run.out;
+  // The answer to it with --json.
+  nlohmann::json Seen(const std::string& what, const std::string& flags) const {
+    return Answer(Inspect(what, flags));
   }
+  std::string Svg(const std::string& name) const { return " --svg " + At(name).string(); }
   // The same with a figure, which must come out well.
   void ExpectDrawn(const std::string& what, const std::string& flags, const std::string& name,
                    const std::vector<std::string>& labels) const {
-    const ProgramRun run = RunFolio(Inspect(what, flags + " --svg " + At(name).string()));
-    EXPECT_EQ(run.status, 0) << run.err;
+    const ProgramRun run = Well(RunFolio(Inspect(what, flags + Svg(name))));
     ExpectFigure(name, labels);
   }
   // The figure was written, is sound and has the labels.

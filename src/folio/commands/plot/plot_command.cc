@@ -5,7 +5,7 @@
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/io/file.h"
-#include "folio/io/guarded_directory.h"
+#include "folio/io/posix.h"
 #include "folio/report/report.h"
 #include "folio/run/plot_runs.h"
 

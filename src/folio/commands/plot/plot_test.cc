@@ -42,14 +42,12 @@ class Plot : public InTemporaryDirectory {
   static ProgramRun Run(const std::string& arguments) { return RunFolio("plot " + arguments); }
   std::string Path(const std::string& name) const { return At(name).string(); }
   nlohmann::json AsJson(const std::string& arguments) const {
-    const ProgramRun run = Run("--json " + arguments);
-    EXPECT_EQ(run.status, 0) << run.err;
+    const ProgramRun run = Well(Run("--json " + arguments));
     return nlohmann::json::parse(run.out, nullptr, false);
   }
   // Draws the runs; with labels, looks at the figure too, which takes half a second.
   std::string Drawn(const std::string& arguments, const std::vector<std::string>& labels) const {
-    const ProgramRun run = Run(arguments + " --out " + Path("figure.svg"));
-    EXPECT_EQ(run.status, 0) << run.err;
+    Well(Run(arguments + " --out " + Path("figure.svg")));
     const std::string svg = ReadFile(At("figure.svg"));
     EXPECT_LT(svg.size(), 200000u);
     if (!labels.empty() && WhyNoRenderer().empty()) {
@@ -69,8 +67,7 @@ TEST(DistinctNames, TakeAsManyNamesAsTheyNeed) {
 TEST_F(Plot, TheTableSaysHowRunsEnded) {
   MakeRun("a", 41);
   MakeRun("b", 12, 2);
-  const ProgramRun run = Run(Path("a") + " " + Path("b"));
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(Run(Path("a") + " " + Path("b")));
   const Strings lines = Split(run.out, '\n');
   ASSERT_EQ(lines.size(), 4u) << run.err;
   EXPECT_TRUE(Contains(lines[0], "steps", "lowest", "val_loss", "grad_norm"));
@@ -103,7 +100,7 @@ TEST_F(Plot, IdenticalRunsAreBothSeen) {
 
 TEST_F(Plot, APageHasOneTitle) {
   MakeRun("a", 30);
-  ASSERT_EQ(Run(Path("a") + " --out " + Path("p.html")).status, 0);
+  Well(Run(Path("a") + " --out " + Path("p.html")));
   const std::string html = ReadFile(At("p.html"));
   EXPECT_EQ(Count(html, ">Training of a<"), 2u);  // of the page and at its top
   EXPECT_EQ(Count(html, "Training runs"), 0u);
@@ -179,8 +176,7 @@ TEST_F(Plot, RunsThatHaveHardlyBegun) {
   MakeRun("torn", 3);
   WriteFileAtomically(At("torn/metrics.jsonl"),
                       ReadFile(At("torn/metrics.jsonl")) + "{\"step\":3,\"lo");
-  const ProgramRun run = Run(Path("none"));
-  EXPECT_EQ(run.status, 0);
+  const ProgramRun run = Well(Run(Path("none")));
   EXPECT_TRUE(Contains(run.out + run.err, "no step yet"));
   EXPECT_EQ(AsJson(Path("torn"))["runs"][0]["steps"], 3);
   EXPECT_TRUE(Contains(Drawn(Path("none"), {}), "no data"));
@@ -203,15 +199,13 @@ TEST_F(Plot, MistakesSayWhatToDo) {
   fails(Path("a") + " --label x --label y", 2, "runs: 1, labels: 2");
   fails(Path("a") + " --series", 2, "--json");
   WriteFileAtomically(At("a/metrics.jsonl"), "{}\n{}\n");
-  EXPECT_EQ(Run(Path("a")).status, 3);
+  Ended(3, Run(Path("a")));
   EXPECT_FALSE(fs::exists("figure.png"));
 }
 
 TEST_F(Plot, ARunThatIsGivenTwiceIsDrawnOnce) {
   MakeRun("a", 3);
-  const ProgramRun run = Run(Path("a") + " " + Path("./a/metrics.jsonl"));
-  EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.err, "given twice"));
+  EXPECT_TRUE(Contains(Well(Run(Path("a") + " " + Path("./a/metrics.jsonl"))).err, "given twice"));
   EXPECT_EQ(AsJson(Path("a") + " " + Path("a/"))["runs"].size(), 1u);
 }
 
@@ -232,16 +226,14 @@ TEST_F(Plot, DifferencesAreThoseOfTheSettings) {
   EXPECT_TRUE(Contains(Run("--diff " + Path("a")).out, "one run only"));
   EXPECT_TRUE(Contains(Run("--diff " + Path("a") + " " + Path("c")).out, "Fewer than two"));
   WriteFileAtomically(At("c/config.toml"), "[train\n");
-  EXPECT_EQ(Run(Path("c")).status, 3);
+  Ended(3, Run(Path("c")));
 }
 
 TEST_F(Plot, ThePageHoldsFigureValuesAndDifferences) {
   MakeRun("a", 30, 4, "[train]\nseed = 1\n");
   MakeRun("b", 30, 3, "[train]\nseed = 2\n");
   const std::string out = Path("compare.html");
-  const ProgramRun run =
-      Run(Path("a") + " " + Path("b") + " --label '<i>&' --label b --out " + out);
-  ASSERT_EQ(run.status, 0) << run.err;
+  Well(Run(Path("a") + " " + Path("b") + " --label '<i>&' --label b --out " + out));
   const std::string page = ReadFile(out);
   EXPECT_TRUE(Contains(page, "&lt;i&gt;&amp;", "train.seed", "<td>2</td>", "2.1000", "1.6000"));
   EXPECT_EQ(page.find("<i>"), std::string::npos);

@@ -18,7 +18,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
-#include "folio/formats/published_models.h"
+#include "folio/formats/model_formats.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -47,7 +47,7 @@ void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
 // that is beneath it, with what links in it lead to, of a file all that is beside it, of a name
 // what was fetched. A checkpoint that a crash left aside is put back in its place.
 std::vector<fs::path> FilesToOpen(const std::string& model) {
-  std::vector<fs::path> files = {TokenizerHome()};  // of models that came without one
+  std::vector<fs::path> files = {FetchedHome("tokenizers")};  // of models that came without one
   const PublishedModel* published = FindPublishedModel(model);
   std::error_code ignored;
   if (fs::is_directory(model, ignored)) {

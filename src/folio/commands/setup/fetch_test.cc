@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "folio/formats/published_models.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -38,10 +38,8 @@ TEST_F(Fetch, EveryFileIsPinned) {
 }
 
 TEST_F(Fetch, WithoutANetworkOneLineSaysWhatToPutWhere) {
-  const ProgramRun run = Shell("$F fetch gpt2-medium -q");
-  EXPECT_EQ(run.status, 1);
   EXPECT_TRUE(
-      Contains(run.err,
+      Contains(Ended(1, Shell("$F fetch gpt2-medium -q")).err,
                "download config.json, generation_config.json, tokenizer.json, "
                "tokenizer_config.json, vocab.json, merges.txt, model.safetensors from "
                "https://huggingface.co/openai-community/gpt2-medium/tree/main elsewhere and "
@@ -52,38 +50,34 @@ TEST_F(Fetch, WithoutANetworkOneLineSaysWhatToPutWhere) {
 TEST_F(Fetch, OtherFilesAreNotTakenForThePublishedOnes) {
   fs::create_directories(At("mine"));
   WriteFileAtomically(At("mine/config.json"), "{}");
-  const ProgramRun run = Shell("$F fetch gpt2 --from mine");
-  EXPECT_EQ(run.status, 3);
-  EXPECT_TRUE(Contains(run.err, "mine/config.json is not the published file", "665"));
+  EXPECT_TRUE(Contains(Ended(3, Shell("$F fetch gpt2 --from mine")).err,
+                       "mine/config.json is not the published file", "665"));
   EXPECT_FALSE(fs::exists(At("home/models/gpt2/config.json")));
 }
 
 TEST_F(Fetch, KnowsItsModels) {
-  const ProgramRun wrong = Shell("$F fetch gpt2-medum");
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_TRUE(Contains(wrong.err, "gpt2-large", "did you mean 'gpt2-medium'?"));
+  EXPECT_TRUE(Contains(Ended(2, Shell("$F fetch gpt2-medum")).err, "gpt2-large",
+                       "did you mean 'gpt2-medium'?"));
   const ProgramRun list = Shell("$F fetch --list");
   EXPECT_TRUE(Contains(list.out, "gpt2-xl", "1558M parameters"));
   EXPECT_TRUE(Contains(Shell("$F fetch --list --json").out, R"("name":"gpt2-large")"));
-  EXPECT_EQ(Shell("$F fetch").status, 2);
+  Ended(2, Shell("$F fetch"));
 }
 
 TEST_F(Fetch, ANameIsAFetchedModelUnlessThereIsSuchAPath) {
   const std::string generate = "$F generate --model gpt2 --ids 1,2 --max-tokens 1 --seed 1 -q";
-  const ProgramRun missing = Shell(generate);
-  EXPECT_EQ(missing.status, 3);
-  EXPECT_TRUE(Contains(missing.err, "the model gpt2 is not on this machine", "folio fetch gpt2"));
+  EXPECT_TRUE(Contains(Ended(3, Shell(generate)).err, "the model gpt2 is not on this machine",
+                       "folio fetch gpt2"));
   // A file that lies there is not hashed again.
   const std::string fixture = Fixture("gpt2-tiny").string();
   const std::string there =
       "cp " + fixture + "/config.json " + fixture + "/model.safetensors home/models/gpt2; ";
-  const ProgramRun found = Shell(
-      "mkdir -p home/models/gpt2; cd home/models/gpt2; touch "
-      "generation_config.json vocab.json merges.txt; cd ../../..; " +
-      there + generate);
-  EXPECT_TRUE(Contains(found.err, "tokenizer.json, tokenizer_config.json not in"));
-  const ProgramRun path = Shell("cp -r " + fixture + " gpt2; " + generate);
-  EXPECT_EQ(path.status, 0) << path.err;
+  EXPECT_TRUE(Contains(Shell("mkdir -p home/models/gpt2; cd home/models/gpt2; touch "
+                             "generation_config.json vocab.json merges.txt; cd ../../..; " +
+                             there + generate)
+                           .err,
+                       "tokenizer.json, tokenizer_config.json not in"));
+  Well(Shell("cp -r " + fixture + " gpt2; " + generate));
 }
 
 }  // namespace

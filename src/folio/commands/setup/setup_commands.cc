@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,19 +21,54 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/fetch_command.h"
 #include "folio/commands/model_flags.h"
+#include "folio/corpus/fetch_published.h"
 #include "folio/dist/join.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
-#include "folio/run/fetch_model.h"
-#include "folio/run/fine_tuning.h"
+#include "folio/run/plan.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 
 namespace folio {
 namespace {
+
+std::optional<PublishedSet> FindModelSet(const std::string& name) {
+  const PublishedModel* model = FindPublishedModel(name);
+  if (model == nullptr) return std::nullopt;
+  RequireFetchedHome("models");
+  PublishedSet set{.name = model->name,
+                   .summary = model->summary,
+                   .dir = PublishedModelDir(*model),
+                   .files = model->files};
+  for (const PublishedFile& file : set.files) set.paths.push_back(set.dir / file.name);
+  return set;
+}
+
+std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>& missing) {
+  std::vector<std::string> names;
+  for (const size_t file : missing) names.emplace_back(set.files[file].name);
+  return fmt::format(
+      "type it again to go on; without a network, download {} from "
+      "https://huggingface.co/openai-community/{}/tree/main elsewhere and put them in {}",
+      Join(names, ", "), set.name, set.dir.string());
+}
+
+// The published models, which `--model NAME` opens once they are fetched.
+const PublishedKind& PublishedModelSets() {
+  static const PublishedKind kind = {.one = "model",
+                                     .many = "models",
+                                     .command = "folio fetch",
+                                     .contents = "model",
+                                     .hashed = false,
+                                     .names = PublishedModelNames(),
+                                     .find = FindModelSet,
+                                     .otherwise = DownloadElsewhere};
+  return kind;
+}
 
 class FetchCommand final : public FetchPublishedCommand {
  public:
@@ -92,15 +128,12 @@ class ConfigShowCommand final : public Command {
   std::string AsJson() const {
     Json all = Json::object();
     for (const Field& field : settings_.layers.fields()) {
-      all[field.key] = {{"value", Value(field)}, {"origin", settings_.layers.origin(field.key)}};
+      const std::string text = FieldText(field);
+      const bool is_text = std::holds_alternative<std::string*>(field.value);
+      all[field.key] = {{"value", is_text ? Json(text) : ParseJson(text, field.key)},
+                        {"origin", settings_.layers.origin(field.key)}};
     }
     return Json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";
-  }
-
-  static Json Value(const Field& field) {
-    const std::string text = FieldText(field);
-    if (std::holds_alternative<std::string*>(field.value)) return text;
-    return ParseJson(text, field.key);
   }
 
   std::string WithOrigins(const Terminal& terminal) const {
@@ -149,99 +182,67 @@ std::vector<std::string> SimdExtensions() {
   return found;
 }
 
-struct Machine {
-  std::string cpu = ProcValue("/proc/cpuinfo", "model name");
-  std::vector<std::string> simd = SimdExtensions();
-  int64_t processors = static_cast<int64_t>(std::thread::hardware_concurrency());
-  int64_t threads = Threads();
-  MachineMemory memory = ThisMachinesMemory();
-  int64_t disk_available = DiskAvailable();
-  std::vector<MpiPlugin> mpi = FindMpiPlugins(/*open=*/true);
-
-  static int64_t DiskAvailable() {
-    std::error_code problem;
-    const auto space = std::filesystem::space(".", problem);
-    return problem ? 0 : static_cast<int64_t>(space.available);
-  }
-
-  // The things that will make folio slow or fail.
-  std::vector<std::string> Warnings() const {
-    const auto has = [this](const char* name) {
-      return std::ranges::find(simd, name) != simd.end();
-    };
-    std::vector<std::string> warnings;
-    if (!has("avx2") && !has("asimd")) {
-      warnings.emplace_back("no AVX2 or Advanced SIMD: everything will be slow");
-    }
-    if (memory.available > 0 && memory.available < uint64_t{1} << 30) {
-      warnings.emplace_back("less than 1 GB of memory is free: only small models will fit");
-    }
-    if (disk_available < int64_t{1} << 30) {
-      warnings.emplace_back("less than 1 GB is free on this disk: checkpoints may not fit");
-    }
-    return warnings;
-  }
-};
-
-// How fast matrices of one dtype are multiplied, measured for a moment.
-struct Product {
-  Dtype dtype;
-  std::string unit;
-  double flops_per_second;
-};
-
-std::vector<Product> MeasureProducts() {
-  constexpr double kSeconds = 0.15;
-  const std::unique_ptr<Backend> backend = MakeCpuBackend();
-  std::vector<Product> products;
-  for (const Dtype dtype : DtypesNamed("both", *backend)) {
-    products.push_back(
-        {dtype, backend->ProductUnit(dtype), MeasureMatmulPeak(*backend, dtype, kSeconds)});
-  }
-  return products;
-}
-
+// How this machine looks, and how fast matrices of each dtype are multiplied, measured for a
+// moment.
 Report MachineReport() {
-  const Machine m;
+  constexpr double kSeconds = 0.15;
+  constexpr uint64_t kGigabyte = uint64_t{1} << 30;
+  const std::string cpu = ProcValue("/proc/cpuinfo", "model name");
+  const std::vector<std::string> simd = SimdExtensions();
+  const MachineMemory memory = ThisMachinesMemory();
+  std::error_code problem;
+  const std::filesystem::space_info space = std::filesystem::space(".", problem);
+  const uint64_t disk = problem ? 0 : space.available;
   const Sandbox sandbox = FindSandbox();
+  const unsigned processors = std::thread::hardware_concurrency();
   std::vector<Cell> facts = {
       {"version", "folio", {fmt::format("{} ({})", Version(), Compiler()), Version()}},
       {"compiler", "", Compiler()},
-      {"cpu", "cpu", {m.cpu.empty() ? "unknown" : m.cpu, m.cpu}},
-      {"simd", "simd", {m.simd.empty() ? "none known" : Join(m.simd, " "), m.simd}},
+      {"cpu", "cpu", {cpu.empty() ? "unknown" : cpu, cpu}},
+      {"simd", "simd", {simd.empty() ? "none known" : Join(simd, " "), simd}},
       {"simd_targets", "", Json(SimdTargets())},
       {"threads",
        "threads",
-       {fmt::format("{} of {} processors", m.threads, m.processors), m.threads}},
-      {"processors", "", m.processors},
+       {fmt::format("{} of {} processors", Threads(), processors), Threads()}},
+      {"processors", "", processors},
       {"memory_available_bytes",
        "memory",
-       {fmt::format("{} free of {}", HumanBytes(static_cast<double>(m.memory.available)),
-                    HumanBytes(static_cast<double>(m.memory.total))),
-        m.memory.available}},
-      {"memory_total_bytes", "", m.memory.total},
-      {"disk_available_bytes", "disk", Value::Bytes(m.disk_available).In(" free here")}};
+       {fmt::format("{} free of {}", HumanBytes(static_cast<double>(memory.available)),
+                    HumanBytes(static_cast<double>(memory.total))),
+        memory.available}},
+      {"memory_total_bytes", "", memory.total},
+      {"disk_available_bytes", "disk", Value::Bytes(disk).In(" free here")}};
   Json products = Json::array(), mpi = Json::array();
-  for (const Product& product : MeasureProducts()) {
-    const std::string dtype(DtypeSetting(product.dtype));
-    facts.push_back({"", dtype,
-                     fmt::format("products of matrices at {:.0f} GFLOP/s ({})",
-                                 product.flops_per_second / 1e9, product.unit)});
-    products.push_back(
-        {{"dtype", dtype}, {"unit", product.unit}, {"flops_per_second", product.flops_per_second}});
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  for (const Dtype dtype : DtypesNamed("both", *backend)) {
+    const std::string name(DtypeSetting(dtype)), unit = backend->ProductUnit(dtype);
+    const double rate = MeasureMatmulPeak(*backend, dtype, kSeconds);
+    facts.push_back(
+        {"", name, fmt::format("products of matrices at {:.0f} GFLOP/s ({})", rate / 1e9, unit)});
+    products.push_back({{"dtype", name}, {"unit", unit}, {"flops_per_second", rate}});
   }
-  for (const MpiPlugin& plugin : m.mpi) {
+  for (const MpiPlugin& plugin : FindMpiPlugins(/*open=*/true)) {
     facts.push_back({"", "mpi",
                      plugin.problem.empty()
                          ? plugin.mpi
                          : plugin.mpi + ", which cannot be opened: " + plugin.problem});
     mpi.push_back({{"name", plugin.mpi}, {"path", plugin.path}, {"problem", plugin.problem}});
   }
-  if (m.mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
+  if (mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
   facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
   facts.push_back({"seccomp", "", sandbox.seccomp});
-  const std::vector<std::string> warnings = m.Warnings();
-  for (const std::string& warning : warnings) facts.push_back({"", "warning", warning});
+  // The things that will make folio slow or fail.
+  Json warnings = Json::array();
+  const auto warn = [&](bool bad, const char* warning) {
+    if (!bad) return;
+    facts.push_back({"", "warning", warning});
+    warnings.push_back(warning);
+  };
+  warn(std::ranges::count(simd, "avx2") + std::ranges::count(simd, "asimd") == 0,
+       "no AVX2 or Advanced SIMD: everything will be slow");
+  warn(memory.available > 0 && memory.available < kGigabyte,
+       "less than 1 GB of memory is free: only small models will fit");
+  warn(disk < kGigabyte, "less than 1 GB is free on this disk: checkpoints may not fit");
   return {.parts = {{.facts = facts}, {.text = warnings.empty() ? "all is well" : ""}},
           .data = {{"products", products}, {"mpi", mpi}, {"warnings", warnings}}};
 }

@@ -25,11 +25,10 @@
 #include "folio/io/json.h"
 #include "folio/lesson/explain_tokens.h"
 #include "folio/report/report.h"
-#include "folio/term/progress.h"
+#include "folio/term/console.h"
 #include "folio/term/signals.h"
-#include "folio/term/table.h"
+#include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
-#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
@@ -239,14 +238,6 @@ struct TextCount {
   }
 };
 
-// Counts the tokens of all documents of a text (text_stream.h), "-" for standard input; tokens and
-// errors are those of EncodeInput (term/encode_input.h).
-TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
-                    const TextOptions& options);
-
-// The texts and what they have together: a table, or one JSON object (`json`).
-std::string DescribeCounts(std::vector<TextCount> counts, bool json);
-
 Json ToJson(const TextCount& count) {
   return {{"tokens", count.tokens},
           {"bytes", count.bytes},
@@ -254,6 +245,7 @@ Json ToJson(const TextCount& count) {
           {"bytes_per_token", count.bytes_per_token()}};
 }
 
+// Counts the tokens of all documents of a text (text_stream.h), "-" for standard input.
 TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
                     const TextOptions& options) {
   TextStream stream(file, options);
@@ -276,6 +268,7 @@ TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const S
   return count;
 }
 
+// The texts and what they have together: a table, or one JSON object (`json`).
 std::string DescribeCounts(std::vector<TextCount> counts, bool json) {
   TextCount total{.name = "total"};
   for (const TextCount& count : counts) {

@@ -9,7 +9,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/term/token_streams.h"
+#include "folio/term/streams.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"
@@ -57,8 +57,7 @@ class TokenizerCommandTest : public InTemporaryDirectory {
     return RunShell(At(""), "T=\"$F tokenizer\"\n" + text);
   }
   std::string Out(const std::string& text) {
-    const ProgramRun run = Shell(text);
-    EXPECT_EQ(run.status, 0) << text << "\n" << run.err;
+    const ProgramRun run = Well(Shell(text));
     return run.out;
   }
   // The standard error of a run that must end with `status` and print nothing else.
@@ -221,17 +220,15 @@ TEST_F(TokenizerCommandTest, AWrongJsonLineIsNamedAfterTheGoodOnes) {
                          "{\"text\":\"<|end|>\"}"};
   for (const std::string line : wrong) {
     PutFile("t", "{\"text\":\"a\"}\n" + line + "\n{\"text\":\"a\"}\n");
-    const ProgramRun run = Shell("$T encode t --jsonl --tokenizer bpe");
-    EXPECT_EQ(run.status, 3) << line;
+    const ProgramRun run = Ended(3, Shell("$T encode t --jsonl --tokenizer bpe"));
     EXPECT_EQ(run.out, "{\"ids\":[97]}\n") << line;
     EXPECT_TRUE(run.err.starts_with("error: t:2:")) << run.err;
   }
   for (const std::string line : {"{\"ids\":[-1]}", "{\"ids\":[1.5]}", "{\"ids\":1}",
                                  "{\"ids\":[99999]}", "{\"ids\":[4294967296]}", "{\"id\":[1]}"}) {
     PutFile("t", "{\"ids\":[97]}\n" + line + "\n");
-    const ProgramRun run =
-        Shell("$T decode t --jsonl --tokenizer bpe --out o; s=$?; test ! -e o && exit $s");
-    EXPECT_EQ(run.status, 3) << line;
+    const ProgramRun run = Ended(
+        3, Shell("$T decode t --jsonl --tokenizer bpe --out o; s=$?; test ! -e o && exit $s"));
     EXPECT_TRUE(run.err.starts_with("error: t:2")) << run.err;
   }
 }
@@ -303,7 +300,7 @@ TEST_F(TokenizerCommandTest, WrongUseIsToldBeforeAnythingIsRead) {
   Wrong("$T encode --text a t --tokenizer bytes", 2);
   Wrong("$T encode --jsonl --explain --tokenizer bytes", 2);
   Wrong("$T encode --jsonl --format u16 --tokenizer bytes", 2);
-  EXPECT_EQ(Shell("$T encode --json --format u16 --tokenizer bytes").status, 2);
+  Ended(2, Shell("$T encode --json --format u16 --tokenizer bytes"));
   Wrong("$T encode --special never --tokenizer bytes", 2);
   Wrong("$T decode --hex --replace --tokenizer bytes", 2);
   Wrong("$T encode missing --tokenizer bytes", 3);
@@ -453,12 +450,10 @@ TEST_F(TokenizerCommandTest, FilesFromADirectoryAreCheckedAndKept) {
     PutFile("bad/" + std::string(file.name), bytes);
   }
   Wrong("FOLIO_HOME=h $T fetch gpt2 --from bad -q", 3);
-  const ProgramRun run = Shell("FOLIO_HOME=h $T fetch gpt2 --from '" + source + "'");
-  EXPECT_EQ(run.status, 0) << run.err;
+  Well(Shell("FOLIO_HOME=h $T fetch gpt2 --from '" + source + "'"));
   // Nothing is asked of the network any more.
-  const ProgramRun again = Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2");
-  EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_TRUE(Contains(again.err, "already"));
+  EXPECT_TRUE(Contains(Well(Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2")).err,
+                       "already"));
   EXPECT_EQ(Out("FOLIO_HOME=h $T encode --text 'Hello, world' --tokenizer gpt2"), "15496 11 995\n");
 }
 
@@ -466,10 +461,10 @@ TEST_F(TokenizerCommandTest, AFileOfTwoEncodingsIsFetchedOnce) {
   const std::string source = TestData("tiktoken/p50k_base.tiktoken");
   if (source.empty()) GTEST_SKIP() << "vocabulary not here";
   const std::string from = "'" + fs::path(source).parent_path().string() + "'";
-  EXPECT_EQ(Shell("FOLIO_HOME=h $T fetch p50k_base --from " + from).status, 0);
-  const ProgramRun edit = Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch p50k_edit");
-  EXPECT_EQ(edit.status, 0) << edit.err;
-  EXPECT_TRUE(Contains(edit.err, "p50k_edit is in h/tokenizers/p50k_base already"));
+  Well(Shell("FOLIO_HOME=h $T fetch p50k_base --from " + from));
+  EXPECT_TRUE(
+      Contains(Well(Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch p50k_edit")).err,
+               "p50k_edit is in h/tokenizers/p50k_base already"));
   EXPECT_EQ(
       Out("FOLIO_HOME=h $T encode --text '<|fim_middle|>' --special allow --tokenizer p50k_edit"),
       "50282\n");

@@ -49,9 +49,9 @@ TEST_F(NanoGptData, TrainsWithItsCharactersAndItsAlphabet) {
       Well(RunFolio("generate --max-tokens 9 --json --prompt 'ROMEO:\n'" + model)).out, "ROMEO:"));
   ExpectError(3, "generate --prompt 7" + model, "no token for the character '7'");
   // It goes on, and by itself too: the run has its tokenizer.
-  EXPECT_EQ(RunFolio(Resumed("--max-steps 5")).status, 0);
+  Well(RunFolio(Resumed("--max-steps 5")));
   fs::remove(At("chars/meta.pkl"));
-  EXPECT_EQ(RunFolio("generate --max-tokens 2 --prompt Thou" + model).status, 0);
+  Well(RunFolio("generate --max-tokens 2 --prompt Thou" + model));
   // A model of characters that are not these is told from it.
   fs::copy_file(SourceDir() / "tests/fixtures/nanogpt-tiny/meta.pkl", At("chars/meta.pkl"));
   ExpectError(3, Resumed("--max-steps 6"), "another tokenizer than the model");
@@ -59,7 +59,7 @@ TEST_F(NanoGptData, TrainsWithItsCharactersAndItsAlphabet) {
 
 TEST_F(NanoGptData, HeldOutTokensMayBeCalledValidAndTheTextJoinsOthers) {
   fs::rename(At("chars/val.bin"), At("chars/valid.bin"));
-  ASSERT_EQ(Train().status, 0);
+  Well(Train());
   Well(RunFolio("eval perplexity --json " + data_ + " --model " + At("run").string()));
   // As a tokenizer by itself.
   const ProgramRun ids = RunFolio("tokenizer encode --tokenizer " + data_ + " --text '\n ROMEO'");
@@ -112,7 +112,7 @@ TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
   }
   EXPECT_TRUE(Contains(run.err, "--- sample after step 1\nuser: held out 9?\nassistant: "));
   // One's own question.
-  ASSERT_EQ(Train(size + "--overwrite --set 'log.sample_prompt=what?'").status, 0);
+  Well(Train(size + "--overwrite --set 'log.sample_prompt=what?'"));
   samples = Samples();
   EXPECT_EQ(samples.at(0).at("prompt"), "user: what?\nassistant: ");
   // Nor does an answer begin one that somebody asks for.
@@ -134,7 +134,7 @@ TEST_F(TrainsOnConversations, ALengthThatIsChosenHasRoomForAllOfThem) {
                        "1 of 40 conversations are longer than a sequence of 2,048 tokens",
                        "the longest takes 3,021",
                        "--context 3021 has room for all; --context 2048 cuts"));
-  EXPECT_EQ(RunFolio("train --overwrite --context 32 --data " + data_ + out).status, 0);
+  Well(RunFolio("train --overwrite --context 32 --data " + data_ + out));
 }
 
 TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
@@ -147,7 +147,7 @@ TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
   const ProgramRun cut =
       Well(RunFolio("train --preset char-cpu --context 64 --data " + data_ + out));
   EXPECT_TRUE(Contains(cut.err, "the longest takes 81: they are cut there"));
-  EXPECT_EQ(RunFolio(Resumed("--max-steps 2")).status, 0);
+  Well(RunFolio(Resumed("--max-steps 2")));
   // A model that is there has the positions that it has.
   const std::string init = "train --init " + At("run").string() + " --max-steps 1 --out " +
                            At("tuned").string() + " --data " + data_;

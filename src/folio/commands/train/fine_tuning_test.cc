@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 class FineTuningProgram : public TrainTest {
  protected:
   FineTuningProgram() {
-    EXPECT_EQ(Train("model.bias=false model.attn_pdrop=0.1").status, 0);
+    Well(Train("model.bias=false model.attn_pdrop=0.1"));
     fs::rename(At("run"), At("model"));
   }
   std::string Init(const std::string& more, const std::string& out = "tuned") const {
@@ -47,7 +47,7 @@ TEST_F(FineTuningProgram, GoesOnFromTheModelsParametersSizesAndTokenizer) {
 // A tenth of 0.003 is 0.0003, not 0.00030000000000000003.
 TEST_F(FineTuningProgram, RatesThatAreChosenAreWrittenAsPeopleDo) {
   fs::remove_all(At("model"));
-  ASSERT_EQ(Train("model.n_embd=128").status, 0);
+  Well(Train("model.n_embd=128"));
   fs::rename(At("run"), At("model"));
   const ProgramRun run = Well(RunFolio(Init("--max-steps 1")));
   EXPECT_EQ(Chosen("learning_rate"), "0.0003");
@@ -58,11 +58,11 @@ TEST_F(FineTuningProgram, RatesThatAreChosenAreWrittenAsPeopleDo) {
 TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {
   for (const std::string lora :
        {"", "--lora 2 --set lora.targets=c_attn,c_proj lora.dropout=0.1"}) {
-    ASSERT_EQ(RunFolio(Init(lora)).status, 0);
-    ASSERT_EQ(RunFolio(Init("--max-steps 1 " + lora, "parts")).status, 0);
+    Well(RunFolio(Init(lora)));
+    Well(RunFolio(Init("--max-steps 1 " + lora, "parts")));
     fs::rename(At("model"), At("gone"));
     const std::string resume = "train --resume --max-steps 3 --set train.decay_steps=3 --out ";
-    ASSERT_EQ(RunFolio(resume + At("parts").string()).status, 0);
+    Well(RunFolio(resume + At("parts").string()));
     fs::rename(At("gone"), At("model"));
     EXPECT_EQ(FilesBelow(At("parts/last")), FilesBelow(At("tuned/last"))) << lora;
     EXPECT_NE(Bytes("tuned/last"), Bytes("model/best"));
@@ -80,13 +80,13 @@ TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
   EXPECT_TRUE(Contains(ReadFile(At("tuned/last/adapter/adapter_config.json")),
                        "\"base_model_name_or_path\": \"" + At("model/best").string() + "\""));
   Well(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()));
-  EXPECT_EQ(RunFolio("inspect model --model " + At("tuned").string()).status, 0);
+  Well(RunFolio("inspect model --model " + At("tuned").string()));
   ExpectError(2, Words("--lora 2 --overwrite"), "--lora needs --init");
   ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=q_proj"), "no layer 'q_proj'");
 }
 
 TEST_F(FineTuningProgram, AnAdapterIsAddedToTheModelFirst) {
-  ASSERT_EQ(RunFolio(Init("--lora 3")).status, 0);
+  Well(RunFolio(Init("--lora 3")));
   const std::string adapter = " --adapter " + At("tuned/last/adapter").string();
   const ProgramRun run = Well(RunFolio(Init("--max-steps 0" + adapter, "more")));
   EXPECT_EQ(Bytes("more/last"), Bytes("tuned/last"));
@@ -103,8 +103,7 @@ TEST_F(FineTuningProgram, AnAdapterIsAddedToTheModelFirst) {
 }
 
 TEST_F(FineTuningProgram, TheContextIsCutAndTheVocabularyExtended) {
-  ASSERT_EQ(RunFolio(Init("--max-steps 0 --set model.n_positions=7 model.vocab_size=60")).status,
-            0);
+  Well(RunFolio(Init("--max-steps 0 --set model.n_positions=7 model.vocab_size=60")));
   const auto before = LoadModel(At("model/best")), after = LoadModel(At("tuned/last"));
   const int64_t V = before->config().vocab_size, C = 8;
   EXPECT_EQ(after->config().n_positions, 7);
@@ -119,11 +118,11 @@ TEST_F(FineTuningProgram, TheContextIsCutAndTheVocabularyExtended) {
     EXPECT_NEAR(more[V * C + c], mean, 1e-7);
     EXPECT_EQ(more[59 * C + c], more[V * C + c]);
   }
-  EXPECT_EQ(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()).status, 0);
+  Well(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()));
 }
 
 TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
-  ASSERT_EQ(Train("--tokenizer bytes").status, 0);
+  Well(Train("--tokenizer bytes"));
   fs::remove_all(At("model"));
   fs::rename(At("run"), At("model"));
   WriteFileAtomically(At("said.txt"), "<|user|>Hello<|end|>" + ReadFile(data_) + "<|user|>");
@@ -137,9 +136,9 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
                                   At("tuned/last").string() + " --text 'a<|end|><|user|>'");
   EXPECT_TRUE(Contains(ids.out, "97", "258", "257")) << ids.out << ids.err;
   // Data that was prepared with it goes with the model too.
-  EXPECT_EQ(RunFolio(init + " --overwrite --data " + At("tuned/data").string()).status, 2);
+  Ended(2, RunFolio(init + " --overwrite --data " + At("tuned/data").string()));
   fs::copy(At("tuned/data"), At("data"));
-  EXPECT_EQ(RunFolio(init + " --overwrite --data " + At("data").string()).status, 0);
+  Well(RunFolio(init + " --overwrite --data " + At("data").string()));
   ExpectError(2, init + said + " --overwrite --add-tokens a",
               "choose texts that are no tokens yet");
   ExpectError(2, "train --tokenizer char --out " + At("new").string() + said + " --add-tokens b",
@@ -147,7 +146,7 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
 }
 
 TEST_F(FineTuningProgram, ShownSettingsAreThoseOfTheRun) {
-  ASSERT_EQ(RunFolio(Init("")).status, 0);
+  Well(RunFolio(Init("")));
   const ProgramRun shown = Well(
       RunFolio("config show --batch 2 --max-steps 3 --set train.init=" + At("model").string()));
   for (const char* key : {"n_embd", "bias", "n_positions", "attn_pdrop", "tokenizer",

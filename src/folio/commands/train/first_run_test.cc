@@ -26,7 +26,7 @@ TEST_F(FirstRun, ATextAloneIsEnough) {
   EXPECT_EQ(Setting("budget"), "\"1s\"");
   EXPECT_EQ(Setting("n_embd"), "64");
   EXPECT_EQ(Setting("tokenizer"), "\"char\"");
-  EXPECT_EQ(RunFolio("generate --max-tokens 5 --model " + At("run").string()).status, 0);
+  Well(RunFolio("generate --max-tokens 5 --model " + At("run").string()));
 }
 
 TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
@@ -51,9 +51,9 @@ TEST_F(FirstRun, ASizeIsChosenWhoseHeadsShareKeysAndValuesEvenly) {
 }
 
 TEST_F(FirstRun, ALongerSequenceIsWhatTheSizeIsChosenFor) {
-  const ProgramRun run =
-      Well(RunFolio("train --dry-run --budget 1s --context 96 --data " + data_ + Out()));
-  EXPECT_TRUE(Contains(run.err, "sequences of 96"));
+  EXPECT_TRUE(Contains(
+      Well(RunFolio("train --dry-run --budget 1s --context 96 --data " + data_ + Out())).err,
+      "sequences of 96"));
 }
 
 TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
@@ -88,7 +88,7 @@ TEST_F(FirstRun, TheDecayFollowsTheSteps) {
 
 TEST_F(FirstRun, SeveralTextsAreOneData) {
   WriteFileAtomically(At("more.txt"), std::string(1000, 'Z'));
-  ASSERT_EQ(Train("--data " + data_ + " --data " + At("more.txt").string()).status, 0);
+  Well(Train("--data " + data_ + " --data " + At("more.txt").string()));
   EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "text.txt", "more.txt"));
   fs::copy(At("run/data"), At("data"));
   ExpectError(2, Words("--overwrite --data " + data_ + " --data " + At("data").string()),
@@ -104,9 +104,9 @@ TEST_F(FirstRun, WhatIsHeldOutIsSaid) {
   EXPECT_TRUE(Contains(plan(""), " held out, ", "14 blocks spread over the text"));
   EXPECT_TRUE(Contains(plan("--val-split tail"), " held out, the end of the text"));
   EXPECT_TRUE(Contains(plan("--rng torch"), " held out, the end of the text"));
-  ASSERT_EQ(Train("--val-fraction 0.5").status, 0);
+  Well(Train("--val-fraction 0.5"));
   const ProgramRun info = RunFolio("data info " + At("run/data").string());
-  EXPECT_TRUE(Contains(info.out, "blocks spread over the text")) << info.err;
+  EXPECT_TRUE(Contains(info.out, "blocks spread over the text"));
   // A run keeps what is held out.
   ExpectError(2, Resumed("--max-steps 9 --val-split tail"), "data.val_split cannot change");
 }
@@ -116,7 +116,7 @@ TEST_F(FirstRun, WithoutHeldOutTextNothingIsTrained) {
               "--val-fraction 0: training needs held-out text", "--val-fraction 0.01");
   EXPECT_EQ(Names(), Strings{"text.txt"});
   const std::string data = At("data").string();
-  ASSERT_EQ(RunFolio("data prepare --val-fraction 0 --out " + data + " " + data_).status, 0);
+  Well(RunFolio("data prepare --val-fraction 0 --out " + data + " " + data_));
   ExpectError(3, "train --preset debug --data " + data + Out(), "nothing is held out",
               "prepare the text again");
 }
@@ -128,26 +128,26 @@ TEST_F(FirstRun, ADryRunTakesATextAndLeavesNothing) {
 }
 
 TEST_F(FirstRun, ATokenizerBesideDataOfAnotherIsRefused) {
-  ASSERT_EQ(Train().status, 0);
+  Well(Train());
   fs::copy(At("run/data"), At("data"));
   const std::string on_data = "--overwrite --data " + At("data").string();
   ExpectError(2, Words(on_data + " --tokenizer bytes"), "--tokenizer bytes: the data has another");
-  EXPECT_EQ(Train(on_data + " --tokenizer char").status, 0);
+  Well(Train(on_data + " --tokenizer char"));
 }
 
 TEST_F(FirstRun, ItsSettingsRepeatARun) {
-  ASSERT_EQ(Train().status, 0);
+  Well(Train());
   const ProgramRun again =
       Well(RunShell(".", "unset HOME; $F train --config " + At("run/config.toml").string() +
                              " --out " + At("again").string()));
   EXPECT_EQ(ReadFile(At("again/last/model.safetensors")),
             ReadFile(At("run/last/model.safetensors")));
   // The second has its data from elsewhere, and can be repeated and resumed all the same.
-  EXPECT_EQ(RunFolio("train --resume --max-steps 5 --out " + At("again").string()).status, 0);
+  Well(RunFolio("train --resume --max-steps 5 --out " + At("again").string()));
 }
 
 TEST_F(FirstRun, AFinishedRunSaysSo) {
-  ASSERT_EQ(Train().status, 0);
+  Well(Train());
   const auto files = FilesBelow(At("run"));
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed(""))).err,
                        "the run has made its 4 steps; --max-steps 8 goes on"));
@@ -157,7 +157,7 @@ TEST_F(FirstRun, AFinishedRunSaysSo) {
 TEST_F(FirstRun, TheFirstEvaluationIsShort) {
   const std::string whole = " --set train.eval_batches=40 --json --max-steps 1";
   const auto first = [&](const std::string& more) {
-    EXPECT_EQ(Train("--overwrite" + whole + more).status, 0);
+    Well(Train("--overwrite" + whole + more));
     return *ReadRunLog(At("run")).front().val_loss;
   };
   const double of_four = first(""), of_all = first(" --set train.first_eval_batches=0");

@@ -1,5 +1,6 @@
 // Runs and outputs in which somebody has put symbolic links: nothing outside of them changes.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <functional>
@@ -148,9 +149,8 @@ TEST_F(Links, InADirectoryThatIsWrittenFileByFileAreReplaced) {
       {"a model", [&](const fs::path& dir) { SaveModel(dir, *weights); }},
       {"checksums", [](const fs::path& dir) { WriteChecksums(dir); }},
       {"a data set", [](const fs::path& dir) { WriteDatasetInfo(dir.string(), {}); }},
-      {"figures", [](const fs::path& dir) {
-         EXPECT_EQ(RunFolio("explain softmax --svg " + dir.string()).status, 0);
-       }}};
+      {"figures",
+       [](const fs::path& dir) { Well(RunFolio("explain softmax --svg " + dir.string())); }}};
   for (const auto& [what, write] : writers) {
     for (const char* dir : {"dir", "outside"}) {
       fs::remove_all(At(dir));
@@ -197,6 +197,52 @@ TEST_F(Links, AMountedDirectoryIsNone) {
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(Contains(run.out, "10"));
   EXPECT_TRUE(fs::exists(At("disk/10/model.safetensors")));
+}
+
+class LeftFiles : public TrainTest {
+ protected:
+  // Everything that the text of a shell made below the test's directory is as the umask says.
+  void ExpectModes(mode_t mask, const std::string& text) {
+    const std::string umask = mask == 077 ? "umask 077; " : "umask 022; ";
+    Well(RunShell(At(""), umask + text));
+    size_t seen = 0;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(At("made"))) {
+      struct stat info = {};
+      ASSERT_EQ(lstat(entry.path().c_str(), &info), 0);
+      const mode_t all = S_ISDIR(info.st_mode) ? 0777 : 0666;
+      EXPECT_EQ(info.st_mode & 07777, all & ~mask) << entry.path();
+      ++seen;
+    }
+    EXPECT_GT(seen, 20U);
+    fs::remove_all(At("made"));
+  }
+};
+
+TEST_F(LeftFiles, HaveTheModesOfTheUmask) {
+  const std::string text = "mkdir made && $F " + Words("--eval-every 2 --tensorboard --no-config") +
+                           " && mv run made/ && "
+                           "$F data prepare --no-config --tokenizer bytes " +
+                           data_ +
+                           " --out made/data && "
+                           "$F convert --no-config --to hf made/run made/hf && "
+                           "$F plot --no-config made/run --out made/curves.html";
+  for (const mode_t mask : {mode_t{022}, mode_t{077}}) ExpectModes(mask, text);
+}
+
+// Whoever names a link means what it leads to, whether it is there yet or not; nothing is made
+// where a link to nothing points.
+TEST_F(LeftFiles, ARunBehindALinkIsTrainedAndGoneOnWith) {
+  fs::create_directory(At("real"));
+  fs::create_directory_symlink(At("real"), At("run"));
+  Well(Train(""));
+  EXPECT_TRUE(fs::is_symlink(At("run")));
+  EXPECT_TRUE(fs::exists(At("real/last/model.safetensors")));
+  Well(RunFolio(Resumed("--max-steps 6")));
+  EXPECT_TRUE(fs::is_symlink(At("run")));
+  fs::remove(At("run"));
+  fs::create_directory_symlink(At("nowhere/x"), At("run"));
+  Ended(1, Train(""));
+  EXPECT_FALSE(fs::exists(At("nowhere")));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,7 +12,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/report/report.h"
-#include "folio/train/precision.h"
+#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 #include "folio/train/trainer.h"
 
@@ -104,10 +103,7 @@ class PlanCommand final : public Command {
     NetworkRates network{.latency = ParseShortTime(latency_, "--latency"),
                          .seconds_per_message = ParseShortTime(message_time_, "--message-time")};
     std::vector<StepPlan::Row> rows;
-    for (const std::string& text : Split(ranks_, ',')) {
-      int64_t ranks = 0;
-      SetField(Field{"ranks", &ranks, "for example --ranks 1,8,64", 1, kMostRanks}, text,
-               "--ranks");
+    for (const int64_t ranks : ParseNumbers("--ranks", ranks_, 1, 8192)) {
       StepPlan::Row row{.ranks = static_cast<int>(ranks), .grad_accumulation = Shares(ranks)};
       for (const std::string& speed : Split(networks_, ',')) {
         network.bits_per_second = ParseBitsPerSecond(speed, "--network");
@@ -149,8 +145,6 @@ class PlanCommand final : public Command {
     plan.rates_from = fmt::format("{}measured here, {} threads",
                                   given ? "the first given, else " : "", Threads());
   }
-
-  static constexpr double kMostRanks = 8192;
 
   ModelSettings settings_{std::vector<std::string>{
       "--batch", "--context", "--dtype", "--recompute", "--threads", "--backend", "--lora",

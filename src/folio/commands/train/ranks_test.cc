@@ -49,7 +49,7 @@ class MpiRun : public TrainTest, public testing::WithParamInterface<std::string>
 
 TEST_P(MpiRun, LeavesTheBytesOfOneProcess) {
   const std::string words = "train.eval_every=2 --grad-accumulation 6 --threads 1";
-  ASSERT_EQ(Train(words).status, 0);
+  Well(Train(words));
   Kept("one");
   for (const int ranks : {2, 3}) {
     const ProgramRun run = Well(On(ranks, Words("log.ranks=true " + words)));
@@ -62,11 +62,11 @@ TEST_P(MpiRun, LeavesTheBytesOfOneProcess) {
 
 TEST_P(MpiRun, GoesOnWithAnotherNumberOfRanks) {
   const std::string words = "--grad-accumulation 6 --threads 1 ";
-  ASSERT_EQ(Train(words).status, 0);
+  Well(Train(words));
   Kept("one");
   ASSERT_EQ(On(3, Words("train.decay_steps=4 " + words + "--max-steps 1")).status, 0);
   Well(On(2, Resumed("--max-steps 3")));
-  ASSERT_EQ(RunFolio(Resumed("--max-steps 4")).status, 0);
+  Well(RunFolio(Resumed("--max-steps 4")));
   const auto one = Last("one"), parts = Last("run");
   EXPECT_EQ(one.at("model.safetensors"), parts.at("model.safetensors"));
   EXPECT_EQ(one.at("train_state/optimizer.safetensors"),
@@ -75,7 +75,7 @@ TEST_P(MpiRun, GoesOnWithAnotherNumberOfRanks) {
 
 TEST_P(MpiRun, SumsOfSeveralMicroBatchesAreThoseOfOneProcess) {
   const std::string words = "--grad-accumulation 6 --reduce-every 3 --threads 1";
-  ASSERT_EQ(Train(words).status, 0);
+  Well(Train(words));
   Kept("one");
   const ProgramRun run = Well(On(2, Words(words)));
   EXPECT_EQ(Last("run"), Last("one"));
@@ -85,7 +85,7 @@ TEST_P(MpiRun, SumsOfSeveralMicroBatchesAreThoseOfOneProcess) {
 TEST_P(MpiRun, SharesLayersAndGoesOnAlone) {
   const std::string words =
       "model.n_head=2 train.decay_steps=6 --grad-accumulation 2 --dtype fp32 --threads 1";
-  ASSERT_EQ(Train(words + " --max-steps 6").status, 0);
+  Well(Train(words + " --max-steps 6"));
   const std::vector<StepMetrics> one = ReadRunLog(At("run"));
   Kept("one");
   Well(On(4, Words(words + " --tensor-parallel 2")));
@@ -124,7 +124,7 @@ TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
                        "rank 1 (", "other commands than the first rank",
                        "'folio data prepare' there, 'folio train' at rank 0"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
-  ASSERT_EQ(Train().status, 0);
+  Well(Train());
   const std::string measure =
       "eval perplexity --no-config --model " + At("run").string() + " " + data_;
   EXPECT_TRUE(Contains(Ended(2, both(measure + " --simd SSE4", measure + " --simd SSSE3")).err,
@@ -161,19 +161,19 @@ TEST_P(MpiRun, OneRanksDeathIsTheEndOfAll) {
   const std::string goal = std::to_string(step + 20);
   ASSERT_EQ(On(2, Resumed("--max-steps " + goal)).status, 0);
   Kept("killed");
-  ASSERT_EQ(Train(words + "--max-steps " + goal).status, 0);
+  Well(Train(words + "--max-steps " + goal));
   EXPECT_EQ(Last("run").at("model.safetensors"), Last("killed").at("model.safetensors"));
 }
 
 // Data and measures are those of one process, too, and a mistake is told once.
 TEST_P(MpiRun, PreparesAndMeasuresAsOne) {
   const std::string data = "data prepare " + data_ + " --tokenizer bytes --out ";
-  ASSERT_EQ(RunFolio(data + At("one").string()).status, 0);
+  Well(RunFolio(data + At("one").string()));
   const ProgramRun prepared = Well(On(3, data + At("three").string()));
   EXPECT_EQ(FilesBelow(At("three")), FilesBelow(At("one")));
   EXPECT_EQ(Count(prepared.out, "tokens"),
             Count(RunFolio("data info " + At("one").string()).out, "tokens"));
-  ASSERT_EQ(Train().status, 0);
+  Well(Train());
   const std::string measure =
       "eval perplexity --model " + At("run").string() + " " + data_ + " --json --csv ";
   const ProgramRun one = Well(RunFolio(measure + At("1.csv").string()));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "folio/model/head_layout.h"
 #include "folio/model/layers/linear.h"
 
 namespace folio {
@@ -22,7 +21,7 @@ inline constexpr DropoutPlace kAttentionDropout = {
     .number = 0, .rate = &GptConfig::attn_pdrop, .of = DropoutPlace::kHeads};
 
 struct SelfAttentionParams {
-  LinearParams c_attn;  // (C,(H+2K)D): columns are q | k | v (head_layout.h)
+  LinearParams c_attn;  // (C,(H+2K)D): columns are q | k | v (config.h)
   LinearParams c_proj;  // (HD,C)
 };
 

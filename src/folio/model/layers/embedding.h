@@ -1,9 +1,35 @@
 #pragma once
 
 #include "folio/model/context.h"
-#include "folio/model/layers/positions.h"
+#include "folio/model/layers/declaration.h"
 
 namespace folio {
+
+// Positions of tokens: a learned table, or the fixed one of A. Vaswani et al., arXiv:1706.03762.
+
+struct PositionParams {
+  Tensor wpe;  // (P,C), empty for sinusoidal positions
+};
+
+template <class Visit, class Params>
+void VisitPositionParams(const ParamList<Visit>& list, Params& params) {
+  const GptConfig& config = list.config;
+  if (!config.learned_positions()) return;
+  list.Add("wpe", "weight", params.wpe, {config.n_positions, config.n_embd}, ParamKind::kEmbedding,
+           config.init_zero_positions ? InitKind::kZero : InitKind::kWeight);
+}
+
+template <class Visit>
+void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
+  const GptConfig& config = list.pass.config;
+  if (config.learned_positions()) return;
+  list.Add("sinusoids", sinusoids, list.number(), {config.n_positions, config.n_embd},
+           Beyond::kInput);
+}
+
+// The fixed table: out[p, 2i] = sin(p / 10000^(2i/C)) and out[p, 2i+1] = cos of the same angle. out
+// is (P,C), float32 or float64; C is even.
+void FillSinusoids(const Tensor& out);
 
 // Embeddings: the rows of tokens in wte, and those of their positions.
 

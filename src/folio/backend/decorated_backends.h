@@ -1,0 +1,272 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/backend/operands.h"
+
+namespace folio {
+
+// The first element of an operand that is not what it should be.
+struct Mismatch {
+  std::string operand;
+  int64_t element = 0;  // in row-major order
+  double expected = 0, found = 0, tolerance = 0;
+
+  std::string ToString() const;  // "d_x[17] is 3, expected 2 within 1e-07"
+};
+
+// A Disturbance says how far numbers of a twin are off: each is multiplied by 1 plus or minus its
+// part, at random.
+struct Disturbance {
+  double numbers = 0;  // of float32 and float64 operands
+  double halves = 0;   // of bfloat16 ones
+};
+
+// Owns the arrays of a twin.
+class OperandCopies {
+ public:
+  explicit OperandCopies(Disturbance disturbance) : disturbance_(disturbance) {}
+
+  // The copy is dense, in the operand's row-major order, with its numbers as `rounded` can hold
+  // them.
+  Tensor Copy(const Operand& x, Dtype rounded = Dtype::kF32);
+
+ private:
+  struct Entry {
+    const std::byte* source;
+    int64_t count;
+    Dtype rounded;
+    std::vector<double> memory;  // of integers too
+  };
+  void CopyNumbers(const Operand& x, Entry& entry) const;
+
+  Disturbance disturbance_;
+  std::deque<Entry> entries_;  // a deque: tensors point into the entries
+};
+
+// The same operation on copies of its operands: numbers as float64, integers as they are. Operands
+// that are one array stay one array, so that work in place stays work in place.
+template <class Op>
+class Twin {
+ public:
+  explicit Twin(const Op& original, Disturbance disturbance = {})
+      : copies_(disturbance), op_(original) {
+    VisitMutable(op_, [&](std::string_view name, auto& x, Access access) {
+      if (!x) return;
+      const Operand operand{name, access, x};
+      const Tensor copy = copies_.Copy(operand);
+      if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
+        operands_.push_back({name, access, copy});
+        const Dtype rounded = EntersAs(original, name);
+        x = rounded == Dtype::kF32 ? copy : copies_.Copy(operand, rounded);
+      } else {
+        x = SequenceView(copy.Reshape({x.B * x.T, x.C}), x.B, x.T, 0, x.C);
+        operands_.push_back({name, access, x});
+      }
+    });
+  }
+  Twin(const Twin&) = delete;
+  Twin& operator=(const Twin&) = delete;
+
+  // op() is the operation to run. What enters the original rounded is rounded already.
+  const Op& op() const { return op_; }
+  // operands() are as Operands(op()), but not rounded.
+  const std::vector<Operand>& operands() const { return operands_; }
+
+ private:
+  OperandCopies copies_;
+  Op op_;
+  std::vector<Operand> operands_;
+};
+
+namespace internal {
+
+// The largest term inside the operation that cancels in its d_x, whatever the operands are, so that
+// only rounding shows: the average of d_out * weight is taken off, in a row of one element all of
+// it. REQUIRES: F64.
+double LargestCancelled(const LayerNormBackward& op);
+// The rounding unit of what the operation computes in.
+double RoundingUnit(const std::vector<Operand>& operands);
+// The largest change of each operand; what is not finite is left out.
+std::vector<double> LargestChanges(const std::vector<Operand>& from,
+                                   const std::vector<Operand>& to);
+// How far each operand may be off, but for the storing of bfloat16 elements. The changes are those
+// of the operands if all are off by the rounding unit, and, empty unless the operation may round
+// inside, if those of bfloat16 are off by the usual error of rounding to it.
+std::vector<double> Tolerances(const std::vector<Operand>& operands,
+                               const std::vector<Operand>& expected,
+                               const std::vector<double>& changes,
+                               const std::vector<double>& low_changes, double cancelled);
+// `act_slope`: how much of an error of "out" its "act" has at most.
+std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
+                                     const std::vector<Operand>& expected,
+                                     const std::vector<double>& tolerances, double act_slope);
+
+}  // namespace internal
+
+// A Comparison knows what an operation should do: a trusted backend works it out in float64, on
+// copies.
+//
+// How far a result may be off is worked out too. The operation also runs on operands each off by
+// one rounding unit u of what it computes in (float64 if its results are, else float32), up or down
+// at random. The largest change that this makes to an operand says how it magnifies rounding
+// errors; rounding inside the operation may do (8 + sqrt(n)) times that, n being the longest
+// dimension of any operand and so the most terms that a sum can have in one direction, and storing
+// results 4 u of the largest magnitude. An element of a bfloat16 result may be off by half a unit
+// in its own last place more. An operation that may round to bfloat16 inside does so once to a
+// number, not to every partial sum; it runs a third time on bfloat16 operands that are each off by
+// 2^-9, and its bfloat16 results may be off by 4 times the largest change that this makes. A result
+// made of another one's elements has a share in their half units. Operands that are only read must
+// not change at all.
+template <class Op>
+class Comparison {
+ public:
+  // A Comparison is made before the operation runs. REQUIRES: trusted supports F64.
+  Comparison(const Op& op, Backend& trusted) : expected_(op) {
+    const std::vector<Operand> operands = Operands(op);
+    double cancelled = 0;
+    if constexpr (std::is_same_v<Op, LayerNormBackward>) {
+      cancelled = internal::LargestCancelled(expected_.op());
+    }
+    trusted.Run(expected_.op());
+    const double unit = internal::RoundingUnit(operands);
+    const std::vector<double> changes = Changes(op, {unit, unit}, trusted);
+    std::vector<double> low_changes;
+    if constexpr (std::is_same_v<Op, AttentionForward> || std::is_same_v<Op, AttentionBackward>) {
+      if (op.q.dtype == Dtype::kBF16) low_changes = Changes(op, {0, 0x1p-9}, trusted);
+    }
+    tolerances_ =
+        internal::Tolerances(operands, expected_.operands(), changes, low_changes, cancelled);
+  }
+
+  // Check is called after `op` ran elsewhere.
+  std::optional<Mismatch> Check(const Op& op) const {
+    // The steepest slope that an activation has is gelu's at 1.4.
+    constexpr double kSteepest = std::is_same_v<Op, LinearForward> ? 1.13 : 0;
+    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_, kSteepest);
+  }
+
+ private:
+  std::vector<double> Changes(const Op& op, Disturbance disturbance, Backend& trusted) const {
+    const Twin<Op> disturbed(op, disturbance);
+    trusted.Run(disturbed.op());
+    return internal::LargestChanges(expected_.operands(), disturbed.operands());
+  }
+
+  Twin<Op> expected_;
+  std::vector<double> tolerances_;
+};
+
+// Runs every operation on `fast` and beside it, on copies, on `trusted` (which must support F64).
+// The first operation whose result is further off than rounding explains throws
+// a kRuntime Error that names operation, operand, element and both values. Slow.
+std::unique_ptr<Backend> MakeCheckedBackend(std::unique_ptr<Backend> fast,
+                                            std::unique_ptr<Backend> trusted);
+
+// OperationContext holds what the caller knows of the operations; either function may be empty.
+struct OperationContext {
+  std::function<std::string()> when = {};  // "step 12"
+  // `name_of` says whose number lies there, "" for nobody's: "transformer.h.0.mlp.c_fc.weight".
+  std::function<std::string(const std::byte*)> name_of = {};
+};
+
+// Hands operations to another backend and, from Watch on, looks at every number that they write.
+// The first that is not finite throws a kDiverged Error: when, the operation, operand, element and
+// value, the parameter that this or the last operation before it dealt with, and whether what it
+// read was finite.
+class FiniteBackend final : public GenericBackend<FiniteBackend> {
+ public:
+  explicit FiniteBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  // What the context refers to must outlive the operations that follow.
+  void Watch(OperationContext context) { context_ = std::move(context); }
+
+  std::string name() const override { return backend_->name(); }
+  std::string description() const override;
+  bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    if (!context_) return backend_->Run(op);
+    const std::vector<Operand> operands = Operands(op);
+    Remember(operands);
+    backend_->Run(op);
+    Look(Op::kName, operands);
+  }
+
+ private:
+  void Remember(const std::vector<Operand>& operands);
+  void Look(std::string_view operation, const std::vector<Operand>& operands) const;
+
+  std::unique_ptr<Backend> backend_;
+  std::optional<OperationContext> context_;
+  std::string near_;  // name_of an operand of the last operation that had such
+};
+
+struct NonFinite {
+  int64_t element = 0;  // in row-major order
+  double value = 0;
+  const std::byte* at = nullptr;
+};
+// The first number of F32, BF16 or F64 that is not finite; other operands have none.
+std::optional<NonFinite> FindNonFinite(const Operand& x);
+
+// An OpTime holds what all calls of one operation took.
+struct OpTime {
+  std::string_view name;
+  int64_t calls = 0;
+  double seconds = 0;
+  double flops = 0;  // as the operation defines them
+  double bytes = 0;  // of all operands, each once a call
+};
+
+// Hands operations to another backend and keeps account.
+class TimedBackend final : public GenericBackend<TimedBackend> {
+ public:
+  explicit TimedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  std::string name() const override { return "timed"; }
+  std::string description() const override;
+  bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
+
+  // Times are since the start or the last Reset, the longest first.
+  std::vector<OpTime> Times() const;
+  void Reset() { times_.clear(); }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    const auto start = std::chrono::steady_clock::now();
+    backend_->Run(op);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    double bytes = 0;
+    for (const Operand& operand : Operands(op)) bytes += static_cast<double>(operand.bytes());
+    Record({Op::kName, 1, elapsed.count(), op.Flops(), bytes});
+  }
+
+ private:
+  void Record(const OpTime& call);
+
+  std::unique_ptr<Backend> backend_;
+  std::vector<OpTime> times_;  // in order of first use
+};
+
+// A table for people: operation, calls, milliseconds, share, GFLOP/s, GB/s; and a line for the sum.
+std::string TimesTable(const std::vector<OpTime>& times);
+
+}  // namespace folio

@@ -1,0 +1,596 @@
+#include "folio/formats/other_programs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/utf8.h"
+#include "folio/formats/model_formats.h"
+#include "folio/io/byte_reader.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/pickle.h"
+#include "folio/io/tf_bundle.h"
+#include "folio/io/torch_file.h"
+#include "folio/model/config.h"
+#include "folio/model/families.h"
+#include "folio/tensor/dtype.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/encodings.h"
+#include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer_file.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A setting of another program, and the fields of config.json that it says.
+struct Renamed {
+  const char* name;
+  std::array<const char*, 3> fields;
+};
+
+// The fields of config.json that `values` say. `where` begins the error of one that is missing.
+Json Fields(const Json& values, const char* activation, std::span<const Renamed> names,
+            const std::string& where) {
+  Json fields = {{"activation_function", activation}};
+  for (const Renamed& renamed : names) {
+    const Json* value = values.find(renamed.name);
+    if (value == nullptr) throw InputError(fmt::format("{} no {}", where, renamed.name));
+    for (const char* field : renamed.fields) {
+      if (field != nullptr) fields[field] = *value;
+    }
+  }
+  return fields;
+}
+
+// --- llm.c
+
+constexpr char kLlmcTokenizerFile[] = "gpt2_tokenizer.bin";
+using TokenizerHeader = std::array<int32_t, 256>;
+
+constexpr int32_t kTokenizerMagic = 20240328, kVersion = 2, kVersionWithoutEnd = 1;
+constexpr int32_t kGpt2End = 50256;
+constexpr uint64_t kMaxBytes = uint64_t{8} << 20;
+
+// The contents of such a file.
+struct StoredTokens {
+  std::vector<std::string_view> tokens = {};
+  int32_t end = 0;    // of a text
+  int32_t added = 0;  // special tokens beside that: the last ones
+
+  bool special(size_t id) const {
+    return std::cmp_equal(id, end) || id + static_cast<size_t>(added) >= tokens.size();
+  }
+  std::vector<std::string> TextsFrom(size_t id) const {
+    return {tokens.begin() + id, tokens.end()};
+  }
+};
+
+StoredTokens ReadStoredTokens(std::string_view bytes, const std::string& path) {
+  ByteReader reader(std::as_bytes(std::span(bytes)),
+                    fmt::format("{} is not a sound tokenizer of llm.c", path));
+  if (reader.Number<int32_t>() != kTokenizerMagic) reader.Fail("it begins with another number");
+  const auto version = reader.Number<int32_t>();
+  if (version != kVersion && version != kVersionWithoutEnd) {
+    reader.Fail(fmt::format("version {} is not known", version));
+  }
+  const auto count = reader.Number<int32_t>();
+  StoredTokens stored{.end = reader.Number<int32_t>(), .added = reader.Number<int32_t>()};
+  if (version == kVersionWithoutEnd) {
+    stored.end = kGpt2End;
+    stored.added = 0;
+  }
+  reader.Seek(sizeof(TokenizerHeader));
+  if (count < 1 || stored.end < 0 || stored.end >= count || stored.added < 0 ||
+      stored.added >= count || static_cast<size_t>(count) > reader.left()) {
+    reader.Fail(fmt::format("{} tokens, the end of text is {}, beside it {} special tokens", count,
+                            stored.end, stored.added));
+  }
+  std::set<std::string_view> seen;
+  for (int32_t id = 0; id < count; ++id) {
+    const std::string_view token = reader.Text(reader.Number<uint8_t>());
+    if (token.empty()) reader.Fail(fmt::format("token {} is empty", id));
+    if (!seen.insert(token).second) reader.Fail(fmt::format("token {} is there twice", id));
+    stored.tokens.push_back(token);
+  }
+  for (size_t id = 0; id < stored.tokens.size(); ++id) {
+    if (stored.special(id) && FindInvalidUtf8(stored.tokens[id]) != std::string::npos) {
+      reader.Fail(fmt::format("token {} is special, and not UTF-8", id));
+    }
+  }
+  if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
+  return stored;
+}
+
+// Null if the tokens are not those of this kind, as for the two below.
+std::unique_ptr<Tokenizer> AsBytes(const StoredTokens& stored) {
+  constexpr size_t kBytes = ByteTokenizer::kEndOfText;
+  const auto& tokens = stored.tokens;
+  if (tokens.size() != kBytes + 1 + static_cast<size_t>(stored.added) ||
+      stored.end != ByteTokenizer::kEndOfText || tokens[kBytes] != kEndOfTextToken) {
+    return nullptr;
+  }
+  for (size_t id = 0; id < kBytes; ++id) {
+    if (tokens[id] != std::string(1, static_cast<char>(id))) return nullptr;
+  }
+  return std::make_unique<ByteTokenizer>(stored.TextsFrom(kBytes + 1));
+}
+
+std::unique_ptr<Tokenizer> AsCharacters(const StoredTokens& stored) {
+  std::vector<char32_t> characters;
+  for (const std::string_view token : stored.tokens) {
+    const char32_t code = OnlyCharacter(token);
+    if (code == 0 || (!characters.empty() && code <= characters.back())) break;
+    characters.push_back(code);
+  }
+  const size_t specials = stored.tokens.size() - characters.size();
+  const bool ended = std::cmp_equal(stored.end, characters.size());
+  if (characters.empty() || specials != static_cast<size_t>(stored.added) + (ended ? 1 : 0)) {
+    return nullptr;
+  }
+  return std::make_unique<CharTokenizer>(characters, stored.TextsFrom(characters.size()));
+}
+
+std::unique_ptr<Tokenizer> AsBpe(const StoredTokens& stored, const std::string& path) {
+  const size_t count = stored.tokens.size();
+  BpeVocab vocab;
+  ByteStrings ranked;
+  size_t single = 0;
+  for (size_t id = 0; id < count; ++id) {
+    const std::string_view token = stored.tokens[id];
+    const bool special = stored.special(id);
+    vocab.tokens.Add(token);
+    ranked.Add(special ? std::string_view() : token);
+    if (special) vocab.specials.push_back({std::string(token), static_cast<int32_t>(id)});
+    if (!special && token.size() == 1) ++single;
+  }
+  constexpr size_t kAllBytes = 256;
+  if (single != kAllBytes) return nullptr;
+  CheckBpeVocab(vocab, path);
+  vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(count));
+  vocab.whole_pretokens = vocab.merges.size() + kAllBytes + vocab.specials.size() < count;
+  return std::make_unique<BpeTokenizer>(std::move(vocab));
+}
+
+std::unique_ptr<Tokenizer> ParseTokenizer(std::string_view bytes, const std::string& path) {
+  const StoredTokens stored = ReadStoredTokens(bytes, path);
+  if (auto tokenizer = AsBytes(stored)) return tokenizer;
+  if (auto tokenizer = AsCharacters(stored)) return tokenizer;
+  return AsBpe(stored, path);
+}
+
+// With which llm.c begins a text: what ends one, or where there is no such token a line break, as
+// folio does.
+int32_t FirstToken(const Tokenizer& tokenizer) {
+  if (tokenizer.end_of_text()) return *tokenizer.end_of_text();
+  std::vector<int32_t> line_break;
+  tokenizer.EncodePrefix("\n", line_break);
+  return line_break.empty() ? 0 : line_break.front();
+}
+
+constexpr size_t kHeaderInts = 256, kHeaderBytes = kHeaderInts * sizeof(int32_t);
+constexpr int32_t kMagic = 20240326, kFloat32 = 3, kBFloat16 = 5;
+constexpr int64_t kPadding = 128;
+constexpr int64_t kMaxTensors = 4096;  // so that a small file cannot ask for a large table
+
+int64_t PaddedTo(int64_t vocab_size) {
+  return (vocab_size + kPadding - 1) / kPadding * kPadding;
+}
+
+// The sizes that the header begins with.
+constexpr std::array<std::pair<const char*, int64_t GptConfig::*>, 5> kSizes = {{
+    {"n_positions", &GptConfig::n_positions},
+    {"vocab_size", &GptConfig::vocab_size},
+    {"n_layer", &GptConfig::n_layer},
+    {"n_head", &GptConfig::n_head},
+    {"n_embd", &GptConfig::n_embd},
+}};
+
+// The order of the parameters in the file, as indices in the list of a model with all biases: the
+// first of its kind in the list, then those of the same kind in the other blocks.
+std::vector<size_t> FileOrder(const ParamTable& table) {
+  std::vector<size_t> first, order;
+  for (size_t i = 0; i < table.params().size(); ++i) {
+    const auto same = [&](const ParamInfo& other) {
+      return other.module == table.params()[i].module && other.part == table.params()[i].part;
+    };
+    first.push_back(
+        static_cast<size_t>(std::ranges::find_if(table.params(), same) - table.params().begin()));
+    order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return first[i]; });
+  return order;
+}
+
+class LlmcFile : public TensorFile {
+ public:
+  LlmcFile(const fs::path& path, Loading loading);
+
+  const GptConfig& config() const { return config_; }
+
+ private:
+  int64_t ReadHeader(ByteReader& reader);
+
+  GptConfig config_;
+  Dtype dtype_ = Dtype::kF32;
+};
+
+// Returns the padded size of the vocabulary.
+int64_t LlmcFile::ReadHeader(ByteReader& reader) {
+  if (reader.Number<int32_t>() != kMagic) reader.Fail("it begins with another number");
+  const auto version = reader.Number<int32_t>();
+  if (version != kFloat32 && version != kBFloat16) {
+    throw InputError(fmt::format("{}: version {} of llm.c's model files", path().string(), version),
+                     fmt::format("folio reads {} (float32) and {} (bfloat16)", kFloat32, kBFloat16),
+                     "write it again with a newer llm.c: python train_gpt2.py");
+  }
+  dtype_ = version == kFloat32 ? Dtype::kF32 : Dtype::kBF16;
+  Json fields = {{"activation_function", "gelu_new"}};
+  for (const auto& size : kSizes) fields[size.first] = reader.Number<int32_t>();
+  for (const char* name : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) fields[name] = 0;
+  config_ = GptConfigFromJson(fields.dump(), path().string());
+  RequireBlocks(config_, Gpt2Family(), kMaxTensors, path().string());
+  const auto padded = reader.Number<int32_t>();
+  if (padded < config_.vocab_size) {
+    reader.Fail(fmt::format("a vocabulary of {}, padded to {}", config_.vocab_size, padded));
+  }
+  reader.Seek(kHeaderBytes);
+  return padded;
+}
+
+LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
+  ByteReader reader(Open(path, loading),
+                    fmt::format("{} is not a sound model file of llm.c", path.string()));
+  const int64_t padded = ReadHeader(reader);
+  const ParamTable table(config_);
+  const auto size = static_cast<int64_t>(DtypeSize(dtype_));
+  for (const size_t i : FileOrder(table)) {
+    const ParamInfo& param = table.params()[i];
+    TensorInfo info{.name = NameInFiles(Gpt2Family(), FileFormat::kLlmc, param),
+                    .dtype = dtype_,
+                    .shape = ShapeInFiles(Gpt2Family(), FileFormat::kLlmc, param)};
+    info.bytes = static_cast<uint64_t>(param.shape.count() * size);
+    info.data = reader.Bytes(info.bytes).data();
+    if (i == 0) {
+      reader.Bytes(static_cast<uint64_t>((padded - config_.vocab_size) * config_.n_embd * size));
+    }
+    Add(std::move(info));
+  }
+  if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
+}
+
+void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
+  const std::string bytes = LlmcTokenizerBytes(tokenizer);
+  if (bytes.empty()) {
+    throw InputError(
+        fmt::format("llm.c's {} cannot hold the tokenizer of this model", kLlmcTokenizerFile),
+        fmt::format("it has {} tokens of kind {}, and the file only the bytes of each, up to 255: "
+                    "with those it would be another",
+                    tokenizer.vocab_size(), tokenizer.kind()),
+        "convert it to another format");
+  }
+  const fs::path path = model.parent_path() / kLlmcTokenizerFile;
+  if (!fs::exists(path)) return WriteFileAtomically(path, bytes);
+  std::error_code ignored;
+  const bool same_size = fs::file_size(path, ignored) == bytes.size();
+  if (same_size && ReadFile(path, bytes.size()) == bytes) return;
+  throw InputError(fmt::format("{}: not replaced", path.string()),
+                   "it is another tokenizer, and that of this model would have the same name",
+                   "write the model to another directory");
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> ReadLlmcTokenizer(const std::filesystem::path& path) {
+  return ParseTokenizer(ReadFile(path, kMaxBytes), path.string());
+}
+
+std::string LlmcTokenizerBytes(const Tokenizer& tokenizer) {
+  const auto count = static_cast<int32_t>(tokenizer.vocab_size());
+  const auto specials = static_cast<int32_t>(tokenizer.special_tokens().size());
+  const int32_t added = tokenizer.end_of_text() ? specials - 1 : specials;
+  const TokenizerHeader header = {kTokenizerMagic, kVersion, count, FirstToken(tokenizer), added};
+  std::string bytes(reinterpret_cast<const char*>(header.data()), sizeof(header));
+  for (int32_t id = 0; id < count; ++id) {
+    const std::string_view token = tokenizer.TokenBytes(id);
+    constexpr size_t kLongest = 255;
+    if (token.empty() || token.size() > kLongest) return "";
+    bytes += static_cast<char>(token.size());
+    bytes += token;
+  }
+  try {
+    const auto again = ParseTokenizer(bytes, kLlmcTokenizerFile);
+    return again != nullptr && again->hash() == tokenizer.hash() ? bytes : "";
+  } catch (const Error&) {  // a token that is there twice, an end among the bytes
+    return "";
+  }
+}
+
+bool IsLlmc(const fs::path& path) {
+  std::string magic;
+  AppendLittleEndian(magic, kMagic);
+  return FileBeginsWith(path, magic);
+}
+
+FoundModel OpenLlmc(const fs::path& path, Loading loading) {
+  const auto file = std::make_shared<const LlmcFile>(path, loading);
+  FoundModel found{.model = FindParams(file->config(), file, Gpt2Family(), FileFormat::kLlmc,
+                                       [](const TensorInfo&) {})};
+  const fs::path tokenizer = path.parent_path() / kLlmcTokenizerFile;
+  if (fs::exists(tokenizer)) found.tokenizer = ReadLlmcTokenizer(tokenizer);
+  if (found.tokenizer == nullptr) {
+    UseGpt2Encoding(found, "put llm.c's gpt2_tokenizer.bin beside the model");
+  } else if (found.tokenizer->vocab_size() > file->config().vocab_size) {
+    throw InputError(fmt::format("{}: the tokenizer of another model", tokenizer.string()),
+                     fmt::format("it has {} tokens, the model {}", found.tokenizer->vocab_size(),
+                                 file->config().vocab_size),
+                     "move one of them to a directory of its own");
+  }
+  if (found.tokenizer != nullptr) {
+    found.model.config.bos_token_id = found.model.config.eos_token_id =
+        found.tokenizer->end_of_text();
+  }
+  return found;
+}
+
+void SaveLlmc(const fs::path& path, const ModelToSave& model) {
+  const GptConfig& config = model.weights.config();
+  RequireExpressed(config, FileFormat::kLlmc, "llm.c cannot run this model");
+  const int64_t padded = PaddedTo(config.vocab_size);
+  std::array<int32_t, kHeaderInts> header = {kMagic,
+                                             model.dtype == Dtype::kF32 ? kFloat32 : kBFloat16};
+  size_t next = 2;
+  for (const auto& size : kSizes) header[next++] = static_cast<int32_t>(config.*size.second);
+  header[next] = static_cast<int32_t>(padded);
+  AtomicFile file(path);
+  file.Write(std::as_bytes(std::span(header)));
+  const GptConfig described = WithBiases(config);
+  std::vector<TensorToWrite> tensors =
+      TensorsToWrite(model.weights, described, Gpt2Family(), FileFormat::kLlmc, model.dtype);
+  for (const size_t i : FileOrder(ParamTable(described))) {
+    tensors[i].dtype = model.dtype;  // norms and biases too
+    EncodeTensor(tensors[i], [&](std::span<const std::byte> bytes) { file.Write(bytes); });
+    if (i > 0) continue;
+    const auto pad = static_cast<size_t>((padded - config.vocab_size) * config.n_embd);
+    file.Write(std::string(pad * DtypeSize(model.dtype), '\0'));
+  }
+  if (model.tokenizer != nullptr) WriteTokenizer(fs::absolute(path), *model.tokenizer);
+  file.Commit();
+}
+
+// --- nanoGPT
+
+namespace {
+
+constexpr char kCheckpointFile[] = "ckpt.pt";
+constexpr char kModelPrefix[] = "model/", kCompiled[] = "model/_orig_mod.";
+
+fs::path FileOf(const fs::path& path) {
+  return fs::is_directory(path) ? path / kCheckpointFile : path;
+}
+
+constexpr auto kModelArgs = std::to_array<Renamed>({
+    {"n_layer", {"n_layer"}},
+    {"n_head", {"n_head"}},
+    {"n_embd", {"n_embd"}},
+    {"block_size", {"n_positions"}},
+    {"bias", {"bias"}},
+    {"vocab_size", {"vocab_size"}},
+    {"dropout", {"resid_pdrop", "attn_pdrop", "embd_pdrop"}},
+});
+
+Json ConfigFields(const TorchFile& file) {
+  const Json* args = file.values().find("model_args");
+  if (args == nullptr || !args->is_object()) {
+    throw InputError(fmt::format("{}: no nanoGPT checkpoint", file.path().string()),
+                     "there is no \"model_args\" in it that says how large the model is",
+                     "weights alone, pytorch_model.bin, need a config.json beside them: give the "
+                     "directory that holds both");
+  }
+  return Fields(*args, "gelu", kModelArgs, file.path().string() + ": model_args has");
+}
+
+// Where nanoGPT has put it, or its user: "" if nowhere.
+fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
+  const fs::path dir = fs::absolute(checkpoint).parent_path();
+  std::vector<fs::path> places = {dir / kNanoGptMetaFile};
+  const Json* config = values.find("config");
+  const Json* dataset = config == nullptr ? nullptr : config->find("dataset");
+  if (dataset != nullptr && dataset->is_string() && IsFileName(dataset->text())) {
+    places.push_back(dir.parent_path() / "data" / dataset->text() / kNanoGptMetaFile);
+  }
+  std::error_code ignored;
+  for (const fs::path& place : places) {
+    if (fs::is_regular_file(place, ignored)) return place;
+  }
+  return {};
+}
+
+void FindTokenizer(const TorchFile& file, FoundModel& found) {
+  if (const fs::path meta = FindMeta(file.path(), file.values()); !meta.empty()) {
+    found.tokenizer = ReadNanoGptMeta(meta);
+  } else {
+    UseGpt2Encoding(found, "put the meta.pkl of nanoGPT's data set beside the checkpoint");
+  }
+}
+
+// nanoGPT's sample.py takes GPT-2's tokens where it finds no meta.pkl.
+void RequireGpt2Tokens(const Tokenizer& tokenizer) {
+  const auto gpt2 = FindGpt2Encoding();
+  bool same = gpt2 != nullptr && gpt2->vocab_size() == tokenizer.vocab_size();
+  for (int32_t id = 0; same && id < tokenizer.vocab_size(); ++id) {
+    same = gpt2->TokenBytes(id) == tokenizer.TokenBytes(id);
+  }
+  if (same) return;
+  throw InputError(
+      "nanoGPT cannot read this model's tokenizer",
+      fmt::format("it has {} tokens of kind {}; nanoGPT knows characters and GPT-2's tokens{}",
+                  tokenizer.vocab_size(), tokenizer.kind(),
+                  gpt2 == nullptr ? ", which are not on this machine to compare" : ""),
+      gpt2 == nullptr ? "if these are GPT-2's: folio tokenizer fetch gpt2"
+                      : "convert it to another format");
+}
+
+// As the prepare.py of nanoGPT's data sets of characters writes it.
+std::string MetaOf(const Tokenizer& tokenizer) {
+  std::vector<std::pair<std::string, std::string>> itos, stoi;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string number = Pickled(id), text = Pickled(tokenizer.TokenBytes(id));
+    itos.emplace_back(number, text);
+    stoi.emplace_back(text, number);
+  }
+  const std::vector<std::pair<std::string, std::string>> meta = {
+      {Pickled("vocab_size"), Pickled(tokenizer.vocab_size())},
+      {Pickled("special_tokens"), Pickled(tokenizer.special_tokens().size())},
+      {Pickled("itos"), PickledDict(itos)},
+      {Pickled("stoi"), PickledDict(stoi)}};
+  return PickleOf(PickledDict(meta));
+}
+
+Json CheckpointValues(GptConfig config) {
+  Json args;
+  const std::vector<Field> fields = config.Fields();
+  for (const Renamed& arg : kModelArgs) {
+    args[arg.name] = std::visit([](const auto* value) { return Json(*value); },
+                                FieldOf(fields, arg.fields.front()).value);
+  }
+  return {{"model_args", args}, {"iter_num", 0}, {"best_val_loss", 1e9}};
+}
+
+}  // namespace
+
+bool IsNanoGpt(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path file = FileOf(path);
+  const bool may_be_hf = fs::is_directory(path, ignored) || IsWeightsName(path);
+  return IsTorchFile(file) && !(may_be_hf && fs::exists(DirOfModel(file) / kConfigFile, ignored));
+}
+
+FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
+  const auto file = std::make_shared<const TorchFile>(FileOf(path), loading);
+  Json fields = ConfigFields(*file);
+  const std::string where = file->path().string();
+  const bool compiled = std::ranges::any_of(
+      file->tensors(), [](const TensorInfo& info) { return info.name.starts_with(kCompiled); });
+  const std::string prefix = compiled ? kCompiled : kModelPrefix;
+  const Family& family = Gpt2Family();
+  fields["tie_word_embeddings"] = HeadIsTied(*file, family, FileFormat::kNanoGpt, prefix);
+  const GptConfig config = GptConfigFromJson(fields.dump(), where);
+  RequireBlocks(config, family, std::ssize(file->tensors()), where);
+  const auto refuse = [&](const TensorInfo& info) {
+    throw InputError(fmt::format("{}: tensor '{}' is not part of the model", where, info.name),
+                     "folio runs GPT-2 models only");
+  };
+  FoundModel found{.model = FindParams(config, file, family, FileFormat::kNanoGpt, refuse, prefix)};
+  FindTokenizer(*file, found);
+  return found;
+}
+
+void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
+  const GptConfig& config = model.weights.config();
+  RequireExpressed(config, FileFormat::kNanoGpt, "nanoGPT cannot run this model");
+  const bool characters = model.tokenizer != nullptr && model.tokenizer->kind() == "char";
+  if (model.tokenizer != nullptr && !characters) RequireGpt2Tokens(*model.tokenizer);
+  if (path.extension() == ".pt") {
+    throw UsageError(fmt::format("{}: nanoGPT's files lie in a directory", path.string()),
+                     "it looks for ckpt.pt in its out_dir", "name that directory");
+  }
+  // One setting for all biases.
+  const bool bias =
+      config.has_attention_bias() || config.has_mlp_bias() || config.has_layer_norm_bias();
+  GptConfig described = bias ? WithBiases(config) : config;
+  described.bias = bias;
+  Json values = CheckpointValues(described);
+  const MadeParents parents(path);
+  AtomicDirectory dir(path);
+  if (characters) {
+    // sample.py joins "data", this and "meta.pkl" where it is started: in nanoGPT's directory.
+    const fs::path name = fs::absolute(path / "").lexically_normal().parent_path().filename();
+    values["config"] = {{"dataset", "../" + ReplaceInvalidUtf8(name.string())}};
+    WriteFileAtomically(dir.path() / kNanoGptMetaFile, MetaOf(*model.tokenizer));
+  }
+  const Family& family = Gpt2Family();
+  const auto tensors =
+      TensorsToWrite(model.weights, described, family, FileFormat::kNanoGpt, model.dtype);
+  const std::vector<std::pair<std::string, std::string>> tied = {
+      {NameInFiles(family, FileFormat::kNanoGpt, -1, kHeadName, "weight"), tensors.front().name}};
+  WriteTorchFile(dir.path() / kCheckpointFile, values, "model", tensors, tied);
+  dir.Commit();
+}
+
+// --- OpenAI
+
+namespace {
+
+constexpr char kHparams[] = "hparams.json", kCheckpointState[] = "checkpoint";
+constexpr uint64_t kMaxText = 1 << 20;
+
+// model_checkpoint_path: "NAME"; of a path, which is of another machine, the name.
+std::string PrefixName(const fs::path& dir) {
+  constexpr std::string_view kField = "model_checkpoint_path: \"";
+  std::error_code ignored;
+  if (!fs::exists(dir / kCheckpointState, ignored)) return "model.ckpt";
+  const std::string text = ReadFile(dir / kCheckpointState, kMaxText);
+  const size_t at = text.find(kField);
+  if (at == text.npos) return "model.ckpt";
+  const size_t begin = at + kField.size();
+  const std::string path = text.substr(begin, text.find('"', begin) - begin);
+  return fs::path(path).filename().string();
+}
+
+constexpr auto kHparamNames = std::to_array<Renamed>({
+    {"n_vocab", {"vocab_size"}},
+    {"n_ctx", {"n_positions"}},
+    {"n_embd", {"n_embd"}},
+    {"n_head", {"n_head"}},
+    {"n_layer", {"n_layer"}},
+});
+
+}  // namespace
+
+bool IsOpenAiCheckpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / kHparams, ignored) &&
+         fs::exists(path / (PrefixName(path) + ".index"), ignored);
+}
+
+FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {
+  const auto file = std::make_shared<const TfBundle>(path / PrefixName(path), loading);
+  const fs::path hparams = path / kHparams;
+  const Json values = ParseJson(ReadFile(hparams, kMaxText), hparams.string());
+  const Json fields = Fields(values, "gelu_new", kHparamNames, hparams.string() + ":");
+  const GptConfig config = GptConfigFromJson(fields.dump(), hparams.string());
+  RequireBlocks(config, Gpt2Family(), std::ssize(file->tensors()), hparams.string());
+  const auto refuse = [&](const TensorInfo& info) {
+    if (info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1")) return;  // its moments
+    throw InputError(
+        fmt::format("{}: tensor '{}' is not part of the model", file->path().string(), info.name),
+        "hparams.json beside it describes a model without it");
+  };
+  FoundModel found{
+      .model = FindParams(config, file, Gpt2Family(), FileFormat::kOpenAi, refuse, "model/")};
+  if (!TokenizerFiles((path / "").string()).empty()) {
+    found.tokenizer = LoadTokenizer(path.string());
+    found.model.config.bos_token_id = found.model.config.eos_token_id =
+        found.tokenizer->end_of_text();
+  } else {
+    UseGpt2Encoding(found, "put encoder.json and vocab.bpe beside the checkpoint");
+  }
+  return found;
+}
+
+}  // namespace folio

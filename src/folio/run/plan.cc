@@ -1,0 +1,653 @@
+#include "folio/run/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/log.h"
+#include "folio/base/simd_targets.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
+#include "folio/bench/training.h"
+#include "folio/data/conversations.h"
+#include "folio/io/json.h"
+#include "folio/model/params.h"
+#include "folio/report/report.h"
+#include "folio/tensor/dtype.h"
+#include "folio/term/terminal_text.h"
+#include "folio/text/tokenizer_file.h"
+#include "folio/train/evaluate.h"
+#include "folio/train/plan.h"
+#include "folio/train/precision.h"
+#include "folio/train/schedule.h"
+#include "folio/train/train_step.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+// What JSON says of the shape of a step and of its memory.
+std::vector<Cell> ShapeCells(const TrainShape& shape, const PlanTotals& totals) {
+  return {{"batch", "", shape.B},
+          {"context", "", shape.T},
+          {"dtype", "", DtypeSetting(shape.options.dtype)},
+          {"recompute", "", shape.options.recompute},
+          {"ranks", "", shape.ranks},
+          {"tensor_parallel", "", shape.tensor},
+          {"weights_bytes", "weights", Value::Bytes(totals.weights)},
+          {"gradients_bytes", "gradients", Value::Bytes(totals.gradients)},
+          {"optimizer_bytes", "optimizer", Value::Bytes(totals.optimizer)},
+          {"activations_bytes", "activations", Value::Bytes(totals.activations)},
+          {"logits_bytes", "  logits", Value::Bytes(totals.logits)},
+          {"peak_bytes", "peak", Value::Bytes(totals.peak)}};
+}
+
+// Tokens that one evaluation computes, of `most` batches of each at most; 0 for as many as always.
+double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens, int64_t most = 0) {
+  const EvaluationSize batches = EvaluationSizeOf(train, held_out_tokens);
+  const auto short_of = [&](int64_t all) { return most > 0 ? std::min(all, most) : all; };
+  return static_cast<double>((short_of(batches.train) + short_of(batches.val)) * train.batch_size *
+                             train.context);
+}
+
+int64_t TokensPerStep(const TrainShape& shape) {
+  return shape.B * shape.T * shape.grad_accumulation;
+}
+
+}  // namespace
+
+Report BuffersReport(const TrainShape& shape) {
+  const MemoryPlan plan = PlanOf(shape);
+  const PlanTotals totals(plan);
+  ReportTable buffers{.key = "buffers"};
+  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+    const bool always = buffer.last_tick == MemoryPlan::kAlways;
+    buffers.rows.push_back(
+        {{"name", "buffer", buffer.name},
+         {"dtype", "dtype", DtypeName(buffer.dtype)},
+         {"shape", "shape", {buffer.shape.ToString(), buffer.shape.dims()}},
+         {"bytes", ">bytes", Value::Commas(static_cast<int64_t>(buffer.bytes))},
+         {"first_tick", ">first", buffer.first_tick},
+         {"last_tick", ">last", always ? Value("end", Json()) : Value(buffer.last_tick)},
+         {"offset", ">offset", Value::Commas(static_cast<int64_t>(buffer.offset))}});
+  }
+  std::vector<Cell> facts = {
+      {"", "batch",
+       fmt::format("{} x {} tokens, {}{}{}{}", shape.B, shape.T, DtypeSetting(shape.options.dtype),
+                   shape.options.recompute ? ", recomputed" : "",
+                   shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
+                   shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "")},
+      {"activations_unshared_bytes", "", totals.activations_unshared}};
+  std::ranges::copy(ShapeCells(shape, totals), std::back_inserter(facts));
+  return {.parts = {{.table = buffers}, {.facts = facts}}};
+}
+
+std::string HowOften(double epochs) {
+  if (epochs < 0.01) return "fewer than 0.01 times";
+  return epochs < 10 ? fmt::format("about {:.2g} times", epochs)
+                     : fmt::format("about {} times", WithCommas(std::llround(epochs)));
+}
+
+TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
+                    int64_t done) {
+  const TrainFlops flops(model, train.context, train.lora);
+  const int64_t end = std::max(done, train.max_steps);
+  TrainWork work{.steps = end - done, .evaluations = 1, .flops_per_token = flops.per_token()};
+  // Evaluations are due from `done` on, before the last step; the one at the end is counted
+  // already.
+  if (const int64_t every = train.eval_every; every > 0 && work.steps > 0) {
+    const int64_t first = (done + every - 1) / every, last = (end - 1) / every;
+    work.evaluations += last - first + 1;
+  }
+  const int64_t tokens = train.batch_size * train.grad_accumulation * train.context;
+  double evaluated =
+      static_cast<double>(work.evaluations) * EvaluationTokens(train, held_out_tokens);
+  if (done == 0 && work.evaluations > 1 && train.first_eval_is_short()) {
+    evaluated += EvaluationTokens(train, held_out_tokens, train.first_eval_batches) -
+                 EvaluationTokens(train, held_out_tokens);
+  }
+  work.evaluation_flops = evaluated * flops.per_token() / 3;
+  work.flops = static_cast<double>(work.steps) * flops.per_step(tokens) + work.evaluation_flops;
+  return work;
+}
+
+std::string LengthWarning(const RunSettings& settings, const std::function<double()>& rate) {
+  constexpr double kWeek = 7 * 86400;
+  constexpr double kSlowMachine = 1e9;  // a second; what ends there in time is not measured
+  constexpr std::string_view kPublished = "gpt2";  // presets called like a published model
+  const auto& [model, train, data, log] = settings.config;
+  if (!train.max_time.empty() || train.max_tokens > 0 || !train.budget.empty()) return "";
+  TrainConfig ran = train;
+  ran.context = ContextOf(model, train);
+  const double flops = WorkAhead(model, ran, /*held_out_tokens=*/0, 0).flops;
+  if (flops / kSlowMachine < kWeek) return "";
+  const double seconds = flops / rate();
+  if (seconds < kWeek) return "";
+  const std::string& origin = settings.layers.origin("model.n_embd");
+  const std::string preset = origin.starts_with("preset ") ? origin.substr(7) : "";
+  std::string mend = "--max-steps N trains for fewer";
+  if (!preset.empty()) {
+    mend =
+        fmt::format("in place of --preset {}, {}--budget 1h chooses a size for an hour; ", preset,
+                    preset.starts_with(kPublished)
+                        ? fmt::format("--init {} begins with the published model, and ", preset)
+                        : "") +
+        mend;
+  } else if (train.init.empty()) {
+    mend = "--budget 1h without a size of the model chooses one for an hour; " + mend;
+  }
+  return fmt::format("{} steps of {} tokens take more than {} on this machine: {}",
+                     WithCommas(train.max_steps),
+                     WithCommas(train.batch_size * train.grad_accumulation * ran.context),
+                     HumanSeconds(seconds), mend);
+}
+
+TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
+                           const MachineMemory& memory, int ranks)
+    : config_(config),
+      data_(data),
+      backend_(backend),
+      memory_(memory),
+      shape_(ShapeOf(config.model, config.train, config.train.context,
+                     PassOptionsOf(config.train, config.model, backend), ranks)) {
+  RequireTrainingFits(shape_, memory_);
+  const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
+  if (!warning.empty()) LogWarning(warning);
+}
+
+std::string TrainPreview::Plan() const {
+  const int64_t parameters = ParamTable(shape_.model, shape_.options.lora).parameters();
+  const int64_t tokens = data_.train().size();
+  const double epochs = static_cast<double>(config_.train.max_steps * TokensPerStep(shape_)) /
+                        static_cast<double>(tokens);
+  const std::string trained =
+      shape_.options.lora.on()
+          ? fmt::format(
+                ", {} of them trained",
+                HumanCount(static_cast<double>(
+                    TrainFlops(shape_.model, shape_.T, shape_.options.lora).trained_parameters)))
+          : "";
+  std::string text =
+      fmt::format("{} parameters{}, {} tokens a step\n{} on {}, {} threads ({})\n",
+                  HumanCount(static_cast<double>(parameters)), trained,
+                  WithCommas(TokensPerStep(shape_)), DtypeSetting(shape_.options.dtype),
+                  backend_.ProductUnit(shape_.options.dtype), Threads(), backend_.description());
+  const std::string held_out = data_.info().WhereHeldOut();
+  text +=
+      fmt::format("{} tokens to learn from, each {}; {} held out{}; vocabulary {}\n",
+                  WithCommas(tokens), HowOften(epochs), WithCommas(data_.val().size()),
+                  held_out.empty() ? "" : ", " + held_out, WithCommas(config_.model.vocab_size));
+  text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
+  return text + DescribePlan(shape_);
+}
+
+void TrainPreview::Probe(int64_t done, double gone) {
+  seconds_left_ = std::max(0.0, config_.train.budget_seconds() - gone);
+  work_ = WorkAhead(config_.model, config_.train, data_.val().size(), done);
+  constexpr double kPartOfRun = 0.02;
+  flops_per_second_ = MeasureTrainRate(
+      backend_,
+      {.model = config_.model, .train = config_.train, .T = shape_.T, .pass = shape_.options},
+      kPartOfRun * work_.flops);
+}
+
+// Returns whether the text ends a run with a budget before the time does.
+bool TrainPreview::TextEndsIt() const {
+  return config_.train.max_steps >=
+         WorthwhileSteps(config_.train, config_.train.context, data_.train().size());
+}
+
+double TrainPreview::EstimatedSeconds() const {
+  const double measured = work_.flops / (flops_per_second_ * shape_.ranks);
+  if (config_.train.budget.empty()) return measured;
+  return TextEndsIt() ? std::min(measured, seconds_left_) : seconds_left_;
+}
+
+std::string TrainPreview::Estimate() const {
+  const std::string with_budget =
+      TextEndsIt() ? fmt::format("; then the text was read {:.0f} times, and more teaches nothing",
+                                 WorthwhileEpochs(config_.train))
+                   : "; the clock corrects the steps as they are made";
+  return fmt::format(
+      "about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps{}{}",
+      HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
+      flops_per_second_ / 1e9,
+      shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "",
+      config_.train.budget.empty() ? "" : with_budget);
+}
+
+Json TrainPreview::Event() const {
+  Json event = {{"event", "plan"},
+                {"schema", 1},
+                {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()}};
+  event.update(AsJson(ShapeCells(shape_, PlanTotals(PlanOf(shape_)))));
+  event.update({{"grad_accumulation", shape_.grad_accumulation},
+                {"tokens_per_step", TokensPerStep(shape_)},
+                {"train_tokens", data_.train().size()},
+                {"val_tokens", data_.val().size()},
+                {"vocab_size", config_.model.vocab_size},
+                {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
+                {"simd", SimdTarget()},
+                {"backend", backend_.name()},
+                {"backend_description", backend_.description()},
+                {"threads", Threads()},
+                {"memory_total_bytes", memory_.total},
+                {"memory_available_bytes", memory_.available},
+                {"steps", work_.steps},
+                {"evaluations", work_.evaluations},
+                {"flops", work_.flops},
+                {"model_flops_per_second", flops_per_second_},
+                {"estimated_seconds", EstimatedSeconds()}});
+  return event;
+}
+
+namespace {
+
+std::vector<int64_t> AllPositions(const Dataset& data) {
+  if (!data.info().chat) return {};
+  std::vector<int64_t> all = PositionsOfConversations(data.train(), *data.info().chat);
+  const std::vector<int64_t> held_out = PositionsOfConversations(data.val(), *data.info().chat);
+  all.insert(all.end(), held_out.begin(), held_out.end());
+  return all;
+}
+
+int64_t LongestOf(const std::vector<int64_t>& positions) {
+  return positions.empty() ? 0 : std::ranges::max(positions);
+}
+
+// The positions that the longest conversation of a data set takes; 0 for texts.
+int64_t LongestConversation(const Dataset& data) {
+  return LongestOf(AllPositions(data));
+}
+
+// The ways to leave all of them whole.
+std::string WayOut(const RunSettings& settings, int64_t longest) {
+  const GptConfig& model = settings.config.model;
+  const bool chosen = settings.layers.origin("model.n_positions") == "preset automatic";
+  if (chosen || longest <= model.n_positions) {
+    return fmt::format("--context {} has room for all", longest);
+  }
+  return settings.config.train.init.empty()
+             ? fmt::format("--set model.n_positions={} has room for all", longest)
+             : "leave the long ones out";
+}
+
+}  // namespace
+
+std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data) {
+  const std::vector<int64_t> all = AllPositions(data);
+  const int64_t T = settings.config.train.context, longest = LongestOf(all);
+  if (longest <= T) return "";
+  const auto longer = std::ranges::count_if(all, [&](int64_t positions) { return positions > T; });
+  const std::string cut = fmt::format(
+      "{} of {} conversations are longer than a sequence of {} tokens, the longest "
+      "takes {}",
+      WithCommas(longer), WithCommas(std::ssize(all)), WithCommas(T), WithCommas(longest));
+  const auto asked = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
+  if (asked("train.context") || asked("model.n_positions")) return cut + ": they are cut there";
+  throw UsageError("conversations would be cut", cut,
+                   fmt::format("{}; --context {} cuts them", WayOut(settings, longest), T));
+}
+
+namespace {
+
+struct Size {
+  int64_t layers, heads, channels, context;
+};
+constexpr Size kSizes[] = {{2, 2, 64, 64},   {3, 3, 96, 128},   {4, 4, 128, 128},
+                           {4, 6, 192, 128}, {6, 4, 256, 256},  {6, 6, 384, 256},
+                           {8, 8, 512, 256}, {12, 12, 768, 512}};
+
+// A model is worth its size if it sees so many tokens for each of its parameters; one twice as
+// large would learn less in the same time. J. Hoffmann et al., arXiv:2203.15556, find about 20 for
+// models that see no token twice; small ones on small texts gain from being a little larger.
+constexpr double kTokensPerParameter = 10;
+// Parameters for each token of a text, beyond which it is learned by heart.
+constexpr double kParametersPerToken = 2;
+constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
+
+// The time that is worth measuring for: a moment.
+constexpr double kMeasureSeconds = 0.2;
+
+// The text decides how long a sequence can be: the held-out part has to hold one.
+int64_t LongestContext(const Dataset& data) {
+  const int64_t shortest = std::min(data.train().size(), data.val().size());
+  const auto room = static_cast<uint64_t>(std::max<int64_t>(2, shortest - 1));
+  return static_cast<int64_t>(std::bit_floor(room));
+}
+
+// The longest sequence for conversations that is chosen without being asked for.
+constexpr int64_t kMostChosen = 2048;
+
+struct Choice {
+  Size size = kSizes[0];
+  double tokens = 0;  // that training can see in the time
+};
+
+// Floating-point operations a second of training such a model with sequences of T, measured for
+// about as long as `flops` of them take.
+double RateOf(const RunConfig& config, int64_t T, Backend& backend, double flops) {
+  return MeasureTrainRate(backend,
+                          {.model = config.model,
+                           .train = config.train,
+                           .T = T,
+                           .pass = PassOptionsOf(config.train, config.model, backend)},
+                          flops);
+}
+
+// The largest size that is worth it, for sequences of `context`, or as long as suits the size if
+// that is 0.
+Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& data,
+                     Backend& backend, double seconds) {
+  std::optional<Choice> best;
+  double rate = 1e10;
+  const int64_t whole = std::min(LongestConversation(data), kMostChosen);
+  const int64_t kv_heads = config.model.n_kv_head.value_or(1);
+  for (Size size : kSizes) {
+    if (size.heads % kv_heads != 0) continue;
+    size.context =
+        context > 0 ? context : std::max(whole, std::min(size.context, LongestContext(data)));
+    RunConfig tried = config;
+    tried.model.n_layer = size.layers;
+    tried.model.n_head = size.heads;
+    tried.model.n_embd = size.channels;
+    tried.model.n_positions = size.context;
+    if (data.info().vocab_size > 0) tried.model.vocab_size = data.info().vocab_size;
+    const TrainFlops flops(tried.model, size.context, tried.train.lora);
+    const auto parameters = static_cast<double>(flops.matrix_parameters);
+    const bool by_heart =
+        parameters > kParametersPerToken * static_cast<double>(data.train().size());
+    if (best && by_heart) break;
+    rate = RateOf(tried, size.context, backend, kMeasureSeconds * rate);
+    const double tokens = seconds * rate / flops.per_token();
+    if (best && tokens < kTokensPerParameter * parameters) break;
+    best = Choice{size, tokens};
+  }
+  if (!best) {
+    throw UsageError("settings: no size that is chosen for a text has such heads",
+                     fmt::format("n_kv_head is {}, which divides none of their n_head", kv_heads),
+                     "set n_head and n_embd, too");
+  }
+  return *best;
+}
+
+// Says how long the time was, and how to have more, to whoever did not say.
+std::string TimeGiven(double seconds, const TrainConfig& train) {
+  if (!train.budget.empty()) {
+    return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
+  }
+  return fmt::format("about {} on this machine (--budget 1h takes longer)", HumanSeconds(seconds));
+}
+
+// Values of settings by their keys, as texts.
+class Chosen {
+ public:
+  template <class T>
+  Chosen& Set(const char* key, const T& value) {
+    values_.emplace_back(key, fmt::format("{}", value));
+    return *this;
+  }
+  // Makes them a preset of that name, and resolves the settings.
+  void Use(RunSettings& settings, const std::string& preset) const {
+    settings.layers.UsePreset(preset, values_);
+    settings.Resolve();
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> values_;
+};
+
+// Returns whether somebody asked for exactly that.
+bool Asked(const RunSettings& settings, const char* key) {
+  return settings.layers.layer(key) > Layer::kPreset;
+}
+
+}  // namespace
+
+bool SizeIsOpen(const Settings& layers) {
+  return std::ranges::all_of(
+      std::array{"n_layer", "n_head", "n_embd", "n_positions"},
+      [&](const std::string& key) { return layers.layer("model." + key) == Layer::kBuiltIn; });
+}
+
+std::string ChooseTokens(int64_t text_bytes) {
+  return text_bytes < kMuchText ? "char" : "";
+}
+
+std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
+                        double seconds) {
+  constexpr int64_t kTokensPerStep = 4096, kParts = 8, kFewSteps = 50;
+  RunConfig& config = settings.config;
+  TrainConfig& train = config.train;
+  const auto open = [&](const char* key) { return settings.layers.layer(key) == Layer::kBuiltIn; };
+  const auto given = [&](const char* key) { return Asked(settings, key); };
+  const int64_t T = open("train.context")
+                        ? std::min(config.model.n_positions,
+                                   std::max(LongestContext(data), LongestConversation(data)))
+                        : ContextOf(config.model, train);
+  const auto tokens = static_cast<double>(data.train().size());
+  const double worthwhile = WorthwhileEpochs(train) * tokens;
+  if (open("train.batch_size")) {
+    // A batch of a small text is a few sequences, so that there are some steps all the same.
+    const auto most = static_cast<int64_t>(worthwhile / static_cast<double>(kFewSteps * T));
+    train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
+  }
+  const double rate = RateOf(config, T, backend, kMeasureSeconds * 1e10);
+  const auto step = static_cast<double>(train.batch_size * train.grad_accumulation * T);
+  const double affordable =
+      kTraining * seconds * rate / TrainFlops(config.model, T, train.lora).per_token() / step;
+  const double enough = worthwhile / step;
+  const int64_t steps = given("train.max_steps")
+                            ? train.max_steps
+                            : std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
+  Chosen()
+      .Set("train.context", T)
+      .Set("train.batch_size", train.batch_size)
+      .Set("train.max_steps", steps)
+      .Set("train.warmup_steps", std::min(train.warmup_steps, steps / 10))
+      .Set("train.eval_every", std::max<int64_t>(1, steps / kParts))
+      .Use(settings, "automatic");
+  return fmt::format(
+      "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), train.batch_size, T,
+      enough < affordable || given("train.max_steps")
+          ? HowOften(static_cast<double>(steps) * step / tokens) + " through the text"
+          : TimeGiven(seconds, train));
+}
+
+std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
+                       double seconds) {
+  constexpr int64_t kSteps = 4000, kParts = 8;
+  RunConfig& config = settings.config;
+  const auto given = [&](const char* key) { return Asked(settings, key); };
+  const auto [size, affordable] =
+      LargestWorthy(config, given("train.context") ? config.train.context : 0, data, backend,
+                    kTraining * seconds);
+  const double epoch = static_cast<double>(data.train().size());
+  const double tokens = std::min(affordable, WorthwhileEpochs(config.train) * epoch);
+  const int64_t T = size.context;
+  const int64_t B =
+      given("train.batch_size")
+          ? config.train.batch_size
+          : std::clamp<int64_t>(static_cast<int64_t>(tokens / static_cast<double>(kSteps * T)), 4,
+                                64);
+  int64_t steps = static_cast<int64_t>(tokens / static_cast<double>(B * T));
+  steps =
+      given("train.max_steps") ? config.train.max_steps : std::max(kParts, steps / kParts * kParts);
+  const double epochs = tokens / epoch;
+  const double dropout = epochs < 5 ? 0 : epochs < 15 ? 0.1 : 0.2;
+  const double rate = std::clamp(3e-3 * 128 / static_cast<double>(size.channels), 6e-4, 4e-3);
+  Chosen()
+      .Set("model.n_layer", size.layers)
+      .Set("model.n_head", size.heads)
+      .Set("model.n_embd", size.channels)
+      .Set("model.n_positions", size.context)
+      .Set("model.bias", false)
+      .Set("model.embd_pdrop", dropout)
+      .Set("model.attn_pdrop", dropout)
+      .Set("model.resid_pdrop", dropout)
+      .Set("train.batch_size", B)
+      .Set("train.max_steps", steps)
+      .Set("train.learning_rate", fmt::format("{:.3g}", rate))
+      .Set("train.min_lr", fmt::format("{:.3g}", rate / 10))
+      .Set("train.warmup_steps", std::min<int64_t>(100, steps / 10))
+      .Set("train.beta2", 0.99)
+      .Set("train.eval_every", std::max<int64_t>(1, steps / kParts))
+      .Set("log.sample_every", std::max<int64_t>(1, 2 * (steps / kParts)))
+      .Set("log.sample_tokens", 200)
+      .Use(settings, "automatic");
+  return fmt::format(
+      "chosen: {}, {} layers of {} channels, sequences of {}, {} steps of {} sequences\n"
+      "because: {} tokens of text and {}{}; --preset NAME or --set model.n_embd=N choose otherwise",
+      data.info().tokenizer_kind == "char" ? "characters" : "tokens", size.layers, size.channels, T,
+      WithCommas(steps), B, WithCommas(data.train().size() + data.val().size()),
+      TimeGiven(seconds, config.train),
+      tokens < affordable && !given("train.max_steps")
+          ? fmt::format(" ({} through it, as more would teach nothing)",
+                        HowOften(static_cast<double>(steps * B * T) / epoch))
+          : "");
+}
+
+std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
+  constexpr double kMost = 0.1;
+  constexpr int64_t kFewBatches = 4;
+  TrainConfig& train = settings.config.train;
+  const TrainConfig before = train;
+  const bool batches = !Asked(settings, "train.eval_batches") && train.eval_stride == 0;
+  const bool every = !Asked(settings, "train.eval_every");
+  if (train.rng == "torch" || train.max_steps == 0) return "";
+  const auto too_many = [&] {
+    const TrainWork work = WorkAhead(settings.config.model, train, held_out_tokens, 0);
+    return work.evaluation_flops > kMost * work.flops;
+  };
+  // First shorter ones, down to what says something, then fewer, then whatever is left.
+  const auto all = [&] { return EvaluationSizeOf(train, held_out_tokens).val; };
+  while (too_many()) {
+    if (batches && all() > kFewBatches) {
+      train.eval_batches = std::max(kFewBatches, all() / 2);
+    } else if (every && train.eval_every > 0 && 2 * train.eval_every <= train.max_steps) {
+      train.eval_every *= 2;
+    } else if (batches && all() > 1) {
+      train.eval_batches = all() / 2;
+    } else if (every && train.eval_every > 0) {
+      train.eval_every = 0;
+    } else {
+      break;
+    }
+  }
+  if (train.eval_batches == before.eval_batches && train.eval_every == before.eval_every) return "";
+  const int64_t left = all();
+  Chosen()
+      .Set("train.eval_batches", train.eval_batches)
+      .Set("train.eval_every", train.eval_every)
+      .Use(settings, "a tenth of the run");
+  return fmt::format("evaluations: {} batch{}{}, so that they take a tenth of the run at most",
+                     left, left == 1 ? "" : "es",
+                     train.eval_every == 0
+                         ? " at the end"
+                         : fmt::format(" every {} steps", WithCommas(train.eval_every)));
+}
+
+namespace {
+
+// The settings of how matrices start, which they do not here.
+constexpr std::array kNotOfAModel = {"init", "initializer_range", "init_zero_positions",
+                                     "init_scaled_residuals"};
+// The settings that the tokenizer of the data decides.
+constexpr std::array kOfTheTokenizer = {"bos_token_id", "eos_token_id"};
+
+bool IsDropout(GptConfig& config, const Field& field) {
+  return std::ranges::any_of(GptConfig::DropoutRates(), [&](auto rate) {
+    return field.value == Field::Value(&(config.*rate));
+  });
+}
+
+[[noreturn]] void Refuse(const Settings& layers, const std::string& key, const std::string& had,
+                         const std::string& asked, const std::string& help) {
+  throw UsageError(fmt::format("{}: {} does not go with --init", layers.origin(key), key),
+                   fmt::format("it is {}, that of the model {}", asked, had), help);
+}
+
+// `field` of the model, and the setting of that name, `asked`.
+void RequireGoesTogether(const Settings& layers, GptConfig& model, const Field& field,
+                         const GptConfig& asked_config, const Field& asked) {
+  const std::string key = "model." + field.key;
+  const std::string had = FieldText(field), wanted = FieldText(asked);
+  if (layers.layer(key) <= Layer::kPreset || had == wanted || IsDropout(model, field)) return;
+  if (field.key == "n_positions") {
+    if (asked_config.n_positions < model.n_positions || !model.learned_positions()) return;
+    Refuse(layers, key, had, wanted, "positions can be cut off, and no new ones be added");
+  }
+  if (field.key == "vocab_size") {
+    if (asked_config.vocab_size > model.vocab_size) return;
+    Refuse(layers, key, had, wanted, "tokens can be added, and none be taken off");
+  }
+  Refuse(layers, key, had, wanted,
+         "leave it out: dropout, a shorter n_positions and a larger vocab_size can be set");
+}
+
+std::string OfTokens(const Tokenizer& tokenizer, const std::filesystem::path& where) {
+  return fmt::format("{} has {} tokens of kind {}", where.string(),
+                     WithCommas(tokenizer.vocab_size()), tokenizer.kind());
+}
+
+}  // namespace
+
+void UseInitialModel(RunSettings& settings, const FoundModel& found) {
+  Settings& layers = settings.layers;
+  if (layers.layer("model.n_embd") == Layer::kPreset) {
+    throw UsageError("--preset and --init do not go together", "both say which model is meant",
+                     "leave one of them out");
+  }
+  GptConfig model = found.model.config;
+  std::vector<std::pair<std::string, std::string>> values;
+  const std::vector<Field> fields = model.Fields(), asked = settings.config.model.Fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    const auto is = [&](const char* key) { return field.key == key; };
+    if (std::ranges::any_of(kNotOfAModel, is)) continue;
+    if (!std::ranges::any_of(kOfTheTokenizer, is)) {
+      RequireGoesTogether(layers, model, field, settings.config.model, asked[i]);
+    }
+    values.emplace_back("model." + field.key, FieldText(field));
+  }
+  if (found.tokenizer != nullptr) {
+    const bool own_file = std::filesystem::exists(found.path / kTokenizerFile);
+    values.emplace_back("data.tokenizer",
+                        own_file ? found.path.string() : settings.config.train.init);
+  }
+  // A tenth of what models of this width begin with (automatic.cc), as A. Radford et al. (2018)
+  // went on from GPT with 6.25e-5; adapters take several times as much (E. J. Hu et al., table 11).
+  const double first = std::clamp(3e-3 * 128 / static_cast<double>(model.n_embd), 6e-4, 4e-3);
+  const double rate = first / (settings.config.train.lora.on() ? 2 : 10);
+  values.emplace_back("train.learning_rate", fmt::format("{:.3g}", rate));
+  values.emplace_back("train.min_lr", fmt::format("{:.3g}", rate / 10));
+  layers.UsePreset("--init", values);
+  settings.Resolve();
+}
+
+void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer) {
+  const Tokenizer* own = model.tokenizer.get();
+  if (tokenizer == nullptr || own == nullptr || own->hash() == tokenizer->hash()) return;
+  bool same = own->vocab_size() <= tokenizer->vocab_size();
+  for (int32_t id = 0; same && id < own->vocab_size(); ++id) {
+    same = own->TokenBytes(id) == tokenizer->TokenBytes(id);
+  }
+  if (same && own->vocab_size() < tokenizer->vocab_size()) return;
+  throw UsageError(
+      fmt::format("{}: the data has another tokenizer than the model", data.dir()),
+      fmt::format("{}; {}", OfTokens(*own, model.path), OfTokens(*tokenizer, data.dir())),
+      "train on the text itself, or prepare it again with the model's tokenizer or one that adds "
+      "tokens to it");
+}
+
+}  // namespace folio
