@@ -18,14 +18,14 @@ done
 llvm-profdata merge -sparse "$profiles"/*.profraw -o "$profiles/all.profdata"
 
 # What reads bytes that may come from anybody.
-parsers=(corpus/{conversation,json_documents,text_kind,text_stream}.cc
-  data/{dataset,token_file,token_format}.cc eval/cloze.cc
+parsers=(corpus/text_stream.cc
+  data/{dataset,token_file}.cc eval/cloze.cc
   formats/{gguf_model,model_formats,other_programs}.cc
   io/{decompress,gguf,json,pickle,safetensors}.cc
   io/{settings,tensor_file,tf_bundle,torch_file}.cc
-  model/{adapter,checkpoint,config,config_json,stored_model}.cc
-  text/{bpe_vocab,char_tokenizer,split,tiktoken_file,tokenizer_file,tokenizer_json}.cc
-  text/{vocab_and_merges,vocab_builder}.cc train/{run_log,train_state}.cc)
+  model/{checkpoint,config,lora}.cc
+  text/{bpe_vocab,char_tokenizer,split,tokenizer_file,tokenizer_json,vocab_files}.cc
+  train/{run_log,train_state}.cc)
 llvm-cov report "${targets[0]}" "${targets[@]:1}" -object "${targets[0]}" \
   -instr-profile "$profiles/all.profdata" "${parsers[@]/#/src/folio/}" --show-region-summary=false \
   --show-functions=false 2>/dev/null

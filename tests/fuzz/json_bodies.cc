@@ -4,7 +4,7 @@
 
 #include "bodies.h"
 #include "folio/base/log.h"
-#include "folio/corpus/json_documents.h"
+#include "folio/corpus/text_stream.h"
 #include "folio/eval/cloze.h"
 #include "folio/io/json.h"
 #include "folio/io/settings.h"

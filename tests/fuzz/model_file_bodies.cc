@@ -13,7 +13,7 @@
 #include "folio/io/tf_bundle.h"
 #include "folio/io/torch_file.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
+#include "folio/text/bpe_vocab.h"
 #include "folio/text/test_vocab.h"
 #include "input.h"
 #include "tests/kit/gguf_bytes.h"

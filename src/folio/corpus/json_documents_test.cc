@@ -1,7 +1,6 @@
-#include "folio/corpus/json_documents.h"
-
 #include <gtest/gtest.h>
 
+#include "folio/corpus/text_stream.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

@@ -49,7 +49,7 @@ struct PrepareHooks {
 // Turns text files into a data set directory, on all threads, with memory that does not grow with
 // the files. Neither threads, ranks nor sizes of pieces change what is written.
 //
-// Lines of JSON that are conversations (corpus/json_documents.h) become a data set of conversations
+// Lines of JSON that are conversations (corpus/text_stream.h) become a data set of conversations
 // (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h, and of n conversations
 // int((1 - val_fraction) * n) are the train part, of `tail` the first, else those between evenly
 // spread ones. What is said of texts below does not hold for them: they are begun again where that

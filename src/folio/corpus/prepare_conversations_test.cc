@@ -1,7 +1,6 @@
-#include "folio/corpus/prepare_conversations.h"
-
 #include <gtest/gtest.h>
 
+#include "folio/corpus/prepare.h"
 #include "folio/data/conversations.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "folio/corpus/piece_ranks.h"
+#include "folio/corpus/pieces.h"
 #include "folio/corpus/prepare.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"

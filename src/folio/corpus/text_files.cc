@@ -12,7 +12,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/corpus/json_documents.h"
+#include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"

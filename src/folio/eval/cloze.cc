@@ -12,8 +12,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
+#include "folio/corpus/text_stream.h"
 #include "folio/eval/perplexity.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"

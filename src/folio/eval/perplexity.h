@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "folio/corpus/text_stream.h"
-#include "folio/dist/workers.h"
+#include "folio/dist/group.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/model/gpt.h"

@@ -16,12 +16,11 @@
 #include "folio/io/gguf.h"
 #include "folio/model/families.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
+#include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/tokenizer_file.h"
-#include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {

@@ -23,7 +23,7 @@
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
+#include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"

@@ -19,7 +19,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/bench/operations.h"
 #include "folio/corpus/data_tokenizer.h"
-#include "folio/corpus/piece_ranks.h"
+#include "folio/corpus/pieces.h"
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"

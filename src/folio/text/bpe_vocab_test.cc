@@ -7,7 +7,6 @@
 #include <set>
 
 #include "folio/base/utf8.h"
-#include "folio/text/byte_names.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"

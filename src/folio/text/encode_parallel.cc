@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -70,41 +69,24 @@ class InOrder {
   bool appending_ = false;
 };
 
-// The failure that counts is that of the first task in their order.
+// Where the first of several tasks, in their order, could not go on.
 class FirstFailure {
  public:
-  // Runs f(), which returns npos or the place where it could not go on.
-  template <class F>
-  void Run(size_t task, F&& f) {
-    try {
-      const size_t at = f();
-      if (at != kNone) Note(task, at, nullptr);
-    } catch (...) {
-      Note(task, kNone, std::current_exception());
-    }
-  }
-  // The place, or npos. Rethrows what was thrown.
-  size_t place() const {
-    if (thrown_) std::rethrow_exception(thrown_);
-    return place_;
-  }
-  size_t task() const { return task_; }
-
   static constexpr size_t kNone = std::string_view::npos;
 
- private:
-  void Note(size_t task, size_t at, std::exception_ptr thrown) {
+  void Note(size_t task, size_t at) {
     const std::lock_guard lock(mutex_);
     if (task > task_) return;
     task_ = task;
     place_ = at;
-    thrown_ = std::move(thrown);
   }
+  size_t place() const { return place_; }  // or kNone
+  size_t task() const { return task_; }
 
+ private:
   std::mutex mutex_;
   size_t task_ = kNone;
   size_t place_ = kNone;
-  std::exception_ptr thrown_;
 };
 
 // Appends the ids as EncodePrefix; returns where there is no token, or npos.
@@ -125,13 +107,11 @@ size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain
   FirstFailure failure;
   ParallelFor(static_cast<int64_t>(pieces), [&](int64_t task, int) {
     const size_t i = static_cast<size_t>(task);
-    failure.Run(i, [&] {
-      const std::string_view piece = text.substr(cuts[i], cuts[i + 1] - cuts[i]);
-      std::vector<int32_t> piece_ids = in_order.Take();
-      const size_t done = tokenizer.EncodePrefix(piece, piece_ids);
-      in_order.Put(i, std::move(piece_ids));
-      return done < piece.size() ? cuts[i] + done : FirstFailure::kNone;
-    });
+    const std::string_view piece = text.substr(cuts[i], cuts[i + 1] - cuts[i]);
+    std::vector<int32_t> piece_ids = in_order.Take();
+    const size_t done = tokenizer.EncodePrefix(piece, piece_ids);
+    in_order.Put(i, std::move(piece_ids));
+    if (done < piece.size()) failure.Note(i, cuts[i] + done);
   });
   return failure.place();
 }
@@ -169,17 +149,16 @@ std::vector<std::vector<int32_t>> EncodeBatch(const Tokenizer& tokenizer,
     std::vector<int32_t> text_ids;
     for (size_t i = bounds[group]; i < bounds[group + 1]; ++i) {
       if (texts[i].size() >= kLong) continue;
-      failure.Run(i, [&] {
-        text_ids.clear();
-        const size_t done = tokenizer.EncodePrefix(texts[i], text_ids);
-        ids[i].assign(text_ids.begin(), text_ids.end());
-        return done < texts[i].size() ? done : FirstFailure::kNone;
-      });
+      text_ids.clear();
+      const size_t done = tokenizer.EncodePrefix(texts[i], text_ids);
+      ids[i].assign(text_ids.begin(), text_ids.end());
+      if (done < texts[i].size()) failure.Note(i, done);
     }
   });
   for (size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].size() < kLong) continue;
-    failure.Run(i, [&] { return EncodeCut(tokenizer, texts[i], kLong / 4, ids[i]); });
+    const size_t failed = EncodeCut(tokenizer, texts[i], kLong / 4, ids[i]);
+    if (failed != FirstFailure::kNone) failure.Note(i, failed);
   }
   const size_t failed = failure.place();
   if (failed == FirstFailure::kNone) return ids;

@@ -154,25 +154,6 @@ TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
   }
 }
 
-TEST(Split, DecidedPretokensOfEveryPrefixAreThoseOfTheWhole) {
-  TestRng rng(16);
-  for (int round = 0; round < 10000; ++round) {
-    const std::string text = RandomRuns(Alphabet(), 12, rng);
-    for (const SplitPattern pattern : kAll) {
-      size_t begin = 0;
-      for (const size_t end : OneByOne(pattern, text)) {
-        for (size_t cut = begin + 1; cut <= text.size(); ++cut) {
-          const size_t early = NextPretoken(pattern, text.substr(0, cut), begin, false);
-          ASSERT_TRUE(early == kUndecided || early == end)
-              << SplitPatternName(pattern) << " " << testing::PrintToString(text) << " at " << begin
-              << " of " << cut;
-        }
-        begin = end;
-      }
-    }
-  }
-}
-
 TEST(Split, IncompleteCharacterDecidesNothing) {
   for (const SplitPattern pattern : kAll) {
     EXPECT_EQ(NextPretoken(pattern, "ab\xC3", 0, false), kUndecided);
@@ -252,9 +233,6 @@ TEST(Split, MillionsOfTheSameAreLinear) {
   }
 }
 
-constexpr SplitPattern kPatterns[] = {SplitPattern::kGpt2, SplitPattern::kCl100k,
-                                      SplitPattern::kO200k};
-
 class SplitSimd : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { ForceSimdTarget(GetParam()); }
@@ -265,7 +243,7 @@ TEST_P(SplitSimd, PretokensAreThoseOfTheScanner) {
   TestRng rng(1);
   for (int i = 0; i < 4000; ++i) {
     const std::string text = RandomRuns(AwkwardParts(), 150, rng);
-    for (const SplitPattern pattern : kPatterns) {
+    for (const SplitPattern pattern : kAll) {
       for (const bool at_end : {true, false}) {
         ASSERT_EQ(ManyAtATime(pattern, text, at_end, kMinSplitEnds + rng.Below(200)),
                   OneByOne(pattern, text, at_end))

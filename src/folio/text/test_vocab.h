@@ -12,7 +12,6 @@
 #include "folio/base/rng.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/byte_names.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/test_vocab.h"
 

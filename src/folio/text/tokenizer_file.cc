@@ -20,7 +20,6 @@
 #include "folio/text/chat.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
-#include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {

@@ -10,7 +10,7 @@
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
+#include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/encodings.h"
 #include "folio/text/test_vocab.h"

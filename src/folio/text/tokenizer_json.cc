@@ -10,11 +10,10 @@
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/byte_names.h"
+#include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer_file.h"
-#include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
@@ -491,15 +490,14 @@ std::string Quoted(std::string_view text) {
 
 // Appends the members of the object from name to id, each behind `indent`.
 void AppendVocab(const BpeVocab& vocab, std::string_view indent, std::string& out) {
-  auto special = vocab.specials.begin();
   bool first = true;
   std::string name;
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
     const std::string_view bytes = vocab.tokens[id];
     if (bytes.empty()) continue;
     name.clear();
-    if (special != vocab.specials.end() && static_cast<size_t>(special->id) == id) {
-      name = (special++)->text;
+    if (const SpecialToken* special = FindSpecial(vocab.specials, id)) {
+      name = special->text;
     } else {
       AppendByteNames(bytes, name);
     }

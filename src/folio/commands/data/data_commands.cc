@@ -10,7 +10,7 @@
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/fetch_published.h"
-#include "folio/corpus/piece_ranks.h"
+#include "folio/corpus/pieces.h"
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/text_files.h"
 #include "folio/data/dataset.h"

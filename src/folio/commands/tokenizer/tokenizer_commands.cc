@@ -17,7 +17,6 @@
 #include "folio/commands/fetch_command.h"
 #include "folio/commands/model_flags.h"
 #include "folio/corpus/fetch_published.h"
-#include "folio/corpus/json_documents.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/corpus/train_tokenizer.h"
