@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build install bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
+.PHONY: help demo test build build-asan install bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
   test-cluster format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
@@ -72,8 +72,10 @@ install: build
 bench: build
 	@scripts/bench.sh
 
-test-asan: configure-asan
+build-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
+
+test-asan: build-asan
 	@scripts/test.sh asan
 
 test-tsan: configure-tsan

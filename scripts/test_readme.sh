@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Types the commands of README.md and of the pages in docs/ that go on from it, those of their sh blocks, one after the
 # other in an empty directory, as somebody does who follows them: each must succeed, so that whatever it names was made by
-# one before it. Training ends after a few seconds (train.max_time by its environment variable), and what mpirun
+# one before it. Training ends after a second (train.max_time by its environment variable), and what mpirun
 # and srun would start on several ranks is done by one. scripts/test_readme.sh FOLIO [PAGE...]
 set -uo pipefail
 here="$(cd "$(dirname "$0")/.." && pwd)"
@@ -29,7 +29,7 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/bin" "$scratch/home" "$scratch/work"
 ln -s "$folio" "$scratch/bin/folio"
 unset "${!FOLIO_@}"
-export PATH="$scratch/bin:$PATH" HOME="$scratch/home" FOLIO_TRAIN_MAX_TIME=3s
+export PATH="$scratch/bin:$PATH" HOME="$scratch/home" FOLIO_TRAIN_MAX_TIME=1s
 cd "$scratch/work"
 
 typed=0 skipped=0 failed=0

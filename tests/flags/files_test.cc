@@ -213,18 +213,24 @@ TEST_F(HostileFiles, AStreamThatIsWaitedForIsLeftOnASignal) {
   std::vector<HostileCall> running;
   for (const Reading& reading : Streams()) running.push_back({{}, reading, "pipe"});
   for (HostileCall& child : running) Start(child);
-  for (HostileCall& child : running) {
-    // Until it waits: its time on a processor stands still.
-    const std::string stat = "/proc/" + std::to_string(child.pid) + "/stat";
-    std::string before, now = "none yet";
-    while (now != before && Clock::now() < child.end) {
-      before = now;
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // Until they wait: their time on a processor stands still.
+  const auto times = [&] {
+    std::vector<std::string> used;
+    for (const HostileCall& child : running) {
       std::string line;
-      std::getline(std::ifstream(stat), line);
+      std::getline(std::ifstream("/proc/" + std::to_string(child.pid) + "/stat"), line);
       const std::vector<std::string> fields = Split(line, ' ');
-      now = fields.size() > 14 ? fields[13] + " " + fields[14] : "gone";
+      used.push_back(fields.size() > 14 ? fields[13] + " " + fields[14] : "gone");
     }
+    return used;
+  };
+  std::vector<std::string> before, now;
+  do {
+    before = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    now = times();
+  } while (now != before && Clock::now() < running.front().end);
+  for (HostileCall& child : running) {
     int status = 0;
     EXPECT_EQ(waitpid(child.pid, &status, WNOHANG), 0) << "does not wait: " << Said(child);
     kill(child.pid, SIGTERM);

@@ -46,6 +46,7 @@ const std::map<std::string, Call>& Calls() {
     flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   };
+  static const Strings kFew = with(kTiny, {"model.vocab_size=300"});
   static const auto lesson = Call{};
   static const std::map<std::string, Call> calls = {
       {"train",
@@ -80,12 +81,12 @@ const std::map<std::string, Call>& Calls() {
       {"inspect plan", {{}, with({"--batch", "1"}, kTiny)}},
       {"inspect dump",
        {{}, {"--model", "../in/run", "--batch", "../in/batch.safetensors", "--out", "made"}}},
-      {"bench train", {{}, with({"--batch", "1", "--steps", "1", "--seconds", "0"}, kTiny)}},
+      {"bench train", {{}, with({"--batch", "1", "--steps", "1", "--seconds", "0"}, kFew)}},
       {"bench matmul", {{}, {"--products", "small", "--seconds", "0"}}},
       {"bench attention",
        {{},
         {"--context", "4", "--batch", "1", "--heads", "1", "--head-size", "4", "--seconds", "0"}}},
-      {"bench generate", {{}, with({"--prompt-tokens", "2", "--seconds", "0"}, kTiny)}},
+      {"bench generate", {{}, with({"--prompt-tokens", "2", "--seconds", "0"}, kFew)}},
       {"bench optimizer", {{}, {"--parameters", "100", "--seconds", "0"}}},
       {"bench serve",
        {{}, {"--model", "../in/run", "--clients", "1", "--seconds", "0.1", "--max-tokens", "1"}}},
@@ -123,6 +124,7 @@ const Strings kTexts = {"",         "x",      "-",       "here",  "heredir",    
 
 struct Case : Child {
   Strings words;
+  Strings added = {};  // to the ordinary call: the last of `words`
 };
 
 std::string Shown(const Strings& words) {
@@ -238,61 +240,41 @@ Strings ValuesOf(const CommandLine& line, const Flag& flag) {
   return values;
 }
 
-// Returns the words that a flag with choices may be given.
-std::vector<Strings> FewWords(const Flag& flag) {
-  if (flag.positional || IsSwitch(flag)) return {};
-  std::vector<Strings> words;
-  if (flag.placeholder.find('|') == std::string::npos && flag.placeholder != "NAME") return {};
-  for (const std::string& choice : flag.choices) words.push_back({flag.name, choice});
-  return words;
+// An ordinary call with some words more.
+Case CaseOf(const CommandEntry& entry, const Call& call, const Strings& added) {
+  Case one;
+  one.words = Split(entry.info.name, ' ');
+  one.added = added;
+  for (const Strings& more : {call.positionals, call.flags, added}) {
+    one.words.insert(one.words.end(), more.begin(), more.end());
+  }
+  return one;
 }
 
-// Every value of every flag, and every two values of flags that have choices.
-std::vector<Strings> CasesOf(const CommandLine& line, const CommandEntry& entry, const Call& call) {
-  const Strings command = Split(entry.info.name, ' ');
-  std::vector<Strings> cases;
-  const auto add = [&](const Call& changed, const Strings& more) {
-    Strings words = command;
-    words.insert(words.end(), changed.positionals.begin(), changed.positionals.end());
-    words.insert(words.end(), changed.flags.begin(), changed.flags.end());
-    words.insert(words.end(), more.begin(), more.end());
-    cases.push_back(std::move(words));
-  };
-  add(call, {});
+// The ordinary call, and every value of every flag.
+std::vector<Case> CasesOf(const CommandLine& line, const CommandEntry& entry, const Call& call) {
+  std::vector<Case> cases = {CaseOf(entry, call, {})};
+  const auto add = [&](const Strings& added) { cases.push_back(CaseOf(entry, call, added)); };
   size_t positional = 0;
   for (const Flag& flag : entry.flags().list()) {
     if (IsSwitch(flag)) {
-      add(call, {flag.name});
-      add(call, {flag.name + "=x"});
+      add({flag.name});
+      add({flag.name + "=x"});
       continue;
     }
     for (const std::string& value : ValuesOf(line, flag)) {
       if (!flag.positional) {
-        add(call, {flag.name, value});
+        add({flag.name, value});
         continue;
       }
-      Call changed = call;
-      changed.positionals.resize(std::max(positional + 1, changed.positionals.size()));
-      changed.positionals[positional] = value;
       // Behind "--" nothing is a flag.
-      Call flags{.positionals = {}, .flags = changed.flags};
       Strings behind = {"--"};
-      behind.insert(behind.end(), changed.positionals.begin(), changed.positionals.end());
-      add(flags, behind);
+      behind.insert(behind.end(), call.positionals.begin(), call.positionals.end());
+      behind.resize(std::max(positional + 2, behind.size()));
+      behind[positional + 1] = value;
+      cases.push_back(CaseOf(entry, {.positionals = {}, .flags = call.flags}, behind));
     }
     positional += flag.positional ? 1 : 0;
-  }
-  const std::vector<Flag>& flags = entry.flags().list();
-  for (size_t a = 0; a < flags.size(); ++a) {
-    for (size_t b = a + 1; b < flags.size(); ++b) {
-      for (const Strings& one : FewWords(flags[a])) {
-        for (const Strings& other : FewWords(flags[b])) {
-          Strings both = one;
-          both.insert(both.end(), other.begin(), other.end());
-          add(call, both);
-        }
-      }
-    }
   }
   if (entry.info.name != "train") return cases;  // which takes every setting
   for (const Field& field : entry.flags().settings()->fields()) {
@@ -301,7 +283,35 @@ std::vector<Strings> CasesOf(const CommandLine& line, const CommandEntry& entry,
                          ? kNumbers
                          : Strings{"", "x", "true", "null"};
     values.insert(values.end(), field.choices.begin(), field.choices.end());
-    for (const std::string& value : values) add(call, {"--set", field.key + "=" + value});
+    for (const std::string& value : values) add({"--set", field.key + "=" + value});
+  }
+  return cases;
+}
+
+// Every two values of flags that have choices, of the values in `good`: a call that one value is
+// enough to end never comes to the other.
+std::vector<Case> PairsOf(const CommandEntry& entry, const Call& call,
+                          const std::set<Strings>& good) {
+  const auto few = [&](const Flag& flag) {
+    std::vector<Strings> words;
+    const bool named =
+        flag.placeholder.find('|') != std::string::npos || flag.placeholder == "NAME";
+    if (flag.positional || !named) return words;
+    for (const std::string& choice : flag.choices) {
+      if (good.contains({flag.name, choice})) words.push_back({flag.name, choice});
+    }
+    return words;
+  };
+  std::vector<Case> cases;
+  const std::vector<Flag>& flags = entry.flags().list();
+  for (auto a = flags.begin(); a != flags.end(); ++a) {
+    for (auto b = a + 1; b != flags.end(); ++b) {
+      for (const Strings& one : few(*a)) {
+        for (const Strings& other : few(*b)) {
+          cases.push_back(CaseOf(entry, call, {one[0], one[1], other[0], other[1]}));
+        }
+      }
+    }
   }
   return cases;
 }
@@ -327,12 +337,18 @@ TEST_P(FlagsOf, NoValueEndsTheProgramByASignal) {
   const auto call = Calls().find(GetParam());
   ASSERT_NE(call, Calls().end());
   const auto before = FilesBelow(root_ / "in");
-  std::vector<Case> cases;
-  for (Strings& words : CasesOf(line, *entry, call->second)) {
-    cases.emplace_back().words = std::move(words);
+  std::map<Strings, int> ends;  // by what was added
+  const auto finish = [&](const Case& one, int status, const rusage&) {
+    Finish(one, status);
+    ends[one.added] = status;
+  };
+  constexpr std::chrono::seconds kMore(20);
+  RunAll(CasesOf(line, *entry, call->second), kMore, Start, finish);
+  std::set<Strings> good;
+  for (const auto& [added, status] : ends) {
+    if (status == ends[{}]) good.insert(added);
   }
-  RunAll(cases, std::chrono::seconds(20), Start,
-         [](const Case& one, int status, const rusage&) { Finish(one, status); });
+  RunAll(PairsOf(*entry, call->second, good), kMore, Start, finish);
   EXPECT_EQ(FilesBelow(root_ / "in"), before) << "its inputs are no longer what they were";
 }
 

@@ -17,6 +17,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_vocab.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -236,7 +237,7 @@ std::vector<Said> LargeBodies(size_t bytes) {
 // The memory that is reserved for a request is enough: with the smallest budget that it is answered
 // with it takes no more than that, beside what a small one takes.
 TEST_F(MemoryOfRequests, TakeNoMoreThanTheyReserve) {
-  for (const Said& said : LargeBodies(120000)) {
+  for (const Said& said : LargeBodies(kSanitized ? 30000 : 120000)) {
     Begin();
     ASSERT_EQ(Ask(said).status, 200) << said.path << " " << Ask(said).body.substr(0, 300);
     int64_t low = 0, high = int64_t{256} << 20;  // refused and answered

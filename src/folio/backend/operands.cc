@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "folio/backend/ops.h"
 #include "folio/base/check.h"
@@ -14,31 +15,31 @@ namespace folio {
 namespace {
 
 template <class T>
-void AppendRow(const std::byte* row, int64_t C, std::vector<double>& out) {
-  for (int64_t c = 0; c < C; ++c) {
+void CopyRow(const std::byte* row, std::span<double> out) {
+  for (double& element : out) {
     T value;
-    std::memcpy(&value, row + static_cast<size_t>(c) * sizeof(T), sizeof(T));
-    out.push_back(ToDouble(value));
+    std::memcpy(&value, row, sizeof(T));
+    element = ToDouble(value);
+    row += sizeof(T);
   }
 }
 
-void AppendRow(const std::byte* row, Dtype dtype, int64_t C, std::vector<double>& out) {
+void CopyRow(const std::byte* row, Dtype dtype, std::span<double> out) {
   switch (dtype) {
     case Dtype::kF32:
-      return AppendRow<float>(row, C, out);
+      return CopyRow<float>(row, out);
     case Dtype::kBF16:
-      return AppendRow<BF16>(row, C, out);
+      return CopyRow<BF16>(row, out);
     case Dtype::kF64:
-      return AppendRow<double>(row, C, out);
+      return CopyRow<double>(row, out);
     case Dtype::kI32:
-      return AppendRow<int32_t>(row, C, out);
+      return CopyRow<int32_t>(row, out);
     case Dtype::kQ8_0:
     case Dtype::kQ4_0:
-      out.resize(out.size() + static_cast<size_t>(C));
-      return DecodeFloats(row, dtype, std::span(out).last(static_cast<size_t>(C)));
+      return DecodeFloats(row, dtype, out);
     default:
       FOLIO_CHECK(dtype == Dtype::kU8, "no operand has this dtype");
-      return AppendRow<uint8_t>(row, C, out);
+      return CopyRow<uint8_t>(row, out);
   }
 }
 
@@ -71,17 +72,17 @@ int64_t Operand::largest_dimension() const {
 }
 
 std::vector<double> Operand::Elements() const {
-  std::vector<double> elements;
-  elements.reserve(static_cast<size_t>(count()));
+  std::vector<double> elements(static_cast<size_t>(count()));
   const auto* rows = std::get_if<SequenceView>(&view);
   if (!rows) {
-    AppendRow(data(), dtype(), count(), elements);
+    CopyRow(data(), dtype(), elements);
     return elements;
   }
+  const auto C = static_cast<size_t>(rows->C);
   for (int64_t row = 0; row < rows->B * rows->T; ++row) {
     const int64_t offset = row / rows->T * rows->batch_stride + row % rows->T * rows->row_stride;
-    AppendRow(data() + static_cast<size_t>(offset) * DtypeSize(dtype()), dtype(), rows->C,
-              elements);
+    CopyRow(data() + static_cast<size_t>(offset) * DtypeSize(dtype()), dtype(),
+            std::span(elements).subspan(static_cast<size_t>(row) * C, C));
   }
   return elements;
 }

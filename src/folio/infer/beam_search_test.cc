@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "folio/backend/decorated_backends.h"
 #include "folio/base/thread_pool.h"
@@ -35,6 +36,7 @@ class BeamSearching : public testing::Test {
     config_.n_positions = P;
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, seed);
+    rows_.clear();
   }
 
   std::vector<BeamText> Search(const Tokens& prompt, const BeamSearchOptions& options) {
@@ -47,10 +49,13 @@ class BeamSearching : public testing::Test {
   // for those that may not be chosen.
   std::vector<double> LogProbabilities(const Tokens& text, const BeamSearchOptions& options) {
     const int64_t T = std::ssize(text), V = config_.vocab_size;
-    GptPass pass(*backend_, config_, 1, T, PassKind::kForward);
-    pass.Forward(weights_->params(), text);
-    std::vector<float> row(static_cast<size_t>(V));
-    pass.Logits(weights_->params(), T - 1, T, Tensor(row.data(), Dtype::kF32, {1, V}));
+    std::vector<float>& row = rows_[text];
+    if (row.empty()) {
+      GptPass pass(*backend_, config_, 1, T, PassKind::kForward);
+      pass.Forward(weights_->params(), text);
+      row.resize(static_cast<size_t>(V));
+      pass.Logits(weights_->params(), T - 1, T, Tensor(row.data(), Dtype::kF32, {1, V}));
+    }
     double sum = 0;
     for (const float logit : row) sum += std::exp(double(logit));
     std::vector<double> out(row.begin(), row.end());
@@ -166,6 +171,7 @@ class BeamSearching : public testing::Test {
   GptConfig config_;
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
   std::unique_ptr<GptWeights> weights_;
+  std::map<Tokens, std::vector<float>> rows_;  // the logits behind each text that was asked for
 };
 
 TEST_F(BeamSearching, EnoughBeamsFindTheBestOfAllTexts) {
