@@ -278,7 +278,7 @@ TEST(TokenBytes, IdsThatDoNotFitAreRefused) {
   for (const auto& [ids, width] : {std::pair(wide, TokenWidth::k16),
                                    {negative, TokenWidth::k16},
                                    {negative, TokenWidth::k32}}) {
-    const auto append = [&] { AppendTokenBytes(ids, width, out); };
+    const auto append = [&out, &ids = ids, width = width] { AppendTokenBytes(ids, width, out); };
     EXPECT_TRUE(Contains(ErrorOf(append, ErrorKind::kUsage), "does not fit"));
   }
   AppendTokenBytes(wide, TokenWidth::k32, out);
