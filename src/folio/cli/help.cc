@@ -65,25 +65,34 @@ std::string Paragraphs(const std::string& text, int64_t width) {
 // A command line, in several that the shell takes for one if it is too long: never cut between
 // quotation marks. A remark behind it comes first then.
 std::string Example(const std::string& example, int64_t width) {
-  constexpr char kSpace = '\0';  // one between quotation marks
-  const std::string next(6, ' ');
-  if (std::cmp_less_equal(example.size() + 2, width)) return "  " + example + "\n";
+  constexpr size_t kIndent = 2, kNext = 6;
+  if (std::cmp_less_equal(example.size() + kIndent, width)) return "  " + example + "\n";
   const size_t remark = example.find(" # ");
-  std::string command = example.substr(0, remark);
+  std::string text, line = std::string(kIndent, ' '), word;
+  if (remark != std::string::npos) text = "  " + example.substr(remark + 1) + "\n";
+  const auto add_word = [&] {
+    if (word.empty()) return;
+    if (line.back() != ' ' && std::cmp_greater(line.size() + 1 + word.size() + 2, width)) {
+      text += line + " \\\n";
+      line = std::string(kNext, ' ');
+    }
+    line += (line.back() == ' ' ? "" : " ") + std::exchange(word, "");
+  };
   char quote = 0;
-  for (char& c : command) {
+  for (const char c : example.substr(0, remark)) {
     if (c == quote) {
       quote = 0;
     } else if (quote == 0 && (c == '"' || c == '\'')) {
       quote = c;
-    } else if (quote != 0 && c == ' ') {
-      c = kSpace;
+    }
+    if (c == ' ' && quote == 0) {
+      add_word();
+    } else {
+      word += c;
     }
   }
-  command = Join(WrapLines(command, width - std::ssize(next) - 2), " \\\n" + next);
-  std::ranges::replace(command, kSpace, ' ');
-  return (remark == example.npos ? "" : "  " + example.substr(remark + 1) + "\n") + "  " + command +
-         "\n";
+  add_word();
+  return text + line + "\n";
 }
 
 // Two columns; a first column that is too wide has its line alone, as all have on narrow terminals.

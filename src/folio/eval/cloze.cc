@@ -222,7 +222,6 @@ class ClozeMeter {
              const MeasureHooks& hooks)
       : model_(model),
         file_(file),
-        options_(options),
         hooks_(hooks),
         predictor_(
             {&model}, options.positions, /*numbers=*/1,
@@ -318,7 +317,6 @@ class ClozeMeter {
 
   const OpenedModel& model_;
   const std::string& file_;
-  const ClozeOptions& options_;
   const MeasureHooks& hooks_;
   Predictor predictor_;
   ClozeResult result_;
