@@ -15,11 +15,6 @@ if(FOLIO_SANITIZE OR FOLIO_THREAD_SANITIZE)
   set(folio_sanitized ON)
 endif()
 
-# Tests start thousands of programs, and moving each to where it happens to lie takes a quarter of its start.
-if(FOLIO_SANITIZE)
-  string(APPEND CMAKE_EXE_LINKER_FLAGS " -no-pie")
-endif()
-
 function(folio_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Wcast-align)
