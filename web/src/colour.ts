@@ -87,7 +87,7 @@ function Contrast(a: Rgb, b: Rgb): number {
   return Math.max(x, y) / Math.min(x, y);
 }
 
-export interface TileStyle {
+interface TileStyle {
   backgroundColor: string;
   color: string;
 }

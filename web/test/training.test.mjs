@@ -299,6 +299,6 @@ test("a service without a model opens at Training, and says so where one is need
   await page.waitForSelector(".rail a[aria-current=page] >> text=Training");
   await page.waitForSelector(".run");
   await Until("its address", () => page.url().endsWith("/#/runs"));
-  await page.keyboard.press("1");
-  await page.waitForSelector("text=no model");
+  const other = await on.Open("/#/play");
+  await other.waitForSelector("text=no model");
 });

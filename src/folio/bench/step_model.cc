@@ -352,7 +352,6 @@ RankRates MeasureMemoryRates(Backend& backend) {
 RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   RankRates rates = MeasureMemoryRates(backend);
   BenchTrainOptions part = options;
-  part.group = nullptr;
   part.train.batch_size = part.model.n_layer = 1;
   part.T = std::min<int64_t>(options.T, 32);
   RequirePart(part);

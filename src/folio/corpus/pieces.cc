@@ -401,7 +401,7 @@ void TextCounter::Count(const PreparePiece& piece, TextCounts& counts, int threa
   source.Read(piece.begin.offset, piece.end, bytes);
   if (!source.json_lines()) {
     CountPlain(piece, CountUnits(bytes, unit_), counts);
-    if (collect_) counts.texts = {bytes};
+    if (collect_) counts.texts.push_back(bytes);
     return;
   }
   ForDocuments(source, piece, bytes, [&](const PrepareDocument& document) {

@@ -20,6 +20,8 @@
 namespace folio {
 namespace {
 
+constexpr std::string_view kSpaces = " \t\r\n";
+
 [[noreturn]] void Refuse(const std::string& where, std::string cause) {
   throw InputError(fmt::format("{}: not a conversation", where), std::move(cause),
                    fmt::format("a line is {}", kConversationForms));
@@ -148,7 +150,7 @@ bool HoldsConversation(std::string_view line, const std::string& field) {
 }
 
 bool IsBlankLine(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+  return line.find_first_not_of(kSpaces) == std::string_view::npos;
 }
 
 std::string NameJsonLine(const std::string& path, int64_t number, bool json_values) {
@@ -207,8 +209,6 @@ struct TextKind {
 namespace {
 
 using Form = TextKind::Form;
-
-constexpr std::string_view kSpaces = " \t\r\n";
 
 struct Signature {
   size_t at;

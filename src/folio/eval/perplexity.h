@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <numbers>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -208,8 +207,6 @@ struct ReadingOptions {
   TextOptions text = {};
   SpecialRule special = {};
 };
-
-class Group;
 
 // TextPerplexity says how well a model predicts a text: every token of each document but its first,
 // which nothing comes before.

@@ -270,10 +270,9 @@ void AddBpe(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& 
   }
   RequireMergesMakeAll(vocab);
   Written written;
-  auto special = vocab.specials.begin();
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (special != vocab.specials.end() && static_cast<size_t>(special->id) == id) {
-      written.Add((special++)->text, kControl);
+    if (const SpecialToken* special = FindSpecial(vocab.specials, id)) {
+      written.Add(special->text, kControl);
     } else {
       written.Add(ByteNames(vocab.tokens[id]), vocab.tokens[id].empty() ? kUnused : kNormal);
     }

@@ -124,6 +124,21 @@ std::vector<ListedTensor> ListHfTensors(const fs::path& path) {
   return ListTensors(*OpenWeights(path));
 }
 
+// PublishedModelDir if the files are there. Throws a kInput Error that says how to get them.
+fs::path FetchedModelDir(const PublishedModel& model) {
+  fs::path dir = PublishedModelDir(model);
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (const PublishedFile& file : model.files) {
+    if (!fs::exists(dir / file.name, ignored)) missing.emplace_back(file.name);
+  }
+  if (missing.empty()) return dir;
+  throw InputError(fmt::format("the model {} is not on this machine", model.name),
+                   dir.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
+                               : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
+                   fmt::format("type: folio fetch {}", model.name));
+}
+
 fs::path Located(const fs::path& path) {
   std::error_code ignored;
   const PublishedModel* published = FindPublishedModel(path.string());
@@ -362,20 +377,6 @@ fs::path PublishedModelDir(const PublishedModel& model) {
   return home.empty() ? home : home / model.name;
 }
 
-fs::path FetchedModelDir(const PublishedModel& model) {
-  fs::path dir = PublishedModelDir(model);
-  std::vector<std::string> missing;
-  std::error_code ignored;
-  for (const PublishedFile& file : model.files) {
-    if (!fs::exists(dir / file.name, ignored)) missing.emplace_back(file.name);
-  }
-  if (missing.empty()) return dir;
-  throw InputError(fmt::format("the model {} is not on this machine", model.name),
-                   dir.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
-                               : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
-                   fmt::format("type: folio fetch {}", model.name));
-}
-
 std::unique_ptr<Tokenizer> FindGpt2Encoding() {
   const std::vector<std::string> files = TokenizerFiles("gpt2");
   const bool there = std::ranges::all_of(files, [](const auto& file) { return fs::exists(file); });
@@ -456,7 +457,7 @@ const ModelFormat& FormatOf(const fs::path& path) {
 FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adapter) {
   if (path.empty()) {
     throw InputError("no model is named", "its name is empty",
-                     "give a run, a model directory or a model file: --model DIR");
+                     "give a run, a model directory or a model file");
   }
   const fs::path at = FindModelDir(Located(path));
   RequireSound(at);

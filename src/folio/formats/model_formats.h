@@ -90,8 +90,6 @@ const PublishedModel* FindPublishedModel(std::string_view name);
 // The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
 // there is no such home.
 std::filesystem::path PublishedModelDir(const PublishedModel& model);
-// The same if the files are there. Throws a kInput Error that says how to get them.
-std::filesystem::path FetchedModelDir(const PublishedModel& model);
 
 // For a model that came without a tokenizer from a program whose models usually have GPT-2's: gives
 // it that where its vocabulary is of that size, perhaps padded to 50304, and the encoding's files

@@ -61,7 +61,8 @@ class BeamSearching : public testing::Test {
     std::vector<double> out(row.begin(), row.end());
     for (size_t v = 0; v < out.size(); ++v) {
       out[v] -= std::log(sum);
-      if (!options.usable.empty() && !options.usable[v]) out[v] = -INFINITY;
+      const bool usable = v < options.usable.size() && options.usable[v];
+      if (!options.usable.empty() && !usable) out[v] = -INFINITY;
     }
     return out;
   }

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "folio/base/thread_pool.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/test_plain_model.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
-#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -62,7 +60,6 @@ class Generating : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  const KeptThreads threads_;
   GptConfig config_ = TinyConfig();
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
   std::unique_ptr<GptWeights> weights_;

@@ -159,7 +159,13 @@ struct internal::Unfinished {
         temporary(TemporaryFor(target)) {}
   ~Unfinished() {
     if (fd < 0) return;
-    target.RemoveTree(temporary);
+    // What has taken a file's name meanwhile is left alone if it is a directory.
+    struct stat info = {};
+    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+      target.RemoveTree(temporary);
+    } else {
+      target.Remove(temporary);
+    }
     close(fd);
   }
 

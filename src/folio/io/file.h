@@ -198,6 +198,7 @@ class PartialFile {
   void Add(std::string_view piece);
   // Goes on behind the first `kept` bytes, or begins anew. REQUIRES: there are so many.
   void Clear(int64_t kept = 0);
+  // Once; an Add or Commit behind it is a kUsage Error.
   void Commit();
 
  private:

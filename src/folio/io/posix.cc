@@ -304,21 +304,6 @@ fs::path GuardedPath(const fs::path& path) {
   return FindGuard(whole) ? fs::path(std::move(whole)) : fs::path();
 }
 
-std::string WhyNotFollowed(const fs::path& path) {
-  const std::string whole = AbsoluteName(path);
-  const std::optional<GuardedName> found = FindGuard(whole);
-  if (!found) return ErrnoText(ELOOP);
-  std::error_code ignored;
-  fs::path at = whole.substr(0, whole.size() - found->rest.size() - 1);
-  for (const fs::path& name : fs::path(found->rest)) {
-    at /= name;
-    if (!fs::is_symlink(at, ignored)) continue;
-    return fmt::format("{} is a symbolic link, and none is followed below {}", at.string(),
-                       found->root.string());
-  }
-  return "a symbolic link was there, and none is followed";
-}
-
 int OpenFile(const fs::path& path, int flags) {
   return HeldName(path).Open(flags);
 }
@@ -398,6 +383,23 @@ FileDescriptor OpenAtOnce(const fs::path& path, struct stat& info) {
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
   if (S_ISDIR(info.st_mode)) ThrowCannotRead(path, EISDIR);
   return fd;
+}
+
+// Why a link was refused: "RUN/last is a symbolic link, and none is followed below RUN"; that it
+// leads back to itself, for one that nobody guards.
+std::string WhyNotFollowed(const fs::path& path) {
+  const std::string whole = AbsoluteName(path);
+  const std::optional<GuardedName> found = FindGuard(whole);
+  if (!found) return ErrnoText(ELOOP);
+  std::error_code ignored;
+  fs::path at = whole.substr(0, whole.size() - found->rest.size() - 1);
+  for (const fs::path& name : fs::path(found->rest)) {
+    at /= name;
+    if (!fs::is_symlink(at, ignored)) continue;
+    return fmt::format("{} is a symbolic link, and none is followed below {}", at.string(),
+                       found->root.string());
+  }
+  return "a symbolic link was there, and none is followed";
 }
 
 enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks

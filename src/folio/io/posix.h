@@ -144,9 +144,6 @@ int OpenBeneath(int root, const std::string& rest, bool in_one_call = true);
 
 // `path`, absolute, if it is below a guarded directory; else empty.
 std::filesystem::path GuardedPath(const std::filesystem::path& path);
-// Why a link was refused: "RUN/last is a symbolic link, which is not followed here"; that it leads
-// back to itself, for one that nobody guards.
-std::string WhyNotFollowed(const std::filesystem::path& path);
 
 // By HeldName. What is there is asked of the name itself, be it a link to nothing.
 int OpenFile(const std::filesystem::path& path, int flags);

@@ -232,22 +232,6 @@ std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesy
   return entries;
 }
 
-void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
-  const auto entry = [&](int64_t i) -> const ZipEntry& { return entries[static_cast<size_t>(i)]; };
-  CheckParts(
-      path, std::ssize(entries),
-      [&](int64_t i) {
-        const ZipEntry& one = entry(i);
-        return !one.plain || one.checksum == 0 || ChecksumOf(one.bytes) == one.checksum;
-      },
-      [&](int64_t i) {
-        return fmt::format(
-            "the bytes of its entry \"{}\" do not have the checksum that is written "
-            "beside them",
-            Shown(entry(i).name));
-      });
-}
-
 void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
   constexpr size_t kLocalHeader = 30, kFieldHeader = 4, kLongestName = 999;
   FOLIO_CHECK(name.size() <= kLongestName, "the name of an entry is too long");
@@ -300,6 +284,24 @@ void ZipWriter::Finish() {
 }
 
 namespace {
+
+// Throws a kInput Error that names the first plain entry whose bytes are not those of its checksum:
+// a pass over all of them, by several threads.
+void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
+  const auto entry = [&](int64_t i) -> const ZipEntry& { return entries[static_cast<size_t>(i)]; };
+  CheckParts(
+      path, std::ssize(entries),
+      [&](int64_t i) {
+        const ZipEntry& one = entry(i);
+        return !one.plain || one.checksum == 0 || ChecksumOf(one.bytes) == one.checksum;
+      },
+      [&](int64_t i) {
+        return fmt::format(
+            "the bytes of its entry \"{}\" do not have the checksum that is written "
+            "beside them",
+            Shown(entry(i).name));
+      });
+}
 
 using Kind = PickleValue::Kind;
 

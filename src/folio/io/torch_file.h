@@ -58,15 +58,11 @@ struct ZipEntry {
 };
 
 // The files in the zip file `file`, which was read from `path`, ascending by name. Sizes and
-// offsets of 32 and of 64 bits; checksums are CheckZip's business. Throws a kInput Error where two
+// offsets of 32 and of 64 bits; checksums are not looked at. Throws a kInput Error where two
 // have one name or overlap, and where anything does not lie in the file as its list of contents
 // says.
 // https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesystem::path& path);
-
-// Throws a kInput Error that names the first plain entry whose bytes are not those of its checksum:
-// a pass over all of them, by several threads.
-void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path& path);
 
 // Writes a zip file: entries as they are, the bytes of each from a multiple of 64 on, as torch.save
 // has them. From `see64` on sizes and offsets stand in fields of 64 bits.

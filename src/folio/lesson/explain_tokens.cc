@@ -179,10 +179,13 @@ std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t
   std::string lines;
   Json tokens = Json::array();
   for (const int32_t id : ids) {
+    if (json) {
+      tokens.push_back(TokenJson(tokenizer, id));
+      continue;
+    }
     const std::string_view bytes = tokenizer.TokenBytes(id);
     lines += fmt::format("{} {} ({} bytes: {})\n", id, QuoteBytes(bytes, ascii), bytes.size(),
                          HexBytes(bytes));
-    tokens.push_back(TokenJson(tokenizer, id));
   }
   return json ? Json{{"schema", 1}, {"tokens", std::move(tokens)}}.dump() + "\n" : lines;
 }

@@ -68,12 +68,13 @@ std::vector<double> CurveX(const Matrix& values) {
 
 std::string CurvesOf(const ReportPart& step) {
   const Matrix& values = step.values;
+  const std::vector<double> x = CurveX(values);
   std::vector<Series> series;
   for (int64_t c = 0; c < values.columns(); ++c) {
     const std::vector<std::string>& labels = values.column_labels;
     Series& line = series.emplace_back();
     if (!labels.empty()) line.label = labels[static_cast<size_t>(c)];
-    line.x = CurveX(values);
+    line.x = x;
     for (int64_t r = 0; r < values.rows(); ++r) line.y.push_back(values.At(r, c));
   }
   return CurvesSvg(series, {.title = step.name, .x_label = values.row_axis});
@@ -128,7 +129,6 @@ pre{margin:0 0 1.2em;padding:.8em 1em;background:var(--code);border-radius:6px;o
 figure{margin:1.6em 0 1.6em 50%;width:max-content;min-width:100%;max-width:calc(100vw - 3.5rem);
 transform:translateX(-50%);overflow-x:auto}
 figure svg{display:block}
-figcaption{margin-top:.5em;color:var(--muted);font-size:.9rem;max-width:44rem}
 .table{width:max-content;max-width:100%;max-height:32rem;overflow:auto;margin:0 0 1.2em}
 table{border-collapse:separate;border-spacing:0;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;

@@ -374,11 +374,17 @@ TEST(ReportJson, HasFactsAndRowsByTheirKeys) {
 TEST(ReportHtml, HasEveryPartOfAReport) {
   const std::string html = ReportHtml(FactsAndRows());
   for (const char* part :
-       {"<h1 id=\"runs-more\">Runs &amp; more</h1>", "<p>For pages.</p>",
-        "<pre>\npath       a/·b\nmean loss  1.23 nats\n</pre>", "drawn on pages alone</h2>",
+       {"<title>Runs &amp; more</title>", "<h1 id=\"runs-more\">Runs &amp; more</h1>",
+        "<p>For pages.</p>", "<pre>\npath       a/·b\nmean loss  1.23 nats\n</pre>",
+        "drawn on pages alone</h2>",
+        "<div class=\"table\"><table><thead><tr><th scope=\"col\" class=\"number\">n</th>"
+        "<th scope=\"col\" class=\"number\">share</th><th scope=\"col\" class=\"number\">bad</th>"
+        "<th scope=\"col\">list</th></tr></thead>\n<tbody>\n"
+        "<tr><th scope=\"row\" class=\"number\">1</th>",
         "<td>first  ·second  third</td>", "<th scope=\"row\" class=\"number\">20,000</th>"}) {
     EXPECT_TRUE(Contains(html, part)) << part << html;
   }
+  EXPECT_EQ(Count(html, "prefers-color-scheme:dark"), 1U);
   EXPECT_EQ(Count(html, "<figure>"), 2U);
   EXPECT_FALSE(Contains(html, "100 columns"));
 }

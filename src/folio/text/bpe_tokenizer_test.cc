@@ -245,7 +245,7 @@ TEST(BpeTokenizer, StreamsOfOnePretokenAreNotHeld) {
     for (const std::string part :
          {"a", "ab", "A", " ", "\n", "-", "-'", "ж", "中文", "👍", "\xff"}) {
       const std::string text = leads[rng.Below(leads.size())] +
-                               Repeated(part, kSanitized ? 300'000 : 1'000'000) +
+                               Repeated(part, kSanitized ? 600'000 : 1'000'000) +
                                tails[rng.Below(tails.size())];
       StreamingEncoder encoder(tokenizer);
       Ids ids;

@@ -154,6 +154,25 @@ TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
   }
 }
 
+TEST(Split, DecidedPretokensOfEveryPrefixAreThoseOfTheWhole) {
+  TestRng rng(16);
+  for (int round = 0; round < (kSanitized ? 1500 : 10000); ++round) {
+    const std::string text = RandomRuns(Alphabet(), 12, rng);
+    for (const SplitPattern pattern : kAll) {
+      size_t begin = 0;
+      for (const size_t end : OneByOne(pattern, text)) {
+        for (size_t cut = begin + 1; cut <= text.size(); ++cut) {
+          const size_t early = NextPretoken(pattern, text.substr(0, cut), begin, false);
+          ASSERT_TRUE(early == kUndecided || early == end)
+              << SplitPatternName(pattern) << " " << testing::PrintToString(text) << " at " << begin
+              << " of " << cut;
+        }
+        begin = end;
+      }
+    }
+  }
+}
+
 TEST(Split, IncompleteCharacterDecidesNothing) {
   for (const SplitPattern pattern : kAll) {
     EXPECT_EQ(NextPretoken(pattern, "ab\xC3", 0, false), kUndecided);

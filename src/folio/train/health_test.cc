@@ -177,6 +177,14 @@ TEST_F(Health, ALossThatIsNotFiniteIsToldAsSuch) {
   EXPECT_EQ(log.at(5).skipped, "");
 }
 
+TEST_F(Health, NoneMayBeSkippedIfSettingsSaySo) {
+  config_.max_skipped_steps = 0;
+  UpsetLoss(NAN);
+  bad_ = {4};
+  const std::string error = ErrorOf([&] { RunTo("run", 20); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "diverged at step 4", "loss nan")) << error;
+}
+
 TEST_F(Health, ManyInARowAreADivergence) {
   config_.max_rollbacks = 0;
   config_.max_skipped_steps = 2;

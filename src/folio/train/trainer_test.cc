@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <stdexcept>
 

@@ -42,11 +42,21 @@ export function PairTable(props: {
 }) {
   const { ids, layer, of } = props;
   const exact = useTrace(ids, `pairs:${layer}:${of}`, async (trace, signal) => {
-    const pairs = Strongest(props.weights).map(async ({ q, k }): Promise<Pair> => {
+    const strongest = Strongest(props.weights);
+    const rowOf = async (q: number): Promise<ExactRow> => {
       const { shape, data } = await GetNumbers(`${trace}/row?q=${q}&l=${layer}`, signal);
       const [H = 0, T = 0] = shape;
-      return { q, k, p: WeightOf({ H, T, weights: data as Float32Array }, of, k) };
-    });
+      return { H, T, weights: data as Float32Array };
+    };
+    const queries = new Set(strongest.map(({ q }) => q));
+    const rows = new Map(Array.from(queries, (q) => [q, rowOf(q)] as const));
+    const pairs = strongest.map(
+      async ({ q, k }): Promise<Pair> => ({
+        q,
+        k,
+        p: WeightOf((await rows.get(q)) as ExactRow, of, k),
+      }),
+    );
     return (await Promise.all(pairs)).sort((a, b) => b.p - a.p);
   });
   const label = (place: number) => TokenLabel(ids[place] ?? 0);

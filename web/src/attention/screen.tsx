@@ -262,9 +262,9 @@ function Looking({ ids }: { ids: number[] }) {
           {join && (
             <p class="note">Heads do different things: what each of them does is lost here.</p>
           )}
-          {asTable && weights ? (
-            <PairTable ids={ids} layer={layer} of={of} weights={weights} />
-          ) : !shades ? (
+          {asTable && map.fresh ? (
+            <PairTable ids={ids} layer={layer} of={of} weights={map.fresh} />
+          ) : asTable || !shades ? (
             !failure && <p class="empty">Loading …</p>
           ) : (
             <HeatMap

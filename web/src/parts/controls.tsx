@@ -169,8 +169,14 @@ export function Failure(props: { message: string }) {
 
 const kClear = 40; // pixels between what was tapped and the sheet
 
-let tapped = 0; // where the last press was, from the top of the window
-addEventListener("pointerdown", (event) => (tapped = event.clientY), { capture: true });
+let tapped = 0; // where the last press beside a sheet was, from the top of the page
+addEventListener(
+  "pointerdown",
+  (event) => {
+    if (!(event.target as Element).closest(".sheet")) tapped = event.clientY + scrollY;
+  },
+  { capture: true },
+);
 
 // A sheet tells of a thing that was picked. On a phone it lies over the lower part of the screen
 // while `open`, and what was tapped is moved out from under it; elsewhere it stands where it is.
@@ -179,8 +185,13 @@ export function Sheet(props: { open: boolean; onClose: () => void; children: Com
   useEffect(() => {
     const element = holder.current;
     if (!props.open || !element || getComputedStyle(element).position !== "fixed") return;
-    const hidden = tapped + kClear - element.getBoundingClientRect().top;
-    if (hidden > 0) scrollBy({ top: hidden });
+    // It grows when its numbers come.
+    const observer = new ResizeObserver(() => {
+      const hidden = tapped - scrollY + kClear - element.getBoundingClientRect().top;
+      if (hidden > 0) scrollBy({ top: hidden });
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
   }, [props.open]);
   return (
     <div ref={holder} class={props.open ? "sheet open" : "sheet"}>

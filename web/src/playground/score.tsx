@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Scores } from "../api/types";
 import { Digits, Whole } from "../format";
 import { useKeys } from "../keys";
@@ -18,7 +18,10 @@ export function ScoreTab() {
   const loaded = useLoaded(asked && `${asked.time}:${asked.text}`, (signal) =>
     PostToModel<Scores>("api/score", { text: asked?.text, top: 10 }, signal),
   );
-  const scores = loaded.value;
+  // A judgement stays where a later one fails.
+  const kept = useRef<Scores | null>(null);
+  kept.current = loaded.value ?? kept.current;
+  const scores = kept.current;
   const busy = asked !== null && !loaded.fresh && !loaded.failure;
   const { place: at, locked, letGo, ...on } = usePlace();
   useEffect(letGo, [scores]);

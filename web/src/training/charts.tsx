@@ -263,11 +263,13 @@ function Chart(props: {
   const saidAt = (i: number) => AxisText(props.view.axis, props.view.from_zero)(xs[i] as number);
   const here = Math.min(at ?? Infinity, xs.length - 1);
   // The last number at or before the cursor.
-  const latest = (column: number) =>
-    Array.from(data[column] ?? [])
-      .slice(0, here + 1)
-      .filter((value) => typeof value === "number")
-      .at(-1) ?? null;
+  const latest = (column: number) => {
+    for (let i = here; i >= 0; --i) {
+      const value = data[column]?.[i];
+      if (typeof value === "number") return value;
+    }
+    return null;
+  };
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 20, PageUp: -20 }[event.key];
     const chart = plot.current;

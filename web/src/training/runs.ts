@@ -63,7 +63,7 @@ export function FollowRuns(): () => void {
       const { run, rows } = JSON.parse(data) as { run: string; rows: MetricsRow[] };
       const latest = Object.assign({}, ...rows) as MetricsRow;
       const told = kOfRows.filter((key) => latest[key] !== undefined);
-      Change(run, Object.fromEntries(told.map((key) => [key, latest[key]])));
+      if (rows.length > 0) Change(run, Object.fromEntries(told.map((key) => [key, latest[key]])));
       Tell(run, rows);
     } else if (event === "run.state") {
       ++changes;
@@ -165,7 +165,9 @@ function Append(curves: RunCurves, rows: MetricsRow[], axis: Axis): RunCurves {
     const { x, y, low, high, raw } = curves[key] ?? { x: [], y: [], low: [], high: [], raw: true };
     const last = x.at(-1) ?? -Infinity;
     const at = (row: MetricsRow) => row[axis] as number;
-    const fresh = rows.filter((row) => row[key] !== undefined && at(row) > last);
+    const fresh = rows.filter(
+      (row) => row[key] !== undefined && typeof row[axis] === "number" && at(row) > last,
+    );
     if (fresh.length === 0) continue;
     const more = Numbers(fresh.map((row) => row[key] as number | string));
     next[key] = {

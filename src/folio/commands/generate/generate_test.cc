@@ -92,7 +92,7 @@ TEST_F(Generate, WhatCannotBeAPromptIsRefused) {
   ExpectError(3, Words("--ids 1,99"), "--ids: the model has no token 99", "its tokens are 0 to ");
   ExpectError(3, Words("--ids 1,-2"), "--ids", "'-2'");
   ExpectError(3, Words("--ids ''"), "--ids: no tokens");
-  ExpectError(3, "generate --model '' --prompt a", "no model is named", "--model DIR");
+  ExpectError(3, "generate --model '' --prompt a", "no model is named", "a model directory");
 }
 
 TEST_F(Generate, AModelWithoutATokenizerTakesAndPrintsIds) {

@@ -91,6 +91,8 @@ TEST_F(InspectAttention, PrintsATableAndOfOneHeadTheMap) {
   const ProgramRun one = RunFolio(Inspect("attention", "--text 'a b' --layer 1 --head 2"));
   EXPECT_EQ(std::ranges::count(one.out, '\n'), 1 + 1 + 1 + 1 + 1 + 3);
   EXPECT_TRUE(Contains(one.out, "     a   ·   b\n0 a  1.0\n1 ·  "));
+  const std::string coloured = "--text 'a b' --layer 1 --head 2 --color always";
+  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", coloured)).out, "\x1b[48;5;"));
   const nlohmann::json json = Seen("attention", "--text 'a b' --layer 1 --head 2");
   const double weight = HeadOf(json, 1, 2).at("weights").at(2).at(1);
   char digits[16];

@@ -127,6 +127,8 @@ TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
 }
 
 TEST_F(TrainOutput, NoWayOutIsNamedThatIsRefused) {
+  ExpectError(4, Words("--batch 16777216 --dry-run"), "this run does not fit into memory",
+              "is the largest that fits", "--grad-accumulation");
   const ProgramRun run =
       Ended(4, Train("--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run"));
   EXPECT_TRUE(Contains(run.err, "this run does not fit into memory", "is the largest that fits"));
