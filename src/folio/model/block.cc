@@ -17,25 +17,48 @@ struct BlockPass {
     pass.Show(point, layer, acts.out);
   }
 
-  // out = x + dropout(branch)
-  void Join(const DropoutPlace& place, const Tensor& x, const Tensor& branch,
-            const Tensor& out) const {
+  // Where a sublayer puts its result: what is normed to become the branch, or the branch.
+  static const Tensor& Result(const BranchActivations& acts, const Tensor& branch) {
+    return acts.raw ? acts.raw : branch;
+  }
+
+  // out = x + dropout(branch), which is a sublayer's result, normed if there is such a norm.
+  void Join(const DropoutPlace& place, const NormParams& params, const BranchActivations& acts,
+            const Tensor& x, const Tensor& branch, const Tensor& out, TracePoint point) const {
+    if (acts.raw) {
+      NormForward(pass, params, acts.raw,
+                  {.out = branch, .mean = acts.norm.mean, .rstd = acts.norm.rstd});
+    }
+    if (pass.config.residual_scale != 1) {
+      pass.backend.Run(Scale{.x = branch, .factor = pass.config.residual_scale});
+    }
+    pass.Show(point, layer, branch);
     pass.backend.Run(ResidualForward{.residual = x, .x = branch, .out = out, .dropout = At(place)});
   }
 
   // The gradient of a sublayer's result from that of the sum it joined: d_stream itself, or
-  // d_branch where dropout or another dtype stands between.
-  Tensor JoinBackward(const DropoutPlace& place, const GptGradients& grads) const {
+  // d_branch where something stands between.
+  Tensor JoinBackward(const DropoutPlace& place, const NormParams& params,
+                      const BranchActivations& acts, const NormParams& d_params,
+                      const GptGradients& grads) const {
     const Dropout dropout = At(place);
-    if (!dropout.active() && grads.d_branch.dtype() == grads.d_stream.dtype()) {
-      return grads.d_stream;
+    const double scale = pass.config.residual_scale;
+    Tensor d = grads.d_stream;
+    if (dropout.active() || scale != 1 || grads.d_branch.dtype() != d.dtype()) {
+      pass.backend.Run(ResidualBackward{.d_out = d, .d_x = grads.d_branch, .dropout = dropout});
+      d = grads.d_branch;
+      if (scale != 1) pass.backend.Run(Scale{.x = d, .factor = scale});
     }
-    pass.backend.Run(
-        ResidualBackward{.d_out = grads.d_stream, .d_x = grads.d_branch, .dropout = dropout});
+    if (!acts.raw) return d;
+    const Tensor d_raw = grads.d_raw ? grads.d_raw : grads.d_branch;
+    NormBackward(pass, params, acts.raw, acts.norm, d, d_params, d_raw, false);
+    if (grads.d_raw) {
+      pass.backend.Run(ResidualBackward{.d_out = d_raw, .d_x = grads.d_branch, .dropout = {}});
+    }
     return grads.d_branch;
   }
 
-  // Rows of the stream as a post-norm block's sublayer reads them: dropped from or rounded, in
+  // Rows of the stream as a sublayer without a norm before it reads them: dropped from or rounded, in
   // `low`, where there is dropout or that is of another dtype. Without dropout ResidualBackward is
   // a copy.
   Tensor Read(const DropoutPlace& place, const Tensor& x, const Tensor& low) const {
@@ -75,38 +98,39 @@ struct BlockPass {
 }  // namespace
 
 Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts) {
-  return config.pre_norm() ? acts.sum_2 : acts.norm_2.out;
+  return config.post_norm() ? acts.norm_2.out : acts.sum_2;
 }
 
 void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                   const BlockActivations& acts, const Tensor& x, const Tensor& branch) {
   const BlockPass block{pass, layer};
-  const auto attention = [&](const Tensor& from) {
-    SelfAttentionForward(pass, layer, params.attn, acts.attn, acts.adapter_input, from, branch);
+  const bool pre = pass.config.pre_norm(), post = pass.config.post_norm();
+  // What a sublayer reads of the stream. Until it has its result, `branch` holds its input, if that
+  // is not in place elsewhere.
+  const auto read = [&](const DropoutPlace& place, const NormParams& norm, const Tensor& stream,
+                        const NormActivations& to, TracePoint point) -> Tensor {
+    if (!pre) {
+      if (!post) pass.Show(point, layer, stream);
+      return block.Read(place, stream, branch);
+    }
+    block.Norm(norm, stream, to, point);
+    block.Drop(place, to.out);
+    return to.out;
   };
-  const auto mlp = [&](const Tensor& from) {
-    MlpForward(pass, layer, params.mlp, acts.mlp, acts.adapter_input, from, branch);
-  };
-  if (pass.config.pre_norm()) {
-    block.Norm(params.ln_1, x, acts.norm_1, TracePoint::kNorm1);
-    block.Drop(kAttentionInput, acts.norm_1.out);
-    attention(acts.norm_1.out);
-    block.Join(kAttentionResidual, x, branch, acts.sum_1);
-    pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
-    block.Norm(params.ln_2, acts.sum_1, acts.norm_2, TracePoint::kNorm2);
-    block.Drop(kMlpInput, acts.norm_2.out);
-    mlp(acts.norm_2.out);
-    block.Join(kMlpResidual, acts.sum_1, branch, acts.sum_2);
-  } else {
-    // Until a sublayer has its result, `branch` holds its input, if that is not in place elsewhere.
-    attention(block.Read(kAttentionInput, x, branch));
-    block.Join(kAttentionResidual, x, branch, acts.sum_1);
-    pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
-    block.Norm(params.ln_1, acts.sum_1, acts.norm_1, TracePoint::kNorm1);
-    mlp(block.Read(kMlpInput, acts.norm_1.out, branch));
-    block.Join(kMlpResidual, acts.norm_1.out, branch, acts.sum_2);
-    block.Norm(params.ln_2, acts.sum_2, acts.norm_2, TracePoint::kNorm2);
-  }
+  SelfAttentionForward(pass, layer, params.attn, acts.attn, acts.adapter_input,
+                       read(kAttentionInput, params.ln_1, x, acts.norm_1, TracePoint::kNorm1),
+                       BlockPass::Result(acts.attn_branch, branch));
+  block.Join(kAttentionResidual, params.ln_attn, acts.attn_branch, x, branch, acts.sum_1,
+             TracePoint::kAttention);
+  pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
+  if (post) block.Norm(params.ln_1, acts.sum_1, acts.norm_1, TracePoint::kNorm1);
+  const Tensor middle = post ? acts.norm_1.out : acts.sum_1;
+  MlpForward(pass, layer, params.mlp, acts.mlp, acts.adapter_input,
+             read(kMlpInput, params.ln_2, middle, acts.norm_2, TracePoint::kNorm2),
+             BlockPass::Result(acts.mlp_branch, branch));
+  block.Join(kMlpResidual, params.ln_mlp, acts.mlp_branch, middle, branch, acts.sum_2,
+             TracePoint::kMlp);
+  if (post) block.Norm(params.ln_2, acts.sum_2, acts.norm_2, TracePoint::kNorm2);
   pass.Show(TracePoint::kOutput, layer, BlockOutput(pass.config, acts));
 }
 
@@ -114,42 +138,39 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
                    const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
                    const GptGradients& grads) {
   const BlockPass block{pass, layer};
-  const Tensor& d = grads.d_stream;
+  const bool post = pass.config.post_norm();
+  const Tensor &d = grads.d_stream, middle = post ? acts.norm_1.out : acts.sum_1;
   Tensor d_out, input;
-  const auto attention = [&](const Tensor& d_x, bool accumulate) {
-    SelfAttentionBackward(pass, layer, params.attn, acts.attn, input, d_out, d_params.attn, grads,
-                          d_x, accumulate);
+  // From the gradient of the sum to that of `from`, the stream that a sublayer read: what the
+  // sublayer passes on is added to it.
+  const auto through = [&](const DropoutPlace& place, const NormParams& norm, const Tensor& from,
+                           const NormActivations& normed, const NormParams& d_norm,
+                           const Linear& reader, const auto& sublayer) {
+    if (!pass.config.pre_norm()) {
+      input = block.Read(place, from, grads.input);
+      return block.ReadBackward(place, grads, sublayer);
+    }
+    input = block.ReadNorm(place, norm, from, normed, grads, reader);
+    sublayer(grads.d_branch, false);
+    block.Drop(place, grads.d_branch);
+    NormBackward(pass, norm, from, normed, grads.d_branch, d_norm, d, true);
   };
-  const auto mlp = [&](const Tensor& d_x, bool accumulate) {
-    MlpBackward(pass, layer, params.mlp, acts.mlp, input, d_out, d_params.mlp, grads, d_x,
-                accumulate);
-  };
-  if (pass.config.pre_norm()) {
-    // forward: sum_2 = sum_1 + mlp(ln_2(sum_1))
-    d_out = block.JoinBackward(kMlpResidual, grads);
-    input = block.ReadNorm(kMlpInput, params.ln_2, acts.sum_1, acts.norm_2, grads, kCFc);
-    mlp(grads.d_branch, false);
-    block.Drop(kMlpInput, grads.d_branch);
-    NormBackward(pass, params.ln_2, acts.sum_1, acts.norm_2, grads.d_branch, d_params.ln_2, d,
-                 true);
-    // forward: sum_1 = x + attention(ln_1(x))
-    d_out = block.JoinBackward(kAttentionResidual, grads);
-    input = block.ReadNorm(kAttentionInput, params.ln_1, x, acts.norm_1, grads, kCAttn);
-    attention(grads.d_branch, false);
-    block.Drop(kAttentionInput, grads.d_branch);
-    NormBackward(pass, params.ln_1, x, acts.norm_1, grads.d_branch, d_params.ln_1, d, true);
-  } else {
-    // forward: norm_2 = ln_2(norm_1 + mlp(norm_1))
-    NormBackward(pass, params.ln_2, acts.sum_2, acts.norm_2, d, d_params.ln_2, d, false);
-    d_out = block.JoinBackward(kMlpResidual, grads);
-    input = block.Read(kMlpInput, acts.norm_1.out, grads.input);
-    block.ReadBackward(kMlpInput, grads, mlp);
-    // forward: norm_1 = ln_1(x + attention(x))
-    NormBackward(pass, params.ln_1, acts.sum_1, acts.norm_1, d, d_params.ln_1, d, false);
-    d_out = block.JoinBackward(kAttentionResidual, grads);
-    input = block.Read(kAttentionInput, x, grads.input);
-    block.ReadBackward(kAttentionInput, grads, attention);
-  }
+  if (post) NormBackward(pass, params.ln_2, acts.sum_2, acts.norm_2, d, d_params.ln_2, d, false);
+  d_out =
+      block.JoinBackward(kMlpResidual, params.ln_mlp, acts.mlp_branch, d_params.ln_mlp, grads);
+  through(kMlpInput, params.ln_2, middle, acts.norm_2, d_params.ln_2, kCFc,
+          [&](const Tensor& d_x, bool accumulate) {
+            MlpBackward(pass, layer, params.mlp, acts.mlp, input, d_out, d_params.mlp, grads, d_x,
+                        accumulate);
+          });
+  if (post) NormBackward(pass, params.ln_1, acts.sum_1, acts.norm_1, d, d_params.ln_1, d, false);
+  d_out = block.JoinBackward(kAttentionResidual, params.ln_attn, acts.attn_branch,
+                             d_params.ln_attn, grads);
+  through(kAttentionInput, params.ln_1, x, acts.norm_1, d_params.ln_1, kCAttn,
+          [&](const Tensor& d_x, bool accumulate) {
+            SelfAttentionBackward(pass, layer, params.attn, acts.attn, input, d_out, d_params.attn,
+                                  grads, d_x, accumulate);
+          });
 }
 
 }  // namespace folio

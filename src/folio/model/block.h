@@ -20,27 +20,41 @@ inline constexpr DropoutPlace kMlpInput = {.number = 5, .rate = &GptConfig::subl
 struct BlockParams {
   NormParams ln_1;
   SelfAttentionParams attn;
+  NormParams ln_attn;  // of attention's result
   NormParams ln_2;
   MlpParams mlp;
+  NormParams ln_mlp;  // of the feed-forward sublayer's
+};
+
+// A sublayer's result before its norm, where the configuration has a norm there.
+struct BranchActivations {
+  Tensor raw;            // (N,C)
+  NormActivations norm;  // its result is the `branch` of the pass
 };
 
 // Buffers of one block, all (N,...) with N = B*T.
 struct BlockActivations {
   NormActivations norm_1;  // in a post-norm block out is the stream itself
   SelfAttentionActivations attn;
+  BranchActivations attn_branch;
   Tensor sum_1;  // (N,C), input + attention sublayer
   NormActivations norm_2;
   MlpActivations mlp;
+  BranchActivations mlp_branch;
   Tensor sum_2;          // (N,C), + feed-forward sublayer
   Tensor adapter_input;  // (N,max(C,F,HD)), elements: what an adapter reads, dropped from
 };
 
 template <class Visit, class Params>
 void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
-  VisitNormParams(list, "ln_1", params.ln_1);
+  const bool before = list.config.pre_norm() || list.config.post_norm();
+  const bool behind = list.config.branch_norm();
+  if (before) VisitNormParams(list, "ln_1", params.ln_1);
   VisitAttentionParams(list, params.attn);
-  VisitNormParams(list, "ln_2", params.ln_2);
+  if (behind) VisitNormParams(list, "ln_attn", params.ln_attn);
+  if (before) VisitNormParams(list, "ln_2", params.ln_2);
   VisitMlpParams(list, params.mlp);
+  if (behind) VisitNormParams(list, "ln_mlp", params.ln_mlp);
 }
 
 // Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters
@@ -56,14 +70,24 @@ constexpr void ForEachLinear(Visit&& visit, Blocks&... blocks) {
 template <class Visit>
 void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   const PassShape& pass = list.pass;
-  const int64_t N = pass.N(), C = pass.config.n_embd;
+  const GptConfig& config = pass.config;
+  const int64_t N = pass.N(), C = config.n_embd;
+  const bool before = config.pre_norm() || config.post_norm();
   // A post-norm block's norms are the stream.
-  const Dtype number = list.number(), norm = pass.config.pre_norm() ? list.low() : number;
-  VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1, norm);
+  const Dtype number = list.number(), norm = config.post_norm() ? number : list.low();
+  const auto branch = [&](std::string_view raw, const std::array<std::string_view, 2>& names,
+                          BranchActivations& acts) {
+    if (!config.branch_norm()) return;
+    list.Add(raw, acts.raw, number, {N, C});
+    VisitNormStatistics(list, names, acts.norm);
+  };
+  if (before) VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1, norm);
   VisitAttentionBuffers(list, h.attn);
+  branch("attn.raw", {"attn.mean", "attn.rstd"}, h.attn_branch);
   list.Add("sum_1", h.sum_1, number, {N, C});
-  VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
+  if (before) VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
   VisitMlpBuffers(list, h.mlp);
+  branch("mlp.raw", {"mlp.mean", "mlp.rstd"}, h.mlp_branch);
   list.Add("sum_2", h.sum_2, number, {N, C});
   ForEachLinear(
       [&](const Linear& linear, LinearActivations& acts) { VisitBuffers(list, linear, acts); }, h);
@@ -83,9 +107,11 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   const Dtype low = list.low(), number = list.number();
   list.Add("d_stream", grads.d_stream, number, {N, C});
   list.Add("d_branch", grads.d_branch, low, {N, C});
-  list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), F)});
+  if (pass.config.branch_norm() && low != number) list.Add("d_raw", grads.d_raw, number, {N, C});
+  list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), pass.up_width())});
+  if (pass.config.gated()) list.Add("d_act", grads.d_act, low, {N, F});
   list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()});
-  // Pre-norm blocks recompute their LayerNorms here, post-norm ones round or drop from the stream.
+  // Pre-norm blocks recompute their norms here, others round or drop from the stream.
   const bool recompute = pass.options.recompute;
   if (pass.config.pre_norm() ? recompute : low != number || pass.config.sublayer_pdrop > 0) {
     list.Add("input", grads.input, low, {N, C});
@@ -110,9 +136,11 @@ Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts);
 
 // One transformer block. x (N,C) is the stream before it; `branch` (N,C) is scratch. What a
 // sublayer reads and what it gives is dropped from, where the configuration says so.
-//   pre:  sum_1 = x + attention(ln_1(x));   sum_2 = sum_1 + mlp(ln_2(sum_1));  result sum_2
-//   post: sum_1 = x + attention(x);  norm_1 = ln_1(sum_1);
-//         sum_2 = norm_1 + mlp(norm_1);  result ln_2(sum_2)
+//   pre:    sum_1 = x + attention(ln_1(x));  sum_2 = sum_1 + mlp(ln_2(sum_1));  result sum_2
+//   branch: sum_1 = x + ln_attn(attention(x));  sum_2 = sum_1 + ln_mlp(mlp(sum_1));  result sum_2
+//   both:   sum_1 = x + ln_attn(attention(ln_1(x)));  and so on
+//   post:   sum_1 = x + attention(x);  norm_1 = ln_1(sum_1);
+//           sum_2 = norm_1 + mlp(norm_1);  result ln_2(sum_2)
 void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                   const BlockActivations& acts, const Tensor& x, const Tensor& branch);
 

@@ -56,7 +56,14 @@ struct HeadLayout {
   }
 };
 
-// The architecture of a GPT. Names are those of Hugging Face's config.json where it has one.
+// What the attention of a layer sees, and how positions enter it.
+struct LayerKind {
+  int64_t window = 0;       // positions that a token attends to, itself among them; 0 for all
+  std::optional<size_t> rotary = {};  // which of the tables of rotary angles (layers/rotary.h)
+};
+
+// The architecture of a decoder: GPT-2's by default. Names are those of Hugging Face's config.json
+// where it has one.
 struct GptConfig {
   int64_t vocab_size = 50257;                    // V
   int64_t n_positions = 1024;                    // P, the longest context
@@ -67,15 +74,38 @@ struct GptConfig {
   std::optional<int64_t> head_dim = {};          // D, null means C / H
   std::optional<int64_t> n_inner = {};           // F, null means 4C
   std::string activation_function = "gelu_new";  // a name of kActivations (ops.h)
+  std::string mlp = "plain";                     // plain | gated
+  std::string norm = "layer";                    // layer | rms | rms_one_plus | rms_no_weight
   double layer_norm_epsilon = 1e-5;
   bool scale_attn_weights = true;                // scores are divided by sqrt(D)
   bool scale_attn_by_inverse_layer_idx = false;  // and by the number of the block, from 1
   bool reorder_and_upcast_attn = false;          // attention in float32: it always is here
-  std::string position_embedding = "learned";    // learned | sinusoidal
-  std::string norm_position = "pre";             // pre | post
+  std::optional<double> attention_scale = {};    // of the scores, instead of 1 / sqrt(D)
+  double attention_cap = 0;                      // c: scores become c tanh(score / c); 0 for none
+  std::string qk_norm = "none";                  // none | head | full | after_rotary
+  double qk_scale = 1;                           // of queries and keys after qk_norm
+  std::string position_embedding = "learned";    // learned | sinusoidal | rotary | none
+  double rope_theta = 10000;
+  std::optional<int64_t> rotary_dim = {};        // r, of D; null means D
+  std::string rope_scaling = "default";          // default | linear | llama3 | yarn
+  double rope_factor = 1;
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
+  double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn
+  std::optional<double> rope_attention_factor = {};            // null: what the scaling has
+  std::optional<int64_t> rope_original_positions = {};         // null means P
+  int64_t no_rope_every = 0;                     // n: layers n, 2n, ... have no rotary positions
+  std::optional<int64_t> sliding_window = {};    // of layers of the kind w
+  std::string layer_kinds = "f";                 // w and f, repeated: windows and full attention
+  std::optional<double> rope_window_theta = {};  // of layers w, which are not scaled then
+  std::string norm_position = "pre";             // pre | post | branch | both
+  double embedding_scale = 1;                    // what embeddings of tokens are multiplied with
+  double residual_scale = 1;                     // what each sublayer's result is
+  double logit_scale = 1;                        // what logits are
+  double logit_cap = 0;                          // as attention_cap
   bool causal = true;                            // false: each token attends to all
   bool bias = true;
   std::optional<bool> attention_bias = {};   // null means `bias`
+  std::optional<bool> qkv_bias = {};         // of c_attn; null means attention_bias
   std::optional<bool> mlp_bias = {};         // null means `bias`
   std::optional<bool> layer_norm_bias = {};  // null means `bias`
   bool lm_head_bias = false;
@@ -95,13 +125,30 @@ struct GptConfig {
   int64_t head_size() const { return head_dim.value_or(n_embd / n_head); }  // D
   HeadLayout head_layout() const { return {n_head, n_kv_head.value_or(n_head), head_size()}; }
   int64_t inner() const { return n_inner.value_or(4 * n_embd); }  // F
+  bool gated() const { return mlp == "gated"; }
+  int64_t up_width() const { return gated() ? 2 * inner() : inner(); }  // gate | up
   bool has_attention_bias() const { return attention_bias.value_or(bias); }
+  bool has_qkv_bias() const { return qkv_bias.value_or(has_attention_bias()); }
   bool has_mlp_bias() const { return mlp_bias.value_or(bias); }
-  bool has_layer_norm_bias() const { return layer_norm_bias.value_or(bias); }
+  bool has_layer_norm_bias() const { return layer_norm() && layer_norm_bias.value_or(bias); }
   bool learned_positions() const { return position_embedding == "learned"; }
-  bool pre_norm() const { return norm_position == "pre"; }
+  bool has_qk_norm() const { return qk_norm != "none"; }
+  bool full_qk_norm() const { return qk_norm == "full"; }
+  bool norm_after_rotary() const { return qk_norm == "after_rotary"; }
+  bool rotary() const { return position_embedding == "rotary"; }
+  int64_t rotary_width() const { return rotary_dim.value_or(head_size()); }  // r
+  int64_t rope_positions() const { return rope_original_positions.value_or(n_positions); }
+  LayerKind layer_kind(int64_t layer) const;
+  // Where a block's norms stand: on what a sublayer reads, on its result before that joins the
+  // stream, or (post) on the sum.
+  bool pre_norm() const { return norm_position == "pre" || norm_position == "both"; }
+  bool branch_norm() const { return norm_position == "branch" || norm_position == "both"; }
+  bool post_norm() const { return norm_position == "post"; }
+  bool layer_norm() const { return norm == "layer"; }
+  bool norm_weight() const { return norm != "rms_no_weight"; }
+  double norm_offset() const { return norm == "rms_one_plus" ? 1 : 0; }  // of its weights
   Activation activation() const;
-  double attention_scale(int64_t layer) const;  // that a block's scores are multiplied with
+  double score_scale(int64_t layer) const;  // that a block's scores are multiplied with
 
   std::vector<Field> Fields() {
     constexpr double kMaxSize = 1 << 30;

@@ -50,6 +50,7 @@ struct PassShape {
   const LoraConfig& lora() const { return options.lora; }
   HeadLayout heads() const { return config.head_layout().ShardOf(shard()); }
   int64_t F() const { return shard().Size(config.inner()); }
+  int64_t up_width() const { return config.gated() ? 2 * F() : F(); }
   bool training() const { return kind == PassKind::kTraining; }
 };
 
@@ -86,7 +87,7 @@ enum class TracePoint {
   kAttention,  // (N,C) result of the attention sublayer, before it joins the stream
   kMiddle,     // (N,C) the stream after attention
   kNorm2,      // (N,C) result of ln_2
-  kUp,         // (N,F) c_fc's result, before the activation
+  kUp,         // (N,F) c_fc's result, before the activation; (N,2F), gate | up, of a gated one
   kActivated,  // (N,F) after it
   kMlp,        // (N,C) result of the feed-forward sublayer, before it joins the stream
   kOutput,     // (N,C) the stream after the block
@@ -99,6 +100,7 @@ struct TracePointInfo {
   using WidthOf = int64_t (*)(const GptConfig& config);
   static int64_t C(const GptConfig& config) { return config.n_embd; }
   static int64_t F(const GptConfig& config) { return config.inner(); }
+  static int64_t Up(const GptConfig& config) { return config.up_width(); }
   static int64_t Qkv(const GptConfig& config) { return config.head_layout().qkv_width(); }
   static int64_t Heads(const GptConfig& config) { return config.head_layout().q_width(); }
 
@@ -116,7 +118,7 @@ inline constexpr auto kTracePoints = std::to_array<TracePointInfo>({
     {.name = "attention"},
     {.name = "middle"},
     {.name = "ln_2"},
-    {.name = "up", .width = &TracePointInfo::F},
+    {.name = "up", .width = &TracePointInfo::Up},
     {.name = "activated", .width = &TracePointInfo::F},
     {.name = "mlp"},
     {.name = "output"},
@@ -176,6 +178,7 @@ struct PassContext {
   TensorParallelGroup* group = nullptr;  // of a shard: the ranks that have all shards
   Tensor positions = {};                 // (B,T) i32, optional: of each token, instead of 0 to T-1
   const CachedRows* cached = nullptr;    // optional, with positions
+  std::array<Tensor, 2> angles = {};     // (N,r), of rotary positions (layers/rotary.h)
   bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }

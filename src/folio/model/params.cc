@@ -20,8 +20,8 @@ Shape ShapeInShard(const GptConfig& config, const Shard& shard, const Shape& who
     case ShardAxis::kRows:
       return whole.rank() == 1 ? Shape{shard.Size(whole[0])}
                                : Shape{shard.Size(whole[0]), whole[1]};
-    case ShardAxis::kColumns:
-      return last(shard.Size(whole.back()));
+    case ShardAxis::kUp:
+      return last(shard.Size(config.inner()) * (config.up_width() / config.inner()));
     case ShardAxis::kQkv:
       return last(config.head_layout().ShardOf(shard).qkv_width());
   }

@@ -38,10 +38,10 @@ enum class ParamKind {
 
 // The dimension of a parameter that shards divide.
 enum class ShardAxis {
-  kNone,     // every shard has all of it
-  kRows,     // the first
-  kColumns,  // the last
-  kQkv,      // the last, in each of q | k | v by heads (config.h)
+  kNone,  // every shard has all of it
+  kRows,  // the first
+  kQkv,   // the last, in each of q | k | v by heads (config.h)
+  kUp,    // the last, in a gated model in each of gate | up
 };
 
 // Returns whether LinearBackward writes over the gradient at first. Other gradients are added to,

@@ -16,6 +16,9 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
     throw UsageError(fmt::format("{} ranks cannot share the layers of this model", count), why,
                      how);
   };
+  if (config.has_qk_norm()) {
+    refuse("the norms of its queries and keys are of all heads", "leave --tensor-parallel out");
+  }
   if (lora.on()) {
     refuse("adapters are trained by each rank whole", "leave --tensor-parallel or --lora out");
   }
@@ -38,10 +41,12 @@ PlaceInWhole::PlaceInWhole(const ParamTable& table, const ParamInfo& info, const
   const bool rows = info.axis == ShardAxis::kRows && whole.rank() == 2;
   if (rows) first_row_ = shard.Begin(whole[0]);
   if (rows || info.axis == ShardAxis::kNone) return;
-  if (info.axis != ShardAxis::kQkv) {
-    runs_.fill({0, shard.Begin(whole_width_)});
-    return;
+  runs_.fill({0, shard.Begin(whole_width_)});
+  if (info.axis == ShardAxis::kUp && table.config().gated()) {
+    const int64_t F = table.config().inner(), begin = shard.Begin(F), width = shard.Size(F);
+    runs_ = {{{0, begin}, {width, begin + F - width}, {width, begin + F - width}}};
   }
+  if (info.axis != ShardAxis::kQkv) return;
   const HeadLayout heads = table.config().head_layout();
   const auto of_whole = heads.columns(), of_shard = heads.ShardOf(shard).columns();
   for (size_t i = 0; i < runs_.size(); ++i) {

@@ -142,7 +142,17 @@ Tensor StreamBefore(const GptConfig& config, const GptActivations& acts, size_t 
   return layer == 0 ? acts.embedded : BlockOutput(config, acts.h[layer - 1]);
 }
 
+PassContext WithAngles(PassContext pass, const PassBuffers& buffers) {
+  for (size_t i = 0; i < pass.angles.size(); ++i) pass.angles[i] = buffers.rotary[i].angles;
+  return pass;
+}
+
 }  // namespace
+
+void FillConstants(const GptConfig& config, const PassBuffers& buffers) {
+  if (buffers.sinusoids) FillSinusoids(buffers.sinusoids);
+  FillRotaryFrequencies(config, buffers.rotary);
+}
 
 void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V) {
   if (std::ssize(from) != to.count()) {
@@ -153,14 +163,16 @@ void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest,
   std::copy(from.begin(), from.end(), to.data<int32_t>());
 }
 
-void TransformerForward(const PassContext& pass, const GptParams& params,
+void TransformerForward(const PassContext& rows, const GptParams& params,
                         const PassBuffers& buffers) {
+  const PassContext pass = WithAngles(rows, buffers);
   const GptActivations& acts = buffers.acts;
   const size_t L = acts.h.size();
   const auto ready = [&](size_t layer) {
     if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
   };
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
+  FillRotaryAngles(pass, buffers.rotary);
   EmbedForward(pass, params, buffers.ids, buffers.sinusoids, acts.embedded);
   for (size_t l = 0; l < L; ++l) {
     ready(l);
@@ -172,8 +184,9 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
   pass.Show(TracePoint::kFinal, 0, acts.norm_f.out);
 }
 
-void TransformerBackward(const PassContext& pass, const GptParams& params,
+void TransformerBackward(const PassContext& rows, const GptParams& params,
                          const PassBuffers& buffers, const GptParams& d_params) {
+  const PassContext pass = WithAngles(rows, buffers);
   const GptActivations& acts = buffers.acts;
   const GptGradients& grads = buffers.grads;
   const size_t L = acts.h.size();

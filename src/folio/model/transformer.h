@@ -9,6 +9,7 @@
 #include "folio/model/context.h"
 #include "folio/model/layers/embedding.h"
 #include "folio/model/layers/head.h"
+#include "folio/model/layers/rotary.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
@@ -45,7 +46,8 @@ struct GptActivations : HeadActivations {
 // All that a pass over (B,T) tokens reads and writes, but parameters.
 struct PassBuffers {
   Tensor ids, targets;          // (B,T) and (N) i32
-  Tensor sinusoids;             // (P,C), empty for learned positions
+  Tensor sinusoids;             // (P,C), empty unless positions are
+  RotaryTables rotary;          // empty unless positions are
   Tensor positions, same_text;  // (B,T) i32 and (B,1,T,T) u8 if packed: GptPass::set_begins
   GptActivations acts;
   GptGradients grads;  // empty unless kTraining
@@ -65,6 +67,7 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
     list.Add("same_text", buffers.same_text, Dtype::kU8, {B, 1, T, T}, Beyond::kInput);
   }
   VisitPositionBuffers(list, buffers.sinusoids);
+  VisitRotaryBuffers(list, buffers.rotary);
   GptActivations& acts = buffers.acts;
   list.Add("embedded", acts.embedded, list.number(), {N, C});
   list.Add("branch", acts.branch, list.low(), {N, C});
@@ -90,6 +93,9 @@ void BindBuffersTo(const PassShape& pass, PassBuffers& buffers, const TensorOf& 
 // The buffers of a pass, placed by the lives that lifetimes.h records. Throws a kResource Error on
 // overflow.
 MemoryPlan PlanBuffers(const PassShape& pass);
+
+// Fills the buffers that are what they are for every pass.
+void FillConstants(const GptConfig& config, const PassBuffers& buffers);
 
 // Makes `buffers` those of a pass whose plan, or that of the same pass with a longer T, is `plan`,
 // in its memory. REQUIRES: `buffers` is empty, or of such a pass.

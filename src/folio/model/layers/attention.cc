@@ -1,9 +1,82 @@
 #include "folio/model/layers/attention.h"
 
+#include "folio/model/layers/rotary.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
 namespace {
+
+// Queries and keys of a layer, as views of rows of q | k | v.
+struct QueriesAndKeys {
+  SequenceView q, k;
+
+  QueriesAndKeys(const PassContext& pass, const Tensor& qkv)
+      : q(View(qkv, pass.B, pass.T, pass.heads().q())),
+        k(View(qkv, pass.B, pass.T, pass.heads().k())) {}
+};
+
+// The width of what a norm of queries or keys takes as one, of rows of `width`.
+int64_t NormGroup(const PassContext& pass, int64_t width) {
+  return pass.config.full_qk_norm() ? width : pass.config.head_size();
+}
+
+void NormHeads(const PassContext& pass, const SequenceView& heads, const Tensor& weight,
+               const HeadNormActivations& acts) {
+  pass.backend.Run(HeadNormForward{.x = heads,
+                                   .weight = weight,
+                                   .raw = acts.raw,
+                                   .rstd = acts.rstd,
+                                   .group = NormGroup(pass, heads.C),
+                                   .eps = pass.config.layer_norm_epsilon,
+                                   .weight_offset = pass.config.norm_offset(),
+                                   .scale = pass.config.qk_scale});
+}
+
+void NormHeadsBackward(const PassContext& pass, const SequenceView& d_heads, const Tensor& weight,
+                       const HeadNormActivations& acts, const Tensor& d_weight) {
+  pass.backend.Run(HeadNormBackward{.raw = acts.raw,
+                                    .weight = weight,
+                                    .rstd = acts.rstd,
+                                    .d_x = d_heads,
+                                    .d_weight = d_weight,
+                                    .group = NormGroup(pass, d_heads.C),
+                                    .weight_offset = pass.config.norm_offset(),
+                                    .scale = pass.config.qk_scale});
+}
+
+// Makes of queries and keys what meets: normed and turned, in the order that the configuration
+// says.
+void PrepareHeads(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
+                  const SelfAttentionActivations& acts) {
+  const QueriesAndKeys heads(pass, acts.qkv);
+  const auto turn = [&] {
+    TurnHeads(pass, layer, heads.q);
+    TurnHeads(pass, layer, heads.k);
+  };
+  if (pass.config.norm_after_rotary()) turn();
+  if (pass.config.has_qk_norm()) {
+    NormHeads(pass, heads.q, params.q_norm, acts.q_norm);
+    NormHeads(pass, heads.k, params.k_norm, acts.k_norm);
+  }
+  if (!pass.config.norm_after_rotary()) turn();
+}
+
+// Makes of the gradients of what meets those of the projection's result, in place.
+void PrepareHeadsBackward(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
+                          const SelfAttentionActivations& acts, const Tensor& d_qkv,
+                          const SelfAttentionParams& d_params) {
+  const QueriesAndKeys d(pass, d_qkv);
+  const auto turn = [&] {
+    TurnHeads(pass, layer, d.q, true);
+    TurnHeads(pass, layer, d.k, true);
+  };
+  if (!pass.config.norm_after_rotary()) turn();
+  if (pass.config.has_qk_norm()) {
+    NormHeadsBackward(pass, d.q, params.q_norm, acts.q_norm, d_params.q_norm);
+    NormHeadsBackward(pass, d.k, params.k_norm, acts.k_norm, d_params.k_norm);
+  }
+  if (pass.config.norm_after_rotary()) turn();
+}
 
 void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivations& acts,
             const SequenceView& k, const SequenceView& v) {
@@ -18,7 +91,7 @@ void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                     .lse = acts.lse,
                                     .H = heads.query_heads,
                                     .G = heads.kv_heads,
-                                    .scale = pass.config.attention_scale(layer),
+                                    .scale = pass.config.score_scale(layer),
                                     .causal = pass.config.causal,
                                     .dropout = pass.BlockDropout(layer, kAttentionDropout)});
 }
@@ -42,7 +115,7 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                            .positions = positions,
                                            .out = View(acts.attn, 1, N, heads.q()),
                                            .H = heads.query_heads,
-                                           .scale = pass.config.attention_scale(layer)});
+                                           .scale = pass.config.score_scale(layer)});
   }
   const int64_t S = cached.S;
   const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, heads.kv_width());
@@ -61,6 +134,7 @@ void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAtte
   const HeadLayout heads = pass.heads();
   LinearLayerForward(pass, layer, kCAttn, params.c_attn, acts.c_attn, scratch,
                      {.x = x, .weight = {}, .out = acts.qkv});
+  PrepareHeads(pass, layer, params, acts);
   pass.Show(TracePoint::kQkv, layer, acts.qkv);
   if (pass.cached != nullptr) {
     Decode(pass, layer, acts);
@@ -70,7 +144,6 @@ void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAtte
   pass.Show(TracePoint::kHeads, layer, acts.attn);
   LinearLayerForward(pass, layer, kAttnCProj, params.c_proj, acts.c_proj, scratch,
                      {.x = acts.attn, .weight = {}, .out = out});
-  pass.Show(TracePoint::kAttention, layer, out);
 }
 
 void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t layer,
@@ -92,7 +165,7 @@ void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t l
                                .probs = probs,
                                .H = H,
                                .G = k.C / (q.C / H),
-                               .scale = config.attention_scale(layer),
+                               .scale = config.score_scale(layer),
                                .causal = config.causal});
 }
 
@@ -119,9 +192,10 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
                                      .d_v = View(d_qkv, B, T, heads.v()),
                                      .H = heads.query_heads,
                                      .G = heads.kv_heads,
-                                     .scale = pass.config.attention_scale(layer),
+                                     .scale = pass.config.score_scale(layer),
                                      .causal = pass.config.causal,
                                      .dropout = pass.BlockDropout(layer, kAttentionDropout)});
+  PrepareHeadsBackward(pass, layer, params, acts, d_qkv, d_params);
   LinearLayerBackward(
       pass, layer, kCAttn, params.c_attn, acts.c_attn, d_params.c_attn, grads,
       {.x = x, .weight = {}, .d_out = d_qkv, .d_x = d_x, .accumulate_d_x = accumulate});

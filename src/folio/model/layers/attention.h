@@ -1,11 +1,13 @@
 #pragma once
 
 #include "folio/model/layers/linear.h"
+#include "folio/model/layers/norm.h"
 
 namespace folio {
 
 // Multi-head self-attention: A. Vaswani et al., arXiv:1706.03762, with GPT-2's fused c_attn; causal
-// if the configuration says so.
+// if the configuration says so. Queries and keys may be normed (M. Dehghani et al.,
+// arXiv:2302.05442) and turned by rotary positions before they meet.
 
 inline constexpr Linear kCAttn = {.name = "attn.c_attn",
                                   .adapted = "lora.c_attn",
@@ -21,12 +23,19 @@ inline constexpr DropoutPlace kAttentionDropout = {
     .number = 0, .rate = &GptConfig::attn_pdrop, .of = DropoutPlace::kHeads};
 
 struct SelfAttentionParams {
-  LinearParams c_attn;  // (C,(H+2K)D): columns are q | k | v (config.h)
-  LinearParams c_proj;  // (HD,C)
+  LinearParams c_attn;    // (C,(H+2K)D): columns are q | k | v (config.h)
+  LinearParams c_proj;    // (HD,C)
+  Tensor q_norm, k_norm;  // (D), or with qk_norm "full" (HD) and (KD)
+};
+
+// What the backward of the norm of queries or of keys reads.
+struct HeadNormActivations {
+  Tensor raw, rstd;  // (N,HD) or (N,KD), (N,H) or (N,K), with qk_norm "full" (N,1)
 };
 
 struct SelfAttentionActivations {
-  Tensor qkv;   // (N,(H+2K)D)
+  Tensor qkv;  // (N,(H+2K)D), queries and keys as they meet
+  HeadNormActivations q_norm, k_norm;
   Tensor lse;   // (B,H,T)
   Tensor attn;  // (N,HD), before c_proj
   LinearActivations c_attn, c_proj;
@@ -36,9 +45,16 @@ template <class Visit, class Params>
 void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
   const HeadLayout heads = list.config.head_layout();
   const int64_t C = list.config.n_embd;
-  const bool bias = list.config.has_attention_bias();
-  VisitParams(list, kCAttn, params.c_attn, {C, heads.qkv_width()}, bias);
-  VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C}, bias);
+  VisitParams(list, kCAttn, params.c_attn, {C, heads.qkv_width()}, list.config.has_qkv_bias());
+  VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C},
+              list.config.has_attention_bias());
+  if (!list.config.has_qk_norm() || !list.config.norm_weight()) return;
+  const auto add = [&](std::string_view module, auto& slot, int64_t width) {
+    list.Add(module, "weight", slot, {list.config.full_qk_norm() ? width : heads.head_dim},
+             ParamKind::kElementwise, NormInit(list.config));
+  };
+  add("attn.q_norm", params.q_norm, heads.q_width());
+  add("attn.k_norm", params.k_norm, heads.kv_width());
 }
 
 template <class Visit>
@@ -46,6 +62,16 @@ void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivatio
   const PassShape& pass = list.pass;
   const HeadLayout heads = pass.heads();
   list.Add("qkv", acts.qkv, list.low(), {pass.N(), heads.qkv_width()});
+  if (pass.training() && pass.config.has_qk_norm()) {
+    const bool full = pass.config.full_qk_norm();
+    const auto add = [&](std::string_view raw, std::string_view rstd, HeadNormActivations& norm,
+                         int64_t of) {
+      list.Add(raw, norm.raw, list.low(), {pass.N(), of * heads.head_dim});
+      list.Add(rstd, norm.rstd, list.number(), {pass.N(), full ? 1 : of});
+    };
+    add("q_norm.raw", "q_norm.rstd", acts.q_norm, heads.query_heads);
+    add("k_norm.raw", "k_norm.rstd", acts.k_norm, heads.kv_heads);
+  }
   list.Add("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T});
   list.Add("attn", acts.attn, list.low(), {pass.N(), heads.q_width()});
 }

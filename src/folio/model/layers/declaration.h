@@ -76,7 +76,9 @@ struct BufferList {
 struct GptGradients {
   Tensor d_stream = {};    // (N,C), of the residual stream
   Tensor d_branch = {};    // (N,C), of a sublayer's result, or of its input
-  Tensor d_wide = {};      // (N,max((H+2K)D,F)), elements, of qkv and of fc
+  Tensor d_raw = {};       // (N,C), the same before its norm; empty where d_branch can hold it
+  Tensor d_wide = {};      // (N,max((H+2K)D,F or 2F)), elements, of qkv and of fc
+  Tensor d_act = {};       // (N,F), gated: of what the gate lets through
   Tensor d_attn = {};      // (N,HD)
   Tensor d_logits = {};    // (R,V): the logits' own memory unless their dtypes differ
   Tensor input = {};       // (N,C), a sublayer's input; empty where the forward's is there

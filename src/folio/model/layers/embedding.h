@@ -8,7 +8,7 @@ namespace folio {
 // Positions of tokens: a learned table, or the fixed one of A. Vaswani et al., arXiv:1706.03762.
 
 struct PositionParams {
-  Tensor wpe;  // (P,C), empty for sinusoidal positions
+  Tensor wpe;  // (P,C), empty unless positions are learned
 };
 
 template <class Visit, class Params>
@@ -22,7 +22,7 @@ void VisitPositionParams(const ParamList<Visit>& list, Params& params) {
 template <class Visit>
 void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
   const GptConfig& config = list.pass.config;
-  if (config.learned_positions()) return;
+  if (config.position_embedding != "sinusoidal") return;
   list.Add("sinusoids", sinusoids, list.number(), {config.n_positions, config.n_embd},
            Beyond::kInput);
 }
@@ -31,7 +31,7 @@ void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
 // is (P,C), float32 or float64; C is even.
 void FillSinusoids(const Tensor& out);
 
-// Embeddings: the rows of tokens in wte, and those of their positions.
+// Embeddings: the rows of tokens in wte times embedding_scale, and those of their positions.
 
 struct EmbeddingParams : PositionParams {
   Tensor wte;  // (V,C)

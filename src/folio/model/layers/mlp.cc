@@ -2,21 +2,36 @@
 
 namespace folio {
 
+namespace {
+
+// What the activation makes of c_fc's result, where no product does so on its way.
+void Activate(const PassContext& pass, const Tensor& fc, const Tensor& act) {
+  const Activation kind = pass.config.activation();
+  if (pass.config.gated()) {
+    pass.backend.Run(GatedForward{.kind = kind, .x = fc, .out = act});
+  } else {
+    pass.backend.Run(ActivationForward{.kind = kind, .x = fc, .out = act});
+  }
+}
+
+}  // namespace
+
 void MlpForward(const PassContext& pass, int64_t layer, const MlpParams& params,
                 const MlpActivations& acts, const Tensor& scratch, const Tensor& x,
                 const Tensor& out) {
+  const bool gated = pass.config.gated();
   LinearLayerForward(pass, layer, kCFc, params.c_fc, acts.c_fc, scratch,
                      {.x = x,
                       .weight = {},
                       .out = acts.fc,
-                      .act = acts.act,
+                      .act = gated ? Tensor() : acts.act,
                       .activation = pass.config.activation()});
+  if (gated) Activate(pass, acts.fc, acts.act);
   pass.Show(TracePoint::kUp, layer, acts.fc);
   pass.Show(TracePoint::kActivated, layer, acts.act);
   pass.Drop(acts.act, pass.BlockDropout(layer, kActivationDropout));
   LinearLayerForward(pass, layer, kMlpCProj, params.c_proj, acts.c_proj, scratch,
                      {.x = acts.act, .weight = {}, .out = out});
-  pass.Show(TracePoint::kMlp, layer, out);
 }
 
 void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params,
@@ -25,20 +40,25 @@ void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params
                  bool accumulate) {
   const Dropout dropout = pass.BlockDropout(layer, kActivationDropout);
   const Tensor d_fc(grads.d_wide.raw(), grads.d_wide.dtype(), acts.fc.shape());
+  const bool gated = pass.config.gated();
   LinearBackward down{.x = acts.act,
                       .weight = {},
                       .d_out = d_out,
-                      .pre = acts.fc,
-                      .d_x = d_fc,
+                      .pre = gated ? Tensor() : acts.fc,
+                      .d_x = gated ? grads.d_act : d_fc,
                       .activation = pass.config.activation()};
   if (grads.act) {
     down.x = grads.act;
-    pass.backend.Run(ActivationForward{.kind = down.activation, .x = acts.fc, .out = grads.act});
+    Activate(pass, acts.fc, grads.act);
     pass.Drop(grads.act, dropout);
   }
   LinearLayerBackward(pass, layer, kMlpCProj, params.c_proj, acts.c_proj, d_params.c_proj, grads,
                       down);
-  pass.Drop(d_fc, dropout);  // a factor of each element, as the activation's slope is
+  pass.Drop(down.d_x, dropout);  // a factor of each element, as the activation's slope is
+  if (gated) {
+    pass.backend.Run(GatedBackward{
+        .kind = down.activation, .x = acts.fc, .d_out = grads.d_act, .d_x = d_fc});
+  }
   LinearLayerBackward(
       pass, layer, kCFc, params.c_fc, acts.c_fc, d_params.c_fc, grads,
       {.x = x, .weight = {}, .d_out = d_fc, .d_x = d_x, .accumulate_d_x = accumulate});

@@ -8,33 +8,49 @@
 
 namespace folio {
 
-// LayerNorm: J. L. Ba, J. R. Kiros, G. E. Hinton, arXiv:1607.06450.
+// LayerNorm (J. L. Ba, J. R. Kiros, G. E. Hinton, arXiv:1607.06450) or RMSNorm (B. Zhang, R.
+// Sennrich, arXiv:1910.07467), as the configuration says.
 
 struct NormParams {
-  Tensor weight, bias;  // (C), (C)
+  Tensor weight, bias;  // (C), (C); empty where the configuration has none
 };
 
 struct NormActivations {
-  Tensor out, mean, rstd;  // (N,C), (N), (N)
+  Tensor out, mean, rstd;  // (N,C), (N) unless RMSNorm, (N)
 };
+
+// What a norm multiplies with begins at one, as 1 + weight at zero.
+inline InitKind NormInit(const GptConfig& config) {
+  return config.norm_offset() == 1 ? InitKind::kZero : InitKind::kOne;
+}
 
 template <class Visit, class Params>
 void VisitNormParams(const ParamList<Visit>& list, std::string_view module, Params& params) {
   using enum ParamKind;
-  const Shape shape = {list.config.n_embd};
-  list.Add(module, "weight", params.weight, shape, kElementwise, InitKind::kOne);
-  if (!list.config.has_layer_norm_bias()) return;
+  const GptConfig& config = list.config;
+  const Shape shape = {config.n_embd};
+  if (config.norm_weight()) {
+    list.Add(module, "weight", params.weight, shape, kElementwise, NormInit(config));
+  }
+  if (!config.has_layer_norm_bias()) return;
   list.Add(module, "bias", params.bias, shape, kElementwise, InitKind::kZero);
+}
+
+// The statistics of a norm: `names` are those of mean and rstd.
+template <class Visit>
+void VisitNormStatistics(const BufferList<Visit>& list,
+                         const std::array<std::string_view, 2>& names, NormActivations& acts) {
+  const Shape rows = {list.pass.N()};
+  if (list.pass.config.layer_norm()) list.Add(names[0], acts.mean, list.number(), rows);
+  list.Add(names[1], acts.rstd, list.number(), rows);
 }
 
 // `names` are those of the result, which is in `dtype`, of mean and of rstd.
 template <class Visit>
 void VisitNormBuffers(const BufferList<Visit>& list, const std::array<std::string_view, 3>& names,
                       NormActivations& acts, Dtype dtype, Beyond beyond = Beyond::kNothing) {
-  const int64_t N = list.pass.N();
-  list.Add(names[0], acts.out, dtype, {N, list.pass.config.n_embd}, beyond);
-  list.Add(names[1], acts.mean, list.number(), {N});
-  list.Add(names[2], acts.rstd, list.number(), {N});
+  list.Add(names[0], acts.out, dtype, {list.pass.N(), list.pass.config.n_embd}, beyond);
+  VisitNormStatistics(list, {names[1], names[2]}, acts);
 }
 
 // x is (N,C).

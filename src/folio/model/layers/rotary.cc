@@ -1,0 +1,99 @@
+#include "folio/model/layers/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace folio {
+namespace {
+
+// theta^(-2i/r)
+std::vector<float> PlainFrequencies(double theta, int64_t r) {
+  std::vector<float> inverse(static_cast<size_t>(r / 2));
+  for (size_t i = 0; i < inverse.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(r);
+    inverse[i] = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+  }
+  return inverse;
+}
+
+// Frequencies of Llama 3.1: those of long waves are divided by the factor, those of short ones stay,
+// and between them the two are mixed.
+void ScaleLikeLlama3(const GptConfig& config, std::vector<float>& inverse) {
+  const auto positions = static_cast<double>(config.rope_positions());
+  const double low = config.rope_low_freq_factor, high = config.rope_high_freq_factor;
+  for (float& frequency : inverse) {
+    const double turns = positions * static_cast<double>(frequency) / (2 * std::numbers::pi);
+    const double divided = static_cast<double>(frequency) / config.rope_factor;
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    frequency = static_cast<float>((1 - kept) * divided + kept * static_cast<double>(frequency));
+  }
+}
+
+// YaRN: B. Peng et al., arXiv:2309.00071. Pairs that turn more than beta_fast times in the original
+// context stay, those that turn less than beta_slow times are divided.
+void ScaleLikeYarn(const GptConfig& config, double theta, std::vector<float>& inverse) {
+  const auto r = static_cast<double>(config.rotary_width());
+  const auto pair_of = [&](double turns) {
+    const auto positions = static_cast<double>(config.rope_positions());
+    return r * std::log(positions / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  const double first = std::max(0.0, std::floor(pair_of(config.rope_beta_fast)));
+  const double last = std::min(r - 1, std::ceil(pair_of(config.rope_beta_slow)));
+  for (size_t i = 0; i < inverse.size(); ++i) {
+    const double width = last == first ? 0.001 : last - first;
+    const double divided = std::clamp((static_cast<double>(i) - first) / width, 0.0, 1.0);
+    const auto frequency = static_cast<double>(inverse[i]);
+    inverse[i] =
+        static_cast<float>(frequency / config.rope_factor * divided + frequency * (1 - divided));
+  }
+}
+
+}  // namespace
+
+RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table) {
+  const int64_t r = config.rotary_width();
+  if (table == 1) return {.inverse = PlainFrequencies(*config.rope_window_theta, r)};
+  RotaryFrequencies result{.inverse = PlainFrequencies(config.rope_theta, r)};
+  if (config.rope_scaling == "linear") {
+    for (float& frequency : result.inverse) frequency /= static_cast<float>(config.rope_factor);
+  } else if (config.rope_scaling == "llama3") {
+    ScaleLikeLlama3(config, result.inverse);
+  } else if (config.rope_scaling == "yarn") {
+    ScaleLikeYarn(config, config.rope_theta, result.inverse);
+    result.attention_factor =
+        config.rope_attention_factor.value_or(0.1 * std::log(config.rope_factor) + 1);
+  }
+  return result;
+}
+
+void FillRotaryFrequencies(const GptConfig& config, const RotaryTables& tables) {
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (!tables[i].frequencies) continue;
+    std::ranges::copy(RotaryFrequenciesOf(config, i).inverse,
+                      tables[i].frequencies.data<float>());
+  }
+}
+
+void FillRotaryAngles(const PassContext& pass, const RotaryTables& tables) {
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (!tables[i].angles) continue;
+    pass.backend.Run(
+        RotaryAngles{.frequencies = tables[i].frequencies,
+                     .positions = pass.positions,
+                     .out = tables[i].angles,
+                     .T = pass.T,
+                     .attention_factor = RotaryFrequenciesOf(pass.config, i).attention_factor});
+  }
+}
+
+void TurnHeads(const PassContext& pass, int64_t layer, const SequenceView& heads, bool back) {
+  const LayerKind kind = pass.config.layer_kind(layer);
+  if (!kind.rotary) return;
+  pass.backend.Run(RotaryForward{.x = heads,
+                                 .angles = pass.angles[*kind.rotary],
+                                 .D = pass.config.head_size(),
+                                 .inverse = back});
+}
+
+}  // namespace folio
