@@ -9,6 +9,23 @@
 
 namespace folio {
 
+namespace {
+
+// FloatDtype gives the dtype of an operation whose numbers are all of low precision (ops.h).
+Dtype FloatDtype(std::string_view op, std::string_view name, const Tensor& x) {
+  return x && x.dtype() == Dtype::kBF16 ? Dtype::kBF16 : NumberDtype(op, name, x);
+}
+
+// NumberOf gives the Number of an operation on rows that are marked Low.
+Dtype NumberOf(std::string_view op, std::string_view name, const SequenceView& x) {
+  FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));
+  const Dtype number = x.dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  LowDtype(op, name, x.dtype, number);
+  return number;
+}
+
+}  // namespace
+
 // ---- Embedding ---------------------------------------------------------------------------------
 
 namespace {
@@ -81,6 +98,96 @@ void LayerNormBackward::Check() const {
   }
 }
 
+// ---- RMSNorm -----------------------------------------------------------------------------------
+
+namespace {
+
+// CheckHeadNorm checks what forward and backward have in common, `x` being what they do in place.
+template <class Op>
+void CheckHeadNorm(const Op& op, std::string_view name, const SequenceView& x) {
+  constexpr std::string_view kName = Op::kName;
+  const Dtype number = NumberOf(kName, name, x);
+  CheckSequence(kName, name, x, x.dtype, x.B, x.T, x.C);
+  FOLIO_CHECK(op.group >= 1 && x.C % op.group == 0,
+              fmt::format("{}: {} channels do not divide into groups of {}", kName, x.C, op.group));
+  CheckOptional(kName, "weight", op.weight, number, {op.group});
+  CheckOptional(kName, "raw", op.raw, x.dtype, {x.B * x.T, x.C});
+  CheckOptional(kName, "rstd", op.rstd, number, {x.B * x.T, x.C / op.group});
+  CheckOverlap(op);
+}
+
+}  // namespace
+
+void RmsNormForward::Check() const {
+  CheckRank(kName, "x", x, 2);
+  const Dtype number = NumberDtype(kName, "x", x);
+  const int64_t N = x.dim(0), C = x.dim(1);
+  FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
+  CheckOptional(kName, "weight", weight, number, {C});
+  CheckOperand(kName, "out", out, LowDtype(kName, "out", out.dtype(), number), {N, C});
+  CheckOperand(kName, "rstd", rstd, number, {N});
+  CheckOverlap(*this);
+}
+
+void RmsNormBackward::Check() const {
+  CheckRank(kName, "x", x, 2);
+  const Dtype number = NumberDtype(kName, "x", x);
+  const int64_t N = x.dim(0), C = x.dim(1);
+  FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
+  CheckOptional(kName, "weight", weight, number, {C});
+  CheckOperand(kName, "rstd", rstd, number, {N});
+  CheckOperand(kName, "d_out", d_out, LowDtype(kName, "d_out", d_out.dtype(), number), {N, C});
+  CheckOperand(kName, "d_x", d_x, number, {N, C});
+  CheckOptional(kName, "d_weight", d_weight, number, {C});
+  if (accumulate_d_x || d_out.dtype() != number) {
+    CheckOverlap(*this);
+  } else {
+    CheckOverlap(*this, "d_x", {"d_out"});
+  }
+}
+
+void HeadNormForward::Check() const {
+  CheckHeadNorm(*this, "x", x);
+}
+
+void HeadNormBackward::Check() const {
+  CheckHeadNorm(*this, "d_x", d_x);
+  const Dtype number = NumberOf(kName, "d_x", d_x);
+  CheckOperand(kName, "raw", raw, d_x.dtype, raw.shape());
+  CheckOperand(kName, "rstd", rstd, number, rstd.shape());
+  CheckOptional(kName, "d_weight", d_weight, number, {group});
+}
+
+// ---- Rotary positions --------------------------------------------------------------------------
+
+void RotaryAngles::Check() const {
+  CheckRank(kName, "out", out, 2);
+  CheckOperand(kName, "out", out, NumberDtype(kName, "out", out),
+               {out.dim(0), 2 * static_cast<int64_t>(inv_freq.size())});
+  if (!positions) return;
+  CheckOperand(kName, "positions", positions, Dtype::kI32, positions.shape());
+  FOLIO_CHECK(positions.count() == out.dim(0),
+              fmt::format("{}: {} positions for {} rows", kName, positions.count(), out.dim(0)));
+  CheckOverlap(*this);
+}
+
+void Rotary::Check() const {
+  CheckRank(kName, "table", table, 2);
+  const Dtype number = NumberDtype(kName, "table", table);
+  CheckSequence(kName, "x", x, LowDtype(kName, "x", x.dtype, number), x.B, x.T, x.C);
+  const int64_t r = table.dim(1);
+  CheckOperand(kName, "table", table, number, {table.dim(0) == x.T ? x.T : x.B * x.T, r});
+  FOLIO_CHECK(D >= 1 && x.C % D == 0,
+              fmt::format("{}: {} channels do not divide into heads of {}", kName, x.C, D));
+  FOLIO_CHECK(r % 2 == 0 && r <= D,
+              fmt::format("{}: {} channels of a head of {} do not turn in pairs", kName, r, D));
+}
+
+// Of each pair 4 products and 2 sums.
+double Rotary::Flops() const {
+  return Count(x) / static_cast<double>(D) * static_cast<double>(table.dim(1)) * 3;
+}
+
 // ---- Linear ------------------------------------------------------------------------------------
 
 namespace {
@@ -95,6 +202,8 @@ double ActivationFlops(Activation kind) {
     case Activation::kRelu:
     case Activation::kTanh:
       return 1;
+    case Activation::kRelu2:
+      return 2;
     case Activation::kSilu:
       return 3;
     case Activation::kQuickGelu:
@@ -162,15 +271,6 @@ double LinearBackward::Flops() const {
 
 // ---- Activation --------------------------------------------------------------------------------
 
-namespace {
-
-// The dtype of an operation whose numbers are all of low precision (ops.h).
-Dtype FloatDtype(std::string_view op, std::string_view name, const Tensor& x) {
-  return x && x.dtype() == Dtype::kBF16 ? Dtype::kBF16 : NumberDtype(op, name, x);
-}
-
-}  // namespace
-
 void ActivationForward::Check() const {
   CheckRank(kName, "x", x, 2);
   CheckOperand(kName, "out", out, FloatDtype(kName, "x", x), x.shape());
@@ -191,6 +291,33 @@ void ActivationBackward::Check() const {
 
 double ActivationBackward::Flops() const {
   return Count(x) * 2 * ActivationFlops(kind);
+}
+
+// ---- Gate --------------------------------------------------------------------------------------
+
+void GatedForward::Check() const {
+  CheckRank(kName, "out", out, 2);
+  const Dtype dtype = FloatDtype(kName, "out", out);
+  CheckOperand(kName, "x", x, dtype, {out.dim(0), 2 * out.dim(1)});
+  CheckOverlap(*this);
+}
+
+double GatedForward::Flops() const {
+  return Count(out) * (ActivationFlops(kind) + 1);
+}
+
+void GatedBackward::Check() const {
+  CheckRank(kName, "d_out", d_out, 2);
+  const Dtype dtype = FloatDtype(kName, "d_out", d_out);
+  const Shape both = {d_out.dim(0), 2 * d_out.dim(1)};
+  CheckOperand(kName, "x", x, dtype, both);
+  CheckOperand(kName, "d_x", d_x, dtype, both);
+  CheckOverlap(*this, "d_x", {"x"});
+}
+
+// The activation, its slope, and a product with each and with up.
+double GatedBackward::Flops() const {
+  return Count(d_out) * (3 * ActivationFlops(kind) + 3);
 }
 
 // ---- Attention ---------------------------------------------------------------------------------
@@ -366,6 +493,14 @@ void ResidualBackward::Check() const {
   CheckOverlap(*this, "d_x", {half ? "" : "d_out"});
 }
 
+// ---- Cap of logits -----------------------------------------------------------------------------
+
+void LogitCap::Check() const {
+  CheckRank(kName, "x", x, 2);
+  NumberDtype(kName, "x", x);
+  FOLIO_CHECK(cap > 0, fmt::format("{}: a cap of {}", kName, cap));
+}
+
 // ---- Cross-entropy -----------------------------------------------------------------------------
 
 void CrossEntropyForward::Check() const {
@@ -387,6 +522,7 @@ void CrossEntropyBackward::Check() const {
   CheckOperand(kName, "lse", lse, number, {N});
   const bool half = LowDtype(kName, "d_logits", d_logits.dtype(), number) != number;
   CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
+  FOLIO_CHECK(cap >= 0, fmt::format("{}: a cap of {}", kName, cap));
   CheckOverlap(*this, "d_logits", {half ? "" : "logits"});
 }
 

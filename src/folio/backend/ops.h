@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <tuple>
 
@@ -101,6 +102,9 @@ inline int64_t KeyHeads(int64_t H, int64_t G) {
 // The elements of an operand, for Flops: a double, since they outgrow integers.
 inline double Count(const Tensor& x) {
   return static_cast<double>(x.count());
+}
+inline double Count(const SequenceView& x) {
+  return static_cast<double>(x.B * x.T * x.C);
 }
 
 // ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[t] ---------------------------------------------
@@ -184,6 +188,120 @@ struct LayerNormBackward {
   }
 };
 
+// ---- RMSNorm: out = x / sqrt(mean of x^2 + eps) * (weight + weight_offset) ----------------------
+// B. Zhang, R. Sennrich, arXiv:1910.07467. Without a weight nothing is multiplied.
+
+struct RmsNormForward {
+  static constexpr std::string_view kName = "rmsnorm_forward";
+  Tensor x;            // (N,C)
+  Tensor weight = {};  // (C), optional
+  Tensor out;          // (N,C) Low
+  Tensor rstd;         // (N), 1 / sqrt(mean + eps), kept for the backward
+  double eps = 1e-5;
+  double weight_offset = 0;  // 1 where weights are stored as what is added to 1
+
+  void Check() const;
+  // Mean of squares 2, normalisation 1, weight 1 and offset 1 for each element.
+  double Flops() const { return Count(x) * (weight ? 5 : 3); }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Writes("out", out),
+                      Writes("rstd", rstd));
+  }
+};
+
+struct RmsNormBackward {
+  static constexpr std::string_view kName = "rmsnorm_backward";
+  Tensor x;              // (N,C)
+  Tensor weight = {};    // (C), optional
+  Tensor rstd;           // (N)
+  Tensor d_out;          // (N,C) Low
+  Tensor d_x;            // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
+  Tensor d_weight = {};  // (C) +=, optional
+  double weight_offset = 0;
+  bool accumulate_d_x = false;
+
+  void Check() const;
+  // Normalised x 1, g = d_out * weight 2, its sum 2, d_x 3, d_weight 2.
+  double Flops() const { return Count(x) * (8 + (d_weight ? 2 : 0) + (accumulate_d_x ? 1 : 0)); }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("rstd", rstd),
+                      Reads("d_out", d_out), Writes("d_x", d_x, accumulate_d_x),
+                      Updates("d_weight", d_weight));
+  }
+};
+
+// The RMSNorm of queries or keys, in place: of each head, where `group` is its width, or of all
+// heads together; then times `scale`.
+struct HeadNormForward {
+  static constexpr std::string_view kName = "head_norm_forward";
+  SequenceView x;      // (B,T,C) Low
+  Tensor weight = {};  // (group), optional
+  Tensor raw = {};     // (B*T,C) as x, optional: x as it was, for the backward
+  Tensor rstd = {};    // (B*T,C/group), optional, for the backward
+  int64_t group = 1;   // a divisor of C
+  double eps = 1e-5;
+  double weight_offset = 0;
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const { return Count(x) * (weight ? 6 : 4); }
+  auto operands() const {
+    return std::tuple(Updates("x", x), Reads("weight", weight), Writes("raw", raw),
+                      Writes("rstd", rstd));
+  }
+};
+
+struct HeadNormBackward {
+  static constexpr std::string_view kName = "head_norm_backward";
+  Tensor raw;            // (B*T,C) as d_x
+  Tensor weight = {};    // (group), optional
+  Tensor rstd;           // (B*T,C/group)
+  SequenceView d_x;      // (B,T,C) Low: the gradient of the forward's result, then of raw
+  Tensor d_weight = {};  // (group) +=, optional
+  int64_t group = 1;
+  double weight_offset = 0;
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const { return Count(raw) * (d_weight ? 11 : 9); }
+  auto operands() const {
+    return std::tuple(Reads("raw", raw), Reads("weight", weight), Reads("rstd", rstd),
+                      Updates("d_x", d_x), Updates("d_weight", d_weight));
+  }
+};
+
+// ---- Rotary positions: J. Su et al., arXiv:2104.09864 -------------------------------------------
+// Of each head the pair (x[i], x[i + r/2]) turns by the angle position * inv_freq[i], for i < r/2;
+// channels from r on stay as they are. A negative frequency turns the other way.
+
+// The cosines and sines of rows of positions: out[n,i] = cos(angle) * attention_factor for i < r/2,
+// then the sines. An angle is a product of two float32, rounded; its cosine is made in double.
+struct RotaryAngles {
+  static constexpr std::string_view kName = "rotary_angles";
+  std::span<const float> inv_freq;  // (r/2)
+  Tensor positions = {};            // N i32 in any shape, optional: otherwise 0, 1, ...
+  Tensor out;                       // (N,r)
+  double attention_factor = 1;
+
+  void Check() const;
+  double Flops() const { return Count(out) * 2.5; }
+  auto operands() const { return std::tuple(Reads("positions", positions), Writes("out", out)); }
+};
+
+// Turns queries or keys in place, or both at once where they lie beside each other. The gradient
+// turns by the negated angles: `inverse`.
+struct Rotary {
+  static constexpr std::string_view kName = "rotary";
+  SequenceView x;  // (B,T,C) Low, heads of D channels each
+  Tensor table;    // (B*T,r) of RotaryAngles, or (T,r) for all sequences; r even, at most D
+  int64_t D = 0;
+  bool inverse = false;
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const { return std::tuple(Updates("x", x), Reads("table", table)); }
+};
+
 // ---- Activation functions -----------------------------------------------------------------------
 
 enum class Activation {
@@ -193,6 +311,7 @@ enum class Activation {
   kSilu,       // x / (1 + exp(-x))
   kQuickGelu,  // x / (1 + exp(-1.702 x)), the same paper's
   kTanh,
+  kRelu2,  // max(x, 0)^2: D. R. So et al., arXiv:2109.08668
 };
 
 // kActivations names every Activation.
@@ -207,6 +326,7 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
     {Activation::kSilu, "silu"},
     {Activation::kQuickGelu, "quick_gelu"},
     {Activation::kTanh, "tanh"},
+    {Activation::kRelu2, "relu2"},
 });
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
@@ -278,6 +398,34 @@ struct ActivationBackward {
   Tensor x;      // (N,C) Low, the forward's input
   Tensor d_out;  // (N,C) Low
   Tensor d_x;    // (N,C) Low, may be d_out itself
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("d_out", d_out), Writes("d_x", d_x));
+  }
+};
+
+// ---- Gate: out = activation(gate) * up, where x is gate | up ------------------------------------
+// N. Shazeer, arXiv:2002.05202.
+
+struct GatedForward {
+  static constexpr std::string_view kName = "gated_forward";
+  Activation kind = Activation::kSilu;
+  Tensor x;    // (N,2F) Low, of each row F of gate, then F of up
+  Tensor out;  // (N,F) Low
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const { return std::tuple(Reads("x", x), Writes("out", out)); }
+};
+
+struct GatedBackward {
+  static constexpr std::string_view kName = "gated_backward";
+  Activation kind = Activation::kSilu;
+  Tensor x;      // (N,2F) Low, the forward's input
+  Tensor d_out;  // (N,F) Low
+  Tensor d_x;    // (N,2F) Low, may be x itself
 
   void Check() const;
   double Flops() const;
@@ -405,17 +553,20 @@ struct CacheAttention {
   }
 };
 
-// ---- Residual: out = residual + dropout(x) ------------------------------------------------------
+// ---- Residual: out = residual + factor * dropout(x) ---------------------------------------------
 
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
-  Tensor residual = {};  // (N,C), optional (then out = dropout(x)); may be out itself
+  Tensor residual = {};  // (N,C), optional, 0 otherwise; may be out itself
   Tensor x;              // (N,C) Low; an x of out's dtype may be out itself
   Tensor out;            // (N,C); without a residual it may be Low as x is
   Dropout dropout = {};
+  double factor = 1;
 
   void Check() const;
-  double Flops() const { return Count(x) * ((residual ? 1 : 0) + (dropout.active() ? 1 : 0)); }
+  double Flops() const {
+    return Count(x) * ((residual ? 1 : 0) + (dropout.active() ? 1 : 0) + (factor != 1 ? 1 : 0));
+  }
   auto operands() const {
     return std::tuple(Reads("residual", residual), Reads("x", x), Writes("out", out));
   }
@@ -427,10 +578,25 @@ struct ResidualBackward {
   Tensor d_out;  // (N,C)
   Tensor d_x;    // (N,C) Low; a Number d_x may be d_out itself
   Dropout dropout = {};
+  double factor = 1;
 
   void Check() const;
-  double Flops() const { return dropout.active() ? Count(d_out) : 0; }
+  double Flops() const {
+    return Count(d_out) * ((dropout.active() ? 1 : 0) + (factor != 1 ? 1 : 0));
+  }
   auto operands() const { return std::tuple(Reads("d_out", d_out), Writes("d_x", d_x)); }
+};
+
+// ---- Cap of logits: x = cap * tanh(x / cap), in place -------------------------------------------
+
+struct LogitCap {
+  static constexpr std::string_view kName = "logit_cap";
+  Tensor x;        // (N,V)
+  double cap = 1;  // above 0
+
+  void Check() const;
+  double Flops() const { return Count(x) * 3; }
+  auto operands() const { return std::tuple(Updates("x", x)); }
 };
 
 // ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]] -------------
@@ -453,7 +619,8 @@ struct CrossEntropyForward {
   }
 };
 
-// d_logits = (softmax(logits) - onehot(targets)) * scale
+// d_logits = (softmax(logits) - onehot(targets)) * scale. With a cap it is the gradient of what
+// LogitCap made the logits of: that times 1 - (logits / cap)^2.
 struct CrossEntropyBackward {
   static constexpr std::string_view kName = "cross_entropy_backward";
   Tensor logits;     // (N,V)
@@ -461,9 +628,10 @@ struct CrossEntropyBackward {
   Tensor lse;        // (N)
   Tensor d_logits;   // (N,V) Low; a Number d_logits may be logits itself
   double scale = 1;  // gradient of the total with respect to each row's loss
+  double cap = 0;    // 0: the logits are not capped
 
   void Check() const;
-  double Flops() const { return Count(logits) * 3; }
+  double Flops() const { return Count(logits) * (cap > 0 ? 7 : 3); }
   auto operands() const {
     return std::tuple(Reads("logits", logits), Reads("targets", targets), Reads("lse", lse),
                       Writes("d_logits", d_logits));
@@ -537,9 +705,11 @@ struct OperationList {};
 // are made from this list.
 using Operations =
     OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
-                  LinearForward, LinearBackward, ActivationForward, ActivationBackward,
-                  AttentionForward, AttentionBackward, CacheWrite, CacheRead, CacheAttention,
-                  ResidualForward, ResidualBackward, CrossEntropyForward, CrossEntropyBackward,
-                  AdamWUpdate, SumOfSquares, Scale, Fill>;
+                  RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, RotaryAngles,
+                  Rotary, LinearForward, LinearBackward, ActivationForward, ActivationBackward,
+                  GatedForward, GatedBackward, AttentionForward, AttentionBackward, CacheWrite,
+                  CacheRead, CacheAttention, ResidualForward, ResidualBackward, LogitCap,
+                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale,
+                  Fill>;
 
 }  // namespace folio

@@ -141,6 +141,9 @@ class PlainModel {
           break;
         case Activation::kTanh:
           v = std::tanh(v);
+          break;
+        case Activation::kRelu2:
+          v = v > 0 ? v * v : 0;
       }
     }
     return x;

@@ -25,7 +25,11 @@ class CpuBackend final : public GenericBackend<CpuBackend> {
   template <class Op>
   void Apply(const Op& op) {
     op.Check();
-    cpu::Run(op, scratch_);
+    if constexpr (requires { cpu::Run(op, scratch_); }) {
+      cpu::Run(op, scratch_);
+    } else {
+      MakeReferenceBackend()->Run(op);
+    }
   }
 
  private:

@@ -206,6 +206,9 @@ struct Activated {
     if constexpr (kind == Activation::kSilu) return Swish(d, x, 1.0f);
     if constexpr (kind == Activation::kQuickGelu) return Swish(d, x, kQuickGeluSlope);
     if constexpr (kind == Activation::kTanh) return Tanh(d, x);
+    if constexpr (kind == Activation::kRelu2) {
+      return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, x));
+    }
     V cdf, pdf;
     Normal(d, x, cdf, pdf);
     return hn::Mul(x, cdf);
@@ -225,6 +228,9 @@ struct ActivationGradient {
     if constexpr (kind == Activation::kQuickGelu)
       return hn::Mul(g, SwishSlope(d, x, kQuickGeluSlope));
     if constexpr (kind == Activation::kTanh) return hn::Mul(g, TanhSlope(d, x));
+    if constexpr (kind == Activation::kRelu2) {
+      return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), hn::Mul(g, hn::Add(x, x)));
+    }
     V cdf, pdf;
     Normal(d, x, cdf, pdf);
     return hn::Mul(g, hn::MulAdd(x, pdf, cdf));
@@ -247,6 +253,8 @@ HWY_INLINE void WithActivation(Activation kind, const F& f) {
       return f(Of<Activation::kQuickGelu>());
     case Activation::kTanh:
       return f(Of<Activation::kTanh>());
+    case Activation::kRelu2:
+      return f(Of<Activation::kRelu2>());
   }
 }
 

@@ -346,6 +346,150 @@ void LayerNormBackward(const Number* x, const Number* weight, const Number* mean
   }
 }
 
+// What an RMSNorm multiplies a normalised row with; weight (C) or null.
+template <class Number>
+struct NormFactor {
+  const Number* weight = nullptr;
+  double offset = 0, scale = 1;
+
+  Wide<Number> operator()(int64_t c) const {
+    return weight ? (Wide<Number>(weight[c]) + offset) * scale : Wide<Number>(scale);
+  }
+};
+
+// out = x * rstd * factor for one row, which may be x itself; it gives rstd.
+template <class Number>
+Wide<Number> RmsNormRow(const Number* x, NormFactor<Number> factor, Number* out, int64_t C,
+                        double eps) {
+  using std::sqrt;
+  using W = Wide<Number>;
+  const W rstd = 1.0 / sqrt(Dot(x, x, C) / static_cast<double>(C) + eps);
+  for (int64_t c = 0; c < C; ++c) out[c] = Number(W(x[c]) * rstd * factor(c));
+  return rstd;
+}
+
+// With y = x * rstd and g = d_out * factor, of one row: d_x = rstd * (g - y * average(g * y)),
+// where d_x may be d_out itself. weight_sum += d_out * y * factor.scale.
+template <class Number>
+void RmsNormRowBackward(const Number* x, NormFactor<Number> factor, Number rstd,
+                        const Number* d_out, Number* d_x, Wide<Number>* weight_sum, int64_t C,
+                        bool accumulate_d_x) {
+  using W = Wide<Number>;
+  const W r = rstd;
+  W gy_sum = 0;
+  for (int64_t c = 0; c < C; ++c) {
+    const W d = d_out[c], y = W(x[c]) * r;
+    gy_sum += d * factor(c) * y;
+    weight_sum[c] += d * y * factor.scale;
+  }
+  gy_sum /= static_cast<double>(C);
+  for (int64_t c = 0; c < C; ++c) {
+    const W d = r * (W(d_out[c]) * factor(c) - W(x[c]) * r * gy_sum);
+    d_x[c] = Number(accumulate_d_x ? W(d_x[c]) + d : d);
+  }
+}
+
+// sums += parts, to be rounded once; sums may be null.
+template <class Number>
+void AddWide(const std::vector<Wide<Number>>& parts, Number* sums) {
+  if (!sums) return;
+  for (const Wide<Number>& part : parts) {
+    *sums = Number(Wide<Number>(*sums) + part);
+    ++sums;
+  }
+}
+
+// x and out (N,C), rstd (N).
+template <class Number>
+void RmsNormForward(const Number* x, NormFactor<Number> factor, Number* out, Number* rstd,
+                    int64_t N, int64_t C, double eps) {
+  for (int64_t n = 0; n < N; ++n) {
+    rstd[n] = Number(RmsNormRow(x + n * C, factor, out + n * C, C, eps));
+  }
+}
+
+// x, d_out and d_x (N,C), rstd (N); d_weight (C) += or null.
+template <class Number>
+void RmsNormBackward(const Number* x, NormFactor<Number> factor, const Number* rstd,
+                     const Number* d_out, Number* d_x, Number* d_weight, int64_t N, int64_t C,
+                     bool accumulate_d_x) {
+  std::vector<Wide<Number>> weight_sum(static_cast<size_t>(C));
+  for (int64_t n = 0; n < N; ++n) {
+    RmsNormRowBackward(x + n * C, factor, rstd[n], d_out + n * C, d_x + n * C, weight_sum.data(), C,
+                       accumulate_d_x);
+  }
+  AddWide(weight_sum, d_weight);
+}
+
+// Rows of queries or keys whose channels are normalised in groups.
+struct HeadNormShape {
+  int64_t B = 0, T = 0, C = 0, group = 1;
+
+  int64_t groups() const { return C / group; }
+};
+
+// x (B,T,C) in place; raw (B*T,C) and rstd (B*T,groups) may be null.
+template <class Number>
+void HeadNormForward(const HeadNormShape& s, Rows<Number> x, NormFactor<Number> factor, Number* raw,
+                     Number* rstd, double eps) {
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    Number* row = x.row(n / s.T, n % s.T);
+    if (raw) std::copy_n(row, s.C, raw + n * s.C);
+    for (int64_t g = 0; g < s.groups(); ++g) {
+      Number* part = row + g * s.group;
+      const Wide<Number> r = RmsNormRow<Number>(part, factor, part, s.group, eps);
+      if (rstd) rstd[n * s.groups() + g] = Number(r);
+    }
+  }
+}
+
+// d_x (B,T,C) in place; d_weight (group) += or null.
+template <class Number>
+void HeadNormBackward(const HeadNormShape& s, const Number* raw, NormFactor<Number> factor,
+                      const Number* rstd, Rows<Number> d_x, Number* d_weight) {
+  std::vector<Wide<Number>> weight_sum(static_cast<size_t>(s.group));
+  for (int64_t i = 0; i < s.B * s.T * s.groups(); ++i) {
+    const int64_t n = i / s.groups(), column = i % s.groups() * s.group;
+    Number* part = d_x.row(n / s.T, n % s.T) + column;
+    RmsNormRowBackward<Number>(raw + n * s.C + column, factor, rstd[i], part, part,
+                               weight_sum.data(), s.group, false);
+  }
+  AddWide(weight_sum, d_weight);
+}
+
+// out (N,2 * pairs), of rows at positions (N) or, where that is null, at 0, 1, ...
+template <class Number>
+void RotaryAngles(const float* inv_freq, int64_t pairs, const int32_t* positions, Number* out,
+                  int64_t N, double attention_factor) {
+  for (int64_t n = 0; n < N; ++n, out += 2 * pairs) {
+    const auto position = static_cast<float>(positions != nullptr ? positions[n] : n);
+    for (int64_t i = 0; i < pairs; ++i) {
+      const float angle = position * inv_freq[i];
+      out[i] = Number(std::cos(static_cast<double>(angle)) * attention_factor);
+      out[pairs + i] = Number(std::sin(static_cast<double>(angle)) * attention_factor);
+    }
+  }
+}
+
+// x (B,T,H*D) in place, table (B*T,r) or, where `shared`, (T,r).
+template <class Number>
+void Rotary(const HeadSizes& s, Rows<Number> x, const Number* table, bool shared, int64_t r,
+            bool inverse) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    const Number* cosines = table + (shared ? n % s.T : n) * r;
+    for (int64_t h = 0; h < s.H; ++h) {
+      Number* head = x.row(n / s.T, n % s.T) + h * s.D;
+      for (int64_t i = 0; i < r / 2; ++i) {
+        const W a = head[i], b = head[i + r / 2], cosine = cosines[i];
+        const W sine = inverse ? -W(cosines[r / 2 + i]) : W(cosines[r / 2 + i]);
+        head[i] = Number(a * cosine - b * sine);
+        head[i + r / 2] = Number(b * cosine + a * sine);
+      }
+    }
+  }
+}
+
 // sums[o] = sum over i of x[i] weight[i,o], for one row x of I; weight is (I,O), or (O,I) if
 // transposed.
 template <class Number>
@@ -459,6 +603,8 @@ W Activate(Activation kind, W x) {
       return x * Logistic(kQuickGeluSlope * x);
     case Activation::kTanh:
       return tanh(x);
+    case Activation::kRelu2:
+      return std::real(x) > 0 ? x * x : W(0);
   }
   return x;
 }
@@ -489,6 +635,8 @@ W ActivationSlope(Activation kind, W x) {
       const W t = tanh(x);
       return 1.0 - t * t;
     }
+    case Activation::kRelu2:
+      return std::real(x) > 0 ? 2.0 * x : W(0);
   }
   return x;
 }
@@ -507,15 +655,38 @@ void ActivationBackward(Activation kind, const Number* x, const Number* d_out, N
   }
 }
 
-// out = residual + dropout(x), all (N,C); residual may be null.
+// x (N,2F), out (N,F).
+template <class Number>
+void GatedForward(Activation kind, const Number* x, Number* out, int64_t N, int64_t F) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n, x += 2 * F, out += F) {
+    for (int64_t f = 0; f < F; ++f) out[f] = Number(Activate(kind, W(x[f])) * W(x[F + f]));
+  }
+}
+
+// x and d_x (N,2F), which may be one array; d_out (N,F).
+template <class Number>
+void GatedBackward(Activation kind, const Number* x, const Number* d_out, Number* d_x, int64_t N,
+                   int64_t F) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < N; ++n, x += 2 * F, d_x += 2 * F, d_out += F) {
+    for (int64_t f = 0; f < F; ++f) {
+      const W gate = x[f], up = x[F + f], d = d_out[f];
+      d_x[f] = Number(d * up * ActivationSlope(kind, gate));
+      d_x[F + f] = Number(d * Activate(kind, gate));
+    }
+  }
+}
+
+// out = residual + factor * dropout(x), all (N,C); residual may be null.
 template <class Number>
 void ResidualForward(const Number* residual, const Number* x, Number* out, int64_t N, int64_t C,
-                     const Dropout& dropout) {
+                     const Dropout& dropout, double factor = 1) {
   using W = Wide<Number>;
   for (int64_t n = 0; n < N; ++n) {
     for (int64_t c = 0; c < C; ++c) {
       const int64_t i = n * C + c;
-      const W kept = W(x[i]) * DropoutFactor(dropout, n, c, C);
+      const W kept = W(x[i]) * DropoutFactor(dropout, n, c, C) * factor;
       out[i] = Number(residual ? W(residual[i]) + kept : kept);
     }
   }
@@ -523,13 +694,19 @@ void ResidualForward(const Number* residual, const Number* x, Number* out, int64
 
 template <class Number>
 void ResidualBackward(const Number* d_out, Number* d_x, int64_t N, int64_t C,
-                      const Dropout& dropout) {
+                      const Dropout& dropout, double factor = 1) {
   using W = Wide<Number>;
   for (int64_t n = 0; n < N; ++n) {
     for (int64_t c = 0; c < C; ++c) {
-      d_x[n * C + c] = Number(W(d_out[n * C + c]) * DropoutFactor(dropout, n, c, C));
+      d_x[n * C + c] = Number(W(d_out[n * C + c]) * DropoutFactor(dropout, n, c, C) * factor);
     }
   }
+}
+
+template <class Number>
+void LogitCap(Number* x, int64_t count, double cap) {
+  using std::tanh;
+  for (int64_t i = 0; i < count; ++i) x[i] = Number(cap * tanh(Wide<Number>(x[i]) / cap));
 }
 
 // logits (N,V); losses and lse (N). lse is that of the logits also where the target is kIgnore.
@@ -554,7 +731,7 @@ void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* l
 
 template <class Number>
 void CrossEntropyBackward(const Number* logits, const int32_t* targets, const Number* lse,
-                          Number* d_logits, int64_t N, int64_t V, double scale) {
+                          Number* d_logits, int64_t N, int64_t V, double scale, double cap = 0) {
   using std::exp;
   using W = Wide<Number>;
   for (int64_t n = 0; n < N; ++n) {
@@ -562,8 +739,9 @@ void CrossEntropyBackward(const Number* logits, const int32_t* targets, const Nu
     FOLIO_CHECK(ignored || targets[n] == kElsewhere || (targets[n] >= 0 && targets[n] < V),
                 "target outside the vocabulary");
     for (int64_t v = 0; v < V; ++v) {
-      const W p = exp(W(logits[n * V + v]) - W(lse[n]));
-      const W d = (p - (v == targets[n] ? 1.0 : 0.0)) * scale;
+      const W logit = logits[n * V + v], p = exp(logit - W(lse[n]));
+      W d = (p - (v == targets[n] ? 1.0 : 0.0)) * scale;
+      if (cap > 0) d *= 1.0 - (logit / cap) * (logit / cap);
       d_logits[n * V + v] = ignored ? Number(0) : Number(d);
     }
   }

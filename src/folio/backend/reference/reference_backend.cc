@@ -62,6 +62,35 @@ struct Reference {
                                  Out(op.d_x), Out(op.d_weight), Out(op.d_bias), op.x.dim(0),
                                  op.x.dim(1), op.accumulate_d_x);
   }
+  template <class Op>
+  static reference::NormFactor<Number> FactorOf(const Op& op, double scale = 1) {
+    return {In(op.weight), op.weight_offset, scale};
+  }
+  static void Run(const RmsNormForward& op) {
+    reference::RmsNormForward(In(op.x), FactorOf(op), Out(op.out), Out(op.rstd), op.x.dim(0),
+                              op.x.dim(1), op.eps);
+  }
+  static void Run(const RmsNormBackward& op) {
+    reference::RmsNormBackward(In(op.x), FactorOf(op), In(op.rstd), In(op.d_out), Out(op.d_x),
+                               Out(op.d_weight), op.x.dim(0), op.x.dim(1), op.accumulate_d_x);
+  }
+  static void Run(const HeadNormForward& op) {
+    reference::HeadNormForward({op.x.B, op.x.T, op.x.C, op.group}, Out(op.x),
+                               FactorOf(op, op.scale), Out(op.raw), Out(op.rstd), op.eps);
+  }
+  static void Run(const HeadNormBackward& op) {
+    reference::HeadNormBackward({op.d_x.B, op.d_x.T, op.d_x.C, op.group}, In(op.raw),
+                                FactorOf(op, op.scale), In(op.rstd), Out(op.d_x), Out(op.d_weight));
+  }
+  static void Run(const RotaryAngles& op) {
+    reference::RotaryAngles(op.inv_freq.data(), static_cast<int64_t>(op.inv_freq.size()),
+                            op.positions.data<int32_t>(), Out(op.out), op.out.dim(0),
+                            op.attention_factor);
+  }
+  static void Run(const Rotary& op) {
+    reference::Rotary({.B = op.x.B, .T = op.x.T, .H = op.x.C / op.D, .D = op.D}, Out(op.x),
+                      In(op.table), op.table.dim(0) == op.x.T, op.table.dim(1), op.inverse);
+  }
   static void Run(const LinearForward& op) {
     reference::LinearForward(In(op.x), In(op.weight), In(op.bias), Out(op.out), op.x.dim(0),
                              op.x.dim(1), op.out.dim(1), op.transposed, op.accumulate);
@@ -82,6 +111,13 @@ struct Reference {
   }
   static void Run(const ActivationBackward& op) {
     reference::ActivationBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), op.x.count());
+  }
+  static void Run(const GatedForward& op) {
+    reference::GatedForward(op.kind, In(op.x), Out(op.out), op.out.dim(0), op.out.dim(1));
+  }
+  static void Run(const GatedBackward& op) {
+    reference::GatedBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), op.d_out.dim(0),
+                             op.d_out.dim(1));
   }
   static void Run(const AttentionForward& op) {
     reference::AttentionForward(ShapeOf(op), In(op.q), In(op.k), In(op.v), Out(op.out), Out(op.lse),
@@ -110,19 +146,21 @@ struct Reference {
   }
   static void Run(const ResidualForward& op) {
     reference::ResidualForward(In(op.residual), In(op.x), Out(op.out), op.x.dim(0), op.x.dim(1),
-                               op.dropout);
+                               op.dropout, op.factor);
   }
   static void Run(const ResidualBackward& op) {
     reference::ResidualBackward(In(op.d_out), Out(op.d_x), op.d_out.dim(0), op.d_out.dim(1),
-                                op.dropout);
+                                op.dropout, op.factor);
   }
+  static void Run(const LogitCap& op) { reference::LogitCap(Out(op.x), op.x.count(), op.cap); }
   static void Run(const CrossEntropyForward& op) {
     reference::CrossEntropyForward(In(op.logits), op.targets.data<int32_t>(), Out(op.losses),
                                    Out(op.lse), op.logits.dim(0), op.logits.dim(1));
   }
   static void Run(const CrossEntropyBackward& op) {
     reference::CrossEntropyBackward(In(op.logits), op.targets.data<int32_t>(), In(op.lse),
-                                    Out(op.d_logits), op.logits.dim(0), op.logits.dim(1), op.scale);
+                                    Out(op.d_logits), op.logits.dim(0), op.logits.dim(1), op.scale,
+                                    op.cap);
   }
   static void Run(const AdamWUpdate& op) {
     reference::AdamW(op, Out(op.param), In(op.grad), Out(op.m), Out(op.v), op.param.count());
