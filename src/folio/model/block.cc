@@ -29,11 +29,12 @@ struct BlockPass {
       NormForward(pass, params, acts.raw,
                   {.out = branch, .mean = acts.norm.mean, .rstd = acts.norm.rstd});
     }
-    if (pass.config.residual_scale != 1) {
-      pass.backend.Run(Scale{.x = branch, .factor = pass.config.residual_scale});
-    }
     pass.Show(point, layer, branch);
-    pass.backend.Run(ResidualForward{.residual = x, .x = branch, .out = out, .dropout = At(place)});
+    pass.backend.Run(ResidualForward{.residual = x,
+                                     .x = branch,
+                                     .out = out,
+                                     .dropout = At(place),
+                                     .factor = pass.config.residual_scale});
   }
 
   // The gradient of a sublayer's result from that of the sum it joined: d_stream itself, or
@@ -45,9 +46,9 @@ struct BlockPass {
     const double scale = pass.config.residual_scale;
     Tensor d = grads.d_stream;
     if (dropout.active() || scale != 1 || grads.d_branch.dtype() != d.dtype()) {
-      pass.backend.Run(ResidualBackward{.d_out = d, .d_x = grads.d_branch, .dropout = dropout});
+      pass.backend.Run(ResidualBackward{
+          .d_out = d, .d_x = grads.d_branch, .dropout = dropout, .factor = scale});
       d = grads.d_branch;
-      if (scale != 1) pass.backend.Run(Scale{.x = d, .factor = scale});
     }
     if (!acts.raw) return d;
     const Tensor d_raw = grads.d_raw ? grads.d_raw : grads.d_branch;

@@ -69,9 +69,19 @@ std::vector<std::string> GptConfig::ActivationNames() {
   return names;
 }
 
-double GptConfig::attention_scale(int64_t layer) const {
-  const double scale = scale_attn_weights ? 1 / std::sqrt(static_cast<double>(head_size())) : 1;
+double GptConfig::score_scale(int64_t layer) const {
+  const double plain = scale_attn_weights ? 1 / std::sqrt(static_cast<double>(head_size())) : 1;
+  const double scale = attention_scale > 0 ? attention_scale : plain;
   return scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
+}
+
+LayerKind GptConfig::layer_kind(int64_t layer) const {
+  const auto l = static_cast<size_t>(layer);
+  const bool window = sliding_window && layer_kinds[l % layer_kinds.size()] == 'w';
+  LayerKind kind{.window = window ? *sliding_window : 0};
+  const bool turns = rotary() && (no_rope_every == 0 || (layer + 1) % no_rope_every != 0);
+  if (turns) kind.rotary = window && rope_window_theta > 0 ? 1 : 0;
+  return kind;
 }
 
 void GptConfig::Validate(const std::string& where) const {
@@ -99,9 +109,25 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("it would have about {:.2g} parameters", total),
                      "lower n_layer, n_embd, n_inner or vocab_size");
   }
-  if (!learned_positions() && n_embd % 2 != 0) {
+  if (position_embedding == "sinusoidal" && n_embd % 2 != 0) {
     throw UsageError(fmt::format("{}: sinusoidal positions need an even n_embd", where),
                      fmt::format("n_embd is {}", n_embd), "use an even n_embd");
+  }
+  if (rotary() && (rotary_width() % 2 != 0 || rotary_width() > head_size())) {
+    throw UsageError(
+        fmt::format("{}: rotary positions turn an even part of a head", where),
+        fmt::format("rotary_dim is {}, a head has {}", rotary_width(), head_size()),
+        fmt::format("set rotary_dim to something even up to {}", head_size()));
+  }
+  if (layer_kinds.empty() || layer_kinds.find_first_not_of("fw") != std::string::npos) {
+    throw UsageError(fmt::format("{}: layer_kinds is made of f and w", where),
+                     fmt::format("it is \"{}\"", layer_kinds),
+                     "f is full attention, w a sliding window: \"wwf\"");
+  }
+  if (layer_kinds.find('w') != std::string::npos && !sliding_window) {
+    throw UsageError(fmt::format("{}: layers with a window need its size", where),
+                     fmt::format("layer_kinds is \"{}\", sliding_window is null", layer_kinds),
+                     "set sliding_window");
   }
   for (const auto& [name, id] :
        {std::pair{"bos_token_id", bos_token_id}, std::pair{"eos_token_id", eos_token_id}}) {

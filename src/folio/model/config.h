@@ -37,6 +37,7 @@ struct HeadLayout {
   ColumnRange q() const { return {0, q_width()}; }
   ColumnRange k() const { return {q_width(), kv_width()}; }
   ColumnRange v() const { return {q_width() + kv_width(), kv_width()}; }
+  ColumnRange qk() const { return {0, q_width() + kv_width()}; }
   std::array<ColumnRange, 3> columns() const { return {q(), k(), v()}; }
   // The columns of one head of queries, and of the keys and values that it reads.
   ColumnRange q(int64_t head) const { return {head * head_dim, head_dim}; }
@@ -80,7 +81,7 @@ struct GptConfig {
   bool scale_attn_weights = true;                // scores are divided by sqrt(D)
   bool scale_attn_by_inverse_layer_idx = false;  // and by the number of the block, from 1
   bool reorder_and_upcast_attn = false;          // attention in float32: it always is here
-  std::optional<double> attention_scale = {};    // of the scores, instead of 1 / sqrt(D)
+  double attention_scale = 0;                    // of the scores; 0 means 1 / sqrt(D)
   double attention_cap = 0;                      // c: scores become c tanh(score / c); 0 for none
   std::string qk_norm = "none";                  // none | head | full | after_rotary
   double qk_scale = 1;                           // of queries and keys after qk_norm
@@ -91,12 +92,12 @@ struct GptConfig {
   double rope_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn
-  std::optional<double> rope_attention_factor = {};            // null: what the scaling has
+  double rope_attention_factor = 0;              // of yarn; 0 means 0.1 ln(rope_factor) + 1
   std::optional<int64_t> rope_original_positions = {};         // null means P
   int64_t no_rope_every = 0;                     // n: layers n, 2n, ... have no rotary positions
   std::optional<int64_t> sliding_window = {};    // of layers of the kind w
   std::string layer_kinds = "f";                 // w and f, repeated: windows and full attention
-  std::optional<double> rope_window_theta = {};  // of layers w, which are not scaled then
+  double rope_window_theta = 0;                  // of layers w, not scaled; 0: as all others
   std::string norm_position = "pre";             // pre | post | branch | both
   double embedding_scale = 1;                    // what embeddings of tokens are multiplied with
   double residual_scale = 1;                     // what each sublayer's result is
@@ -169,6 +170,12 @@ struct GptConfig {
               kMaxSize},
         Field{"activation_function", &activation_function, "of the feed-forward layer"}.Choices(
             ActivationNames()),
+        Field{"mlp", &mlp,
+              "the feed-forward layer: plain, or with a gate that the activation opens"}
+            .Choices({"plain", "gated"}),
+        Field{"norm", &norm,
+              "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights"}
+            .Choices({"layer", "rms", "rms_one_plus", "rms_no_weight"}),
         Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
         Field{"scale_attn_weights", &scale_attn_weights,
               "attention scores are divided by the square root of the size of a head"},
@@ -176,11 +183,59 @@ struct GptConfig {
               "attention scores of block i are divided by i too, counted from 1"},
         Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,
               "for other programs: attention in float32 where the rest is not, as always here"},
-        Field{"position_embedding", &position_embedding, "how positions enter"}.Choices(
-            {"learned", "sinusoidal"}),
+        Field{"attention_scale", &attention_scale,
+              "what attention scores are multiplied with; 0 means 1 / sqrt(D)", 0, 1e6},
+        Field{"attention_cap", &attention_cap,
+              "c: attention scores become c tanh(score / c); 0 leaves them", 0, 1e6},
+        Field{"qk_norm", &qk_norm,
+              "RMSNorm of queries and keys: of each head, of all heads together (full), or of each "
+              "head after rotary positions"}
+            .Choices({"none", "head", "full", "after_rotary"}),
+        Field{"qk_scale", &qk_scale, "what qk_norm's result is multiplied with", 0, 1e6},
+        Field{"position_embedding", &position_embedding,
+              "how positions enter: added to the embeddings, or by turning queries and keys"}
+            .Choices({"learned", "sinusoidal", "rotary", "none"}),
+        Field{"rope_theta", &rope_theta, "base of the angles of rotary positions", 1, 1e12},
+        Field{"rotary_dim", &rotary_dim,
+              "numbers of a head that rotary positions turn; null means all", 2, kMaxSize},
+        Field{"rope_scaling", &rope_scaling, "how rotary positions reach beyond their context"}
+            .Choices({"default", "linear", "llama3", "yarn"}),
+        Field{"rope_factor", &rope_factor, "how far rope_scaling stretches positions", 1, 1e6},
+        Field{"rope_low_freq_factor", &rope_low_freq_factor,
+              "llama3: waves longer than the original context by this are stretched", 0, 1e6},
+        Field{"rope_high_freq_factor", &rope_high_freq_factor,
+              "llama3: waves shorter than the original context by this are not", 0, 1e6},
+        Field{"rope_beta_fast", &rope_beta_fast,
+              "yarn: pairs that turn more often in the original context are not stretched", 0, 1e6},
+        Field{"rope_beta_slow", &rope_beta_slow,
+              "yarn: pairs that turn less often in the original context are", 0, 1e6},
+        Field{"rope_attention_factor", &rope_attention_factor,
+              "yarn: what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) + 1",
+              0, 1e6},
+        Field{"rope_original_positions", &rope_original_positions,
+              "context before rope_scaling; null means n_positions", 1, kMaxSize},
+        Field{"no_rope_every", &no_rope_every,
+              "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535},
+        Field{"sliding_window", &sliding_window,
+              "positions that layers of the kind w attend to, the token's own among them", 1,
+              kMaxSize},
+        Field{"layer_kinds", &layer_kinds,
+              "f for full attention, w for a sliding window, layer by layer from the first, and "
+              "over again"},
+        Field{"rope_window_theta", &rope_window_theta,
+              "rope_theta of layers of the kind w, without rope_scaling; 0: that of all layers", 0,
+              1e12},
         Field{"norm_position", &norm_position,
-              "LayerNorm before each sublayer (GPT-2) or after each residual sum"}
-            .Choices({"pre", "post"}),
+              "norms before each sublayer (GPT-2), after each residual sum, on each sublayer's "
+              "result (branch), or before and on the result (both)"}
+            .Choices({"pre", "post", "branch", "both"}),
+        Field{"embedding_scale", &embedding_scale, "what embeddings are multiplied with", -1e6,
+              1e6},
+        Field{"residual_scale", &residual_scale,
+              "what each sublayer's result is multiplied with before it joins the stream", -1e6,
+              1e6},
+        Field{"logit_scale", &logit_scale, "what logits are multiplied with", -1e6, 1e6},
+        Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0 leaves them", 0, 1e6},
         Field{
             "causal", &causal,
             "a token attends to none that follows it; false: to all, as for reading both ways, and "
@@ -188,6 +243,7 @@ struct GptConfig {
         Field{"bias", &bias, "biases in Linear and LayerNorm layers"},
         Field{"attention_bias", &attention_bias,
               "biases of c_attn and its c_proj; null follows bias"},
+        Field{"qkv_bias", &qkv_bias, "biases of c_attn; null follows attention_bias"},
         Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"},
         Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"},
         Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"},

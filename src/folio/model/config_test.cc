@@ -115,12 +115,12 @@ TEST(ConfigJson, TakesOtherNamesOfActivations) {
 
 TEST(ConfigJson, ScalesOfAttentionFollowTheLayer) {
   GptConfig config = Parse(R"({"n_embd": 64, "n_head": 4})");
-  EXPECT_EQ(config.attention_scale(2), 0.25);
+  EXPECT_EQ(config.score_scale(2), 0.25);
   config.scale_attn_by_inverse_layer_idx = true;
-  EXPECT_EQ(config.attention_scale(0), 0.25);
-  EXPECT_EQ(config.attention_scale(2), 0.25 / 3);
+  EXPECT_EQ(config.score_scale(0), 0.25);
+  EXPECT_EQ(config.score_scale(2), 0.25 / 3);
   config.scale_attn_weights = false;
-  EXPECT_EQ(config.attention_scale(1), 0.5);
+  EXPECT_EQ(config.score_scale(1), 0.5);
 }
 
 // transformers writes its default where a small vocabulary has no such token.

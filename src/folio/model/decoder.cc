@@ -182,7 +182,7 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
   cached_ = {
       .pages = cache_.layers(), .tables = get(tables), .keys = get(keys), .values = get(values)};
   positions_ = get(places);
-  FillConstants(config(), buffers_);
+  if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
 
 PassShape Decoder::Pass(int64_t rows) const {

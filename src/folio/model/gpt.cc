@@ -65,7 +65,7 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
   plan_ = PlanBuffers(shape_);
   arena_ = Arena(plan_);
   BindBuffers(shape_, plan_, arena_, *buffers_);
-  FillConstants(config_, *buffers_);
+  if (buffers_->sinusoids) FillSinusoids(buffers_->sinusoids);
 }
 
 GptPass::~GptPass() = default;

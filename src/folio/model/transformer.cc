@@ -149,11 +149,6 @@ PassContext WithAngles(PassContext pass, const PassBuffers& buffers) {
 
 }  // namespace
 
-void FillConstants(const GptConfig& config, const PassBuffers& buffers) {
-  if (buffers.sinusoids) FillSinusoids(buffers.sinusoids);
-  FillRotaryFrequencies(config, buffers.rotary);
-}
-
 void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V) {
   if (std::ssize(from) != to.count()) {
     throw UsageError(fmt::format("{} tokens for a pass over {}", from.size(), to.count()),

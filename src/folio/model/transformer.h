@@ -87,15 +87,15 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
 template <class TensorOf>
 void BindBuffersTo(const PassShape& pass, PassBuffers& buffers, const TensorOf& tensor_of) {
   VisitBuffers(pass, buffers, [&](const BufferRow& row, Tensor& slot) { slot = tensor_of(row); });
+  if (buffers.rotary[0].frequencies.inverse.empty()) {
+    FillRotaryFrequencies(pass.config, buffers.rotary);
+  }
   if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
 }
 
 // The buffers of a pass, placed by the lives that lifetimes.h records. Throws a kResource Error on
 // overflow.
 MemoryPlan PlanBuffers(const PassShape& pass);
-
-// Fills the buffers that are what they are for every pass.
-void FillConstants(const GptConfig& config, const PassBuffers& buffers);
 
 // Makes `buffers` those of a pass whose plan, or that of the same pass with a longer T, is `plan`,
 // in its memory. REQUIRES: `buffers` is empty, or of such a pass.

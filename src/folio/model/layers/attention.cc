@@ -6,14 +6,10 @@
 namespace folio {
 namespace {
 
-// Queries and keys of a layer, as views of rows of q | k | v.
-struct QueriesAndKeys {
-  SequenceView q, k;
-
-  QueriesAndKeys(const PassContext& pass, const Tensor& qkv)
-      : q(View(qkv, pass.B, pass.T, pass.heads().q())),
-        k(View(qkv, pass.B, pass.T, pass.heads().k())) {}
-};
+// Columns of a layer's rows of q | k | v.
+SequenceView Columns(const PassContext& pass, const Tensor& qkv, const ColumnRange& columns) {
+  return View(qkv, pass.B, pass.T, columns);
+}
 
 // The width of what a norm of queries or keys takes as one, of rows of `width`.
 int64_t NormGroup(const PassContext& pass, int64_t width) {
@@ -48,15 +44,12 @@ void NormHeadsBackward(const PassContext& pass, const SequenceView& d_heads, con
 // says.
 void PrepareHeads(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
                   const SelfAttentionActivations& acts) {
-  const QueriesAndKeys heads(pass, acts.qkv);
-  const auto turn = [&] {
-    TurnHeads(pass, layer, heads.q);
-    TurnHeads(pass, layer, heads.k);
-  };
+  const HeadLayout heads = pass.heads();
+  const auto turn = [&] { TurnHeads(pass, layer, Columns(pass, acts.qkv, heads.qk())); };
   if (pass.config.norm_after_rotary()) turn();
   if (pass.config.has_qk_norm()) {
-    NormHeads(pass, heads.q, params.q_norm, acts.q_norm);
-    NormHeads(pass, heads.k, params.k_norm, acts.k_norm);
+    NormHeads(pass, Columns(pass, acts.qkv, heads.q()), params.q_norm, acts.q_norm);
+    NormHeads(pass, Columns(pass, acts.qkv, heads.k()), params.k_norm, acts.k_norm);
   }
   if (!pass.config.norm_after_rotary()) turn();
 }
@@ -65,15 +58,14 @@ void PrepareHeads(const PassContext& pass, int64_t layer, const SelfAttentionPar
 void PrepareHeadsBackward(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
                           const SelfAttentionActivations& acts, const Tensor& d_qkv,
                           const SelfAttentionParams& d_params) {
-  const QueriesAndKeys d(pass, d_qkv);
-  const auto turn = [&] {
-    TurnHeads(pass, layer, d.q, true);
-    TurnHeads(pass, layer, d.k, true);
-  };
+  const HeadLayout heads = pass.heads();
+  const auto turn = [&] { TurnHeads(pass, layer, Columns(pass, d_qkv, heads.qk()), true); };
   if (!pass.config.norm_after_rotary()) turn();
   if (pass.config.has_qk_norm()) {
-    NormHeadsBackward(pass, d.q, params.q_norm, acts.q_norm, d_params.q_norm);
-    NormHeadsBackward(pass, d.k, params.k_norm, acts.k_norm, d_params.k_norm);
+    NormHeadsBackward(pass, Columns(pass, d_qkv, heads.q()), params.q_norm, acts.q_norm,
+                      d_params.q_norm);
+    NormHeadsBackward(pass, Columns(pass, d_qkv, heads.k()), params.k_norm, acts.k_norm,
+                      d_params.k_norm);
   }
   if (pass.config.norm_after_rotary()) turn();
 }

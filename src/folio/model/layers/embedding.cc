@@ -34,6 +34,9 @@ void EmbedForward(const PassContext& pass, const EmbeddingParams& params, const 
                                     .out = out,
                                     .positions = pass.positions});
   pass.Sum(out);
+  if (pass.config.embedding_scale != 1) {
+    pass.backend.Run(Scale{.x = out, .factor = pass.config.embedding_scale});
+  }
   pass.Drop(out, pass.EmbeddingDropout());
   pass.Show(TracePoint::kEmbedded, 0, out);
 }
@@ -42,6 +45,9 @@ void EmbedBackward(const PassContext& pass, const Tensor& ids, const Tensor& d_o
                    const EmbeddingParams& d_params) {
   if (!d_params.wte) return;
   pass.Drop(d_out, pass.EmbeddingDropout());
+  if (pass.config.embedding_scale != 1) {
+    pass.backend.Run(Scale{.x = d_out, .factor = pass.config.embedding_scale});
+  }
   pass.backend.Run(EmbeddingBackward{.ids = ids,
                                      .d_out = d_out,
                                      .d_wte = d_params.wte,

@@ -31,7 +31,7 @@ void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
 // is (P,C), float32 or float64; C is even.
 void FillSinusoids(const Tensor& out);
 
-// Embeddings: the rows of tokens in wte times embedding_scale, and those of their positions.
+// Embeddings: the rows of tokens in wte and those of their positions, times embedding_scale.
 
 struct EmbeddingParams : PositionParams {
   Tensor wte;  // (V,C)

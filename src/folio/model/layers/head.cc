@@ -60,6 +60,9 @@ void HeadLogits(const PassContext& pass, const GptParams& params, const Tensor& 
                                  .bias = params.lm_head_bias,
                                  .out = out,
                                  .transposed = true});
+  const double scale = pass.config.logit_scale, cap = pass.config.logit_cap;
+  if (scale != 1) pass.backend.Run(Scale{.x = out, .factor = scale});
+  if (cap > 0) pass.backend.Run(LogitCap{.x = out, .cap = cap});
 }
 
 void HeadForward(const PassContext& pass, const GptParams& params, const HeadActivations& acts,
@@ -80,7 +83,8 @@ void HeadForwardBackward(const PassContext& pass, const GptParams& params,
                                           .targets = targets.Slice(begin, end),
                                           .lse = acts.loss_lse.Slice(begin, end),
                                           .d_logits = d_logits,
-                                          .scale = scale});
+                                          .scale = scale * pass.config.logit_scale,
+                                          .cap = pass.config.logit_cap});
     pass.backend.Run(LinearBackward{.x = acts.norm_f.out.Slice(begin, end),
                                     .weight = HeadWeight(params),
                                     .d_out = d_logits,

@@ -5,7 +5,8 @@
 
 namespace folio {
 
-// The loss head: logits = norm_f(x) wte^T (or lm_head), losses by cross-entropy. Rows go through in
+// The loss head: logits = logit_scale * norm_f(x) wte^T (or lm_head), capped where the configuration
+// says so, losses by cross-entropy. Rows go through in
 // chunks, so that the logits of all rows never exist at once.
 
 struct HeadParams {

@@ -53,7 +53,7 @@ void ScaleLikeYarn(const GptConfig& config, double theta, std::vector<float>& in
 
 RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table) {
   const int64_t r = config.rotary_width();
-  if (table == 1) return {.inverse = PlainFrequencies(*config.rope_window_theta, r)};
+  if (table == 1) return {.inverse = PlainFrequencies(config.rope_window_theta, r)};
   RotaryFrequencies result{.inverse = PlainFrequencies(config.rope_theta, r)};
   if (config.rope_scaling == "linear") {
     for (float& frequency : result.inverse) frequency /= static_cast<float>(config.rope_factor);
@@ -61,39 +61,36 @@ RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table) {
     ScaleLikeLlama3(config, result.inverse);
   } else if (config.rope_scaling == "yarn") {
     ScaleLikeYarn(config, config.rope_theta, result.inverse);
-    result.attention_factor =
-        config.rope_attention_factor.value_or(0.1 * std::log(config.rope_factor) + 1);
+    result.attention_factor = config.rope_attention_factor > 0
+                                  ? config.rope_attention_factor
+                                  : 0.1 * std::log(config.rope_factor) + 1;
   }
   return result;
 }
 
-void FillRotaryFrequencies(const GptConfig& config, const RotaryTables& tables) {
+void FillRotaryFrequencies(const GptConfig& config, RotaryTables& tables) {
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (!tables[i].frequencies) continue;
-    std::ranges::copy(RotaryFrequenciesOf(config, i).inverse,
-                      tables[i].frequencies.data<float>());
+    if (tables[i].angles) tables[i].frequencies = RotaryFrequenciesOf(config, i);
   }
 }
 
 void FillRotaryAngles(const PassContext& pass, const RotaryTables& tables) {
-  for (size_t i = 0; i < tables.size(); ++i) {
-    if (!tables[i].angles) continue;
-    pass.backend.Run(
-        RotaryAngles{.frequencies = tables[i].frequencies,
-                     .positions = pass.positions,
-                     .out = tables[i].angles,
-                     .T = pass.T,
-                     .attention_factor = RotaryFrequenciesOf(pass.config, i).attention_factor});
+  for (const auto& [frequencies, angles] : tables) {
+    if (!angles) continue;
+    pass.backend.Run(RotaryAngles{.inv_freq = frequencies.inverse,
+                                  .positions = pass.positions,
+                                  .out = angles,
+                                  .attention_factor = frequencies.attention_factor});
   }
 }
 
 void TurnHeads(const PassContext& pass, int64_t layer, const SequenceView& heads, bool back) {
   const LayerKind kind = pass.config.layer_kind(layer);
   if (!kind.rotary) return;
-  pass.backend.Run(RotaryForward{.x = heads,
-                                 .angles = pass.angles[*kind.rotary],
-                                 .D = pass.config.head_size(),
-                                 .inverse = back});
+  pass.backend.Run(Rotary{.x = heads,
+                          .table = pass.angles[*kind.rotary],
+                          .D = pass.config.head_size(),
+                          .inverse = back});
 }
 
 }  // namespace folio

@@ -23,32 +23,29 @@ struct RotaryFrequencies {
 RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table);
 
 struct RotaryTable {
-  Tensor frequencies;  // (r/2) f32
-  Tensor angles;       // (N,r): cosines of a row's position, sines
+  RotaryFrequencies frequencies = {};
+  Tensor angles = {};  // of a row's position, cosines and sines: (T,r), or (N,r) where rows have such
 };
 using RotaryTables = std::array<RotaryTable, 2>;  // empty where no layer has such
 
 template <class Visit>
 void VisitRotaryBuffers(const BufferList<Visit>& list, RotaryTables& tables) {
-  const GptConfig& config = list.pass.config;
-  if (!config.rotary()) return;
-  const int64_t r = config.rotary_width(), N = list.pass.N();
-  const auto add = [&](std::string_view frequencies, std::string_view angles, RotaryTable& table) {
-    list.Add(frequencies, table.frequencies, Dtype::kF32, {r / 2}, Beyond::kInput);
-    list.Add(angles, table.angles, list.number(), {N, r});
-  };
-  add("rotary.frequencies", "rotary.angles", tables[0]);
-  if (!config.rope_window_theta) return;
-  add("rotary.window_frequencies", "rotary.window_angles", tables[1]);
+  const PassShape& pass = list.pass;
+  if (!pass.config.rotary()) return;
+  const Shape shape = {pass.options.packed ? pass.N() : pass.T, pass.config.rotary_width()};
+  list.Add("rotary", tables[0].angles, list.number(), shape);
+  if (pass.config.rope_window_theta > 0) {
+    list.Add("rotary.window", tables[1].angles, list.number(), shape);
+  }
 }
 
-// Fills the frequencies: once, since they stay.
-void FillRotaryFrequencies(const GptConfig& config, const RotaryTables& tables);
+// Fills the frequencies, which are the same for every pass.
+void FillRotaryFrequencies(const GptConfig& config, RotaryTables& tables);
 
 // Fills the angles of the rows of a pass, for all layers.
 void FillRotaryAngles(const PassContext& pass, const RotaryTables& tables);
 
-// Turns heads of queries or keys of a layer in place; `back` turns their gradients.
+// Turns heads of a layer's queries and keys in place, and their gradients `back`.
 void TurnHeads(const PassContext& pass, int64_t layer, const SequenceView& heads,
                bool back = false);
 
