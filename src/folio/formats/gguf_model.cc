@@ -11,6 +11,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
@@ -353,8 +354,12 @@ const Family& FamilyOf(const GgufFile& file) {
     return (one.formats & Formats(kFormat)) != 0 && one.gguf_architecture == architecture;
   });
   if (family != families.end()) return *family;
+  std::vector<std::string> known;
+  for (const Family& one : families) {
+    if ((one.formats & Formats(kFormat)) != 0) known.emplace_back(one.gguf_architecture);
+  }
   Refuse(file, fmt::format("a model of the architecture \"{}\"", architecture),
-         fmt::format("folio runs \"{}\"", Gpt2Family().gguf_architecture), "give a GPT-2 model");
+         fmt::format("folio runs {}", Join(known, ", ")));
 }
 
 void RefuseForeign(const GgufFile& file) {
@@ -371,10 +376,11 @@ void CheckHeads(const GgufFile& file, const Family& family, const GptConfig& con
   for (const auto& [name, expected] :
        {std::pair{"attention.head_count_kv", config.n_head}, std::pair{"attention.key_length", D},
         std::pair{"attention.value_length", D}}) {
+    if (std::ranges::count(family.gguf_keys, name, &GgufKey::key) > 0) continue;
     const int64_t found = file.Integer(KeyOf(family, name)).value_or(expected);
     if (found == expected) continue;
     Refuse(file, fmt::format("\"{}\" is not supported", KeyOf(family, name)),
-           fmt::format("found {}, GPT-2 has {}", found, expected), "");
+           fmt::format("found {}, expected {}", found, expected), "");
   }
 }
 
@@ -382,6 +388,13 @@ void ReadBiases(const GgufFile& file, const Family& family, GptConfig& config) {
   const auto has = [&](int64_t layer, std::string_view module) {
     return file.Find(NameInFiles(family, kFormat, layer, module, "bias")) != nullptr;
   };
+  if (family.shape != nullptr) {
+    // Where no key says so, the family has them or has them not.
+    if (std::ranges::count(family.own, "attention_bias") == 0) return;
+    config.attention_bias = has(0, "attn.c_attn");
+    config.mlp_bias = has(0, "mlp.c_fc");
+    return;
+  }
   const bool attention = has(0, "attn.c_attn"), mlp = has(0, "mlp.c_fc"), norm = has(-1, "ln_f");
   config.bias = attention;
   if (mlp != attention) config.mlp_bias = mlp;
@@ -394,22 +407,53 @@ void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
     const std::string key = KeyOf(family, name);
     const Field& field = FieldOf(fields, field_key);
     if (reading == GgufKey::Reading::kNever) continue;
-    if (reading == GgufKey::Reading::kOptional) {
+    const bool is_real = std::holds_alternative<double*>(field.value);
+    if (reading == GgufKey::Reading::kOptional || is_real) {
       const auto number = file.Number(key);
-      if (number) SetField(field, fmt::format("{}", *number), file.path().string());
+      if (number) {
+        SetField(field, fmt::format("{}", *number), file.path().string());
+      } else if (reading == GgufKey::Reading::kRequired) {
+        Refuse(file, fmt::format("\"{}\" is missing", key), "",
+               "convert the model again with a current program");
+      }
       continue;
     }
     // Each block has its matrices, so that no more are counted than the file holds.
     const int64_t most = field_key == "n_layer" ? std::ssize(file.tensors()) : 1 << 30;
     SetField(field, fmt::format("{}", Size(file, key, most)), file.path().string());
   }
-  if (config.n_inner == 4 * config.n_embd) config.n_inner.reset();
+}
+
+// What config.json of such a model says, and no key of GGUF does.
+void SetUnsaid(const Family& family, GptConfig& config, const std::string& where) {
+  SetFields(family.fixed, config, where);
+  const auto activation = std::ranges::find(family.absent, "activation_function", &FieldValue::field);
+  if (activation != family.absent.end()) config.activation_function = activation->value;
+}
+
+// How rotary positions are scaled: keys say it, or, as Llama 3.1's, a tensor of divisors.
+void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& config) {
+  if (!config.rotary()) return;
+  const auto key = [&](std::string_view name) {
+    return KeyOf(family, fmt::format("rope.scaling.{}", name));
+  };
+  const std::string_view type = file.Text(key("type")).value_or("none");
+  if (type == "none") return;
+  if (type != "linear" && type != "yarn") {
+    Refuse(file, fmt::format("rotary positions scaled by \"{}\"", type), "",
+           "folio has none, linear and yarn");
+  }
+  config.rope_scaling = type;
+  config.rope_factor = file.Number(key("factor")).value_or(1);
+  config.rope_original_positions = file.Integer(key("original_context_length"));
 }
 
 GptConfig ReadConfig(const GgufFile& file, const Family& family) {
   GptConfig config;
   try {
+    SetUnsaid(family, config, file.path().string());
     ReadKeys(file, family, config);
+    ReadRopeScaling(file, family, config);
     const TensorInfo& embeddings = file.Require(NameInFiles(family, kFormat, -1, "wte", "weight"));
     if (embeddings.shape.rank() != 2) {
       Refuse(file, fmt::format("tensor \"{}\" is no matrix", embeddings.name),
@@ -427,7 +471,7 @@ GptConfig ReadConfig(const GgufFile& file, const Family& family) {
     throw InputError(error.what(), error.cause());
   }
   CheckHeads(file, family, config);
-  return config;
+  return WithoutRedundantSizes(config);
 }
 
 // Ids that begin and end a text, unless they are of tokens that nothing is made of.
@@ -459,7 +503,8 @@ uint32_t FileType(Dtype dtype) {
 void RequireWholeBlocks(const GptConfig& config, Dtype dtype) {
   const auto block = static_cast<int64_t>(DtypeBlock(dtype));
   for (const auto& [name, size] :
-       {std::pair{"n_embd", config.n_embd}, std::pair{"n_inner", config.inner()}}) {
+       {std::pair{"n_embd", config.n_embd}, std::pair{"n_inner", config.inner()},
+        std::pair{"n_head * head_dim", config.head_layout().q_width()}}) {
     if (size % block == 0) continue;
     throw InputError(fmt::format("this model cannot be written as {}", DtypeName(dtype)),
                      fmt::format("{} stores blocks of {} numbers, and {} is {}", DtypeName(dtype),
@@ -468,8 +513,8 @@ void RequireWholeBlocks(const GptConfig& config, Dtype dtype) {
   }
 }
 
-void AddKeys(const Family& family, GptConfig config, GgufHeader& header) {
-  config.n_inner = config.inner();
+void AddKeys(const Family& family, const GptConfig& model, GgufHeader& header) {
+  GptConfig config = WithAllSizes(model);
   const std::vector<Field> fields = config.Fields();
   for (const GgufKey& key : family.gguf_keys) {
     const Field& field = FieldOf(fields, key.field);
@@ -534,7 +579,8 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   ReadEnds(*file, found.tokenizer.get(), config);
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
-           "GPT-2 has none of that name", "check what made the file");
+           fmt::format("{} as folio knows it has none of that name", family.gguf_architecture),
+           "check what made the file");
   });
   return found;
 }

@@ -260,9 +260,9 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
   const auto size = static_cast<int64_t>(DtypeSize(dtype_));
   for (const size_t i : FileOrder(table)) {
     const ParamInfo& param = table.params()[i];
-    TensorInfo info{.name = NameInFiles(Gpt2Family(), FileFormat::kLlmc, param),
-                    .dtype = dtype_,
-                    .shape = ShapeInFiles(Gpt2Family(), FileFormat::kLlmc, param)};
+    const RowsInFiles whole =
+        TensorsInFiles(Gpt2Family(), FileFormat::kLlmc, config_, param).front();
+    TensorInfo info{.name = whole.name, .dtype = dtype_, .shape = whole.shape};
     info.bytes = static_cast<uint64_t>(param.shape.count() * size);
     info.data = reader.Bytes(info.bytes).data();
     if (i == 0) {

@@ -146,7 +146,7 @@ std::vector<const NamedTensor*> InFileOrder(std::span<const NamedTensor> tensors
   std::set<std::string_view> names = {"__metadata__"};
   for (const NamedTensor& named : tensors) {
     FOLIO_CHECK(names.insert(named.name).second, "tensor name used twice, or reserved");
-    FOLIO_CHECK(named.tensor || named.tensor.count() == 0, "absent tensor");
+    FOLIO_CHECK(named.tensor || named.read || named.tensor.count() == 0, "absent tensor");
     order.push_back(&named);
   }
   std::sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
@@ -183,6 +183,10 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
 // In another dtype piece by piece.
 void WriteData(const NamedTensor& named, AtomicFile& file) {
   const Tensor& tensor = named.tensor;
+  if (named.read) {
+    return EncodeTensor({named.name, named.stored(), tensor.shape(), named.read},
+                        [&](std::span<const std::byte> bytes) { file.Write(bytes); });
+  }
   if (named.stored() == tensor.dtype()) return file.Write({tensor.raw(), tensor.bytes()});
   constexpr size_t kPiece = size_t{1} << 20;
   const std::span<const float> numbers(tensor.data<float>(), static_cast<size_t>(tensor.count()));

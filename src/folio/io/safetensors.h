@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,8 @@ struct NamedTensor {
   std::string name;
   Tensor tensor;
   std::optional<Dtype> as = {};  // of a float32 tensor: the dtype in the file, F16 or BF16
+  // Of a float32 tensor that lies nowhere: asked for its rows, as TensorToWrite's (tensor_file.h).
+  std::function<void(int64_t row, std::span<float> rows)> read = {};
 
   Dtype stored() const { return as.value_or(tensor.dtype()); }
   uint64_t stored_bytes() const {

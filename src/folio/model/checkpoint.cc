@@ -62,7 +62,9 @@ void DecodeTransposed(const TensorInfo& from, std::span<T> to) {
 }
 
 template <class T>
-void DecodeInto(const StoredParam& param, std::span<T> to) {
+void DecodeInto(const StoredParam& stored, std::span<T> to) {
+  std::vector<std::byte> memory;
+  const StoredParam param = Gathered(stored, memory);
   if (param.transposed) {
     DecodeTransposed(param.from, to);
   } else {
@@ -201,13 +203,18 @@ bool IsTurned(const ParamInfo& info, Dtype dtype) {
 }
 
 // A parameter as `dtype`.
-Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredParam& stored,
+Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredParam& param,
                 Dtype dtype, Mapped& owner) {
+  std::vector<std::byte> memory;
+  const StoredParam stored = Gathered(param, memory);
   const TensorInfo& from = stored.from;
   const bool turned = IsTurned(info, dtype);
   const Shape shape = StoredShape(info.shape, turned);
-  if (from.dtype == dtype && stored.transposed == turned && IsAligned(from)) {
-    return {const_cast<std::byte*>(from.data), dtype, shape};
+  if (from.dtype == dtype && stored.transposed == turned) {
+    if (memory.empty() && IsAligned(from)) return {const_cast<std::byte*>(from.data), dtype, shape};
+    std::byte* const to = owner.Allocate(from.bytes);
+    std::memcpy(to, from.data, from.bytes);
+    return {to, dtype, shape};
   }
   if (dtype == Dtype::kF32) {
     const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
@@ -267,6 +274,49 @@ std::map<std::string_view, const Tensor*> TensorsByName(const GptWeights& weight
   return tensors;
 }
 
+int64_t RowAt(RowOrder order, const HeadLayout& heads, int64_t row) {
+  const int64_t D = heads.head_dim, head = row / D, at = row % D;
+  switch (order) {
+    case RowOrder::kAsHere:
+      return row;
+    case RowOrder::kAdjacentPairs:
+      return head * D + at / 2 + at % 2 * (D / 2);
+    case RowOrder::kHeadByHead:
+      return head % 3 * heads.q_width() + head / 3 * D + at;
+  }
+  FOLIO_CHECK(false, "no such order");
+}
+
+StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory) {
+  if (param.rows.empty()) return param;
+  StoredParam gathered{.from = param.from, .transposed = param.transposed};
+  const Dtype dtype = param.from.dtype;
+  const int64_t width = param.from.shape.rank() == 1 ? 1 : param.from.shape.back();
+  const size_t row_bytes = DtypeBytes(dtype, width);
+  memory.resize(param.from.bytes);
+  std::byte* to = memory.data();
+  for (const auto& [from, order] : param.rows) {
+    const size_t from_bytes = DtypeBytes(from.dtype, width);
+    ParallelRange(from.shape[0], 64, [&](int64_t begin, int64_t end, int) {
+      std::vector<float> numbers(static_cast<size_t>(width));
+      for (int64_t r = begin; r < end; ++r) {
+        const std::byte* row = from.data + static_cast<size_t>(r) * from_bytes;
+        std::byte* place = to + static_cast<size_t>(RowAt(order, param.heads, r)) * row_bytes;
+        if (from.dtype == dtype && param.add == 0) {
+          std::memcpy(place, row, row_bytes);
+          continue;
+        }
+        DecodeFloats(row, from.dtype, std::span(numbers));
+        for (float& number : numbers) number += param.add;
+        EncodeFloats(numbers, dtype, place);
+      }
+    });
+    to += static_cast<size_t>(from.shape[0]) * row_bytes;
+  }
+  gathered.from.data = memory.data();
+  return gathered;
+}
+
 void DecodeParam(const StoredParam& param, std::span<float> to) {
   DecodeInto(param, to);
 }
@@ -319,8 +369,9 @@ std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype mat
     const Dtype dtype = TargetOf(stored, info, matrices);
     tensors.push_back(MapParam(model, info, stored, dtype, *owner));
     RequireFinite(model, stored, tensors.back(), IsTurned(info, dtype) != stored.transposed);
-    const bool copied = tensors.back().raw() != stored.from.data;
-    if (copied && model.file != nullptr) model.file->Forget(stored.from);
+    if (model.file == nullptr || tensors.back().raw() == stored.from.data) continue;
+    if (stored.rows.empty()) model.file->Forget(stored.from);
+    for (const StoredRows& rows : stored.rows) model.file->Forget(rows.from);
   }
   return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
 }
@@ -378,17 +429,15 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
                      "expected F32, F16 or BF16");
   }
   const GptConfig& config = weights.config();
-  const auto own = TensorsByName(weights);
-  std::vector<float> zeros(static_cast<size_t>(
-      std::max({config.n_embd, config.head_layout().qkv_width(), config.inner()})));
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
-  const ParamTable table(family.all_biases ? WithBiases(config) : config);
+  const GptConfig described = family.all_biases ? WithBiases(config) : config;
   std::vector<NamedTensor> tensors;
-  for (const ParamInfo& info : table.params()) {
-    const auto found = own.find(info.name);
-    tensors.push_back({NameInFiles(family, FileFormat::kHuggingFace, info),
-                       found != own.end() ? *found->second : Tensor(zeros.data(), info.shape),
-                       options.dtype});
+  for (TensorToWrite& tensor :
+       TensorsToWrite(weights, described, family, FileFormat::kHuggingFace, options.dtype)) {
+    tensors.push_back({.name = std::move(tensor.name),
+                       .tensor = Tensor(nullptr, Dtype::kF32, tensor.shape),
+                       .as = options.dtype,
+                       .read = std::move(tensor.read)});
   }
   const GuardedDirectory inside(dir);
   WriteSafetensorsShards(dir, tensors, options.max_shard_bytes);
@@ -442,8 +491,11 @@ StoredModel OpenModelDir(const std::filesystem::path& from, Loading loading) {
   const ParamTable with_biases(WithBiases(config));
   for (const ParamInfo& param : with_biases.params()) {
     if (param.part != "bias") continue;
-    const std::string name = NameInFiles(family, FileFormat::kHuggingFace, param);
-    if (const TensorInfo* bias = FindTensor(*file, family, name)) biases[bias->name] = param.shape;
+    for (const RowsInFiles& rows :
+         TensorsInFiles(family, FileFormat::kHuggingFace, config, param)) {
+      const TensorInfo* bias = FindTensor(*file, family, rows.name);
+      if (bias != nullptr) biases[bias->name] = rows.shape;
+    }
   }
   return FindParams(config, file, family, FileFormat::kHuggingFace, [&](const TensorInfo& info) {
     CheckOther(*file, config, family, biases, info);

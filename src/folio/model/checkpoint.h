@@ -16,12 +16,35 @@
 
 namespace folio {
 
+// The order in which rows of a matrix (out,in), or numbers of its bias, lie in a file.
+enum class RowOrder : uint8_t {
+  kAsHere,
+  kAdjacentPairs,  // in each head of queries and keys, the two of a rotary pair beside each other
+  kHeadByHead,     // q, k and v of one head, then those of the next
+};
+
+// The row that lies at `row` in a file.
+int64_t RowAt(RowOrder order, const HeadLayout& heads, int64_t row);
+
+// Some rows of a parameter, which are a tensor of their own in a file.
+struct StoredRows {
+  TensorInfo from = {};
+  RowOrder order = RowOrder::kAsHere;
+};
+
 // Where one parameter lies. `from` has the parameter's shape, or with `transposed` that shape's two
-// sizes the other way round.
+// sizes the other way round. One that is not as it is needed in a file has no data there, but
+// `rows` to be made of, one behind the other, and what has to be added to their numbers.
 struct StoredParam {
   TensorInfo from = {};
   bool transposed = false;
+  std::vector<StoredRows> rows = {};
+  HeadLayout heads = {};  // for the order of rows
+  float add = 0;
 };
+
+// The same parameter with its data: where the file has it, or made in `memory`.
+StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory);
 
 // `shape` of a parameter as it is stored.
 Shape StoredShape(const Shape& shape, bool transposed);

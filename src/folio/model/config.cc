@@ -13,6 +13,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/io/checksums.h"
 #include "folio/io/json.h"
 #include "folio/model/families.h"
@@ -197,10 +198,15 @@ std::vector<std::string_view> KeysOf(const Family& family, std::string_view fiel
   return {row->keys.begin(), row->keys.end()};
 }
 
+std::string TypesOfFamilies() {
+  std::vector<std::string> types;
+  for (const Family& family : Families()) types.emplace_back(family.model_type);
+  return Join(types, ", ");
+}
+
 [[noreturn]] void Refuse(const std::string& where, std::string_view feature, std::string cause) {
   throw InputError(fmt::format("{}: {} is not supported", where, feature), std::move(cause),
-                   "folio runs GPT-2 models that continue text: save it as a GPT2LMHeadModel of "
-                   "plain weights first");
+                   "folio runs models that continue text, of these types: " + TypesOfFamilies());
 }
 
 // The family that a configuration says to be of; GPT-2 if it says nothing.
@@ -212,8 +218,7 @@ const Family& FamilyOf(const Json& json, const std::string& where) {
   const auto family = std::ranges::find_if(
       families, [&](const Family& one) { return *type == Json(one.model_type); });
   if (family == families.end()) {
-    Refuse(where, fmt::format("model_type {}", type->dump()),
-           fmt::format("expected {}", gpt2.dump()));
+    Refuse(where, fmt::format("model_type {}", type->dump()), "");
   }
   const auto known = [&](const Json& name) {
     return std::ranges::any_of(family->architectures,
@@ -277,9 +282,11 @@ void AsOfFile(const F& f) {
   }
 }
 
-// Fields that are left out where they are null: other programs ask whether a model has them, not
-// for their values.
-constexpr std::array<std::string_view, 2> kOnlyWithAValue = {"n_kv_head", "head_dim"};
+// Returns whether files of the family have the field, whatever it is.
+bool AlwaysWritten(const Family& family, std::string_view field) {
+  return std::ranges::count(family.own, field) > 0 ||
+         std::ranges::count(family.keys, field, &ConfigKey::field) > 0;
+}
 
 // The value as config.json has it.
 Json ValueOf(const Field& field) {
@@ -295,26 +302,31 @@ bool IsTokenId(const Field& field) {
 }  // namespace
 
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
-  const Json json = ParseJson(text, where);
-  if (!json.is_object()) throw InputError(where + ": not a JSON object");
-  const Family& family = FamilyOf(json, where);
-  RefuseOtherModels(json, family, where);
+  const Json given = ParseJson(text, where);
+  if (!given.is_object()) throw InputError(where + ": not a JSON object");
+  const Family& family = FamilyOf(given, where);
+  RefuseOtherModels(given, family, where);
+  const Json json = family.shape == nullptr ? given : family.shape->read(given, where);
   GptConfig config;
-  const std::vector<Field> fields = config.Fields();
-  for (const auto& [field, value] : family.absent) {
-    SetField(FieldOf(fields, field), std::string(value), where);
-  }
-  for (const Field& field : fields) {
-    const Json* given = FindField(json, KeysOf(family, field.key), where);
-    if (given == nullptr) continue;
-    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*given) : *given, field, where);
+  SetFields(family.absent, config, where);
+  SetFields(family.fixed, config, where);
+  for (const Field& field : config.Fields()) {
+    if (std::ranges::count(family.fixed, field.key, &FieldValue::field) > 0) continue;
+    const std::vector<std::string_view> keys = KeysOf(family, field.key);
+    const Json* found = FindField(json, keys, where);
+    if (found == nullptr && std::ranges::count(family.required, field.key) > 0) {
+      throw InputError(fmt::format("{}: {} is missing", where, keys.front()), "",
+                       "copy the model's own config.json");
+    }
+    if (found == nullptr) continue;
+    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*found) : *found, field, where);
     if (field.key == "activation_function") value = OurActivation(std::move(value));
     AsOfFile([&] { SetField(field, value, where); });
   }
   DropForeignEnd(config.bos_token_id, family, config.vocab_size);
   DropForeignEnd(config.eos_token_id, family, config.vocab_size);
   AsOfFile([&] { config.Validate(where); });
-  return config;
+  return family.shape == nullptr ? config : WithoutRedundantSizes(config);
 }
 
 void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config) {
@@ -334,17 +346,21 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
   json["model_type"] = family.model_type;
   json["architectures"] = Json::array({family.architectures.front()});
-  GptConfig copy = config;
+  GptConfig copy = family.shape == nullptr ? config : WithAllSizes(config), plain;
+  SetFields(family.fixed, plain, "a family");
   copy.activation_function.insert(0, family.activation_prefix);
-  const std::vector<Field> fields = copy.Fields();
+  const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
   for (const Field& field : fields) {
+    if (family.shape != nullptr && field.key.starts_with("rope_")) continue;
     Json value = ValueOf(field);
-    if (value.is_null() && std::ranges::count(kOnlyWithAValue, field.key) > 0) continue;
+    const bool plain_value = FieldText(field) == FieldText(FieldOf(defaults, field.key));
+    if (plain_value && !AlwaysWritten(family, field.key)) continue;
     json[KeysOf(family, field.key).front()] = std::move(value);
   }
   for (const auto& [field, keys] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));
   }
+  if (family.shape != nullptr) family.shape->write(config, json);
   json["torch_dtype"] = DtypeInTorch(dtype);
   if (checksums) json[kChecksumsKey] = kChecksumsFile;
   return json.dump(2) + "\n";

@@ -282,7 +282,7 @@ TEST(Families, NameEachParameterOnceInEveryFormat) {
       std::set<std::string> names;
       const ParamTable table(config);
       for (const ParamInfo& info : table.params()) {
-        const std::string name = NameInFiles(family, format, info);
+        const std::string name = TensorsInFiles(family, format, config, info).front().name;
         EXPECT_FALSE(name.empty()) << info.name;
         EXPECT_EQ(name.find('{'), name.npos) << name;
         EXPECT_TRUE(names.insert(name).second) << name;
@@ -306,7 +306,8 @@ TEST(Families, NamesAreThoseOfThePrograms) {
 TEST(Families, ParametersHaveTheNamesOfHuggingFacesGpt2) {
   const ParamTable table(TinyConfig());
   for (const ParamInfo& info : table.params()) {
-    EXPECT_EQ(NameInFiles(Gpt2Family(), FileFormat::kHuggingFace, info), info.name);
+    EXPECT_EQ(NameInFiles(Gpt2Family(), FileFormat::kHuggingFace, info.layer, info.module, info.part),
+              info.name);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/io/json.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/config.h"
 
@@ -35,10 +36,15 @@ enum class Transform : uint8_t {
 
 // A weight in the files of one format. Its name has {} for the number of the block, and is empty
 // where such files have none. A bias beside it lies as it is, and its name ends otherwise: in
-// "bias" after a dot, in "b" after a slash.
+// "bias" after a dot, in "b" after a slash. Where there are more names than one, such files have q |
+// k | v or gate | up as tensors of their own.
 struct FileTensor {
-  std::string_view name = {};
+  std::array<std::string_view, 3> names = {};
   Transform transform = Transform::kNone;
+  RowOrder order = RowOrder::kAsHere;  // of heads: q and k alone where v is apart
+  float offset = 0;                    // what its numbers have more than the model's
+
+  std::string_view name() const { return names.front(); }
 };
 
 // A module of the parameter table (ParamRow::module), and its weight in files by FileFormat.
@@ -57,6 +63,14 @@ struct ConfigKey {
 // A field, and a value as FieldText has it.
 struct FieldValue {
   std::string_view field, value;
+};
+
+// What config.json says in a way of its own of positions and kinds of layers, as fields (config.h)
+// and back.
+struct ConfigShape {
+  // Throws a kInput Error that begins with `where` for what folio does not have.
+  Json (*read)(const Json& json, const std::string& where);
+  void (*write)(const GptConfig& config, Json& json);
 };
 
 // A key of config.json of which folio knows but one value, in JSON, or null. The others ask for
@@ -90,8 +104,12 @@ struct Family {
   std::span<const std::string_view> architectures;  // the first is written, each is read
   std::span<const ConfigKey> keys;
   std::span<const ConfigKey> repeated_keys;  // written beside `keys`; read only to be compared
+  std::span<const FieldValue> fixed;   // what no key says, since all models of the family have it
+  std::span<const std::string_view> own;  // fields without a row above that every file has
+  std::span<const std::string_view> required;  // fields that a file must say
   std::span<const FieldValue> absent;  // fields whose absence means another value than GptConfig's
   std::span<const RefusedKey> refused;
+  const ConfigShape* shape;            // null where keys say all
   std::optional<int64_t> absent_end;   // the token that transformers takes for a missing one
   std::string_view activation_prefix;  // before activation_function, for other programs to stop at
 
@@ -127,19 +145,33 @@ void RequireExpressed(const GptConfig& config, FileFormat format, const std::str
 // The same model with every bias.
 GptConfig WithBiases(GptConfig config);
 
+// The same model with each size said, or with none that others make what it is.
+GptConfig WithAllSizes(GptConfig config);
+GptConfig WithoutRedundantSizes(GptConfig config);
+
+// Sets fields; errors begin with `where`.
+void SetFields(std::span<const FieldValue> values, GptConfig& config, const std::string& where);
+
 // The field of that key. REQUIRES: there is one.
 const Field& FieldOf(std::span<const Field> fields, std::string_view key);
 
 // The tensors of a family's models in files: found and written by the same table.
 
-// The name of a parameter in files of a format: of `part` "weight" or "bias". Empty where such
-// files have none.
+// The name of a parameter in files of a format: of `part` "weight" or "bias"; of several tensors
+// that of the first. Empty where such files have none.
 std::string NameInFiles(const Family& family, FileFormat format, int64_t layer,
                         std::string_view module, std::string_view part);
-std::string NameInFiles(const Family& family, FileFormat format, const ParamRow& param);
 
-// The shape of a parameter in files of a format.
-Shape ShapeInFiles(const Family& family, FileFormat format, const ParamRow& param);
+// A tensor of a file, and the rows of a parameter, as stored, that it has.
+struct RowsInFiles {
+  std::string name;
+  Shape shape;
+  int64_t first_row = 0;
+  RowOrder order = RowOrder::kAsHere;
+};
+// The tensors that files of a format have of a parameter.
+std::vector<RowsInFiles> TensorsInFiles(const Family& family, FileFormat format,
+                                        const GptConfig& config, const ParamRow& param);
 
 // The tensor of that name in a file, or of the name without the family's optional prefix; null if
 // there is none.
