@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
