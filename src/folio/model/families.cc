@@ -723,7 +723,10 @@ std::vector<TensorToWrite> TensorsToWrite(const GptWeights& weights, const GptCo
       const float offset = RowInFiles(family, format, info.module).offset;
       const auto read = [source, transposed, offset, first = part.first_row, order = part.order,
                          heads = described.head_layout()](int64_t row, std::span<float> out) {
-        if (source == nullptr) return std::ranges::fill(out, 0.0f);
+        if (source == nullptr) {
+          std::ranges::fill(out, 0.0f);
+          return;
+        }
         // A vector is one row in a file, and has a number of each row of the matrix beside it.
         const bool vector = source->shape().rank() == 1;
         const Tensor rows = vector ? source->Reshape({source->count(), 1}) : *source;

@@ -30,6 +30,51 @@ struct GradientsCase {
 std::vector<GradientsCase> GradientsCases() {
   using C = GptConfig;
   std::vector<GradientsCase> cases;
+  // Every place of norms with the ingredients of later decoders.
+  for (const char* norm : {"pre", "post", "branch", "both"}) {
+    const auto add = [&](const std::string& name, const std::function<void(C&)>& edit) {
+      cases.push_back({.norm = norm, .name = name, .edit = [edit](C& c) {
+                         c.norm = "rms";
+                         c.position_embedding = "rotary";
+                         c.n_head = 4;
+                         c.n_kv_head = 2;
+                         c.head_dim = 4;
+                         edit(c);
+                       }});
+    };
+    add("rotary_rms", [](C&) {});
+    add("gated", [](C& c) {
+      c.mlp = "gated";
+      c.activation_function = "silu";
+      c.n_inner = 7;
+      c.mlp_pdrop = 0.2;
+    });
+    add("one_plus", [](C& c) {
+      c.norm = "rms_one_plus";
+      c.qk_norm = "head";
+    });
+    add("no_weight", [](C& c) {
+      c.norm = "rms_no_weight";
+      c.qk_norm = "after_rotary";
+      c.qk_scale = 1.2;
+      c.activation_function = "relu2";
+    });
+    add("layer_norm", [](C& c) { c.norm = "layer"; });
+    add("full_qk_norm", [](C& c) {
+      c.qk_norm = "full";
+      c.rotary_dim = 2;
+      c.no_rope_every = 2;
+    });
+    add("scaled", [](C& c) {
+      c.embedding_scale = 1.7;
+      c.residual_scale = 0.6;
+      c.logit_scale = 0.8;
+      c.logit_cap = 1.5;
+      c.attention_scale = 0.3;
+      c.resid_pdrop = 0.2;
+      c.qkv_bias = false;
+    });
+  }
   for (const char* norm : {"pre", "post"}) {
     const auto add = [&](const std::string& name,
                          const std::function<void(C&)>& edit) -> GradientsCase& {

@@ -339,7 +339,7 @@ HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
                             : scaled[static_cast<size_t>(k)]);
   }
 
-  return PageNumbers(Json{{"scale", of.config().attention_scale(layer)},
+  return PageNumbers(Json{{"scale", of.config().score_scale(layer)},
                           {"layer", layer},
                           {"head", head},
                           {"query", q}})
