@@ -84,6 +84,11 @@ double StoringError(Dtype dtype, double value) {
   return std::ldexp(1.0, std::max(std::ilogb(value), kSmallestExponent) - kPrecision);
 }
 
+// The steepest slope that an activation has near x; most have gelu's at 1.4.
+double Steepest(Activation kind, double x) {
+  return kind == Activation::kRelu2 ? 2.01 * std::abs(x) : 1.13;
+}
+
 bool Agree(double expected, double found, double tolerance) {
   if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);
   return std::abs(expected - found) <= tolerance;
@@ -91,15 +96,35 @@ bool Agree(double expected, double found, double tolerance) {
 
 }  // namespace
 
-double LargestCancelled(const LayerNormBackward& op) {
-  const int64_t C = op.x.dim(1);
+namespace {
+
+// The largest of `gradients`, in rows of C, times the weight plus `offset`, and rstd.
+double LargestProduct(const std::vector<double>& gradients, const Tensor& weight, double offset,
+                      const Tensor& rstd, int64_t C) {
   double largest = 0;
-  for (int64_t i = 0; i < op.x.count(); ++i) {
-    largest =
-        std::max(largest, std::abs(op.d_out.data<double>()[i] * op.weight.data<double>()[i % C] *
-                                   op.rstd.data<double>()[i / C]));
+  for (int64_t i = 0; i < static_cast<int64_t>(gradients.size()); ++i) {
+    const double factor = weight ? weight.data<double>()[i % C] + offset : 1;
+    largest = std::max(
+        largest, std::abs(gradients[static_cast<size_t>(i)] * factor * rstd.data<double>()[i / C]));
   }
   return largest;
+}
+
+}  // namespace
+
+double LargestCancelled(const LayerNormBackward& op) {
+  return LargestProduct(Operand{"d_out", Access::kRead, op.d_out}.Elements(), op.weight, 0, op.rstd,
+                        op.x.dim(1));
+}
+
+double LargestCancelled(const RmsNormBackward& op) {
+  return LargestProduct(Operand{"d_out", Access::kRead, op.d_out}.Elements(), op.weight,
+                        op.weight_offset, op.rstd, op.x.dim(1));
+}
+
+double LargestCancelled(const HeadNormBackward& op) {
+  return op.scale * LargestProduct(Operand{"d_x", Access::kRead, op.d_x}.Elements(), op.weight,
+                                   op.weight_offset, op.rstd, op.group);
 }
 
 double RoundingUnit(const std::vector<Operand>& operands) {
@@ -147,7 +172,8 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
 
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances, double act_slope) {
+                                     const std::vector<double>& tolerances,
+                                     std::optional<Activation> activation) {
   const auto out = std::ranges::find(expected, "out", &Operand::name);
   for (size_t k = 0; k < found.size(); ++k) {
     const bool read = found[k].access == Access::kRead;
@@ -155,11 +181,13 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
     const std::vector<double> want = expected[k].Elements(), have = found[k].Elements();
     const Dtype dtype = found[k].dtype();
     std::vector<double> from;
-    if (act_slope > 0 && found[k].name == "act") from = out->Elements();
+    if (activation && found[k].name == "act") from = out->Elements();
     for (size_t i = 0; i < want.size(); ++i) {
       if (want[i] == have[i]) continue;
       double tolerance = tolerances[k] + (read ? 0 : StoringError(dtype, want[i]));
-      if (!from.empty()) tolerance += act_slope * StoringError(dtype, from[i]);
+      if (!from.empty()) {
+        tolerance += Steepest(*activation, from[i]) * StoringError(dtype, from[i]);
+      }
       if (Agree(want[i], have[i], tolerance)) continue;
       const auto element = static_cast<int64_t>(i);
       return Mismatch{std::string(found[k].name), element, want[i], have[i], tolerance};

@@ -93,10 +93,12 @@ class Twin {
 
 namespace internal {
 
-// The largest term inside the operation that cancels in its d_x, whatever the operands are, so that
-// only rounding shows: the average of d_out * weight is taken off, in a row of one element all of
+// The largest term inside a norm's backward that cancels in its d_x, whatever the operands are, so
+// that only rounding shows: a part of d_out * weight is taken off, in a row of one element all of
 // it. REQUIRES: F64.
 double LargestCancelled(const LayerNormBackward& op);
+double LargestCancelled(const RmsNormBackward& op);
+double LargestCancelled(const HeadNormBackward& op);
 // The rounding unit of what the operation computes in.
 double RoundingUnit(const std::vector<Operand>& operands);
 // The largest change of each operand; what is not finite is left out.
@@ -109,10 +111,11 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
                                const std::vector<Operand>& expected,
                                const std::vector<double>& changes,
                                const std::vector<double>& low_changes, double cancelled);
-// `act_slope`: how much of an error of "out" its "act" has at most.
+// An "act" of that activation may be off by what the rounding of "out" makes of it.
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances, double act_slope);
+                                     const std::vector<double>& tolerances,
+                                     std::optional<Activation> activation);
 
 }  // namespace internal
 
@@ -137,7 +140,7 @@ class Comparison {
   Comparison(const Op& op, Backend& trusted) : expected_(op) {
     const std::vector<Operand> operands = Operands(op);
     double cancelled = 0;
-    if constexpr (std::is_same_v<Op, LayerNormBackward>) {
+    if constexpr (requires { internal::LargestCancelled(op); }) {
       cancelled = internal::LargestCancelled(expected_.op());
     }
     trusted.Run(expected_.op());
@@ -153,9 +156,9 @@ class Comparison {
 
   // Check is called after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
-    // The steepest slope that an activation has is gelu's at 1.4.
-    constexpr double kSteepest = std::is_same_v<Op, LinearForward> ? 1.13 : 0;
-    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_, kSteepest);
+    std::optional<Activation> activation;
+    if constexpr (std::is_same_v<Op, LinearForward>) activation = op.activation;
+    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_, activation);
   }
 
  private:

@@ -220,6 +220,36 @@ TEST_F(OpsDeathTest, RefuseHeadsThatDoNotDivideTheChannels) {
   EXPECT_DEATH(op.Check(), "5 channels do not divide into 2 heads");
 }
 
+TEST_F(OpsDeathTest, RefuseHeadsThatNormsOrTurnsDoNotFit) {
+  const SequenceView x = memory_.Wide(2, 3, 12, 0, 0);
+  HeadNormBackward norm{
+      .raw = memory_.Random({6, 12}), .rstd = memory_.Random({6, 3}), .d_x = x, .group = 4};
+  norm.Check();
+  norm.group = 5;
+  EXPECT_DEATH(norm.Check(), "12 channels do not divide into groups of 5");
+  norm.group = 6;
+  EXPECT_DEATH(norm.Check(), "head_norm_backward: rstd is \\(6, 3\\), expected \\(6, 2\\)");
+  norm.rstd = {};
+  EXPECT_DEATH(norm.Check(), "rstd is missing");
+
+  Rotary turn{.x = x, .table = memory_.Random({6, 4}), .D = 4};
+  turn.Check();
+  turn.table = memory_.Random({3, 4});  // for both sequences
+  turn.Check();
+  turn.D = 8;
+  EXPECT_DEATH(turn.Check(), "12 channels do not divide into heads of 8");
+  turn.D = 3;
+  EXPECT_DEATH(turn.Check(), "4 channels of a head of 3 do not turn in pairs");
+  turn.table = memory_.Random({2, 2});
+  EXPECT_DEATH(turn.Check(), "rotary: table is \\(2, 2\\), expected \\(6, 2\\)");
+
+  const std::vector<float> inv_freq(2);
+  RotaryAngles angles{inv_freq, memory_.Integers({2, 3}, 9), memory_.Unset({6, 4})};
+  angles.Check();
+  angles.positions = memory_.Integers({5}, 9);
+  EXPECT_DEATH(angles.Check(), "5 positions for 6 rows");
+}
+
 TEST_F(OpsDeathTest, RefuseHeadsOfKeysThatCannotBeSharedEvenly) {
   AttentionForward op;
   op.q = op.out = memory_.Wide(1, 2, 12, 0, 0);

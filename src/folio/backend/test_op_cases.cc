@@ -286,6 +286,158 @@ void AddLayerNorm(Cases& cases) {
   }
 }
 
+// Without a weight, with one, and with one that is stored as what is added to 1.
+struct NormKind {
+  std::string_view name;
+  bool weight = false;
+  double offset = 0;
+};
+constexpr NormKind kNormKinds[] = {{"bare"}, {"weighted", true}, {"offset", true, 1}};
+
+RmsNormForward MakeRmsNorm(OpMemory& m, Rows s, const NormKind& kind) {
+  return {.x = m.Random({s.N, s.C}),
+          .weight = kind.weight ? m.Random({s.C}) : Tensor(),
+          .out = m.UnsetLow({s.N, s.C}),
+          .rstd = m.Unset({s.N}),
+          .weight_offset = kind.offset};
+}
+
+RmsNormBackward MakeRmsNormBackward(OpMemory& m, Rows s, const NormKind& kind, Into d_x,
+                                    bool frozen = false) {
+  const RmsNormForward forward = MakeRmsNorm(m, s, kind);
+  RunReference(forward);
+  const Tensor d_out = m.RandomLow({s.N, s.C});
+  return {.x = forward.x,
+          .weight = forward.weight,
+          .rstd = forward.rstd,
+          .d_out = d_out,
+          .d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
+                 : d_x == Into::kRandom ? m.Random({s.N, s.C})
+                                        : d_out,
+          .d_weight = kind.weight && !frozen ? m.Random({s.C}) : Tensor(),
+          .weight_offset = kind.offset,
+          .accumulate_d_x = d_x == Into::kRandom};
+}
+
+void AddRmsNorm(Cases& cases) {
+  for (const Rows s :
+       {Rows{1, 1}, {1, 2}, {3, 5}, {7, 16}, {5, 33}, {130, 65}, {2, 257}, {300, 64}}) {
+    for (const NormKind& kind : kNormKinds) {
+      const std::string name = fmt::format("N{} C{} {}", s.N, s.C, kind.name);
+      cases.Add(name, [=](OpMemory& m) { return MakeRmsNorm(m, s, kind); });
+      cases.Add(name + " d_x written",
+                [=](OpMemory& m) { return MakeRmsNormBackward(m, s, kind, Into::kUnset); });
+      cases.Add(name + " d_x accumulated",
+                [=](OpMemory& m) { return MakeRmsNormBackward(m, s, kind, Into::kRandom); });
+      cases.Add(name + " frozen",
+                [=](OpMemory& m) { return MakeRmsNormBackward(m, s, kind, Into::kUnset, true); });
+      cases.AddPlain(name + " d_x in place",
+                     [=](OpMemory& m) { return MakeRmsNormBackward(m, s, kind, Into::kDOut); });
+    }
+  }
+}
+
+struct HeadSizes {
+  int64_t B, T, H, D;
+
+  int64_t C() const { return H * D; }
+  std::string ToString() const { return fmt::format("B{} T{} H{} D{}", B, T, H, D); }
+};
+
+// RandomHeads lie in an array that has other columns and rows too.
+SequenceView RandomHeads(OpMemory& m, const HeadSizes& s) {
+  SequenceView x = m.WideLow(s.B, s.T, s.C(), 3, 1);
+  m.Randomize(x);
+  return x;
+}
+
+HeadNormForward MakeHeadNorm(OpMemory& m, HeadSizes s, int64_t group, const NormKind& kind,
+                             bool kept) {
+  const int64_t N = s.B * s.T;
+  return {.x = RandomHeads(m, s),
+          .weight = kind.weight ? m.Random({group}) : Tensor(),
+          .raw = kept ? m.UnsetLow({N, s.C()}) : Tensor(),
+          .rstd = kept ? m.Unset({N, s.C() / group}) : Tensor(),
+          .group = group,
+          .weight_offset = kind.offset,
+          .scale = kind.weight ? 1 : 1.2};
+}
+
+HeadNormBackward MakeHeadNormBackward(OpMemory& m, HeadSizes s, int64_t group, const NormKind& kind,
+                                      bool frozen) {
+  const HeadNormForward forward = MakeHeadNorm(m, s, group, kind, true);
+  RunReference(forward);
+  return {.raw = forward.raw,
+          .weight = forward.weight,
+          .rstd = forward.rstd,
+          .d_x = RandomHeads(m, s),
+          .d_weight = kind.weight && !frozen ? m.Random({group}) : Tensor(),
+          .group = group,
+          .weight_offset = kind.offset,
+          .scale = 1.2};
+}
+
+void AddHeadNorm(Cases& cases) {
+  for (const HeadSizes s : {HeadSizes{1, 1, 1, 1},
+                            {2, 3, 2, 5},
+                            {1, 17, 3, 16},
+                            {2, 5, 4, 33},
+                            {1, 1, 9, 64},
+                            {3, 40, 2, 24}}) {
+    for (const int64_t group : {s.D, s.C()}) {
+      for (const NormKind& kind : kNormKinds) {
+        const std::string name = fmt::format("{} group {} {}", s.ToString(), group, kind.name);
+        for (const bool flag : {false, true}) {
+          cases.Add(fmt::format("{} kept {}", name, flag),
+                    [=](OpMemory& m) { return MakeHeadNorm(m, s, group, kind, flag); });
+          cases.Add(fmt::format("{} frozen {}", name, flag),
+                    [=](OpMemory& m) { return MakeHeadNormBackward(m, s, group, kind, flag); });
+        }
+      }
+    }
+  }
+}
+
+void AddRotary(Cases& cases) {
+  struct Sizes {
+    HeadSizes heads;
+    int64_t r;
+  };
+  for (const auto& [s, r] : {Sizes{{1, 1, 1, 2}, 2},
+                             {{2, 3, 2, 6}, 4},
+                             {{1, 17, 3, 16}, 16},
+                             {{2, 5, 1, 33}, 10},
+                             {{1, 1, 9, 64}, 64},
+                             {{3, 9, 2, 80}, 32},
+                             {{1, 70, 4, 47}, 46}}) {
+    for (const bool shared : {false, true}) {
+      for (const bool inverse : {false, true}) {
+        const std::string name =
+            fmt::format("{} r{} shared {} inverse {}", s.ToString(), r, shared, inverse);
+        cases.Add(name, [=, s = s, r = r](OpMemory& m) {
+          return Rotary{.x = RandomHeads(m, s),
+                        .table = m.Random({shared ? s.T : s.B * s.T, r}),
+                        .D = s.D,
+                        .inverse = inverse};
+        });
+      }
+    }
+  }
+  for (const Rows s : {Rows{1, 1}, {5, 3}, {1, 64}, {40, 32}, {129, 5}}) {
+    for (const Shape& places : {Shape{}, Shape{s.N}, Shape{1, s.N}}) {
+      const std::string name =
+          fmt::format("N{} pairs {} positions {}", s.N, s.C, places.ToString());
+      cases.Add(name, [=](OpMemory& m) {
+        return RotaryAngles{
+            .inv_freq = {m.Random(Dtype::kF32, {s.C}).data<float>(), static_cast<size_t>(s.C)},
+            .positions = places.rank() > 0 ? m.Integers(places, 100000) : Tensor(),
+            .out = m.Unset({s.N, 2 * s.C}),
+            .attention_factor = 1.3};
+      });
+    }
+  }
+}
+
 // Numbers of ordinary size with a few where an approximation may break.
 Tensor ActivationInput(OpMemory& m, Rows s) {
   const Tensor x = m.RandomLow({s.N, s.C}, 3);
@@ -315,6 +467,27 @@ void AddActivation(Cases& cases) {
   }
 }
 
+void AddGated(Cases& cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 130}}) {
+    for (const auto& [kind, activation] : kActivations) {
+      const std::string name = fmt::format("N{} F{} {}", s.N, s.C, activation);
+      cases.Add(name, [=, kind = kind](OpMemory& m) {
+        return GatedForward{
+            .kind = kind, .x = ActivationInput(m, {s.N, 2 * s.C}), .out = m.UnsetLow({s.N, s.C})};
+      });
+      for (const bool in_place : {false, true}) {
+        cases.Add(fmt::format("{} in place {}", name, in_place), [=, kind = kind](OpMemory& m) {
+          const Tensor x = ActivationInput(m, {s.N, 2 * s.C});
+          return GatedBackward{.kind = kind,
+                               .x = x,
+                               .d_out = m.RandomLow({s.N, s.C}),
+                               .d_x = in_place ? x : m.UnsetLow({s.N, 2 * s.C})};
+        });
+      }
+    }
+  }
+}
+
 void AddResidual(Cases& cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 64}, {9, 65}, {70, 257}}) {
     const Dropout drops = {.p = 0.2, .seed = 1, .stream = 2, .first_row = 3};
@@ -331,6 +504,7 @@ void AddResidual(Cases& cases) {
         op.x = m.RandomLow({s.N, s.C});
         op.out = in_residual ? op.residual : in_x ? op.x : m.Unset({s.N, s.C});
         op.dropout = dropout;
+        op.factor = s.C % 2 == 0 ? 1 : 0.22;
         return op;
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return forward(m, true, false, false); });
@@ -343,7 +517,8 @@ void AddResidual(Cases& cases) {
       const auto backward = [=, dropout = dropout](OpMemory& m, bool in_place) {
         const Tensor d_out = m.Random({s.N, s.C});
         const Tensor d_x = in_place ? d_out : m.UnsetLow({s.N, s.C});
-        return ResidualBackward{.d_out = d_out, .d_x = d_x, .dropout = dropout};
+        return ResidualBackward{
+            .d_out = d_out, .d_x = d_x, .dropout = dropout, .factor = s.C % 2 == 0 ? 1 : 0.22};
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
       cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
@@ -373,7 +548,8 @@ void AddCrossEntropy(Cases& cases) {
                                     .targets = forward.targets,
                                     .lse = forward.lse,
                                     .d_logits = in_place ? forward.logits : m.UnsetLow({s.N, s.C}),
-                                    .scale = 0.125};
+                                    .scale = 0.125,
+                                    .cap = scale == 2.0 ? 8.0 : 0};
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
       cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
@@ -412,6 +588,9 @@ void AddOptimizer(Cases& cases) {
     }
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
       return Scale{.x = m.RandomLow({1, n}), .factor = 1.7};
+    });
+    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
+      return LogitCap{.x = m.Random({1, n}, 20), .cap = 15};
     });
     cases.Add(fmt::format("n{}", n),
               [=](OpMemory& m) { return Fill{.out = m.Unset({n}), .value = 0.1}; });
@@ -708,8 +887,12 @@ std::vector<OpCase> OpCases() {
   Cases all(cases);
   AddEmbedding(all);
   AddLayerNorm(all);
+  AddRmsNorm(all);
+  AddHeadNorm(all);
+  AddRotary(all);
   AddLinear(all);
   AddActivation(all);
+  AddGated(all);
   AddAttention(all);
   AddResidual(all);
   AddCrossEntropy(all);

@@ -25,11 +25,7 @@ class CpuBackend final : public GenericBackend<CpuBackend> {
   template <class Op>
   void Apply(const Op& op) {
     op.Check();
-    if constexpr (requires { cpu::Run(op, scratch_); }) {
-      cpu::Run(op, scratch_);
-    } else {
-      MakeReferenceBackend()->Run(op);
-    }
+    cpu::Run(op, scratch_);
   }
 
  private:

@@ -17,24 +17,30 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-// out = residual + x; residual may be null.
+// out = residual + factor * x; residual may be null. A factor of 1 changes no bit, not even a
+// NaN's.
 template <class In, class Out>
-void ResidualSum(const float* residual, const In* x, int64_t n, Out* out) {
+void ResidualSum(const float* residual, const In* x, float factor, int64_t n, Out* out) {
   const hn::ScalableTag<float> d;
-  if (residual == nullptr) {
+  const auto f = hn::Set(d, factor);
+  if (residual != nullptr) {
     Map(
-        d, n, out, [](auto a) HWY_ATTR { return a; }, x);
+        d, n, out, [&](auto r, auto a) HWY_ATTR { return hn::MulAdd(a, f, r); }, residual, x);
+  } else if (factor != 1) {
+    Map(
+        d, n, out, [&](auto a) HWY_ATTR { return hn::Mul(a, f); }, x);
   } else {
     Map(
-        d, n, out, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, residual, x);
+        d, n, out, [](auto a) HWY_ATTR { return a; }, x);
   }
 }
 
-// out = residual + dropout(x) for rows [begin, end) of C columns; residual may be null.
+// out = residual + factor * dropout(x) for rows [begin, end) of C columns; residual may be null.
 template <class In, class Out>
-void ResidualDropout(const Dropout& dropout, const float* residual, const In* x, int64_t C,
-                     int64_t begin, int64_t end, Out* out) {
+void ResidualDropout(const Dropout& dropout, const float* residual, const In* x, float factor,
+                     int64_t C, int64_t begin, int64_t end, Out* out) {
   const hn::ScalableTag<float> d;
+  const auto every = hn::Set(d, factor);
   HWY_ALIGN float factors[64];
   for (int64_t row = begin; row < end; ++row) {
     for (int64_t column = 0; column < C; column += 64) {
@@ -42,10 +48,12 @@ void ResidualDropout(const Dropout& dropout, const float* residual, const In* x,
       const int64_t at = row * C + column, n = std::min<int64_t>(64, C - column);
       if (residual == nullptr) {
         Map(
-            d, n, out + at, [](auto a, auto f) HWY_ATTR { return hn::Mul(a, f); }, x + at, factors);
+            d, n, out + at, [&](auto a, auto f) HWY_ATTR { return hn::Mul(a, hn::Mul(f, every)); },
+            x + at, factors);
       } else {
         Map(
-            d, n, out + at, [](auto r, auto a, auto f) HWY_ATTR { return hn::MulAdd(a, f, r); },
+            d, n, out + at,
+            [&](auto r, auto a, auto f) HWY_ATTR { return hn::MulAdd(a, hn::Mul(f, every), r); },
             residual + at, x + at, factors);
       }
     }
@@ -53,29 +61,31 @@ void ResidualDropout(const Dropout& dropout, const float* residual, const In* x,
 }
 
 template <class In, class Out>
-void ResidualOf(const Dropout& dropout, const float* residual, const Tensor& x, const Tensor& out,
-                int64_t begin, int64_t end) {
+void ResidualOf(const Dropout& dropout, const float* residual, const Tensor& x, float factor,
+                const Tensor& out, int64_t begin, int64_t end) {
   const int64_t C = x.dim(1);
   const In* from = x.data<In>();
   Out* to = out.data<Out>();
-  if (dropout.active()) return ResidualDropout(dropout, residual, from, C, begin, end, to);
+  if (dropout.active()) {
+    return ResidualDropout(dropout, residual, from, factor, C, begin, end, to);
+  }
   const int64_t at = begin * C;
   if (residual != nullptr) residual += at;
-  ResidualSum(residual, from + at, (end - begin) * C, to + at);
+  ResidualSum(residual, from + at, factor, (end - begin) * C, to + at);
 }
 
-// out = residual + dropout(x) for rows [begin, end); with a residual out is not BF16.
-void ResidualRows(const Dropout& dropout, const float* residual, const Tensor& x, const Tensor& out,
-                  int64_t begin, int64_t end) {
+// out = residual + factor * dropout(x) for rows [begin, end); with a residual out is not BF16.
+void ResidualRows(const Dropout& dropout, const float* residual, const Tensor& x, float factor,
+                  const Tensor& out, int64_t begin, int64_t end) {
   const bool half_x = x.dtype() == Dtype::kBF16, half_out = out.dtype() == Dtype::kBF16;
   if (half_x && half_out) {
-    ResidualOf<BF16, BF16>(dropout, residual, x, out, begin, end);
+    ResidualOf<BF16, BF16>(dropout, residual, x, factor, out, begin, end);
   } else if (half_x) {
-    ResidualOf<BF16, float>(dropout, residual, x, out, begin, end);
+    ResidualOf<BF16, float>(dropout, residual, x, factor, out, begin, end);
   } else if (half_out) {
-    ResidualOf<float, BF16>(dropout, residual, x, out, begin, end);
+    ResidualOf<float, BF16>(dropout, residual, x, factor, out, begin, end);
   } else {
-    ResidualOf<float, float>(dropout, residual, x, out, begin, end);
+    ResidualOf<float, float>(dropout, residual, x, factor, out, begin, end);
   }
 }
 
@@ -111,6 +121,66 @@ void ActivationGradientRange(const ActivationBackward& op, int64_t begin, int64_
                                : ActivationGradientOf<float>(op, begin, end);
 }
 
+// Rows [begin, end) of an array gate | up.
+template <class T>
+void GatedOf(const GatedForward& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  const int64_t F = op.out.dim(1);
+  WithActivation<Activated>(op.kind, [&](auto activate) HWY_ATTR {
+    for (int64_t n = begin; n < end; ++n) {
+      const T* gate = op.x.data<T>() + n * 2 * F;
+      Map(
+          d, F, op.out.data<T>() + n * F,
+          [=](auto g, auto u) HWY_ATTR { return hn::Mul(activate(d, g), u); }, gate, gate + F);
+    }
+  });
+}
+
+void GatedRows(const GatedForward& op, int64_t begin, int64_t end) {
+  op.x.dtype() == Dtype::kBF16 ? GatedOf<BF16>(op, begin, end) : GatedOf<float>(op, begin, end);
+}
+
+// Of gate and up it makes their gradients, with `g` the result's.
+template <Activation kind>
+struct GateGradient {
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE void operator()(D d, V g, V& gate, V& up) const {
+    const auto d_gate = ActivationGradient<kind>()(d, gate, hn::Mul(g, up));
+    up = hn::Mul(g, Activated<kind>()(d, gate));
+    gate = d_gate;
+  }
+};
+
+template <class T>
+void GatedGradientOf(const GatedBackward& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), F = op.d_out.dim(1);
+  WithActivation<GateGradient>(op.kind, [&](auto gradient) HWY_ATTR {
+    for (int64_t n = begin; n < end; ++n) {
+      const T *x = op.x.data<T>() + n * 2 * F, *d_out = op.d_out.data<T>() + n * F;
+      T* d_x = op.d_x.data<T>() + n * 2 * F;
+      int64_t f = 0;
+      for (; f + lanes <= F; f += lanes) {
+        auto gate = LoadU(d, x + f), up = LoadU(d, x + F + f);
+        gradient(d, LoadU(d, d_out + f), gate, up);
+        StoreU(gate, d, d_x + f);
+        StoreU(up, d, d_x + F + f);
+      }
+      if (const int64_t rest = F - f; rest > 0) {
+        auto gate = LoadPart(d, x + f, rest), up = LoadPart(d, x + F + f, rest);
+        gradient(d, LoadPart(d, d_out + f, rest), gate, up);
+        StorePart(gate, d, d_x + f, rest);
+        StorePart(up, d, d_x + F + f, rest);
+      }
+    }
+  });
+}
+
+void GatedGradientRows(const GatedBackward& op, int64_t begin, int64_t end) {
+  op.x.dtype() == Dtype::kBF16 ? GatedGradientOf<BF16>(op, begin, end)
+                               : GatedGradientOf<float>(op, begin, end);
+}
+
 double SumOfSquaresRange(const float* x, int64_t n) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -144,6 +214,16 @@ void ScaleRange(const Tensor& x, float factor, int64_t begin, int64_t end) {
         static_cast<const std::remove_pointer_t<decltype(at)>*>(at));
   };
   x.dtype() == Dtype::kBF16 ? scale(x.data<BF16>() + begin) : scale(x.data<float>() + begin);
+}
+
+// x = cap * tanh(x / cap)
+void CapRange(float* x, double cap, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto c = hn::Set(d, static_cast<float>(cap)),
+             inverse = hn::Set(d, static_cast<float>(1 / cap));
+  Map(
+      d, n, x, [&](auto v) HWY_ATTR { return hn::Mul(c, Tanh(d, hn::Mul(v, inverse))); },
+      static_cast<const float*>(x));
 }
 
 // FillStream writes past the caches, which a large array would only empty.
@@ -215,22 +295,23 @@ HWY_EXPORT(ActivationGradientRange);
 
 namespace {
 
-void RunResidual(const Dropout& dropout, const Tensor& residual, const Tensor& x,
+void RunResidual(const Dropout& dropout, const Tensor& residual, const Tensor& x, double factor,
                  const Tensor& out) {
-  if (!dropout.active() && !residual && x.raw() == out.raw()) return;
+  if (!dropout.active() && !residual && factor == 1 && x.raw() == out.raw()) return;
   ParallelRange(x.dim(0), TaskRows(x.dim(1)), [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(ResidualRows)(dropout, residual.data<float>(), x, out, begin, end);
+    HWY_DYNAMIC_DISPATCH(ResidualRows)
+    (dropout, residual.data<float>(), x, static_cast<float>(factor), out, begin, end);
   });
 }
 
 }  // namespace
 
 void Run(const ResidualForward& op, Scratch&) {
-  RunResidual(op.dropout, op.residual, op.x, op.out);
+  RunResidual(op.dropout, op.residual, op.x, op.factor, op.out);
 }
 
 void Run(const ResidualBackward& op, Scratch&) {
-  RunResidual(op.dropout, {}, op.d_out, op.d_x);
+  RunResidual(op.dropout, {}, op.d_out, op.factor, op.d_x);
 }
 
 void Run(const ActivationForward& op, Scratch&) {
@@ -245,8 +326,24 @@ void Run(const ActivationBackward& op, Scratch&) {
   });
 }
 
+HWY_EXPORT(GatedRows);
+HWY_EXPORT(GatedGradientRows);
+
+void Run(const GatedForward& op, Scratch&) {
+  ParallelRange(op.out.dim(0), TaskRows(op.x.dim(1)), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(GatedRows)(op, begin, end);
+  });
+}
+
+void Run(const GatedBackward& op, Scratch&) {
+  ParallelRange(op.d_out.dim(0), TaskRows(op.x.dim(1)), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(GatedGradientRows)(op, begin, end);
+  });
+}
+
 HWY_EXPORT(SumOfSquaresRange);
 HWY_EXPORT(ScaleRange);
+HWY_EXPORT(CapRange);
 HWY_EXPORT(FillStream);
 HWY_EXPORT(AdamWRange);
 
@@ -276,6 +373,12 @@ void Run(const SumOfSquares& op, Scratch& scratch) {
 void Run(const Scale& op, Scratch&) {
   ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(ScaleRange)(op.x, static_cast<float>(op.factor), begin, end);
+  });
+}
+
+void Run(const LogitCap& op, Scratch&) {
+  ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(CapRange)(op.x.data<float>() + begin, op.cap, end - begin);
   });
 }
 

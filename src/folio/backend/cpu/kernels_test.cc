@@ -173,6 +173,45 @@ TEST_P(Bf16Kernels, LayerNormBackward) {
   });
 }
 
+TEST_P(Bf16Kernels, RmsNorm) {
+  ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
+    for (const bool weight : {false, true}) {
+      const Tensor factors = weight ? memory.Random({C}) : Tensor();
+      ExpectRounded(RmsNormForward{.x = memory.Random({N, C}, 3),
+                                   .weight = factors,
+                                   .out = memory.Unset({N, C}),
+                                   .rstd = memory.Unset({N})},
+                    {"out"}, memory);
+      ExpectRounded(RmsNormBackward{.x = memory.Random({N, C}, 3),
+                                    .weight = factors,
+                                    .rstd = memory.Random({N}),
+                                    .d_out = RandomLow(memory, {N, C}),
+                                    .d_x = memory.Random({N, C}),
+                                    .d_weight = memory.Random({C}),
+                                    .accumulate_d_x = weight},
+                    {"d_out"}, memory);
+    }
+  });
+}
+
+TEST_P(Bf16Kernels, Gated) {
+  ForSizes([](int64_t N, int64_t F, OpMemory& memory) {
+    const Tensor x = RandomLow(memory, {N, 2 * F}, 4), d_out = RandomLow(memory, {N, F});
+    if (F > 60) {
+      AddSpecials(x);
+      AddSpecials(d_out);
+    }
+    for (const Activation kind : {Activation::kSilu, Activation::kRelu2}) {
+      ExpectRounded(GatedForward{.kind = kind, .x = x, .out = memory.Unset({N, F})}, {"x", "out"},
+                    memory);
+      GatedBackward op{.kind = kind, .x = x, .d_out = d_out, .d_x = memory.Unset({N, 2 * F})};
+      ExpectRounded(op, {"x", "d_out", "d_x"}, memory);
+      op.x = op.d_x = Converted(memory, x, Dtype::kF32);
+      ExpectRounded(op, {"x", "d_out", "d_x"}, memory);
+    }
+  });
+}
+
 TEST_P(Bf16Kernels, Activation) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const auto& [kind, name] : kActivations) {

@@ -229,7 +229,7 @@ struct ActivationGradient {
       return hn::Mul(g, SwishSlope(d, x, kQuickGeluSlope));
     if constexpr (kind == Activation::kTanh) return hn::Mul(g, TanhSlope(d, x));
     if constexpr (kind == Activation::kRelu2) {
-      return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), hn::Mul(g, hn::Add(x, x)));
+      return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), hn::Mul(g, hn::Add(x, x)));
     }
     V cdf, pdf;
     Normal(d, x, cdf, pdf);

@@ -127,6 +127,97 @@ TEST(ReferenceGradients, LayerNorm) {
   }
 }
 
+// None, a weight, and one that is stored as what is added to 1.
+struct NormKind {
+  bool weight;
+  double offset;
+};
+constexpr NormKind kNormKinds[] = {{false, 0}, {true, 0}, {true, 1}};
+
+TEST(ReferenceGradients, RmsNorm) {
+  constexpr int64_t kN = 3;
+  constexpr double kEps = 1e-2;
+  for (const int64_t C : {1, 2, 7}) {
+    for (const auto& [with_weight, offset] : kNormKinds) {
+      for (const bool accumulate : {true, false}) {
+        const Real x0 = RandomNumbers(kN * C, 1), weight0 = RandomNumbers(C, 2);
+        Numbers x = ToComplex(x0), weight = ToComplex(weight0);
+        const Real d_out = RandomNumbers(kN * C, 3);
+        const auto loss = [&, offset = offset, with_weight = with_weight] {
+          Numbers out(x.size()), rstd(kN);
+          RmsNormForward<Complex>(x.data(), {with_weight ? weight.data() : nullptr, offset},
+                                  out.data(), rstd.data(), kN, C, kEps);
+          return Loss(out, d_out);
+        };
+        const NormFactor<double> factor = {with_weight ? weight0.data() : nullptr, offset};
+        Real out(x0.size()), rstd(kN);
+        RmsNormForward(x0.data(), factor, out.data(), rstd.data(), kN, C, kEps);
+        const Real x_before = RandomNumbers(kN * C, 4), weight_before = RandomNumbers(C, 5);
+        Real d_x = x_before, d_weight = weight_before;
+        RmsNormBackward(x0.data(), factor, rstd.data(), d_out.data(), d_x.data(),
+                        with_weight ? d_weight.data() : nullptr, kN, C, accumulate);
+        ExpectGradient(d_x, ComplexStep(x, loss), accumulate ? x_before : Real(), "d_x");
+        ExpectGradient(d_weight, ComplexStep(weight, loss), weight_before, "d_weight");
+      }
+    }
+  }
+}
+
+TEST(ReferenceGradients, HeadNorm) {
+  constexpr double kEps = 1e-2, kScale = 1.2;
+  for (const int64_t group : {3, 6}) {
+    for (const auto& [with_weight, offset] : kNormKinds) {
+      const HeadNormShape shape = {.B = 2, .T = 2, .C = 6, .group = group};
+      const int64_t N = shape.B * shape.T, count = N * (shape.C + 1);  // a column that is not part
+      const auto rows = [&]<class Number>(std::vector<Number>& x) {
+        return Rows<Number>{x.data(), shape.T * (shape.C + 1), shape.C + 1};
+      };
+      const Real x0 = RandomNumbers(count, 1), weight0 = RandomNumbers(group, 2);
+      Numbers x = ToComplex(x0), weight = ToComplex(weight0);
+      const Real d_out = RandomNumbers(count, 3);
+      const auto loss = [&, offset = offset, with_weight = with_weight] {
+        Numbers out = x;
+        HeadNormForward<Complex>(shape, rows(out),
+                                 {with_weight ? weight.data() : nullptr, offset, kScale}, nullptr,
+                                 nullptr, kEps);
+        return Loss(out, d_out);
+      };
+      const NormFactor<double> factor = {with_weight ? weight0.data() : nullptr, offset, kScale};
+      Real out = x0, raw(static_cast<size_t>(N * shape.C));
+      Real rstd(static_cast<size_t>(N * shape.groups()));
+      HeadNormForward(shape, rows(out), factor, raw.data(), rstd.data(), kEps);
+      const Real weight_before = RandomNumbers(group, 4);
+      Real d_x = d_out, d_weight = weight_before;
+      HeadNormBackward(shape, raw.data(), factor, rstd.data(), rows(d_x),
+                       with_weight ? d_weight.data() : nullptr);
+      ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
+      ExpectGradient(d_weight, ComplexStep(weight, loss), weight_before, "d_weight");
+    }
+  }
+}
+
+TEST(ReferenceGradients, Rotary) {
+  const HeadSizes shape = {.B = 2, .T = 3, .H = 2, .D = 7};
+  const int64_t C = shape.H * shape.D, count = shape.B * shape.T * C;
+  for (const int64_t r : {2, 6}) {
+    for (const bool shared : {false, true}) {
+      const Real table = RandomNumbers((shared ? 1 : shape.B) * shape.T * r, 1);
+      const Numbers complex_table = ToComplex(table);
+      Numbers x = ToComplex(RandomNumbers(count, 2));
+      const Real d_out = RandomNumbers(count, 3);
+      const auto loss = [&] {
+        Numbers out = x;
+        Rotary<Complex>(shape, {out.data(), shape.T * C, C}, complex_table.data(), shared, r,
+                        false);
+        return Loss(out, d_out);
+      };
+      Real d_x = d_out;
+      Rotary<double>(shape, {d_x.data(), shape.T * C, C}, table.data(), shared, r, true);
+      ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
+    }
+  }
+}
+
 void CheckLinear(bool transposed, bool with_bias, bool with_d_x, bool accumulate,
                  bool with_d_weight, bool accumulate_d_weight) {
   constexpr int64_t kN = 3, kI = 5, kO = 4;
@@ -181,8 +272,26 @@ TEST(ReferenceGradients, Activation) {
   }
 }
 
+TEST(ReferenceGradients, Gated) {
+  constexpr int64_t kN = 3, kF = 5;
+  for (const auto& [kind, name] : kActivations) {
+    SCOPED_TRACE(name);
+    const Real x0 = RandomNumbers(kN * 2 * kF, 1), d_out = RandomNumbers(kN * kF, 2);
+    Numbers x = ToComplex(x0);
+    const auto loss = [&, kind = kind] {
+      Numbers out(d_out.size());
+      GatedForward<Complex>(kind, x.data(), out.data(), kN, kF);
+      return Loss(out, d_out);
+    };
+    Real d_x = x0;  // in place
+    GatedBackward<double>(kind, d_x.data(), d_out.data(), d_x.data(), kN, kF);
+    ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
+  }
+}
+
 TEST(ReferenceGradients, Residual) {
   constexpr int64_t kN = 4, kC = 5;
+  constexpr double kFactor = 0.22;
   for (const double p : {0.0, 0.3}) {
     for (const bool with_residual : {true, false}) {
       const Dropout dropout = {.p = p, .seed = 3, .stream = 4, .first_row = 7};
@@ -192,11 +301,11 @@ TEST(ReferenceGradients, Residual) {
       const auto loss = [&] {
         Numbers out(x.size());
         ResidualForward<Complex>(with_residual ? residual.data() : nullptr, x.data(), out.data(),
-                                 kN, kC, dropout);
+                                 kN, kC, dropout, kFactor);
         return Loss(out, d_out);
       };
       Real d_x(x.size());
-      ResidualBackward<double>(d_out.data(), d_x.data(), kN, kC, dropout);
+      ResidualBackward<double>(d_out.data(), d_x.data(), kN, kC, dropout, kFactor);
       ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
       ExpectGradient(with_residual ? d_out : Real(d_out.size()), ComplexStep(residual, loss), {},
                      "d_residual");
@@ -209,18 +318,24 @@ TEST(ReferenceGradients, CrossEntropy) {
   constexpr double kScale = 0.25;
   const std::vector<int32_t> targets = {2, folio::CrossEntropyForward::kIgnore, 0, 2};
   for (const int64_t V : {3, 11}) {
-    const Real logits0 = RandomNumbers(kN * V, 1);
-    Numbers logits = ToComplex(logits0);
-    const auto loss = [&] {
-      Numbers losses(kN), lse(kN);
-      CrossEntropyForward<Complex>(logits.data(), targets.data(), losses.data(), lse.data(), kN, V);
-      return Loss(losses, Real(kN, kScale));
-    };
-    Real losses(kN), lse(kN), d_logits(logits0.size());
-    CrossEntropyForward<double>(logits0.data(), targets.data(), losses.data(), lse.data(), kN, V);
-    CrossEntropyBackward<double>(logits0.data(), targets.data(), lse.data(), d_logits.data(), kN, V,
-                                 kScale);
-    ExpectGradient(d_logits, ComplexStep(logits, loss), {}, "d_logits");
+    for (const double cap : {0.0, 1.5}) {
+      const Real raw = RandomNumbers(kN * V, 1);
+      Numbers logits = ToComplex(raw);
+      const auto loss = [&] {
+        Numbers capped = logits, losses(kN), lse(kN);
+        if (cap > 0) LogitCap(capped.data(), kN * V, cap);
+        CrossEntropyForward<Complex>(capped.data(), targets.data(), losses.data(), lse.data(), kN,
+                                     V);
+        return Loss(losses, Real(kN, kScale));
+      };
+      Real losses(kN), lse(kN), d_logits = raw;  // in place
+      if (cap > 0) LogitCap(d_logits.data(), kN * V, cap);
+      CrossEntropyForward<double>(d_logits.data(), targets.data(), losses.data(), lse.data(), kN,
+                                  V);
+      CrossEntropyBackward<double>(d_logits.data(), targets.data(), lse.data(), d_logits.data(), kN,
+                                   V, kScale, cap);
+      ExpectGradient(d_logits, ComplexStep(logits, loss), {}, "d_logits");
+    }
   }
 }
 

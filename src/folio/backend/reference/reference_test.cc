@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numbers>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -38,6 +39,66 @@ TEST(Reference, LayerNormUsesThePopulationVariance) {
   EXPECT_DOUBLE_EQ(rstd[0], 1 / sigma);
   EXPECT_DOUBLE_EQ(out[0], 2 * -3 / sigma + 0.5);
   EXPECT_DOUBLE_EQ(out[2], 4 / sigma);
+}
+
+// The root of the mean of the squares is 5, and is taken without the mean.
+TEST(Reference, RmsNormDividesByTheRootOfTheMeanSquare) {
+  const Real x = {1, 7, 5, 5}, weight = {2, 1, 0.5, 0};
+  Real out(4), rstd(1);
+  RmsNormForward<double>(x.data(), {}, out.data(), rstd.data(), 1, 4, 0.0);
+  EXPECT_EQ(out, Real({0.2, 7 * 0.2, 1, 1}));
+  EXPECT_DOUBLE_EQ(rstd[0], 0.2);
+  RmsNormForward<double>(x.data(), {weight.data(), 1}, out.data(), rstd.data(), 1, 4, 75.0);
+  EXPECT_DOUBLE_EQ(rstd[0], 0.1);
+  EXPECT_DOUBLE_EQ(out[0], 0.1 * 3);
+  EXPECT_DOUBLE_EQ(out[3], 0.5);
+}
+
+TEST(Reference, HeadNormTakesEachGroupByItself) {
+  Real x = {3, 3, -8, 8}, raw(4), rstd(2);
+  const HeadNormShape shape = {.B = 1, .T = 1, .C = 4, .group = 2};
+  HeadNormForward<double>(shape, {x.data(), 4, 4}, {.scale = 1.25}, raw.data(), rstd.data(), 0);
+  EXPECT_EQ(x, Real({1.25, 1.25, -1.25, 1.25}));
+  EXPECT_EQ(raw, Real({3, 3, -8, 8}));
+  EXPECT_EQ(rstd, Real({1.0 / 3, 1.0 / 8}));
+}
+
+// Channel i turns with channel i + r/2, those from r on not at all.
+TEST(Reference, RotaryTurnsHalvesOfEachHead) {
+  const std::vector<float> inv_freq = {static_cast<float>(std::numbers::pi / 2), 0};
+  const std::vector<int32_t> positions = {1, 3};
+  Real table(8);
+  RotaryAngles(inv_freq.data(), 2, positions.data(), table.data(), 2, 1.0);
+  Real x = {1, 2, 3, 4, 5, 1, 2, 3, 4, 5};
+  Rotary<double>({.B = 1, .T = 2, .H = 1, .D = 5}, {x.data(), 10, 5}, table.data(), false, 4,
+                 false);
+  const Real expected = {-3, 2, 1, 4, 5, 3, 2, -1, 4, 5};
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], expected[i], 1e-6) << i;
+}
+
+// The angle is a product of two float32, as where such models are trained: another one in double.
+TEST(Reference, RotaryAnglesAreProductsInFloat32) {
+  const std::vector<float> inv_freq = {0.8F};
+  const std::vector<int32_t> positions = {100003};
+  Real table(2);
+  RotaryAngles(inv_freq.data(), 1, positions.data(), table.data(), 1, 2.0);
+  EXPECT_EQ(table[0], 2 * std::cos(static_cast<double>(100003.0F * 0.8F)));
+  EXPECT_GT(std::abs(table[1] - 2 * std::sin(100003.0 * static_cast<double>(0.8F))), 1e-4);
+}
+
+TEST(Reference, GateComesBeforeWhatItGates) {
+  const Real x = {-2, 3, 10, 100};
+  Real out(2);
+  GatedForward(Activation::kRelu2, x.data(), out.data(), 1, 2);
+  EXPECT_EQ(out, Real({0, 900}));
+}
+
+TEST(Reference, LogitCapKeepsSmallLogitsAndBoundsLargeOnes) {
+  Real x = {1e-3, 30, -1e9};
+  LogitCap(x.data(), 3, 30);
+  EXPECT_NEAR(x[0], 1e-3, 1e-9);
+  EXPECT_NEAR(x[1], 30 * 0.761594155955765, 1e-12);
+  EXPECT_EQ(x[2], -30);
 }
 
 TEST(Reference, LinearBothWays) {
