@@ -324,14 +324,30 @@ double GatedBackward::Flops() const {
 
 namespace {
 
-// Pairs of one query and one key that it may attend to, padding aside.
-double AttentionPairs(int64_t T, int64_t S, bool causal) {
-  if (!causal) return static_cast<double>(T) * static_cast<double>(S);
-  double pairs = 0;
-  for (int64_t t = 0; t < T; ++t) {
-    pairs += static_cast<double>(std::clamp<int64_t>(t + S - T + 1, 0, S));
+// Keys that a query sees of those up to its own.
+int64_t KeysInWindow(int64_t keys, int64_t window) {
+  return window == 0 ? keys : std::min(keys, window);
+}
+
+// Flops of the pairs of one query and one key that it may attend to, padding aside: `channel` for
+// each channel, `head` and those of a cap for each head.
+template <class Op>
+double PairFlops(const Op& op, double channel, double head) {
+  const int64_t T = op.q.T, S = op.k.T;
+  double pairs = op.causal ? 0 : static_cast<double>(T) * static_cast<double>(S);
+  for (int64_t t = 0; op.causal && t < T; ++t) {
+    const int64_t keys = std::clamp<int64_t>(t + S - T + 1, 0, S);
+    pairs += static_cast<double>(KeysInWindow(keys, op.window));
   }
-  return pairs;
+  return static_cast<double>(op.q.B) * pairs *
+         (channel * static_cast<double>(op.q.C) + head * static_cast<double>(op.H));
+}
+
+void CheckScores(std::string_view op, double cap, int64_t window, bool causal) {
+  FOLIO_CHECK(cap >= 0, fmt::format("{}: a cap of {}", op, cap));
+  FOLIO_CHECK(window >= 0, fmt::format("{}: a window of {}", op, window));
+  FOLIO_CHECK(window == 0 || causal,
+              fmt::format("{}: a window of {} in attention that is not causal", op, window));
 }
 
 // The width of keys and values: G heads as wide as those of C channels of queries.
@@ -364,6 +380,7 @@ Dtype CheckAttention(const Op& op) {
                  {op.mask.dim(0) == 1 ? 1 : B, 1, T, S});
   }
   CheckOperand(kName, "lse", op.lse, number, {B, op.H, T});
+  CheckScores(kName, op.cap, op.window, op.causal);
   CheckDropout(kName, op.dropout);
   return half;
 }
@@ -376,10 +393,9 @@ void AttentionForward::Check() const {
   CheckOverlap(*this);
 }
 
-// For each pair and head: score 2D, softmax 5, weighted sum 2D.
+// For each pair and head: score 2D, cap 3, softmax 5, weighted sum 2D.
 double AttentionForward::Flops() const {
-  return static_cast<double>(q.B) * AttentionPairs(q.T, k.T, causal) *
-         (4 * static_cast<double>(q.C) + 5 * static_cast<double>(H));
+  return PairFlops(*this, 4, cap > 0 ? 8 : 5);
 }
 
 void AttentionBackward::Check() const {
@@ -390,10 +406,10 @@ void AttentionBackward::Check() const {
   CheckSequence(kName, "d_v", d_v, half, q.B, k.T, k.C);
 }
 
-// For each pair and head: score, weight's gradient, d_q, d_k and d_v 2D each, softmax 6.
+// For each pair and head: score, weight's gradient, d_q, d_k and d_v 2D each, softmax 6, cap 3 and
+// its slope 3.
 double AttentionBackward::Flops() const {
-  return static_cast<double>(q.B) * AttentionPairs(q.T, k.T, causal) *
-         (10 * static_cast<double>(q.C) + 6 * static_cast<double>(H));
+  return PairFlops(*this, 10, cap > 0 ? 12 : 6);
 }
 
 // ---- Keys and values kept in pages -------------------------------------------------------------
@@ -412,24 +428,27 @@ int64_t KeyChannels(const Tensor& pages) {
   return pages.dim(1) * pages.dim(4);
 }
 
-// HasPages says whether the first `count` pages of a row of a table are there.
-bool HasPages(const int32_t* table, int64_t count, const Tensor& pages) {
-  return std::all_of(table, table + count,
+// HasPages says whether positions [begin, end) of a row of a table have pages.
+bool HasPages(const int32_t* table, int64_t begin, int64_t end, const Tensor& pages) {
+  const int64_t R = pages.dim(3);
+  return std::all_of(table + begin / R, table + (end + R - 1) / R,
                      [&](int32_t page) { return page >= 0 && page < pages.dim(0); });
 }
 
-// Each of N rows at a position of a sequence with all pages up to it.
+// Each of N rows at a position of a sequence with the pages of the last `window` up to it.
 void CheckPlaces(std::string_view op, const Tensor& tables, const Tensor& positions,
-                 const Tensor& pages, int64_t N) {
+                 const Tensor& pages, int64_t N, int64_t window) {
   CheckRank(op, "tables", tables, 2);
   const int64_t W = tables.dim(1), R = pages.dim(3);
   CheckOperand(op, "tables", tables, Dtype::kI32, {N, W});
   CheckOperand(op, "positions", positions, Dtype::kI32, {N});
   for (int64_t n = 0; n < N; ++n) {
     const int64_t position = positions.data<int32_t>()[n];
-    FOLIO_CHECK(position >= 0 && position < W * R &&
-                    HasPages(tables.data<int32_t>() + n * W, position / R + 1, pages),
-                fmt::format("{}: row {} has no page", op, n));
+    FOLIO_CHECK(
+        position >= 0 && position < W * R &&
+            HasPages(tables.data<int32_t>() + n * W,
+                     position + 1 - KeysInWindow(position + 1, window), position + 1, pages),
+        fmt::format("{}: row {} has no page", op, n));
   }
 }
 
@@ -440,7 +459,7 @@ void CacheWrite::Check() const {
   const int64_t N = k.T, C = KeyChannels(pages);
   CheckSequence(kName, "k", k, k.dtype, 1, N, C);
   CheckSequence(kName, "v", v, k.dtype, 1, N, C);
-  CheckPlaces(kName, tables, positions, pages, N);
+  CheckPlaces(kName, tables, positions, pages, N, /*window=*/1);
   CheckOverlap(*this);
 }
 
@@ -451,7 +470,8 @@ void CacheRead::Check() const {
   CheckSequence(kName, "v", v, k.dtype, 1, S, C);
   CheckRank(kName, "table", table, 1);
   CheckOperand(kName, "table", table, Dtype::kI32, table.shape());
-  FOLIO_CHECK(table.dim(0) * R >= S && HasPages(table.data<int32_t>(), (S + R - 1) / R, pages),
+  FOLIO_CHECK(first >= 0 && table.dim(0) * R >= first + S &&
+                  HasPages(table.data<int32_t>(), first, first + S, pages),
               fmt::format("{}: positions without a page", kName));
 }
 
@@ -462,14 +482,17 @@ void CacheAttention::Check() const {
               fmt::format("{}: {} heads cannot share {} of keys", kName, H, G));
   CheckSequence(kName, "q", q, q.dtype, 1, N, H * D);
   CheckSequence(kName, "out", out, q.dtype, 1, N, H * D);
-  CheckPlaces(kName, tables, positions, pages, N);
+  CheckScores(kName, cap, window, /*causal=*/true);
+  CheckPlaces(kName, tables, positions, pages, N, window);
 }
 
 // Each pair and head counts as AttentionForward's do.
 double CacheAttention::Flops() const {
   double pairs = 0;
-  for (int64_t n = 0; n < q.T; ++n) pairs += positions.data<int32_t>()[n] + 1;
-  return pairs * (4 * static_cast<double>(q.C) + 5 * static_cast<double>(H));
+  for (int64_t n = 0; n < q.T; ++n) {
+    pairs += static_cast<double>(KeysInWindow(positions.data<int32_t>()[n] + 1, window));
+  }
+  return pairs * (4 * static_cast<double>(q.C) + (cap > 0 ? 8 : 5) * static_cast<double>(H));
 }
 
 // ---- Residual ----------------------------------------------------------------------------------

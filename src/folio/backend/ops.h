@@ -434,13 +434,15 @@ struct GatedBackward {
   }
 };
 
-// ---- Attention: per head, out = dropout(softmax(mask(scale q k^T))) v -------------------------
+// ---- Attention: per head, out = dropout(softmax(mask(cap(scale q k^T)))) v ---------------------
 //
-// Query row t may attend to key row s where s <= t + (S - T) if causal, where key_mask[b,s] != 0,
-// and where a u8 mask[b,0,t,s] != 0. A mask of Numbers is added to the scores instead; kHidden or
-// less hides the key, as -infinity does. One with a single (T,S) is for all sequences. A query that
-// may attend to nothing gives zeros and no gradient. No (T,S) array is kept: the backward
-// recomputes the weights from lse. Dropout rows are ((b * H + h) * T + t), of width S.
+// Query row t may attend to key row s where s <= t + (S - T) if causal, of those to the last
+// `window` alone if there is one, where key_mask[b,s] != 0, and where a u8 mask[b,0,t,s] != 0. A
+// cap makes of a score x cap * tanh(x / cap) (Gemma 2, arXiv:2408.00118). A mask of Numbers is
+// added to the scores instead; kHidden or less hides the key, as -infinity does. One with a single
+// (T,S) is for all sequences. A query that may attend to nothing gives zeros and no gradient. No
+// (T,S) array is kept: the backward recomputes the weights from lse. Dropout rows are
+// ((b * H + h) * T + t), of width S.
 // Where q, k and v are bfloat16, what enters a product may be rounded to bfloat16: weights, and
 // gradients of scores.
 
@@ -458,7 +460,9 @@ struct AttentionForward {
   int64_t H = 1;
   int64_t G = 0;     // heads of keys and values, a divisor of H; 0 for H
   double scale = 0;  // of the scores; 0 for 1/sqrt(D)
+  double cap = 0;    // of the scores, before masks; 0 for none
   bool causal = true;
+  int64_t window = 0;  // keys that a causal query may attend to, its own the last; 0 for all
   Dropout dropout = {};
 
   void Check() const;
@@ -480,9 +484,10 @@ struct AttentionBackward {
   SequenceView d_out;          // (B,T,H*D) Low
   SequenceView d_q, d_k, d_v;  // as q, k, v
   int64_t H = 1;
-  int64_t G = 0;     // heads of keys and values, a divisor of H; 0 for H
-  double scale = 0;  // of the scores; 0 for 1/sqrt(D)
+  int64_t G = 0;              // heads of keys and values, a divisor of H; 0 for H
+  double scale = 0, cap = 0;  // as in the forward
   bool causal = true;
+  int64_t window = 0;
   Dropout dropout = {};
 
   void Check() const;
@@ -498,9 +503,9 @@ struct AttentionBackward {
 // ---- Keys and values kept in pages --------------------------------------------------------------
 // A page keeps those of R positions of one sequence, for each head its keys and then its values. A
 // sequence's row of a table names its pages in order: position p is at place p % R of page
-// table[p / R] (W. Kwon et al., arXiv:2309.06180). Where Number is float32 pages may be BF16, as
-// which they are then rounded when they are written. Each row comes out the same, bit for bit,
-// whatever other rows there are.
+// table[p / R] (W. Kwon et al., arXiv:2309.06180); places of pages that nothing is read from may
+// hold anything. Where Number is float32 pages may be BF16, as which they are then rounded when
+// they are written. Each row comes out the same, bit for bit, whatever other rows there are.
 
 struct CacheWrite {
   static constexpr std::string_view kName = "cache_write";
@@ -518,13 +523,14 @@ struct CacheWrite {
   }
 };
 
-// The keys and values of positions [0,S) of one sequence.
+// The keys and values of S positions of one sequence, from `first` on.
 struct CacheRead {
   static constexpr std::string_view kName = "cache_read";
   Tensor pages;    // (M,G,2,R,D) Number or BF16
-  Tensor table;    // (W) i32, W*R >= S
+  Tensor table;    // (W) i32, W*R >= first+S
   SequenceView k;  // (1,S,G*D)
   SequenceView v;  // (1,S,G*D)
+  int64_t first = 0;
 
   void Check() const;
   double Flops() const { return 0; }
@@ -533,8 +539,8 @@ struct CacheRead {
   }
 };
 
-// Per head, out = softmax(scale q k^T) v, where row n attends to positions [0, positions[n]] of its
-// sequence.
+// Per head, out = softmax(cap(scale q k^T)) v, where row n attends to positions [0, positions[n]]
+// of its sequence, or to the last `window` of these.
 struct CacheAttention {
   static constexpr std::string_view kName = "cache_attention";
   SequenceView q;    // (1,N,H*D)
@@ -543,7 +549,9 @@ struct CacheAttention {
   Tensor positions;  // (N) i32, in [0,W*R)
   SequenceView out;  // (1,N,H*D)
   int64_t H = 1;
-  double scale = 0;  // of the scores; 0 for 1/sqrt(D)
+  double scale = 0;    // of the scores; 0 for 1/sqrt(D)
+  double cap = 0;      // of the scores; 0 for none
+  int64_t window = 0;  // 0 for none
 
   void Check() const;
   double Flops() const;

@@ -60,8 +60,13 @@ TEST(Ops, FlopsOfMatrixProductsAndAttention) {
   attention.k = attention.v = m.Wide(2, 5, 6, 0, 0);
   attention.H = 2;
   EXPECT_EQ(attention.Flops(), 2 * 9 * (4 * 6 + 5 * 2));
+  attention.window = 4;
+  EXPECT_EQ(attention.Flops(), 2 * 8 * (4 * 6 + 5 * 2));
+  attention.cap = 1;
+  EXPECT_EQ(attention.Flops(), 2 * 8 * (4 * 6 + 8 * 2));
+  attention.window = 0;
   attention.causal = false;
-  EXPECT_EQ(attention.Flops(), 2 * 10 * (4 * 6 + 5 * 2));
+  EXPECT_EQ(attention.Flops(), 2 * 10 * (4 * 6 + 8 * 2));
 }
 
 class OpsDeathTest : public testing::Test {
@@ -208,8 +213,32 @@ TEST_F(OpsDeathTest, RefuseRowsWithoutAPage) {
   op.positions.data<int32_t>()[0] = 4;
   op.tables.data<int32_t>()[1] = 3;
   EXPECT_DEATH(op.Check(), "row 0 has no page");
+  op.window = 2;
+  EXPECT_DEATH(op.Check(), "row 0 has no page");
   op.positions.data<int32_t>()[0] = 3;
   op.Check();
+  op.tables.data<int32_t>()[0] = -1;
+  EXPECT_DEATH(op.Check(), "row 0 has no page");
+  op.positions.data<int32_t>()[0] = 5;
+  op.tables.data<int32_t>()[1] = 2;
+  op.Check();
+  op.window = 3;
+  EXPECT_DEATH(op.Check(), "row 0 has no page");
+}
+
+TEST_F(OpsDeathTest, RefuseWindowsAndCapsThatAreNone) {
+  AttentionForward op;
+  op.q = op.k = op.v = op.out = memory_.Wide(1, 2, 5, 0, 0);
+  op.lse = memory_.Unset({1, 1, 2});
+  op.cap = -1;
+  EXPECT_DEATH(op.Check(), "attention_forward: a cap of -1");
+  op.cap = 0;
+  op.window = -1;
+  EXPECT_DEATH(op.Check(), "attention_forward: a window of -1");
+  op.window = 1;
+  op.Check();
+  op.causal = false;
+  EXPECT_DEATH(op.Check(), "a window of 1 in attention that is not causal");
 }
 
 TEST_F(OpsDeathTest, RefuseHeadsThatDoNotDivideTheChannels) {

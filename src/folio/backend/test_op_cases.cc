@@ -713,14 +713,16 @@ void AddLinear(Cases& cases) {
 
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
-  double scale = 0;
+  double scale = 0, cap = 0;
+  int64_t window = 0;  // where it is causal
   bool causal = false, mask = false, dropout = false;
   enum { kNone, kAllowed, kAdded, kAddedToAll } pairs = kNone;  // the mask of queries and keys
 
   int64_t C() const { return H * D; }
   int64_t key_channels() const { return KeyHeads(H, G) * D; }
   std::string ToString() const {
-    return fmt::format("B{} T{} S{} H{} G{} D{} scale {}", B, T, S, H, G, D, scale);
+    return fmt::format("B{} T{} S{} H{} G{} D{} scale {} cap {} window {}", B, T, S, H, G, D, scale,
+                       cap, window);
   }
 };
 
@@ -760,7 +762,9 @@ AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
   op.H = s.H;
   op.G = s.G;
   op.scale = s.scale;
+  op.cap = s.cap;
   op.causal = s.causal;
+  if (s.causal) op.window = s.window;
   if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
   if (s.dropout && s.causal) op.dropout.heads = s.H + 2;
   return op;
@@ -787,13 +791,18 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
 
 struct CacheSizes {
   int64_t N, W, R, H, G, D;
+  double scale = 0, cap = 0;
+  int64_t window = 0;
 
   int64_t C() const { return G * D; }
-  std::string ToString() const { return fmt::format("N{} W{} R{} H{} G{} D{}", N, W, R, H, G, D); }
+  std::string ToString() const {
+    return fmt::format("N{} W{} R{} H{} G{} D{} scale {} cap {} window {}", N, W, R, H, G, D, scale,
+                       cap, window);
+  }
 };
 
 // CachePlaces are tables and positions of N sequences with pages of their own, in any order; the
-// last row has all its places.
+// last row has all its places. Pages that lie before a window are none.
 struct CachePlaces {
   Tensor tables, positions;
 };
@@ -803,14 +812,20 @@ CachePlaces MakePlaces(OpMemory& m, CacheSizes s) {
     m.Set(places.tables, i, static_cast<double>((i * 7 + 3) % (s.N * s.W)));
   }
   m.Set(places.positions, s.N - 1, static_cast<double>(s.W * s.R - 1));
+  for (int64_t n = 0; s.window > 0 && n < s.N; ++n) {
+    const int64_t first = places.positions.data<int32_t>()[n] + 1 - s.window;
+    for (int64_t w = 0; w < first / s.R; ++w) m.Set(places.tables, n * s.W + w, -1);
+  }
   return places;
 }
 
 void AddCache(Cases& cases) {
   // Multiples of 7 are no numbers of pages: each is taken once.
-  const CacheSizes sizes[] = {{1, 1, 1, 1, 1, 1},  {1, 3, 4, 2, 2, 5},   {3, 2, 5, 4, 2, 8},
-                              {2, 1, 37, 3, 1, 7}, {1, 4, 16, 2, 2, 64}, {5, 2, 9, 6, 3, 33}};
-  for (const CacheSizes s : sizes) {
+  const CacheSizes sizes[] = {
+      {1, 1, 1, 1, 1, 1},           {1, 3, 4, 2, 2, 5},           {3, 2, 5, 4, 2, 8, 0.7},
+      {2, 1, 37, 3, 1, 7, 0.7},     {1, 4, 16, 2, 2, 64},         {5, 2, 9, 6, 3, 33, 0, 1.5},
+      {3, 4, 5, 7, 1, 80, 0, 0, 1}, {4, 9, 4, 4, 1, 16, 0, 2, 9}, {2, 3, 9, 16, 2, 96, 0, 0, 12}};
+  for (const CacheSizes& s : sizes) {
     const Shape pages = {s.N * s.W, s.G, 2, s.R, s.D};
     cases.Add(s.ToString(), [=](OpMemory& m) {
       const CachePlaces places = MakePlaces(m, s);
@@ -822,33 +837,47 @@ void AddCache(Cases& cases) {
                         .pages = m.RandomLow(pages)};
     });
     cases.Add(s.ToString(), [=](OpMemory& m) {
+      const CachePlaces places = MakePlaces(m, s);
+      const int64_t end = places.positions.data<int32_t>()[0] + 1;
+      const int64_t first = s.window == 0 ? end / 3 : std::max<int64_t>(0, end - s.window);
       return CacheRead{.pages = m.RandomLow(pages),
-                       .table = MakePlaces(m, s).tables.Slice(0, 1).Reshape({s.W}),
-                       .k = m.Wide(1, s.W * s.R - s.R / 2, s.C(), 0, 0),
-                       .v = m.Wide(1, s.W * s.R - s.R / 2, s.C(), 2, 0)};
+                       .table = places.tables.Slice(0, 1).Reshape({s.W}),
+                       .k = m.Wide(1, end - first, s.C(), 0, 0),
+                       .v = m.Wide(1, end - first, s.C(), 2, 0),
+                       .first = first};
     });
-    for (const double scale : {0.0, 0.7}) {
-      cases.Add(fmt::format("{} scale {}", s.ToString(), scale), [=](OpMemory& m) {
-        const CachePlaces places = MakePlaces(m, s);
-        return CacheAttention{.q = SequenceView(m.Random({s.N, s.H * s.D}), 1, s.N, 0, s.H * s.D),
-                              .pages = m.RandomLow(pages),
-                              .tables = places.tables,
-                              .positions = places.positions,
-                              .out = m.Wide(1, s.N, s.H * s.D, 1, 0),
-                              .H = s.H,
-                              .scale = scale};
-      });
-    }
+    cases.Add(s.ToString(), [=](OpMemory& m) {
+      const CachePlaces places = MakePlaces(m, s);
+      return CacheAttention{.q = SequenceView(m.Random({s.N, s.H * s.D}), 1, s.N, 0, s.H * s.D),
+                            .pages = m.RandomLow(pages),
+                            .tables = places.tables,
+                            .positions = places.positions,
+                            .out = m.Wide(1, s.N, s.H * s.D, 1, 0),
+                            .H = s.H,
+                            .scale = s.scale,
+                            .cap = s.cap,
+                            .window = s.window};
+    });
   }
 }
 
 void AddAttention(Cases& cases) {
   AddCache(cases);
-  const AttentionSizes sizes[] = {
-      {1, 1, 1, 1, 0, 1},      {2, 3, 3, 1, 0, 5},        {2, 5, 9, 2, 0, 7},
-      {1, 4, 2, 1, 0, 3},      {2, 1, 40, 3, 1, 16},      {2, 17, 17, 2, 2, 8},
-      {1, 70, 70, 1, 0, 33},   {1, 3, 131, 1, 0, 64},     {1, 67, 67, 4, 2, 5},
-      {1, 130, 130, 2, 0, 16}, {1, 19, 19, 2, 0, 7, 1.0}, {1, 2, 35, 1, 0, 8, 0.1}};
+  const AttentionSizes sizes[] = {{1, 1, 1, 1, 0, 1},
+                                  {2, 3, 3, 1, 0, 5},
+                                  {2, 5, 9, 2, 0, 7},
+                                  {1, 4, 2, 1, 0, 3},
+                                  {2, 1, 40, 3, 1, 16},
+                                  {2, 17, 17, 2, 2, 8},
+                                  {1, 70, 70, 1, 0, 33},
+                                  {1, 3, 131, 1, 0, 64},
+                                  {1, 67, 67, 4, 2, 5},
+                                  {1, 130, 130, 2, 0, 16},
+                                  {1, 19, 19, 2, 0, 7, 1.0},
+                                  {1, 2, 35, 1, 0, 8, 0.1},
+                                  {2, 5, 9, 2, 1, 6, 0, 1.5, 2},
+                                  {1, 131, 190, 2, 1, 20, 0.4, 2, 67},
+                                  {1, 4, 130, 4, 2, 9, 0, 3, 65}};
   for (AttentionSizes s : sizes) {
     for (int options = 0; options < 8; ++options) {
       s.causal = options & 1;

@@ -113,7 +113,9 @@ inline AttentionBackward BackwardOf(const AttentionForward& forward) {
   op.H = forward.H;
   op.G = forward.G;
   op.scale = forward.scale;
+  op.cap = forward.cap;
   op.causal = forward.causal;
+  op.window = forward.window;
   op.dropout = forward.dropout;
   return op;
 }

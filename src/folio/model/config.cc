@@ -130,6 +130,10 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("layer_kinds is \"{}\", sliding_window is null", layer_kinds),
                      "set sliding_window");
   }
+  if (layer_kinds.find('w') != std::string::npos && !causal) {
+    throw UsageError(fmt::format("{}: a sliding window looks back alone", where),
+                     "causal is false, and layer_kinds has a w", "set causal, or layer_kinds = f");
+  }
   for (const auto& [name, id] :
        {std::pair{"bos_token_id", bos_token_id}, std::pair{"eos_token_id", eos_token_id}}) {
     if (id && *id >= vocab_size) {

@@ -70,6 +70,10 @@ std::vector<GradientsCase> GradientsCases() {
       c.residual_scale = 0.6;
       c.logit_scale = 0.8;
       c.logit_cap = 1.5;
+      c.attention_cap = 0.7;
+      c.sliding_window = 2;
+      c.layer_kinds = "wf";
+      c.rope_window_theta = 3;
       c.attention_scale = 0.3;
       c.resid_pdrop = 0.2;
       c.qkv_bias = false;

@@ -1,5 +1,5 @@
 // T. Dao et al., "FlashAttention", arXiv:2205.14135: tiles of scores, of which a thread has one at
-// a time, and none that the causal mask removes.
+// a time, and none that the causal mask or a window removes.
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,8 @@ int64_t RoundUp(int64_t n, int64_t unit) {
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
   bool causal;
-  float scale;
+  int64_t window;  // S + T, which hides nothing, where there is none
+  float scale, cap;
   const uint8_t* key_mask;
   const uint8_t* allowed;  // the mask, of either kind
   const float* added;
@@ -49,19 +50,25 @@ struct AttentionSizes {
         G(KeyHeads(op.H, op.G)),
         D(op.q.C / op.H),
         causal(op.causal),
+        window(op.window == 0 ? S + T : std::min(op.window, S + T)),
         scale(static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(D)))),
+        cap(static_cast<float>(op.cap)),
         key_mask(op.key_mask.template data<uint8_t>()),
         allowed(IsBytes(op.mask) ? op.mask.template data<uint8_t>() : nullptr),
         added(op.mask && !allowed ? op.mask.template data<float>() : nullptr),
         mask_stride(op.mask && op.mask.dim(0) > 1 ? T * S : 0) {}
 
-  // Query t may attend to keys [0, Keys(t)).
+  // Query t may attend to keys [FirstKey(t), Keys(t)).
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
+  int64_t FirstKey(int64_t t) const { return std::max<int64_t>(0, Keys(t) - window); }
+  // The tile that has it, and begins where dropout can.
+  int64_t FirstTile(int64_t t) const { return FirstKey(t) / kScoreKeys * kScoreKeys; }
   int64_t KeyHead(int64_t h) const { return h / (H / G); }
   int64_t FirstHead(int64_t g) const { return g * (H / G); }
   // Number of a query among all, which is its row in lse.
   int64_t Row(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
   bool masked() const { return allowed != nullptr || added != nullptr; }
+  bool capped() const { return cap > 0; }
   // A score, scaled already, with the mask.
   float Masked(float score, int64_t b, int64_t t, int64_t s) const {
     const int64_t at = b * mask_stride + t * S + s;
@@ -74,11 +81,16 @@ struct AttentionSizes {
     return key_mask == nullptr ? nullptr : key_mask + b * S;
   }
 
-  // The block of queries that begins at t; a key sees no query of a block before FirstBlock(s).
+  // The block of queries that begins at t; no query out of the blocks [FirstBlock(s), EndBlock(s))
+  // sees a key of the tile at s.
   int64_t Blocks() const { return (T + kScoreQueries - 1) / kScoreQueries; }
   int64_t Queries(int64_t t) const { return std::min(kScoreQueries, T - t); }
   int64_t FirstBlock(int64_t s) const {
     return causal ? std::max<int64_t>(0, s - (S - T)) / kScoreQueries : 0;
+  }
+  int64_t EndBlock(int64_t s) const {
+    const int64_t end = s + kScoreKeys - 1 + window - (S - T);
+    return causal ? (std::clamp<int64_t>(end, 0, T) + kScoreQueries - 1) / kScoreQueries : Blocks();
   }
   // Keys of the tile at (s, t) that some of its queries may attend to; may be none.
   int64_t TileKeys(int64_t s, int64_t t) const {
@@ -88,9 +100,10 @@ struct AttentionSizes {
     const int64_t keys = TileKeys(s, t);
     return {.keys = keys,
             .queries = Queries(t),
+            .past = causal ? t + S - T + 1 - s - window : -kScoreQueries,
             .seen = causal ? t + S - T + 1 - s : keys,
             .key_mask = key_mask == nullptr ? nullptr : KeyMask(b) + s,
-            .scale = masked() ? 1 : scale,  // with a mask, tiles are scaled before
+            .scale = masked() || capped() ? 1 : scale,  // such tiles are scaled before
             .dropout = dropout,
             .dropout_row = dropout.Row(b, h, t, H, T),
             .dropout_width = S,
@@ -110,15 +123,26 @@ inline HeadRows HeadOf(const SequenceView& x, int64_t b, int64_t t, int64_t h, i
   return {x.row<float>(b, t) + h * D, x.row_stride};
 }
 
-// The tile of keys [s, s + keys) and queries [t, t + queries), of which query t + c sees the first
-// seen + c keys. What no query sees need not be computed, and is not read.
+// The tile of keys [s, s + keys) and queries [t, t + queries), of which query t + c sees the keys
+// [past + c, seen + c). What no query sees need not be computed, and is not read.
 struct TilePlace {
-  int64_t s = 0, keys = 0, t = 0, queries = 0, seen = 0;
+  int64_t s = 0, keys = 0, t = 0, queries = 0, past = 0, seen = 0;
 
-  // KeysBefore is how many keys some query before column `end` sees, FirstQuery the first query
-  // that sees key `row`.
+  TilePlace(const ScoreTile& tile, int64_t first_key, int64_t first_query)
+      : s(first_key),
+        keys(tile.keys),
+        t(first_query),
+        queries(tile.queries),
+        past(tile.past),
+        seen(tile.seen) {}
+
+  // What queries of the columns [column, end) see is in the rows [FirstKey(column),
+  // KeysBefore(end)), and what sees keys of the rows [row, end) in the columns [FirstQuery(row),
+  // QueriesBefore(end)).
+  int64_t FirstKey(int64_t column) const { return std::clamp<int64_t>(past + column, 0, keys); }
   int64_t KeysBefore(int64_t end) const { return std::clamp<int64_t>(seen + end - 1, 0, keys); }
   int64_t FirstQuery(int64_t row) const { return std::clamp<int64_t>(row + 1 - seen, 0, queries); }
+  int64_t QueriesBefore(int64_t end) const { return std::clamp<int64_t>(end - past, 0, queries); }
 };
 
 // ---- Products of tiles
@@ -128,32 +152,35 @@ struct TilePlace {
 // class for each dtype of q, k and v. A tile is (keys, queries); what a product gives for queries
 // has a column for each, kScoreQueries apart. All on the thread that made the object.
 
-// Pieces of a tile that the causal mask crosses, so narrow that not half of it is computed in vain.
+// Pieces of a tile that the causal mask or a window crosses, so narrow that not half of it is
+// computed in vain.
 constexpr int64_t kPiece = 32;
 
-// Calls f(column, columns, keys) for pieces of the tile that hold all that is seen.
+// Calls f(column, columns, first, end) for pieces of the tile that hold all that is seen, which is
+// in the rows [first, end); there may be none.
 template <class F>
 void ForColumns(const TilePlace& at, F&& f) {
-  const int64_t step = at.KeysBefore(1) == at.keys ? at.queries : kPiece;
+  const bool whole = at.KeysBefore(1) == at.keys && at.FirstKey(at.queries - 1) == 0;
+  const int64_t step = whole ? at.queries : kPiece;
   for (int64_t c = 0; c < at.queries; c += step) {
     const int64_t columns = std::min(step, at.queries - c);
-    f(c, columns, at.KeysBefore(c + columns));
+    f(c, columns, at.FirstKey(c), at.KeysBefore(c + columns));
   }
 }
 
 // tile (keys, queries) = x (keys, D) y (D, queries).
 void MultiplyQueries(const TilePlace& at, const HeadRows& x, const float* y, int64_t D,
                      float* tile) {
-  ForColumns(at, [&](int64_t column, int64_t columns, int64_t keys) {
-    if (keys == 0) return;
-    SmallProduct({.M = keys,
+  ForColumns(at, [&](int64_t column, int64_t columns, int64_t first, int64_t end) {
+    if (first >= end) return;
+    SmallProduct({.M = end - first,
                   .N = columns,
                   .K = D,
-                  .a = x.data,
+                  .a = x.data + first * x.stride,
                   .lda = x.stride,
                   .b = y + column,
                   .ldb = kScoreQueries,
-                  .c = tile + column,
+                  .c = tile + first * kScoreQueries + column,
                   .ldc = kScoreQueries});
   });
 }
@@ -161,8 +188,8 @@ void MultiplyQueries(const TilePlace& at, const HeadRows& x, const float* y, int
 // to (D, queries) = beta * to + x^T (D, keys) tile (keys, queries).
 void SumOverKeys(const TilePlace& at, const HeadRows& x, const float* tile, int64_t D, float beta,
                  float* to) {
-  ForColumns(at, [&](int64_t column, int64_t columns, int64_t keys) {
-    if (keys == 0) {
+  ForColumns(at, [&](int64_t column, int64_t columns, int64_t first, int64_t end) {
+    if (first >= end) {
       for (int64_t d = 0; d < D && beta == 0; ++d) {
         std::fill_n(to + d * kScoreQueries + column, columns, 0.0f);
       }
@@ -170,11 +197,11 @@ void SumOverKeys(const TilePlace& at, const HeadRows& x, const float* tile, int6
     }
     SmallProduct({.M = D,
                   .N = columns,
-                  .K = keys,
-                  .a = x.data,
+                  .K = end - first,
+                  .a = x.data + first * x.stride,
                   .lda = x.stride,
                   .transpose_a = true,
-                  .b = tile + column,
+                  .b = tile + first * kScoreQueries + column,
                   .ldb = kScoreQueries,
                   .c = to + column,
                   .ldc = kScoreQueries,
@@ -185,13 +212,15 @@ void SumOverKeys(const TilePlace& at, const HeadRows& x, const float* tile, int6
 // to (keys, D) += tile (keys, queries) x (queries, D).
 void AddOverQueries(const TilePlace& at, const float* tile, const HeadRows& x, int64_t D, float* to,
                     int64_t width) {
-  const int64_t step = at.FirstQuery(at.keys - 1) == 0 ? at.keys : kPiece;
+  const bool whole = at.FirstQuery(at.keys - 1) == 0 && at.QueriesBefore(1) == at.queries;
+  const int64_t step = whole ? at.keys : kPiece;
   for (int64_t row = 0; row < at.keys; row += step) {
-    const int64_t first = at.FirstQuery(row);
-    if (first == at.queries) return;
-    SmallProduct({.M = std::min(step, at.keys - row),
+    const int64_t rows = std::min(step, at.keys - row);
+    const int64_t first = at.FirstQuery(row), end = at.QueriesBefore(row + rows);
+    if (first >= end) continue;
+    SmallProduct({.M = rows,
                   .N = D,
-                  .K = at.queries - first,
+                  .K = end - first,
                   .a = tile + row * kScoreQueries + first,
                   .lda = kScoreQueries,
                   .b = x.data + first * x.stride,
@@ -490,15 +519,25 @@ int64_t BytesOf(const Op& op, const AttentionSizes& sizes) {
   return parts.bytes();
 }
 
-// Scales a tile of q . k, or of d_out . v without the mask, where that is not left to the softmax.
-void ScaleTile(const AttentionSizes& a, int64_t b, const TilePlace& at, bool with_mask, float* x) {
+// Calls f(row, c, element) for what is seen of a tile.
+template <class F>
+void ForSeen(const TilePlace& at, float* x, F&& f) {
   for (int64_t row = 0; row < at.keys; ++row) {
-    for (int64_t c = at.FirstQuery(row); c < at.queries; ++c) {
-      float& score = x[row * kScoreQueries + c];
-      score *= a.scale;
-      if (with_mask) score = a.Masked(score, b, at.t + c, at.s + row);
+    for (int64_t c = at.FirstQuery(row); c < at.QueriesBefore(row + 1); ++c) {
+      f(row, c, x[row * kScoreQueries + c]);
     }
   }
+}
+
+// Makes scores of a tile of q . k where that is not left to the softmax. `slopes` is as in CapTile.
+void ScaleTile(const AttentionSizes& a, int64_t b, const ScoreTile& tile, const TilePlace& at,
+               float* scores, float* slopes = nullptr) {
+  if (a.capped()) CapTile(tile, a.cap, a.scale, scores, slopes);
+  if (!a.masked()) return;
+  const float scale = a.capped() ? 1 : a.scale;
+  ForSeen(at, scores, [&](int64_t row, int64_t c, float& score) {
+    score = a.Masked(score * scale, b, at.t + c, at.s + row);
+  });
 }
 
 // Blocks of queries of one head after the other, with one thread's memory.
@@ -526,18 +565,19 @@ class ForwardHead {
 
   void RunBlock(int64_t b, int64_t h, int64_t t) {
     const int64_t queries = a_.Queries(t), keys = a_.Keys(t + queries - 1);
+    const int64_t first = a_.FirstTile(t);
     products_.SetQueries(t, queries);
     state_.Reset();
-    for (int64_t s = 0; s < keys; s += kScoreKeys) {
+    for (int64_t s = first; s < keys; s += kScoreKeys) {
       const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
-      const TilePlace at = {s, tile.keys, t, queries, tile.seen};
+      const TilePlace at(tile, s, t);
       products_.Scores(at, scores_);
-      if (a_.masked()) ScaleTile(a_, b, at, /*with_mask=*/true, scores_);
+      ScaleTile(a_, b, tile, at, scores_);
       products_.Softmax(tile, scores_, state_);
-      if (s > 0 && state_.rescaled) {
+      if (s > first && state_.rescaled) {
         ScaleColumns(state_.rescale, a_.D, kScoreQueries, context_);
       }
-      products_.Context(at, scores_, s > 0, context_);
+      products_.Context(at, scores_, s > first, context_);
     }
     if (keys == 0) std::fill_n(context_, a_.D * kScoreQueries, 0.0f);
     float* lse = op_.lse.data<float>() + a_.Row(b, h, t);
@@ -571,15 +611,17 @@ class ForwardHead {
     alignas(64) float shift[kScoreQueries] = {};
     for (int64_t c = 0; c < queries; ++c) shift[c] = lse[c] == -kInfinity ? kInfinity : lse[c];
     float* probs = op_.probs.data<float>() + a_.Row(b, h, t) * a_.S;
-    for (int64_t s = 0; s < keys; s += kScoreKeys) {
+    const int64_t first = a_.FirstTile(t);
+    for (int64_t s = first; s < keys; s += kScoreKeys) {
       const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
-      const TilePlace at = {s, tile.keys, t, queries, tile.seen};
+      const TilePlace at(tile, s, t);
       products_.Scores(at, scores_);
-      if (a_.masked()) ScaleTile(a_, b, at, /*with_mask=*/true, scores_);
+      ScaleTile(a_, b, tile, at, scores_);
       WeightsTile(tile, shift, scores_);
       Transpose(scores_, kScoreQueries, tile.keys, queries, probs + s, a_.S);
     }
     for (int64_t c = 0; c < queries; ++c) {
+      std::fill_n(probs + c * a_.S, first, 0.0f);
       std::fill(probs + c * a_.S + keys, probs + (c + 1) * a_.S, 0.0f);
     }
   }
@@ -611,25 +653,31 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
   float* memory = scratch.Get<float>(shared * stride * Threads());
   ParallelFor(a.B * a.T * a.G, [&](int64_t task, int thread) {
     const int64_t b = task / a.G / a.T, t = task / a.G % a.T, g = task % a.G;
-    const int64_t keys = a.Keys(t), h = a.FirstHead(g);
+    const int64_t first = a.FirstKey(t), end = a.Keys(t), keys = end - first, h = a.FirstHead(g);
     const auto rows = [&](const SequenceView& x) {
-      return KeyRows{HeadOf(x, b, 0, g, a.D).data, Dtype::kF32, x.row_stride};
+      return KeyRows{HeadOf(x, b, first, g, a.D).data, Dtype::kF32, x.row_stride};
     };
-    float* scores = memory + thread * shared * stride;
+    // Those of the tile of the first key have a place before it, where dropout begins.
+    const int64_t before = first - a.FirstTile(t);
+    float* scores = memory + thread * shared * stride + before;
     ScoreRows(HeadOf(op.q, b, t, h, a.D).data, shared, a.D, rows(op.k), keys, a.scale, scores,
               stride);
     for (int64_t i = 0; i < shared; ++i) {
       float* row = scores + i * stride;
       const int64_t place = a.Row(b, h + i, t);
-      for (int64_t s = 0; a.masked() && s < keys; ++s) row[s] = a.Masked(row[s], b, t, s);
-      op.lse.data<float>()[place] = SoftmaxRow(row, keys, a.KeyMask(b));
+      if (a.capped()) CapRow(a.cap, keys, row);
+      for (int64_t s = 0; a.masked() && s < keys; ++s) row[s] = a.Masked(row[s], b, t, first + s);
+      op.lse.data<float>()[place] =
+          SoftmaxRow(row, keys, a.key_mask == nullptr ? nullptr : a.KeyMask(b) + first);
       if (op.probs) {
         float* probs = op.probs.data<float>() + place * a.S;
-        std::copy_n(row, keys, probs);
-        std::fill(probs + keys, probs + a.S, 0.0f);
+        std::fill_n(probs, first, 0.0f);
+        std::copy_n(row, keys, probs + first);
+        std::fill(probs + end, probs + a.S, 0.0f);
       }
       if (op.dropout.active()) {
-        DropoutRow(op.dropout, op.dropout.Row(b, h + i, t, a.H, a.T), a.S, keys, row);
+        DropoutRow(op.dropout, op.dropout.Row(b, h + i, t, a.H, a.T), a.S, first - before,
+                   before + keys, row - before);
       }
     }
     float* out = HeadOf(op.out, b, t, h, a.D).data;
@@ -653,6 +701,7 @@ class BackwardGroup {
     sums_.d_k = parts.Take<float>(keys * width), sums_.d_v = parts.Take<float>(keys * width);
     lse_ = parts.Take<float>(queries), delta_ = parts.Take<float>(queries);
     scores_ = parts.Take<float>(kScoreElements), grads_ = parts.Take<float>(kScoreElements);
+    if (a_.capped()) slopes_ = parts.Take<float>(kScoreElements);
     rounding_ = parts.Take<float>(a_.D * kScoreQueries);
   }
 
@@ -676,7 +725,7 @@ class BackwardGroup {
     SetRows(b, h);
     std::fill_n(sums_.d_q, a_.Blocks() * kScoreQueries * sums_.width, 0.0f);
     for (int64_t s = 0; s < a_.S; s += kScoreKeys) {
-      for (int64_t block = a_.FirstBlock(s); block < a_.Blocks(); ++block) {
+      for (int64_t block = a_.FirstBlock(s); block < a_.EndBlock(s); ++block) {
         RunTile(b, h, s, block * kScoreQueries);
       }
     }
@@ -696,22 +745,26 @@ class BackwardGroup {
     }
     DotRows(op_.out, op_.d_out, b, h * a_.D, a_.D, delta_);
     // What the gradients of scores are multiplied with is in both of their terms already.
-    for (int64_t t = 0; a_.masked() && t < a_.T; ++t) delta_[t] *= a_.scale;
+    for (int64_t t = 0; scaled_before() && t < a_.T; ++t) delta_[t] *= a_.scale;
   }
 
   void RunTile(int64_t b, int64_t h, int64_t s, int64_t t) {
-    const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
+    ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
     if (tile.keys <= 0) return;
-    const TilePlace at = {s, tile.keys, t, tile.queries, tile.seen};
+    tile.slopes = slopes_;
+    const TilePlace at(tile, s, t);
     products_.Scores(at, scores_);
     products_.Grads(at, grads_);
-    if (a_.masked()) {
-      ScaleTile(a_, b, at, /*with_mask=*/true, scores_);
-      ScaleTile(a_, b, at, /*with_mask=*/false, grads_);
+    ScaleTile(a_, b, tile, at, scores_, slopes_);
+    if (scaled_before()) {
+      ForSeen(at, grads_, [&](int64_t, int64_t, float& grad) { grad *= a_.scale; });
     }
     products_.Gradient(tile, lse_ + t, delta_ + t, scores_, grads_);
     products_.Collect(at, scores_, grads_, sums_);
   }
+
+  // Whether gradients of scores are, by a.scale.
+  bool scaled_before() const { return a_.masked() && !a_.capped(); }
 
   void WriteTransposed(const float* x, int64_t queries, float* to) {
     Transpose(x, kScoreQueries, a_.D, queries, to, op_.d_q.row_stride);
@@ -725,8 +778,9 @@ class BackwardGroup {
   Engine products_;
   GradientSums sums_;
   float *lse_, *delta_;
-  float *scores_, *grads_;  // (kScoreKeys, kScoreQueries)
-  float* rounding_;         // (kScoreQueries, D)
+  float *scores_, *grads_;   // (kScoreKeys, kScoreQueries)
+  float* slopes_ = nullptr;  // likewise, of capped scores
+  float* rounding_;          // (kScoreQueries, D)
 };
 
 template <class Engine>
@@ -814,8 +868,8 @@ void Read(const CacheRead& op) {
   ParallelRange(op.k.T, TaskRows(2 * op.k.C), [&](int64_t begin, int64_t end, int) {
     for (int64_t g = 0; g < pages.G; ++g) {
       for (int64_t s = begin; s < end; ++s) {
-        Copy(pages.At(table, s, g, 0), pages.D, op.k.row<float>(0, s) + g * pages.D);
-        Copy(pages.At(table, s, g, 1), pages.D, op.v.row<float>(0, s) + g * pages.D);
+        Copy(pages.At(table, op.first + s, g, 0), pages.D, op.k.row<float>(0, s) + g * pages.D);
+        Copy(pages.At(table, op.first + s, g, 1), pages.D, op.v.row<float>(0, s) + g * pages.D);
       }
     }
   });
@@ -827,26 +881,35 @@ void Attend(const CacheAttention& op, Scratch& scratch) {
   const Pages<T> pages(op.pages);
   const int64_t N = op.q.T, shared = op.H / pages.G, R = pages.R, D = pages.D;
   const int32_t* positions = op.positions.data<int32_t>();
-  const int64_t longest = N == 0 ? 0 : *std::max_element(positions, positions + N) + 1;
+  const auto keys_of = [&](int64_t n) {
+    const int64_t keys = positions[n] + 1;
+    return op.window == 0 ? keys : std::min(keys, op.window);
+  };
+  int64_t longest = 0;
+  for (int64_t n = 0; n < N; ++n) longest = std::max(longest, keys_of(n));
   const int64_t stride = CeilDiv(longest, 16) * 16;
   const auto scale =
       static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(D)));
   float* memory = scratch.Get<float>(shared * stride * Threads());
   ParallelFor(N * pages.G, [&](int64_t task, int thread) {
-    const int64_t n = task / pages.G, g = task % pages.G, keys = positions[n] + 1;
+    const int64_t n = task / pages.G, g = task % pages.G, keys = keys_of(n);
+    const int64_t first = positions[n] + 1 - keys;
     const int32_t* table = TableOf(op.tables, n);
     float* scores = memory + thread * shared * stride;
     float* out = op.out.row<float>(0, n) + g * shared * D;
     const auto for_pages = [&](int64_t part, auto&& f) {
-      for (int64_t s = 0; s < keys; s += R) {
-        f(KeyRows{pages.Part(table[s / R], g, part), DtypeOf<T>(), D}, std::min(R, keys - s),
-          scores + s);
+      for (int64_t s = 0, count = 0; s < keys; s += count) {
+        count = std::min(R - (first + s) % R, keys - s);
+        f(KeyRows{pages.At(table, first + s, g, part), DtypeOf<T>(), D}, count, scores + s);
       }
     };
     for_pages(0, [&](const KeyRows& k, int64_t count, float* to) {
       ScoreRows(op.q.row<float>(0, n) + g * shared * D, shared, D, k, count, scale, to, stride);
     });
-    for (int64_t h = 0; h < shared; ++h) SoftmaxRow(scores + h * stride, keys, nullptr);
+    for (int64_t h = 0; h < shared; ++h) {
+      if (op.cap > 0) CapRow(static_cast<float>(op.cap), keys, scores + h * stride);
+      SoftmaxRow(scores + h * stride, keys, nullptr);
+    }
     std::fill_n(out, shared * D, 0.0f);
     for_pages(1, [&](const KeyRows& v, int64_t count, const float* weights) {
       CombineRows(weights, stride, shared, D, v, count, out);

@@ -81,61 +81,71 @@ class Strip {
   Strip(const ScoreTile& tile, int64_t column) : tile_(tile), column_(column) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(Lane()));
     if (column >= tile.queries) return;
-    if (tile.key_mask == nullptr) all_ = std::clamp<int64_t>(tile.seen + column, 0, tile.keys);
-    some_ = std::clamp<int64_t>(tile.seen + column + lanes - 1, 0, tile.keys);
+    const auto row = [&](int64_t key) { return std::clamp<int64_t>(key, 0, tile.keys); };
+    first_ = row(tile.past + column), from_ = row(tile.past + column + lanes - 1);
+    if (tile.key_mask == nullptr) all_ = row(tile.seen + column);
+    some_ = row(tile.seen + column + lanes - 1);
   }
 
   int64_t column() const { return column_; }
-  int64_t all() const { return all_; }    // rows [0, all) are seen by every lane
-  int64_t some() const { return some_; }  // rows from here on are seen by none
-  // Seen gives the lanes that see `row`, which is below some().
+  // Rows [from, all) are seen by every lane, those out of [first, some) by none.
+  int64_t first() const { return first_; }
+  int64_t from() const { return from_; }
+  int64_t all() const { return all_; }
+  int64_t some() const { return some_; }
+  bool any(int64_t row) const { return row >= first_ && row < some_; }
+  // Seen gives the lanes that see `row`, which some do.
   HWY_INLINE hn::Mask<Lane> Seen(int64_t row) const {
     const Lane d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     int64_t hidden = std::clamp<int64_t>(row + 1 - tile_.seen - column_, 0, lanes);
     if (tile_.key_mask != nullptr && tile_.key_mask[row] == 0) hidden = lanes;
-    return hn::Not(hn::FirstN(d, static_cast<size_t>(hidden)));
+    const auto seen = hn::Not(hn::FirstN(d, static_cast<size_t>(hidden)));
+    if (row >= from_) return seen;
+    return hn::And(seen, hn::FirstN(d, static_cast<size_t>(row + 1 - tile_.past - column_)));
   }
 
  private:
   const ScoreTile& tile_;
-  int64_t column_, all_ = 0, some_ = 0;
+  int64_t column_, first_ = 0, from_ = 0, all_ = 0, some_ = 0;
 };
 
 HWY_INLINE Vector Largest(const Strip& strip, const float* x) {
   const Lane d;
   const auto none = hn::Set(d, -kInfinity);
   auto a = none, b = none, c = none, e = none;
-  int64_t row = 0;
+  int64_t row = strip.first();
+  const auto part = [&](int64_t end) HWY_ATTR {
+    for (; row < end; ++row) {
+      a = hn::Max(a, hn::IfThenElse(strip.Seen(row), hn::LoadU(d, x + row * kStride), none));
+    }
+  };
+  part(std::min(strip.from(), strip.some()));
   for (; row + 4 <= strip.all(); row += 4) {
     a = hn::Max(a, hn::LoadU(d, x + row * kStride));
     b = hn::Max(b, hn::LoadU(d, x + (row + 1) * kStride));
     c = hn::Max(c, hn::LoadU(d, x + (row + 2) * kStride));
     e = hn::Max(e, hn::LoadU(d, x + (row + 3) * kStride));
   }
-  for (; row < strip.some(); ++row) {
-    a = hn::Max(a, hn::IfThenElse(strip.Seen(row), hn::LoadU(d, x + row * kStride), none));
-  }
+  part(strip.some());
   return hn::Max(hn::Max(a, b), hn::Max(c, e));
 }
 
-// Calls whole(row) for the pairs of rows, `row` and the next, below `all`, in order, and part(row)
-// for the other pairs. refill(row) comes before the pairs of each 64 rows, unless they are all from
-// `some` on.
+// Calls whole(row) for the pairs of rows, `row` and the next, in [from, all), in order, and
+// part(row) for the other pairs of a tile. refill() comes first, if any row is seen by some lane.
 template <class Refill, class Whole, class Part>
-HWY_INLINE void ForPairs(int64_t all, int64_t some, int64_t rows, const Refill& refill,
+HWY_INLINE void ForPairs(int64_t from, int64_t all, bool any, int64_t rows, const Refill& refill,
                          const Whole& whole, const Part& part) {
-  for (int64_t row = 0; row < rows;) {
-    const int64_t end = std::min(rows, row + 64), end_of_whole = std::min(end, all);
-    if (row < some) refill(row);
-    for (; row + 2 <= end_of_whole; row += 2) whole(row);
-    for (; row < end; row += 2) part(row);
-  }
+  if (any) refill();
+  int64_t row = 0;
+  for (; row < std::min(from, rows); row += 2) part(row);
+  for (; row + 2 <= all; row += 2) whole(row);
+  for (; row < rows; row += 2) part(row);
 }
 
-HWY_INLINE void FactorsOf(const ScoreTile& tile, const Strip& strip, int64_t row, float* factors) {
+HWY_INLINE void FactorsOf(const ScoreTile& tile, const Strip& strip, float* factors) {
   DropoutFactorsDown(tile.dropout, tile.dropout_row + strip.column(), tile.dropout_width,
-                     tile.dropout_column + row, factors);
+                     tile.dropout_column, factors);
 }
 
 // `sink(row, column, a, b)` takes the weights of two rows.
@@ -157,21 +167,21 @@ HWY_INLINE void SoftmaxStrip(const ScoreTile& tile, const Strip& strip, int64_t 
     return Exp(d, hn::MulSub(hn::LoadU(d, x + row * kStride), scale, shift));
   };
   const auto seen_weight = [&](int64_t row) HWY_ATTR {
-    return row < strip.some() ? hn::IfThenElseZero(strip.Seen(row), weight(row)) : hn::Zero(d);
+    return strip.any(row) ? hn::IfThenElseZero(strip.Seen(row), weight(row)) : hn::Zero(d);
   };
   const auto give = [&](int64_t row, Vector a, Vector b) HWY_ATTR {
     sum_a = hn::Add(sum_a, a), sum_b = hn::Add(sum_b, b);
     if constexpr (kDropout) {
-      const float* f = factors + row % 64 * lanes;
+      const float* f = factors + row * lanes;
       if (row < strip.some())
         a = hn::Mul(a, hn::Load(d, f)), b = hn::Mul(b, hn::Load(d, f + lanes));
     }
     sink(row, column, a, b);
   };
   ForPairs(
-      strip.all(), strip.some(), rows,
-      [&](int64_t row) HWY_ATTR {
-        if constexpr (kDropout) FactorsOf(tile, strip, row, factors);
+      strip.from(), strip.all(), strip.some() > 0, rows,
+      [&]() HWY_ATTR {
+        if constexpr (kDropout) FactorsOf(tile, strip, factors);
       },
       [&](int64_t row) HWY_ATTR { give(row, weight(row), weight(row + 1)); },
       [&](int64_t row) HWY_ATTR { give(row, seen_weight(row), seen_weight(row + 1)); });
@@ -191,25 +201,28 @@ class GradientStrip {
         strip_(tile, column),
         scores_(scores + column),
         grads_(grads + column),
+        slopes_(tile.slopes == nullptr ? nullptr : tile.slopes + column),
         scale_(hn::Set(Lane(), tile.scale)),
         lse_(hn::LoadU(Lane(), lse + column)),
         delta_(hn::LoadU(Lane(), delta + column)) {}
 
+  int64_t from() const { return strip_.from(); }
   int64_t all() const { return strip_.all(); }
-  int64_t some() const { return strip_.some(); }
+  bool any() const { return strip_.some() > 0; }
 
-  // Refill comes before the rows [row, row + 64), some of which are seen.
-  HWY_INLINE void Refill(int64_t row) {
-    if constexpr (kDropout) FactorsOf(tile_, strip_, row, factors_);
+  // Refill comes before all rows.
+  HWY_INLINE void Refill() {
+    if constexpr (kDropout) FactorsOf(tile_, strip_, factors_);
   }
 
   HWY_INLINE void Make(int64_t row, Vector& weight, Vector& grad) const {
     const Lane d;
     weight = Exp(d, hn::MulSub(hn::LoadU(d, scores_ + row * kStride), scale_, lse_));
-    const auto scaled = hn::Mul(weight, scale_);
+    const auto slope = slopes_ == nullptr ? scale_ : hn::LoadU(d, slopes_ + row * kStride);
+    const auto scaled = hn::Mul(weight, slope);
     grad = hn::LoadU(d, grads_ + row * kStride);
     if constexpr (kDropout) {
-      const auto factor = hn::Load(d, factors_ + row % 64 * static_cast<int64_t>(hn::Lanes(d)));
+      const auto factor = hn::Load(d, factors_ + row * static_cast<int64_t>(hn::Lanes(d)));
       grad = hn::Mul(grad, factor), weight = hn::Mul(weight, factor);
     }
     grad = hn::Mul(scaled, hn::Sub(grad, delta_));
@@ -218,7 +231,7 @@ class GradientStrip {
   // The same, for rows that not all lanes see.
   HWY_INLINE void MakeSeen(int64_t row, Vector& weight, Vector& grad) const {
     weight = hn::Zero(Lane()), grad = hn::Zero(Lane());
-    if (row >= some()) return;
+    if (!strip_.any(row)) return;
     Make(row, weight, grad);
     const auto seen = strip_.Seen(row);
     weight = hn::IfThenElseZero(seen, weight), grad = hn::IfThenElseZero(seen, grad);
@@ -227,7 +240,7 @@ class GradientStrip {
  private:
   const ScoreTile& tile_;
   const Strip strip_;
-  const float *scores_, *grads_;
+  const float *scores_, *grads_, *slopes_;
   const Vector scale_, lse_, delta_;
   HWY_ALIGN float factors_[kDropout ? 64 * 16 : 1];
 };
@@ -317,7 +330,7 @@ HWY_INLINE void GradientFloatsT(const ScoreTile& tile, const float* lse, const f
       PutFloats(grads, row, c, d_a, d_b);
     };
     ForPairs(
-        strip.all(), strip.some(), tile.keys, [&](int64_t row) HWY_ATTR { strip.Refill(row); },
+        strip.from(), strip.all(), strip.any(), tile.keys, [&]() HWY_ATTR { strip.Refill(); },
         [&](int64_t row) HWY_ATTR {
           strip.Make(row, a, d_a), strip.Make(row + 1, b, d_b);
           put(row);
@@ -351,8 +364,8 @@ HWY_INLINE void GradientPackedT(const ScoreTile& tile, const float* lse, const f
       PutRight(packed.grads_right, row, c + 16, y0, y1);
     };
     ForPairs(
-        std::min(x.all(), y.all()), std::max(x.some(), y.some()), RoundUp(tile.keys, 32),
-        [&](int64_t row) HWY_ATTR { x.Refill(row), y.Refill(row); },
+        std::max(x.from(), y.from()), std::min(x.all(), y.all()), x.any() || y.any(),
+        RoundUp(tile.keys, 32), [&]() HWY_ATTR { x.Refill(), y.Refill(); },
         [&](int64_t row) HWY_ATTR {
           x.Make(row, wx0, gx0), x.Make(row + 1, wx1, gx1);
           y.Make(row, wy0, gy0), y.Make(row + 1, wy1, gy1);
@@ -380,6 +393,32 @@ void GradientPacked(const ScoreTile& tile, const float* lse, const float* delta,
   GradientPackedT<false>(tile, lse, delta, scores, grads, packed);
 }
 
+template <class D>
+HWY_INLINE hn::Vec<D> TanhOf(D d, hn::Vec<D> x, float scale, float cap) {
+  return Tanh(d, hn::Mul(x, hn::Set(d, scale / cap)));
+}
+
+void CapTileKernel(const ScoreTile& tile, float cap, float scale, float* scores, float* slopes) {
+  ForStrips(tile, tile.queries, [&](const Strip& strip) HWY_ATTR {
+    const Lane d;
+    for (int64_t row = strip.first(); row < strip.some(); ++row) {
+      const int64_t at = row * kStride + strip.column();
+      const auto t = TanhOf(d, hn::LoadU(d, scores + at), scale, cap);
+      hn::StoreU(hn::Mul(t, hn::Set(d, cap)), d, scores + at);
+      if (slopes == nullptr) continue;
+      const auto factor = hn::Set(d, scale);
+      hn::StoreU(hn::NegMulAdd(hn::Mul(t, t), factor, factor), d, slopes + at);
+    }
+  });
+}
+
+void CapRowKernel(float cap, int64_t n, float* x) {
+  const hn::ScalableTag<float> d;
+  Map(
+      d, n, x, [=](auto v) HWY_ATTR { return hn::Mul(TanhOf(d, v, 1, cap), hn::Set(d, cap)); },
+      static_cast<const float*>(x));
+}
+
 void WeightsKernel(const ScoreTile& tile, const float* lse, float* scores) {
   ForStrips(tile, tile.queries, [&](const Strip& strip) HWY_ATTR {
     const Lane d;
@@ -387,8 +426,7 @@ void WeightsKernel(const ScoreTile& tile, const float* lse, float* scores) {
     const auto scale = hn::Set(d, tile.scale), shift = hn::LoadU(d, lse + strip.column());
     for (int64_t row = 0; row < tile.keys; ++row, x += kStride) {
       const auto weight = Exp(d, hn::MulSub(hn::LoadU(d, x), scale, shift));
-      const bool any = row < strip.some();
-      hn::StoreU(any ? hn::IfThenElseZero(strip.Seen(row), weight) : hn::Zero(d), d, x);
+      hn::StoreU(strip.any(row) ? hn::IfThenElseZero(strip.Seen(row), weight) : hn::Zero(d), d, x);
     }
   });
 }
@@ -472,15 +510,16 @@ void CombineKernel(const float* weights, int64_t stride, int64_t heads, int64_t 
                           : combine(static_cast<const float*>(v.data));
 }
 
-void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* x) {
+void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t column, int64_t n,
+                   float* x) {
   const hn::ScalableTag<float> d;
   HWY_ALIGN float factors[64];
-  for (int64_t column = 0; column < n; column += 64) {
-    DropoutFactors(dropout, row, width, column, factors);
+  for (int64_t i = 0; i < n; i += 64) {
+    DropoutFactors(dropout, row, width, column + i, factors);
     Map(
-        d, std::min<int64_t>(64, n - column), x + column,
-        [](auto v, auto f) HWY_ATTR { return hn::Mul(v, f); },
-        static_cast<const float*>(x + column), static_cast<const float*>(factors));
+        d, std::min<int64_t>(64, n - i), x + i,
+        [](auto v, auto f) HWY_ATTR { return hn::Mul(v, f); }, static_cast<const float*>(x + i),
+        static_cast<const float*>(factors));
   }
 }
 
@@ -538,6 +577,7 @@ HWY_EXPORT(SoftmaxFloats);
 HWY_EXPORT(SoftmaxPacked);
 HWY_EXPORT(GradientFloats);
 HWY_EXPORT(GradientPacked);
+HWY_EXPORT(CapTileKernel);
 HWY_EXPORT(WeightsKernel);
 
 void SoftmaxState::Reset() {
@@ -550,6 +590,10 @@ void SoftmaxTile(const ScoreTile& tile, float* scores, SoftmaxState& state) {
 }
 void SoftmaxTile(const ScoreTile& tile, const float* scores, SoftmaxState& state, BF16* packed) {
   HWY_DYNAMIC_DISPATCH(SoftmaxPacked)(tile, scores, state, packed);
+}
+
+void CapTile(const ScoreTile& tile, float cap, float scale, float* scores, float* slopes) {
+  HWY_DYNAMIC_DISPATCH(CapTileKernel)(tile, cap, scale, scores, slopes);
 }
 
 void WeightsTile(const ScoreTile& tile, const float* lse, float* scores) {
@@ -567,6 +611,7 @@ void GradientTile(const ScoreTile& tile, const float* lse, const float* delta, c
 
 HWY_EXPORT(SoftmaxKernel);
 HWY_EXPORT(DropoutKernel);
+HWY_EXPORT(CapRowKernel);
 HWY_EXPORT(ScoresKernel);
 HWY_EXPORT(CombineKernel);
 HWY_EXPORT(ScaleKernel);
@@ -582,9 +627,13 @@ float SoftmaxRow(float* scores, int64_t keys, const uint8_t* key_mask) {
   return HWY_DYNAMIC_DISPATCH(SoftmaxKernel)(scores, keys);
 }
 
-void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,
-                float* row) {
-  HWY_DYNAMIC_DISPATCH(DropoutKernel)(dropout, dropout_row, width, keys, row);
+void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t column,
+                int64_t keys, float* row) {
+  HWY_DYNAMIC_DISPATCH(DropoutKernel)(dropout, dropout_row, width, column, keys, row);
+}
+
+void CapRow(float cap, int64_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(CapRowKernel)(cap, n, x);
 }
 
 void ScoreRows(const float* q, int64_t heads, int64_t D, const KeyRows& k, int64_t keys,

@@ -17,9 +17,11 @@ inline constexpr int64_t kScoreElements = kScoreQueries * kScoreKeys;
 
 struct ScoreTile {
   int64_t keys = 0, queries = 0;  // >= 1
-  int64_t seen = 0;  // query c may attend to the first seen + c keys of the tile; may be negative
+  // Query c may attend to the keys [past + c, seen + c) of the tile; both may be negative.
+  int64_t past = 0, seen = 0;
   const uint8_t* key_mask = nullptr;  // (keys), or null; where it is 0 the key does not count
   float scale = 1;                    // score = scale * q . k
+  const float* slopes = nullptr;      // of CapTile, or null
   Dropout dropout = {};
   // The tile begins at (dropout_row, dropout_column) of dropout's array, which is dropout_width
   // wide. REQUIRES: dropout_column is a multiple of 64.
@@ -43,6 +45,10 @@ struct alignas(64) SoftmaxState {
 void SoftmaxTile(const ScoreTile& tile, float* scores, SoftmaxState& state);
 void SoftmaxTile(const ScoreTile& tile, const float* scores, SoftmaxState& state, BF16* packed);
 inline constexpr int64_t kPackedKeys = kScoreKeys * 16;
+
+// Replaces q . k by the scores cap * tanh(scale * q . k / cap), for a tile that is scaled by 1 from
+// then on. Where `slopes` is not null it gets their derivatives by q . k.
+void CapTile(const ScoreTile& tile, float cap, float scale, float* scores, float* slopes);
 
 // Replaces q . k by the weights exp(score - lse), before dropout. For lse see GradientTile.
 void WeightsTile(const ScoreTile& tile, const float* lse, float* scores);
@@ -72,9 +78,13 @@ inline constexpr int64_t kPackedQueries = kScoreQueries * 16;
 // does not count.
 float SoftmaxRow(float* scores, int64_t keys, const uint8_t* key_mask);
 
-// row *= dropout factors, over `keys` columns; row and width are those of ops.h.
-void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,
-                float* row);
+// row *= dropout factors, over columns [column, column + keys); row and width are those of ops.h.
+// REQUIRES: column is a multiple of 64.
+void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t column,
+                int64_t keys, float* row);
+
+// x = cap * tanh(x / cap), for n numbers.
+void CapRow(float cap, int64_t n, float* x);
 
 // Keys or values of one head: rows of D numbers, `stride` apart.
 struct KeyRows {

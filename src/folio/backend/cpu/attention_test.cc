@@ -28,6 +28,8 @@ constexpr Dtype kF32 = Dtype::kF32, kBF16 = Dtype::kBF16, kF64 = Dtype::kF64;
 
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
+  int64_t window = 0;  // where it is causal
+  double cap = 0;
   bool causal = true, masked = false, dropout = false;
   enum { kNone, kAllowed, kAdded } pairs = kNone;  // the mask of queries and keys
 
@@ -60,7 +62,9 @@ struct AttentionCall {
     if (s.pairs != AttentionSizes::kNone) forward.mask = PairMask();
     forward.H = s.H;
     forward.G = s.G;
+    forward.cap = s.cap;
     forward.causal = s.causal;
+    if (s.causal) forward.window = s.window;
     forward.dropout = s.Drop();
     backward = BackwardOf(forward);
     backward.d_out = Random(s.T, C, 7);
@@ -274,13 +278,21 @@ constexpr AttentionSizes kSizes[] = {
     {1, 130, 130, 2, 1, 9}, {1, 1, 130, 2, 0, 64},  {1, 130, 1, 1, 0, 8},   {1, 64, 130, 4, 2, 1},
     {1, 290, 130, 1, 0, 3}, {1, 16, 300, 1, 0, 16}, {1, 300, 300, 1, 0, 1}, {2, 0, 3, 1, 0, 8},
     {1, 20, 0, 1, 0, 8}};
+// With windows at the borders of tiles and of sequences, and caps.
+constexpr AttentionSizes kWindows[] = {
+    {2, 17, 17, 2, 1, 8, 1, 0},     {1, 40, 40, 1, 0, 5, 2, 1.5},   {1, 3, 70, 4, 2, 16, 5, 2},
+    {1, 130, 130, 2, 1, 9, 129, 0}, {1, 130, 130, 1, 0, 4, 130, 0}, {1, 70, 70, 2, 0, 7, 1000, 3},
+    {1, 200, 200, 1, 0, 33, 64, 0}, {1, 200, 260, 2, 1, 16, 65, 2}, {1, 260, 130, 1, 0, 3, 63, 0},
+    {1, 150, 150, 1, 0, 96, 16, 1}};
 
-INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::ValuesIn(kSizes), [](const auto& param) {
-  const AttentionSizes& s = param.param;
+std::string SizesName(const testing::TestParamInfo<AttentionSizes>& info) {
+  const AttentionSizes& s = info.param;
   const auto part = [](const char* name, int64_t n) { return name + std::to_string(n); };
   return part("B", s.B) + part("T", s.T) + part("S", s.S) + part("H", s.H) + part("G", s.G) +
-         part("D", s.D);
-});
+         part("D", s.D) + (s.window > 0 ? part("W", s.window) : "");
+}
+INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::ValuesIn(kSizes), SizesName);
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionTiles, testing::ValuesIn(kWindows), SizesName);
 
 // Scores so large that exp of them is not a number of float32, growing from tile to tile.
 TEST(AttentionInTiles, RescaleWhereLaterKeysMatterMore) {

@@ -415,7 +415,15 @@ TEST(ReferenceGradients, Attention) {
         shape.scale = 0.3;
         shape.added = added;
         shape.one_mask = true;
+        shape.cap = 0.9;
         CheckAttention(shape);
+        // A window of all but one key, of two, and of one that is hidden for some query.
+        for (const int64_t window : {S - 1, int64_t{2}, int64_t{1}}) {
+          if (!shape.causal || window < 1) continue;
+          shape.window = window;
+          CheckAttention(shape);
+          shape.cap = 0;
+        }
       }
     }
   }

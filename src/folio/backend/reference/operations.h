@@ -73,11 +73,16 @@ struct AttentionShape : HeadSizes {
   const uint8_t* allowed = nullptr;
   std::vector<double> added = {};
   bool one_mask = false;
-  double scale = 0;  // as in ops.h
+  double scale = 0, cap = 0;  // as in ops.h
+  int64_t window = 0;
 
   double Scale() const { return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(D)); }
-  // Keys [0, Keys(t)) are not in the future of query t.
+  // Keys [First(t), Keys(t)) are in the window of query t and not in its future.
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
+  int64_t First(int64_t t) const { return window > 0 ? std::max<int64_t>(0, Keys(t) - window) : 0; }
+  bool Sees(int64_t b, int64_t t, int64_t s) const {
+    return s >= First(t) && s < Keys(t) && !Masked(b, t, s);
+  }
   size_t MaskPlace(int64_t b, int64_t t, int64_t s) const {
     return static_cast<size_t>(((one_mask ? 0 : b) * T + t) * S + s);
   }
@@ -94,6 +99,18 @@ struct AttentionShape : HeadSizes {
   }
 };
 
+// The score of q . k before masks; `slope` gets its derivative by q . k.
+template <class W>
+W CappedScore(const AttentionShape& a, W dot, W& slope) {
+  using std::tanh;
+  slope = a.Scale();
+  const W score = dot * a.Scale();
+  if (a.cap == 0) return score;
+  const W t = tanh(score / a.cap);
+  slope *= 1.0 - t * t;
+  return a.cap * t;
+}
+
 // out (B,T,C); lse (B,H,T); probs (B,H,T,S) or null.
 template <class Number>
 void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const Number> k,
@@ -101,17 +118,17 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
   using std::exp, std::log;
   using W = Wide<Number>;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double scale = a.Scale();
   std::vector<W> weights(static_cast<size_t>(a.S)), sums(static_cast<size_t>(a.D));
+  W slope = 0;
   for (int64_t row = 0; row < a.B * a.H * a.T; ++row) {
     const int64_t b = row / (a.H * a.T), h = row / a.T % a.H, t = row % a.T;
     const int64_t column = h * a.D, key_column = a.KeyHead(h) * a.D;
     double max = -kInfinity;
     bool any = false;
-    for (int64_t s = 0; s < a.Keys(t); ++s) {
-      if (a.Masked(b, t, s)) continue;
-      const W score =
-          Dot(q.row(b, t) + column, k.row(b, s) + key_column, a.D) * scale + a.Added(b, t, s);
+    for (int64_t s = 0; s < a.S; ++s) {
+      if (!a.Sees(b, t, s)) continue;
+      const W dot = Dot(q.row(b, t) + column, k.row(b, s) + key_column, a.D);
+      const W score = CappedScore(a, dot, slope) + a.Added(b, t, s);
       weights[static_cast<size_t>(s)] = score;
       max = std::max(max, std::real(score));
       any = any || std::real(score) != -kInfinity;  // NaN counts, and comes out again
@@ -119,7 +136,7 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
     W total = 0;
     for (int64_t s = 0; s < a.S; ++s) {
       W& weight = weights[static_cast<size_t>(s)];
-      weight = s < a.Keys(t) && !a.Masked(b, t, s) ? exp(weight - max) : W(0);
+      weight = a.Sees(b, t, s) ? exp(weight - max) : W(0);
       total += weight;
     }
     std::fill(sums.begin(), sums.end(), W(0));
@@ -141,6 +158,7 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
 
 // For the weights p = exp(score - lse), with f the dropout factors and g[s] = f[s] (d_out . v[s]):
 //   d_v[s] = sum over t of f[s] p[s] d_out,  d_score[s] = p[s] (g[s] - sum over s' of p[s'] g[s'])
+// where a capped score c has the slope 1 - (c / cap)^2 too.
 // d_q, d_k and d_v are overwritten. The forward's result is not needed: the sum over s' is made
 // anew, which loses less than reading it back from rounded numbers.
 template <class Number>
@@ -149,9 +167,8 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
                        Rows<Number> d_q, Rows<Number> d_k, Rows<Number> d_v) {
   using std::exp;
   using W = Wide<Number>;
-  const double scale = a.Scale();
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
-  std::vector<W> p(size(a.S)), g(size(a.S)), q_sum(size(a.D));
+  std::vector<W> p(size(a.S)), g(size(a.S)), slopes(size(a.S)), q_sum(size(a.D));
   std::vector<W> k_sum(size(a.S * a.D)), v_sum(size(a.S * a.D));
   for (int64_t head = 0; head < a.B * a.H; ++head) {
     const int64_t b = head / a.H, h = head % a.H, column = h * a.D;
@@ -166,12 +183,11 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
       const W row_lse = lse[head * a.T + t];
       const bool any = std::real(row_lse) != -std::numeric_limits<double>::infinity();
       W total = 0;
-      for (int64_t s = 0; s < a.Keys(t); ++s) {
-        const bool seen = any && !a.Masked(b, t, s);
-        p[size(s)] = seen ? exp(Dot(query, k.row(b, s) + key_column, a.D) * scale +
-                                a.Added(b, t, s) - row_lse)
-                          : W(0);
-        if (!seen) continue;
+      for (int64_t s = 0; s < a.S; ++s) {
+        p[size(s)] = 0;
+        if (!any || !a.Sees(b, t, s)) continue;
+        const W dot = Dot(query, k.row(b, s) + key_column, a.D);
+        p[size(s)] = exp(CappedScore(a, dot, slopes[size(s)]) + a.Added(b, t, s) - row_lse);
         const double factor = a.Factor(b, h, t, s);
         g[size(s)] = factor * Dot(d, v.row(b, s) + key_column, a.D);
         total += p[size(s)] * g[size(s)];
@@ -180,9 +196,9 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
         }
       }
       std::fill(q_sum.begin(), q_sum.end(), W(0));
-      for (int64_t s = 0; s < a.Keys(t); ++s) {
+      for (int64_t s = 0; s < a.S; ++s) {
         if (p[size(s)] == W(0)) continue;
-        const W d_score = p[size(s)] * (g[size(s)] - total) * scale;
+        const W d_score = p[size(s)] * (g[size(s)] - total) * slopes[size(s)];
         for (int64_t i = 0; i < a.D; ++i) {
           q_sum[size(i)] += d_score * W(k.row(b, s)[key_column + i]);
           k_sum[size(s * a.D + i)] += d_score * W(query[i]);
@@ -224,33 +240,36 @@ void CacheWrite(const PageShape& shape, Rows<const Number> k, Rows<const Number>
   }
 }
 
-// k and v (1,S,G*D), table (W).
+// k and v (1,S,G*D) of positions from `first` on, table (W).
 template <class Number>
-void CacheRead(const PageShape& shape, const Number* pages, const int32_t* table, int64_t S,
-               Rows<Number> k, Rows<Number> v) {
+void CacheRead(const PageShape& shape, const Number* pages, const int32_t* table, int64_t first,
+               int64_t S, Rows<Number> k, Rows<Number> v) {
   for (int64_t s = 0; s < S; ++s) {
     for (int64_t g = 0; g < shape.G; ++g) {
-      std::copy_n(pages + shape.Place(table, s, g, 0), shape.D, k.row(0, s) + g * shape.D);
-      std::copy_n(pages + shape.Place(table, s, g, 1), shape.D, v.row(0, s) + g * shape.D);
+      std::copy_n(pages + shape.Place(table, first + s, g, 0), shape.D, k.row(0, s) + g * shape.D);
+      std::copy_n(pages + shape.Place(table, first + s, g, 1), shape.D, v.row(0, s) + g * shape.D);
     }
   }
 }
 
-// q and out (1,N,H*D), tables (N,W), positions (N): each row as a sequence of its own.
+// q and out (1,N,H*D), tables (N,W), positions (N): each row as a sequence of its own, of the sizes
+// of `a` otherwise.
 template <class Number>
-void CacheAttention(const PageShape& shape, Rows<const Number> q, const Number* pages, int64_t N,
-                    int64_t H, const int32_t* tables, int64_t W, const int32_t* positions,
-                    double scale, Rows<Number> out) {
+void CacheAttention(const PageShape& shape, AttentionShape a, Rows<const Number> q,
+                    const Number* pages, int64_t N, const int32_t* tables, int64_t W,
+                    const int32_t* positions, Rows<Number> out) {
   const int64_t C = shape.G * shape.D;
-  std::vector<Number> lse(static_cast<size_t>(H));
+  std::vector<Number> lse(static_cast<size_t>(a.H));
+  a.B = a.T = 1;
+  a.G = shape.G;
+  a.D = shape.D;
   for (int64_t n = 0; n < N; ++n) {
-    const int64_t S = positions[n] + 1;
-    std::vector<Number> k(static_cast<size_t>(S * C)), v(k.size());
-    CacheRead(shape, pages, tables + n * W, S, Rows<Number>{k.data(), 0, C},
+    const int64_t keys = positions[n] + 1;
+    a.S = a.window > 0 ? std::min(keys, a.window) : keys;
+    std::vector<Number> k(static_cast<size_t>(a.S * C)), v(k.size());
+    CacheRead(shape, pages, tables + n * W, keys - a.S, a.S, Rows<Number>{k.data(), 0, C},
               Rows<Number>{v.data(), 0, C});
-    AttentionShape row{{.B = 1, .T = 1, .S = S, .H = H, .G = shape.G, .D = shape.D}};
-    row.scale = scale;
-    AttentionForward(row, Rows<const Number>{q.row(0, n)}, Rows<const Number>{k.data(), 0, C},
+    AttentionForward(a, Rows<const Number>{q.row(0, n)}, Rows<const Number>{k.data(), 0, C},
                      Rows<const Number>{v.data(), 0, C}, Rows<Number>{out.row(0, n)}, lse.data(),
                      static_cast<Number*>(nullptr));
   }

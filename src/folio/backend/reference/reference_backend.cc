@@ -33,6 +33,8 @@ struct Reference {
         op.key_mask.template data<uint8_t>(),
         op.dropout};
     shape.scale = op.scale;
+    shape.cap = op.cap;
+    shape.window = op.window;
     if (!op.mask) return shape;
     shape.one_mask = op.mask.dim(0) == 1;
     if (op.mask.dtype() == Dtype::kU8) {
@@ -136,13 +138,18 @@ struct Reference {
                           op.tables.dim(1), op.positions.data<int32_t>(), Out(op.pages));
   }
   static void Run(const CacheRead& op) {
-    reference::CacheRead(PagesOf(op), In(op.pages), op.table.data<int32_t>(), op.k.T, Out(op.k),
-                         Out(op.v));
+    reference::CacheRead(PagesOf(op), In(op.pages), op.table.data<int32_t>(), op.first, op.k.T,
+                         Out(op.k), Out(op.v));
   }
   static void Run(const CacheAttention& op) {
-    reference::CacheAttention(PagesOf(op), In(op.q), In(op.pages), op.q.T, op.H,
+    reference::AttentionShape shape;
+    shape.H = op.H;
+    shape.scale = op.scale;
+    shape.cap = op.cap;
+    shape.window = op.window;
+    reference::CacheAttention(PagesOf(op), shape, In(op.q), In(op.pages), op.q.T,
                               op.tables.data<int32_t>(), op.tables.dim(1),
-                              op.positions.data<int32_t>(), op.scale, Out(op.out));
+                              op.positions.data<int32_t>(), Out(op.out));
   }
   static void Run(const ResidualForward& op) {
     reference::ResidualForward(In(op.residual), In(op.x), Out(op.out), op.x.dim(0), op.x.dim(1),

@@ -148,6 +148,32 @@ TEST(Reference, AttentionOfEqualScoresAveragesWhatIsVisible) {
   EXPECT_EQ(probs[2], 0);
 }
 
+TEST(Reference, AttentionHasItsOwnKeyAndThoseBeforeInItsWindow) {
+  // Queries at positions 3 and 4 of 5, each with two keys before it.
+  AttentionShape shape = {{.B = 1, .T = 2, .S = 5, .D = 1}};
+  shape.window = 3;
+  const Real q = {0, 0}, k = {1, 2, 3, 4, 5}, v = {100, 3, 6, 12, 30};
+  Real out(2), lse(2), probs(10);
+  AttentionForward<double>(shape, {q.data(), 2, 1}, {k.data(), 5, 1}, {v.data(), 5, 1},
+                           {out.data(), 2, 1}, lse.data(), probs.data());
+  EXPECT_DOUBLE_EQ(out[0], 7);
+  EXPECT_DOUBLE_EQ(out[1], 16);
+  EXPECT_DOUBLE_EQ(lse[1], std::log(3.0));
+  for (const size_t hidden : {0, 4, 5, 6}) EXPECT_EQ(probs[hidden], 0);
+}
+
+TEST(Reference, ACapBendsScoresBeforeTheMaskIsAdded) {
+  AttentionShape shape = {{.B = 1, .T = 1, .S = 1, .D = 1}};
+  shape.scale = 0.5;
+  shape.cap = 2;
+  shape.added = {10};
+  const Real q = {1}, k = {4}, v = {7};
+  Real out(1), lse(1);
+  AttentionForward<double>(shape, {q.data(), 1, 1}, {k.data(), 1, 1}, {v.data(), 1, 1},
+                           {out.data(), 1, 1}, lse.data(), nullptr);
+  EXPECT_DOUBLE_EQ(lse[0], 2 * 0.7615941559557649 + 10);  // tanh(1), from a table
+}
+
 TEST(Reference, AttentionDividesScoresByTheRootOfD) {
   const AttentionShape shape = {{.B = 1, .T = 1, .S = 1, .D = 4}};
   const Real q = {1, 1, 1, 1}, k = {1, 2, 3, 4}, v = {1, 2, 3, 4};

@@ -84,7 +84,9 @@ void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                     .H = heads.query_heads,
                                     .G = heads.kv_heads,
                                     .scale = pass.config.score_scale(layer),
+                                    .cap = pass.config.attention_cap,
                                     .causal = pass.config.causal,
+                                    .window = pass.config.layer_kind(layer).window,
                                     .dropout = pass.BlockDropout(layer, kAttentionDropout)});
 }
 
@@ -107,7 +109,9 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                            .positions = positions,
                                            .out = View(acts.attn, 1, N, heads.q()),
                                            .H = heads.query_heads,
-                                           .scale = pass.config.score_scale(layer)});
+                                           .scale = pass.config.score_scale(layer),
+                                           .cap = pass.config.attention_cap,
+                                           .window = pass.config.layer_kind(layer).window});
   }
   const int64_t S = cached.S;
   const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, heads.kv_width());
@@ -158,7 +162,9 @@ void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t l
                                .H = H,
                                .G = k.C / (q.C / H),
                                .scale = config.score_scale(layer),
-                               .causal = config.causal});
+                               .cap = config.attention_cap,
+                               .causal = config.causal,
+                               .window = config.layer_kind(layer).window});
 }
 
 void SelfAttentionBackward(const PassContext& pass, int64_t layer,
@@ -185,7 +191,9 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
                                      .H = heads.query_heads,
                                      .G = heads.kv_heads,
                                      .scale = pass.config.score_scale(layer),
+                                     .cap = pass.config.attention_cap,
                                      .causal = pass.config.causal,
+                                     .window = pass.config.layer_kind(layer).window,
                                      .dropout = pass.BlockDropout(layer, kAttentionDropout)});
   PrepareHeadsBackward(pass, layer, params, acts, d_qkv, d_params);
   LinearLayerBackward(
