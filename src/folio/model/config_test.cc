@@ -277,6 +277,7 @@ TEST(Families, NameEachParameterOnceInEveryFormat) {
     for (const FileFormat format : kAll) {
       if ((family.formats & Formats(format)) == 0) continue;
       GptConfig config = TinyConfig();
+      SetFields(family.fixed, config, "test");
       // OpenAI's release has the head's matrix in the embeddings alone.
       config.tie_word_embeddings = format == FileFormat::kOpenAi;
       std::set<std::string> names;
