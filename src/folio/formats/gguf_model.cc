@@ -388,7 +388,7 @@ void ReadBiases(const GgufFile& file, const Family& family, GptConfig& config) {
   const auto has = [&](int64_t layer, std::string_view module) {
     return file.Find(NameInFiles(family, kFormat, layer, module, "bias")) != nullptr;
   };
-  if (family.shape != nullptr) {
+  if (SaysAllSizes(family)) {
     // Where no key says so, the family has them or has them not.
     if (std::ranges::count(family.own, "attention_bias") == 0) return;
     config.attention_bias = has(0, "attn.c_attn");
@@ -427,7 +427,8 @@ void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
 // What config.json of such a model says, and no key of GGUF does.
 void SetUnsaid(const Family& family, GptConfig& config, const std::string& where) {
   SetFields(family.fixed, config, where);
-  const auto activation = std::ranges::find(family.absent, "activation_function", &FieldValue::field);
+  const auto activation =
+      std::ranges::find(family.absent, "activation_function", &FieldValue::field);
   if (activation != family.absent.end()) config.activation_function = activation->value;
 }
 
@@ -471,7 +472,9 @@ GptConfig ReadConfig(const GgufFile& file, const Family& family) {
     throw InputError(error.what(), error.cause());
   }
   CheckHeads(file, family, config);
-  return WithoutRedundantSizes(config);
+  config = WithoutRedundantSizes(config);
+  SetFamily(family, config);
+  return config;
 }
 
 // Ids that begin and end a text, unless they are of tokens that nothing is made of.

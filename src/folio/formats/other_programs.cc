@@ -243,7 +243,7 @@ int64_t LlmcFile::ReadHeader(ByteReader& reader) {
   for (const auto& size : kSizes) fields[size.first] = reader.Number<int32_t>();
   for (const char* name : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) fields[name] = 0;
   config_ = GptConfigFromJson(fields.dump(), path().string());
-  RequireBlocks(config_, Gpt2Family(), kMaxTensors, path().string());
+  RequireBlocks(config_, kMaxTensors, path().string());
   const auto padded = reader.Number<int32_t>();
   if (padded < config_.vocab_size) {
     reader.Fail(fmt::format("a vocabulary of {}, padded to {}", config_.vocab_size, padded));
@@ -490,7 +490,7 @@ FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
   const Family& family = Gpt2Family();
   fields["tie_word_embeddings"] = HeadIsTied(*file, family, FileFormat::kNanoGpt, prefix);
   const GptConfig config = GptConfigFromJson(fields.dump(), where);
-  RequireBlocks(config, family, std::ssize(file->tensors()), where);
+  RequireBlocks(config, std::ssize(file->tensors()), where);
   const auto refuse = [&](const TensorInfo& info) {
     throw InputError(fmt::format("{}: tensor '{}' is not part of the model", where, info.name),
                      "folio runs GPT-2 models only");
@@ -574,7 +574,7 @@ FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {
   const Json values = ParseJson(ReadFile(hparams, kMaxText), hparams.string());
   const Json fields = Fields(values, "gelu_new", kHparamNames, hparams.string() + ":");
   const GptConfig config = GptConfigFromJson(fields.dump(), hparams.string());
-  RequireBlocks(config, Gpt2Family(), std::ssize(file->tensors()), hparams.string());
+  RequireBlocks(config, std::ssize(file->tensors()), hparams.string());
   const auto refuse = [&](const TensorInfo& info) {
     if (info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1")) return;  // its moments
     throw InputError(

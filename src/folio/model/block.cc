@@ -46,8 +46,8 @@ struct BlockPass {
     const double scale = pass.config.residual_scale;
     Tensor d = grads.d_stream;
     if (dropout.active() || scale != 1 || grads.d_branch.dtype() != d.dtype()) {
-      pass.backend.Run(ResidualBackward{
-          .d_out = d, .d_x = grads.d_branch, .dropout = dropout, .factor = scale});
+      pass.backend.Run(
+          ResidualBackward{.d_out = d, .d_x = grads.d_branch, .dropout = dropout, .factor = scale});
       d = grads.d_branch;
     }
     if (!acts.raw) return d;
@@ -59,9 +59,9 @@ struct BlockPass {
     return grads.d_branch;
   }
 
-  // Rows of the stream as a sublayer without a norm before it reads them: dropped from or rounded, in
-  // `low`, where there is dropout or that is of another dtype. Without dropout ResidualBackward is
-  // a copy.
+  // Rows of the stream as a sublayer without a norm before it reads them: dropped from or rounded,
+  // in `low`, where there is dropout or that is of another dtype. Without dropout ResidualBackward
+  // is a copy.
   Tensor Read(const DropoutPlace& place, const Tensor& x, const Tensor& low) const {
     const Dropout dropout = At(place);
     if (!dropout.active() && (!low || low.dtype() == x.dtype())) return x;
@@ -126,8 +126,12 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
   pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
   if (post) block.Norm(params.ln_1, acts.sum_1, acts.norm_1, TracePoint::kNorm1);
   const Tensor middle = post ? acts.norm_1.out : acts.sum_1;
+  const bool one_norm = pass.config.one_norm();
+  if (one_norm) pass.Show(TracePoint::kNorm2, layer, acts.norm_1.out);
   MlpForward(pass, layer, params.mlp, acts.mlp, acts.adapter_input,
-             read(kMlpInput, params.ln_2, middle, acts.norm_2, TracePoint::kNorm2),
+             one_norm ? acts.norm_1.out
+                      : read(kMlpInput, params.ln_2, pass.config.parallel() ? x : middle,
+                             acts.norm_2, TracePoint::kNorm2),
              BlockPass::Result(acts.mlp_branch, branch));
   block.Join(kMlpResidual, params.ln_mlp, acts.mlp_branch, middle, branch, acts.sum_2,
              TracePoint::kMlp);
@@ -135,10 +139,42 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
   pass.Show(TracePoint::kOutput, layer, BlockOutput(pass.config, acts));
 }
 
+namespace {
+
+// Both sublayers read norms of x, and the gradients of these wait for each other: d_stream stays
+// that of the result until both have read it.
+void ParallelBackward(const BlockPass& block, const BlockParams& params,
+                      const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
+                      const GptGradients& grads) {
+  const PassContext& pass = block.pass;
+  const bool one = pass.config.one_norm();
+  const NormParams &ln_2 = one ? params.ln_1 : params.ln_2,
+                   &d_ln_2 = one ? d_params.ln_1 : d_params.ln_2;
+  const NormActivations& norm_2 = one ? acts.norm_1 : acts.norm_2;
+  Tensor d_out = block.JoinBackward(kMlpResidual, {}, {}, {}, grads);
+  MlpBackward(pass, block.layer, params.mlp, acts.mlp,
+              block.ReadNorm(kMlpInput, ln_2, x, norm_2, grads, kCFc), d_out, d_params.mlp, grads,
+              grads.d_beside, false);
+  block.Drop(kMlpInput, grads.d_beside);
+  d_out = block.JoinBackward(kAttentionResidual, {}, {}, {}, grads);
+  SelfAttentionBackward(pass, block.layer, params.attn, acts.attn,
+                        block.ReadNorm(kAttentionInput, params.ln_1, x, acts.norm_1, grads, kCAttn),
+                        d_out, d_params.attn, grads, grads.d_branch, false);
+  block.Drop(kAttentionInput, grads.d_branch);
+  NormBackward(pass, ln_2, x, norm_2, grads.d_beside, d_ln_2, grads.d_stream, true);
+  NormBackward(pass, params.ln_1, x, acts.norm_1, grads.d_branch, d_params.ln_1, grads.d_stream,
+               true);
+}
+
+}  // namespace
+
 void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
                    const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
                    const GptGradients& grads) {
   const BlockPass block{pass, layer};
+  if (pass.config.parallel()) {
+    return ParallelBackward(block, params, acts, x, d_params, grads);
+  }
   const bool post = pass.config.post_norm();
   const Tensor &d = grads.d_stream, middle = post ? acts.norm_1.out : acts.sum_1;
   Tensor d_out, input;
@@ -157,16 +193,15 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
     NormBackward(pass, norm, from, normed, grads.d_branch, d_norm, d, true);
   };
   if (post) NormBackward(pass, params.ln_2, acts.sum_2, acts.norm_2, d, d_params.ln_2, d, false);
-  d_out =
-      block.JoinBackward(kMlpResidual, params.ln_mlp, acts.mlp_branch, d_params.ln_mlp, grads);
+  d_out = block.JoinBackward(kMlpResidual, params.ln_mlp, acts.mlp_branch, d_params.ln_mlp, grads);
   through(kMlpInput, params.ln_2, middle, acts.norm_2, d_params.ln_2, kCFc,
           [&](const Tensor& d_x, bool accumulate) {
             MlpBackward(pass, layer, params.mlp, acts.mlp, input, d_out, d_params.mlp, grads, d_x,
                         accumulate);
           });
   if (post) NormBackward(pass, params.ln_1, acts.sum_1, acts.norm_1, d, d_params.ln_1, d, false);
-  d_out = block.JoinBackward(kAttentionResidual, params.ln_attn, acts.attn_branch,
-                             d_params.ln_attn, grads);
+  d_out = block.JoinBackward(kAttentionResidual, params.ln_attn, acts.attn_branch, d_params.ln_attn,
+                             grads);
   through(kAttentionInput, params.ln_1, x, acts.norm_1, d_params.ln_1, kCAttn,
           [&](const Tensor& d_x, bool accumulate) {
             SelfAttentionBackward(pass, layer, params.attn, acts.attn, input, d_out, d_params.attn,

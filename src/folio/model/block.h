@@ -52,7 +52,7 @@ void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
   if (before) VisitNormParams(list, "ln_1", params.ln_1);
   VisitAttentionParams(list, params.attn);
   if (behind) VisitNormParams(list, "ln_attn", params.ln_attn);
-  if (before) VisitNormParams(list, "ln_2", params.ln_2);
+  if (before && !list.config.one_norm()) VisitNormParams(list, "ln_2", params.ln_2);
   VisitMlpParams(list, params.mlp);
   if (behind) VisitNormParams(list, "ln_mlp", params.ln_mlp);
 }
@@ -85,7 +85,9 @@ void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   VisitAttentionBuffers(list, h.attn);
   branch("attn.raw", {"attn.mean", "attn.rstd"}, h.attn_branch);
   list.Add("sum_1", h.sum_1, number, {N, C});
-  if (before) VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
+  if (before && !config.one_norm()) {
+    VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
+  }
   VisitMlpBuffers(list, h.mlp);
   branch("mlp.raw", {"mlp.mean", "mlp.rstd"}, h.mlp_branch);
   list.Add("sum_2", h.sum_2, number, {N, C});
@@ -107,6 +109,7 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   const Dtype low = list.low(), number = list.number();
   list.Add("d_stream", grads.d_stream, number, {N, C});
   list.Add("d_branch", grads.d_branch, low, {N, C});
+  if (pass.config.parallel()) list.Add("d_beside", grads.d_beside, low, {N, C});
   if (pass.config.branch_norm() && low != number) list.Add("d_raw", grads.d_raw, number, {N, C});
   list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), pass.up_width())});
   if (pass.config.gated()) list.Add("d_act", grads.d_act, low, {N, F});
@@ -139,6 +142,9 @@ Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts);
 //   pre:    sum_1 = x + attention(ln_1(x));  sum_2 = sum_1 + mlp(ln_2(sum_1));  result sum_2
 //   branch: sum_1 = x + ln_attn(attention(x));  sum_2 = sum_1 + ln_mlp(mlp(sum_1));  result sum_2
 //   both:   sum_1 = x + ln_attn(attention(ln_1(x)));  and so on
+//   pre, block parallel: sum_1 = x + attention(ln_1(x));  sum_2 = sum_1 + mlp(ln_2(x)), or, with
+//   one
+//           norm, sum_1 + mlp(ln_1(x))
 //   post:   sum_1 = x + attention(x);  norm_1 = ln_1(sum_1);
 //           sum_2 = norm_1 + mlp(norm_1);  result ln_2(sum_2)
 void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,

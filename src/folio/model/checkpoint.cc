@@ -486,7 +486,7 @@ StoredModel OpenModelDir(const std::filesystem::path& from, Loading loading) {
   const GptConfig config = LoadModelConfig(from);
   const auto file = OpenWeights(from, loading);
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
-  RequireBlocks(config, family, std::ssize(file->tensors()), file->path().string());
+  RequireBlocks(config, std::ssize(file->tensors()), file->path().string());
   std::map<std::string_view, Shape> biases;
   const ParamTable with_biases(WithBiases(config));
   for (const ParamInfo& param : with_biases.params()) {

@@ -70,6 +70,12 @@ std::vector<std::string> GptConfig::ActivationNames() {
   return names;
 }
 
+std::vector<std::string> GptConfig::FamilyNames() {
+  std::vector<std::string> names = {""};
+  for (const Family& family : Families()) names.emplace_back(family.model_type);
+  return names;
+}
+
 double GptConfig::score_scale(int64_t layer) const {
   const double plain = scale_attn_weights ? 1 / std::sqrt(static_cast<double>(head_size())) : 1;
   const double scale = attention_scale > 0 ? attention_scale : plain;
@@ -90,6 +96,16 @@ void GptConfig::Validate(const std::string& where) const {
     throw UsageError(fmt::format("{}: n_head must divide n_embd", where),
                      fmt::format("n_embd is {}, n_head is {}", n_embd, n_head),
                      fmt::format("set n_head to {}", NearestDivisors(n_embd, n_head)));
+  }
+  if (block != "serial" && norm_position != "pre") {
+    throw UsageError(fmt::format("{}: sublayers beside each other read what a norm gives", where),
+                     fmt::format("block is {}, norm_position is {}", block, norm_position),
+                     "set norm_position to pre, or block to serial");
+  }
+  if (one_norm() && sublayer_pdrop > 0) {
+    throw UsageError(fmt::format("{}: sublayers that share a norm read the same", where),
+                     fmt::format("block is {}, sublayer_pdrop is {}", block, sublayer_pdrop),
+                     "set sublayer_pdrop to 0, or block to parallel");
   }
   const HeadLayout heads = head_layout();
   if (n_head % heads.kv_heads != 0) {
@@ -115,10 +131,9 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("n_embd is {}", n_embd), "use an even n_embd");
   }
   if (rotary() && (rotary_width() % 2 != 0 || rotary_width() > head_size())) {
-    throw UsageError(
-        fmt::format("{}: rotary positions turn an even part of a head", where),
-        fmt::format("rotary_dim is {}, a head has {}", rotary_width(), head_size()),
-        fmt::format("set rotary_dim to something even up to {}", head_size()));
+    throw UsageError(fmt::format("{}: rotary positions turn an even part of a head", where),
+                     fmt::format("rotary_dim is {}, a head has {}", rotary_width(), head_size()),
+                     fmt::format("set rotary_dim to something even up to {}", head_size()));
   }
   if (layer_kinds.empty() || layer_kinds.find_first_not_of("fw") != std::string::npos) {
     throw UsageError(fmt::format("{}: layer_kinds is made of f and w", where),
@@ -153,6 +168,8 @@ void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view nam
 }
 
 namespace {
+
+constexpr std::string_view kModelTypeKey = "model_type";
 
 // Other names of our activations in transformers, which has several libraries' forms of them.
 struct Alias {
@@ -216,7 +233,7 @@ std::string TypesOfFamilies() {
 // The family that a configuration says to be of; GPT-2 if it says nothing.
 const Family& FamilyOf(const Json& json, const std::string& where) {
   const Json gpt2(Gpt2Family().model_type);
-  const Json* type = json.find("model_type");
+  const Json* type = json.find(kModelTypeKey);
   if (type == nullptr) type = &gpt2;
   const auto families = Families();
   const auto family = std::ranges::find_if(
@@ -286,6 +303,11 @@ void AsOfFile(const F& f) {
   }
 }
 
+bool IsOptional(const Field& field) {
+  return std::holds_alternative<std::optional<int64_t>*>(field.value) ||
+         std::holds_alternative<std::optional<bool>*>(field.value);
+}
+
 // Returns whether files of the family have the field, whatever it is.
 bool AlwaysWritten(const Family& family, std::string_view field) {
   return std::ranges::count(family.own, field) > 0 ||
@@ -310,27 +332,37 @@ GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   if (!given.is_object()) throw InputError(where + ": not a JSON object");
   const Family& family = FamilyOf(given, where);
   RefuseOtherModels(given, family, where);
-  const Json json = family.shape == nullptr ? given : family.shape->read(given, where);
+  Json json = given;
+  for (const DerivedKey& derived : family.derived) {
+    const Json* value = derived.read == nullptr ? nullptr : given.find(derived.key);
+    if (value != nullptr) derived.read(*value, json, where);
+  }
   GptConfig config;
   SetFields(family.absent, config, where);
   SetFields(family.fixed, config, where);
   for (const Field& field : config.Fields()) {
-    if (std::ranges::count(family.fixed, field.key, &FieldValue::field) > 0) continue;
+    if (field.key == kModelTypeKey) continue;
+    const bool fixed = std::ranges::count(family.fixed, field.key, &FieldValue::field) > 0;
+    if (fixed && SaysAllSizes(family)) continue;  // others may have folio's own keys
     const std::vector<std::string_view> keys = KeysOf(family, field.key);
     const Json* found = FindField(json, keys, where);
     if (found == nullptr && std::ranges::count(family.required, field.key) > 0) {
       throw InputError(fmt::format("{}: {} is missing", where, keys.front()), "",
                        "copy the model's own config.json");
     }
-    if (found == nullptr) continue;
+    // Where GPT-2's files have a number, others have null for none.
+    if (found == nullptr || (found->is_null() && SaysAllSizes(family) && !IsOptional(field)))
+      continue;
     std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*found) : *found, field, where);
     if (field.key == "activation_function") value = OurActivation(std::move(value));
     AsOfFile([&] { SetField(field, value, where); });
   }
   DropForeignEnd(config.bos_token_id, family, config.vocab_size);
   DropForeignEnd(config.eos_token_id, family, config.vocab_size);
+  if (SaysAllSizes(family)) config = WithoutRedundantSizes(config);
   AsOfFile([&] { config.Validate(where); });
-  return family.shape == nullptr ? config : WithoutRedundantSizes(config);
+  SetFamily(family, config);
+  return config;
 }
 
 void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config) {
@@ -348,23 +380,28 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
   Json json;
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
-  json["model_type"] = family.model_type;
+  json[kModelTypeKey] = family.model_type;
   json["architectures"] = Json::array({family.architectures.front()});
-  GptConfig copy = family.shape == nullptr ? config : WithAllSizes(config), plain;
+  GptConfig copy = SaysAllSizes(family) ? WithAllSizes(config) : config, plain;
   SetFields(family.fixed, plain, "a family");
   copy.activation_function.insert(0, family.activation_prefix);
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
   for (const Field& field : fields) {
-    if (family.shape != nullptr && field.key.starts_with("rope_")) continue;
-    Json value = ValueOf(field);
+    if (field.key == kModelTypeKey) continue;
+    // Of these every family but GPT-2 has an object.
+    const bool said = std::ranges::count(family.derived, field.key, &DerivedKey::field) > 0 ||
+                      (SaysAllSizes(family) && field.key.starts_with("rope_"));
     const bool plain_value = FieldText(field) == FieldText(FieldOf(defaults, field.key));
-    if (plain_value && !AlwaysWritten(family, field.key)) continue;
+    if (!AlwaysWritten(family, field.key) && (plain_value || said)) continue;
+    Json value = ValueOf(field);
     json[KeysOf(family, field.key).front()] = std::move(value);
   }
   for (const auto& [field, keys] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));
   }
-  if (family.shape != nullptr) family.shape->write(config, json);
+  for (const DerivedKey& derived : family.derived) {
+    if (derived.write != nullptr) json[derived.key] = derived.write(config);
+  }
   json["torch_dtype"] = DtypeInTorch(dtype);
   if (checksums) json[kChecksumsKey] = kChecksumsFile;
   return json.dump(2) + "\n";

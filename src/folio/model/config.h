@@ -59,13 +59,14 @@ struct HeadLayout {
 
 // What the attention of a layer sees, and how positions enter it.
 struct LayerKind {
-  int64_t window = 0;       // positions that a token attends to, itself among them; 0 for all
+  int64_t window = 0;  // positions that a token attends to, itself among them; 0 for all
   std::optional<size_t> rotary = {};  // which of the tables of rotary angles (layers/rotary.h)
 };
 
 // The architecture of a decoder: GPT-2's by default. Names are those of Hugging Face's config.json
 // where it has one.
 struct GptConfig {
+  std::string model_type = "";                   // of families.h; "" for the first that has it all
   int64_t vocab_size = 50257;                    // V
   int64_t n_positions = 1024;                    // P, the longest context
   int64_t n_embd = 768;                          // C
@@ -87,23 +88,24 @@ struct GptConfig {
   double qk_scale = 1;                           // of queries and keys after qk_norm
   std::string position_embedding = "learned";    // learned | sinusoidal | rotary | none
   double rope_theta = 10000;
-  std::optional<int64_t> rotary_dim = {};        // r, of D; null means D
-  std::string rope_scaling = "default";          // default | linear | llama3 | yarn
+  std::optional<int64_t> rotary_dim = {};  // r, of D; null means D
+  std::string rope_scaling = "default";    // default | linear | llama3 | yarn
   double rope_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn
-  double rope_attention_factor = 0;              // of yarn; 0 means 0.1 ln(rope_factor) + 1
-  std::optional<int64_t> rope_original_positions = {};         // null means P
-  int64_t no_rope_every = 0;                     // n: layers n, 2n, ... have no rotary positions
-  std::optional<int64_t> sliding_window = {};    // of layers of the kind w
-  std::string layer_kinds = "f";                 // w and f, repeated: windows and full attention
-  double rope_window_theta = 0;                  // of layers w, not scaled; 0: as all others
-  std::string norm_position = "pre";             // pre | post | branch | both
-  double embedding_scale = 1;                    // what embeddings of tokens are multiplied with
-  double residual_scale = 1;                     // what each sublayer's result is
-  double logit_scale = 1;                        // what logits are
-  double logit_cap = 0;                          // as attention_cap
-  bool causal = true;                            // false: each token attends to all
+  double rope_attention_factor = 0;                     // of yarn; 0 means 0.1 ln(rope_factor) + 1
+  std::optional<int64_t> rope_original_positions = {};  // null means P
+  int64_t no_rope_every = 0;                   // n: layers n, 2n, ... have no rotary positions
+  std::optional<int64_t> sliding_window = {};  // of layers of the kind w
+  std::string layer_kinds = "f";               // w and f, repeated: windows and full attention
+  double rope_window_theta = 0;                // of layers w, not scaled; 0: as all others
+  std::string norm_position = "pre";           // pre | post | branch | both
+  std::string block = "serial";                // serial | parallel | parallel_one_norm
+  double embedding_scale = 1;                  // what embeddings of tokens are multiplied with
+  double residual_scale = 1;                   // what each sublayer's result is
+  double logit_scale = 1;                      // what logits are
+  double logit_cap = 0;                        // as attention_cap
+  bool causal = true;                          // false: each token attends to all
   bool bias = true;
   std::optional<bool> attention_bias = {};   // null means `bias`
   std::optional<bool> qkv_bias = {};         // of c_attn; null means attention_bias
@@ -145,6 +147,8 @@ struct GptConfig {
   bool pre_norm() const { return norm_position == "pre" || norm_position == "both"; }
   bool branch_norm() const { return norm_position == "branch" || norm_position == "both"; }
   bool post_norm() const { return norm_position == "post"; }
+  bool parallel() const { return block != "serial"; }
+  bool one_norm() const { return block == "parallel_one_norm"; }
   bool layer_norm() const { return norm == "layer"; }
   bool norm_weight() const { return norm != "rms_no_weight"; }
   double norm_offset() const { return norm == "rms_one_plus" ? 1 : 0; }  // of its weights
@@ -154,6 +158,10 @@ struct GptConfig {
   std::vector<Field> Fields() {
     constexpr double kMaxSize = 1 << 30;
     return {
+        Field{"model_type", &model_type,
+              "the kind of models, as Hugging Face calls it, whose files are written; the first "
+              "that can hold this one where it says none"}
+            .Choices(FamilyNames()),
         Field{"vocab_size", &vocab_size,
               "tokens in the vocabulary; set from the data when training", 1, kMaxSize},
         Field{"n_positions", &n_positions, "longest context the model can see", 1, kMaxSize},
@@ -210,7 +218,8 @@ struct GptConfig {
         Field{"rope_beta_slow", &rope_beta_slow,
               "yarn: pairs that turn less often in the original context are", 0, 1e6},
         Field{"rope_attention_factor", &rope_attention_factor,
-              "yarn: what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) + 1",
+              "yarn: what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) "
+              "+ 1",
               0, 1e6},
         Field{"rope_original_positions", &rope_original_positions,
               "context before rope_scaling; null means n_positions", 1, kMaxSize},
@@ -229,6 +238,10 @@ struct GptConfig {
               "norms before each sublayer (GPT-2), after each residual sum, on each sublayer's "
               "result (branch), or before and on the result (both)"}
             .Choices({"pre", "post", "branch", "both"}),
+        Field{"block", &block,
+              "attention and then the feed-forward layer, or both beside each other, with a norm "
+              "each or one"}
+            .Choices({"serial", "parallel", "parallel_one_norm"}),
         Field{"embedding_scale", &embedding_scale, "what embeddings are multiplied with", -1e6,
               1e6},
         Field{"residual_scale", &residual_scale,
@@ -287,6 +300,7 @@ struct GptConfig {
 
  private:
   static std::vector<std::string> ActivationNames();
+  static std::vector<std::string> FamilyNames();
 };
 
 // Columns of B sequences of T rows.

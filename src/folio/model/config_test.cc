@@ -28,10 +28,10 @@ void Change(bool& x, const std::vector<std::string>&) {
   x = !x;
 }
 void Change(int64_t& x, const std::vector<std::string>&) {
-  x *= 2;
+  x = x == 0 ? 3 : x * 2;
 }
 void Change(double& x, const std::vector<std::string>&) {
-  x = x / 3 + 0.1;
+  x = x * 3 + 0.1;
 }
 void Change(std::string& x, const std::vector<std::string>& choices) {
   x = choices.back();
@@ -44,18 +44,33 @@ void Change(std::optional<int64_t>& x, const std::vector<std::string>&) {
 }
 
 TEST(ConfigJson, EveryFieldReadsBack) {
-  GptConfig config;
+  GptConfig config, other;
+  other.block = "parallel";  // which some of the others exclude
+  config.layer_kinds = "wf";
   for (const Field& field : config.Fields()) {
-    std::visit([&](auto* value) { Change(*value, field.choices); }, field.value);
+    if (!field.choices.empty() || !std::holds_alternative<std::string*>(field.value)) {
+      std::visit([&](auto* value) { Change(*value, field.choices); }, field.value);
+    }
   }
   config.n_kv_head = 6;
+  config.rotary_dim = 16;
+  config.block = "serial";
+  config.model_type = "";
+  other.model_type = "folio";
+  config.causal = true;
+  other.causal = false;
   // A field that still has its default here would not be tested.
   GptConfig fresh;
-  const std::vector<Field> set = config.Fields(), defaults = fresh.Fields();
+  const std::vector<Field> set = config.Fields(), others = other.Fields(),
+                           defaults = fresh.Fields();
   for (size_t i = 0; i < set.size(); ++i) {
-    EXPECT_NE(FieldText(set[i]), FieldText(defaults[i])) << set[i].key;
+    EXPECT_TRUE(FieldText(set[i]) != FieldText(defaults[i]) ||
+                FieldText(others[i]) != FieldText(defaults[i]))
+        << set[i].key;
   }
   EXPECT_EQ(Parse(GptConfigToJson(config)), config);
+  other.model_type = "";  // which it is anyway
+  EXPECT_EQ(Parse(GptConfigToJson(other)), other);
   EXPECT_EQ(Parse(GptConfigToJson(GptConfig{})), GptConfig{});
 }
 
@@ -141,8 +156,9 @@ TEST(ConfigJson, PassesOverKeysThatDoNotChangeTheModel) {
 }
 
 TEST(ConfigJson, RefusesOtherModels) {
-  EXPECT_TRUE(Contains(Refusal(R"({"model_type": "llama"})"), "dir/config.json", "model_type",
-                       "\"llama\" is not supported", "expected \"gpt2\""));
+  EXPECT_TRUE(Contains(Refusal(R"({"model_type": "mamba"})"), "dir/config.json", "model_type",
+                       "\"mamba\" is not supported"));
+  EXPECT_TRUE(Contains(Refusal(R"({"model_type": "llama"})"), "vocab_size is missing"));
   EXPECT_TRUE(Contains(Refusal(R"({"add_cross_attention": true})"), "dir/config.json",
                        "cross-attention is not supported", "add_cross_attention is true"));
   EXPECT_TRUE(Contains(Refusal(R"({"architectures": ["GPT2ForSequenceClassification"]})"),
@@ -307,8 +323,9 @@ TEST(Families, NamesAreThoseOfThePrograms) {
 TEST(Families, ParametersHaveTheNamesOfHuggingFacesGpt2) {
   const ParamTable table(TinyConfig());
   for (const ParamInfo& info : table.params()) {
-    EXPECT_EQ(NameInFiles(Gpt2Family(), FileFormat::kHuggingFace, info.layer, info.module, info.part),
-              info.name);
+    EXPECT_EQ(
+        NameInFiles(Gpt2Family(), FileFormat::kHuggingFace, info.layer, info.module, info.part),
+        info.name);
   }
 }
 

@@ -36,8 +36,8 @@ enum class Transform : uint8_t {
 
 // A weight in the files of one format. Its name has {} for the number of the block, and is empty
 // where such files have none. A bias beside it lies as it is, and its name ends otherwise: in
-// "bias" after a dot, in "b" after a slash. Where there are more names than one, such files have q |
-// k | v or gate | up as tensors of their own.
+// "bias" after a dot, in "b" after a slash. Where there are more names than one, such files have q
+// | k | v or gate | up as tensors of their own.
 struct FileTensor {
   std::array<std::string_view, 3> names = {};
   Transform transform = Transform::kNone;
@@ -65,12 +65,13 @@ struct FieldValue {
   std::string_view field, value;
 };
 
-// What config.json says in a way of its own of positions and kinds of layers, as fields (config.h)
-// and back.
-struct ConfigShape {
-  // Throws a kInput Error that begins with `where` for what folio does not have.
-  Json (*read)(const Json& json, const std::string& where);
-  void (*write)(const GptConfig& config, Json& json);
+// A key of config.json that says a field in another way.
+struct DerivedKey {
+  std::string_view key, field;
+  // Says in `flat`, a copy of the file's object, what `value` means. Throws a kInput Error that
+  // begins with `where` for what folio does not have.
+  void (*read)(const Json& value, Json& flat, const std::string& where);  // null: nothing
+  Json (*write)(const GptConfig& config);                                 // null: it is read alone
 };
 
 // A key of config.json of which folio knows but one value, in JSON, or null. The others ask for
@@ -104,14 +105,14 @@ struct Family {
   std::span<const std::string_view> architectures;  // the first is written, each is read
   std::span<const ConfigKey> keys;
   std::span<const ConfigKey> repeated_keys;  // written beside `keys`; read only to be compared
-  std::span<const FieldValue> fixed;   // what no key says, since all models of the family have it
-  std::span<const std::string_view> own;  // fields without a row above that every file has
+  std::span<const FieldValue> fixed;  // what no key says, since all models of the family have it
+  std::span<const std::string_view> own;       // fields without a row above that every file has
   std::span<const std::string_view> required;  // fields that a file must say
   std::span<const FieldValue> absent;  // fields whose absence means another value than GptConfig's
   std::span<const RefusedKey> refused;
-  const ConfigShape* shape;            // null where keys say all
-  std::optional<int64_t> absent_end;   // the token that transformers takes for a missing one
-  std::string_view activation_prefix;  // before activation_function, for other programs to stop at
+  std::span<const DerivedKey> derived;  // in the order of reading
+  std::optional<int64_t> absent_end;    // the token that transformers takes for a missing one
+  std::string_view activation_prefix;   // before activation_function, for other programs to stop at
 
   // Tensors
   std::span<const TensorRow> tensors;
@@ -135,8 +136,12 @@ const Family& Gpt2Family();
 // causal = false"; empty where it can.
 std::string WhyNot(const Family& family, FileFormat format, const GptConfig& config);
 
-// The first family that can express a model in files of a format; GPT-2 where none can.
+// The family that the model is said to be of, or else the first, that can express it in files of a
+// format; GPT-2 where none can.
 const Family& FamilyFor(const GptConfig& config, FileFormat format);
+
+// Says of which family the model is, unless it would be taken for one of that anyway.
+void SetFamily(const Family& family, GptConfig& config);
 
 // Throws a kInput Error that begins with `what` and says why, unless files of the format can hold
 // the model.
@@ -148,6 +153,11 @@ GptConfig WithBiases(GptConfig config);
 // The same model with each size said, or with none that others make what it is.
 GptConfig WithAllSizes(GptConfig config);
 GptConfig WithoutRedundantSizes(GptConfig config);
+
+// Returns whether a family was made after GPT-2's time, and has its sizes all said.
+inline bool SaysAllSizes(const Family& family) {
+  return !family.derived.empty();
+}
 
 // Sets fields; errors begin with `where`.
 void SetFields(std::span<const FieldValue> values, GptConfig& config, const std::string& where);
@@ -179,8 +189,7 @@ const TensorInfo* FindTensor(const TensorFile& file, const Family& family, std::
 
 // Throws a kInput Error that begins with `where` where so many tensors are too few for the model's
 // blocks: called before a table of all parameters is made.
-void RequireBlocks(const GptConfig& config, const Family& family, int64_t tensors,
-                   const std::string& where);
+void RequireBlocks(const GptConfig& config, int64_t tensors, const std::string& where);
 
 // Returns whether a file, where names are behind `prefix`, lacks the head's matrix or has the
 // embeddings once more in its place.

@@ -60,6 +60,16 @@ std::vector<GradientsCase> GradientsCases() {
       c.activation_function = "relu2";
     });
     add("layer_norm", [](C& c) { c.norm = "layer"; });
+    if (norm == std::string("pre")) {
+      add("parallel", [](C& c) {
+        c.block = "parallel";
+        c.sublayer_pdrop = 0.2;
+      });
+      add("parallel_one_norm", [](C& c) {
+        c.block = "parallel_one_norm";
+        c.resid_pdrop = 0.2;
+      });
+    }
     add("full_qk_norm", [](C& c) {
       c.qk_norm = "full";
       c.rotary_dim = 2;

@@ -76,6 +76,7 @@ struct BufferList {
 struct GptGradients {
   Tensor d_stream = {};    // (N,C), of the residual stream
   Tensor d_branch = {};    // (N,C), of a sublayer's result, or of its input
+  Tensor d_beside = {};    // (N,C), of what the feed-forward sublayer reads beside attention
   Tensor d_raw = {};       // (N,C), the same before its norm; empty where d_branch can hold it
   Tensor d_wide = {};      // (N,max((H+2K)D,F or 2F)), elements, of qkv and of fc
   Tensor d_act = {};       // (N,F), gated: of what the gate lets through

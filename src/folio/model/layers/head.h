@@ -5,9 +5,9 @@
 
 namespace folio {
 
-// The loss head: logits = logit_scale * norm_f(x) wte^T (or lm_head), capped where the configuration
-// says so, losses by cross-entropy. Rows go through in
-// chunks, so that the logits of all rows never exist at once.
+// The loss head: logits = logit_scale * norm_f(x) wte^T (or lm_head), capped where the
+// configuration says so, losses by cross-entropy. Rows go through in chunks, so that the logits of
+// all rows never exist at once.
 
 struct HeadParams {
   Tensor lm_head_weight, lm_head_bias;  // (V,C) unless tied to wte; (V)

@@ -56,8 +56,8 @@ void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params
                       down);
   pass.Drop(down.d_x, dropout);  // a factor of each element, as the activation's slope is
   if (gated) {
-    pass.backend.Run(GatedBackward{
-        .kind = down.activation, .x = acts.fc, .d_out = grads.d_act, .d_x = d_fc});
+    pass.backend.Run(
+        GatedBackward{.kind = down.activation, .x = acts.fc, .d_out = grads.d_act, .d_x = d_fc});
   }
   LinearLayerBackward(
       pass, layer, kCFc, params.c_fc, acts.c_fc, d_params.c_fc, grads,

@@ -4,8 +4,8 @@
 
 namespace folio {
 
-// The feed-forward sublayer: out = c_proj(dropout(activation(c_fc(x)))), or with a gate (N. Shazeer,
-// arXiv:2002.05202) c_proj(dropout(activation(gate) * up)), where c_fc gives gate | up.
+// The feed-forward sublayer: out = c_proj(dropout(activation(c_fc(x)))), or with a gate (N.
+// Shazeer, arXiv:2002.05202) c_proj(dropout(activation(gate) * up)), where c_fc gives gate | up.
 
 inline constexpr Linear kCFc = {.name = "mlp.c_fc",
                                 .adapted = "lora.c_fc",

@@ -17,8 +17,8 @@ std::vector<float> PlainFrequencies(double theta, int64_t r) {
   return inverse;
 }
 
-// Frequencies of Llama 3.1: those of long waves are divided by the factor, those of short ones stay,
-// and between them the two are mixed.
+// Frequencies of Llama 3.1: those of long waves are divided by the factor, those of short ones
+// stay, and between them the two are mixed.
 void ScaleLikeLlama3(const GptConfig& config, std::vector<float>& inverse) {
   const auto positions = static_cast<double>(config.rope_positions());
   const double low = config.rope_low_freq_factor, high = config.rope_high_freq_factor;

@@ -24,7 +24,8 @@ RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table);
 
 struct RotaryTable {
   RotaryFrequencies frequencies = {};
-  Tensor angles = {};  // of a row's position, cosines and sines: (T,r), or (N,r) where rows have such
+  Tensor angles =
+      {};  // of a row's position, cosines and sines: (T,r), or (N,r) where rows have such
 };
 using RotaryTables = std::array<RotaryTable, 2>;  // empty where no layer has such
 
