@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "folio/backend/operands.h"
+#include "folio/backend/ops.h"
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
@@ -266,6 +271,109 @@ uint32_t ReadAll(const float* x, int64_t n) {
   return total;
 }
 
+// Copies an array to another one of its size on all threads.
+void CopyAll(const Tensor& from, const Tensor& to) {
+  ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
+                [&](int64_t begin, int64_t end, int) {
+                  std::memcpy(to.raw() + begin, from.raw() + begin,
+                              static_cast<size_t>(end - begin));
+                });
+}
+
+MemoryPlan RowPlan(const RowShape& s) {
+  const Shape channels = {s.N, s.C}, both = {s.N, 2 * s.F};
+  return PlanOf({{Dtype::kF32, channels},          // x
+                 {Dtype::kF32, channels},          // d_x
+                 {s.dtype, channels},              // a norm's result, or the gradient of that
+                 {s.dtype, channels},              // heads
+                 {s.dtype, channels},              // heads as they were
+                 {s.dtype, both},                  // gate and up
+                 {s.dtype, both},                  // their gradients
+                 {s.dtype, {s.N, s.F}},            // what the gate lets through, or its gradient
+                 {Dtype::kF32, {s.N}},             // mean
+                 {Dtype::kF32, {s.N}},             // rstd
+                 {Dtype::kF32, {s.N, s.C / s.D}},  // rstd of heads
+                 {Dtype::kF32, {s.N, s.D}},        // angles
+                 {Dtype::kF32, {s.C}},             // weight
+                 {Dtype::kF32, {s.C}},             // d_weight
+                 {Dtype::kF32, {s.C}}});           // d_bias
+}
+
+// The first D numbers of an array.
+Tensor OfHead(const Tensor& x, int64_t D) {
+  return {x.data<float>(), {D}};
+}
+
+}  // namespace
+
+uint64_t RowBytes(const RowShape& shape) {
+  return RowPlan(shape).arena_bytes();
+}
+
+std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double seconds) {
+  const auto& [N, C, D, F, dtype] = shape;
+  const MemoryPlan plan = RowPlan(shape);
+  const Arena arena(plan);
+  Tensor x, d_x, out, heads, raw, gates, d_gates, gated, mean, rstd, head_rstd, angles, weight,
+      d_weight, d_bias;
+  MemoryPlan::Id id = 0;
+  for (Tensor* array : {&x, &d_x, &out, &heads, &raw, &gates, &d_gates, &gated, &mean, &rstd,
+                        &head_rstd, &angles, &weight, &d_weight, &d_bias}) {
+    *array = arena.Get(plan, id++);
+    FillArray(*array);
+  }
+  backend.Run(Fill{.out = weight, .value = 1});  // what is made again and again keeps its size
+  std::vector<float> inv_freq(static_cast<size_t>(D / 2));
+  for (size_t i = 0; i < inv_freq.size(); ++i) {
+    inv_freq[i] = static_cast<float>(std::pow(1e4, -2.0 * static_cast<double>(i) / D));
+  }
+  const SequenceView rows(heads, 1, N, 0, C);
+  std::vector<RowRate> rates;
+  std::vector<std::function<void()>> runs;
+  const auto add = [&, dtype = dtype](const auto& op) {
+    double bytes = 0;
+    for (const Operand& operand : Operands(op)) {
+      bytes += static_cast<double>(operand.bytes()) * (operand.access == Access::kUpdate ? 2 : 1);
+    }
+    rates.push_back({std::decay_t<decltype(op)>::kName, dtype, {bytes}});
+    runs.emplace_back([&backend, op] { backend.Run(op); });
+  };
+  add(LayerNormForward{
+      .x = x, .weight = weight, .bias = d_bias, .out = out, .mean = mean, .rstd = rstd});
+  add(LayerNormBackward{.x = x,
+                        .weight = weight,
+                        .mean = mean,
+                        .rstd = rstd,
+                        .d_out = out,
+                        .d_x = d_x,
+                        .d_weight = d_weight,
+                        .d_bias = d_bias});
+  add(RmsNormForward{.x = x, .weight = weight, .out = out, .rstd = rstd});
+  add(RmsNormBackward{
+      .x = x, .weight = weight, .rstd = rstd, .d_out = out, .d_x = d_x, .d_weight = d_weight});
+  add(HeadNormForward{
+      .x = rows, .weight = OfHead(weight, D), .raw = raw, .rstd = head_rstd, .group = D});
+  add(HeadNormBackward{.raw = raw,
+                       .weight = OfHead(weight, D),
+                       .rstd = head_rstd,
+                       .d_x = rows,
+                       .d_weight = OfHead(d_weight, D),
+                       .group = D});
+  add(RotaryAngles{.inv_freq = inv_freq, .out = angles});
+  add(Rotary{.x = rows, .table = angles, .D = D});
+  add(GatedForward{.x = gates, .out = gated});
+  add(GatedBackward{.x = gates, .d_out = gated, .d_x = d_gates});
+  add(ResidualForward{.residual = x, .x = out, .out = x});
+  add(LogitCap{.x = x, .cap = 30});
+  rates.push_back({"copy", dtype, {2 * static_cast<double>(gates.bytes())}});
+  runs.emplace_back([&] { CopyAll(gates, d_gates); });
+  return TakeTurns(std::move(rates), seconds, [&](std::vector<RowRate>& to) {
+    for (size_t i = 0; i < runs.size(); ++i) Time(to[i].timing, runs[i]);
+  });
+}
+
+namespace {
+
 MemoryPlan ParametersAndGradients(int64_t parameters) {
   return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
 }
@@ -293,12 +401,7 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
                              .copy = {2 * array}};
   return TakeTurns(rates, seconds, [&](OptimizerRates& to) {
     // Copying makes the gradients, so that they are never zero where AdamW sees them.
-    Time(to.copy, [&] {
-      ParallelRange(parameters, kPassGrain, [&](int64_t begin, int64_t end, int) {
-        std::memcpy(grad.data<float>() + begin, param.data<float>() + begin,
-                    static_cast<size_t>(end - begin) * sizeof(float));
-      });
-    });
+    Time(to.copy, [&] { CopyAll(param, grad); });
     Time(to.read, [&] { ReadAll(grad.data<float>(), parameters); });
     double sum = 0;
     Time(to.norm, [&] { backend.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
@@ -492,6 +595,33 @@ Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>&
                                           shape.B, shape.H, shape.D, shape.dropout)}};
   std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
   return {.parts = {{.facts = facts}, {.table = runs}}};
+}
+
+Report RowReport(const Backend& backend, const RowShape& shape, const std::vector<RowRate>& rates) {
+  ReportTable operations{.key = "operations"};
+  std::map<Dtype, double> copies;
+  for (const auto& [operation, dtype, timing] : rates) {
+    if (operation == "copy") copies[dtype] = timing.rate();
+  }
+  for (const auto& [operation, dtype, timing] : rates) {
+    operations.rows.push_back(
+        {{"dtype", "dtype", DtypeSetting(dtype)},
+         {"name", "operation", operation},
+         {"seconds", ">ms", Value::Fixed(timing.median(), 3, 1e-3)},
+         {"seconds_min", "", timing.fastest()},
+         {"bytes", ">bytes", Value::Bytes(timing.work)},
+         {"bytes_per_second", ">GB/s", Value::Fixed(timing.rate(), 1, 1e9)},
+         {"share", ">of copy", Value::Percent(timing.rate() / copies[dtype])}});
+  }
+  std::vector<Cell> facts = {{"rows", "", shape.N},
+                             {"channels", "", shape.C},
+                             {"head_size", "", shape.D},
+                             {"hidden", "", shape.F},
+                             {"", "shape",
+                              fmt::format("{} rows of {} channels, heads of {}, {} hidden", shape.N,
+                                          shape.C, shape.D, shape.F)}};
+  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
+  return {.parts = {{.facts = facts}, {.table = operations}}};
 }
 
 Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates) {

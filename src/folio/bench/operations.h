@@ -82,6 +82,26 @@ uint64_t AttentionBytes(const AttentionShape& shape);
 // each that does not count.
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds);
 
+// What goes through the N rows of a block beside its products and its attention: C channels in
+// heads of D, and a hidden layer of F. The dtype is that of operands that are marked Low.
+struct RowShape {
+  int64_t N = 2048, C = 1024, D = 64, F = 3072;
+  Dtype dtype = Dtype::kF32;
+};
+
+struct RowRate {
+  std::string_view operation;
+  Dtype dtype = Dtype::kF32;
+  Timing timing = {};  // its work is the bytes that it reads and writes
+};
+
+// Bytes of the arrays.
+uint64_t RowBytes(const RowShape& shape);
+
+// The operations in turns, at least three times and for `seconds` together, and at last "copy":
+// what memory does with the largest array of theirs.
+std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double seconds);
+
 // Passes over memory, whose work is the bytes that one run reads and writes.
 struct OptimizerRates {
   // Those of a step over all parameters beside its products: the norm of their gradients, AdamW.
@@ -135,6 +155,7 @@ Value WholeRate(double a_second);
 Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
                     const std::vector<MatmulRate>& rates);
 Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates);
+Report RowReport(const Backend& backend, const RowShape& shape, const std::vector<RowRate>& rates);
 Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates);
 // `model` is its name; load_seconds is 0 for one that was not read from a file.
 Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,

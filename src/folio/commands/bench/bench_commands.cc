@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -325,6 +326,50 @@ class BenchAttentionCommand final : public Command {
   OperationFlags flags_{.seconds = 0.3};
 };
 
+class BenchRowsCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "bench rows",
+        .summary = "measure norms, rotary positions, gates and sums",
+        .group = "set-up",
+        .details =
+            "What goes through the rows of a block beside its products and its attention is as\n"
+            "fast as memory is, where it is fast: beside it all threads copy an array. With\n"
+            "bf16, what models keep in bfloat16 is.",
+        .examples = {"folio bench rows", "folio bench rows --rows 1 --dtype fp32",
+                     "folio bench rows --channels 576 --hidden 1536 --threads 1 --json"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Value(Field{"rows", &shape_.N, "rows", 1, 1 << 24});
+    flags.Value(Field{"channels", &shape_.C, "channels of a row", 1, 1 << 20});
+    flags.Value(Field{"head-size", &shape_.D, "channels of a head, even", 1, 1 << 16});
+    flags.Value(Field{"hidden", &shape_.F, "channels of the hidden layer", 1, 1 << 20});
+    flags_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    const std::unique_ptr<Backend> backend = flags_.Use();
+    if (shape_.D % 2 != 0 || shape_.C % shape_.D != 0) {
+      throw UsageError(fmt::format("--channels {} are no heads of {}", shape_.C, shape_.D),
+                       "expected an even --head-size that divides --channels");
+    }
+    std::vector<RowRate> rates;
+    for (const Dtype dtype : DtypesNamed(flags_.dtype, *backend)) {
+      shape_.dtype = dtype;
+      RequireMemory("this benchmark", RowBytes(shape_), "lower --rows, --channels or --hidden");
+      std::ranges::move(MeasureRows(*backend, shape_, flags_.seconds), std::back_inserter(rates));
+    }
+    ShowReport(context.console, RowReport(*backend, shape_, rates));
+    return 0;
+  }
+
+ private:
+  RowShape shape_{};
+  OperationFlags flags_{.seconds = 0.5};
+};
+
 class BenchOptimizerCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -582,7 +627,7 @@ class BenchServeCommand final : public Command {
 }  // namespace
 
 CommandList BenchCommands() {
-  return CommandsOf<BenchTrainCommand, BenchMatmulCommand, BenchAttentionCommand,
+  return CommandsOf<BenchTrainCommand, BenchMatmulCommand, BenchAttentionCommand, BenchRowsCommand,
                     BenchGenerateCommand, BenchOptimizerCommand, BenchServeCommand,
                     BenchTokenizerCommand>();
 }

@@ -235,6 +235,19 @@ TEST(BenchAttention, WhatCannotBeIsRefused) {
   Ended(4, RunFolio("bench attention --batch 1048576 --context 1048576"));
 }
 
+TEST(BenchRows, CountsWhatIsReadAndWritten) {
+  const nlohmann::json json =
+      Answer("bench rows --rows 3 --channels 8 --head-size 4 --hidden 5 --seconds 0 --dtype fp32");
+  std::map<std::string, double> bytes;
+  for (const nlohmann::json& op : json.at("operations")) bytes[op.at("name")] = op.at("bytes");
+  EXPECT_EQ(bytes.at("rmsnorm_forward"), 4 * (2 * 24 + 8 + 3));
+  EXPECT_EQ(bytes.at("rotary"), 4 * (2 * 24 + 3 * 4));  // in place
+  EXPECT_EQ(bytes.at("gated_backward"), 4 * (2 * 30 + 15));
+  EXPECT_EQ(bytes.at("copy"), 4 * 2 * 30);
+  ExpectError(2, "bench rows --channels 8 --head-size 3", "even --head-size");
+  ExpectError(4, "bench rows --rows 10000000 --channels 1048576 --hidden 1048576", "lower --rows");
+}
+
 TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
   const nlohmann::json json = Answer("bench optimizer --parameters 1009 --seconds 0");
   EXPECT_EQ(json.at("parameters"), 1009);
