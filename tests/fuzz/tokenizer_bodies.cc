@@ -18,7 +18,6 @@
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
 #include "folio/text/streaming.h"
-#include "folio/text/test_goldens.h"
 #include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/test_vocab.h"
@@ -26,6 +25,7 @@
 #include "input.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/tokenizer_goldens.h"
 
 namespace folio {
 namespace {

@@ -13,7 +13,6 @@
 #include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
-#include "folio/text/test_goldens.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"
@@ -21,6 +20,7 @@
 #include "tests/kit/expect.h"
 #include "tests/kit/gguf_bytes.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/tokenizer_goldens.h"
 
 namespace folio {
 namespace {

@@ -1,3 +1,5 @@
+#include "tests/kit/tokenizer_goldens.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include "folio/text/encode_parallel.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/streaming.h"
-#include "folio/text/test_goldens.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"

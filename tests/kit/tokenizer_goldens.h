@@ -3,19 +3,20 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "folio/io/file.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
 
 // What other libraries make of tokenizers and texts (scripts/tokenizer_goldens.py). For tests.
 inline const nlohmann::json& TokenizerGoldens() {
-  static const auto goldens = nlohmann::json::parse(ReadFile(Fixture("tokenizers.json").string()));
+  static const auto goldens =
+      nlohmann::json::parse(std::ifstream(Fixture("tokenizers.json"), std::ios::binary));
   return goldens;
 }
 
