@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
+#include "folio/text/streaming.h"
 #include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/test_vocab.h"
@@ -23,6 +25,7 @@
 #include "input.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/tokenizer_goldens.h"
 
 namespace folio {
 namespace {
@@ -64,10 +67,7 @@ const std::vector<std::unique_ptr<Subject>>& Subjects() {
       CheckBpeVocab(vocab, "a vocabulary of the fuzzer");
       made.push_back(std::make_unique<Subject>(vocab));
     };
-    for (const SplitPattern pattern :
-         {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
-      add(LearntVocab(1, 700, pattern));
-    }
+    for (const SplitPattern pattern : kSplitPatterns) add(LearntVocab(1, 700, pattern));
     add(LearntVocab(2, 257));
     add(ChainVocab().second);
     add(ImproperVocab(false));
@@ -231,11 +231,26 @@ testing::AssertionResult SpecialsAgree(const Subject& subject, std::string_view 
 // Fragments that a file's author may get wrong are put where they do not belong.
 const std::vector<std::string_view>& Fragments() {
   static const std::vector<std::string_view> fragments = [] {
-    std::vector<std::string_view> all = {
-        "18446744073709551616", "\"\\ud800\"",       "\"\\u0000\"",
-        "\"added_tokens\":[],", "\"a\":0,",          "\"merges\":[],",
-        "\"vocab\":{},",        "\"type\":\"BPE\",", "\"special\":false",
-        "<|endoftext|>",        "#version: 0.2\n",   "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["};
+    std::vector<std::string_view> all = {"18446744073709551616",
+                                         "\"\\ud800\"",
+                                         "\"\\u0000\"",
+                                         "\"added_tokens\":[],",
+                                         "\"a\":0,",
+                                         "\"merges\":[],",
+                                         "\"vocab\":{},",
+                                         "\"type\":\"BPE\",",
+                                         "\"special\":false",
+                                         "<|endoftext|>",
+                                         "#version: 0.2\n",
+                                         "\"normalized\":true",
+                                         "\"lstrip\":true",
+                                         "\"rstrip\":true",
+                                         "\"type\":\"NFC\"",
+                                         "\u2581",
+                                         "\"first\"",
+                                         "<0x0A>",
+                                         "\"split\":true",
+                                         "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["};
     for (const char* part : {"\"",   "{",    "}",    "[",        "]",       ",",        ":",
                              "null", "true", "-1",   "0",        "1e9",     "2097151",  "2097152",
                              "\\",   "\xff", "\xc4", "\xc4\xa0", " ",       "\n",       "\r\n",
@@ -248,14 +263,23 @@ const std::vector<std::string_view>& Fragments() {
 }
 
 std::vector<BpeVocab> Vocabs() {
-  return {LearntVocab(1, 262), LearntVocab(2, 275, SplitPattern::kCl100k),
-          LearntVocab(3, 262, SplitPattern::kO200k), ImproperVocab(false), ImproperVocab(true)};
+  return {LearntVocab(1, 262),
+          LearntVocab(2, 275, SplitPattern::kCl100k),
+          LearntVocab(3, 262, SplitPattern::kO200k),
+          LearntVocab(4, 260, SplitPattern::kSmolLm),
+          ImproperVocab(false),
+          ImproperVocab(true)};
 }
 
 const std::vector<std::string>& TokenizerFiles() {
   static const std::vector<std::string> files = [] {
     std::vector<std::string> made;
     for (const BpeVocab& vocab : Vocabs()) made.push_back(TokenizerJson(vocab));
+    for (const nlohmann::json& golden : TokenizerGoldens()["tokenizers"]) {
+      nlohmann::json file = TokenizerGoldens()["bases"][golden["base"].get<std::string>()];
+      file.merge_patch(golden["patch"]);
+      made.push_back(file.dump());
+    }
     made.push_back(ByteTokenizer().FileContents());
     made.push_back(
         CharTokenizer({U'\n', U' ', U'"', U'a', U'b', U'é', U'中', U'\U0001F44D'}).FileContents());
@@ -303,11 +327,23 @@ std::string WriteFiles(const Scratch& scratch, FuzzInput& input) {
   return scratch.Write("r50k_base.tiktoken", ChangedText(WholeTiktokenFile(), Fragments(), input));
 }
 
+// Texts come back from a tokenizer that changes nothing of them.
+bool ChangesTexts(const Tokenizer& tokenizer) {
+  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
+  return bpe != nullptr && (!bpe->plain() || bpe->vocab().partial);
+}
+
 testing::AssertionResult Works(const Tokenizer& tokenizer, const Scratch& scratch) {
-  for (const std::string_view text :
-       {"ab abcab 12 中文é\n", "", "a", "\n \"", "abcabcabcabcabcabcab"}) {
+  for (const std::string_view text : {"ab abcab 12 中文é\n", "", "a", "\n \"",
+                                      "abcabcabcabcabcabcab", "The e\u0301\u2581 <s>WORD"}) {
     try {
-      if (tokenizer.Decode(tokenizer.EncodeOrdinary(text)) == text) continue;
+      const Ids ids = tokenizer.EncodeOrdinary(text);
+      StreamingEncoder stream(tokenizer);
+      Ids streamed;
+      for (const char& byte : text) stream.Add({&byte, 1}, streamed);
+      stream.Finish(streamed);
+      if (streamed != ids) return testing::AssertionFailure() << "a stream has other ids";
+      if (tokenizer.DecodeText(ids) == text || ChangesTexts(tokenizer)) continue;
     } catch (const Error&) {
       continue;  // no token for something in it
     }

@@ -446,6 +446,11 @@ void PieceEncoder::EncodeText(const PrepareSource& source, const PrepareDocument
     const Whereabouts at = Locate(source, document);
     throw SpecialNotAllowed(*refused.token, text, refused.begin, at.position, at.where);
   }
+  if (tokenizer_.whole_texts()) {
+    const std::vector<int32_t> all = tokenizer_.Encode(text, source.path(), specials_.rule());
+    ids.insert(ids.end(), all.begin(), all.end());
+    return;
+  }
   size_t at = 0;
   for (SpecialFinder::Match match = specials_.Next(text, at); match.token != nullptr;
        match = specials_.Next(text, at)) {

@@ -354,6 +354,13 @@ std::optional<double> GgufFile::Number(std::string_view key) const {
   return number;
 }
 
+std::optional<bool> GgufFile::Bool(std::string_view key) const {
+  const GgufValue* value = FindValue(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->array || value->type != GgufType::kBool) RefuseType(key, "true or false");
+  return value->bytes[0] != std::byte{0};
+}
+
 std::optional<std::string_view> GgufFile::Text(std::string_view key) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return std::nullopt;
@@ -386,6 +393,16 @@ bool GgufFile::Integers(std::string_view key,
     visit(i, *number);
   }
   if (!value->array) RefuseType(key, "an array of integers");
+  return true;
+}
+
+bool GgufFile::Floats(std::string_view key, const std::function<void(size_t, float)>& visit) const {
+  const GgufValue* value = FindValue(key);
+  if (value == nullptr) return false;
+  if (!value->array || value->type != GgufType::kF32) RefuseType(key, "an array of 32-bit numbers");
+  for (size_t i = 0; i < value->count; ++i) {
+    visit(i, LittleEndian<float>(value->bytes.data() + i * sizeof(float)));
+  }
   return true;
 }
 

@@ -72,12 +72,15 @@ class GgufFile : public TensorFile {
   // than the name says: integers and numbers of any size do, texts are as valid as this object.
   std::optional<int64_t> Integer(std::string_view key) const;
   std::optional<double> Number(std::string_view key) const;
+  std::optional<bool> Bool(std::string_view key) const;
   std::optional<std::string_view> Text(std::string_view key) const;
   // The items of an array, in order; false where there is no such key.
   bool Texts(std::string_view key,
              const std::function<void(size_t index, std::string_view text)>& visit) const;
   bool Integers(std::string_view key,
                 const std::function<void(size_t index, int64_t value)>& visit) const;
+  bool Floats(std::string_view key,
+              const std::function<void(size_t index, float value)>& visit) const;
   // How many items an array has, or 0 where there is no such key.
   uint64_t Count(std::string_view key) const;
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/lesson/walk_parts.h"
@@ -130,7 +129,11 @@ void AddPretokens(const BpeTokenizer& tokenizer, std::string_view text, Report& 
 Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
   if (text.empty()) throw InputError("text: no tokens", {}, "give it some text");
   const std::vector<int32_t> ids = tokenizer.Encode(text, "text", SpecialRule::Allow());
-  FOLIO_CHECK(tokenizer.Decode(ids) == text, "the tokens are another text");
+  if (tokenizer.Decode(ids) != text) {
+    throw InputError("text: its tokens are another text",
+                     "this tokenizer changes it, or has no token for some of it",
+                     "show it with another text");
+  }
   Report walk{
       .topic = "tokenize",
       .title = "Tokens: from text to the numbers that a model reads",

@@ -582,6 +582,12 @@ void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::st
 
 size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
                    bool at_end, std::string_view where, std::vector<int32_t>& ids) {
+  if (tokenizer.whole_texts()) {
+    if (!at_end) return 0;
+    const std::vector<int32_t> all = tokenizer.Encode(text, where, specials.rule());
+    ids.insert(ids.end(), all.begin(), all.end());
+    return text.size();
+  }
   std::vector<std::string_view> texts;
   std::vector<int32_t> between;
   size_t at = 0;

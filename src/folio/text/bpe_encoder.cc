@@ -54,10 +54,27 @@ size_t PartEnd(const BpeModel& model, std::string_view pretoken, size_t begin) {
 // how many. REQUIRES: room for pretoken.size() ids and PretokenCache::kNarrow more.
 size_t EncodeParts(const Batch& batch, std::string_view pretoken, size_t end, int32_t* ids);
 
+// Merges a pretoken, or a part of one by itself.
+size_t EncodePart(const Batch& batch, std::string_view part, int32_t* ids) {
+  if (part.size() <= kScanBytes && batch.model.all_tokens()) {
+    return MergeByScan(batch.model, part, ids);
+  }
+  std::vector<int32_t>& merged = batch.scratch.merged;
+  merged.clear();
+  MergePretoken(batch.model, part, batch.scratch.merge, merged);
+  batch.model.Expand(0, merged);
+  std::copy(merged.begin(), merged.end(), ids);
+  return merged.size();
+}
+
 // The ids of a pretoken that no cache has, which goes to one of them if that will save work.
 size_t EncodeNew(const Batch& batch, std::string_view pretoken, const PretokenKey* key,
                  uint64_t hash, int32_t* ids) {
   EncodeScratch& scratch = batch.scratch;
+  if (batch.model.Loses(pretoken)) {
+    const std::string kept = batch.model.WithoutLost(pretoken);
+    return EncodePart(batch, kept, ids);
+  }
   const bool proper = batch.model.proper();
   const size_t end = proper ? PartEnd(batch.model, pretoken, 0) : pretoken.size();
   const int32_t whole = proper ? -1 : batch.model.FindWhole(pretoken);
@@ -104,19 +121,14 @@ void MergeHuge(const BpeModel& model, std::string_view pretoken, EncodeScratch& 
   if (token >= 0) {
     scratch.merged.push_back(token);
   } else {
-    MergePretoken(model, pretoken, scratch.merge, scratch.merged);
+    const std::string kept = model.Loses(pretoken) ? model.WithoutLost(pretoken) : "";
+    MergePretoken(model, kept.empty() ? pretoken : kept, scratch.merge, scratch.merged);
+    model.Expand(0, scratch.merged);
   }
 }
 
 size_t EncodeParts(const Batch& batch, std::string_view pretoken, size_t end, int32_t* ids) {
-  if (end == pretoken.size()) {
-    if (pretoken.size() <= kScanBytes) return MergeByScan(batch.model, pretoken, ids);
-    std::vector<int32_t>& merged = batch.scratch.merged;
-    merged.clear();
-    MergePretoken(batch.model, pretoken, batch.scratch.merge, merged);
-    std::copy(merged.begin(), merged.end(), ids);
-    return merged.size();
-  }
+  if (end == pretoken.size()) return EncodePart(batch, pretoken, ids);
   size_t count = 0;
   for (size_t begin = 0;; end = PartEnd(batch.model, pretoken, begin)) {
     const std::string_view part = pretoken.substr(begin, end - begin);
@@ -295,6 +307,7 @@ HWY_INLINE size_t MakeUnits(const Batch& batch) {
     const size_t length = end - begin;
     if (HWY_UNLIKELY(length > PretokenKey::kMaxBytes) && batch.model.proper() &&
         static_cast<unsigned char>(batch.text[end - 1]) >= 0x80 &&
+        !batch.model.Loses(batch.text.substr(begin, length)) &&
         units.count() + length + batch.pretokens - i <= EncodeScratch::kUnits) {
       const std::string_view pretoken = batch.text.substr(begin, length);
       for (size_t part = 0; part < length;) {
@@ -489,7 +502,7 @@ bool BeginsForCertain(const BpeModel& model, std::string_view text, int32_t toke
 // beginning. What is put together before is wrong in that case.
 size_t MergeByWindows(const BpeModel& model, std::string_view pretoken, size_t window, bool at_end,
                       MergeScratch& scratch, std::vector<int32_t>& ids) {
-  const ByteStrings& tokens = model.vocab().tokens;
+  const ByteStrings& symbols = model.symbols().bytes;
   std::vector<int32_t> current;
   std::vector<int32_t>& following = scratch.window;
   const size_t first = ids.size();
@@ -501,7 +514,7 @@ size_t MergeByWindows(const BpeModel& model, std::string_view pretoken, size_t w
     size_t i = current.size();
     bool found = false;
     for (int tries = 0; tries < kTries && i > 1 && !found;) {
-      at -= tokens[static_cast<size_t>(current[--i])].size();
+      at -= symbols[static_cast<size_t>(current[--i])].size();
       if (at + length / 4 > begin + length) continue;  // too near the end to be sure
       if (!at_end && (at + window > pretoken.size() || !BeginsCharacter(pretoken[at]))) continue;
       ++tries;
@@ -569,7 +582,7 @@ void EncodeScratch::Trim() {
 
 size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_view text, bool at_end,
                   std::vector<int32_t>& ids) {
-  const SplitPattern pattern = model.vocab().pattern;
+  const SplitPattern pattern = model.pattern();
   const size_t first = ids.size();
   size_t begin = 0;
   while (begin < text.size()) {
@@ -585,9 +598,11 @@ size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_vie
   }
   // A pretoken without an end in sight.
   constexpr size_t kLongRun = size_t{1} << 18;
-  if (!at_end && text.size() - begin >= kLongRun) {
+  if (!at_end && text.size() - begin >= kLongRun && !model.Loses(text.substr(begin))) {
     const std::string_view rest = text.substr(begin);
+    const size_t before = ids.size();
     begin += MergeDecided(model, rest.substr(0, CertainRun(pattern, rest)), scratch.merge, ids);
+    model.Expand(before, ids);
   }
   scratch.Trim();
   return begin;

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "folio/text/bpe_symbols.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/pretoken_cache.h"
 
@@ -24,18 +26,18 @@ class PairTable {
   static constexpr int kIdBits = 21;
   static constexpr int kRankBits = 22;
 
-  // REQUIRES: ids below 2^21, fewer than kNone merges, distinct pairs.
-  explicit PairTable(std::span<const BpeMerge> merges) {
+  // `ranks` are those of `merges`. REQUIRES: ids below 2^21, ranks below kNone, distinct pairs.
+  PairTable(std::span<const BpeMerge> merges, std::span<const uint32_t> ranks) {
     size_t slots = 64;
     while (slots < merges.size() * 2) slots *= 2;
     mask_ = slots - 1;
     slots_.assign(slots, kEmpty);
     maybe_.assign(slots / 16, 0);
-    for (size_t rank = 0; rank < merges.size(); ++rank) {
-      const uint64_t pair = Pair(merges[rank].left, merges[rank].right);
+    for (size_t i = 0; i < merges.size(); ++i) {
+      const uint64_t pair = Pair(merges[i].left, merges[i].right);
       size_t slot = Home(Mix(pair));
       while (slots_[slot] != kEmpty) slot = (slot + 1) & mask_;
-      slots_[slot] = pair << kRankBits | rank;
+      slots_[slot] = pair << kRankBits | ranks[i];
       const uint64_t mixed = Mix(pair);
       maybe_[MaybeWord(mixed)] |= MaybeBit(mixed);
     }
@@ -88,15 +90,27 @@ class BpeModel {
   BpeModel& operator=(const BpeModel&) = delete;
 
   const BpeVocab& vocab() const { return vocab_; }
+  // That of the vocabulary, or one that cuts more and gives the same ids.
+  SplitPattern pattern() const { return pattern_; }
   int64_t vocab_size() const { return static_cast<int64_t>(vocab_.tokens.size()); }
 
-  int32_t byte_id(unsigned char byte) const { return byte_ids_[byte]; }
+  // What merging works on. Its symbols are tokens below vocab_size(), and others from there on.
+  const BpeSymbols& symbols() const { return symbols_; }
+  // True if no symbol is anything but a token.
+  bool all_tokens() const { return symbols_.others.empty(); }
+  // True if bytes of the pretoken are left out before it is merged: what is beside them may merge.
+  bool Loses(std::string_view pretoken) const;
+  std::string WithoutLost(std::string_view pretoken) const;
+  // Puts the ids that they stand for in the place of symbols of one pretoken, from `first` on.
+  void Expand(size_t first, std::vector<int32_t>& ids) const;
+
+  int32_t byte_id(unsigned char byte) const { return symbols_.of_byte[byte]; }
   // The rank of the merge of two bytes, or PairTable::kNone.
   uint32_t byte_pair_rank(unsigned char left, unsigned char right) const {
     return byte_pair_ranks_[size_t{left} << 8 | right];
   }
   const PairTable& pairs() const { return pairs_; }
-  // The token that the merge of this rank makes.
+  // The symbol that the merges of this rank make.
   int32_t merged(uint32_t rank) const { return merged_[rank]; }
 
   // True if every token that a text may become is what its own bytes are encoded as, and one merge
@@ -138,11 +152,15 @@ class BpeModel {
   bool StayApart(int32_t left, int32_t right, uint32_t made) const;
   void FillCache(const std::vector<bool>& special);
 
+  // True if no token has a space behind anything but a space.
+  bool SpacesBeginTokens(const std::vector<bool>& special) const;
+
   BpeVocab vocab_;
+  SplitPattern pattern_;
+  BpeSymbols symbols_;
   PairTable pairs_;
   std::vector<int32_t> merged_;
-  std::vector<uint32_t> rank_of_;  // of the merge that makes a token; kNone for bytes and specials
-  std::array<int32_t, 256> byte_ids_ = {};
+  std::vector<uint32_t> rank_of_;  // of the merge that makes a symbol; kNone for bytes and specials
   std::vector<uint32_t> byte_pair_ranks_;
   std::bitset<65536> together_;
   bool proper_ = false;
@@ -165,14 +183,14 @@ struct MergeScratch {
   std::vector<int32_t> window;
 };
 
-// Appends the ids that the merges make of one pretoken; nothing is looked up as a whole. Short
+// Appends the symbols that the merges make of one pretoken; nothing is looked up as a whole. Short
 // pretokens by searching for the lowest rank again and again, longer ones with a heap of pairs, O(n
 // log n); with a proper model very long ones in overlapping windows, in time linear in the pretoken
 // and with memory for one window.
 void MergePretoken(const BpeModel& model, std::string_view pretoken, MergeScratch& scratch,
                    std::vector<int32_t>& ids);
 
-// The same for the beginning of a pretoken that goes on: appends the ids that are certain, and
+// The same for the beginning of a pretoken that goes on: appends the symbols that are certain, and
 // returns how many bytes they are, up to a character. The rest may be merged by itself.
 size_t MergeDecided(const BpeModel& model, std::string_view pretoken, MergeScratch& scratch,
                     std::vector<int32_t>& ids);

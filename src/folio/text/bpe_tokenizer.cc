@@ -6,9 +6,12 @@
 
 #include "folio/base/machine.h"
 #include "folio/base/thread_pool.h"
+#include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
+#include "folio/text/added_tokens.h"
 #include "folio/text/bpe_encoder.h"
+#include "folio/text/nfc.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer_file.h"
@@ -18,6 +21,15 @@ namespace folio {
 namespace {
 
 constexpr uint32_t kNoMerge = PairTable::kNone;
+
+// True if NFC leaves the characters on both sides as they are, whatever stands around them.
+bool StayAround(std::string_view text, size_t at) {
+  size_t before = at - 1;
+  while (before > 0 && at - before < 4 && !BeginsCharacter(text[before])) --before;
+  const Utf8Char a = DecodeUtf8(text, before), b = DecodeUtf8(text, at);
+  return a.status == Utf8Status::kValid && before + a.length == at && StaysInNfc(a.code) &&
+         b.status == Utf8Status::kValid && StaysInNfc(b.code);
+}
 
 // Gives the scratch memory back when done.
 class Borrowed {
@@ -35,17 +47,22 @@ class Borrowed {
 
 }  // namespace
 
-BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.merges) {
+BpeModel::BpeModel(BpeVocab vocab)
+    : vocab_(std::move(vocab)),
+      pattern_(vocab_.pattern),
+      symbols_(vocab_),
+      pairs_(symbols_.merges, symbols_.ranks) {
   const ByteStrings& tokens = vocab_.tokens;
-  std::vector<bool> special(tokens.size());
+  std::vector<bool> special = NotMerged(vocab_);
   for (const SpecialToken& token : vocab_.specials) special[static_cast<size_t>(token.id)] = true;
 
-  merged_.reserve(vocab_.merges.size());
-  rank_of_.assign(tokens.size(), kNoMerge);
-  for (const BpeMerge& merge : vocab_.merges) {
-    uint32_t& rank = rank_of_[static_cast<size_t>(merge.merged)];
-    rank = std::min(rank, static_cast<uint32_t>(merged_.size()));
-    merged_.push_back(merge.merged);
+  merged_.reserve(symbols_.merges.size());
+  rank_of_.assign(symbols_.bytes.size(), kNoMerge);
+  for (size_t i = 0; i < symbols_.merges.size(); ++i) {
+    const int32_t made = symbols_.merges[i].merged;
+    uint32_t& rank = rank_of_[static_cast<size_t>(made)];
+    rank = std::min(rank, symbols_.ranks[i]);
+    if (symbols_.ranks[i] == merged_.size()) merged_.push_back(made);
   }
   short_tokens_.resize(tokens.size());
   for (size_t id = 0; id < tokens.size(); ++id) {
@@ -56,8 +73,6 @@ BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.mer
     std::copy_n(bytes.data(), std::min(bytes.size(), sizeof(token.bytes)), token.bytes);
     if (special[id]) continue;
     longest_token_ = std::max(longest_token_, bytes.size());
-    if (bytes.size() == 1)
-      byte_ids_[static_cast<unsigned char>(bytes[0])] = static_cast<int32_t>(id);
     for (size_t i = 1; i < bytes.size(); ++i) {
       together_.set(size_t{static_cast<unsigned char>(bytes[i - 1])} << 8 |
                     static_cast<unsigned char>(bytes[i]));
@@ -66,7 +81,11 @@ BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.mer
   byte_pair_ranks_.resize(65536);
   for (size_t pair = 0; pair < byte_pair_ranks_.size(); ++pair) {
     byte_pair_ranks_[pair] =
-        together_[pair] ? pairs_.Rank(byte_ids_[pair >> 8], byte_ids_[pair & 0xFF]) : kNoMerge;
+        together_[pair] ? pairs_.Rank(symbols_.of_byte[pair >> 8], symbols_.of_byte[pair & 0xFF])
+                        : kNoMerge;
+  }
+  if (pattern_ == SplitPattern::kWhole && SpacesBeginTokens(special)) {
+    pattern_ = SplitPattern::kSpaceRuns;
   }
   proper_ = IsProper(special);
   FillCache(special);
@@ -76,11 +95,25 @@ BpeModel::~BpeModel() {
   for (auto& lent : scratch_) delete lent.load();
 }
 
+// Every token that merging makes, on the way too, is a part of the text. So if none has a space
+// behind something else, nothing ever merges across such a place, and what is merged on one side of
+// it does not depend on the other side.
+bool BpeModel::SpacesBeginTokens(const std::vector<bool>& special) const {
+  for (size_t id = 0; id < vocab_.tokens.size(); ++id) {
+    const std::string_view bytes = vocab_.tokens[id];
+    const size_t first = bytes.find_first_not_of(' ');
+    if (!special[id] && first != bytes.npos && bytes.find(' ', first) != bytes.npos) return false;
+  }
+  return true;
+}
+
 bool BpeModel::Made(size_t id) const {
   return rank_of_[id] != kNoMerge || vocab_.tokens[id].size() == 1;
 }
 
 bool BpeModel::IsProper(const std::vector<bool>& special) const {
+  if (!vocab_.byte_tokens.empty() || vocab_.ranked_by_token) return false;
+  if (vocab_.fuse_unknown && !all_tokens()) return false;
   for (size_t id = 0; vocab_.whole_pretokens && id < rank_of_.size(); ++id) {
     if (!Made(id) && !special[id] && !vocab_.tokens[id].empty()) return false;
   }
@@ -166,12 +199,175 @@ void BpeModel::Return(EncodeScratch* scratch) const {
   delete scratch;
 }
 
+bool BpeModel::Loses(std::string_view pretoken) const {
+  if (!vocab_.partial || vocab_.unknown >= 0) return false;
+  return std::ranges::any_of(
+      pretoken, [&](char c) { return byte_id(static_cast<unsigned char>(c)) >= vocab_size(); });
+}
+
+std::string BpeModel::WithoutLost(std::string_view pretoken) const {
+  std::string kept(pretoken);
+  std::erase_if(kept,
+                [&](char c) { return byte_id(static_cast<unsigned char>(c)) >= vocab_size(); });
+  return kept;
+}
+
+void BpeModel::Expand(size_t first, std::vector<int32_t>& ids) const {
+  const auto is_token = [&](int32_t symbol) { return symbol < vocab_size(); };
+  const auto from = ids.begin() + static_cast<ptrdiff_t>(first);
+  if (all_tokens() || std::all_of(from, ids.end(), is_token)) return;
+  std::vector<int32_t> expanded;
+  bool unknown = false;  // the one before
+  for (auto at = from; at != ids.end(); ++at) {
+    if (is_token(*at)) {
+      expanded.push_back(*at);
+      unknown = false;
+      continue;
+    }
+    if (unknown && vocab_.fuse_unknown) continue;
+    const std::span<const int32_t> some = symbols_.StandsFor(static_cast<size_t>(*at));
+    expanded.insert(expanded.end(), some.begin(), some.end());
+    unknown = vocab_.byte_tokens.empty();
+  }
+  ids.erase(from, ids.end());
+  ids.insert(ids.end(), expanded.begin(), expanded.end());
+}
+
+BpeTokenizer::BpeTokenizer(BpeVocab vocab)
+    : model_(std::move(vocab)),
+      spaced_(!model_.vocab().byte_tokens.empty()),
+      added_(WithNormalizedTexts({model_.vocab().added.begin(), model_.vocab().added.end()},
+                                 SpecialRule::Ordinary())) {}
+
+// Of tokens that are looked for in normalized text, the text is so too.
+AddedTokens BpeTokenizer::WithNormalizedTexts(std::vector<AddedToken> tokens,
+                                              const SpecialRule& rule) const {
+  std::erase_if(tokens, [&](const AddedToken& token) {
+    return token.special && !rule.allow_all && !std::ranges::count(rule.allow, token.text);
+  });
+  std::string storage;
+  for (AddedToken& token : tokens) {
+    if (token.normalized) token.text = Normalized(token.text, storage);
+  }
+  return AddedTokens(tokens);
+}
+
+bool BpeTokenizer::whole_texts() const {
+  return vocab().space_prefix != SpacePrefix::kNever ||
+         std::ranges::any_of(vocab().added, [](const AddedToken& token) {
+           return token.left_strip || token.right_strip || token.single_word || token.normalized;
+         });
+}
+
+std::string_view BpeTokenizer::Normalized(std::string_view text, std::string& storage) const {
+  if (vocab().nfc && NfcPrefix(text) < text.size()) text = storage = Nfc(text);
+  if (!spaced_) return text;
+  const bool prefix = vocab().space_prefix == SpacePrefix::kEach && !text.empty();
+  size_t mark = text.find(kSpaceMark);
+  if (!prefix && mark == text.npos) return text;
+  std::string spaced(prefix ? 1 : 0, ' ');
+  size_t at = 0;
+  for (; mark != text.npos; mark = text.find(kSpaceMark, at)) {
+    spaced.append(text, at, mark - at) += ' ';
+    at = mark + kSpaceMark.size();
+  }
+  spaced.append(text, at);
+  storage = std::move(spaced);
+  return storage;
+}
+
+// `first` tells whether the text of the piece begins with it.
+void BpeTokenizer::EncodePiece(std::string_view piece, bool first,
+                               std::vector<int32_t>& ids) const {
+  const SpacePrefix rule = vocab().space_prefix;
+  const bool prefix =
+      !piece.starts_with(' ') &&
+      (rule == SpacePrefix::kEachUnlessThere || (rule == SpacePrefix::kFirstUnlessThere && first));
+  if (!prefix) {
+    EncodeText(model_, *Borrowed(model_), piece, true, ids);
+    return;
+  }
+  std::string spaced(1, ' ');
+  spaced += piece;
+  EncodeText(model_, *Borrowed(model_), spaced, true, ids);
+}
+
+void BpeTokenizer::EncodeAll(const AddedTokens& added, std::string_view text,
+                             std::vector<int32_t>& ids) const {
+  std::string storage;
+  for (const AddedTokens::Part& part : added.Cut(text, /*normalized=*/false)) {
+    if (part.token != nullptr) {
+      ids.push_back(part.token->id);
+      continue;
+    }
+    const std::string_view normal =
+        Normalized(text.substr(part.begin, part.end - part.begin), storage);
+    for (const AddedTokens::Part& piece : added.Cut(normal, /*normalized=*/true)) {
+      if (piece.token != nullptr) {
+        ids.push_back(piece.token->id);
+      } else {
+        EncodePiece(normal.substr(piece.begin, piece.end - piece.begin),
+                    part.begin == 0 && piece.begin == 0, ids);
+      }
+    }
+  }
+}
+
 size_t BpeTokenizer::EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const {
-  return EncodeText(model_, *Borrowed(model_), text, true, ids);
+  if (plain()) return EncodeText(model_, *Borrowed(model_), text, true, ids);
+  EncodeAll(added_, text, ids);
+  return text.size();
 }
 
 size_t BpeTokenizer::EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const {
-  return EncodeText(model_, *Borrowed(model_), text, false, ids);
+  if (plain()) return EncodeText(model_, *Borrowed(model_), text, false, ids);
+  // Up to the last cut, which is looked for from further and further back.
+  text = text.substr(0, CompleteUtf8Prefix(text));
+  size_t decided = 0;
+  for (size_t back = 64; decided == 0; back *= 16) {
+    const size_t from = text.size() - std::min(back, text.size());
+    for (size_t cut = FindCut(text, from); cut < text.size(); cut = FindCut(text, cut + 1)) {
+      decided = cut;
+    }
+    if (from == 0) break;
+  }
+  EncodeAll(added_, text.substr(0, decided), ids);
+  return decided;
+}
+
+void BpeTokenizer::EncodeAllowed(std::string_view text, const SpecialRule& rule,
+                                 std::vector<int32_t>& ids, std::string_view where) const {
+  if (plain()) {
+    Tokenizer::EncodeAllowed(text, rule, ids, where);
+    return;
+  }
+  std::vector<AddedToken> tokens = vocab().added;
+  for (const SpecialToken& special : vocab().specials) {
+    const auto same = [&](const AddedToken& token) { return token.id == special.id; };
+    if (std::ranges::any_of(vocab().added, same)) continue;
+    tokens.push_back({.text = special.text, .id = special.id, .special = true});
+  }
+  EncodeAll(WithNormalizedTexts(std::move(tokens), rule), text, ids);
+}
+
+size_t BpeTokenizer::FindCut(std::string_view text, size_t at) const {
+  if (plain()) return folio::FindCut(text, at);
+  if (whole_texts()) return text.size();
+  for (;; ++at) {
+    at = spaced_ ? FindSpaceCut(text, at) : folio::FindCut(text, at);
+    if (at >= text.size()) return text.size();
+    if (added_.MayCut(text, at) && (!vocab().nfc || StayAround(text, at))) return at;
+  }
+}
+
+// A space behind what is neither a space nor taken for one.
+size_t BpeTokenizer::FindSpaceCut(std::string_view text, size_t at) const {
+  if (model_.pattern() == SplitPattern::kWhole) return text.size();
+  for (at = text.find(' ', std::max<size_t>(at, 1)); at != text.npos; at = text.find(' ', at + 1)) {
+    const std::string_view before = text.substr(0, at);
+    if (!before.ends_with(' ') && !before.ends_with(kSpaceMark)) return at;
+  }
+  return text.size();
 }
 
 std::string_view BpeTokenizer::TokenBytes(int32_t id) const {
@@ -224,8 +420,15 @@ std::string BpeTokenizer::FileContents() const {
 void BpeTokenizer::Save(const std::string& dir) const {
   const GuardedDirectory inside(dir);
   Tokenizer::Save(dir);
+  if (!plain()) return;  // which these two files cannot say
   WriteFileAtomically(std::filesystem::path(dir) / kVocabFile, VocabJson(vocab()));
   WriteFileAtomically(std::filesystem::path(dir) / kMergesFile, MergesTxt(vocab()));
+}
+
+bool BpeTokenizer::AllTokens(std::string_view pretoken) const {
+  return model_.vocab().byte_tokens.empty() && std::ranges::all_of(pretoken, [&](char c) {
+           return model_.byte_id(static_cast<unsigned char>(c)) < vocab_size();
+         });
 }
 
 std::vector<BpeTokenizer::MergeStep> BpeTokenizer::Explain(std::string_view pretoken) const {
@@ -258,8 +461,8 @@ void ForEachPretoken(
     const std::string_view before =
         text.substr(0, special.token == nullptr ? text.size() : special.begin);
     while (at < before.size()) {
-      const size_t end =
-          bpe == nullptr ? before.size() : NextPretoken(bpe->vocab().pattern, before, at);
+      const bool cut = bpe != nullptr && bpe->plain();
+      const size_t end = cut ? NextPretoken(bpe->vocab().pattern, before, at) : before.size();
       on_pretoken(text.substr(at, end - at), nullptr);
       at = end;
     }
@@ -276,17 +479,17 @@ void ExplainText(const Tokenizer& tokenizer, std::string_view text, const Specia
   ForEachPretoken(tokenizer, text, rule, [&](std::string_view bytes, const SpecialToken* special) {
     if (special != nullptr) {
       on_pretoken({.bytes = bytes, .special = true, .ids = {special->id}});
-    } else if (bpe != nullptr) {
+    } else if (bpe != nullptr && bpe->plain()) {
       ExplainedPretoken pretoken{.bytes = bytes, .too_long = bytes.size() > kLongestShown};
       if (!pretoken.too_long) pretoken.merges = bpe->Explain(bytes);
+      // What is made of other symbols than tokens is not shown.
+      if (!bpe->AllTokens(bytes)) pretoken.merges.clear();
       bpe->EncodePrefix(bytes, pretoken.ids);
       on_pretoken(pretoken);
     } else {
-      size_t at = 0;
+      // Not parts of the text where the tokenizer changes it.
       for (const int32_t id : tokenizer.EncodeOrdinary(bytes, where)) {
-        const size_t length = tokenizer.TokenBytes(id).size();
-        on_pretoken({.bytes = bytes.substr(at, length), .ids = {id}});
-        at += length;
+        on_pretoken({.bytes = tokenizer.TokenBytes(id), .ids = {id}});
       }
     }
   });

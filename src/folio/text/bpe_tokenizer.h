@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/text/added_tokens.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/special_tokens.h"
@@ -19,12 +20,14 @@
 
 namespace folio {
 
-// Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes and with a split pattern, Radford
-// et al. 2019), exact with the published encodings. Encodes any bytes, and gives them back.
+// Byte-pair encoding (Sennrich et al. 2016): over bytes and with a split pattern (Radford et al.
+// 2019), exact with the published encodings, which encodes any bytes and gives them back; or over
+// characters, as SentencePiece has it. Tokenizers of others may change a text before: bring it into
+// composed form, put a space before it, lose bytes.
 class BpeTokenizer final : public Tokenizer {
  public:
   // `vocab` must have passed CheckBpeVocab.
-  explicit BpeTokenizer(BpeVocab vocab) : model_(std::move(vocab)) {}
+  explicit BpeTokenizer(BpeVocab vocab);
 
   const BpeVocab& vocab() const { return model_.vocab(); }
   // A step of one pretoken to its tokens, merge by merge; for showing.
@@ -34,15 +37,22 @@ class BpeTokenizer final : public Tokenizer {
     int32_t merged = 0;
     int32_t rank = 0;
   };
+  // REQUIRES: AllTokens(pretoken).
   std::vector<MergeStep> Explain(std::string_view pretoken) const;
+  // True if merging `pretoken` begins with tokens and makes tokens (see BpeSymbols).
+  bool AllTokens(std::string_view pretoken) const;
 
   std::string_view kind() const override { return "bpe"; }
   int64_t vocab_size() const override { return model_.vocab_size(); }
   size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
   size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const override;
-  size_t FindCut(std::string_view text, size_t at) const override {
-    return folio::FindCut(text, at);
-  }
+  size_t FindCut(std::string_view text, size_t at) const override;
+  bool whole_texts() const override;
+  bool strips_space() const override { return vocab().strips_space; }
+  std::span<const int32_t> before() const override { return vocab().before; }
+  std::span<const int32_t> behind() const override { return vocab().behind; }
+  // Pretokens of the split pattern are all that a text is cut into, as it is.
+  bool plain() const { return !spaced_ && !vocab().nfc && vocab().added.empty(); }
   std::string_view TokenBytes(int32_t id) const override;
   std::string Decode(std::span<const int32_t> ids) const override;
   std::optional<int32_t> end_of_text() const override { return FindEndOfText(vocab().specials); }
@@ -51,8 +61,21 @@ class BpeTokenizer final : public Tokenizer {
   std::string FileContents() const override;
   void Save(const std::string& dir) const override;
 
+ protected:
+  void EncodeAllowed(std::string_view text, const SpecialRule& rule, std::vector<int32_t>& ids,
+                     std::string_view where) const override;
+
  private:
+  AddedTokens WithNormalizedTexts(std::vector<AddedToken> tokens, const SpecialRule& rule) const;
+  // The text as it is merged, which may live in `storage`.
+  std::string_view Normalized(std::string_view text, std::string& storage) const;
+  void EncodePiece(std::string_view piece, bool first, std::vector<int32_t>& ids) const;
+  void EncodeAll(const AddedTokens& added, std::string_view text, std::vector<int32_t>& ids) const;
+  size_t FindSpaceCut(std::string_view text, size_t at) const;
+
   BpeModel model_;
+  bool spaced_;        // U+2581 is a space
+  AddedTokens added_;  // that are not special
 };
 
 // Calls on_pretoken(bytes, special) for what `text` is cut into before it is encoded, in order: the

@@ -13,6 +13,7 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
+#include "folio/text/unicode.h"
 
 namespace folio {
 namespace {
@@ -93,6 +94,11 @@ constexpr int32_t kNoToken = ByteIndex::kNone;
                    "take the files from where the tokenizer was published, or train it again");
 }
 
+bool IsSpace(std::string_view text) {
+  const Utf8Char c = DecodeUtf8(text);
+  return c.status == Utf8Status::kValid && ClassOf(c.code) == CharClass::kSpace;
+}
+
 // The token as files write it.
 std::string Shown(const BpeVocab& vocab, int32_t id) {
   return fmt::format("'{}' (id {})", ByteNames(vocab.tokens[static_cast<size_t>(id)]), id);
@@ -103,12 +109,56 @@ void CheckTokens(const BpeVocab& vocab, const ByteIndex& index, const std::strin
     RefuseVocab(where, "two tokens are the same",
                 fmt::format("{} and {}", Shown(vocab, twins->first), Shown(vocab, twins->second)));
   }
-  for (int byte = 0; byte < 256; ++byte) {
+  const bool bytes_first = !vocab.partial && vocab.byte_tokens.empty();
+  for (int byte = 0; byte < 256 && bytes_first; ++byte) {
     const char c = static_cast<char>(byte);
     if (index.Find({&c, 1}) != kNoToken) continue;
     RefuseVocab(where, "a byte has no token",
                 fmt::format("all 256 bytes must have one; 0x{:02X}, named '{}', has none", byte,
                             ByteNames({&c, 1})));
+  }
+}
+
+// REQUIRES: CheckSpecials.
+void CheckAdded(const BpeVocab& vocab, const std::string& where) {
+  const auto ids = static_cast<int64_t>(vocab.tokens.size());
+  int32_t previous = -1;
+  bool right_strip = false, begins_with_space = false;
+  for (const AddedToken& token : vocab.added) {
+    const std::string shown = fmt::format("the added token '{}' (id {})", token.text, token.id);
+    if (token.text.empty() || FindInvalidUtf8(token.text) != std::string::npos) {
+      RefuseVocab(where, shown + " is no text", "it is looked for as text");
+    }
+    if (token.id <= previous || token.id >= ids) {
+      RefuseVocab(where, shown + " is out of order", "added tokens are listed by id, each once");
+    }
+    previous = token.id;
+    const auto id = static_cast<size_t>(token.id);
+    const SpecialToken* special = FindSpecial(vocab.specials, id);
+    if ((special != nullptr) != token.special ||
+        (special != nullptr && special->text != token.text) ||
+        (token.alone && vocab.tokens[id] != token.text)) {
+      RefuseVocab(where, shown + " is not the token of its id", "each id has one token");
+    }
+    right_strip = right_strip || token.right_strip;
+    begins_with_space = begins_with_space || IsSpace(token.text);
+  }
+  if (right_strip && begins_with_space) {
+    RefuseVocab(where, "its added tokens compete for white space",
+                "one begins with it, and one takes what is behind it (\"rstrip\")");
+  }
+}
+
+void CheckByteTokens(const BpeVocab& vocab, const std::string& where) {
+  for (size_t byte = 0; byte < vocab.byte_tokens.size(); ++byte) {
+    const int32_t id = vocab.byte_tokens[byte];
+    const char c = static_cast<char>(byte);
+    if (vocab.byte_tokens.size() == 256 && id >= 0 &&
+        static_cast<size_t>(id) < vocab.tokens.size() &&
+        vocab.tokens[static_cast<size_t>(id)] == std::string_view(&c, 1)) {
+      continue;
+    }
+    RefuseVocab(where, "a byte has no token", fmt::format("there must be one of <0x{:02X}>", byte));
   }
 }
 
@@ -152,9 +202,10 @@ std::vector<bool> CheckSpecials(const BpeVocab& vocab, const ByteIndex& index,
 void CheckMerges(const BpeVocab& vocab, const std::vector<bool>& special,
                  const std::string& where) {
   const size_t ids = vocab.tokens.size();
+  const std::vector<bool> not_merged = NotMerged(vocab);
   const auto usable = [&](int32_t id) {
     return id >= 0 && static_cast<size_t>(id) < ids && !special[static_cast<size_t>(id)] &&
-           !vocab.tokens[static_cast<size_t>(id)].empty();
+           !not_merged[static_cast<size_t>(id)] && !vocab.tokens[static_cast<size_t>(id)].empty();
   };
   // Two merges of one pair have the same result. Hardly any token is made by two pairs, so only
   // those are compared.
@@ -289,13 +340,14 @@ bool AppendNamedBytes(std::string_view names, std::string& bytes) {
   return good;
 }
 
-ByteIndex::ByteIndex(const ByteStrings& strings, size_t count) : strings_(strings) {
+ByteIndex::ByteIndex(const ByteStrings& strings, size_t count, const std::vector<bool>& left_out)
+    : strings_(strings) {
   FOLIO_CHECK(count <= strings.size() && strings.size() < size_t{1} << 31, "too many strings");
   slots_.resize(std::bit_ceil(2 * count + 1));
   mask_ = slots_.size() - 1;
   for (size_t id = 0; id < count; ++id) {
     const std::string_view bytes = strings[id];
-    if (bytes.empty()) continue;
+    if (bytes.empty() || (!left_out.empty() && left_out[id])) continue;
     const uint64_t hash = Hash(bytes);
     size_t at = hash & mask_;
     for (; slots_[at].id != kNone; at = (at + 1) & mask_) {
@@ -324,7 +376,21 @@ const SpecialToken* FindSpecial(std::span<const SpecialToken> by_id, size_t id) 
 
 void CheckBpeVocab(const BpeVocab& vocab, const std::string& where) {
   const size_t ids = std::min(vocab.tokens.size(), static_cast<size_t>(kMaxVocabIds));
-  CheckBpeVocab(vocab, ByteIndex(vocab.tokens, ids), where);
+  CheckBpeVocab(vocab, ByteIndex(vocab.tokens, ids, NotMerged(vocab)), where);
+}
+
+std::vector<bool> NotMerged(const BpeVocab& vocab) {
+  std::vector<bool> not_merged(vocab.tokens.size());
+  const auto mark = [&](int32_t id) {
+    if (id >= 0 && static_cast<size_t>(id) < not_merged.size()) {
+      not_merged[static_cast<size_t>(id)] = true;
+    }
+  };
+  for (const AddedToken& token : vocab.added) {
+    if (token.alone) mark(token.id);
+  }
+  for (const int32_t id : vocab.byte_tokens) mark(id);
+  return not_merged;
 }
 
 void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::string& where) {
@@ -335,11 +401,34 @@ void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::str
                 fmt::format("{} ids and {} merges; folio takes {} and {}", ids, vocab.merges.size(),
                             kMaxVocabIds, kMaxMerges));
   }
+  const bool more_symbols = vocab.partial || !vocab.byte_tokens.empty();
+  if (more_symbols && (ids > static_cast<size_t>(kMaxVocabIds) / 4 ||
+                       vocab.merges.size() > static_cast<size_t>(kMaxMerges) / 2)) {
+    RefuseVocab(
+        where, "the vocabulary is too large",
+        fmt::format("{} ids and {} merges of one without a token for each byte; folio takes "
+                    "{} and {}",
+                    ids, vocab.merges.size(), kMaxVocabIds / 4, kMaxMerges / 2));
+  }
   CheckTokens(vocab, index, where);
+  if (ids == 0) RefuseVocab(where, "the vocabulary is empty", "it has no tokens");
+  if (vocab.unknown >= static_cast<int64_t>(ids)) {
+    RefuseVocab(where, "the unknown token does not exist", fmt::format("id {}", vocab.unknown));
+  }
   if (vocab.tokens[ids - 1].empty()) {
     RefuseVocab(where, "the last id has no token", fmt::format("id {}", ids - 1));
   }
-  CheckMerges(vocab, CheckSpecials(vocab, index, where), where);
+  const std::vector<bool> special = CheckSpecials(vocab, index, where);
+  CheckAdded(vocab, where);
+  CheckByteTokens(vocab, where);
+  for (const std::vector<int32_t>* ends : {&vocab.before, &vocab.behind}) {
+    for (const int32_t id : *ends) {
+      if (id >= 0 && static_cast<size_t>(id) < ids) continue;
+      RefuseVocab(where, "a token that stands at the end of texts does not exist",
+                  fmt::format("id {}", id));
+    }
+  }
+  CheckMerges(vocab, special, where);
 }
 
 std::vector<BpeMerge> MergesFromRanks(const ByteStrings& tokens, int32_t ranks) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/text/added_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer.h"
 
@@ -68,11 +69,24 @@ struct BpeMerge {
   bool operator==(const BpeMerge&) const = default;
 };
 
-// Everything that makes a byte-level BPE: plain data, as loaders make it and writers write it.
+// In the files of vocabularies that are merged of characters, and in texts for them, this stands
+// for a space.
+inline constexpr std::string_view kSpaceMark = "\u2581";
+
+// The rule of which texts get a space put before them, so that their first word is as others are.
+enum class SpacePrefix {
+  kNever,
+  kEach,              // every text, and what is behind an added token
+  kEachUnlessThere,   // the same, but for what begins with a space
+  kFirstUnlessThere,  // of a text with added tokens only the beginning
+};
+
+// Everything that makes a BPE: plain data, as loaders make it and writers write it.
 struct BpeVocab {
   std::string name = {};  // of a published encoding, "gpt2"; empty for others
   SplitPattern pattern = SplitPattern::kGpt2;
-  // The bytes of each id; empty where an id is not used. Special tokens have theirs here too.
+  // The bytes of each id; empty where an id is not used. Special and added tokens have theirs here
+  // too.
   ByteStrings tokens = {};
   std::vector<BpeMerge> merges = {};
   // Special tokens by id: no merge makes them; they are matched as text, longest first, where they
@@ -80,6 +94,30 @@ struct BpeVocab {
   std::vector<SpecialToken> specials = {};
   // A pretoken that is a token is encoded as it, also where merges would not make it.
   bool whole_pretokens = false;
+  // Not all bytes are tokens, as where a vocabulary was learnt from text alone. A byte without one
+  // is left out, or becomes the token `unknown` where there is such (not -1); with `fuse_unknown`
+  // several in a row become one.
+  bool partial = false;
+  int32_t unknown = -1;
+  bool fuse_unknown = false;
+  // Of a byte-level BPE empty. Else the ids of the tokens <0x00> to <0xFF>: merging begins with
+  // characters, as SentencePiece has it, and one that is no token becomes those of its bytes. These
+  // tokens may have the same bytes as others.
+  std::vector<int32_t> byte_tokens = {};
+  // Merges that make the same token stand one behind the other and have the same rank.
+  bool ranked_by_token = false;
+
+  // Texts are brought into Unicode's composed form (nfc.h).
+  bool nfc = false;
+  // Only with byte_tokens. Of these vocabularies U+2581 is a space, in texts and in files.
+  SpacePrefix space_prefix = SpacePrefix::kNever;
+  bool strips_space = false;  // decoding takes one space from the beginning of a text
+  // By id: tokens that are not special, and what special tokens do more than stand where their text
+  // is.
+  std::vector<AddedToken> added = {};
+  // Ids that stand before and behind a text that is given to the model as a whole.
+  std::vector<int32_t> before = {};
+  std::vector<int32_t> behind = {};
 
   bool operator==(const BpeVocab&) const = default;
 };
@@ -87,14 +125,19 @@ struct BpeVocab {
 // The special token of an id, null if it is none's.
 const SpecialToken* FindSpecial(std::span<const SpecialToken> by_id, size_t id);
 
-// Throws a kInput Error, beginning with `where`, unless all 256 single bytes are tokens and none of
-// them is special; no two tokens have the same bytes; every merge names tokens that are not
-// special, and the bytes of the two put together are those of the merged one; no pair is merged
-// twice; specials are by ascending id, are the UTF-8 text that `tokens` has for their ids, and are
-// not what files would write for another token (ByteNames); and there are at most kMaxVocabIds ids,
-// the last of them used, and kMaxMerges merges.
+// Returns which ids are no part of what merges make, and may have the bytes of others: added tokens
+// that are alone, and byte_tokens. Ids that do not exist are passed over.
+std::vector<bool> NotMerged(const BpeVocab& vocab);
+
+// Throws a kInput Error, beginning with `where`, unless all 256 single bytes are tokens, or
+// `partial` says that they are not, and none of them is special; no two tokens have the same bytes;
+// every merge names tokens that are not special, and the bytes of the two put together are those of
+// the merged one; no pair is merged twice; specials are by ascending id, are the UTF-8 text that
+// `tokens` has for their ids, and are not what files would write for another token (ByteNames); and
+// there are at most kMaxVocabIds ids, the last of them used, and kMaxMerges merges, with the
+// symbols that are no tokens counted.
 void CheckBpeVocab(const BpeVocab& vocab, const std::string& where);
-// The same where there is an index of all tokens already.
+// The same where there is an index of all tokens already, but for NotMerged.
 void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::string& where);
 
 // The merges of a vocabulary that is given by ranks alone (tiktoken's files): two neighbours become
@@ -113,8 +156,9 @@ class ByteIndex {
  public:
   static constexpr int32_t kNone = -1;
 
+  // Those of `left_out`, if it is not empty, are left out too.
   // REQUIRES: count <= strings.size() < 2^31.
-  ByteIndex(const ByteStrings& strings, size_t count);
+  ByteIndex(const ByteStrings& strings, size_t count, const std::vector<bool>& left_out = {});
 
   // The number of the string, the first if it is there twice; kNone if it is not there.
   int32_t Find(std::string_view bytes) const;

@@ -80,7 +80,8 @@ std::vector<std::string> Texts(std::span<const SpecialToken> specials,
   return texts;
 }
 
-SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule) {
+SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule)
+    : rule_(rule) {
   std::vector<bool> allowed(specials.size(), rule.allow_all);
   std::vector<bool> disallowed(specials.size());
   Mark(specials, rule.allow, allowed);

@@ -51,6 +51,7 @@ class SpecialFinder {
   // all of it (0 if none): what a stream must hold back.
   size_t PartialSuffix(std::string_view text) const;
 
+  const SpecialRule& rule() const { return rule_; }
   // Nothing is looked for.
   bool empty() const { return allowed_.empty() && disallowed_.empty(); }
 
@@ -82,6 +83,7 @@ class SpecialFinder {
     std::array<bool, 256> begins_ = {};  // used where prefix_ is empty
   };
 
+  SpecialRule rule_;
   Set allowed_;
   Set disallowed_;
 };

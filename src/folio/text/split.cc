@@ -209,9 +209,10 @@ struct Window {
   }
 };
 
-// The end of \p{N}{1,3}, of which the first ends at `at`.
+// The end of \p{N}{1,kMost}, of which the first ends at `at`.
+template <int kMost>
 size_t NumberPretoken(const Window& window, const unsigned char* at) {
-  for (int more = 0; more < 2; ++more) {
+  for (int count = 1; count < kMost; ++count) {
     if (at == window.end) return window.RunEnd(at);
     const Char c = Read(at, window.end);
     if (c.set != kNumbers) break;
@@ -286,6 +287,8 @@ size_t WordPretoken(const Window& window, const unsigned char* at) {
   return window.at_end ? window.Offset(at) : kUndecided;
 }
 
+// With kDigits every number is alone, and the end of the text for what is before it.
+template <bool kDigits>
 size_t Gpt2Pretoken(const Window& window) {
   const unsigned char* at = window.at;
   if (*at == '\'') {
@@ -299,7 +302,14 @@ size_t Gpt2Pretoken(const Window& window) {
     if (++at == window.end) return window.RunEnd(at);
   }
   const Char c = Read(at, window.end);
-  if (c.set == kSpaces) return SpacePretoken(window, ReadSpaces(window.at, window.end));
+  if (c.set == kSpaces) {
+    const SpaceRun run = ReadSpaces(window.at, window.end);
+    const bool all = kDigits && run.end < window.end && Read(run.end, window.end).set == kNumbers;
+    return all ? window.Offset(run.end) : SpacePretoken(window, run);
+  }
+  if (kDigits && c.set == kNumbers) {
+    return window.Offset(at == window.at ? at + c.length : at);
+  }
   at += c.length;
   if ((c.set & kLetters) != 0) {
     return window.RunEnd(SkipRun<kLetters>(at, window.end));
@@ -310,6 +320,7 @@ size_t Gpt2Pretoken(const Window& window) {
   return window.RunEnd(SkipRun<kOthers>(at, window.end));
 }
 
+template <int kDigits, bool kWholeEnd>
 size_t Cl100kPretoken(const Window& window) {
   const unsigned char* at = window.at;
   if (*at == '\'') {
@@ -325,8 +336,8 @@ size_t Cl100kPretoken(const Window& window) {
   if ((c.set & kLetters) != 0) {
     return window.RunEnd(SkipRun<kLetters>(at, window.end));
   }
-  if (c.set == kNumbers) return NumberPretoken(window, at);
-  if (*window.at == '\r' || *window.at == '\n') return LinesPretoken<true>(window);
+  if (c.set == kNumbers) return NumberPretoken<kDigits>(window, at);
+  if (*window.at == '\r' || *window.at == '\n') return LinesPretoken<kWholeEnd>(window);
   if (at == window.end) return window.RunEnd(at);
 
   const Char next = Read(at, window.end);
@@ -337,12 +348,12 @@ size_t Cl100kPretoken(const Window& window) {
   if (*window.at == ' ' && (next.set & kOthers) != 0) {
     return OtherPretoken<false>(window, at + next.length);
   }
-  return LinesPretoken<true>(window);
+  return LinesPretoken<kWholeEnd>(window);
 }
 
 size_t O200kPretoken(const Window& window) {
   const Char c = Read(window.at, window.end);
-  if (c.set == kNumbers) return NumberPretoken(window, window.at + c.length);
+  if (c.set == kNumbers) return NumberPretoken<3>(window, window.at + c.length);
   if (*window.at == '\r' || *window.at == '\n') return LinesPretoken<false>(window);
 
   const bool is_letter = (c.set & kLetters) != 0;
@@ -361,13 +372,23 @@ size_t O200kPretoken(const Window& window) {
   return LinesPretoken<false>(window);
 }
 
+// The end of a pretoken that only a space ends.
+size_t SpacedPretoken(const Window& window, bool runs) {
+  const unsigned char* at = window.at + 1;
+  while (runs && *window.at == ' ' && at < window.end && *at == ' ') ++at;
+  if (at == window.end) return window.RunEnd(at);
+  const void* space = std::memchr(at, ' ', static_cast<size_t>(window.end - at));
+  return space == nullptr ? window.RunEnd(window.end)
+                          : window.Offset(static_cast<const unsigned char*>(space));
+}
+
 struct PatternInfo {
   std::string_view name;
   std::string_view regex;
 };
 
 // Patterns are listed by SplitPattern.
-constexpr std::array<PatternInfo, 3> kPatterns = {{
+constexpr std::array<PatternInfo, kSplitPatterns.size() + 3> kPatterns = {{
     {"gpt2", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {"cl100k",
      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
@@ -377,6 +398,17 @@ constexpr std::array<PatternInfo, 3> kPatterns = {{
               R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
               R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
               R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {"smollm", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|)"
+               R"(\s+(?!\S)|\s+)"},
+    {"llama3", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+               R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {"qwen2", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {"nanochat", R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}|)"
+                 R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {"whole", R"([\s\S]+)"},
+    {"spaces", R"((?: |^)[^ ]*)"},
+    {"space_runs", R"((?: +|^)[^ ]*)"},
 }};
 
 const PatternInfo& InfoOf(SplitPattern pattern) {
@@ -415,6 +447,7 @@ struct Block {
   uint64_t space;  // White_Space, blank too
   uint64_t letter;
   uint64_t number;
+  uint64_t number_tail;  // the bytes behind the first of a number beyond ASCII
   uint64_t apostrophe;
   uint64_t high;  // bytes of characters beyond ASCII
 };
@@ -434,21 +467,28 @@ inline size_t AddHigh(const char* text, const CharClassTable& table, Block& bloc
     if ((c.set & kSpaces) != 0) return at;
     const uint64_t places = Low(c.length) << at;
     if ((c.set & kLetters) != 0) block.letter |= places;
-    if ((c.set & kNumbers) != 0) block.number |= places;
+    if ((c.set & kNumbers) != 0) {
+      block.number |= places;
+      block.number_tail |= places & (places << 1);
+    }
     left &= ~places;
   }
   return kBlock;
 }
 
-// Returns where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern. Right
-// for the bytes from 1 on for which the next byte is known; a contraction needs the next two.
+// Returns where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern or, with
+// kDigits, SmolLM's. Right for the bytes from 1 on for which the next byte is known; a contraction
+// needs the next two.
+template <bool kDigits>
 inline uint64_t Gpt2Starts(const char* text, const Block& b, size_t known) {
   const uint64_t other = ~(b.space | b.letter | b.number);
-  const uint64_t same =
-      (b.letter & b.letter << 1) | (b.number & b.number << 1) | (other & other << 1);
+  const uint64_t same = (b.letter & b.letter << 1) | (other & other << 1) |
+                        (kDigits ? b.number_tail : b.number & b.number << 1);
   // The last character of a run of white space goes to what follows or stands alone.
-  const uint64_t in_space = b.space & (~(b.space << 1) | ~(b.space >> 1));
-  uint64_t starts = in_space | (~b.space & ~(b.blank << 1) & ~same) | 1;
+  const uint64_t last_space = kDigits ? ~((b.space | b.number) >> 1) : ~(b.space >> 1);
+  const uint64_t in_space = b.space & (~(b.space << 1) | last_space);
+  const uint64_t behind_blank = kDigits ? b.blank << 1 & ~b.number : b.blank << 1;
+  uint64_t starts = in_space | (~b.space & ~behind_blank & ~same) | 1;
   uint64_t contractions = b.apostrophe & starts & (b.letter >> 1) & Low(known < 2 ? 0 : known - 2);
   while (contractions != 0) {
     const auto at = static_cast<size_t>(std::countr_zero(contractions));
@@ -498,22 +538,26 @@ HWY_INLINE Block Classify(const char* text) {
 }
 
 // The places of a block, behind its first, where pretokens begin for certain.
+template <bool kDigits>
 HWY_INLINE uint64_t StartsInBlock(const char* text, const CharClassTable& table) {
   Block block = Classify(text);
   const size_t known = HWY_LIKELY(block.high == 0) ? kBlock : AddHigh(text, table, block);
-  return known < 2 ? 0 : Gpt2Starts(text, block, known) & Low(known - 1) & ~uint64_t{1};
+  return known < 2 ? 0 : Gpt2Starts<kDigits>(text, block, known) & Low(known - 1) & ~uint64_t{1};
 }
 
-// SplitPretokens of GPT-2's pattern. Each block begins where a pretoken begins, so that nothing but
-// its own bytes decides it.
-size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends, size_t capacity) {
+// SplitPretokens of GPT-2's pattern or SmolLM's. Each block begins where a pretoken begins, so that
+// nothing but its own bytes decides it.
+template <bool kDigits>
+size_t SplitBlocks(std::string_view text, size_t begin, bool at_end, size_t* ends,
+                   size_t capacity) {
+  constexpr SplitPattern kPattern = kDigits ? SplitPattern::kSmolLm : SplitPattern::kGpt2;
   const CharClassTable& table = CharClasses();
   size_t count = 0;
   while (begin < text.size() && count + kBlock <= capacity) {
     const size_t first = begin;
     uint64_t starts = 0;
     if (text.size() - begin >= kBlock + kBehind) {
-      starts = StartsInBlock(text.data() + begin, table);
+      starts = StartsInBlock<kDigits>(text.data() + begin, table);
     }
     if (HWY_LIKELY(starts != 0)) {
       do {
@@ -522,11 +566,19 @@ size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends,
       } while (starts != 0);
       continue;
     }
-    const size_t end = NextPretoken(SplitPattern::kGpt2, text, begin, at_end);
+    const size_t end = NextPretoken(kPattern, text, begin, at_end);
     if (end == kUndecided) break;
     ends[count++] = begin = end;
   }
   return count;
+}
+
+size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends, size_t capacity) {
+  return SplitBlocks<false>(text, begin, at_end, ends, capacity);
+}
+size_t SplitSmolLm(std::string_view text, size_t begin, bool at_end, size_t* ends,
+                   size_t capacity) {
+  return SplitBlocks<true>(text, begin, at_end, ends, capacity);
 }
 
 }  // namespace folio::HWY_NAMESPACE
@@ -536,12 +588,16 @@ HWY_AFTER_NAMESPACE();
 namespace folio {
 
 HWY_EXPORT(SplitGpt2);
+HWY_EXPORT(SplitSmolLm);
 
 size_t SplitPretokens(SplitPattern pattern, std::string_view text, size_t begin, bool at_end,
                       std::span<size_t> ends) {
   FOLIO_CHECK(ends.size() >= kMinSplitEnds, "too few ends fit");
   if (pattern == SplitPattern::kGpt2) {
     return HWY_DYNAMIC_DISPATCH(SplitGpt2)(text, begin, at_end, ends.data(), ends.size());
+  }
+  if (pattern == SplitPattern::kSmolLm) {
+    return HWY_DYNAMIC_DISPATCH(SplitSmolLm)(text, begin, at_end, ends.data(), ends.size());
   }
   size_t count = 0;
   while (begin < text.size() && count < ends.size()) {
@@ -573,32 +629,47 @@ size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, b
   if (window.at >= window.end) return kUndecided;
   switch (pattern) {
     case SplitPattern::kGpt2:
-      return Gpt2Pretoken(window);
+      return Gpt2Pretoken<false>(window);
     case SplitPattern::kCl100k:
-      return Cl100kPretoken(window);
+      return Cl100kPretoken<3, true>(window);
     case SplitPattern::kO200k:
       return O200kPretoken(window);
+    case SplitPattern::kSmolLm:
+      return Gpt2Pretoken<true>(window);
+    case SplitPattern::kLlama3:
+      return Cl100kPretoken<3, false>(window);
+    case SplitPattern::kQwen2:
+      return Cl100kPretoken<1, false>(window);
+    case SplitPattern::kNanochat:
+      return Cl100kPretoken<2, false>(window);
+    case SplitPattern::kWhole:
+      return window.RunEnd(window.end);
+    case SplitPattern::kSpaces:
+      return SpacedPretoken(window, false);
+    case SplitPattern::kSpaceRuns:
+      return SpacedPretoken(window, true);
   }
   FOLIO_CHECK(false, "not a split pattern");
 }
 
 // A run of one class from the second character on belongs to the pretoken that the first one leads.
-// GPT-2's pattern knows no kinds of letters. In the others there are two exceptions: what white
-// space becomes depends on line breaks behind it, so all of it has to be line breaks, or the same
-// character; and o200k gives capitals back if what came before them can end a word.
+// GPT-2's pattern and SmolLM's know no kinds of letters. In the others there are two exceptions:
+// what white space becomes depends on line breaks behind it, so all of it has to be line breaks, or
+// the same character; and o200k gives capitals back if what came before them can end a word.
 size_t CertainRun(SplitPattern pattern, std::string_view text) {
-  if (text.empty()) return 0;
+  if (text.empty() || pattern >= SplitPattern::kWhole) return 0;
   const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
   const auto* end = begin + text.size();
   const Char first = Read(begin, end);
   const unsigned char* at = begin + first.length;
   if (at == end) return 0;
   ClassSet run = Read(at, end).set;
-  if (run == kSpaces && pattern != SplitPattern::kGpt2) {
+  const bool gpt2 = pattern == SplitPattern::kGpt2 || pattern == SplitPattern::kSmolLm;
+  if (run == kSpaces && !gpt2) {
     const size_t from = *at == '\n' ? first.length : 0;
     return text.find_first_not_of(static_cast<char>(*at), from) == text.npos ? text.size() : 0;
   }
-  if (pattern == SplitPattern::kGpt2) {
+  if (gpt2) {
     for (const ClassSet one : {kLetters, kOthers}) {
       if ((run & one) != 0) run = one;
     }

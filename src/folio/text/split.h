@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -24,9 +25,29 @@ enum class SplitPattern {
   // \p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
   // where U is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and W is [\p{Ll}\p{Lm}\p{Lo}\p{M}].
   kO200k,
+  // Every \p{N} alone, then GPT-2's on what lies between, for which a number is the end of the
+  // text:
+  // '(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+
+  kSmolLm,
+  // cl100k's without \s+$, which cuts white space at the end of a text behind its last line break.
+  kLlama3,
+  // Llama 3's with \p{N} for \p{N}{1,3}.
+  kQwen2,
+  // Llama 3's with \p{N}{1,2}.
+  kNanochat,
+
+  // Three of vocabularies that merging makes of characters; they know U+0020 alone.
+  kWhole,      // the text is one pretoken
+  kSpaces,     // (?: |^)[^ ]*
+  kSpaceRuns,  // (?: +|^)[^ ]*
 };
 
-std::string_view SplitPatternName(SplitPattern pattern);  // "gpt2", "cl100k", "o200k"
+// Those of byte-level vocabularies, in this order.
+inline constexpr std::array kSplitPatterns = {
+    SplitPattern::kGpt2,   SplitPattern::kCl100k, SplitPattern::kO200k,   SplitPattern::kSmolLm,
+    SplitPattern::kLlama3, SplitPattern::kQwen2,  SplitPattern::kNanochat};
+
+std::string_view SplitPatternName(SplitPattern pattern);  // "gpt2", "cl100k", "o200k", "smollm", ..
 std::optional<SplitPattern> FindSplitPattern(std::string_view name);
 // The regular expression, as tokenizer.json has it: in the syntax that both Oniguruma and Rust's
 // regex read alike, so \z for the end of the text, which $ is not everywhere.
@@ -47,11 +68,11 @@ size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, b
 // not known. Lets a run of millions of letters, or spaces, be encoded before its end has come.
 size_t CertainRun(SplitPattern pattern, std::string_view text);
 
-// The first place in [at, text.size()), but not 0, where every pattern begins a pretoken whatever
-// stands before and behind its two neighbours, so that the text can be cut there and both parts be
-// split alone; or text.size(). `at` may be anything, also inside a character. Such a place is
-// before U+0020 behind what is not white space, before what is neither letter, mark nor apostrophe
-// behind a letter, and before what is no number behind a number.
+// The first place in [at, text.size()), but not 0, where every pattern of kSplitPatterns begins a
+// pretoken whatever stands before and behind its two neighbours, so that the text can be cut there
+// and both parts be split alone; or text.size(). `at` may be anything, also inside a character.
+// Such a place is before U+0020 behind what is not white space, before what is neither letter, mark
+// nor apostrophe behind a letter, and before what is no number behind a number.
 size_t FindCut(std::string_view text, size_t at);
 
 // At least this many ends must fit.

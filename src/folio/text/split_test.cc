@@ -21,7 +21,7 @@ namespace {
 using Ends = std::vector<size_t>;
 using Pretokens = std::vector<std::string_view>;
 
-constexpr SplitPattern kAll[] = {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k};
+constexpr auto& kAll = kSplitPatterns;
 
 // The patterns are as published, apart from line breaks.
 const SplitOracle& OracleOf(SplitPattern pattern) {
@@ -36,8 +36,52 @@ const SplitOracle& OracleOf(SplitPattern pattern) {
       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
       R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
-  if (pattern == SplitPattern::kGpt2) return gpt2;
-  return pattern == SplitPattern::kCl100k ? cl100k : o200k;
+  static const SplitOracle llama3(
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
+  static const SplitOracle qwen2(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                                 R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
+  static const SplitOracle nanochat(R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}|)"
+                                    R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)");
+  switch (pattern) {
+    case SplitPattern::kCl100k:
+      return cl100k;
+    case SplitPattern::kO200k:
+      return o200k;
+    case SplitPattern::kLlama3:
+      return llama3;
+    case SplitPattern::kQwen2:
+      return qwen2;
+    case SplitPattern::kNanochat:
+      return nanochat;
+    default:
+      return gpt2;
+  }
+}
+
+// SmolLM's pattern is two steps: numbers apart, then GPT-2's pattern on what lies between.
+Ends ExpectedSplit(SplitPattern pattern, std::string_view text) {
+  const SplitOracle& oracle = OracleOf(pattern);
+  if (pattern != SplitPattern::kSmolLm) return oracle.Split(text);
+  Ends ends;
+  size_t begin = 0;
+  const auto split_before = [&](size_t number) {
+    for (const size_t end : oracle.Split(text.substr(begin, number - begin))) {
+      ends.push_back(begin + end);
+    }
+  };
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = DecodeUtf8(text, at);
+    const bool valid = c.status == Utf8Status::kValid;
+    const size_t next = at + (valid ? c.length : 1);
+    if (valid && ClassOf(c.code) == CharClass::kNumber) {
+      split_before(at);
+      ends.push_back(begin = next);
+    }
+    at = next;
+  }
+  split_before(text.size());
+  return ends;
 }
 
 Strings MakeAlphabet() {
@@ -115,6 +159,31 @@ TEST(Split, O200kExamples) {
   EXPECT_EQ(split("1\u0301AB"), (Pretokens{"1", "\u0301", "AB"}));
 }
 
+TEST(Split, ExamplesOfThePatternsThatAreLikeThem) {
+  const auto split = [](SplitPattern pattern, std::string_view text) {
+    return PretokensOf(pattern, text);
+  };
+  EXPECT_EQ(split(SplitPattern::kSmolLm, "a 12  \u00BD \u0663x  b's1 "),
+            (Pretokens{"a", " ", "1", "2", "  ", "\u00BD", " ", "\u0663", "x", " ", " b", "'s", "1",
+                       " "}));
+  EXPECT_EQ(split(SplitPattern::kLlama3, "1234567'LLx \n "),
+            (Pretokens{"123", "456", "7", "'LL", "x", " \n", " "}));
+  EXPECT_EQ(split(SplitPattern::kQwen2, "x 123\r\n"), (Pretokens{"x", " ", "1", "2", "3", "\r\n"}));
+  EXPECT_EQ(split(SplitPattern::kNanochat, "12345 'D'dx"),
+            (Pretokens{"12", "34", "5", " '", "D", "'d", "x"}));
+}
+
+// SmolLM's as one expression is the two steps.
+TEST(Split, TheExpressionOfSmolLmIsItsTwoSteps) {
+  const SplitOracle one(SplitPatternRegex(SplitPattern::kSmolLm));
+  TestRng rng(17);
+  for (int round = 0; round < 10000; ++round) {
+    const std::string text = RandomRuns(Alphabet(), 14, rng);
+    ASSERT_EQ(one.Split(text), ExpectedSplit(SplitPattern::kSmolLm, text))
+        << testing::PrintToString(text);
+  }
+}
+
 TEST(Split, PretokensAreThoseOfTheRegularExpressions) {
   TestRng rng(16);
   for (int round = 0; round < (kSanitized ? 10000 : 50000); ++round) {
@@ -123,7 +192,7 @@ TEST(Split, PretokensAreThoseOfTheRegularExpressions) {
     const std::string longer = text + (round % 2 == 0 ? "\x80\xBFs\n" : "s\u0301\n");
     for (const SplitPattern pattern : kAll) {
       const std::string_view view(longer.data(), text.size());
-      ASSERT_EQ(OneByOne(pattern, view), OracleOf(pattern).Split(text))
+      ASSERT_EQ(OneByOne(pattern, view), ExpectedSplit(pattern, text))
           << SplitPatternName(pattern) << " " << testing::PrintToString(text);
     }
   }
@@ -282,8 +351,9 @@ TEST_P(SplitSimd, EveryPairOfAsciiCharacters) {
         text += static_cast<char>(b);
       }
     }
-    ASSERT_EQ(ManyAtATime(SplitPattern::kGpt2, text, true, 512),
-              OneByOne(SplitPattern::kGpt2, text));
+    for (const SplitPattern pattern : {SplitPattern::kGpt2, SplitPattern::kSmolLm}) {
+      ASSERT_EQ(ManyAtATime(pattern, text, true, 512), OneByOne(pattern, text));
+    }
   }
 }
 
@@ -295,9 +365,10 @@ TEST_P(SplitSimd, EveryPlaceInABlock) {
         const std::string text =
             Repeated(filling, at) + part +
             "up and'll go on for longer than it takes to fill another block with text";
-        ASSERT_EQ(ManyAtATime(SplitPattern::kGpt2, text, true, kMinSplitEnds),
-                  OneByOne(SplitPattern::kGpt2, text))
-            << text;
+        for (const SplitPattern pattern : {SplitPattern::kGpt2, SplitPattern::kSmolLm}) {
+          ASSERT_EQ(ManyAtATime(pattern, text, true, kMinSplitEnds), OneByOne(pattern, text))
+              << text;
+        }
       }
     }
   }

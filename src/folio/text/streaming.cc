@@ -23,12 +23,18 @@ void StreamingEncoder::Add(std::string_view piece, std::vector<int32_t>& ids) {
   const std::string_view rest = std::string_view(held_).substr(begin_);
   const size_t limit = held_.size() - specials_.PartialSuffix(rest);
   CheckDisallowed(limit);
+  if (tokenizer_.whole_texts()) return;
   EncodeDecided(EncodeSpecials(limit, ids), ids);
   Compact();
 }
 
 void StreamingEncoder::Finish(std::vector<int32_t>& ids) {
-  EncodeAll(EncodeSpecials(held_.size(), ids), ids);
+  if (tokenizer_.whole_texts()) {
+    const std::vector<int32_t> all = tokenizer_.Encode(held_, where_, specials_.rule());
+    ids.insert(ids.end(), all.begin(), all.end());
+  } else {
+    EncodeAll(EncodeSpecials(held_.size(), ids), ids);
+  }
   held_.clear();
   position_ = {};
   begin_ = checked_ = searched_ = scanned_ = left_ = 0;

@@ -12,8 +12,8 @@
 namespace folio {
 
 // Encodes a text that comes in pieces cut anywhere, with the ids of the whole text. Keeps only what
-// is not decided yet: in text with spaces a word or so. Linear in the text, however it is cut. The
-// tokenizer must outlive it.
+// is not decided yet: in text with spaces a word or so; of tokenizers that encode texts as a whole
+// all of it. Linear in the text, however it is cut. The tokenizer must outlive it.
 class StreamingEncoder {
  public:
   // `where` names the text in errors.

@@ -57,6 +57,7 @@ struct SplitOracle::Node {
   std::function<bool(const CodePoint&)> test;
   std::vector<std::vector<Node>> alternatives;
   bool is_text_end = false;
+  bool is_lookahead = false;
   bool is_negative_lookahead = false;
   size_t least = 1;
   size_t most = 1;
@@ -111,6 +112,9 @@ class Parser {
     if (Take("(?!")) {
       node = ParseGroup(fold);
       node.is_negative_lookahead = true;
+    } else if (Take("(?=")) {
+      node = ParseGroup(fold);
+      node.is_lookahead = true;
     } else if (Take("$")) {
       node.is_text_end = true;
     } else if (Take("[")) {
@@ -175,9 +179,13 @@ class Parser {
       node.most = kUnlimited;
     } else if (Take("+")) {
       node.most = kUnlimited;
+    } else if (Take("{1,2}")) {
+      node.most = 2;
     } else if (Take("{1,3}")) {
       node.most = 3;
     }
+    // Behind what a possessive quantifier repeats no pattern wants more of the same.
+    if (node.least != node.most) Take("+");
   }
 
   std::string_view regex_;
@@ -195,7 +203,7 @@ class Matcher {
     const auto again = [&](size_t next) {
       return next > at && MatchRepeated(node, times + 1, next, rest);
     };
-    const bool is_assertion = node.is_text_end || node.is_negative_lookahead;
+    const bool is_assertion = node.is_text_end || node.is_lookahead || node.is_negative_lookahead;
     if (is_assertion) return MatchOnce(node, at, rest);
     if (times < node.most && MatchOnce(node, at, again)) return true;
     return times >= node.least && rest(at);
@@ -204,6 +212,9 @@ class Matcher {
  private:
   bool MatchOnce(const Node& node, size_t at, const Rest& rest) const {
     if (node.is_text_end) return at == chars_.size() && rest(at);
+    if (node.is_lookahead) {
+      return MatchAny(node, at, [](size_t) { return true; }) && rest(at);
+    }
     if (node.is_negative_lookahead) {
       return !MatchAny(node, at, [](size_t) { return true; }) && rest(at);
     }

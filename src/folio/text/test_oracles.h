@@ -16,8 +16,7 @@ namespace folio {
 class SplitOracle {
  public:
   // `regex` of the syntax that the published patterns use: literals, escapes, \s \S \p{..},
-  // classes,
-  // (?:) (?i:) (?!), $, and the greedy ? * + {m,n}.
+  // classes, (?:) (?i:) (?=) (?!), $, and the greedy or possessive ? * + {m,n}.
   explicit SplitOracle(std::string_view regex);
   ~SplitOracle();
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "folio/base/hash.h"
 #include "folio/text/special_tokens.h"
 
@@ -16,18 +18,36 @@ void Tokenizer::CheckId(int32_t id) const {
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where,
                                        const SpecialRule& rule) const {
-  const SpecialFinder finder(special_tokens(), rule);
-  finder.CheckDisallowed(text, where);
+  SpecialFinder(special_tokens(), rule).CheckDisallowed(text, where);
   std::vector<int32_t> ids;
+  EncodeAllowed(text, rule, ids, where);
+  return ids;
+}
+
+void Tokenizer::EncodeAllowed(std::string_view text, const SpecialRule& rule,
+                              std::vector<int32_t>& ids, std::string_view where) const {
+  const SpecialFinder finder(special_tokens(), rule);
   for (size_t at = 0;;) {
     const SpecialFinder::Match special = finder.Next(text, at);
     const size_t end = special.token == nullptr ? text.size() : special.begin;
     const size_t done = at + EncodePrefix(text.substr(at, end - at), ids);
     if (done < end) throw CannotEncode(*this, text.substr(0, end), done, {}, where);
-    if (special.token == nullptr) return ids;
+    if (special.token == nullptr) return;
     ids.push_back(special.token->id);
     at = special.end();
   }
+}
+
+std::vector<int32_t> Tokenizer::WithEnds(std::vector<int32_t> ids) const {
+  const auto is_there = [](std::span<const int32_t> some, std::span<const int32_t> place) {
+    return std::ranges::equal(some, place);
+  };
+  const std::span<const int32_t> all = ids;
+  const bool begun = is_there(before(), all.first(std::min(all.size(), before().size())));
+  const bool ended = is_there(behind(), all.last(std::min(all.size(), behind().size())));
+  if (!ended) ids.insert(ids.end(), behind().begin(), behind().end());
+  if (!begun) ids.insert(ids.begin(), before().begin(), before().end());
+  return ids;
 }
 
 std::vector<int32_t> Tokenizer::EncodeOrdinary(std::string_view text,
@@ -61,7 +81,9 @@ std::string Tokenizer::Decode(std::span<const int32_t> ids) const {
 }
 
 std::string Tokenizer::DecodeText(std::span<const int32_t> ids) const {
-  return ReplaceInvalidUtf8(Decode(ids));
+  const std::string bytes = Decode(ids);
+  const bool strip = strips_space() && bytes.starts_with(' ');
+  return ReplaceInvalidUtf8(std::string_view(bytes).substr(strip ? 1 : 0));
 }
 
 DecodedText DecodeWithOffsets(const Tokenizer& tokenizer, std::span<const int32_t> ids) {

@@ -42,7 +42,8 @@ struct SpecialRule {
 };
 
 // Text to token ids and back. Ids are 0 .. vocab_size() - 1. Immutable once made: any number of
-// threads may use one. Nothing is added to a text: no leading space, no special tokens.
+// threads may use one. Nothing is added to a text: no special tokens, and no leading space but by
+// tokenizers of other programs that do (whole_texts).
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -51,7 +52,8 @@ class Tokenizer {
   virtual int64_t vocab_size() const = 0;
 
   // Appends the ids of `text` up to the first thing it has no token for; returns how many bytes
-  // that was, text.size() if all of it. What looks like a special token is ordinary text.
+  // that was, text.size() if all of it. What looks like a special token is ordinary text. Tokens
+  // that files add to a vocabulary and do not call special are part of ordinary text.
   virtual size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const = 0;
 
   // Encodes as EncodePrefix does, for the beginning of a longer text: stops at a place up to which
@@ -64,6 +66,23 @@ class Tokenizer {
   // after the other, are those of the whole, whatever stands before and behind `text` if it begins
   // and ends at characters. `at` may be inside a character. text.size() if there is none.
   virtual size_t FindCut(std::string_view text, size_t at) const = 0;
+
+  // True if a text is only encoded right as a whole, with its special tokens: by Encode, or by
+  // EncodePrefix where no special token is looked for. Such tokenizers put a space before texts, or
+  // their special tokens take white space around them. FindCut finds nothing then.
+  virtual bool whole_texts() const { return false; }
+
+  // Ids that stand before and behind a text that a model is to go on from, as the tokenizer's file
+  // says: the beginning of text, mostly. No other method adds them.
+  virtual std::span<const int32_t> before() const { return {}; }
+  virtual std::span<const int32_t> behind() const { return {}; }
+  // Puts them around the ids of a text, each only where it is not there already: templates of
+  // conversations may have written them.
+  std::vector<int32_t> WithEnds(std::vector<int32_t> ids) const;
+
+  // True if one space at the beginning of decoded text is not part of it, as encoding puts one
+  // there. DecodeText leaves it out.
+  virtual bool strips_space() const { return false; }
 
   // The bytes of one token; valid as long as the tokenizer. Throws a kInput Error if there is no
   // such id.
@@ -97,7 +116,7 @@ class Tokenizer {
 
   // The bytes of the tokens, which need not be UTF-8. Throws like TokenBytes.
   virtual std::string Decode(std::span<const int32_t> ids) const;
-  // The same as UTF-8: U+FFFD for each maximal ill-formed subpart.
+  // The text of them, which is UTF-8: U+FFFD for each maximal ill-formed subpart.
   std::string DecodeText(std::span<const int32_t> ids) const;
 
   // HashHex of FileContents().
@@ -110,6 +129,9 @@ class Tokenizer {
 
  protected:
   void CheckId(int32_t id) const;
+  // Encode without a look at what is disallowed.
+  virtual void EncodeAllowed(std::string_view text, const SpecialRule& rule,
+                             std::vector<int32_t>& ids, std::string_view where) const;
 };
 
 // The text of the tokens and where each begins in it.

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +13,7 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
+#include "folio/text/added_tokens.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
@@ -21,8 +26,8 @@ namespace {
 
 [[noreturn]] void Refuse(const std::string& path, const std::string& what, std::string cause) {
   throw InputError(fmt::format("{}: {}", path, what), std::move(cause),
-                   "folio reads byte-level BPE tokenizers as GPT-2's: ByteLevel, with the split "
-                   "pattern of gpt2, cl100k or o200k");
+                   "folio reads byte-level BPE tokenizers as GPT-2's: ByteLevel, with a split "
+                   "pattern that it has (folio explain tokenize)");
 }
 
 // The member, null if there is none.
@@ -109,35 +114,29 @@ TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::stri
 // it.
 struct Spelling {
   SplitPattern pattern;
-  // Leaves out `\s+$`: white space at the end of a text is cut behind its last line break.
-  bool cuts_last_lines;
   std::string_view regex;
 };
 
 constexpr Spelling kSpellings[] = {
-    {SplitPattern::kGpt2, false,
+    {SplitPattern::kGpt2,
      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
-    {SplitPattern::kGpt2, false,
+    {SplitPattern::kGpt2,
      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s)"},
-    {SplitPattern::kCl100k, true,
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-    {SplitPattern::kCl100k, true,
-     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
-     R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {SplitPattern::kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
+                            R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
 };
 
-std::optional<Spelling> FindSpelling(std::string_view regex) {
-  for (const auto pattern : {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
-    if (regex == SplitPatternRegex(pattern)) return Spelling{pattern, false, regex};
+std::optional<SplitPattern> FindSpelling(std::string_view regex) {
+  for (const SplitPattern pattern : kSplitPatterns) {
+    if (regex == SplitPatternRegex(pattern)) return pattern;
   }
   for (const Spelling& spelling : kSpellings) {
-    if (regex == spelling.regex) return spelling;
+    if (regex == spelling.regex) return spelling.pattern;
   }
   return std::nullopt;
 }
 
-Spelling ReadSplit(const Json& split, const std::string& path) {
+SplitPattern ReadSplit(const Json& split, const std::string& path) {
   const Json& regex = Member(Member(split, "pattern"), "Regex");
   if (!regex.is_string()) {
     Refuse(path, "this \"pre_tokenizer\" is not supported", "its Split has no regular expression");
@@ -148,66 +147,208 @@ Spelling ReadSplit(const Json& split, const std::string& path) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
            fmt::format("its Split has the behavior '{}'; expected 'Isolated'", behavior));
   }
-  if (const auto spelling = FindSpelling(regex.text())) return *spelling;
+  if (const auto pattern = FindSpelling(regex.text())) return *pattern;
   Refuse(path, "this split pattern is not supported", fmt::format("found {}", regex.text()));
 }
 
-Spelling ReadPreTokenizer(const Json& section, const std::string& path) {
-  const std::string type = TypeOf(section);
-  const Json* byte_level = &section;
-  Spelling spelling = kSpellings[0];
-  if (type == "Sequence") {
-    const Json& steps = Member(section, "pretokenizers");
-    const bool as_known = steps.is_array() && steps.size() == 2 && TypeOf(steps[0]) == "Split" &&
-                          TypeOf(steps[1]) == "ByteLevel" &&
-                          Member(steps[1], "use_regex") == Json(false);
-    if (!as_known) {
-      Refuse(path, "this \"pre_tokenizer\" is not supported",
-             "expected a Sequence of Split and of ByteLevel with \"use_regex\": false");
+// The steps of a section that may be one step or a Sequence of several, and the names of their
+// types with commas between.
+struct Steps {
+  std::vector<const Json*> all;
+  std::string types;
+
+  const Json& operator[](size_t i) const { return *all[i]; }
+};
+
+Steps StepsOf(const Json& section, std::string_view list) {
+  Steps steps;
+  if (IsDefault(section)) return steps;
+  if (TypeOf(section) == "Sequence") {
+    const Json& listed = Member(section, list);
+    for (size_t i = 0; listed.is_array() && i < listed.size(); ++i) {
+      steps.all.push_back(&listed[i]);
     }
-    spelling = ReadSplit(steps[0], path);
-    byte_level = &steps[1];
-  } else if (type != "ByteLevel") {
-    Refuse(path,
-           section.is_null() ? "\"pre_tokenizer\" is missing"
-                             : fmt::format("pre_tokenizer type '{}' is not supported", type),
-           "expected ByteLevel, or a Sequence of Split and ByteLevel");
-  } else if (Member(section, "use_regex") == Json(false)) {
-    Refuse(path, "this \"pre_tokenizer\" is not supported",
-           "a ByteLevel with \"use_regex\": false does not split the text");
+  } else {
+    steps.all.push_back(&section);
   }
-  if (Member(*byte_level, "add_prefix_space") != Json(false)) {
+  for (const Json* step : steps.all)
+    steps.types += (steps.types.empty() ? "" : ", ") + TypeOf(*step);
+  return steps;
+}
+
+// Requires of a step that it says this: members that are not there must be null, false or empty.
+void Require(const Json& step, std::initializer_list<std::pair<std::string_view, Json>> members,
+             const std::string& path) {
+  for (const auto& [key, expected] : members) {
+    const Json& found = Member(step, key);
+    if (found == expected || (IsDefault(found) && IsDefault(expected))) continue;
+    Refuse(path, fmt::format("this {} is not supported", TypeOf(step)),
+           fmt::format("its \"{}\" is {}, expected {}", key, found.dump(), expected.dump()));
+  }
+}
+
+const Json& PatternText(const Json& step) {
+  return Member(Member(step, "pattern"), "String");
+}
+
+void ReadNormalizer(const Json& file, const std::string& path, BpeVocab& vocab) {
+  const Steps steps = StepsOf(Member(file, "normalizer"), "normalizers");
+  const bool spaced = !vocab.byte_tokens.empty();
+  for (size_t i = 0; i < steps.all.size(); ++i) {
+    const Json& step = steps[i];
+    const std::string type = TypeOf(step);
+    if (type == "NFC" && i == 0) {
+      vocab.nfc = true;
+    } else if (type == "Prepend" && spaced && TextOf(step, "prepend") == kSpaceMark &&
+               vocab.space_prefix == SpacePrefix::kNever) {
+      vocab.space_prefix = SpacePrefix::kEach;
+    } else if (type != "Replace" || !spaced || PatternText(step) != Json(" ") ||
+               TextOf(step, "content") != kSpaceMark || i + 1 < steps.all.size()) {
+      Refuse(path, fmt::format("normalizer type '{}' is not supported", type),
+             spaced ? "expected NFC, then Prepend of U+2581, then Replace of a space by it"
+                    : "expected NFC or none: it would change the ids");
+    }
+  }
+}
+
+// Of a vocabulary of characters: a Metaspace, a Split at spaces of which none is left, or nothing.
+void ReadSpaces(const Json& file, const std::string& path, BpeVocab& vocab) {
+  const Steps steps = StepsOf(Member(file, "pre_tokenizer"), "pretokenizers");
+  const Steps before = StepsOf(Member(file, "normalizer"), "normalizers");
+  const bool replaced = !before.all.empty() && TypeOf(*before.all.back()) == "Replace";
+  vocab.pattern = SplitPattern::kWhole;
+  if (steps.types == "Split" && replaced) {
+    if (PatternText(steps[0]) == Json(" ")) return;
+    Refuse(path, "this Split is not supported", "expected one at a space, of which none is left");
+  }
+  if (steps.types.empty() && replaced) return;
+  if (steps.types != "Metaspace") {
+    Refuse(path, fmt::format("pre_tokenizer type '{}' is not supported", steps.types),
+           "spaces must become U+2581: expected Metaspace, or a Replace before");
+  }
+  const Json& step = steps[0];
+  Require(step, {{"replacement", Json(std::string(kSpaceMark))}}, path);
+  // Older writers said "add_prefix_space", and split always.
+  const Json& scheme = Member(step, "prepend_scheme");
+  const bool never = scheme == Json("never") || Member(step, "add_prefix_space") == Json(false);
+  if (!never && vocab.space_prefix != SpacePrefix::kNever) {
+    Refuse(path, "this Metaspace is not supported",
+           "the normalizer has put a space before already");
+  }
+  if (scheme == Json("first")) {
+    vocab.space_prefix = SpacePrefix::kFirstUnlessThere;
+  } else if (!never) {
+    vocab.space_prefix = SpacePrefix::kEachUnlessThere;
+    if (!scheme.is_null() && scheme != Json("always")) {
+      Refuse(path, "this Metaspace is not supported", "its \"prepend_scheme\" is " + scheme.dump());
+    }
+  }
+  if (Member(step, "split") != Json(false)) vocab.pattern = SplitPattern::kSpaces;
+}
+
+SplitPattern ReadPreTokenizer(const Json& section, const std::string& path) {
+  constexpr char kExpected[] =
+      "expected ByteLevel, or a Sequence of Split or Digits and of ByteLevel";
+  const Steps steps = StepsOf(section, "pretokenizers");
+  if (steps.all.empty()) Refuse(path, "\"pre_tokenizer\" is missing", kExpected);
+  const std::string& types = steps.types;
+  if (types != "ByteLevel" && types != "Split, ByteLevel" && types != "Digits, ByteLevel") {
+    Refuse(path, fmt::format("pre_tokenizer type '{}' is not supported", types), kExpected);
+  }
+  const Json& byte_level = *steps.all.back();
+  const std::string first = TypeOf(steps[0]);
+  if (Member(byte_level, "add_prefix_space") != Json(false)) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
            "\"add_prefix_space\" must be false: folio adds nothing to a text");
   }
-  return spelling;
+  const bool splits = Member(byte_level, "use_regex") != Json(false);
+  if (splits != (first != "Split")) {
+    Refuse(path, "this \"pre_tokenizer\" is not supported",
+           splits ? "expected a ByteLevel with \"use_regex\": false behind Split"
+                  : "a ByteLevel with \"use_regex\": false does not split the text");
+  }
+  if (first == "Split") return ReadSplit(steps[0], path);
+  if (first == "ByteLevel") return SplitPattern::kGpt2;
+  Require(steps[0], {{"individual_digits", Json(true)}}, path);
+  return SplitPattern::kSmolLm;
+}
+
+void ReadDecoder(const Json& file, const std::string& path, BpeVocab& vocab) {
+  const Json& section = Member(file, "decoder");
+  if (section.is_null()) Refuse(path, "\"decoder\" is missing", "expected ByteLevel");
+  const Steps steps = StepsOf(section, "decoders");
+  if (vocab.byte_tokens.empty()) {
+    if (steps.types == "ByteLevel") return;  // its flags mean nothing
+    Refuse(path, fmt::format("decoder type '{}' is not supported", steps.types),
+           "expected ByteLevel");
+  }
+  const std::string& types = steps.types;
+  if (types != "Replace, ByteFallback, Fuse" && types != "Replace, ByteFallback, Fuse, Strip") {
+    Refuse(path, fmt::format("decoder type '{}' is not supported", types),
+           "expected Replace, ByteFallback, Fuse and perhaps Strip");
+  }
+  if (PatternText(steps[0]) != Json(std::string(kSpaceMark))) {
+    Refuse(path, "this decoder is not supported", "expected a Replace of U+2581");
+  }
+  Require(steps[0], {{"content", Json(" ")}}, path);
+  if (steps.all.size() < 4) return;
+  Require(steps[3], {{"content", Json(" ")}, {"start", Json(1)}, {"stop", Json(0)}}, path);
+  vocab.strips_space = true;
+}
+
+// Of one or several post processors the one that is a template.
+void ReadTemplate(const Json& file, const std::string& path, BpeVocab& vocab) {
+  const Steps steps = StepsOf(Member(file, "post_processor"), "processors");
+  bool found = false;
+  for (const Json* step : steps.all) {
+    if (TypeOf(*step) == "ByteLevel") continue;  // moves offsets
+    const Json& single = Member(*step, "single");
+    if (TypeOf(*step) != "TemplateProcessing" || !single.is_array() || found) {
+      Refuse(path, fmt::format("post_processor type '{}' is not supported", TypeOf(*step)),
+             "expected ByteLevel and one TemplateProcessing");
+    }
+    found = true;
+    bool text = false;
+    for (const Json& item : single) {
+      const Json& sequence = Member(item, "Sequence");
+      if (!sequence.is_null() && !text && Member(sequence, "id") == Json("A")) {
+        text = true;
+        continue;
+      }
+      const std::string name = TextOf(Member(item, "SpecialToken"), "id");
+      const Json& ids = Member(Member(Member(*step, "special_tokens"), name), "ids");
+      if (name.empty() || !ids.is_array()) {
+        Refuse(path, "this 'TemplateProcessing' is not supported",
+               fmt::format("expected the text once and special tokens, found {}", item.dump()));
+      }
+      for (const Json& id : ids) {
+        if (!id.is_number_unsigned() || id.get<uint64_t>() >= vocab.tokens.size()) {
+          Refuse(path, "this 'TemplateProcessing' is not supported",
+                 fmt::format("it names the token {}", id.dump()));
+        }
+        (text ? vocab.behind : vocab.before).push_back(id.get<int32_t>());
+      }
+    }
+    if (!text) Refuse(path, "this 'TemplateProcessing' is not supported", "it leaves the text out");
+  }
 }
 
 void CheckSections(const Json& file, const std::string& path) {
   for (const auto& [key, value] : file.items()) {
-    if (key == "version" || key == "added_tokens" || key == "pre_tokenizer" || key == "model" ||
-        IsDefault(value)) {
-      continue;
+    const bool known = key == "version" || key == "added_tokens" || key == "pre_tokenizer" ||
+                       key == "model" || key == "normalizer" || key == "post_processor" ||
+                       key == "decoder";
+    if (!known && !IsDefault(value)) {
+      Refuse(path, fmt::format("\"{}\" is not supported", key),
+             "expected none: it would change the ids");
     }
-    if (key == "post_processor" && AddsNothing(value)) continue;
-    const std::string type = TypeOf(value);
-    if (key == "decoder" && type == "ByteLevel") continue;  // its flags mean nothing
-    Refuse(path,
-           type.empty() ? fmt::format("\"{}\" is not supported", key)
-                        : fmt::format("{} type '{}' is not supported", key, type),
-           key == "post_processor"
-               ? "expected one that adds no tokens: folio adds nothing to a text"
-           : key == "decoder" ? "expected ByteLevel"
-                              : "expected none: it would change the ids");
   }
-  if (Member(file, "decoder").is_null())
-    Refuse(path, "\"decoder\" is missing", "expected ByteLevel");
 }
 
 // Returns "ignore_merges".
 bool ReadModel(const Json& model, const std::string& path) {
   for (const auto& [key, value] : model.items()) {
-    // All bytes are tokens, so nothing is ever unknown.
+    // Of unknown things see ReadUnknown.
     if (key == "type" || key == "vocab" || key == "merges" || key == "unk_token" ||
         key == "fuse_unk" || key == "byte_fallback" || IsDefault(value)) {
       continue;
@@ -220,9 +361,35 @@ bool ReadModel(const Json& model, const std::string& path) {
   return IsTrue(model, "ignore_merges");
 }
 
-void AddSpecials(const Json& added, const std::string& path, VocabBuilder& builder) {
+// True if a text may have the beginning of one of them inside of the other.
+bool MayOverlap(std::string_view a, std::string_view b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const size_t length = std::min(a.size() - i, b.size());
+    if (a.substr(i, length) == b.substr(0, length)) return true;
+  }
+  return false;
+}
+
+// Where nothing changes a text before it is cut, tokens that are `normalized` only have to wait for
+// the others, which is the same as long as they do not compete for parts of a text.
+void LookForAllAtOnce(std::vector<AddedToken>& tokens) {
+  constexpr size_t kMostPairs = 1 << 20;
+  const auto normalized =
+      std::ranges::partition(tokens, [](const AddedToken& token) { return !token.normalized; });
+  const std::span others(tokens.begin(), normalized.begin());
+  if (others.size() * normalized.size() > kMostPairs) return;
+  for (const AddedToken& a : normalized) {
+    for (const AddedToken& b : others) {
+      if (MayOverlap(a.text, b.text) || MayOverlap(b.text, a.text)) return;
+    }
+  }
+  for (AddedToken& token : tokens) token.normalized = false;
+}
+
+void ReadAdded(const Json& added, bool normalizes, const std::string& path, VocabBuilder& builder) {
   if (added.is_null()) return;
   if (!added.is_array()) Refuse(path, "\"added_tokens\" is no array", "expected the added tokens");
+  std::vector<AddedToken> tokens;
   for (const Json& token : added) {
     const Json& content = Member(token, "content");
     const Json& id = Member(token, "id");
@@ -232,18 +399,16 @@ void AddSpecials(const Json& added, const std::string& path, VocabBuilder& build
              fmt::format("expected \"content\" and an \"id\" below {}, found {}", kMaxVocabIds,
                          token.dump()));
     }
-    for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
-      if (!IsDefault(Member(token, flag))) {
-        Refuse(path, fmt::format("\"{}\" is not supported", flag),
-               fmt::format("the added token {} has it", content.dump()));
-      }
-    }
-    if (!IsTrue(token, "special")) {
-      Refuse(path, fmt::format("the added token {} is not supported", content.dump()),
-             "it is not \"special\", and folio matches only special tokens as text");
-    }
-    builder.AddSpecial({content.text(), id.get<int32_t>()});
+    tokens.push_back({.text = content.text(),
+                      .id = id.get<int32_t>(),
+                      .special = IsTrue(token, "special"),
+                      .left_strip = IsTrue(token, "lstrip"),
+                      .right_strip = IsTrue(token, "rstrip"),
+                      .single_word = IsTrue(token, "single_word"),
+                      .normalized = IsTrue(token, "normalized")});
   }
+  if (!normalizes) LookForAllAtOnce(tokens);
+  for (AddedToken& token : tokens) builder.AddAdded(std::move(token));
 }
 
 // "a b", or ["a", "b"] since tokens may have spaces in them.
@@ -274,42 +439,58 @@ void AddMerges(JsonReader& reader, VocabBuilder& builder) {
   reader.Expect(']');
 }
 
-// Where the text ends in white space that holds a line break, a spelling that cuts behind the last
-// one gives the same ids as ours if no token reaches across that place.
-void CheckLastLines(const BpeVocab& vocab, const std::string& path) {
-  constexpr std::string_view kSpaceBegins = "\t\v\f \xC2\xE1\xE2\xE3";
-  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    const std::string_view bytes = vocab.tokens[id];
-    const size_t line_break = bytes.find_last_of("\r\n");
-    if (line_break == bytes.npos || line_break + 1 == bytes.size() ||
-        kSpaceBegins.find(bytes[line_break + 1]) == kSpaceBegins.npos) {
-      continue;
-    }
-    Refuse(path, "this split pattern is not supported",
-           fmt::format("with the token {} it differs from cl100k's at the end of a text", id));
+// What becomes of bytes that have no token, if there are such.
+void ReadUnknown(const Json& model, const std::string& path, BpeVocab& vocab) {
+  if (!vocab.partial) return;
+  if (IsTrue(model, "byte_fallback")) {
+    Refuse(path, "\"byte_fallback\" is not supported", "not all bytes are tokens of a ByteLevel");
   }
+  vocab.fuse_unknown = IsTrue(model, "fuse_unk");
+  const Json& unknown = Member(model, "unk_token");
+  if (!unknown.is_string()) return;
+  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (NameInFiles(vocab, static_cast<int32_t>(id)) == unknown.text())
+      vocab.unknown = static_cast<int32_t>(id);
+  }
+  if (vocab.unknown < 0) Refuse(path, "\"unk_token\" is no token", unknown.dump());
+}
+
+// Returns whether a vocabulary is of characters, as SentencePiece makes them.
+bool IsOfCharacters(const Json& file, const Json& model) {
+  const Steps steps = StepsOf(Member(file, "pre_tokenizer"), "pretokenizers");
+  return IsTrue(model, "byte_fallback") && steps.types.find("ByteLevel") == std::string::npos;
 }
 
 BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents,
                       const std::string& path) {
   const Json& file = parts.rest;
   CheckSections(file, path);
-  const Spelling spelling = ReadPreTokenizer(Member(file, "pre_tokenizer"), path);
   const Json& model = Member(file, "model");
+  const bool of_characters = IsOfCharacters(file, model);
+  const SplitPattern pattern =
+      of_characters ? SplitPattern::kWhole : ReadPreTokenizer(Member(file, "pre_tokenizer"), path);
   if (parts.vocab == parts.kNowhere) Refuse(path, "the model has no vocabulary", "expected BPE");
   if (parts.merges == parts.kNowhere) Refuse(path, "the model has no merges", "expected BPE");
   const bool whole_pretokens = ReadModel(model, path);
 
   JsonReader vocab_reader(contents, TokenizerSource(path), parts.vocab);
   const NamedIds ids = ReadNamedIds(vocab_reader);
-  VocabBuilder builder(ids, path, VocabBuilder::Specials::kDeclared);
-  AddSpecials(Member(file, "added_tokens"), path, builder);
+  VocabBuilder builder(
+      ids, path, VocabBuilder::Specials::kDeclared,
+      of_characters ? VocabBuilder::Spelling::kMarkedSpaces : VocabBuilder::Spelling::kByteNames);
+  ReadAdded(Member(file, "added_tokens"), !IsDefault(Member(file, "normalizer")), path, builder);
+  builder.LeaveOutMissingBytes();
   JsonReader merges_reader(contents, TokenizerSource(path), parts.merges);
   AddMerges(merges_reader, builder);
   BpeVocab vocab = builder.Finish();
-  vocab.pattern = spelling.pattern;
+  vocab.pattern = pattern;
   vocab.whole_pretokens = whole_pretokens;
-  if (spelling.cuts_last_lines) CheckLastLines(vocab, path);
+  ReadUnknown(model, path, vocab);
+  ReadNormalizer(file, path, vocab);
+  if (of_characters) ReadSpaces(file, path, vocab);
+  ReadDecoder(file, path, vocab);
+  ReadTemplate(file, path, vocab);
+  CheckBpeVocab(vocab, path);
   return vocab;
 }
 
@@ -324,7 +505,7 @@ Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
           {"model", std::move(model)}};
 }
 
-Json AddedTokens(std::span<const SpecialToken> specials) {
+Json SpecialsJson(std::span<const SpecialToken> specials) {
   Json added = Json::array();
   for (const SpecialToken& special : specials) {
     added.push_back({{"id", special.id},
@@ -349,7 +530,7 @@ Json ByteFile(std::span<const SpecialToken> specials) {
                            {"add_prefix_space", false},
                            {"trim_offsets", false},
                            {"use_regex", false}};
-  return File(AddedTokens(specials), byte_level, byte_level,
+  return File(SpecialsJson(specials), byte_level, byte_level,
               {{"type", "BPE"},
                {"dropout", nullptr},
                {"unk_token", nullptr},
@@ -363,7 +544,7 @@ Json ByteFile(std::span<const SpecialToken> specials) {
 }
 
 Json CharFile(Json vocab, std::span<const SpecialToken> specials) {
-  return File(AddedTokens(specials),
+  return File(SpecialsJson(specials),
               {{"type", "Split"},
                {"pattern", {{"Regex", kAnyChar}}},
                {"behavior", "Isolated"},
@@ -466,97 +647,6 @@ bool IsByteTokenizer(const TokenizerJsonParts& parts) {
          Member(pre_tokenizer, "use_regex") == Json(false);
 }
 
-// Appends a JSON string; `text` is UTF-8.
-void AppendQuoted(std::string_view text, std::string& out) {
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<uint8_t>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<uint8_t>(c));
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
-
-std::string Quoted(std::string_view text) {
-  std::string quoted;
-  AppendQuoted(text, quoted);
-  return quoted;
-}
-
-// Appends the members of the object from name to id, each behind `indent`.
-void AppendVocab(const BpeVocab& vocab, std::string_view indent, std::string& out) {
-  bool first = true;
-  std::string name;
-  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    const std::string_view bytes = vocab.tokens[id];
-    if (bytes.empty()) continue;
-    name.clear();
-    if (const SpecialToken* special = FindSpecial(vocab.specials, id)) {
-      name = special->text;
-    } else {
-      AppendByteNames(bytes, name);
-    }
-    if (!first) out += ',';
-    first = false;
-    out += indent;
-    AppendQuoted(name, out);
-    out += indent.empty() ? ":" : ": ";
-    out += std::to_string(id);
-  }
-}
-
-void AppendMerge(const BpeVocab& vocab, const BpeMerge& merge, std::string& out) {
-  AppendByteNames(vocab.tokens[static_cast<size_t>(merge.left)], out);
-  out += ' ';
-  AppendByteNames(vocab.tokens[static_cast<size_t>(merge.right)], out);
-}
-
-std::string AddedTokens(const BpeVocab& vocab) {
-  std::string tokens;
-  for (const SpecialToken& token : vocab.specials) {
-    tokens += fmt::format(R"({}
-    {{
-      "id": {},
-      "content": {},
-      "single_word": false,
-      "lstrip": false,
-      "rstrip": false,
-      "normalized": false,
-      "special": true
-    }})",
-                          tokens.empty() ? "" : ",", token.id, Quoted(token.text));
-  }
-  return tokens.empty() ? "[]" : fmt::format("[{}\n  ]", tokens);
-}
-
-std::string ByteLevel(bool use_regex) {
-  return fmt::format(R"({{"type": "ByteLevel", "add_prefix_space": false, )"
-                     R"("trim_offsets": false, "use_regex": {}}})",
-                     use_regex);
-}
-
-std::string PreTokenizer(const BpeVocab& vocab) {
-  if (vocab.pattern == SplitPattern::kGpt2) return ByteLevel(true);
-  return fmt::format(R"({{
-    "type": "Sequence",
-    "pretokenizers": [
-      {{
-        "type": "Split",
-        "pattern": {{"Regex": {}}},
-        "behavior": "Isolated",
-        "invert": false
-      }},
-      {}
-    ]
-  }})",
-                     Quoted(SplitPatternRegex(vocab.pattern)), ByteLevel(false));
-}
-
 }  // namespace
 
 std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
@@ -609,58 +699,6 @@ std::string CharTokenizerFile(const CharTokenizer& tokenizer) {
 
 std::string ByteTokenizerFile(std::span<const SpecialToken> specials) {
   return ByteFile(specials).dump(2) + "\n";
-}
-
-std::string TokenizerJson(const BpeVocab& vocab) {
-  std::string out;
-  out.reserve(4096 + 8 * vocab.tokens.total_bytes() + 32 * vocab.tokens.size());
-  out +=
-      fmt::format(R"({{
-  "version": "1.0",
-  "truncation": null,
-  "padding": null,
-  "added_tokens": {},
-  "normalizer": null,
-  "pre_tokenizer": {},
-  "post_processor": null,
-  "decoder": {},
-  "model": {{
-    "type": "BPE",
-    "dropout": null,
-    "unk_token": null,
-    "continuing_subword_prefix": null,
-    "end_of_word_suffix": null,
-    "fuse_unk": false,
-    "byte_fallback": false,
-    "ignore_merges": {},
-    "vocab": {{)",
-                  AddedTokens(vocab), PreTokenizer(vocab), ByteLevel(true), vocab.whole_pretokens);
-  AppendVocab(vocab, "\n      ", out);
-  out += "\n    },\n    \"merges\": [";
-  std::string merge;
-  for (size_t rank = 0; rank < vocab.merges.size(); ++rank) {
-    merge.clear();
-    AppendMerge(vocab, vocab.merges[rank], merge);
-    out += rank == 0 ? "\n      " : ",\n      ";
-    AppendQuoted(merge, out);
-  }
-  out += vocab.merges.empty() ? "]\n  }\n}\n" : "\n    ]\n  }\n}\n";
-  return out;
-}
-
-std::string VocabJson(const BpeVocab& vocab) {
-  std::string out = "{";
-  AppendVocab(vocab, "", out);
-  return out + "}\n";
-}
-
-std::string MergesTxt(const BpeVocab& vocab) {
-  std::string out = "#version: 0.2\n";
-  for (const BpeMerge& merge : vocab.merges) {
-    AppendMerge(vocab, merge, out);
-    out += '\n';
-  }
-  return out;
 }
 
 }  // namespace folio

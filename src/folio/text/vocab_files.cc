@@ -206,8 +206,9 @@ NamedIds ReadNamedIds(JsonReader& reader) {
   return result;
 }
 
-VocabBuilder::VocabBuilder(const NamedIds& ids, std::string file, Specials specials)
-    : file_(std::move(file)), specials_(specials) {
+VocabBuilder::VocabBuilder(const NamedIds& ids, std::string file, Specials specials,
+                           Spelling spelling)
+    : file_(std::move(file)), specials_(specials), spelling_(spelling) {
   int32_t last = -1;
   for (const NamedIds::Entry& entry : ids.entries) {
     if (entry.length == 0) Refuse("a token is empty", fmt::format("its id is {}", entry.id));
@@ -250,8 +251,56 @@ void VocabBuilder::AddSpecial(const SpecialToken& token) {
   vocab_.specials.push_back(token);
 }
 
+void VocabBuilder::AddAdded(AddedToken token) {
+  const bool is_there = token.id >= 0 && static_cast<size_t>(token.id) < names_.size() &&
+                        !names_[static_cast<size_t>(token.id)].empty();
+  AddSpecial({token.text, token.id});
+  const bool does_more =
+      token.left_strip || token.right_strip || token.single_word || token.normalized;
+  std::string bytes;
+  if (token.special) {
+    if (does_more) vocab_.added.push_back(std::move(token));
+    return;
+  }
+  vocab_.specials.pop_back();
+  token.alone = !is_there || !AppendBytes(token.text, bytes);
+  vocab_.added.push_back(std::move(token));
+}
+
+bool VocabBuilder::AppendBytes(std::string_view name, std::string& bytes) const {
+  if (spelling_ == Spelling::kByteNames) return AppendNamedBytes(name, bytes);
+  if (name.find(' ') != name.npos) return false;
+  for (size_t mark = name.find(kSpaceMark); mark != name.npos; mark = name.find(kSpaceMark)) {
+    bytes.append(name.substr(0, mark)) += ' ';
+    name.remove_prefix(mark + kSpaceMark.size());
+  }
+  bytes += name;
+  return true;
+}
+
+void VocabBuilder::FindByteTokens() {
+  if (spelling_ == Spelling::kByteNames) return;
+  vocab_.byte_tokens.assign(256, ByteIndex::kNone);
+  for (size_t id = 0; id < names_.size(); ++id) {
+    const std::string_view name = names_[id];
+    if (name.size() != 6 || !name.starts_with("<0x") || name[5] != '>') continue;
+    constexpr std::string_view kDigits = "0123456789ABCDEF";
+    const size_t high = kDigits.find(name[3]), low = kDigits.find(name[4]);
+    if (high == kDigits.npos || low == kDigits.npos) continue;
+    vocab_.byte_tokens[16 * high + low] = static_cast<int32_t>(id);
+  }
+  const auto missing = std::ranges::find(vocab_.byte_tokens, ByteIndex::kNone);
+  if (missing == vocab_.byte_tokens.end()) return;
+  Refuse(fmt::format("the token <0x{:02X}> is missing", missing - vocab_.byte_tokens.begin()),
+         "folio reads vocabularies of characters that have a token for each byte");
+}
+
 void VocabBuilder::MakeTokens() {
   std::ranges::sort(vocab_.specials, {}, &SpecialToken::id);
+  std::ranges::sort(vocab_.added, {}, &AddedToken::id);
+  FindByteTokens();
+  const std::vector<int32_t>& byte_tokens = vocab_.byte_tokens;
+  auto added = vocab_.added.begin();
   auto special = vocab_.specials.begin();
   size_t room = 0;
   for (const std::string_view name : names_) room += name.size();
@@ -259,20 +308,32 @@ void VocabBuilder::MakeTokens() {
   std::string bytes;
   for (size_t id = 0; id < names_.size(); ++id) {
     bytes.clear();
-    if (special != vocab_.specials.end() && static_cast<size_t>(special->id) == id) {
+    while (added != vocab_.added.end() && static_cast<size_t>(added->id) < id) ++added;
+    const bool alone =
+        added != vocab_.added.end() && static_cast<size_t>(added->id) == id && added->alone;
+    const auto byte = std::ranges::find(byte_tokens, static_cast<int32_t>(id));
+    if (byte != byte_tokens.end()) {
+      bytes = static_cast<char>(byte - byte_tokens.begin());
+    } else if (alone) {
+      bytes = added->text;
+    } else if (special != vocab_.specials.end() && static_cast<size_t>(special->id) == id) {
       bytes = special->text;
       if (++special != vocab_.specials.end() && static_cast<size_t>(special->id) == id) {
         Refuse(fmt::format("two special tokens have the id {}", id),
                fmt::format("'{}' is one of them", special->text));
       }
-    } else if (!AppendNamedBytes(names_[id], bytes) && specials_ == Specials::kDeclared) {
-      Refuse(fmt::format("the token '{}' (id {}) is not written in the names of bytes", names_[id],
-                         id),
-             "tokens of a byte-level BPE are, unless they are special");
+    } else if (!AppendBytes(names_[id], bytes) && specials_ == Specials::kDeclared) {
+      Refuse(spelling_ == Spelling::kByteNames
+                 ? fmt::format("the token '{}' (id {}) is not written in the names of bytes",
+                               names_[id], id)
+                 : fmt::format("the token '{}' (id {}) has a space", names_[id], id),
+             spelling_ == Spelling::kByteNames
+                 ? "tokens of a byte-level BPE are, unless they are special"
+                 : "spaces are written as U+2581 in such vocabularies");
     }
     vocab_.tokens.Add(bytes);
   }
-  index_.emplace(vocab_.tokens, vocab_.tokens.size());
+  index_.emplace(vocab_.tokens, vocab_.tokens.size(), NotMerged(vocab_));
   if (index_->twins()) CheckBpeVocab(vocab_, *index_, file_);  // throws
   made_.resize(names_.size());
   vocab_.merges.reserve(names_.size());
@@ -280,9 +341,8 @@ void VocabBuilder::MakeTokens() {
 
 int32_t VocabBuilder::Part(std::string_view name, const std::function<std::string()>& where) {
   const size_t begin = pair_.size();
-  const int32_t id = AppendNamedBytes(name, pair_)
-                         ? index_->Find(std::string_view(pair_).substr(begin))
-                         : ByteIndex::kNone;
+  const int32_t id = AppendBytes(name, pair_) ? index_->Find(std::string_view(pair_).substr(begin))
+                                              : ByteIndex::kNone;
   if (id != ByteIndex::kNone) return id;
   throw InputError(fmt::format("{}: the merge names an unknown token", where()),
                    fmt::format("'{}' is not in the vocabulary {}", name, file_),
@@ -310,6 +370,26 @@ void VocabBuilder::AddMerge(std::string_view left, std::string_view right,
   made_[static_cast<size_t>(merged)] = true;
 }
 
+void VocabBuilder::AddMergesOf(std::string_view name) {
+  if (!index_) MakeTokens();
+  pair_.clear();
+  if (!AppendBytes(name, pair_)) return;
+  const int32_t merged = index_->Find(pair_);
+  const std::string_view bytes = pair_;
+  for (size_t at = 1; at < bytes.size(); ++at) {
+    if (!BeginsCharacter(bytes[at])) continue;
+    const int32_t left = index_->Find(bytes.substr(0, at));
+    const int32_t right = index_->Find(bytes.substr(at));
+    const auto usable = [&](int32_t id) {
+      return id != ByteIndex::kNone &&
+             FindSpecial(vocab_.specials, static_cast<size_t>(id)) == nullptr;
+    };
+    if (!usable(left) || !usable(right)) continue;
+    vocab_.merges.push_back({left, right, merged});
+    made_[static_cast<size_t>(merged)] = true;
+  }
+}
+
 BpeVocab VocabBuilder::Finish() {
   if (!index_) MakeTokens();
   if (specials_ == Specials::kUnmade) {
@@ -331,6 +411,11 @@ BpeVocab VocabBuilder::Finish() {
       vocab_.tokens = std::move(tokens);
       index_.emplace(vocab_.tokens, vocab_.tokens.size());
     }
+  }
+  const bool byte_level = spelling_ == Spelling::kByteNames;
+  for (int byte = 0; byte < 256 && may_be_partial_ && byte_level; ++byte) {
+    const char c = static_cast<char>(byte);
+    vocab_.partial = vocab_.partial || index_->Find({&c, 1}) == ByteIndex::kNone;
   }
   CheckBpeVocab(vocab_, *index_, file_);
   return std::move(vocab_);

@@ -45,6 +45,8 @@ BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path);
 // pretokens are looked up as a whole. The same for the same vocabulary, whatever its name and the
 // files that it came from.
 std::string TokenizerJson(const BpeVocab& vocab);
+// The name of a token in these files.
+std::string NameInFiles(const BpeVocab& vocab, int32_t id);
 std::string VocabJson(const BpeVocab& vocab);
 std::string MergesTxt(const BpeVocab& vocab);
 
@@ -81,28 +83,45 @@ class VocabBuilder {
     kUnmade,    // and those of more than one byte that no merge makes
   };
 
+  // The way in which names stand for bytes: each character for a byte (AppendNamedBytes), or as
+  // itself but for kSpaceMark. There are byte_tokens then, and their names <0x00> to <0xFF>.
+  enum class Spelling { kByteNames, kMarkedSpaces };
+
   // `file` is named in errors. `ids` must outlive the builder; they are from 0 to kMaxVocabIds - 1,
   // each once, in any order, with holes.
-  VocabBuilder(const NamedIds& ids, std::string file, Specials specials);
+  VocabBuilder(const NamedIds& ids, std::string file, Specials specials,
+               Spelling spelling = Spelling::kByteNames);
   VocabBuilder(const VocabBuilder&) = delete;
   VocabBuilder& operator=(const VocabBuilder&) = delete;
 
+  // A byte that has no token is one that texts lose (BpeVocab::partial), not an error.
+  void LeaveOutMissingBytes() { may_be_partial_ = true; }
   // Must be called before any merge. The token may be among the ids or not.
   void AddSpecial(const SpecialToken& token);
+  // The same for any added token; `alone` follows from whether it is among the ids.
+  void AddAdded(AddedToken token);
+  // The bytes that a name stands for, appended; false where it is none.
+  bool AppendBytes(std::string_view name, std::string& bytes) const;
   // The next one by rank; `where` gives the place of its text for errors.
   void AddMerge(std::string_view left, std::string_view right,
                 const std::function<std::string()>& where);
+  // The merges of all pairs of tokens that together have this name, of the shortest left one first.
+  void AddMergesOf(std::string_view name);
+  size_t merges() const { return vocab_.merges.size(); }
   // Once. The result has passed CheckBpeVocab.
   BpeVocab Finish();
 
  private:
   [[noreturn]] void Refuse(const std::string& what, std::string cause) const;
   void MakeTokens();
+  void FindByteTokens();
   // Appends the bytes of a part of a merge to pair_.
   int32_t Part(std::string_view name, const std::function<std::string()>& where);
 
   std::string file_;
   Specials specials_;
+  Spelling spelling_;
+  bool may_be_partial_ = false;
   std::vector<std::string_view> names_;  // by id; empty where the id is not used
   std::deque<std::string> added_;        // owns those that are not in `ids`
   BpeVocab vocab_;                  // tokens are the bytes that their names name, empty if none

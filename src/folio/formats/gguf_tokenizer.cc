@@ -1,0 +1,524 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/utf8.h"
+#include "folio/formats/other_programs.h"
+#include "folio/io/gguf.h"
+#include "folio/text/added_tokens.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/bpe_vocab.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/chat.h"
+#include "folio/text/split.h"
+#include "folio/text/tokenizer_file.h"
+#include "folio/text/vocab_files.h"
+
+namespace folio {
+namespace {
+
+constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.ggml.pre";
+constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens",
+                           kTypesKey = "tokenizer.ggml.token_type";
+constexpr std::string_view kTemplate = "tokenizer.chat_template";
+constexpr std::string_view kScores = "tokenizer.ggml.scores";
+constexpr std::string_view kAddSpace = "tokenizer.ggml.add_space_prefix";
+constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+constexpr std::string_view kBpe = "gpt2", kScored = "llama", kLongestMatch = "rwkv",
+                           kNone = "no_vocab";
+
+enum TokenType : int32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
+
+// The name of a byte-level BPE's ways with text before it is merged, as llama.cpp numbers them by
+// name. Its own programs split by the expressions of the models that the names are of.
+struct PreTokenizerName {
+  std::string_view name;
+  SplitPattern pattern;
+  bool whole_pretokens = false;
+  bool nfc = false;  // of the models themselves; llama.cpp leaves it out
+};
+
+// Of those that mean the same, the first is written.
+constexpr PreTokenizerName kPreTokenizers[] = {
+    {"gpt-2", SplitPattern::kGpt2},
+    {"phi-2", SplitPattern::kGpt2},
+    {"mpt", SplitPattern::kGpt2},
+    // Files of the time before the key was invented, or converted by what did not know the
+    // tokenizer.
+    {"default", SplitPattern::kGpt2},
+    {"smollm", SplitPattern::kSmolLm},
+    {"starcoder", SplitPattern::kSmolLm},
+    {"refact", SplitPattern::kSmolLm},
+    {"codeshell", SplitPattern::kSmolLm},
+    {"llama-bpe", SplitPattern::kLlama3, true},
+    {"llama3", SplitPattern::kLlama3, true},
+    {"llama-v3", SplitPattern::kLlama3, true},
+    {"qwen2", SplitPattern::kQwen2, false, true},
+    {"deepseek-r1-qwen", SplitPattern::kQwen2, false, true},
+    {"olmo", SplitPattern::kGpt2, false, true},
+    {"dbrx", SplitPattern::kLlama3},
+    {"smaug-bpe", SplitPattern::kLlama3},
+    {"gpt-4o", SplitPattern::kO200k},
+};
+
+std::string PadName(size_t id) {
+  return fmt::format("[PAD{}]", id);
+}
+
+[[noreturn]] void RefuseTokenizer(const GgufFile& file, const std::string& what,
+                                  std::string cause) {
+  throw InputError(fmt::format("{}: {}", file.path().string(), what), std::move(cause),
+                   "take the tokenizer from the model's Hugging Face directory");
+}
+
+// --- reading the tokenizer
+
+// The tokens that stand for something, and which of them are special or added.
+struct Listed {
+  NamedIds ids = {};
+  std::vector<AddedToken> added = {};
+  std::vector<int32_t> types = {};  // of all ids, if the file has them
+};
+
+std::vector<int32_t> ReadTypes(const GgufFile& file, size_t tokens) {
+  std::vector<int32_t> types;
+  types.reserve(std::min<size_t>(tokens, kMaxVocabIds));
+  file.Integers(kTypesKey, [&](size_t i, int64_t type) {
+    if (i < tokens) types.push_back(static_cast<int32_t>(std::clamp<int64_t>(type, 0, 99)));
+  });
+  if (!types.empty() && types.size() != tokens) {
+    RefuseTokenizer(file, "its tokenizer does not fit together",
+                    fmt::format("{} tokens, {} of them have a type", tokens, types.size()));
+  }
+  return types;
+}
+
+// With `bytes` tokens may be single bytes.
+Listed ReadTokens(const GgufFile& file, bool bytes) {
+  const uint64_t count = file.Count(kTokensKey);
+  if (count == 0 || count > static_cast<uint64_t>(kMaxVocabIds)) {
+    RefuseTokenizer(file, "its tokenizer has no vocabulary",
+                    fmt::format("{} tokens, expected 1 to {}", count, kMaxVocabIds));
+  }
+  Listed listed{.types = ReadTypes(file, count)};
+  const std::vector<int32_t>& types = listed.types;
+  size_t room = 0;
+  file.Texts(kTokensKey, [&](size_t, std::string_view text) { room += text.size(); });
+  if (room > kMaxVocabFileBytes) RefuseTokenizer(file, "its vocabulary is too long", "");
+  listed.ids.names = std::make_unique_for_overwrite<char[]>(room);
+  listed.ids.entries.reserve(count);
+  uint32_t used = 0;
+  file.Texts(kTokensKey, [&](size_t id, std::string_view text) {
+    const int32_t type = types.empty() ? kNormal : types[id];
+    if (FindInvalidUtf8(text) != text.npos) {
+      RefuseTokenizer(file, fmt::format("token {} of its tokenizer is not UTF-8", id), "");
+    }
+    const bool pad = type == kUnused || (type == kUserDefined && text == PadName(id));
+    if (pad) return;
+    const bool special = type == kControl || type == kUnknown;
+    if (special || type == kUserDefined) {
+      if (text.empty()) {
+        RefuseTokenizer(file, "a special token is empty", fmt::format("its id is {}", id));
+      }
+      const auto added = static_cast<int32_t>(id);
+      listed.added.push_back({.text = std::string(text), .id = added, .special = special});
+    } else if (type != kNormal && (type != kByte || !bytes)) {
+      RefuseTokenizer(
+          file, fmt::format("the token '{}' is of a type that folio does not have", text),
+          fmt::format(
+              "found {}, expected 1 (normal), 2 (unknown), 3 (control), 4 (user defined), 5 "
+              "(unused){}",
+              type, bytes ? " or 6 (byte)" : ""));
+    }
+    // What users define is found as text, and is no part of what merges make.
+    if (type == kUserDefined) return;
+    std::ranges::copy(text, listed.ids.names.get() + used);
+    const auto length = static_cast<uint32_t>(text.size());
+    listed.ids.entries.push_back({used, length, static_cast<int32_t>(id)});
+    used += length;
+  });
+  return listed;
+}
+
+bool IsByteVocab(const BpeVocab& vocab) {
+  const ByteTokenizer bytes;
+  const auto size = static_cast<size_t>(bytes.vocab_size());
+  if (!vocab.merges.empty() || vocab.tokens.size() != size) return false;
+  for (size_t id = 0; id < size; ++id) {
+    if (vocab.tokens[id] != bytes.TokenBytes(static_cast<int32_t>(id))) return false;
+  }
+  return std::ranges::equal(vocab.specials, bytes.special_tokens());
+}
+
+// Reads which tokens stand at the ends of a text. `otherwise` tells of the begin where the file
+// says nothing.
+void AddBegin(const GgufFile& file, bool otherwise, BpeVocab& vocab) {
+  const TokenRoles roles = ReadGgufRoles(file);
+  const auto is_token = [&](std::optional<int64_t> id) {
+    return id && static_cast<size_t>(*id) < vocab.tokens.size() &&
+           !vocab.tokens[static_cast<size_t>(*id)].empty();
+  };
+  if (roles.add_begin.value_or(otherwise) && is_token(roles.begin)) {
+    vocab.before = {static_cast<int32_t>(*roles.begin)};
+  }
+  if (roles.add_end.value_or(false) && is_token(roles.end)) {
+    vocab.behind = {static_cast<int32_t>(*roles.end)};
+  }
+}
+
+// SentencePiece's BPE: any two neighbours merge that make a token, the one of the highest score
+// first, the leftmost of equals.
+std::unique_ptr<Tokenizer> ReadScored(const GgufFile& file) {
+  const Listed listed = ReadTokens(file, /*bytes=*/true);
+  std::vector<float> scores;
+  scores.reserve(std::min<size_t>(file.Count(kScores), kMaxVocabIds));
+  file.Floats(kScores, [&](size_t id, float score) {
+    if (id < static_cast<size_t>(kMaxVocabIds)) scores.push_back(score);
+  });
+  if (scores.size() != file.Count(kTokensKey) || listed.types.empty()) {
+    RefuseTokenizer(file, "its tokenizer does not fit together",
+                    fmt::format("{} tokens, {} scores, {} types", file.Count(kTokensKey),
+                                scores.size(), listed.types.size()));
+  }
+  VocabBuilder builder(listed.ids, file.path().string(), VocabBuilder::Specials::kDeclared,
+                       VocabBuilder::Spelling::kMarkedSpaces);
+  for (const AddedToken& token : listed.added) builder.AddAdded(token);
+  std::vector<const NamedIds::Entry*> ranked;
+  for (const NamedIds::Entry& entry : listed.ids.entries) {
+    if (listed.types[static_cast<size_t>(entry.id)] == kNormal) ranked.push_back(&entry);
+  }
+  const auto score = [&](const NamedIds::Entry* entry) {
+    return scores[static_cast<size_t>(entry->id)];
+  };
+  if (std::ranges::any_of(ranked, [&](const auto* entry) { return std::isnan(score(entry)); })) {
+    RefuseTokenizer(file, "a score of its tokenizer is no number", "");
+  }
+  std::ranges::stable_sort(ranked, std::ranges::greater(), score);
+  std::vector<float> merged;
+  size_t most = 0;
+  for (const NamedIds::Entry* entry : ranked) {
+    const size_t before = builder.merges();
+    builder.AddMergesOf(listed.ids.name(*entry));
+    if (builder.merges() == before) continue;
+    if (!merged.empty() && merged.back() == score(entry)) {
+      RefuseTokenizer(file, "two tokens of its tokenizer have the same score",
+                      fmt::format("'{}' is one of them", listed.ids.name(*entry)));
+    }
+    merged.push_back(score(entry));
+    most = builder.merges();
+    if (most > static_cast<size_t>(kMaxMerges)) {
+      RefuseTokenizer(file, "its tokenizer has too many merges", "");
+    }
+  }
+  BpeVocab vocab = builder.Finish();
+  vocab.pattern = SplitPattern::kWhole;
+  vocab.ranked_by_token = true;
+  const bool prefix = file.Bool(kAddSpace).value_or(true);
+  vocab.space_prefix = prefix ? SpacePrefix::kEach : SpacePrefix::kNever;
+  vocab.strips_space = prefix;
+  AddBegin(file, true, vocab);
+  return std::make_unique<BpeTokenizer>(std::move(vocab));
+}
+
+std::unique_ptr<Tokenizer> ReadBpe(const GgufFile& file) {
+  const std::string_view name = file.Text(kPre).value_or("default");
+  const auto* const pre = std::ranges::find(kPreTokenizers, name, &PreTokenizerName::name);
+  if (pre == std::end(kPreTokenizers)) {
+    std::string known;
+    for (const PreTokenizerName& one : kPreTokenizers) {
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
+    }
+    RefuseTokenizer(file, fmt::format("its split pattern \"{}\" is not supported", name),
+                    fmt::format("\"{}\" may be {}", kPre, known));
+  }
+  const Listed listed = ReadTokens(file, /*bytes=*/false);
+  VocabBuilder builder(
+      listed.ids, file.path().string(),
+      listed.types.empty() ? VocabBuilder::Specials::kUnmade : VocabBuilder::Specials::kDeclared);
+  for (const AddedToken& token : listed.added) builder.AddAdded(token);
+  builder.LeaveOutMissingBytes();
+  if (file.Count(kMerges) > static_cast<uint64_t>(kMaxMerges)) {
+    RefuseTokenizer(file, "its tokenizer has too many merges", "");
+  }
+  const bool merges = file.Texts(kMerges, [&](size_t rank, std::string_view text) {
+    const size_t space = text.find(' ');
+    if (space == text.npos || text.find(' ', space + 1) != text.npos ||
+        FindInvalidUtf8(text) != text.npos) {
+      RefuseTokenizer(file, fmt::format("merge {} of its tokenizer is none", rank),
+                      fmt::format("expected two tokens with a space between, found '{}'",
+                                  ReplaceInvalidUtf8(text)));
+    }
+    builder.AddMerge(text.substr(0, space), text.substr(space + 1),
+                     [&] { return fmt::format("{}: merge {}", file.path().string(), rank); });
+  });
+  if (!merges)
+    RefuseTokenizer(file, "its tokenizer has no merges", fmt::format("\"{}\" is missing", kMerges));
+  BpeVocab vocab = builder.Finish();
+  vocab.pattern = pre->pattern;
+  vocab.whole_pretokens = pre->whole_pretokens;
+  vocab.nfc = pre->nfc;
+  AddBegin(file, false, vocab);
+  if (IsByteVocab(vocab)) return std::make_unique<ByteTokenizer>();
+  return std::make_unique<BpeTokenizer>(std::move(vocab));
+}
+
+// What llama.cpp's "rwkv" writes for a character.
+using Escape = std::pair<std::string_view, std::string_view>;
+constexpr std::array<Escape, 4> kEscapes = {
+    {{"\n", "\\n"}, {"\t", "\\t"}, {"\r", "\\r"}, {"\\", "\\\\"}}};
+
+std::string Unescaped(std::string_view text) {
+  const auto* const escape = std::ranges::find(kEscapes, text, &Escape::second);
+  return std::string(escape == kEscapes.end() ? text : escape->first);
+}
+
+std::string Escaped(std::string_view character) {
+  const auto* const escape = std::ranges::find(kEscapes, character, &Escape::first);
+  return std::string(escape == kEscapes.end() ? character : escape->second);
+}
+
+std::unique_ptr<Tokenizer> ReadCharacters(const GgufFile& file) {
+  const Listed listed = ReadTokens(file, /*bytes=*/false);
+  std::vector<char32_t> characters;
+  for (const NamedIds::Entry& entry : listed.ids.entries) {
+    const std::string text = Unescaped(listed.ids.name(entry));
+    const Utf8Char c = text.empty() ? Utf8Char{} : DecodeUtf8(text);
+    const bool next = static_cast<size_t>(entry.id) == characters.size() &&
+                      (characters.empty() || characters.back() < c.code);
+    if (c.status != Utf8Status::kValid || c.length != text.size() || !next) {
+      RefuseTokenizer(
+          file, "its tokenizer is not supported",
+          fmt::format("of \"{}\" vocabularies folio reads those of single characters in the "
+                      "order of Unicode; token {} is '{}'",
+                      kLongestMatch, entry.id, text));
+    }
+    characters.push_back(c.code);
+  }
+  if (characters.empty()) RefuseTokenizer(file, "its tokenizer has no tokens", "all are unused");
+  return std::make_unique<CharTokenizer>(characters);
+}
+
+// --- writing the tokenizer
+
+[[noreturn]] void RefuseToWrite(const std::string& what, std::string cause, std::string help) {
+  throw InputError(fmt::format("GGUF cannot hold {}", what), std::move(cause), std::move(help));
+}
+
+// The vocabulary as it is written.
+struct Written {
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;
+
+  void Add(std::string token, TokenType type) {
+    tokens.push_back(std::move(token));
+    types.push_back(type);
+  }
+};
+
+// Ids that stand for nothing get names that no other token has.
+void AddPads(int64_t vocab_size, std::string_view prefix, Written& written) {
+  std::set<std::string, std::less<>> names(written.tokens.begin(), written.tokens.end());
+  written.tokens.resize(static_cast<size_t>(vocab_size));
+  written.types.resize(static_cast<size_t>(vocab_size), kUnused);
+  for (size_t id = 0; id < written.tokens.size(); ++id) {
+    if (written.types[id] != kUnused) continue;
+    std::string name = fmt::format("{}{}", prefix, PadName(id));
+    while (names.contains(name)) name += '_';
+    written.tokens[id] = std::move(name);
+  }
+}
+
+void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, GgufHeader& header) {
+  if (begin) header.AddU32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(*begin));
+  if (end) header.AddU32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(*end));
+  header.AddBool("tokenizer.ggml.add_bos_token", false);
+}
+
+// The tokens of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
+// none, so an id that nothing is made of stands in.
+void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Written& written,
+                GgufHeader& header) {
+  std::optional<int64_t> end = config.eos_token_id;
+  if (!end) end = tokenizer.end_of_text();
+  if (!end) {
+    const auto pad = std::ranges::find(written.types, kUnused);
+    if (pad != written.types.end()) end = pad - written.types.begin();
+  }
+  if (!end) {
+    RefuseToWrite("this tokenizer",
+                  "it has no token that ends a text, and other programs take token 11 for it then",
+                  "train with a tokenizer that has <|endoftext|>");
+  }
+  AddEnds(config.bos_token_id.value_or(*end), end, header);
+}
+
+void AddVocabulary(const Written& written, GgufHeader& header) {
+  header.AddTexts(kTokensKey, written.tokens);
+  header.AddI32s(kTypesKey, written.types);
+}
+
+// The name to write: of the pattern, and if there is one of whether whole pretokens are looked up.
+const PreTokenizerName& NameOf(const BpeVocab& vocab) {
+  const PreTokenizerName* found = nullptr;
+  for (const PreTokenizerName& name : kPreTokenizers) {
+    // Programs split by o200k's pattern a little otherwise.
+    if (name.pattern != vocab.pattern || name.pattern == SplitPattern::kO200k) continue;
+    if (name.whole_pretokens == vocab.whole_pretokens) return name;
+    if (found == nullptr) found = &name;
+  }
+  if (found != nullptr) return *found;
+  RefuseToWrite("this tokenizer",
+                fmt::format("other programs have no name for the split pattern {}, or split by it "
+                            "a little otherwise",
+                            SplitPatternName(vocab.pattern)),
+                "convert to hf, or train with --tokenizer gpt2, bytes or one that folio trained "
+                "with GPT-2's pattern");
+}
+
+// With some names llama.cpp looks whole pretokens up before it merges, with others not.
+void RequireMergesMakeAll(const BpeVocab& vocab) {
+  BpeVocab merging = vocab;
+  merging.whole_pretokens = false;
+  const BpeTokenizer whole(vocab), merged(std::move(merging));
+  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (whole.EncodeOrdinary(vocab.tokens[id]) == merged.EncodeOrdinary(vocab.tokens[id])) continue;
+    RefuseToWrite("this tokenizer",
+                  fmt::format("its token {} is made by no merges, which is all that other programs "
+                              "do with GPT-2's pattern",
+                              id),
+                  "train with --tokenizer gpt2, bytes or one that folio trained");
+  }
+}
+
+void AddBpe(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+  const BpeVocab& vocab = tokenizer.vocab();
+  const PreTokenizerName& pre = NameOf(vocab);
+  if (pre.whole_pretokens != vocab.whole_pretokens) RequireMergesMakeAll(vocab);
+  Written written;
+  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (const SpecialToken* special = FindSpecial(vocab.specials, id)) {
+      written.Add(special->text, kControl);
+    } else {
+      written.Add(ByteNames(vocab.tokens[id]), vocab.tokens[id].empty() ? kUnused : kNormal);
+    }
+  }
+  AddPads(config.vocab_size, "", written);
+  const auto name = [&](int32_t id) { return ByteNames(vocab.tokens[static_cast<size_t>(id)]); };
+  std::vector<std::string> merges;
+  merges.reserve(vocab.merges.size());
+  for (const BpeMerge& merge : vocab.merges) {
+    merges.push_back(fmt::format("{} {}", name(merge.left), name(merge.right)));
+  }
+  header.AddText(kModel, kBpe);
+  header.AddText(kPre, pre.name);
+  AddVocabulary(written, header);
+  header.AddTexts(kMerges, merges);
+  AddBpeEnds(tokenizer, config, written, header);
+}
+
+void AddBytes(const ByteTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+  BpeVocab vocab;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    vocab.tokens.Add(tokenizer.TokenBytes(id));
+  }
+  vocab.specials.assign(tokenizer.special_tokens().begin(), tokenizer.special_tokens().end());
+  AddBpe(BpeTokenizer(std::move(vocab)), config, header);
+}
+
+void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+  constexpr char kHelp[] =
+      "convert to hf, or train with --tokenizer bytes or one that folio trained";
+  if (!tokenizer.special_tokens().empty()) {
+    RefuseToWrite("this character tokenizer",
+                  fmt::format("its longest match would take {} for text",
+                              tokenizer.special_tokens().front().text),
+                  kHelp);
+  }
+  Written written;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string_view character = tokenizer.TokenBytes(id);
+    // llama.cpp never ends on a character it does not know whose first byte it does.
+    if (character.size() > 1 || character == std::string_view("\0", 1)) {
+      RefuseToWrite("this character tokenizer",
+                    fmt::format("{} is not ASCII: programs that read GGUF fail on other characters "
+                                "that begin with the same byte",
+                                QuoteChar(DecodeUtf8(character).code)),
+                    kHelp);
+    }
+    written.Add(Escaped(character), kNormal);
+  }
+  // 0xFF is in no text.
+  AddPads(config.vocab_size, "\\xff", written);
+  header.AddText(kModel, kLongestMatch);
+  AddVocabulary(written, header);
+  AddEnds(config.bos_token_id, config.eos_token_id, header);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> ReadGgufTokenizer(const GgufFile& file) {
+  const std::string_view model = file.Text(kModel).value_or(kNone);
+  if (model == kNone || model == "none") return nullptr;
+  if (model == kBpe) return ReadBpe(file);
+  if (model == kScored) return ReadScored(file);
+  if (model == kLongestMatch) return ReadCharacters(file);
+  RefuseTokenizer(file, fmt::format("its tokenizer \"{}\" is not supported", model),
+                  fmt::format("expected \"{}\" or \"{}\"", kBpe, kScored));
+}
+
+TokenRoles ReadGgufRoles(const GgufFile& file) {
+  const auto tokens = static_cast<int64_t>(file.Count(kTokensKey));
+  const auto id = [&](std::string_view role) {
+    const std::optional<int64_t> found =
+        file.Integer(fmt::format("tokenizer.ggml.{}_token_id", role));
+    return found && *found >= 0 && *found < tokens ? found : std::nullopt;
+  };
+  return {.begin = id("bos"),
+          .end = id("eos"),
+          .end_of_turn = id("eot"),
+          .unknown = id("unknown"),
+          .padding = id("padding"),
+          .add_begin = file.Bool("tokenizer.ggml.add_bos_token"),
+          .add_end = file.Bool("tokenizer.ggml.add_eos_token"),
+          .chat_template = std::string(file.Text(kTemplate).value_or(""))};
+}
+
+void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufHeader& header) {
+  if (tokenizer == nullptr) {
+    header.AddText(kModel, kNone);
+    AddEnds(config.bos_token_id, config.eos_token_id, header);
+  } else if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(tokenizer)) {
+    AddBpe(*bpe, config, header);
+  } else if (const auto* bytes = dynamic_cast<const ByteTokenizer*>(tokenizer)) {
+    AddBytes(*bytes, config, header);
+  } else if (const auto* characters = dynamic_cast<const CharTokenizer*>(tokenizer)) {
+    AddCharacters(*characters, config, header);
+  } else {
+    RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
+  }
+  if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
+    header.AddText(kTemplate, ChatTemplate());
+  }
+}
+
+}  // namespace folio

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// A token that is cut out of a text where the text has its own, before the rest is encoded: what
+// Hugging Face's libraries call an added token.
+struct AddedToken {
+  std::string text;
+  int32_t id = 0;
+  bool special = false;      // only where a SpecialRule allows it
+  bool left_strip = false;   // with the white space before it
+  bool right_strip = false;  // with the white space behind it
+  bool single_word = false;  // only where no word goes on beside it
+  // It is looked for in what the tokenizer made of the text before merging, by what it makes of the
+  // token's own text; else in the text as it is, which is cut first.
+  bool normalized = false;
+  // It is not of the tokens that are merged, whose bytes another one may have then.
+  bool alone = false;
+
+  bool operator==(const AddedToken&) const = default;
+};
+
+// Finds added tokens in texts: from the left, of several that begin at one place the longest.
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  explicit AddedTokens(std::span<const AddedToken> tokens);
+
+  bool empty() const { return tokens_.empty(); }
+
+  // A part of a text: a token, or what lies between tokens.
+  struct Part {
+    size_t begin = 0;
+    size_t end = 0;
+    const AddedToken* token = nullptr;
+  };
+  // All of `text`, in order, by the tokens that are `normalized` or by the others.
+  std::vector<Part> Cut(std::string_view text, bool normalized) const;
+
+  // False if the text of a token may lie on both sides of `at`, also one that begins before `text`
+  // or ends behind it.
+  bool MayCut(std::string_view text, size_t at) const;
+
+ private:
+  // Those that are looked for together.
+  struct Pass {
+    std::vector<SpecialToken> texts;
+    std::unique_ptr<SpecialFinder> finder;
+  };
+
+  std::vector<AddedToken> tokens_;  // by id
+  Pass passes_[2];                  // of texts as they are, and as they are made
+  size_t longest_ = 0;
+};
+
+}  // namespace folio

@@ -1,0 +1,107 @@
+#include "tests/kit/tokenizer_goldens.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "folio/text/encode_parallel.h"
+#include "folio/text/special_tokens.h"
+#include "folio/text/streaming.h"
+#include "folio/text/test_texts.h"
+#include "folio/text/tokenizer.h"
+#include "folio/text/tokenizer_file.h"
+
+// Tokenizers as others publish them, against Hugging Face's library (scripts/tokenizer_goldens.py).
+namespace folio {
+namespace {
+
+using GoldenJson = nlohmann::json;
+using GoldenIds = std::vector<int32_t>;
+
+std::unique_ptr<Tokenizer> Golden(const GoldenJson& entry) {
+  GoldenJson json = TokenizerGoldens()["bases"][entry["base"].get<std::string>()];
+  // A merge patch leaves members out that are null, which mean the same.
+  json.merge_patch(entry["patch"]);
+  return TokenizerFromJson(json.dump(), entry["name"].get<std::string>());
+}
+
+std::string HashOf(const Tokenizer& tokenizer, const SpecialRule& rule) {
+  return GoldenHash(GoldenTexts(),
+                    [&](const std::string& text) { return tokenizer.Encode(text, "text", rule); });
+}
+
+TEST(TokenizerGoldens, IdsAndTextsAreThoseOfHuggingFace) {
+  for (const GoldenJson& entry : TokenizerGoldens()["tokenizers"]) {
+    SCOPED_TRACE(entry["name"].get<std::string>());
+    const auto tokenizer = Golden(entry);
+    for (size_t i = 0; i < TokenizerGoldens()["texts"].size(); ++i) {
+      const auto text = TokenizerGoldens()["texts"][i].get<std::string>();
+      const auto ids = entry["ids"][i].get<GoldenIds>();
+      EXPECT_EQ(tokenizer->Encode(text, "text", SpecialRule::Allow()), ids) << text;
+      EXPECT_EQ(tokenizer->DecodeText(ids), entry["decoded"][i].get<std::string>());
+    }
+    EXPECT_EQ(HashOf(*tokenizer, SpecialRule::Allow()), entry["allowed"].get<std::string>());
+    EXPECT_EQ(HashOf(*tokenizer, SpecialRule::Ordinary()), entry["ordinary"].get<std::string>());
+    const auto whole = entry["whole"].get<GoldenIds>();
+    EXPECT_EQ(tokenizer->WithEnds(tokenizer->EncodeOrdinary("the")), whole);
+    EXPECT_EQ(tokenizer->WithEnds(whole), whole) << "doubled";
+  }
+}
+
+TEST(TokenizerGoldens, ComeBackAsTheyAreWritten) {
+  for (const GoldenJson& entry : TokenizerGoldens()["tokenizers"]) {
+    SCOPED_TRACE(entry["name"].get<std::string>());
+    const auto tokenizer = Golden(entry);
+    const auto again = TokenizerFromJson(tokenizer->FileContents(), "again");
+    EXPECT_EQ(again->FileContents(), tokenizer->FileContents());
+    EXPECT_EQ(HashOf(*again, SpecialRule::Allow()), HashOf(*tokenizer, SpecialRule::Allow()));
+    const auto more = tokenizer->WithSpecials(std::vector<std::string>{"<|new|>"});
+    EXPECT_EQ(more->Encode("<|new|>", "text", SpecialRule::Allow()).size(), 1u);
+  }
+}
+
+// However a text is cut, on threads or as it comes, it has the ids of the whole.
+TEST(TokenizerGoldens, PiecesHaveTheIdsOfTheWhole) {
+  const std::vector<std::string> texts = GoldenTexts();
+  for (const GoldenJson& entry : TokenizerGoldens()["tokenizers"]) {
+    SCOPED_TRACE(entry["name"].get<std::string>());
+    const auto tokenizer = Golden(entry);
+    TestRng rng(7);
+    size_t cuts = 0;
+    for (int round = 0; round < 300; ++round) {
+      std::string text;
+      for (size_t i = rng.Below(5); i < 5; ++i) text += texts[rng.Below(texts.size())];
+      const GoldenIds ordinary = tokenizer->EncodeOrdinary(text);
+      ASSERT_EQ(EncodeParallel(*tokenizer, text, "text", 1 + rng.Below(40)), ordinary) << text;
+      cuts += tokenizer->FindCut(text, 1) < text.size();
+      for (const SpecialRule& rule : {SpecialRule::Allow(), SpecialRule::Ordinary()}) {
+        StreamingEncoder stream(*tokenizer, "text", rule);
+        GoldenIds ids;
+        for (size_t at = 0; at < text.size();) {
+          const size_t length = 1 + rng.Below(30);
+          stream.Add(std::string_view(text).substr(at, length), ids);
+          at += length;
+        }
+        stream.Finish(ids);
+        ASSERT_EQ(ids, tokenizer->Encode(text, "text", rule)) << text;
+      }
+    }
+    EXPECT_EQ(cuts > 0, !tokenizer->whole_texts());
+  }
+}
+
+// A text whose merges reach across everything, and one that is cut at spaces, of a million bytes.
+TEST(TokenizerGoldens, LongTextsAreFast) {
+  const auto tokenizer = Golden(TokenizerGoldens()["tokenizers"].back());
+  for (const std::string part : {"the ", "e", " ", "\u4e2d", "\n"}) {
+    const std::string text = Repeated(part, 1 << 20);
+    EXPECT_EQ(tokenizer->DecodeText(tokenizer->EncodeOrdinary(text)), text);
+  }
+}
+
+}  // namespace
+}  // namespace folio
