@@ -70,8 +70,8 @@ struct ModelFlags {
   // --threads, --simd and --backend.
   void AddCompute(Flags& flags);
 
-  // Takes --threads and --simd into effect and opens the model, with its note on the console. Throws
-  // as OpenModel.
+  // Takes --threads and --simd into effect and opens the model, with its note on the console.
+  // Throws as OpenModel.
   OpenedModel Open(Console& console) const;
   // Opens another one beside it.
   OpenedModel Open(Console& console, const std::string& path, const std::string& its_adapter) const;
