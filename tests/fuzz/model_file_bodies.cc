@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "folio/io/test_zip_bytes.h"
 #include "folio/io/tf_bundle.h"
 #include "folio/io/torch_file.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/test_vocab.h"
@@ -90,6 +92,38 @@ std::string RightFile(bool more) {
     bytes.Tensor(name, dims, 1, std::string(2 * count, '\x3C'));
   }
   if (more) bytes.Tensor("blocks", {32, 1}, 8, std::string(34, '\x3C'));
+  return bytes.File();
+}
+
+// Another, whose matrices are blocks of one type: V 3, P 2, C 256, H 1, L 1, F 256.
+std::string FileOfBlocks(FuzzInput& input) {
+  constexpr Dtype kTypes[] = {Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1,  Dtype::kQ5_0,
+                              Dtype::kQ5_1, Dtype::kQ2_K, Dtype::kQ3_K,  Dtype::kQ4_K,
+                              Dtype::kQ5_K, Dtype::kQ6_K, Dtype::kIQ4_NL};
+  const Dtype dtype = kTypes[input.Byte() % std::size(kTypes)];
+  GgufBytes bytes;
+  bytes.String("general.architecture", "gpt2")
+      .U32("gpt2.context_length", 2)
+      .U32("gpt2.embedding_length", 256)
+      .U32("gpt2.block_count", 1)
+      .U32("gpt2.feed_forward_length", 256)
+      .U32("gpt2.attention.head_count", 1);
+  const std::pair<const char*, uint64_t> matrices[] = {{"token_embd", 3},
+                                                       {"blk.0.attn_qkv", 768},
+                                                       {"blk.0.attn_output", 256},
+                                                       {"blk.0.ffn_up", 256},
+                                                       {"blk.0.ffn_down", 256}};
+  for (const auto& [name, rows] : matrices) {
+    bytes.Tensor(std::string(name) + ".weight", {256, rows}, *DtypeInGgml(dtype),
+                 std::string(DtypeBytes(dtype, static_cast<int64_t>(256 * rows)), '\x3C'));
+  }
+  const std::pair<const char*, size_t> vectors[] = {
+      {"blk.0.attn_norm", 1}, {"blk.0.ffn_norm", 1}, {"output_norm", 1}, {"position_embd", 2}};
+  for (const auto& [name, rows] : vectors) {
+    std::vector<uint64_t> dims = {256};
+    if (rows > 1) dims.push_back(rows);
+    bytes.Tensor(std::string(name) + ".weight", dims, 0, std::string(1024 * rows, '\x3C'));
+  }
   return bytes.File();
 }
 
@@ -178,13 +212,16 @@ testing::AssertionResult GgufIsReadOrRefused(std::string_view bytes) {
   FuzzInput input(bytes);
   scratch.Clear();
   const uint8_t kind = input.Byte();
-  const std::string path = scratch.Write(
-      "x", kind < 32 ? std::string(input.Rest()) : ChangedGguf(RightFile(kind % 2), input));
+  const std::string path =
+      scratch.Write("x", kind < 32    ? std::string(input.Rest())
+                         : kind < 224 ? ChangedGguf(RightFile(kind % 2), input)
+                                      : ChangedGguf(FileOfBlocks(input), input));
   const auto listed = ReadOrRefused([&] { ListGgufTensors(path); });
   if (!listed) return listed;
   return ReadOrRefused([&] {
     const FoundModel found = OpenGgufModel(path, Loading::kMap);
     MapWeights(found.model);
+    MapWeights(found.model, {.as_stored = true});
     if (found.tokenizer != nullptr) found.tokenizer->EncodeOrdinary("abcab");
   });
 }

@@ -34,10 +34,8 @@ void CopyRow(const std::byte* row, Dtype dtype, std::span<double> out) {
       return CopyRow<double>(row, out);
     case Dtype::kI32:
       return CopyRow<int32_t>(row, out);
-    case Dtype::kQ8_0:
-    case Dtype::kQ4_0:
-      return DecodeFloats(row, dtype, out);
     default:
+      if (IsBlocked(dtype)) return DecodeFloats(row, dtype, out);
       FOLIO_CHECK(dtype == Dtype::kU8, "no operand has this dtype");
       return CopyRow<uint8_t>(row, out);
   }

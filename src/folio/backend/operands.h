@@ -35,7 +35,7 @@ struct Operand {
   int64_t count() const;
   size_t bytes() const { return DtypeBytes(dtype(), count()); }
   int64_t largest_dimension() const;
-  // Elements are in row-major order. REQUIRES: F32, BF16, Q8_0, Q4_0, F64, I32 or U8.
+  // Elements are in row-major order. REQUIRES: F32, BF16, blocks, F64, I32 or U8.
   std::vector<double> Elements() const;
 };
 

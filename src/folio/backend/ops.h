@@ -11,7 +11,8 @@
 // those of one operation together, but one marked "own Low" may then also stay Number. They are
 // rounded when they are written, to nearest even; what is computed from them is computed and summed
 // in float32, and nothing else is rounded to bfloat16 unless the operation says so. A weight marked
-// "stored" may, where Number is float32, also lie in memory as BF16, Q8_0 or Q4_0. An operand
+// "stored" may, where Number is float32, also lie in memory as BF16 or in blocks: Q8_0, Q4_0, Q4_1,
+// Q4_K, Q5_K or Q6_K, whose numbers are those that DecodeFloats gives. An operand
 // marked "optional" may be an empty Tensor. Inputs are never written. Gradients marked "+=" are
 // added to what is there; the others are overwritten. Operands may not overlap unless said.
 //
@@ -19,8 +20,10 @@
 // (multiplications and additions of the operation as defined, not as carried out) and operands,
 // which names each of them and says whether the operation writes it.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -88,7 +91,9 @@ struct Dropout {
 
 // IsStored says whether a weight of that dtype is "stored".
 inline bool IsStored(Dtype weight) {
-  return weight == Dtype::kBF16 || IsBlocked(weight);
+  constexpr Dtype kStored[] = {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1,
+                               Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K};
+  return std::ranges::find(kStored, weight) != std::end(kStored);
 }
 
 // A token of a part of the vocabulary that others have (V is of the part that is here).
@@ -331,8 +336,9 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16. Where the
-// weight is stored, x enters rounded: to bfloat16 with BF16, each row to Q8_0 with blocks, Q8_0 or
-// Q4_0. Up to kFewRows rows, each comes out the same, bit for bit, whatever other rows there are.
+// weight is stored, x enters rounded: to bfloat16 with BF16, each row to Q8_0 with blocks, of
+// whatever type. Up to kFewRows rows, each comes out the same, bit for bit, whatever other rows
+// there are.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";

@@ -138,17 +138,20 @@ void ModelFlags::AddCompute(Flags& flags) {
   AddBackendFlag(flags, &backend);
 }
 
-OpenedModel ModelFlags::Open() const {
+OpenedModel ModelFlags::Open(Console& console) const {
   compute.Use();
-  return Open(model, adapter);
+  return Open(console, model, adapter);
 }
 
-OpenedModel ModelFlags::Open(const std::string& path, const std::string& its_adapter) const {
-  return OpenModel(path, {.backend = backend,
-                          .tokenizer = tokenizer,
-                          .adapter = its_adapter,
-                          .loading = load == "read" ? Loading::kRead : Loading::kMap,
-                          .matrices = MatrixDtypeNamed(dtype)});
+OpenedModel ModelFlags::Open(Console& console, const std::string& path,
+                             const std::string& its_adapter) const {
+  OpenedModel opened = OpenModel(path, {.backend = backend,
+                                        .tokenizer = tokenizer,
+                                        .adapter = its_adapter,
+                                        .loading = load == "read" ? Loading::kRead : Loading::kMap,
+                                        .matrices = MatrixDtypeNamed(dtype)});
+  if (!opened.note.empty()) console.Note(opened.note);
+  return opened;
 }
 
 std::optional<Dtype> ModelFlags::cache() const {

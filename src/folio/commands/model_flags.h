@@ -70,10 +70,11 @@ struct ModelFlags {
   // --threads, --simd and --backend.
   void AddCompute(Flags& flags);
 
-  // Takes --threads and --simd into effect and opens the model. Throws as OpenModel.
-  OpenedModel Open() const;
+  // Takes --threads and --simd into effect and opens the model, with its note on the console.
+  // Throws as OpenModel.
+  OpenedModel Open(Console& console) const;
   // Opens another one beside it.
-  OpenedModel Open(const std::string& path, const std::string& its_adapter) const;
+  OpenedModel Open(Console& console, const std::string& path, const std::string& its_adapter) const;
   std::optional<Dtype> cache() const;
 };
 

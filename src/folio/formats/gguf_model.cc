@@ -66,7 +66,7 @@ void RefuseForeign(const GgufFile& file) {
   if (file.foreign().empty()) return;
   const GgufFile::Foreign& tensor = file.foreign().front();
   Refuse(file, fmt::format("tensor \"{}\" is of type {}", tensor.name, tensor.type),
-         "folio reads F32, F16, BF16, Q8_0 and Q4_0",
+         "folio reads F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K and IQ4_NL",
          "convert the original model to one of them, or requantise this file");
 }
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/backend/ops.h"
+#include "folio/base/rng.h"
 #include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
@@ -22,6 +24,8 @@
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
+#include "folio/tensor/blocks.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
@@ -272,8 +276,8 @@ TEST_F(GgufModelByHand, WhatIsNotGpt2IsRefusedByName) {
   EXPECT_TRUE(Contains(
       Refusal(Small("token_embd.weight").Tensor("token_embd.weight", {6}, 0, std::string(24, 'x'))),
       "no matrix"));
-  EXPECT_TRUE(Contains(Refusal(Small().Tensor("k", {256}, 14, std::string(210, 'k'))),
-                       "\"k\" is of type Q6_K", "Q8_0 and Q4_0"));
+  EXPECT_TRUE(Contains(Refusal(Small().Tensor("k", {256}, 16, std::string(66, 'k'))),
+                       "\"k\" is of type IQ2_XXS", "Q2_K to Q6_K"));
   EXPECT_TRUE(Contains(Refusal(Small().String("tokenizer.ggml.model", "t5")), "tokenizer \"t5\""));
 }
 
@@ -296,12 +300,92 @@ TEST_F(GgufModelByHand, CutShortOrFlippedItIsReadOrRefused) {
 
 TEST_F(GgufModelByHand, WhatCannotBeRunIsStillListed) {
   const std::vector<ListedTensor> listed =
-      ListGgufTensors(PutFile("x", Small().Tensor("k", {256}, 14, std::string(210, 'k')).File()));
+      ListGgufTensors(PutFile("x", Small().Tensor("k", {256}, 16, std::string(66, 'k')).File()));
   ASSERT_EQ(listed.size(), 17u);
   EXPECT_EQ(listed[0].name, "token_embd.weight");
   EXPECT_EQ(listed[0].dtype, "F32");
   EXPECT_EQ(listed[0].bytes, 24u);
-  EXPECT_EQ(listed[16].dtype, "Q6_K");
+  EXPECT_EQ(listed[16].dtype, "IQ2_XXS");
+}
+
+// `rows` of 256 numbers in random blocks, whose scales are small.
+std::string RandomBlocks(Dtype dtype, int64_t rows) {
+  constexpr uint16_t kScale = 0x2123;
+  const BlockLayout& layout = LayoutOf(dtype);
+  const auto block = static_cast<int64_t>(DtypeBlock(dtype));
+  const size_t bytes = DtypeBytes(dtype, block);
+  std::string data(DtypeBytes(dtype, rows * 256), '\0');
+  const CounterRng rng(static_cast<uint64_t>(dtype), 0);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(rng.Bits(i));
+  for (size_t at = 0; at < data.size(); at += bytes) {
+    for (size_t i = 0; i < layout.count; ++i) {
+      data.replace(at + layout.scales + 2 * i, 2, GgufBytes::Raw(kScale));
+    }
+  }
+  return data;
+}
+
+// Small() with matrices of blocks, the embeddings of one type and the others of another.
+GgufBytes OfBlocks(Dtype embeddings, Dtype others) {
+  GgufBytes bytes;
+  bytes.String("general.architecture", "gpt2");
+  const std::pair<const char*, uint32_t> sizes[] = {{"gpt2.context_length", 2},
+                                                    {"gpt2.embedding_length", 256},
+                                                    {"gpt2.block_count", 1},
+                                                    {"gpt2.feed_forward_length", 256},
+                                                    {"gpt2.attention.head_count", 1}};
+  for (const auto& [key, value] : sizes) bytes.U32(key, value);
+  const auto matrix = [&](const char* name, Dtype dtype, uint64_t rows) {
+    bytes.Tensor(name, {256, rows}, *DtypeInGgml(dtype),
+                 RandomBlocks(dtype, static_cast<int64_t>(rows)));
+  };
+  matrix("token_embd.weight", embeddings, 3);
+  matrix("blk.0.attn_qkv.weight", others, 768);
+  for (const char* name : {"attn_output", "ffn_up", "ffn_down"}) {
+    matrix(fmt::format("blk.0.{}.weight", name).c_str(), others, 256);
+  }
+  for (const char* name : {"blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"}) {
+    bytes.Tensor(fmt::format("{}.weight", name), {256}, 0, std::string(1024, '\x3C'));
+  }
+  return bytes.Tensor("position_embd.weight", {256, 2}, 0, std::string(2048, '\x3C'));
+}
+
+TEST_F(GgufModelByHand, MatricesOfEveryTypeOfBlocksAreReadAndKept) {
+  constexpr Dtype kTypes[] = {Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1,  Dtype::kQ5_0,
+                              Dtype::kQ5_1, Dtype::kQ2_K, Dtype::kQ3_K,  Dtype::kQ4_K,
+                              Dtype::kQ5_K, Dtype::kQ6_K, Dtype::kIQ4_NL};
+  Dtype last = Dtype::kIQ4_NL;
+  for (const Dtype type : kTypes) {
+    const Dtype embeddings = std::exchange(last, type);
+    const FoundModel found = Open(OfBlocks(embeddings, type));
+    const auto floats = MapWeights(found.model);
+    EXPECT_TRUE(SameNumbers(*ReadWeights(found.model), *floats));
+    const auto stored = MapWeights(found.model, {.as_stored = true});
+    for (size_t i = 0; i < found.model.params.size(); ++i) {
+      const TensorInfo& from = found.model.params[i].from;
+      if (!IsBlocked(from.dtype)) continue;
+      const Tensor& x = stored->tensors()[i];
+      EXPECT_EQ(x.dtype(), IsStored(from.dtype) ? from.dtype : Dtype::kQ8_0);
+      std::vector<float> numbers(static_cast<size_t>(x.count()));
+      DecodeFloats(from.data, from.dtype, std::span(numbers));
+      RoundTo(IsStored(from.dtype) ? Dtype::kF32 : Dtype::kQ8_0, numbers);
+      std::vector<float> kept(numbers.size());
+      DecodeFloats(x.raw(), x.dtype(), std::span(kept));
+      EXPECT_EQ(kept, numbers) << DtypeName(from.dtype);
+      std::vector<float> turned(numbers.size());
+      GatherRows(floats->tensors()[i], found.model.params[i].transposed, 0, turned);
+      RoundTo(x.dtype() == from.dtype ? Dtype::kF32 : Dtype::kQ8_0, turned);
+      EXPECT_EQ(turned, kept) << DtypeName(from.dtype);
+    }
+  }
+}
+
+TEST_F(GgufModelByHand, AMinimumThatIsNotFiniteIsFound) {
+  GgufBytes bytes = OfBlocks(Dtype::kQ4_K, Dtype::kQ4_K);
+  bytes.data.replace(144 + 2, 2, GgufBytes::Raw(uint16_t{0x7C00}));
+  const FoundModel found = Open(bytes);
+  EXPECT_TRUE(Contains(ErrorOf([&] { MapWeights(found.model, {.as_stored = true}); }),
+                       "token_embd.weight", "not finite"));
 }
 
 class GgufTokenizer : public InTemporaryDirectory {

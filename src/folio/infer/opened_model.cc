@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -49,6 +50,18 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
   RequireFit(model);
 }
 
+// Says which types of the file are kept as another although all were to be kept as they are.
+std::string NoteOf(const StoredModel& model, const GptWeights& weights, MatrixDtype matrices) {
+  std::set<std::string_view> types;
+  for (size_t i = 0; i < model.params.size() && matrices.as_stored; ++i) {
+    const Dtype stored = model.params[i].from.dtype, kept = weights.tensors()[i].dtype();
+    if (IsBlocked(kept) && kept != stored) types.insert(DtypeName(stored));
+  }
+  if (types.empty()) return {};
+  return fmt::format("weights of the type {} are kept as {} while they are multiplied",
+                     fmt::join(types, ", "), DtypeName(Dtype::kQ8_0));
+}
+
 }  // namespace
 
 MatrixDtype MatrixDtypeNamed(std::string_view name) {
@@ -69,13 +82,16 @@ std::string_view MatrixDtypeOf(const GptWeights& weights) {
   Dtype kept = Dtype::kF32;
   for (const Tensor& tensor : weights.tensors()) {
     if (kept == Dtype::kF32) kept = tensor.dtype();
+    if (tensor.dtype() != Dtype::kF32 && tensor.dtype() != kept) return "mixed";
   }
-  return std::ranges::count(kMatrixDtypes, kept) > 0 ? DtypeSetting(kept) : "other";
+  const std::string_view setting = DtypeSetting(kept);
+  return setting.empty() ? DtypeName(kept) : setting;
 }
 
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
   FoundModel found = FindModel(path, options.loading, options.adapter);
   OpenedModel model{.path = found.path, .weights = MapWeights(found.model, options.matrices)};
+  model.note = NoteOf(found.model, *model.weights, options.matrices);
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);
   if (model.tokenizer != nullptr) RequireFit(model);

@@ -20,6 +20,7 @@ struct OpenedModel {
   std::unique_ptr<Backend> backend = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};            // then: how to get it, where more is known
+  std::string note = {};  // which types of the file the matrices are not kept as, "" for none
 
   // Throws a kInput Error where there is none; `or_else` says what could be done without.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
@@ -38,7 +39,7 @@ struct OpenOptions {
 MatrixDtype MatrixDtypeNamed(std::string_view name);
 // Returns the names that MatrixDtypeNamed takes.
 std::vector<std::string> MatrixDtypeNames();
-// The name of the dtype that the matrices of a model are kept as.
+// The name of the dtype that the matrices of a model are kept as, or "mixed".
 std::string_view MatrixDtypeOf(const GptWeights& weights);
 
 // Opens what `path` names, in any format (formats/model_formats.h). Throws a kInput Error where

@@ -30,55 +30,35 @@ struct GgmlType {
   std::optional<Dtype> dtype = {};  // the same, where folio has it
 };
 
-// Sizes as ggml has them; ids that are missing were given up.
-constexpr std::array kTypes = {
-    GgmlType{0, "F32", 1, 4, Dtype::kF32},
-    GgmlType{1, "F16", 1, 2, Dtype::kF16},
-    GgmlType{2, "Q4_0", 32, 18, Dtype::kQ4_0},
-    GgmlType{3, "Q4_1", 32, 20},
-    GgmlType{6, "Q5_0", 32, 22},
-    GgmlType{7, "Q5_1", 32, 24},
-    GgmlType{8, "Q8_0", 32, 34, Dtype::kQ8_0},
-    GgmlType{9, "Q8_1", 32, 40},
-    GgmlType{10, "Q2_K", 256, 84},
-    GgmlType{11, "Q3_K", 256, 110},
-    GgmlType{12, "Q4_K", 256, 144},
-    GgmlType{13, "Q5_K", 256, 176},
-    GgmlType{14, "Q6_K", 256, 210},
-    GgmlType{15, "Q8_K", 256, 292},
-    GgmlType{16, "IQ2_XXS", 256, 66},
-    GgmlType{17, "IQ2_XS", 256, 74},
-    GgmlType{18, "IQ3_XXS", 256, 98},
-    GgmlType{19, "IQ1_S", 256, 50},
-    GgmlType{20, "IQ4_NL", 32, 18},
-    GgmlType{21, "IQ3_S", 256, 110},
-    GgmlType{22, "IQ2_S", 256, 82},
-    GgmlType{23, "IQ4_XS", 256, 136},
-    GgmlType{24, "I8", 1, 1, Dtype::kI8},
-    GgmlType{25, "I16", 1, 2, Dtype::kI16},
-    GgmlType{26, "I32", 1, 4, Dtype::kI32},
-    GgmlType{27, "I64", 1, 8, Dtype::kI64},
-    GgmlType{28, "F64", 1, 8, Dtype::kF64},
-    GgmlType{29, "IQ1_M", 256, 56},
-    GgmlType{30, "BF16", 1, 2, Dtype::kBF16},
-    GgmlType{34, "TQ1_0", 256, 54},
-    GgmlType{35, "TQ2_0", 256, 66},
-    GgmlType{39, "MXFP4", 32, 17},
-    GgmlType{40, "NVFP4", 64, 36},
+// The types that folio does not have, with the sizes that ggml gives them; ids that are missing
+// were given up.
+constexpr std::array kForeignTypes = {
+    GgmlType{9, "Q8_1", 32, 40},      GgmlType{15, "Q8_K", 256, 292},
+    GgmlType{16, "IQ2_XXS", 256, 66}, GgmlType{17, "IQ2_XS", 256, 74},
+    GgmlType{18, "IQ3_XXS", 256, 98}, GgmlType{19, "IQ1_S", 256, 50},
+    GgmlType{21, "IQ3_S", 256, 110},  GgmlType{22, "IQ2_S", 256, 82},
+    GgmlType{23, "IQ4_XS", 256, 136}, GgmlType{29, "IQ1_M", 256, 56},
+    GgmlType{34, "TQ1_0", 256, 54},   GgmlType{35, "TQ2_0", 256, 66},
+    GgmlType{39, "MXFP4", 32, 17},    GgmlType{40, "NVFP4", 64, 36},
     GgmlType{41, "Q1_0", 128, 18},
 };
 
-// Null if there is none of that id.
-const GgmlType* FindGgmlType(uint32_t id) {
-  const auto* const type = std::ranges::find(kTypes, id, &GgmlType::id);
-  return type == kTypes.end() ? nullptr : type;
+// None if there is no such id.
+std::optional<GgmlType> FindGgmlType(uint32_t id) {
+  if (const std::optional<Dtype> dtype = DtypeFromGgml(id)) {
+    const size_t block = DtypeBlock(*dtype);
+    const size_t bytes = DtypeBytes(*dtype, static_cast<int64_t>(block));
+    return GgmlType{id, DtypeName(*dtype), block, bytes, dtype};
+  }
+  const auto* const type = std::ranges::find(kForeignTypes, id, &GgmlType::id);
+  return type == kForeignTypes.end() ? std::nullopt : std::optional(*type);
 }
 
 // REQUIRES: ggml has that dtype.
-const GgmlType& GgmlTypeOf(Dtype dtype) {
-  const auto* const type = std::ranges::find(kTypes, std::optional(dtype), &GgmlType::dtype);
-  FOLIO_CHECK(type != kTypes.end(), "not a type of ggml");
-  return *type;
+uint32_t GgmlId(Dtype dtype) {
+  const std::optional<uint32_t> id = DtypeInGgml(dtype);
+  FOLIO_CHECK(id.has_value(), "not a type of ggml");
+  return *id;
 }
 
 constexpr uint32_t kNewestVersion = 3, kOldestVersion = 2;
@@ -143,7 +123,7 @@ GgufValue ReadValue(ByteReader& reader, std::string_view key) {
 // A tensor as the header describes it; `bytes` is checked not to overflow.
 struct Described {
   std::string_view name = {};
-  const GgmlType* type = nullptr;
+  GgmlType type = {};
   Shape shape = {};
   uint64_t bytes = 0;
   uint64_t offset = 0;
@@ -177,19 +157,20 @@ Described ReadTensor(ByteReader& reader) {
     dims[i - 1] = static_cast<int64_t>(size);
   }
   tensor.shape = Shape(std::span<const int64_t>(dims).first(rank));
-  const auto type = reader.Number<uint32_t>();
-  tensor.type = FindGgmlType(type);
-  if (tensor.type == nullptr) {
-    reader.Fail(fmt::format("tensor \"{}\" is of the unknown type {}", tensor.name, type),
+  const auto id = reader.Number<uint32_t>();
+  const std::optional<GgmlType> type = FindGgmlType(id);
+  if (!type) {
+    reader.Fail(fmt::format("tensor \"{}\" is of the unknown type {}", tensor.name, id),
                 "it may be newer than this folio: convert it to F16, BF16, Q8_0 or Q4_0");
   }
+  tensor.type = *type;
   const uint64_t row = rank == 0 ? 1 : static_cast<uint64_t>(tensor.shape.back());
-  if (row % tensor.type->block != 0) {
+  if (row % tensor.type.block != 0) {
     RefuseTensor(reader, tensor.name,
-                 fmt::format("rows of {} numbers in {}'s blocks of {}", row, tensor.type->name,
-                             tensor.type->block));
+                 fmt::format("rows of {} numbers in {}'s blocks of {}", row, tensor.type.name,
+                             tensor.type.block));
   }
-  tensor.bytes = count / tensor.type->block * tensor.type->bytes;
+  tensor.bytes = count / tensor.type.block * tensor.type.bytes;
   tensor.offset = reader.Number<uint64_t>();
   return tensor;
 }
@@ -262,7 +243,7 @@ std::string Beginning(const GgufHeader& header, std::span<const TensorToWrite> t
     AppendLittleEndian(out, static_cast<uint32_t>(shape.rank()));
     for (int i = shape.rank(); i > 0; --i)
       AppendLittleEndian(out, static_cast<uint64_t>(shape[i - 1]));
-    AppendLittleEndian(out, GgmlTypeOf(tensor.dtype).id, offset);
+    AppendLittleEndian(out, GgmlId(tensor.dtype), offset);
     const size_t bytes = DtypeBytes(tensor.dtype, shape.count());
     offset += bytes + Padding(bytes);
   }
@@ -308,10 +289,10 @@ GgufFile::GgufFile(const std::filesystem::path& path, Loading loading) : TensorF
                                data.size()));
     }
     const std::string name(tensor.name);
-    if (tensor.type->dtype) {
-      Add({name, *tensor.type->dtype, tensor.shape, data.data() + end, tensor.bytes});
+    if (tensor.type.dtype) {
+      Add({name, *tensor.type.dtype, tensor.shape, data.data() + end, tensor.bytes});
     } else {
-      foreign_.push_back({name, tensor.type->name, tensor.shape, tensor.bytes});
+      foreign_.push_back({name, tensor.type.name, tensor.shape, tensor.bytes});
     }
     end = AlignUp(end + tensor.bytes, alignment);
   }

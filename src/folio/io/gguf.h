@@ -59,7 +59,7 @@ class GgufFile : public TensorFile {
   // A tensor of a type that folio does not have, which is not among tensors().
   struct Foreign {
     std::string name;
-    std::string_view type;  // "Q4_K"
+    std::string_view type;  // "IQ2_XS"
     Shape shape;
     uint64_t bytes = 0;
   };

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "folio/io/safetensors.h"
 #include "folio/tensor/dtype.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/gguf_bytes.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -140,6 +144,20 @@ TEST_F(Gguf, BlocksOfAnyNumberOfRowsComeBack) {
   }
 }
 
+TEST_F(Gguf, BlocksOfOtherProgramsAreReadBitForBit) {
+  const GgufFile file(Fixture("gguf-blocks/blocks.gguf"));
+  const SafetensorsFile expected(Fixture("gguf-blocks/blocks.safetensors"));
+  EXPECT_EQ(file.tensors().size(), 11u);
+  for (const TensorInfo& info : file.tensors()) {
+    EXPECT_EQ(DtypeName(info.dtype), info.name);
+    EXPECT_EQ(info.shape, expected.Require(info.name).shape);
+    const auto found = file.ReadAs<float>(info.name), theirs = expected.ReadAs<float>(info.name);
+    EXPECT_EQ(std::memcmp(found.data(), theirs.data(), 4 * theirs.size()), 0) << info.name;
+    const auto doubles = file.ReadAs<double>(info.name);
+    EXPECT_TRUE(std::ranges::equal(doubles, theirs)) << info.name;
+  }
+}
+
 TEST_F(Gguf, ANumberThatDoesNotFitIsNamedAndNothingIsLeft) {
   const std::vector<TensorToWrite> tensors = {Counting("small", Dtype::kF16, {3}),
                                               Counting("large", Dtype::kF16, {9, 7}, 2000)};
@@ -150,12 +168,12 @@ TEST_F(Gguf, ANumberThatDoesNotFitIsNamedAndNothingIsLeft) {
 
 TEST_F(Gguf, TypesThatFolioDoesNotHaveAreListed) {
   GgufBytes bytes;
-  bytes.Tensor("k", {512, 3}, 12, std::string(3 * 2 * 144, 'k')).Tensor("a", {2}, 24, "ab");
+  bytes.Tensor("k", {512, 3}, 17, std::string(3 * 2 * 74, 'k')).Tensor("a", {2}, 24, "ab");
   const GgufFile file(Put(bytes.File()));
   ASSERT_EQ(file.foreign().size(), 1u);
-  EXPECT_EQ(file.foreign()[0].type, "Q4_K");
+  EXPECT_EQ(file.foreign()[0].type, "IQ2_XS");
   EXPECT_EQ(file.foreign()[0].shape, (Shape{3, 512}));
-  EXPECT_EQ(file.foreign()[0].bytes, 864u);
+  EXPECT_EQ(file.foreign()[0].bytes, 444u);
   EXPECT_EQ(file.ReadAs<int32_t>("a"), (std::vector<int32_t>{'a', 'b'}));
 }
 
@@ -224,6 +242,8 @@ TEST_F(Gguf, EveryMistakeIsRefusedForItsReason) {
       Contains(Refusal(GgufBytes().Tensor("t", {1, 1, 1, 1, 1}, 24, byte)), "5 dimensions"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {33}, 8, byte)), "blocks of 32"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {16, 2}, 2, byte)), "blocks of 32"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {288, 2}, 14, std::string(420, 'b'))),
+                       "rows of 288 numbers in Q6_K's blocks of 256"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {1}, 99, byte)), "unknown type 99", "F16"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {1}, 4, byte)), "unknown type 4"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("k", 13, byte)), "\"k\"", "unknown type 13"));

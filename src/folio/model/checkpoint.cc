@@ -26,6 +26,7 @@
 #include "folio/model/config.h"
 #include "folio/model/families.h"
 #include "folio/model/lora.h"
+#include "folio/tensor/blocks.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {
@@ -144,10 +145,16 @@ int64_t FindNotFinite(const Tensor& x) {
     case Dtype::kBF16:
       return FindNotFinite<uint16_t>(x.raw(), sizeof(uint16_t), count, 7);
     default: {
+      const BlockLayout& layout = LayoutOf(x.dtype());
       const auto block = static_cast<int64_t>(DtypeBlock(x.dtype()));
       const size_t bytes = DtypeBytes(x.dtype(), block);
-      const int64_t at = FindNotFinite<uint16_t>(x.raw(), bytes, count / block, 10);
-      return at < 0 ? at : at * block;
+      int64_t first = -1;
+      for (size_t i = 0; i < layout.count; ++i) {
+        const std::byte* scales = x.raw() + layout.scales + i * sizeof(uint16_t);
+        const int64_t at = FindNotFinite<uint16_t>(scales, bytes, count / block, 10);
+        if (at >= 0 && (first < 0 || at < first)) first = at;
+      }
+      return first < 0 ? first : first * block;
     }
   }
 }
@@ -194,7 +201,9 @@ struct Mapped {
 Dtype TargetOf(const StoredParam& stored, const ParamInfo& info, MatrixDtype matrices) {
   if (!IsMatrix(info)) return Dtype::kF32;
   if (!matrices.as_stored) return matrices.dtype;
-  return IsStored(stored.from.dtype) ? stored.from.dtype : Dtype::kF32;
+  const Dtype dtype = stored.from.dtype;
+  if (IsBlocked(dtype) && !IsStored(dtype)) return Dtype::kQ8_0;
+  return IsStored(dtype) ? dtype : Dtype::kF32;
 }
 
 // True if a parameter lies the other way round: stored ones of linear layers are (out,in).
@@ -216,6 +225,11 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
     std::memcpy(to, from.data, from.bytes);
     return {to, dtype, shape};
   }
+  if (from.dtype == dtype && stored.transposed == turned) {
+    const Tensor to(owner.Allocate(from.bytes), dtype, shape);
+    std::memcpy(to.raw(), from.data, from.bytes);
+    return to;
+  }
   if (dtype == Dtype::kF32) {
     const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
     DecodeInto<float>(stored, to);
@@ -228,7 +242,7 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
                      "use fp32 or bf16");
   }
   std::vector<float> whole;  // of one that has to be turned
-  if (stored.transposed || turned) {
+  if (stored.transposed != turned) {
     whole.resize(static_cast<size_t>(info.shape.count()));
     DecodeInto<float>(stored, Tensor(whole.data(), info.shape));
   }

@@ -83,7 +83,9 @@ bool IsMatrix(const ParamRow& param);
 // The dtype that the matrices of a model have where it runs; the rest is float32.
 struct MatrixDtype {
   Dtype dtype = Dtype::kF32;  // or BF16, Q8_0, Q4_0
-  bool as_stored = false;     // instead: what each is in the file, if that is one of these
+  // Instead: what each is in the file, if IsStored holds of that; of other blocks Q8_0, of the rest
+  // float32.
+  bool as_stored = false;
 };
 
 // The same for those who only look: parameters that lie in the file just as they are needed are not

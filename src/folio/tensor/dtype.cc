@@ -13,6 +13,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
+#include "folio/tensor/blocks.h"
+#include "folio/tensor/half.h"
 
 namespace folio {
 namespace {
@@ -22,16 +24,34 @@ struct DtypeInfo {
   size_t block;  // numbers
   size_t bytes;  // of a block
   std::string_view name, setting, torch;
+  int ggml;  // its number there, -1 for none
+  const BlockLayout* layout = nullptr;
 };
 
 constexpr DtypeInfo kInfos[] = {
-    {Dtype::kF32, 1, 4, "F32", "fp32", "float32"}, {Dtype::kF64, 1, 8, "F64", "fp64", "float64"},
-    {Dtype::kF16, 1, 2, "F16", "fp16", "float16"}, {Dtype::kBF16, 1, 2, "BF16", "bf16", "bfloat16"},
-    {Dtype::kI64, 1, 8, "I64", "", "int64"},       {Dtype::kI32, 1, 4, "I32", "", "int32"},
-    {Dtype::kU32, 1, 4, "U32", "", "uint32"},      {Dtype::kI16, 1, 2, "I16", "", "int16"},
-    {Dtype::kU16, 1, 2, "U16", "", "uint16"},      {Dtype::kI8, 1, 1, "I8", "", "int8"},
-    {Dtype::kU8, 1, 1, "U8", "", "uint8"},         {Dtype::kBool, 1, 1, "BOOL", "", "bool"},
-    {Dtype::kQ8_0, 32, 34, "Q8_0", "int8", ""},    {Dtype::kQ4_0, 32, 18, "Q4_0", "int4", ""},
+    {Dtype::kF32, 1, 4, "F32", "fp32", "float32", 0},
+    {Dtype::kF64, 1, 8, "F64", "fp64", "float64", 28},
+    {Dtype::kF16, 1, 2, "F16", "fp16", "float16", 1},
+    {Dtype::kBF16, 1, 2, "BF16", "bf16", "bfloat16", 30},
+    {Dtype::kI64, 1, 8, "I64", "", "int64", 27},
+    {Dtype::kI32, 1, 4, "I32", "", "int32", 26},
+    {Dtype::kU32, 1, 4, "U32", "", "uint32", -1},
+    {Dtype::kI16, 1, 2, "I16", "", "int16", 25},
+    {Dtype::kU16, 1, 2, "U16", "", "uint16", -1},
+    {Dtype::kI8, 1, 1, "I8", "", "int8", 24},
+    {Dtype::kU8, 1, 1, "U8", "", "uint8", -1},
+    {Dtype::kBool, 1, 1, "BOOL", "", "bool", -1},
+    {Dtype::kQ8_0, 32, 34, "Q8_0", "int8", "", 8, &kQ80},
+    {Dtype::kQ4_0, 32, 18, "Q4_0", "int4", "", 2, &kQ40},
+    {Dtype::kQ4_1, 32, 20, "Q4_1", "", "", 3, &kQ41},
+    {Dtype::kQ5_0, 32, 22, "Q5_0", "", "", 6, &kQ50},
+    {Dtype::kQ5_1, 32, 24, "Q5_1", "", "", 7, &kQ51},
+    {Dtype::kQ2_K, 256, 84, "Q2_K", "", "", 10, &kQ2K},
+    {Dtype::kQ3_K, 256, 110, "Q3_K", "", "", 11, &kQ3K},
+    {Dtype::kQ4_K, 256, 144, "Q4_K", "", "", 12, &kQ4K},
+    {Dtype::kQ5_K, 256, 176, "Q5_K", "", "", 13, &kQ5K},
+    {Dtype::kQ6_K, 256, 210, "Q6_K", "", "", 14, &kQ6K},
+    {Dtype::kIQ4_NL, 32, 18, "IQ4_NL", "", "", 20, &kIq4Nl},
 };
 
 const DtypeInfo& InfoOf(Dtype dtype) {
@@ -53,128 +73,35 @@ float FromBF16(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits.
-float FromF16(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 31u;
-  const uint32_t fraction = bits & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-  }
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-// The nearest binary16, of two that are equally near the even one.
-uint16_t ToF16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-  constexpr uint32_t kInfinity = 0x7f800000, kTooLarge = 0x477ff000;  // 65520
-  constexpr uint32_t kNormal = 0x38800000;                            // 2^-14
-  uint32_t half = 0;
-  if (magnitude > kInfinity) {
-    half = 0x7e00u | (magnitude >> 13 & 0x1ffu);
-  } else if (magnitude >= kTooLarge) {
-    half = 0x7c00;
-  } else if (magnitude >= kNormal) {
-    half = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
-  } else {
-    // The sum is rounded to multiples of 2^-24, as binary16 has them here.
-    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-    half = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f);
-  }
-  return static_cast<uint16_t>(sign | half);
-}
-
 template <class T>
 void Store(T value, std::byte* at) {
   std::memcpy(at, &value, sizeof value);
 }
 
-constexpr size_t kBlock = 32, kScale = 2;  // numbers, bytes
-constexpr size_t kQ80Bytes = kScale + kBlock, kQ40Bytes = kScale + kBlock / 2;
-
 template <class Out>
-void DecodeQ80(const std::byte* data, std::span<Out> out) {
-  for (size_t i = 0; i < out.size(); i += kBlock, data += kQ80Bytes) {
-    const float scale = FromF16(Load<uint16_t>(data));
-    for (size_t j = 0; j < kBlock; ++j) {
-      out[i + j] = scale * static_cast<float>(Load<int8_t>(data + kScale + j));
+void DecodeBlocks(const std::byte* data, const DtypeInfo& info, std::span<Out> out) {
+  FOLIO_CHECK(out.size() % info.block == 0, "part of a block");
+  constexpr size_t kNumbers = BlockPart::kNumbers;
+  BlockPart part;
+  for (size_t i = 0; i < out.size(); i += kNumbers) {
+    info.layout->unpack(data + i / info.block * info.bytes, i % info.block / kNumbers, part);
+    float numbers[kNumbers];
+    for (size_t j = 0; j < kNumbers; ++j) {
+      numbers[j] = part.scale[j / (kNumbers / 2)] * static_cast<float>(part.q[j]);
     }
+    for (size_t j = 0; info.layout->minima && j < kNumbers; ++j)
+      numbers[j] += part.least[j / (kNumbers / 2)];
+    std::copy_n(numbers, kNumbers, out.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-template <class Out>
-void DecodeQ40(const std::byte* data, std::span<Out> out) {
-  for (size_t i = 0; i < out.size(); i += kBlock, data += kQ40Bytes) {
-    const float scale = FromF16(Load<uint16_t>(data));
-    for (size_t j = 0; j < kBlock / 2; ++j) {
-      const int pair = std::to_integer<int>(data[kScale + j]);
-      out[i + j] = scale * static_cast<float>((pair & 15) - 8);
-      out[i + j + kBlock / 2] = scale * static_cast<float>((pair >> 4) - 8);
-    }
-  }
-}
-
-// Numbers are multiplied with InverseOf(scale) before they are rounded: 0 where they all vanish.
-float InverseOf(float scale) {
-  const float inverse = 1.0f / scale;
-  return std::isfinite(inverse) ? inverse : 0.0f;
-}
-
-using Block = std::span<const float, kBlock>;
-
-// Writes the scale; false if the block cannot be quantised, with NaN for it.
-bool StoreScale(Block block, float scale, std::byte* out) {
-  const bool fits = std::ranges::all_of(block, [](float x) { return std::isfinite(x); }) &&
-                    std::isfinite(FromF16(ToF16(scale)));
-  Store(fits ? ToF16(scale) : ToF16(std::numeric_limits<float>::quiet_NaN()), out);
-  return fits;
-}
-
-bool EncodeQ80(Block block, std::byte* out) {
-  float largest = 0;
-  for (const float x : block) largest = std::max(largest, std::abs(x));
-  const float scale = largest / 127;
-  const float inverse = InverseOf(scale);
-  if (!StoreScale(block, scale, out)) {
-    std::fill_n(out + kScale, kBlock, std::byte{0});
-    return false;
-  }
-  for (size_t j = 0; j < kBlock; ++j) {
-    Store(static_cast<int8_t>(std::round(block[j] * inverse)), out + kScale + j);
-  }
-  return true;
-}
-
-bool EncodeQ40(Block block, std::byte* out) {
-  float largest = 0;
-  for (const float x : block) {
-    if (std::abs(x) > std::abs(largest)) largest = x;
-  }
-  const float scale = largest / -8;
-  const float inverse = InverseOf(scale);
-  if (!StoreScale(block, scale, out)) {
-    std::fill_n(out + kScale, kBlock / 2, std::byte{0});
-    return false;
-  }
-  const auto quantised = [&](float x) {
-    return std::min(15u, static_cast<unsigned>(x * inverse + 8.5f));
-  };
-  for (size_t j = 0; j < kBlock / 2; ++j) {
-    out[kScale + j] =
-        static_cast<std::byte>(quantised(block[j]) | quantised(block[j + kBlock / 2]) << 4);
-  }
-  return true;
-}
-
-std::optional<size_t> EncodeBlocks(std::span<const float> from, bool (*encode)(Block, std::byte*),
-                                   size_t block_bytes, std::byte* out) {
-  FOLIO_CHECK(from.size() % kBlock == 0, "part of a block");
+std::optional<size_t> EncodeBlocks(std::span<const float> from, const DtypeInfo& info,
+                                   std::byte* out) {
+  FOLIO_CHECK(from.size() % info.block == 0, "part of a block");
+  FOLIO_CHECK(info.layout != nullptr && info.layout->encode != nullptr, "not a dtype to encode to");
   std::optional<size_t> bad;
-  for (size_t i = 0; i < from.size(); i += kBlock, out += block_bytes) {
-    if (!encode(from.subspan(i).first<kBlock>(), out) && !bad) bad = i;
+  for (size_t i = 0; i < from.size(); i += info.block, out += info.bytes) {
+    if (!info.layout->encode(from.data() + i, out) && !bad) bad = i;
   }
   return bad;
 }
@@ -206,19 +133,14 @@ void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
       for (size_t i = 0; i < out.size(); ++i) out[i] = Load<float>(data + 4 * i);
       return;
     case Dtype::kF16:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = FromF16(Load<uint16_t>(data + 2 * i));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = HalfToFloat(Load<uint16_t>(data + 2 * i));
       return;
     case Dtype::kBF16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = FromBF16(Load<uint16_t>(data + 2 * i));
       return;
-    case Dtype::kQ8_0:
-      FOLIO_CHECK(out.size() % kBlock == 0, "part of a block");
-      return DecodeQ80(data, out);
-    case Dtype::kQ4_0:
-      FOLIO_CHECK(out.size() % kBlock == 0, "part of a block");
-      return DecodeQ40(data, out);
     default:
-      FOLIO_CHECK(false, "not a floating dtype");
+      FOLIO_CHECK(IsBlocked(from), "not a floating dtype");
+      return DecodeBlocks(data, InfoOf(from), out);
   }
 }
 
@@ -300,10 +222,27 @@ std::optional<Dtype> DtypeFromName(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<uint32_t> DtypeInGgml(Dtype dtype) {
+  const int number = InfoOf(dtype).ggml;
+  return number < 0 ? std::nullopt : std::optional(static_cast<uint32_t>(number));
+}
+
+std::optional<Dtype> DtypeFromGgml(uint32_t number) {
+  for (const DtypeInfo& info : kInfos) {
+    if (DtypeInGgml(info.dtype) == number) return info.dtype;
+  }
+  return std::nullopt;
+}
+
+const BlockLayout& LayoutOf(Dtype dtype) {
+  const DtypeInfo& info = InfoOf(dtype);
+  FOLIO_CHECK(info.layout != nullptr, "a dtype without blocks");
+  return *info.layout;
+}
+
 bool IsFloating(Dtype dtype) {
-  constexpr std::array kFloating = {Dtype::kF64,  Dtype::kF32,  Dtype::kF16,
-                                    Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
-  return std::ranges::find(kFloating, dtype) != kFloating.end();
+  constexpr std::array kFloating = {Dtype::kF64, Dtype::kF32, Dtype::kF16, Dtype::kBF16};
+  return IsBlocked(dtype) || std::ranges::find(kFloating, dtype) != kFloating.end();
 }
 
 void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out) {
@@ -320,17 +259,12 @@ std::optional<size_t> EncodeFloats(std::span<const float> from, Dtype to, std::b
       if (!from.empty()) std::memcpy(out, from.data(), from.size_bytes());
       return std::nullopt;
     case Dtype::kF16:
-      return EncodeHalves(from, 0x7c00, out, ToF16);
+      return EncodeHalves(from, 0x7c00, out, FloatToHalf);
     case Dtype::kBF16:
       return EncodeHalves(from, 0x7f80, out, [](float x) { return ToBF16(x).bits; });
-    case Dtype::kQ8_0:
-      return EncodeBlocks(from, EncodeQ80, kQ80Bytes, out);
-    case Dtype::kQ4_0:
-      return EncodeBlocks(from, EncodeQ40, kQ40Bytes, out);
     default:
-      FOLIO_CHECK(false, "not a dtype to encode to");
+      return EncodeBlocks(from, InfoOf(to), out);
   }
-  return std::nullopt;
 }
 
 void RoundTo(Dtype dtype, std::span<float> numbers) {

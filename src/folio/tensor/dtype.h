@@ -14,6 +14,8 @@
 
 namespace folio {
 
+struct BlockLayout;
+
 // A bfloat16 number: the upper half of a float32, so 8 bits of precision and float32's range.
 struct BF16 {
   uint16_t bits = 0;
@@ -50,13 +52,24 @@ enum class Dtype : uint8_t {
   kU8,
   kBool,
   kQ8_0,
-  kQ4_0
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL
 };
 
-// Most dtypes store numbers one by one. Q8_0 and Q4_0, ggml's, store each 32 consecutive numbers of
-// a row in a block: a binary16 scale d, then integers q that stand for d * q. In Q8_0 these are 32
-// signed bytes; in Q4_0 16 bytes, whose lower halves are the first 16 numbers, each as q + 8, and
-// whose upper halves are the other 16.
+// Most dtypes store numbers one by one. ggml's, from Q8_0 on, store each 32 or 256 consecutive
+// numbers of a row in a block: as integers, of the bits that the name says, and binary16 scales.
+// Those that end with _1, and Q2_K, Q4_K and Q5_K, have minima too, which are added; those with a K
+// have scales of few bits for parts of a block. In Q8_0 a scale d is followed by 32 signed bytes q
+// that stand for d * q; in Q4_0 by 16 bytes, whose lower halves are the first 16 numbers, each as
+// q + 8, and whose upper halves are the other 16. tensor/blocks.h has the others.
 size_t DtypeBlock(Dtype dtype);  // numbers in one block: 1 where each stands by itself
 inline bool IsBlocked(Dtype dtype) {
   return DtypeBlock(dtype) > 1;
@@ -71,6 +84,11 @@ std::optional<Dtype> DtypeFromName(std::string_view name);
 // "fp32", "bf16", "int8" (Q8_0), "int4" (Q4_0).
 std::string_view DtypeSetting(Dtype dtype);
 std::string_view DtypeInTorch(Dtype dtype);  // "float32", "bfloat16"; "" for blocks
+// Its number in ggml and in GGUF files; none for what ggml does not have.
+std::optional<uint32_t> DtypeInGgml(Dtype dtype);
+std::optional<Dtype> DtypeFromGgml(uint32_t number);
+// What lies where in its blocks. REQUIRES: IsBlocked(dtype)
+const BlockLayout& LayoutOf(Dtype dtype);
 
 // The Dtype of a C++ number type.
 template <class T>
@@ -86,7 +104,7 @@ constexpr Dtype DtypeOf() {
   return static_cast<Dtype>(kIndex);
 }
 
-bool IsFloating(Dtype dtype);  // F64, F32, F16, BF16, Q8_0, Q4_0
+bool IsFloating(Dtype dtype);  // F64, F32, F16, BF16, and blocks
 
 // Decodes out.size() little-endian numbers of a floating dtype from memory of any alignment.
 // Widening is exact (NaN payloads too); F64 to float rounds to nearest even, too large becomes
@@ -96,11 +114,11 @@ void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out);
 
 // Writes the numbers as `to`, which is F32, F16, BF16, Q8_0 or Q4_0, to DtypeBytes(to, from.size())
 // bytes of any alignment. F16 and BF16 round to nearest even and keep NaN and infinities. Blocks
-// are quantised as ggml's reference does it: the number of largest magnitude becomes 127, or -8,
-// and a block that is all but 0 becomes 0. Returns the index of the first finite number that became
-// infinite, or of the first block's first number that holds something else than finite numbers or
-// needs a scale beyond binary16, if any; what is written for it then decodes to infinity or NaN.
-// REQUIRES: whole blocks.
+// are quantised as ggml's reference does it: of Q8_0 and Q4_0 the number of largest magnitude
+// becomes 127, or -8, and a block that is all but 0 becomes 0. Returns the index of the first
+// finite number that became infinite, or of the first block's first number that holds something
+// else than finite numbers or needs a scale beyond binary16, if any; what is written for it then
+// decodes to infinity or NaN. REQUIRES: whole blocks.
 std::optional<size_t> EncodeFloats(std::span<const float> from, Dtype to, std::byte* out);
 
 // Rounds numbers to what `dtype`, one that EncodeFloats takes, can hold. REQUIRES: whole blocks.

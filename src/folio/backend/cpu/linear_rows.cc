@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
+#include <numeric>
 #include <tuple>
 #include <type_traits>
 
@@ -11,6 +11,7 @@
 #include "folio/backend/cpu/stored_numbers.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
+#include "folio/tensor/blocks.h"
 #include "folio/tensor/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -212,47 +213,33 @@ HWY_EXPORT(TransposedSlice);
 
 namespace {
 
-float ScaleAt(const std::byte* block) {
-  float scale = 0;
-  DecodeFloats(block, Dtype::kF16, std::span(&scale, 1));
-  return scale;
-}
-
-// The integers of a block.
-void Unpack(const std::byte* block, Dtype dtype, int32_t* out) {
-  const std::byte* at = block + BlockedRows::kScaleBytes;
-  for (int64_t i = 0; i < BlockedRows::kBlock; ++i) {
-    if (dtype == Dtype::kQ8_0) {
-      out[i] = static_cast<int8_t>(at[i]);
-    } else {
-      const int pair = std::to_integer<int>(at[i % (BlockedRows::kBlock / 2)]);
-      out[i] = (i < BlockedRows::kBlock / 2 ? pair & 15 : pair >> 4) - 8;
-    }
-  }
-}
-
 // PlainKernel runs on any machine.
 template <Dtype dtype>
 void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
                  int64_t stride) {
   constexpr int64_t kBlock = BlockedRows::kBlock, kFours = kBlock / 4;
-  const auto block_bytes = static_cast<int64_t>(DtypeBytes(dtype, kBlock));
-  int32_t w[kBlock];
-  for (int64_t r = 0; r < rows; ++r, weight += x.blocks * block_bytes) {
+  const auto parts = static_cast<int64_t>(DtypeBlock(dtype)) / kBlock;
+  const auto bytes = static_cast<int64_t>(DtypeBytes(dtype, parts * kBlock));
+  const BlockLayout& layout = LayoutOf(dtype);
+  BlockPart w;
+  for (int64_t r = 0; r < rows; ++r, weight += x.blocks / parts * bytes) {
     float sums[LinearForward::kFewRows][2][kFours] = {};
+    float minima[LinearForward::kFewRows][BlockedRows::kGroup] = {};
     for (int64_t b = 0; b < x.blocks; ++b) {
-      const std::byte* block = weight + b * block_bytes;
-      const float scale = ScaleAt(block);
-      Unpack(block, dtype, w);
+      layout.unpack(weight + b / parts * bytes, static_cast<size_t>(b % parts), w);
       for (int64_t n = 0; n < x.rows; ++n) {
-        const int8_t* numbers = x.numbers + (n * x.stride + b) * kBlock;
-        const float product = scale * x.scales[n * x.stride + b];
+        const int64_t at = n * x.stride + b;
+        const int8_t* numbers = x.numbers + at * kBlock;
+        const float products[2] = {w.scale[0] * x.scales[at], w.scale[1] * x.scales[at]};
         for (int64_t i = 0; i < kBlock; i += 4) {
-          const int32_t four = w[i] * numbers[i] + w[i + 1] * numbers[i + 1] +
-                               w[i + 2] * numbers[i + 2] + w[i + 3] * numbers[i + 3];
+          const int32_t four = w.q[i] * numbers[i] + w.q[i + 1] * numbers[i + 1] +
+                               w.q[i + 2] * numbers[i + 2] + w.q[i + 3] * numbers[i + 3];
           float& to = sums[n][b % 2][i / 4];
-          to = std::fma(product, static_cast<float>(four), to);
+          to = std::fma(products[i / (kBlock / 2)], static_cast<float>(four), to);
         }
+        if (!layout.minima) continue;
+        float& to = minima[n][b % BlockedRows::kGroup];
+        to = std::fma(w.least[0], x.sums[at], to);
       }
     }
     for (int64_t n = 0; n < x.rows; ++n) {
@@ -261,9 +248,17 @@ void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, fl
         fours[i] = (sums[n][0][i] + sums[n][1][i]) +
                    (sums[n][0][i + kFours / 2] + sums[n][1][i + kFours / 2]);
       }
-      out[n * stride + r] = (fours[0] + fours[1]) + (fours[2] + fours[3]);
+      float& to = out[n * stride + r];
+      to = (fours[0] + fours[1]) + (fours[2] + fours[3]);
+      if (layout.minima) to += (minima[n][0] + minima[n][1]) + (minima[n][2] + minima[n][3]);
     }
   }
+}
+
+// What unsigned integers are larger by than those of a weight.
+int32_t OffsetOf(Dtype weight) {
+  if (LayoutOf(weight).minima) return 0;
+  return weight == Dtype::kQ8_0 ? 128 : weight == Dtype::kQ6_K ? 32 : 8;
 }
 
 }  // namespace
@@ -275,13 +270,15 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
     int8_t* to = parts.Take<int8_t>(all * kBlock);
     float* scale = parts.Take<float>(all);
     int32_t* correction = parts.Take<int32_t>(all * kBlock / 4);
-    return std::tuple(to, scale, correction, parts.bytes());
+    float* sum = parts.Take<float>(all);
+    return std::tuple(to, scale, correction, sum, parts.bytes());
   };
-  const int64_t bytes = std::get<3>(place(ScratchParts(nullptr)));
-  const auto [to, scale, correction, unused] = place(ScratchParts(scratch.Get<std::byte>(bytes)));
-  const int32_t offset = weight == Dtype::kQ8_0 ? -128 : -8;
-  const auto round = [&, to = to, scale = scale, correction = correction](int64_t begin,
-                                                                          int64_t end, int) {
+  const int64_t bytes = std::get<4>(place(ScratchParts(nullptr)));
+  const auto [to, scale, correction, sum, unused] =
+      place(ScratchParts(scratch.Get<std::byte>(bytes)));
+  const int32_t offset = OffsetOf(weight);
+  const auto round = [&, to = to, scale = scale, correction = correction, sum = sum](
+                         int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
       RoundToBlocks(x.data<float>() + n * blocks * kBlock, blocks, to + n * stride * kBlock,
                     scale + n * stride);
@@ -290,13 +287,18 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
     }
     for (int64_t i = begin * stride * kBlock; i < end * stride * kBlock; i += 4) {
       const int8_t* four = to + i;
-      correction[i / 4] = offset * (four[0] + four[1] + four[2] + four[3]);
+      correction[i / 4] = -offset * (four[0] + four[1] + four[2] + four[3]);
+    }
+    for (int64_t b = begin * stride; offset == 0 && b < end * stride; ++b) {
+      const int32_t total = std::accumulate(to + b * kBlock, to + (b + 1) * kBlock, 0);
+      sum[b] = scale[b] * static_cast<float>(total);
     }
   };
   ParallelRange(rows, TaskRows(x.dim(1)), round);
   numbers = to;
   scales = scale;
   corrections = correction;
+  sums = sum;
 }
 
 // ---- Few rows ----------------------------------------------------------------------------------
@@ -359,8 +361,10 @@ void RunTransposed(const LinearForward& op, Scratch& scratch) {
   if (IsBlocked(dtype)) {
     const BlockedRows x(op.x, dtype, scratch);
     BlockKernel kernel = X86BlockKernel(dtype, x.rows == 1);
-    if (kernel == nullptr)
-      kernel = dtype == Dtype::kQ8_0 ? PlainKernel<Dtype::kQ8_0> : PlainKernel<Dtype::kQ4_0>;
+    if (kernel == nullptr) {
+      kernel = ForBlockDtype(
+          dtype, []<Dtype weight>(DtypeIs<weight>) -> BlockKernel { return PlainKernel<weight>; });
+    }
     return ForFinishedSlices(op, [&](int64_t begin, int64_t end) {
       kernel(x, op.weight.Slice(begin, end).raw(), end - begin, op.out.data<float>() + begin,
              op.out.dim(1));

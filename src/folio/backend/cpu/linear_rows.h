@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/ops.h"
+#include "folio/base/check.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio::cpu {
@@ -45,8 +47,11 @@ void MultiplyHalfRows(const HalfRows& x, const BF16* weight, int64_t weight_rows
 // Rows of float32 on their way into products with a weight in blocks (O,I): rounded to Q8_0, so
 // that four products of integers add up exactly. Sixteen sums of such fours, times the two scales
 // of their blocks, are made in the order of I, with one rounding each: those at the same place of
-// every second block. They are joined in one order too. So a result is the same, bit for bit, on
-// every instruction set, and beside whatever it is computed.
+// every second block. A block of 256 is eight of 32 here, whose scales are exact in float32: of
+// six or eight bits times binary16. The minima of a weight's blocks, times the sums of the blocks
+// of x, are added to four further sums, each of every fourth block. All are joined in one order
+// too. So a result is the same, bit for bit, on every instruction set, and beside whatever it is
+// computed.
 struct BlockedRows {
   static constexpr int64_t kBlock = 32;      // numbers
   static constexpr int64_t kScaleBytes = 2;  // with which each block begins
@@ -55,16 +60,40 @@ struct BlockedRows {
   // x (N,I), for weights of that dtype. Lives in `scratch`. REQUIRES: I is whole blocks.
   BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch);
 
-  // Block b of row n has its numbers at numbers + 32 (n
-  // stride + b), its scale at scales[n stride + b]; the stride is whole groups of blocks, with
-  // zeros behind the last block.
+  // Block b of row n has its numbers at numbers + 32 (n stride + b), its scale at
+  // scales[n stride + b]; the stride is whole groups of blocks, with zeros behind the last block.
   int64_t rows = 0, blocks = 0, stride = 0;
   const int8_t* numbers = nullptr;
   const float* scales = nullptr;
-  // corrections[i] is -128 or -8 times the sum of the four numbers from numbers + 4 i on, since
-  // kernels have the weight's integers as unsigned ones, which are so much larger.
+  // corrections[i] is -128, -32 or -8 times the sum of the four numbers from numbers + 4 i on,
+  // since kernels have the weight's integers as unsigned ones, which are so much larger. Of weights
+  // with minima it is 0, and sums has the sum of each block's numbers times its scale.
   const int32_t* corrections = nullptr;
+  const float* sums = nullptr;
 };
+
+template <Dtype dtype>
+using DtypeIs = std::integral_constant<Dtype, dtype>;
+
+// f(DtypeIs<dtype>()) for a weight's dtype, one in blocks of which IsStored holds.
+template <class F>
+auto ForBlockDtype(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::kQ8_0:
+      return f(DtypeIs<Dtype::kQ8_0>());
+    case Dtype::kQ4_0:
+      return f(DtypeIs<Dtype::kQ4_0>());
+    case Dtype::kQ4_1:
+      return f(DtypeIs<Dtype::kQ4_1>());
+    case Dtype::kQ4_K:
+      return f(DtypeIs<Dtype::kQ4_K>());
+    case Dtype::kQ5_K:
+      return f(DtypeIs<Dtype::kQ5_K>());
+    default:
+      FOLIO_CHECK(dtype == Dtype::kQ6_K, "no kernel reads this dtype");
+      return f(DtypeIs<Dtype::kQ6_K>());
+  }
+}
 
 // out[n * stride + r] for `rows` rows of a weight in blocks, from `weight` on.
 using BlockKernel = void (*)(const BlockedRows& x, const std::byte* weight, int64_t rows,

@@ -177,16 +177,118 @@ constexpr int64_t kScaleBytes = BlockedRows::kScaleBytes;
   __attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
 #define FOLIO_INLINE __attribute__((always_inline)) inline
 
+// Bytes of 32 numbers, or of 256 in blocks of those.
 template <Dtype dtype>
-constexpr int64_t kBlockBytes = kScaleBytes + (dtype == Dtype::kQ8_0 ? kBlock : kBlock / 2);
+constexpr int64_t kBlockBytes = 0;
+template <>
+constexpr int64_t kBlockBytes<Dtype::kQ8_0> = 34;
+template <>
+constexpr int64_t kBlockBytes<Dtype::kQ4_0> = 18;
+template <>
+constexpr int64_t kBlockBytes<Dtype::kQ4_1> = 20;
+template <>
+constexpr int64_t kBlockBytes<Dtype::kQ4_K> = 144;
+template <>
+constexpr int64_t kBlockBytes<Dtype::kQ5_K> = 176;
+template <>
+constexpr int64_t kBlockBytes<Dtype::kQ6_K> = 210;
 
-// The scales of a group of blocks.
+// In blocks of 256, of which each of eight parts counts as a block here.
+template <Dtype dtype>
+constexpr bool kLong = dtype == Dtype::kQ4_K || dtype == Dtype::kQ5_K || dtype == Dtype::kQ6_K;
+constexpr int64_t kParts = 8;
+template <Dtype dtype>
+constexpr bool kMinima = dtype == Dtype::kQ4_1 || dtype == Dtype::kQ4_K || dtype == Dtype::kQ5_K;
+// Each half of a block has a scale of its own.
+template <Dtype dtype>
+constexpr bool kHalves = dtype == Dtype::kQ6_K;
+
+template <Dtype dtype>
+constexpr int64_t kRowBytes(int64_t blocks) {
+  return (kLong<dtype> ? blocks / kParts : blocks) * kBlockBytes<dtype>;
+}
+
+// A group of blocks of a row: the first, and which part that is of its block of 256.
+struct Group {
+  const std::byte* at;
+  int64_t part;
+};
+template <Dtype dtype>
+FOLIO_INLINE Group GroupAt(const std::byte* row, int64_t block) {
+  return {row + kRowBytes<dtype>(block), kLong<dtype> ? block % kParts : 0};
+}
+
+// Halves: binary16 numbers, aligned, as blocks are.
+FOLIO_INLINE short HalfAt(const std::byte* at) {
+  return *reinterpret_cast<const short*>(at);
+}
+FOLIO_AVX2 FOLIO_INLINE __m128 HalfEverywhere(const std::byte* at) {
+  return _mm_cvtph_ps(_mm_set1_epi16(HalfAt(at)));
+}
+
+// One from each block of a group.
 template <int64_t block_bytes>
-FOLIO_AVX2 FOLIO_INLINE __m128 Scales(const std::byte* group) {
-  const auto at = [=](int64_t block) {
-    return *reinterpret_cast<const short*>(group + block * block_bytes);  // aligned, as blocks are
-  };
+FOLIO_AVX2 FOLIO_INLINE __m128 HalvesOf(const std::byte* group) {
+  const auto at = [=](int64_t block) { return HalfAt(group + block * block_bytes); };
   return _mm_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), 0, 0, 0, 0));
+}
+
+// Four bytes, as numbers.
+FOLIO_AVX2 FOLIO_INLINE __m128 FourBytes(uint32_t bytes) {
+  return _mm_cvtepi32_ps(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(static_cast<int>(bytes))));
+}
+
+// Four scales and four minima of six bits each: of parts 0 to 3, or of 4 to 7.
+struct SixBits {
+  uint32_t scales, minima;
+};
+FOLIO_INLINE SixBits SixBitsOf(const std::byte* block, int64_t part) {
+  constexpr uint32_t kLow = 0x0F0F0F0F, kHigh = 0x30303030, kAll = kLow | kHigh;
+  uint32_t word[3];
+  std::memcpy(word, block + 4, sizeof word);
+  if (part < kParts / 2) return {word[0] & kAll, word[1] & kAll};
+  return {(word[2] & kLow) | (word[0] >> 2 & kHigh),
+          (word[2] >> 4 & kLow) | (word[1] >> 2 & kHigh)};
+}
+
+// `scales` has the scales of a group's four blocks, or of their eight halves; minima as they are
+// added.
+struct GroupScales {
+  __m256 scales;
+  __m128 minima;
+};
+template <Dtype dtype>
+FOLIO_AVX2 FOLIO_INLINE GroupScales ScalesOf(Group group) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  if constexpr (dtype == Dtype::kQ6_K) {
+    const auto eight =
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(group.at + 192 + 2 * group.part));
+    const __m128 scale = HalfEverywhere(group.at + 208);
+    return {_mm256_mul_ps(_mm256_set_m128(scale, scale),
+                          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight))),
+            _mm_setzero_ps()};
+  } else if constexpr (kLong<dtype>) {
+    const SixBits six = SixBitsOf(group.at, group.part);
+    const __m128 scales = _mm_mul_ps(HalfEverywhere(group.at), FourBytes(six.scales));
+    const __m128 minima = _mm_mul_ps(HalfEverywhere(group.at + 2), FourBytes(six.minima));
+    return {_mm256_castps128_ps256(scales), _mm_xor_ps(minima, _mm_set1_ps(-0.0f))};
+  } else if constexpr (kMinima<dtype>) {
+    return {_mm256_castps128_ps256(HalvesOf<bytes>(group.at)), HalvesOf<bytes>(group.at + 2)};
+  } else {
+    return {_mm256_castps128_ps256(HalvesOf<bytes>(group.at)), _mm_setzero_ps()};
+  }
+}
+
+// The same times the scales of as many blocks of x.
+template <Dtype dtype>
+FOLIO_AVX2 FOLIO_INLINE __m256 TimesScales(__m256 scales, const float* x) {
+  if constexpr (kHalves<dtype>) {
+    const __m256 twice = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_load_ps(x)),
+                                                  _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    return _mm256_mul_ps(scales, twice);
+  } else {
+    return _mm256_castps128_ps256(_mm_mul_ps(_mm256_castps256_ps128(scales), _mm_load_ps(x)));
+  }
 }
 
 // The last blocks of a row, fewer than a group, with zeros behind them.
@@ -200,16 +302,29 @@ struct LastGroup {
 
 // ---- Blocks, by AVX-512 with VNNI
 // -------------------------------------------------------------------------
+// Integers are unsigned bytes here, larger by what BlockedRows::corrections are for.
 
-// Two blocks as unsigned bytes: plus 128 or 8.
+FOLIO_AVX2 FOLIO_INLINE __m256i Load32(const std::byte* at) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+}
+FOLIO_VNNI FOLIO_INLINE __m512i Load64(const std::byte* first, const std::byte* second) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(Load32(first)), Load32(second), 1);
+}
+
+// Where the bytes of a block begin that have its integers, or the lower four bits of them.
 template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE __m512i TwoBlocks(const std::byte* first, const std::byte* second) {
-  first += kScaleBytes, second += kScaleBytes;
+constexpr int64_t kIntegers = dtype == Dtype::kQ4_1   ? 4
+                              : dtype == Dtype::kQ4_K ? 16
+                              : dtype == Dtype::kQ5_K ? 48
+                              : dtype == Dtype::kQ6_K ? 0
+                                                      : kScaleBytes;
+
+// Two blocks of 32.
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE __m512i TwoShort(const std::byte* first, const std::byte* second) {
+  first += kIntegers<dtype>, second += kIntegers<dtype>;
   if constexpr (dtype == Dtype::kQ8_0) {
-    const auto low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first));
-    const auto high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second));
-    return _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1),
-                            _mm512_set1_epi8(-128));
+    return _mm512_xor_si512(Load64(first, second), _mm512_set1_epi8(-128));
   } else {
     const auto low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(first));
     const auto high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(second));
@@ -219,32 +334,104 @@ FOLIO_VNNI FOLIO_INLINE __m512i TwoBlocks(const std::byte* first, const std::byt
   }
 }
 
-// FirstScales and LastScales hold, for the sums of the first and of the last two blocks of a group,
-// the index of the scale that each is multiplied with.
-FOLIO_VNNI FOLIO_INLINE __m512i FirstScales() {
-  return _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-}
-FOLIO_VNNI FOLIO_INLINE __m512i LastScales() {
-  return _mm512_add_epi32(FirstScales(), _mm512_set1_epi32(2));
+// Two blocks of a group that lie next to each other: the first two, or the last.
+template <Dtype dtype, bool last>
+FOLIO_VNNI FOLIO_INLINE __m512i TwoOfGroup(Group group) {
+  constexpr int64_t first = last ? 2 : 0;
+  if constexpr (!kLong<dtype>) {
+    const std::byte* at = group.at + first * kBlockBytes<dtype>;
+    return TwoShort<dtype>(at, at + kBlockBytes<dtype>);
+  } else if constexpr (dtype == Dtype::kQ6_K) {
+    const std::byte* low = group.at + group.part / 4 * 64;
+    const __m512i nibbles = _mm512_srli_epi16(Load64(low, low + kBlock), last ? 4 : 0);
+    const __m512i high = _mm512_broadcast_i64x4(Load32(group.at + 128 + group.part / 4 * kBlock));
+    const __m512i shifted =
+        last ? _mm512_srlv_epi64(high, _mm512_setr_epi64(0, 0, 0, 0, 2, 2, 2, 2))
+             : _mm512_sllv_epi64(high, _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2));
+    return _mm512_or_si512(_mm512_and_si512(nibbles, _mm512_set1_epi8(15)),
+                           _mm512_and_si512(shifted, _mm512_set1_epi8(0x30)));
+  } else {
+    const int64_t part = group.part + first;
+    const __m512i both =
+        _mm512_broadcast_i64x4(Load32(group.at + kIntegers<dtype> + part / 2 * kBlock));
+    const __m512i shifts = _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4);
+    __m512i w = _mm512_and_si512(_mm512_srlv_epi64(both, shifts), _mm512_set1_epi8(15));
+    if constexpr (dtype == Dtype::kQ5_K) {
+      const __m512i bits = _mm512_broadcast_i64x4(Load32(group.at + 16));
+      const __m512i one = _mm512_inserti64x4(_mm512_set1_epi8(1), _mm256_set1_epi8(2), 1);
+      const __m512i asked = _mm512_sll_epi16(one, _mm_cvtsi64_si128(part));
+      w = _mm512_mask_add_epi8(w, _mm512_test_epi8_mask(bits, asked), w, _mm512_set1_epi8(16));
+    }
+    return w;
+  }
 }
 
-// VnniGroup adds the products of one group of blocks to `sum`, for one row of x.
+// A block of each of two rows.
 template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE __m512 VnniGroup(const BlockedRows& x, const std::byte* group,
-                                         int64_t block, __m512 sum) {
-  constexpr int64_t bytes = kBlockBytes<dtype>;
-  const __m512i w0 = TwoBlocks<dtype>(group, group + bytes);
-  const __m512i w1 = TwoBlocks<dtype>(group + 2 * bytes, group + 3 * bytes);
+FOLIO_VNNI FOLIO_INLINE __m512i TwoRows(const std::byte* first, const std::byte* second,
+                                        int64_t block) {
+  const int64_t part = block % kParts;
+  first += kRowBytes<dtype>(block), second += kRowBytes<dtype>(block);
+  if constexpr (!kLong<dtype>) {
+    return TwoShort<dtype>(first, second);
+  } else {
+    const bool six = dtype == Dtype::kQ6_K;
+    const int64_t at = kIntegers<dtype> + (six ? part / 4 * 2 + part % 2 : part / 2) * kBlock;
+    const __m512i both = Load64(first + at, second + at);
+    const __m128i shift = _mm_cvtsi64_si128(4 * (six ? part % 4 / 2 : part % 2));
+    const __m512i low = _mm512_and_si512(_mm512_srl_epi16(both, shift), _mm512_set1_epi8(15));
+    if constexpr (dtype == Dtype::kQ4_K) return low;
+    const int64_t above = six ? 128 + part / 4 * kBlock : 16;
+    const __m512i bits = _mm512_srl_epi16(Load64(first + above, second + above),
+                                          _mm_cvtsi64_si128(six ? part % 4 * 2 : part));
+    const __m512i high = _mm512_and_si512(bits, _mm512_set1_epi8(six ? 3 : 1));
+    return _mm512_or_si512(low, _mm512_slli_epi16(high, 4));
+  }
+}
+
+// For the sums of the first two blocks of a group, and of the last, the index of the scale that
+// each is multiplied with.
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE __m512i FirstScales() {
+  if constexpr (kHalves<dtype>) {
+    return _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  } else {
+    return _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  }
+}
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE __m512i LastScales() {
+  return _mm512_add_epi32(FirstScales<dtype>(), _mm512_set1_epi32(kHalves<dtype> ? 4 : 2));
+}
+
+// The sums of one result: of fours of products, and of minima.
+struct VnniSums {
+  __m512 fours;
+  __m128 minima;
+};
+
+// VnniGroup adds the products of one group of blocks, for one row of x.
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE void VnniGroup(const BlockedRows& x, Group group, int64_t block,
+                                       VnniSums& sums) {
+  const __m512i w0 = TwoOfGroup<dtype, false>(group), w1 = TwoOfGroup<dtype, true>(group);
+  const GroupScales scales = ScalesOf<dtype>(group);
   const int8_t* numbers = x.numbers + block * kBlock;
   const int32_t* corrections = x.corrections + block * kBlock / 4;
-  const __m512 scale =
-      _mm512_castps128_ps512(_mm_mul_ps(Scales<bytes>(group), _mm_load_ps(x.scales + block)));
-  const __m512i dot0 =
-      _mm512_dpbusd_epi32(_mm512_load_si512(corrections), w0, _mm512_load_si512(numbers));
-  const __m512i dot1 = _mm512_dpbusd_epi32(_mm512_load_si512(corrections + 16), w1,
-                                           _mm512_load_si512(numbers + 2 * kBlock));
-  sum = _mm512_fmadd_ps(_mm512_permutexvar_ps(FirstScales(), scale), _mm512_cvtepi32_ps(dot0), sum);
-  return _mm512_fmadd_ps(_mm512_permutexvar_ps(LastScales(), scale), _mm512_cvtepi32_ps(dot1), sum);
+  const __m512 scale = _mm512_castps256_ps512(TimesScales<dtype>(scales.scales, x.scales + block));
+  const auto dot = [=](__m512i w, int64_t half) FOLIO_VNNI {
+    const __m512i from =
+        kMinima<dtype> ? _mm512_setzero_si512() : _mm512_load_si512(corrections + half * 16);
+    return _mm512_cvtepi32_ps(
+        _mm512_dpbusd_epi32(from, w, _mm512_load_si512(numbers + half * 2 * kBlock)));
+  };
+  sums.fours =
+      _mm512_fmadd_ps(_mm512_permutexvar_ps(FirstScales<dtype>(), scale), dot(w0, 0), sums.fours);
+  sums.fours =
+      _mm512_fmadd_ps(_mm512_permutexvar_ps(LastScales<dtype>(), scale), dot(w1, 1), sums.fours);
+  if constexpr (kMinima<dtype>) {
+    sums.minima = _mm_fmadd_ps(scales.minima, _mm_load_ps(x.sums + block), sums.minima);
+  }
 }
 
 // Joins eight sums.
@@ -254,21 +441,28 @@ FOLIO_AVX2 FOLIO_INLINE float Total(__m256 sums) {
   return _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));
 }
 
+FOLIO_AVX2 FOLIO_INLINE float TotalOfFour(__m128 sums) {
+  const __m128 pairs = _mm_hadd_ps(sums, sums);
+  return _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));
+}
+
 template <Dtype dtype>
 FOLIO_VNNI void VnniRow(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
                         int64_t) {
   constexpr int64_t bytes = kBlockBytes<dtype>;
   const int64_t whole = x.blocks / kGroup * kGroup;
-  for (int64_t r = 0; r < rows; ++r, weight += x.blocks * bytes) {
-    __m512 sum = _mm512_setzero_ps();
+  for (int64_t r = 0; r < rows; ++r, weight += kRowBytes<dtype>(x.blocks)) {
+    VnniSums sums{_mm512_setzero_ps(), _mm_setzero_ps()};
     for (int64_t b = 0; b < whole; b += kGroup) {
-      sum = VnniGroup<dtype>(x, weight + b * bytes, b, sum);
+      VnniGroup<dtype>(x, GroupAt<dtype>(weight, b), b, sums);
     }
-    if (whole < x.blocks) {
+    if (!kLong<dtype> && whole < x.blocks) {
       const LastGroup<bytes> last(weight + whole * bytes, x.blocks - whole);
-      sum = VnniGroup<dtype>(x, last.bytes, whole, sum);
+      VnniGroup<dtype>(x, {last.bytes, 0}, whole, sums);
     }
-    out[r] = Total(_mm256_add_ps(_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1)));
+    out[r] = Total(
+        _mm256_add_ps(_mm512_castps512_ps256(sums.fours), _mm512_extractf32x8_ps(sums.fours, 1)));
+    if constexpr (kMinima<dtype>) out[r] += TotalOfFour(sums.minima);
   }
 }
 
@@ -278,7 +472,8 @@ FOLIO_VNNI void VnniRow(const BlockedRows& x, const std::byte* weight, int64_t r
 constexpr int64_t kTileWeight = 16, kFours = kBlock / 4, kTileBlocks = 32;
 struct UnpackedTile {
   alignas(64) uint8_t numbers[kTileBlocks][kFours][kTileWeight][4];
-  alignas(64) float scales[kTileBlocks][kTileWeight];
+  alignas(64) float scales[kTileBlocks][2][kTileWeight];  // of half blocks, if they have their own
+  alignas(64) float minima[kTileBlocks][kTileWeight];     // if there are any
 };
 
 // Turns each half of eight vectors as a matrix of eight by eight.
@@ -303,17 +498,58 @@ FOLIO_VNNI FOLIO_INLINE void TurnHalves(__m512i* v) {
   }
 }
 
-// A block of each of the rows that begin there.
+FOLIO_VNNI FOLIO_INLINE __m512 Widened(const uint16_t* halves) {
+  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(halves)));
+}
+FOLIO_VNNI FOLIO_INLINE __m512 SignedBytes(const uint8_t* bytes) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes))));
+}
+
+// Scales and minima of a block of each of the rows that begin there.
 template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE void UnpackBlock(const std::byte* const* rows, int64_t offset,
-                                         uint8_t* numbers, float* scales) {
+FOLIO_VNNI FOLIO_INLINE void UnpackScales(const std::byte* const* rows, int64_t block, int64_t to,
+                                          UnpackedTile& tile) {
+  alignas(32) uint16_t halves[2][kTileWeight];
+  alignas(16) uint8_t bytes[2][kTileWeight];
+  for (int r = 0; r < kTileWeight; ++r) {
+    const auto [at, part] = GroupAt<dtype>(rows[r], block);
+    std::memcpy(halves[0] + r, at + (kHalves<dtype> ? 208 : 0), kScaleBytes);
+    if (kMinima<dtype>) std::memcpy(halves[1] + r, at + kScaleBytes, kScaleBytes);
+    if constexpr (kHalves<dtype>) {
+      for (int half = 0; half < 2; ++half) {
+        bytes[half][r] = std::to_integer<uint8_t>(at[192 + 2 * part + half]);
+      }
+    } else if constexpr (kLong<dtype>) {
+      const SixBits six = SixBitsOf(at, part);
+      bytes[0][r] = static_cast<uint8_t>(six.scales >> part % 4 * 8);
+      bytes[1][r] = static_cast<uint8_t>(six.minima >> part % 4 * 8);
+    }
+  }
+  __m512 scale = Widened(halves[0]);
+  if constexpr (kHalves<dtype>) {
+    _mm512_store_ps(tile.scales[to][1], _mm512_mul_ps(scale, SignedBytes(bytes[1])));
+  }
+  if constexpr (kMinima<dtype>) {
+    __m512 least = Widened(halves[1]);
+    if constexpr (kLong<dtype>) {
+      least = _mm512_xor_ps(_mm512_mul_ps(least, SignedBytes(bytes[1])), _mm512_set1_ps(-0.0f));
+    }
+    _mm512_store_ps(tile.minima[to], least);
+  }
+  if constexpr (kLong<dtype>) scale = _mm512_mul_ps(scale, SignedBytes(bytes[0]));
+  _mm512_store_ps(tile.scales[to][0], scale);
+}
+
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE void UnpackBlock(const std::byte* const* rows, int64_t block, int64_t to,
+                                         UnpackedTile& tile) {
   __m512i v[kFours];
-  alignas(32) uint16_t halves[kTileWeight];
-  for (int r = 0; r < kTileWeight; ++r) std::memcpy(halves + r, rows[r] + offset, kScaleBytes);
-  for (int r = 0; r < kFours; ++r) v[r] = TwoBlocks<dtype>(rows[r] + offset, rows[r + 8] + offset);
+  for (int r = 0; r < kFours; ++r) v[r] = TwoRows<dtype>(rows[r], rows[r + 8], block);
   TurnHalves(v);
+  uint8_t* numbers = &tile.numbers[to][0][0][0];
   for (int i = 0; i < kFours; ++i) _mm512_store_si512(numbers + i * 64, v[i]);
-  _mm512_store_ps(scales, _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<__m256i*>(halves))));
+  UnpackScales<dtype>(rows, block, to, tile);
 }
 
 // Memory that will be read soon, asked for while something is computed.
@@ -326,55 +562,80 @@ struct Ahead {
   }
 };
 
-// Rows n, n + 1... of x times a tile, from block `begin` of each row on. Every second block has
-// sums of its own: all_sums[kX][2][kFours].
-template <int kX>
+// The sums of sixteen results for one row of x: of fours in every second block, and then, of types
+// with minima, of these in every fourth.
+template <Dtype dtype>
+constexpr int64_t kSums = 2 * kFours + (kMinima<dtype> ? kGroup : 0);
+
+// Rows n, n + 1... of x times a tile, from block `begin` of each row on: all_sums[kX][kSums].
+template <Dtype dtype, int kX>
 FOLIO_VNNI void VnniTile(const BlockedRows& x, int64_t n, const UnpackedTile& w, int64_t begin,
                          int64_t blocks, Ahead& ahead, __m512* all_sums) {
   for (int64_t parity = 0; parity < 2; ++parity) {
     __m512 sums[kX][kFours];
     for (int i = 0; i < kX; ++i) {
-      for (int j = 0; j < kFours; ++j) sums[i][j] = all_sums[(i * 2 + parity) * kFours + j];
+      for (int j = 0; j < kFours; ++j) {
+        sums[i][j] = all_sums[i * kSums<dtype> + parity * kFours + j];
+      }
     }
     for (int64_t b = parity; b < blocks; b += 2) {
       ahead.Ask();
-      const __m512 w_scales = _mm512_load_ps(w.scales[b]);
+      const __m512 w_scales = _mm512_load_ps(w.scales[b][0]);
+      const __m512 w_seconds = kHalves<dtype> ? _mm512_load_ps(w.scales[b][1]) : w_scales;
       for (int i = 0; i < kX; ++i) {
         const int64_t at = (n + i) * x.stride + begin + b;
         const __m512 scale = _mm512_mul_ps(w_scales, _mm512_set1_ps(x.scales[at]));
+        const __m512 second =
+            kHalves<dtype> ? _mm512_mul_ps(w_seconds, _mm512_set1_ps(x.scales[at])) : scale;
         const int32_t* corrections = x.corrections + at * kFours;
         const auto* fours = reinterpret_cast<const int32_t*>(x.numbers + at * kBlock);
         for (int j = 0; j < kFours; ++j) {
-          const __m512i dot =
-              _mm512_dpbusd_epi32(_mm512_set1_epi32(corrections[j]),
-                                  _mm512_load_si512(w.numbers[b][j]), _mm512_set1_epi32(fours[j]));
-          sums[i][j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(dot), sums[i][j]);
+          const __m512i from =
+              kMinima<dtype> ? _mm512_setzero_si512() : _mm512_set1_epi32(corrections[j]);
+          const __m512i dot = _mm512_dpbusd_epi32(from, _mm512_load_si512(w.numbers[b][j]),
+                                                  _mm512_set1_epi32(fours[j]));
+          sums[i][j] =
+              _mm512_fmadd_ps(j < kFours / 2 ? scale : second, _mm512_cvtepi32_ps(dot), sums[i][j]);
         }
       }
     }
     for (int i = 0; i < kX; ++i) {
-      for (int j = 0; j < kFours; ++j) all_sums[(i * 2 + parity) * kFours + j] = sums[i][j];
+      for (int j = 0; j < kFours; ++j) {
+        all_sums[i * kSums<dtype> + parity * kFours + j] = sums[i][j];
+      }
+    }
+  }
+  for (int64_t b = 0; kMinima<dtype> && b < blocks; ++b) {
+    const __m512 minima = _mm512_load_ps(w.minima[b]);
+    for (int i = 0; i < kX; ++i) {
+      __m512& sum = all_sums[i * kSums<dtype> + 2 * kFours + b % kGroup];
+      sum = _mm512_fmadd_ps(minima, _mm512_set1_ps(x.sums[(n + i) * x.stride + begin + b]), sum);
     }
   }
 }
 
-// Joins the sixteen sums of sixteen results, in the same order as Total.
+// Joins the sums of sixteen results, in the same order as Total and TotalOfFour.
+template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE __m512 Totals(const __m512* sums) {
   __m512 fours[4];
   for (int i = 0; i < 4; ++i) {
     fours[i] = _mm512_add_ps(_mm512_add_ps(sums[i], sums[kFours + i]),
                              _mm512_add_ps(sums[i + 4], sums[kFours + i + 4]));
   }
-  return _mm512_add_ps(_mm512_add_ps(fours[0], fours[1]), _mm512_add_ps(fours[2], fours[3]));
+  const __m512 total =
+      _mm512_add_ps(_mm512_add_ps(fours[0], fours[1]), _mm512_add_ps(fours[2], fours[3]));
+  if constexpr (!kMinima<dtype>) return total;
+  const __m512* minima = sums + 2 * kFours;
+  return _mm512_add_ps(total, _mm512_add_ps(_mm512_add_ps(minima[0], minima[1]),
+                                            _mm512_add_ps(minima[2], minima[3])));
 }
 
 // Rows [begin, end) of x, at most kSomeRows, times up to kTileWeight rows of the weight.
-constexpr int64_t kSomeRows = 32, kSums = 2 * kFours;
+constexpr int64_t kSomeRows = 32;
 template <Dtype dtype>
 FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, const std::byte* weight,
                           int64_t rows, float* out, int64_t stride) {
-  constexpr int64_t bytes = kBlockBytes<dtype>;
-  const int64_t N = end - begin, row_bytes = x.blocks * bytes;
+  const int64_t N = end - begin, row_bytes = kRowBytes<dtype>(x.blocks);
   const int64_t lines = kTileWeight * row_bytes / 64, times = (N + 1) / 2 * x.blocks;
   Ahead ahead{weight + kTileWeight * row_bytes, begin > 0 ? 0 : lines / times + 1};
   const std::byte* starts[kTileWeight];
@@ -382,21 +643,21 @@ FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, cons
     starts[r] = weight + std::min(r, rows - 1) * row_bytes;  // the last one again
   }
   const auto there = static_cast<__mmask16>((1u << rows) - 1);
-  __m512 all_sums[kSomeRows * kSums];  // beyond the first ones only where a row takes several tiles
+  // Beyond the first ones only where a row takes several tiles.
+  __m512 all_sums[kSomeRows * kSums<dtype>];
   for (int64_t b = 0; b < x.blocks; b += kTileBlocks) {
     const int64_t blocks = std::min(kTileBlocks, x.blocks - b);
     UnpackedTile tile;
-    for (int64_t i = 0; i < blocks; ++i) {
-      UnpackBlock<dtype>(starts, (b + i) * bytes, &tile.numbers[i][0][0][0], tile.scales[i]);
-    }
+    for (int64_t i = 0; i < blocks; ++i) UnpackBlock<dtype>(starts, b + i, i, tile);
     for (int64_t n = 0; n < N; n += 2) {
       const int64_t count = std::min<int64_t>(2, N - n);
-      __m512* sums = all_sums + (blocks < x.blocks ? n * kSums : 0);
-      for (int64_t i = 0; b == 0 && i < count * kSums; ++i) sums[i] = _mm512_setzero_ps();
-      const auto multiply = count == 2 ? VnniTile<2> : VnniTile<1>;
+      __m512* sums = all_sums + (blocks < x.blocks ? n * kSums<dtype> : 0);
+      for (int64_t i = 0; b == 0 && i < count * kSums<dtype>; ++i) sums[i] = _mm512_setzero_ps();
+      const auto multiply = count == 2 ? VnniTile<dtype, 2> : VnniTile<dtype, 1>;
       multiply(x, begin + n, tile, b, blocks, ahead, sums);
       for (int64_t i = 0; b + blocks == x.blocks && i < count; ++i) {
-        _mm512_mask_storeu_ps(out + (begin + n + i) * stride, there, Totals(sums + i * kSums));
+        _mm512_mask_storeu_ps(out + (begin + n + i) * stride, there,
+                              Totals<dtype>(sums + i * kSums<dtype>));
       }
     }
   }
@@ -405,7 +666,7 @@ FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, cons
 template <Dtype dtype>
 void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
               int64_t stride) {
-  const int64_t row_bytes = x.blocks * kBlockBytes<dtype>;
+  const int64_t row_bytes = kRowBytes<dtype>(x.blocks);
   for (int64_t r = 0; r < rows; r += kTileWeight) {
     for (int64_t n = 0; n < x.rows; n += kSomeRows) {
       VnniTiles<dtype>(x, n, std::min(n + kSomeRows, x.rows), weight + r * row_bytes,
@@ -417,15 +678,31 @@ void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float
 // ---- Blocks, by AVX2
 // --------------------------------------------------------------------------------------
 
-// A block, and what it and 32 numbers of x make: eight sums of four products.
+// Block i of a group, and what it and 32 numbers of x make: eight sums of four products.
 template <Dtype dtype>
-FOLIO_AVX2 FOLIO_INLINE __m256i OneBlock(const std::byte* block) {
-  if constexpr (dtype == Dtype::kQ8_0) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + kScaleBytes));
+FOLIO_AVX2 FOLIO_INLINE __m256i OneBlock(Group group, int64_t i) {
+  const __m256i four_bits = _mm256_set1_epi8(15);
+  if constexpr (!kLong<dtype>) {
+    const std::byte* at = group.at + i * kBlockBytes<dtype> + kIntegers<dtype>;
+    if constexpr (dtype == Dtype::kQ8_0) return Load32(at);
+    const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(pairs, 4), pairs), four_bits);
+  } else if constexpr (dtype == Dtype::kQ6_K) {
+    const std::byte* low = group.at + group.part / 4 * 64 + i % 2 * kBlock;
+    const __m256i high = Load32(group.at + 128 + group.part / 4 * kBlock);
+    const __m256i nibbles = _mm256_srl_epi16(Load32(low), _mm_cvtsi64_si128(i / 2 * 4));
+    const __m256i two =
+        _mm256_and_si256(_mm256_srl_epi16(high, _mm_cvtsi64_si128(i * 2)), _mm256_set1_epi8(3));
+    return _mm256_or_si256(_mm256_and_si256(nibbles, four_bits), _mm256_slli_epi16(two, 4));
   } else {
-    const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + kScaleBytes));
-    const __m256i both = _mm256_set_m128i(_mm_srli_epi16(pairs, 4), pairs);
-    return _mm256_and_si256(both, _mm256_set1_epi8(15));
+    const int64_t part = group.part + i;
+    const __m256i both = Load32(group.at + kIntegers<dtype> + part / 2 * kBlock);
+    const __m256i low =
+        _mm256_and_si256(_mm256_srl_epi16(both, _mm_cvtsi64_si128(i % 2 * 4)), four_bits);
+    if constexpr (dtype == Dtype::kQ4_K) return low;
+    const __m256i one = _mm256_and_si256(
+        _mm256_srl_epi16(Load32(group.at + 16), _mm_cvtsi64_si128(part)), _mm256_set1_epi8(1));
+    return _mm256_or_si256(low, _mm256_slli_epi16(one, 4));
   }
 }
 template <Dtype dtype>
@@ -436,28 +713,41 @@ FOLIO_AVX2 FOLIO_INLINE __m256i Dots(__m256i w, __m256i x, const int32_t* correc
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_madd_epi16(pairs, ones);
   } else {
-    const __m256i correction = _mm256_load_si256(reinterpret_cast<const __m256i*>(corrections));
-    return _mm256_add_epi32(correction, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones));
+    const __m256i dots = _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones);
+    if constexpr (kMinima<dtype>) return dots;
+    return _mm256_add_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(corrections)), dots);
   }
 }
 
+// The sums of one result: of fours in every second block, and of minima.
+struct Avx2Sums {
+  __m256 fours[2];
+  __m128 minima;
+};
+
 template <Dtype dtype>
-FOLIO_AVX2 FOLIO_INLINE void Avx2Group(const BlockedRows& x, int64_t N, const std::byte* group,
-                                       int64_t block, __m256 (*sums)[2]) {
-  constexpr int64_t bytes = kBlockBytes<dtype>;
-  const __m128 scales = Scales<bytes>(group);
+FOLIO_AVX2 FOLIO_INLINE void Avx2Group(const BlockedRows& x, int64_t N, Group group, int64_t block,
+                                       Avx2Sums* sums) {
+  const GroupScales scales = ScalesOf<dtype>(group);
   for (int64_t i = 0; i < kGroup; ++i) {
-    const __m256i w = OneBlock<dtype>(group + i * bytes);
+    const __m256i w = OneBlock<dtype>(group, i);
     for (int64_t n = 0; n < N; ++n) {
       const int64_t at = n * x.stride + block;
-      const __m128 products = _mm_mul_ps(scales, _mm_load_ps(x.scales + at));
-      const __m256 scale =
-          _mm256_permutevar8x32_ps(_mm256_castps128_ps256(products), _mm256_set1_epi32(int(i)));
+      const __m256 products = TimesScales<dtype>(scales.scales, x.scales + at);
+      const int first = static_cast<int>(kHalves<dtype> ? 2 * i : i);
+      const int second = first + (kHalves<dtype> ? 1 : 0);
+      const __m256 scale = _mm256_permutevar8x32_ps(
+          products, _mm256_setr_epi32(first, first, first, first, second, second, second, second));
       const auto* numbers = reinterpret_cast<const __m256i*>(x.numbers + (at + i) * kBlock);
       const __m256i dots =
           Dots<dtype>(w, _mm256_load_si256(numbers), x.corrections + (at + i) * kBlock / 4);
-      sums[n][i % 2] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(dots), sums[n][i % 2]);
+      __m256& sum = sums[n].fours[i % 2];
+      sum = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(dots), sum);
     }
+  }
+  for (int64_t n = 0; kMinima<dtype> && n < N; ++n) {
+    const __m128 x_sums = _mm_load_ps(x.sums + n * x.stride + block);
+    sums[n].minima = _mm_fmadd_ps(scales.minima, x_sums, sums[n].minima);
   }
 }
 
@@ -466,16 +756,22 @@ FOLIO_AVX2 void Avx2Rows(const BlockedRows& x, const std::byte* weight, int64_t 
                          int64_t stride) {
   constexpr int64_t bytes = kBlockBytes<dtype>;
   const int64_t N = one ? 1 : x.rows, whole = x.blocks / kGroup * kGroup;
-  for (int64_t r = 0; r < rows; ++r, weight += x.blocks * bytes) {
-    __m256 sums[one ? 1 : LinearForward::kFewRows][2];
-    for (int64_t n = 0; n < N; ++n) sums[n][0] = sums[n][1] = _mm256_setzero_ps();
-    for (int64_t b = 0; b < whole; b += kGroup) Avx2Group<dtype>(x, N, weight + b * bytes, b, sums);
-    if (whole < x.blocks) {
+  for (int64_t r = 0; r < rows; ++r, weight += kRowBytes<dtype>(x.blocks)) {
+    Avx2Sums sums[one ? 1 : LinearForward::kFewRows];
+    for (int64_t n = 0; n < N; ++n) {
+      sums[n] = {{_mm256_setzero_ps(), _mm256_setzero_ps()}, _mm_setzero_ps()};
+    }
+    for (int64_t b = 0; b < whole; b += kGroup) {
+      Avx2Group<dtype>(x, N, GroupAt<dtype>(weight, b), b, sums);
+    }
+    if (!kLong<dtype> && whole < x.blocks) {
       const LastGroup<bytes> last(weight + whole * bytes, x.blocks - whole);
-      Avx2Group<dtype>(x, N, last.bytes, whole, sums);
+      Avx2Group<dtype>(x, N, {last.bytes, 0}, whole, sums);
     }
     for (int64_t n = 0; n < N; ++n) {
-      out[n * stride + r] = Total(_mm256_add_ps(sums[n][0], sums[n][1]));
+      float& to = out[n * stride + r];
+      to = Total(_mm256_add_ps(sums[n].fours[0], sums[n].fours[1]));
+      if constexpr (kMinima<dtype>) to += TotalOfFour(sums[n].minima);
     }
   }
 }
@@ -486,10 +782,11 @@ bool HasVnni(const std::string& target) {
   return has && target == "AVX3";
 }
 
-template <Dtype dtype, bool one>
-BlockKernel KernelOf(const std::string& target) {
+template <Dtype dtype>
+BlockKernel KernelOf(const std::string& target, bool one) {
   if (HasVnni(target)) return one ? VnniRow<dtype> : VnniRows<dtype>;
-  return target == "AVX3" || target == "AVX2" ? Avx2Rows<dtype, one> : nullptr;
+  if (target != "AVX3" && target != "AVX2") return nullptr;
+  return one ? Avx2Rows<dtype, true> : Avx2Rows<dtype, false>;
 }
 
 }  // namespace
@@ -499,11 +796,9 @@ bool X86TakesAnyRows() {
 }
 
 BlockKernel X86BlockKernel(Dtype weight, bool one) {
-  const std::string target = VectorTarget();
-  if (weight == Dtype::kQ8_0) {
-    return one ? KernelOf<Dtype::kQ8_0, true>(target) : KernelOf<Dtype::kQ8_0, false>(target);
-  }
-  return one ? KernelOf<Dtype::kQ4_0, true>(target) : KernelOf<Dtype::kQ4_0, false>(target);
+  return ForBlockDtype(weight, [target = VectorTarget(), one]<Dtype dtype>(DtypeIs<dtype>) {
+    return KernelOf<dtype>(target, one);
+  });
 }
 
 }  // namespace folio::cpu

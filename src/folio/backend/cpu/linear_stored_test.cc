@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "folio/backend/decorated_backends.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
+#include "folio/tensor/blocks.h"
 #include "folio/tensor/dtype.h"
 #include "tests/kit/threads.h"
 
@@ -30,6 +34,21 @@ struct Sizes {
   int64_t I, O;
 };
 
+// Blocks of any bytes, with scales and minima of both signs.
+void FillBlocks(Dtype dtype, uint64_t seed, std::span<std::byte> bytes) {
+  constexpr uint16_t kScales[] = {0x2C00, 0xAE21, 0x2803, 0x3255, 0x0000, 0x03F1};
+  const BlockLayout& layout = LayoutOf(dtype);
+  const CounterRng rng(seed, 1);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(rng.Bits(i));
+  const size_t step = DtypeBytes(dtype, static_cast<int64_t>(DtypeBlock(dtype)));
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    for (size_t i = 0; i < layout.count; ++i) {
+      const uint16_t scale = kScales[(at / step + 2 * i) % std::size(kScales)];
+      std::memcpy(bytes.data() + at + layout.scales + 2 * i, &scale, sizeof scale);
+    }
+  }
+}
+
 // One layer, with a weight of its own dtype.
 class Layer {
  public:
@@ -40,7 +59,11 @@ class Layer {
         bias_(SomeNumbers(sizes.O, 2)),
         view_(weight_.data(), dtype,
               transposed ? Shape{sizes.O, sizes.I} : Shape{sizes.I, sizes.O}) {
-    EncodeFloats(SomeNumbers(sizes.I * sizes.O, 1), dtype, weight_.data());
+    if (IsBlocked(dtype)) {
+      FillBlocks(dtype, 1, weight_);
+    } else {
+      EncodeFloats(SomeNumbers(sizes.I * sizes.O, 1), dtype, weight_.data());
+    }
   }
 
   // out = x weight + bias (N,O), act of it.
@@ -84,6 +107,7 @@ class StoredWeights : public testing::TestWithParam<Storage> {
  protected:
   static Layer Make(Sizes sizes) { return {GetParam().dtype, GetParam().transposed, sizes}; }
   static std::vector<Sizes> AllSizes() {
+    if (DtypeBlock(GetParam().dtype) == 256) return {{256, 1}, {512, 37}, {1280, 70}, {2304, 6}};
     if (IsBlocked(GetParam().dtype)) return {{32, 1}, {64, 5}, {96, 70}, {320, 515}, {2144, 6}};
     return {{1, 1}, {7, 3}, {17, 70}, {96, 129}, {203, 517}, {2100, 6}};
   }
@@ -171,11 +195,9 @@ TEST_P(StoredWeights, ProductsAreAddedToWhatIsThere) {
   }
 }
 
-constexpr Storage kStorages[] = {{Dtype::kF32, false},
-                                 {Dtype::kF32, true},
-                                 {Dtype::kBF16, true},
-                                 {Dtype::kQ8_0, true},
-                                 {Dtype::kQ4_0, true}};
+constexpr Storage kStorages[] = {{Dtype::kF32, false}, {Dtype::kF32, true},  {Dtype::kBF16, true},
+                                 {Dtype::kQ8_0, true}, {Dtype::kQ4_0, true}, {Dtype::kQ4_1, true},
+                                 {Dtype::kQ4_K, true}, {Dtype::kQ5_K, true}, {Dtype::kQ6_K, true}};
 INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), StoredName);
 
 class BlockedWeights : public testing::Test {
@@ -185,8 +207,11 @@ class BlockedWeights : public testing::Test {
 // Sums of integers are exact, and what is rounded is so in one order.
 TEST_F(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
   const auto backend = MakeBackend("cpu");
-  for (const Dtype dtype : {Dtype::kQ8_0, Dtype::kQ4_0}) {
-    for (const Sizes sizes : {Sizes{416, 133}, Sizes{2208, 18}}) {
+  for (const Dtype dtype :
+       {Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1, Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K}) {
+    const bool long_blocks = DtypeBlock(dtype) == 256;
+    for (const Sizes sizes :
+         {Sizes{long_blocks ? 768 : 416, 133}, Sizes{long_blocks ? 2304 : 2208, 18}}) {
       Layer layer(dtype, true, sizes);
       for (const int64_t N : {1, 5, 8}) {
         std::vector<float> x = SomeNumbers(N * sizes.I, 4), out, act;
@@ -257,12 +282,17 @@ TEST_F(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
 }
 
 TEST(StoredEmbeddings, AreDecoded) {
-  constexpr int64_t V = 5, C = 64;
+  constexpr int64_t V = 5, C = 256;
   const std::vector<float> numbers = SomeNumbers(V * C, 5);
   std::vector<int32_t> ids = {3, 0, 3};
-  for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+  for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1, Dtype::kQ4_K,
+                            Dtype::kQ5_K, Dtype::kQ6_K}) {
     std::vector<std::byte> wte(DtypeBytes(dtype, V * C));
-    EncodeFloats(numbers, dtype, wte.data());
+    if (IsBlocked(dtype)) {
+      FillBlocks(dtype, 5, wte);
+    } else {
+      EncodeFloats(numbers, dtype, wte.data());
+    }
     std::vector<float> decoded(V * C);
     DecodeFloats(wte.data(), dtype, std::span(decoded));
     for (const char* name : {"cpu", "reference", "checked"}) {

@@ -153,7 +153,9 @@ void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out) 
   if (from == Dtype::kBF16) {
     return HWY_DYNAMIC_DISPATCH(WidenHalves)(reinterpret_cast<const BF16*>(data), count, out);
   }
-  FOLIO_CHECK(IsBlocked(from), "not a stored dtype");
+  if (from != Dtype::kQ8_0 && from != Dtype::kQ4_0) {
+    return DecodeFloats(data, from, std::span(out, static_cast<size_t>(count)));
+  }
   const size_t stride = DtypeBytes(from, kNumbers);
   ForSomeBlocks(count, [&](int64_t block, int64_t blocks) {
     float scales[kSomeBlocks];

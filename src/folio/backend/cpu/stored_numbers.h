@@ -10,7 +10,7 @@ namespace folio::cpu {
 // Decoding and rounding, many numbers at a time, on the calling thread. What comes out is what
 // tensor/dtype.h makes of them, bit for bit, but for which NaN stands for NaN.
 
-// DecodeStored does as DecodeFloats. REQUIRES: BF16, Q8_0 or Q4_0; whole blocks.
+// DecodeStored does as DecodeFloats. REQUIRES: BF16 or blocks, whole ones.
 void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out);
 
 // RoundStored does as RoundTo, out of place. REQUIRES: BF16 or Q8_0; whole blocks.

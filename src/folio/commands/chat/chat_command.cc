@@ -97,7 +97,7 @@ class ChatCommand final : public Command {
                        "programs use folio generate --interactive, with --chat to be answered");
     }
     CatchSignals();
-    const OpenedModel model = model_.Open();
+    const OpenedModel model = model_.Open(console);
     Dialogue dialogue(model, model_.cache());
     [[maybe_unused]] const GenerateOptions checked = Options(model, console);
     console.Note(dialogue.answers()

@@ -219,7 +219,7 @@ class EvalPerplexityCommand final : public Command {
     RequireFileName("--csv", csv_);
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval perplexity");
-    const OpenedModel model = open_.Open();
+    const OpenedModel model = open_.Open(context.console);
     const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
     RequireSameModel(group, model, csv_);
     const PerplexityOptions options{.reading = reading, .csv = csv_, .group = &group};
@@ -283,7 +283,7 @@ class EvalClozeCommand final : public Command {
     RequireFileName("--out", out_);
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval cloze");
-    const OpenedModel model = open_.Open();
+    const OpenedModel model = open_.Open(context.console);
     model.RequireTokenizer(", or name it with --tokenizer");
     RequireSameModel(group, model, out_);
     const ClozeOptions options{
@@ -346,9 +346,9 @@ class EvalCompareCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval compare");
-    const OpenedModel a = open_.Open(model_a_, adapter_a_);
+    const OpenedModel a = open_.Open(context.console, model_a_, adapter_a_);
     if (!dtype_b_.empty()) open_.dtype = dtype_b_;
-    const OpenedModel b = open_.Open(model_b_, adapter_b_);
+    const OpenedModel b = open_.Open(context.console, model_b_, adapter_b_);
     RequireComparable(a, b);
     const ReadingOptions reading = windows_.Options(
         std::min(a.weights->config().n_positions, b.weights->config().n_positions));

@@ -76,7 +76,7 @@ class ExplainCommand final : public Command {
   int Run(const Context& context) override {
     output_.Check(context.console);
     CheckInput();
-    output_.Show(context.console, SelectSteps(Walk(), steps_));
+    output_.Show(context.console, SelectSteps(Walk(context.console), steps_));
     return 0;
   }
 
@@ -180,9 +180,9 @@ class ExplainCommand final : public Command {
     return input;
   }
 
-  Report Walk() const {
+  Report Walk(Console& console) const {
     if (has_model()) {
-      const OpenedModel model = model_.Open();
+      const OpenedModel model = model_.Open(console);
       LessonInput input = Input(*model.backend);
       input.model = &model;
       return lesson_.walk(input);

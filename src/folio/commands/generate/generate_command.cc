@@ -293,14 +293,14 @@ class GenerateCommand final : public Command {
     CatchSignals();
     Console& console = context.console;
     CheckFlags(console);
-    const OpenedModel model = model_.Open();
+    const OpenedModel model = model_.Open(console);
     if (beams_) {
       TellBeams(
           console, model, prompts_.Read(model),
           {.beams = *beams_, .length_penalty = length_penalty_, .max_tokens = max_tokens_, .n = n_},
           model_.cache());
     } else {
-      OpenDraft(model);
+      OpenDraft(console, model);
       interactive_ ? Converse(console, model) : ContinueAll(console, model);
     }
     return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
@@ -352,13 +352,13 @@ class GenerateCommand final : public Command {
   // A draft guesses for one text at a time.
   int64_t AtOnce() const { return draft_.empty() ? batch_ : 1; }
 
-  void OpenDraft(const OpenedModel& model) {
+  void OpenDraft(Console& console, const OpenedModel& model) {
     if (draft_.empty()) return;
     if (draft_ == "ngram") {
       guesser_ = std::make_unique<NgramDraft>();
       return;
     }
-    draft_model_ = model_.Open(draft_, "");
+    draft_model_ = model_.Open(console, draft_, "");
     guesser_ = std::make_unique<ModelDraft>(*draft_model_.backend, *draft_model_.weights,
                                             model.weights->config().vocab_size);
   }

@@ -232,10 +232,10 @@ void ViewFlags::AddModel(Flags& flags) {
   model.AddCompute(flags);
 }
 
-OpenedModel ViewFlags::Open(const Console& console) const {
+OpenedModel ViewFlags::Open(Console& console) const {
   CatchSignals();
   output.Check(console);
-  return model.Open();
+  return model.Open(console);
 }
 
 void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count) {

@@ -63,7 +63,7 @@ struct ViewFlags {
   void Add(Flags& flags);  // those of model and text
   void AddModel(Flags& flags);
   // Catches signals, checks the output, and loads the model.
-  OpenedModel Open(const Console& console) const;
+  OpenedModel Open(Console& console) const;
 };
 
 // The command `folio inspect dump`.

@@ -188,7 +188,7 @@ class ServeCommand final : public Command {
     Json names = Json::array();
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
-      service.Add(name, model_.Open(path, adapters[name]));
+      service.Add(name, model_.Open(console, path, adapters[name]));
       names.push_back(name);
     }
     serving.Begin();
