@@ -821,10 +821,12 @@ CachePlaces MakePlaces(OpMemory& m, CacheSizes s) {
 
 void AddCache(Cases& cases) {
   // Multiples of 7 are no numbers of pages: each is taken once.
-  const CacheSizes sizes[] = {
-      {1, 1, 1, 1, 1, 1},           {1, 3, 4, 2, 2, 5},           {3, 2, 5, 4, 2, 8, 0.7},
-      {2, 1, 37, 3, 1, 7, 0.7},     {1, 4, 16, 2, 2, 64},         {5, 2, 9, 6, 3, 33, 0, 1.5},
-      {3, 4, 5, 7, 1, 80, 0, 0, 1}, {4, 9, 4, 4, 1, 16, 0, 2, 9}, {2, 3, 9, 16, 2, 96, 0, 0, 12}};
+  const CacheSizes sizes[] = {{1, 1, 1, 1, 1, 1, 0, 0, 0},     {1, 3, 4, 2, 2, 5, 0, 0, 0},
+                              {3, 2, 5, 4, 2, 8, 0.7, 0, 0},   {2, 1, 37, 3, 1, 7, 0.7, 0, 0},
+                              {1, 4, 16, 2, 2, 64, 0, 0, 0},   {5, 2, 9, 6, 3, 33, 0, 1.5, 0},
+                              {3, 4, 5, 7, 1, 80, 0, 0, 1},    {4, 9, 4, 4, 1, 16, 0, 2, 9},
+                              {2, 3, 9, 16, 2, 96, 0, 0, 12},  {2, 5, 60, 5, 1, 256, 0, 0, 0},
+                              {1, 5, 60, 2, 1, 250, 0, 3, 150}};
   for (const CacheSizes& s : sizes) {
     const Shape pages = {s.N * s.W, s.G, 2, s.R, s.D};
     cases.Add(s.ToString(), [=](OpMemory& m) {

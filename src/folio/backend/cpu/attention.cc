@@ -875,46 +875,99 @@ void Read(const CacheRead& op) {
   });
 }
 
-// A head of keys of one row after the other: each page is read in its own order.
+// Keys of one head that a task has at most: enough of them for all threads where one sequence has
+// few heads, and enough in each that little is paid for joining them.
+int64_t KeysOfTask(int64_t D) {
+  return RoundUp(CeilDiv(32768, D), 64);
+}
+
+// The attention of one row, and what its tasks make of it: each that of its keys alone.
+class CachedRow {
+ public:
+  CachedRow(const CacheAttention& op, int64_t n, int64_t D)
+      : task_keys_(KeysOfTask(D)), end_(op.positions.data<int32_t>()[n] + 1) {
+    first_ = op.window == 0 ? 0 : std::max<int64_t>(0, end_ - op.window);
+  }
+  int64_t tasks() const { return CeilDiv(end_, task_keys_) - first_ / task_keys_; }
+  // Task i has the positions [Begin(i), End(i)).
+  int64_t Begin(int64_t i) const { return std::max(first_, Border(i)); }
+  int64_t End(int64_t i) const { return std::min(end_, Border(i + 1)); }
+
+ private:
+  int64_t Border(int64_t i) const { return (first_ / task_keys_ + i) * task_keys_; }
+
+  int64_t task_keys_, first_, end_;
+};
+
+// out (D) = the sum over tasks i of exp(lse[i * stride]) parts[i * stride * D], over that of the
+// exponentials.
+void JoinTasks(int64_t tasks, const float* parts, const float* lse, int64_t stride, int64_t D,
+               float* out) {
+  float max = -kInfinity, sum = 0;
+  for (int64_t i = 0; i < tasks; ++i) max = std::max(max, lse[i * stride]);
+  if (max == -kInfinity) max = 0;
+  std::fill_n(out, D, 0.0f);
+  for (int64_t i = 0; i < tasks; ++i) {
+    const float weight = std::exp(lse[i * stride] - max);
+    sum += weight;
+    for (int64_t d = 0; d < D; ++d) out[d] += weight * parts[i * stride * D + d];
+  }
+  for (int64_t d = 0; d < D && sum != 0; ++d) out[d] /= sum;
+}
+
 template <class T>
 void Attend(const CacheAttention& op, Scratch& scratch) {
   const Pages<T> pages(op.pages);
-  const int64_t N = op.q.T, shared = op.H / pages.G, R = pages.R, D = pages.D;
-  const int32_t* positions = op.positions.data<int32_t>();
-  const auto keys_of = [&](int64_t n) {
-    const int64_t keys = positions[n] + 1;
-    return op.window == 0 ? keys : std::min(keys, op.window);
-  };
-  int64_t longest = 0;
-  for (int64_t n = 0; n < N; ++n) longest = std::max(longest, keys_of(n));
-  const int64_t stride = CeilDiv(longest, 16) * 16;
+  const int64_t N = op.q.T, G = pages.G, R = pages.R, D = pages.D, shared = op.H / G;
   const auto scale =
       static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(D)));
-  float* memory = scratch.Get<float>(shared * stride * Threads());
-  ParallelFor(N * pages.G, [&](int64_t task, int thread) {
-    const int64_t n = task / pages.G, g = task % pages.G, keys = keys_of(n);
-    const int64_t first = positions[n] + 1 - keys;
+  int64_t most = 0;
+  for (int64_t n = 0; n < N; ++n) most = std::max(most, CachedRow(op, n, D).tasks());
+  const int64_t stride = KeysOfTask(D);
+  const auto cut = [&](std::byte* memory, float*& parts, float*& lse, float*& scores) {
+    ScratchParts arrays(memory);
+    parts = arrays.Take<float>(N * most * op.H * D);
+    lse = arrays.Take<float>(N * most * op.H);
+    scores = arrays.Take<float>(Threads() * shared * stride);
+    return arrays.bytes();
+  };
+  float *parts = nullptr, *lse = nullptr, *scores = nullptr;
+  cut(scratch.Get<std::byte>(cut(nullptr, parts, lse, scores)), parts, lse, scores);
+  ParallelFor(N * most * G, [&](int64_t task, int thread) {
+    const int64_t n = task / G / most, i = task / G % most, g = task % G, h = g * shared;
+    const CachedRow row(op, n, D);
+    if (i >= row.tasks()) return;
+    const int64_t begin = row.Begin(i), keys = row.End(i) - begin;
     const int32_t* table = TableOf(op.tables, n);
-    float* scores = memory + thread * shared * stride;
-    float* out = op.out.row<float>(0, n) + g * shared * D;
+    float* weights = scores + thread * shared * stride;
+    float* out = row.tasks() == 1 ? op.out.row<float>(0, n) + h * D
+                                  : parts + ((n * most + i) * op.H + h) * D;
     const auto for_pages = [&](int64_t part, auto&& f) {
       for (int64_t s = 0, count = 0; s < keys; s += count) {
-        count = std::min(R - (first + s) % R, keys - s);
-        f(KeyRows{pages.At(table, first + s, g, part), DtypeOf<T>(), D}, count, scores + s);
+        count = std::min(R - (begin + s) % R, keys - s);
+        f(KeyRows{pages.At(table, begin + s, g, part), DtypeOf<T>(), D}, count, weights + s);
       }
     };
     for_pages(0, [&](const KeyRows& k, int64_t count, float* to) {
-      ScoreRows(op.q.row<float>(0, n) + g * shared * D, shared, D, k, count, scale, to, stride);
+      ScoreRows(op.q.row<float>(0, n) + h * D, shared, D, k, count, scale, to, stride);
     });
-    for (int64_t h = 0; h < shared; ++h) {
-      if (op.cap > 0) CapRow(static_cast<float>(op.cap), keys, scores + h * stride);
-      SoftmaxRow(scores + h * stride, keys, nullptr);
+    for (int64_t j = 0; j < shared; ++j) {
+      float* of_head = weights + j * stride;
+      if (op.cap > 0) CapRow(static_cast<float>(op.cap), keys, of_head);
+      lse[(n * most + i) * op.H + h + j] = SoftmaxRow(of_head, keys, nullptr);
     }
     std::fill_n(out, shared * D, 0.0f);
-    for_pages(1, [&](const KeyRows& v, int64_t count, const float* weights) {
-      CombineRows(weights, stride, shared, D, v, count, out);
+    for_pages(1, [&](const KeyRows& v, int64_t count, const float* of_keys) {
+      CombineRows(of_keys, stride, shared, D, v, count, out);
     });
   });
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t tasks = CachedRow(op, n, D).tasks();
+    for (int64_t h = 0; tasks > 1 && h < op.H; ++h) {
+      const int64_t place = n * most * op.H + h;
+      JoinTasks(tasks, parts + place * D, lse + place, op.H, D, op.out.row<float>(0, n) + h * D);
+    }
+  }
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/attention_kernels.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -454,57 +456,154 @@ float SoftmaxKernel(float* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
+// Calls f(heads, first) for all heads, up to four at a time: what these share is loaded once.
+template <class F>
+HWY_INLINE void ForHeads(int64_t heads, const F& f) {
+  int64_t first = 0;
+  for (; first + 4 <= heads; first += 4) f(std::integral_constant<int, 4>(), first);
+  if (heads - first == 3) f(std::integral_constant<int, 3>(), first);
+  if (heads - first == 2) f(std::integral_constant<int, 2>(), first);
+  if (heads - first == 1) f(std::integral_constant<int, 1>(), first);
+}
+
+constexpr int kLanes = hn::MaxLanes(Lane());
+
+// Lane i gets the sum of row i, of `kRows` rows that begin at x. Otherwise each of them has
+// kLanes / kRows lanes of sums.
+template <int kRows>
+HWY_INLINE Vector SumsOfRows(const float* x) {
+  const Lane d;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kRows > 1) {
+    const auto low = SumsOfRows<kRows / 2>(x);
+    const auto high = SumsOfRows<kRows / 2>(x + kRows / 2 * kLanes);
+    return hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
+  }
+#endif
+  return hn::Load(d, x);
+}
+
+constexpr int64_t kRowsAhead = 16;  // of keys and values that are fetched while others are used
+
+// Lanes that add up to q[h] . k[i] go to parts[h * kLanes + i], each a vector. `ahead` is the
+// distance to what will be needed soon, if it is there.
+template <int kHeads, int kKeys, class T>
+HWY_INLINE void PartsOfScores(const float* q, int64_t D, const T* const (&k)[kKeys], int64_t ahead,
+                              float* parts) {
+  const Lane d;
+  Vector sums[kHeads][kKeys];
+  for (auto& row : sums) {
+    for (auto& sum : row) sum = hn::Zero(d);
+  }
+  const auto add = [&](int64_t c, const auto& load) HWY_ATTR {
+    Vector keys[kKeys];
+    for (int i = 0; i < kKeys; ++i) {
+      keys[i] = load(k[i] + c);
+      hwy::Prefetch(k[i] + ahead + c);
+    }
+    for (int h = 0; h < kHeads; ++h) {
+      const auto query = load(q + h * D + c);
+      for (int i = 0; i < kKeys; ++i) sums[h][i] = hn::MulAdd(query, keys[i], sums[h][i]);
+    }
+  };
+  int64_t c = 0;
+  for (; c + kLanes <= D; c += kLanes) add(c, [d](const auto* x) HWY_ATTR { return LoadU(d, x); });
+  if (c < D) add(c, [d, n = D - c](const auto* x) HWY_ATTR { return LoadPart(d, x, n); });
+  for (int h = 0; h < kHeads; ++h) {
+    for (int i = 0; i < kKeys; ++i) hn::Store(sums[h][i], d, parts + (h * kLanes + i) * kLanes);
+  }
+}
+
+template <int kHeads, class T>
+HWY_INLINE void ScoreHeads(const float* q, int64_t D, const T* k, int64_t k_stride, int64_t keys,
+                           float scale, float* scores, int64_t stride) {
+  const Lane d;
+  constexpr int kKeys = kLanes == 1 ? 1 : kHeads == 1 && kLanes >= 4 ? 4 : 2;
+  HWY_ALIGN float parts[kHeads * kLanes * kLanes];
+  for (int64_t s = 0; s < keys; s += kLanes) {
+    for (int i = 0; i < kLanes; i += kKeys) {
+      const T* rows[kKeys];
+      for (int j = 0; j < kKeys; ++j) rows[j] = k + std::min(s + i + j, keys - 1) * k_stride;
+      PartsOfScores<kHeads, kKeys>(q, D, rows, kRowsAhead * k_stride, parts + i * kLanes);
+    }
+    for (int h = 0; h < kHeads; ++h) {
+      const auto sums = hn::Mul(SumsOfRows<kLanes>(parts + h * kLanes * kLanes), hn::Set(d, scale));
+      float* to = scores + h * stride + s;
+      s + kLanes <= keys ? hn::StoreU(sums, d, to) : StorePart(sums, d, to, keys - s);
+    }
+  }
+}
+
 void ScoresKernel(const float* q, int64_t heads, int64_t D, const KeyRows& k, int64_t keys,
                   float scale, float* scores, int64_t stride) {
-  const hn::ScalableTag<float> d;
-  const auto score = [&](const auto* row) HWY_ATTR {
-    for (int64_t s = 0; s < keys; ++s, row += k.stride) {
-      for (int64_t h = 0; h < heads; ++h)
-        scores[h * stride + s] = scale * Dot(d, q + h * D, row, D);
-    }
+  const auto score = [&](const auto* rows) HWY_ATTR {
+    ForHeads(heads, [&](auto count, int64_t h) HWY_ATTR {
+      ScoreHeads<count()>(q + h * D, D, rows, k.stride, keys, scale, scores + h * stride, stride);
+    });
   };
   k.dtype == Dtype::kBF16 ? score(static_cast<const BF16*>(k.data))
                           : score(static_cast<const float*>(k.data));
 }
 
-// Columns [begin, begin + kVectors * Lanes) of one head, or where `rest` is not 0 so many at most
+// Columns [begin, begin + kVectors * Lanes) of some heads, or where `rest` is not 0 so many at most
 // one vector; the sums stay in registers.
-template <int kVectors, class T>
-HWY_INLINE void CombineColumns(const float* weights, const T* v, int64_t v_stride, int64_t keys,
-                               int64_t begin, int64_t rest, float* out) {
+template <int kHeads, int kVectors, class T>
+HWY_INLINE void CombineColumns(const float* weights, int64_t stride, const T* v, int64_t v_stride,
+                               int64_t keys, int64_t D, int64_t begin, int64_t rest, float* out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto load = [=](const auto* at)
                         HWY_ATTR { return rest == 0 ? LoadU(d, at) : LoadPart(d, at, rest); };
-  hn::Vec<decltype(d)> sums[kVectors];
-  for (int i = 0; i < kVectors; ++i) sums[i] = load(out + begin + i * lanes);
+  hn::Vec<decltype(d)> sums[kHeads][kVectors];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int i = 0; i < kVectors; ++i) sums[h][i] = load(out + h * D + begin + i * lanes);
+  }
   for (int64_t s = 0; s < keys; ++s) {
-    const auto weight = hn::Set(d, weights[s]);
-    const T* row = v + s * v_stride + begin;
+    hn::Vec<decltype(d)> row[kVectors];
     for (int i = 0; i < kVectors; ++i) {
-      sums[i] = hn::MulAdd(weight, load(row + i * lanes), sums[i]);
+      const T* at = v + s * v_stride + begin + i * lanes;
+      row[i] = load(at);
+      hwy::Prefetch(at + kRowsAhead * v_stride);
+    }
+    for (int h = 0; h < kHeads; ++h) {
+      const auto weight = hn::Set(d, weights[h * stride + s]);
+      for (int i = 0; i < kVectors; ++i) sums[h][i] = hn::MulAdd(weight, row[i], sums[h][i]);
     }
   }
-  for (int i = 0; i < kVectors; ++i) {
-    float* to = out + begin + i * lanes;
-    rest == 0 ? hn::StoreU(sums[i], d, to) : StorePart(sums[i], d, to, rest);
+  for (int h = 0; h < kHeads; ++h) {
+    for (int i = 0; i < kVectors; ++i) {
+      float* to = out + h * D + begin + i * lanes;
+      rest == 0 ? hn::StoreU(sums[h][i], d, to) : StorePart(sums[h][i], d, to, rest);
+    }
   }
 }
+
+// With four heads so many vectors of sums that registers are left for a row of values.
+#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int kCombined = 4;
+#else
+constexpr int kCombined = 2;
+#endif
 
 void CombineKernel(const float* weights, int64_t stride, int64_t heads, int64_t D, const KeyRows& v,
                    int64_t keys, float* out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto combine = [&](const auto* rows) HWY_ATTR {
-    for (int64_t h = 0; h < heads; ++h) {
-      const float* row = weights + h * stride;
-      float* to = out + h * D;
+    ForHeads(heads, [&](auto count, int64_t h) HWY_ATTR {
+      constexpr int kHeads = count(), kVectors = kHeads == 1 ? 4 : kCombined;
+      const auto columns = [&](auto vectors, int64_t c, int64_t rest) HWY_ATTR {
+        CombineColumns<kHeads, vectors()>(weights + h * stride, stride, rows, v.stride, keys, D, c,
+                                          rest, out + h * D);
+      };
       int64_t c = 0;
-      for (; c + 4 * lanes <= D; c += 4 * lanes)
-        CombineColumns<4>(row, rows, v.stride, keys, c, 0, to);
-      for (; c + lanes <= D; c += lanes) CombineColumns<1>(row, rows, v.stride, keys, c, 0, to);
-      if (c < D) CombineColumns<1>(row, rows, v.stride, keys, c, D - c, to);
-    }
+      for (; c + kVectors * lanes <= D; c += kVectors * lanes) {
+        columns(std::integral_constant<int, kVectors>(), c, 0);
+      }
+      constexpr std::integral_constant<int, 1> kOne;
+      for (; c + lanes <= D; c += lanes) columns(kOne, c, 0);
+      if (c < D) columns(kOne, c, D - c);
+    });
   };
   v.dtype == Dtype::kBF16 ? combine(static_cast<const BF16*>(v.data))
                           : combine(static_cast<const float*>(v.data));
