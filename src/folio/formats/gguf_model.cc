@@ -186,6 +186,9 @@ void ReadEnds(const GgufFile& file, const Tokenizer* tokenizer, GptConfig& confi
   };
   config.bos_token_id = read("tokenizer.ggml.bos_token_id");
   config.eos_token_id = read("tokenizer.ggml.eos_token_id");
+  const auto turn = read("tokenizer.ggml.eot_token_id");
+  if (!config.eos_token_id) config.eos_token_id = turn;
+  if (turn && turn != config.eos_token_id) config.more_eos_token_ids = {*turn};
 }
 
 // --- writing the model

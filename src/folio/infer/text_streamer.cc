@@ -141,8 +141,12 @@ GeneratedText TextStreamer::Finish(FinishReason reason) {
 }
 
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
-  const std::optional<int64_t> end = model.weights->config().eos_token_id;
-  if (end) options.stop_tokens.push_back(static_cast<int32_t>(*end));
+  const GptConfig& config = model.weights->config();
+  const auto stop_at = [&](int64_t end) {
+    options.stop_tokens.push_back(static_cast<int32_t>(end));
+  };
+  if (config.eos_token_id) stop_at(*config.eos_token_id);
+  std::ranges::for_each(config.more_eos_token_ids, stop_at);
   if (model.tokenizer == nullptr) return options;
   return TextStreamer::ForTokens(*model.tokenizer, std::move(options));
 }

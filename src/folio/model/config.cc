@@ -287,6 +287,24 @@ const Json& TokenId(const Json& value) {
   return value.is_array() && !value.empty() ? value[0] : value;
 }
 
+// The others of several tokens that end a text: each once, and of this vocabulary.
+void AddMoreEnds(const Json* value, GptConfig& config) {
+  for (size_t i = 0; value != nullptr && value->is_array() && i < value->size(); ++i) {
+    const Json& id = (*value)[i];
+    if (!id.is_number_integer()) continue;
+    const auto end = id.get<int64_t>();
+    if (end < 0 || end >= config.vocab_size || end == config.eos_token_id ||
+        std::ranges::count(config.more_eos_token_ids, end) > 0) {
+      continue;
+    }
+    if (config.eos_token_id) {
+      config.more_eos_token_ids.push_back(end);
+    } else {
+      config.eos_token_id = end;
+    }
+  }
+}
+
 // transformers writes its default where a configuration names no end, in however small a
 // vocabulary.
 void DropForeignEnd(std::optional<int64_t>& id, const Family& family, int64_t vocab_size) {
@@ -359,6 +377,7 @@ GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   }
   DropForeignEnd(config.bos_token_id, family, config.vocab_size);
   DropForeignEnd(config.eos_token_id, family, config.vocab_size);
+  AddMoreEnds(json.find("eos_token_id"), config);
   if (SaysAllSizes(family)) config = WithoutRedundantSizes(config);
   AsOfFile([&] { config.Validate(where); });
   SetFamily(family, config);
@@ -375,7 +394,22 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
     // Some programs leave another model's tokens there; nothing is lost without them.
     if (**id >= config.vocab_size) (*id)->reset();
   }
+  const Json* ends = json.find("eos_token_id");
+  const Json several = ends == nullptr || ends->is_array() ? Json() : Json::array({*ends});
+  AddMoreEnds(several.is_null() ? ends : &several, config);
 }
+
+namespace {
+
+// The token that ends a text, or all of them.
+Json EndsOf(const GptConfig& config) {
+  if (config.more_eos_token_ids.empty()) return config.eos_token_id;
+  Json ends = Json::array({*config.eos_token_id});
+  for (const int64_t end : config.more_eos_token_ids) ends.push_back(end);
+  return ends;
+}
+
+}  // namespace
 
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
   Json json;
@@ -396,6 +430,7 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
     Json value = ValueOf(field);
     json[KeysOf(family, field.key).front()] = std::move(value);
   }
+  json["eos_token_id"] = EndsOf(config);
   for (const auto& [field, keys] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));
   }
@@ -410,7 +445,7 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
 std::string GenerationConfigToJson(const GptConfig& config) {
   const Json json = {{"_from_model_config", true},
                      {"bos_token_id", config.bos_token_id},
-                     {"eos_token_id", config.eos_token_id}};
+                     {"eos_token_id", EndsOf(config)}};
   return json.dump(2) + "\n";
 }
 

@@ -124,6 +124,7 @@ struct GptConfig {
   std::string init_scaled_residuals = "true";  // true | false | mlp: of mlp.c_proj alone
   std::optional<int64_t> bos_token_id = {};
   std::optional<int64_t> eos_token_id = {};
+  std::vector<int64_t> more_eos_token_ids = {};  // that files name beside it; no setting
 
   int64_t head_size() const { return head_dim.value_or(n_embd / n_head); }  // D
   HeadLayout head_layout() const { return {n_head, n_kv_head.value_or(n_head), head_size()}; }
