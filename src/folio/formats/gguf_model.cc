@@ -521,7 +521,7 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
     RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
   }
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
-    header.AddText("tokenizer.chat_template", ChatTemplate());
+    header.AddText("tokenizer.chat_template", RoleTokenTemplate());
   }
 }
 
