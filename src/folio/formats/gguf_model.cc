@@ -29,7 +29,8 @@ namespace {
 constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.ggml.pre";
 constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens",
                            kTypesKey = "tokenizer.ggml.token_type";
-constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+constexpr std::string_view kMerges = "tokenizer.ggml.merges",
+                           kChatTemplate = "tokenizer.chat_template";
 constexpr std::string_view kBpe = "gpt2", kLongestMatch = "rwkv", kNone = "no_vocab";
 constexpr std::string_view kGpt2Pattern = "gpt-2";
 
@@ -521,8 +522,20 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
     RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
   }
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
-    header.AddText("tokenizer.chat_template", RoleTokenTemplate());
+    header.AddText(kChatTemplate, RoleTokenTemplate());
   }
+}
+
+// The template of conversations, with the tokens that the file names for it.
+ChatSource ReadGgufChat(const GgufFile& file, const Tokenizer* tokenizer, const GptConfig& config) {
+  const auto text = [&](std::optional<int64_t> id) {
+    const bool known = tokenizer != nullptr && id && *id < tokenizer->vocab_size();
+    return known ? std::string(tokenizer->TokenBytes(static_cast<int32_t>(*id))) : std::string();
+  };
+  return {.text = std::string(file.Text(kChatTemplate).value_or("")),
+          .where = file.path().string() + ": " + std::string(kChatTemplate),
+          .bos_token = text(config.bos_token_id),
+          .eos_token = text(config.eos_token_id)};
 }
 
 FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
@@ -532,6 +545,7 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   GptConfig config = ReadConfig(*file, family);
   FoundModel found{.tokenizer = ReadGgufTokenizer(*file)};
   ReadEnds(*file, found.tokenizer.get(), config);
+  found.chat = ReadGgufChat(*file, found.tokenizer.get(), config);
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
            "GPT-2 has none of that name", "check what made the file");

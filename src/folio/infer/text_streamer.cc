@@ -144,6 +144,10 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   const std::optional<int64_t> end = model.weights->config().eos_token_id;
   if (end) options.stop_tokens.push_back(static_cast<int32_t>(*end));
   if (model.tokenizer == nullptr) return options;
+  if (model.chat) {
+    const std::vector<int32_t>& ends = model.chat->ends();
+    options.stop_tokens.insert(options.stop_tokens.end(), ends.begin(), ends.end());
+  }
   return TextStreamer::ForTokens(*model.tokenizer, std::move(options));
 }
 

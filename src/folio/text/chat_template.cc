@@ -72,8 +72,8 @@ constexpr std::array<BuiltinTemplate, 5> kBuiltins = {{
 }};
 
 bool IsRole(const Json& value) {
-  constexpr std::string_view kNames[] = {"system", "user", "assistant", "tool"};
-  return std::ranges::any_of(kNames, [&](std::string_view one) { return value == Json(one); });
+  constexpr std::string_view kKnown[] = {"system", "user", "assistant", "tool"};
+  return std::ranges::any_of(kKnown, [&](std::string_view one) { return value == Json(one); });
 }
 
 // Messages for the template. Each text in them is marked as given by somebody but the role, which
