@@ -65,10 +65,11 @@ double LeastOfCgroups(const MachineFiles& files, const std::string& controller,
   return least;
 }
 
-// The number that a file begins with, `otherwise` if there is none.
-double NumberIn(const std::filesystem::path& path, double otherwise) {
+// The number that a file begins with, 0 if there is none.
+double NumberIn(const std::filesystem::path& path) {
   double number = 0;
-  return std::ifstream(path) >> number ? number : otherwise;
+  std::ifstream(path) >> number;
+  return number;
 }
 
 // A figure "name: N kB" of a /proc file in bytes, 0 if it is not told.
@@ -85,7 +86,7 @@ uint64_t ProcBytes(const char* path, const std::string& name) {
 double MemoryLimitOf(const std::filesystem::path& group) {
   double least = kNoLimit;
   for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {
-    if (const double bytes = NumberIn(group / name, 0); bytes > 0) least = std::min(least, bytes);
+    if (const double bytes = NumberIn(group / name); bytes > 0) least = std::min(least, bytes);
   }
   return least;
 }
@@ -94,7 +95,7 @@ double MemoryLimitOf(const std::filesystem::path& group) {
 // when it needs them.
 double FreeMemoryOf(const std::filesystem::path& group) {
   const double used =
-      std::max(NumberIn(group / "memory.current", 0), NumberIn(group / "memory.usage_in_bytes", 0));
+      std::max(NumberIn(group / "memory.current"), NumberIn(group / "memory.usage_in_bytes"));
   std::ifstream stat(group / "memory.stat");
   double files = 0;
   for (std::string name; stat >> name;) {

@@ -1,6 +1,7 @@
 #include "folio/base/strings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

@@ -18,7 +18,6 @@
 #include "folio/io/json.h"
 
 namespace folio {
-
 namespace {
 
 std::string Reason(int error) {

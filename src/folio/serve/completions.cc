@@ -78,14 +78,11 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
   return request;
 }
 
-// Returns the tokens of a text that has ended, with the probabilities that were kept of them.
-std::vector<NewToken> TokensOf(const GeneratedText& written) {
-  std::vector<NewToken> tokens;
-  for (const int32_t id : written.ids) tokens.push_back({.id = id});
-  for (size_t t = 0; t < written.probabilities.size(); ++t) {
-    tokens[t].probabilities = written.probabilities[t];
-  }
-  return tokens;
+// Returns a token of a text that has ended, with the probabilities that were kept of it.
+NewToken TokenOf(const GeneratedText& written, size_t t) {
+  NewToken token{.id = written.ids[t]};
+  if (t < written.probabilities.size()) token.probabilities = written.probabilities[t];
+  return token;
 }
 
 // The legacy form of OpenAI's log-probabilities, of tokens as they come.
@@ -135,7 +132,8 @@ class CompletionAnswer final : public OpenAiAnswer {
         open_(request_.job.prompts.size() * static_cast<size_t>(request_.job.each)) {}
 
   std::vector<Json> Choices(const GeneratedTexts::Delta& delta) override {
-    Json choice = Choice(delta, delta.text);
+    for (const NewToken& token : delta.tokens) Hold(delta.text, token);
+    Json choice = Choice(delta.text, delta.shown, delta.ended, delta.text);
     if (choice.is_null()) return {};
     return {std::move(choice)};
   }
@@ -145,7 +143,9 @@ class CompletionAnswer final : public OpenAiAnswer {
     for (size_t p = 0; p < request_.job.prompts.size(); ++p) {
       for (const size_t i : Best(p)) {
         const GeneratedText& written = texts().text(i).written;
-        Json choice = Choice({i, written.text, TokensOf(written), true}, choices.size());
+        for (size_t t = 0; t < written.ids.size(); ++t) Hold(i, TokenOf(written, t));
+        Json choice = Choice(i, written.text, true, choices.size());
+        open_[i] = {};
         if (request_.ids) choice["prompt_token_ids"] = request_.job.prompts[p];
         choices.push_back(std::move(choice));
       }
@@ -154,34 +154,34 @@ class CompletionAnswer final : public OpenAiAnswer {
   }
 
  private:
-  // A text of a stream.
+  // A text of a stream, or of an answer that is made.
   struct Open {
     bool begun = false;
     int64_t shown = 0;             // characters
-    std::vector<NewToken> tokens;  // all of them
-    size_t told = 0, ids = 0;      // of these, log-probabilities and ids
+    std::vector<int32_t> ids;      // that are not told yet, where somebody wants them
+    std::vector<NewToken> tokens;  // all of them, where somebody wants log-probabilities
+    size_t told = 0;               // of these
     bool prompt_told = false;
   };
 
-  // Null where the delta shows nothing.
-  Json Choice(const GeneratedTexts::Delta& delta, size_t index) {
-    Open& open = open_[delta.text];
-    std::string shown = delta.shown;
+  void Hold(size_t text, const NewToken& token) {
+    if (request_.ids) open_[text].ids.push_back(token.id);
+    if (request_.logprobs) open_[text].tokens.push_back(token);
+  }
+
+  // Null where a text that goes on shows nothing.
+  Json Choice(size_t text, std::string shown, bool ended, size_t index) {
+    Open& open = open_[text];
     if (!std::exchange(open.begun, true) && request_.echo) {
-      shown = request_.prompts[PromptOf(delta.text)] + shown;
+      shown = request_.prompts[PromptOf(text)] + shown;
     }
     open.shown += CountCharacters(shown);
-    open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-    if (shown.empty() && !delta.ended) return {};
+    if (shown.empty() && !ended) return {};
     Json choice{{"text", shown}, {"index", index}};
-    choice["logprobs"] = request_.logprobs ? NewLogProbabilities(delta.text) : Json();
+    choice["logprobs"] = request_.logprobs ? NewLogProbabilities(text) : Json();
     choice["finish_reason"] =
-        delta.ended ? Json(FinishReasonName(texts().text(delta.text).written.reason)) : Json();
-    if (request_.ids) {
-      Json ids = Json::array();
-      for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
-      choice["token_ids"] = std::move(ids);
-    }
+        ended ? Json(FinishReasonName(texts().text(text).written.reason)) : Json();
+    if (request_.ids) choice["token_ids"] = std::exchange(open.ids, {});
     return choice;
   }
 
@@ -367,7 +367,11 @@ class ChatAnswer final : public OpenAiAnswer {
       const GeneratedText& written = texts().text(i).written;
       Json choice{{"index", i},
                   {"message", Json{{"role", "assistant"}, {"content", written.text}}}};
-      choice["logprobs"] = LogProbabilities(TokensOf(written));
+      std::vector<NewToken> tokens;
+      for (size_t t = 0; request_.logprobs && t < written.ids.size(); ++t) {
+        tokens.push_back(TokenOf(written, t));
+      }
+      choice["logprobs"] = LogProbabilities(tokens);
       choice["finish_reason"] = FinishReasonName(written.reason);
       choices.push_back(std::move(choice));
     }

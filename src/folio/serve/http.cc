@@ -9,7 +9,6 @@
 #include "folio/io/json.h"
 
 namespace folio {
-
 namespace {
 
 int StatusOf(ErrorKind kind) {

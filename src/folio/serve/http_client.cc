@@ -25,7 +25,6 @@
 #include "folio/base/error.h"
 
 namespace folio {
-
 namespace {
 
 namespace http = boost::beast::http;

@@ -13,7 +13,6 @@
 #include "folio/serve/http.h"
 
 namespace folio {
-
 namespace {
 
 // No script, style, picture or connection of any other origin, nor any that stands in the page.

@@ -34,7 +34,6 @@
 #include "folio/train/run_log.h"
 
 namespace folio {
-
 namespace {
 
 namespace fs = std::filesystem;

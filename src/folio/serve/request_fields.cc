@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
@@ -14,7 +15,6 @@
 #include "folio/serve/http.h"
 
 namespace folio {
-
 namespace {
 
 Json ParsedObject(std::string_view body, size_t most_values) {
@@ -193,9 +193,9 @@ std::vector<std::string> ReadStops(const RequestFields& fields) {
   const Json* stop = fields.Find("stop");
   std::vector<std::string> stops;
   if (stop == nullptr) return stops;
-  const Json list = stop->is_string() ? Json::array({*stop}) : *stop;
-  const bool fits = list.is_array() && list.size() <= kMostStops &&
-                    std::ranges::all_of(list, [](const Json& text) {
+  const std::span<const Json> list =
+      stop->is_array() ? std::span(stop->begin(), stop->end()) : std::span(stop, 1);
+  const bool fits = list.size() <= kMostStops && std::ranges::all_of(list, [](const Json& text) {
                       return text.is_string() && !text.text().empty();
                     });
   if (!fits) {

@@ -28,7 +28,7 @@ namespace {
 
 class Serve : public TrainTest {
  protected:
-  void SetUp() override { Well(Train()); }
+  void SetUp() override { ASSERT_EQ(Train().status, 0); }
   ~Serve() override {
     if (process_ > 0) End(SIGKILL);
   }
