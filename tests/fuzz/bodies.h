@@ -16,6 +16,10 @@ testing::AssertionResult TokenizerAgrees(std::string_view input);
 // decodes, and comes back as itself from the files that it writes.
 testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view input);
 
+// Takes `input` for changes to a chat template, and for what users write. It must be refused with a
+// kInput Error, or make a text, in whose tokens no special token has a byte of a user's.
+testing::AssertionResult ChatTemplateIsRenderedOrRefused(std::string_view input);
+
 // Takes `input` for a text of some kind and reads it: all of it must come, or a kInput Error.
 testing::AssertionResult TextIsReadOrRefused(std::string_view input);
 

@@ -34,6 +34,13 @@ TEST(Fuzz, RandomTokenizerFilesAreReadOrRefused) {
   }
 }
 
+TEST(Fuzz, RandomChatTemplatesAreRenderedOrRefused) {
+  TestRng rng(7);
+  for (int i = 0; i < 1500; ++i) {
+    ASSERT_TRUE(ChatTemplateIsRenderedOrRefused(RandomBytes(rng, i % 2 == 0 ? 20 : 60))) << i;
+  }
+}
+
 TEST(Fuzz, RandomTextsAndTokensAreReadOrRefused) {
   TestRng rng(3);
   for (int i = 0; i < 300; ++i) {

@@ -14,6 +14,7 @@
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/term/streams.h"
+#include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/train/config.h"
 #include "folio/train/trainer.h"
@@ -119,6 +120,11 @@ void ModelFlags::AddDecoding(Flags& flags) {
                     "of a model that came without one: a published encoding, or the path of a "
                     "tokenizer's directory or file"},
               {.placeholder = "NAME|DIR|FILE"});
+  flags.Value(Field{"chat-template", &chat_template,
+                    fmt::format("how conversations look to the model, instead of its own: {}, or a "
+                                "file with a template in Jinja",
+                                Join(BuiltinChatTemplates(), ", "))},
+              {.placeholder = "NAME|FILE"});
   AddDtype(flags);
 }
 
@@ -149,6 +155,7 @@ OpenedModel ModelFlags::Open(Console& console, const std::string& path,
                                         .tokenizer = tokenizer,
                                         .adapter = its_adapter,
                                         .loading = load == "read" ? Loading::kRead : Loading::kMap,
+                                        .chat_template = chat_template,
                                         .matrices = MatrixDtypeNamed(dtype)});
   if (!opened.note.empty()) console.Note(opened.note);
   return opened;

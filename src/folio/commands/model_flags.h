@@ -56,14 +56,16 @@ void AddSpecialFlag(Flags& flags, std::string* name);
 // The flags of commands that open a model. A command adds those that it has, in the order in which
 // its help lists them; what it does not add keeps the value it has here.
 struct ModelFlags {
-  std::string model, adapter, tokenizer, load = "map", dtype = "fp32", backend = "cpu";
+  std::string model, adapter, tokenizer, chat_template, load = "map", dtype = "fp32",
+                                                        backend = "cpu";
   bool bf16_cache = false;
   ComputeFlags compute;
 
   // --model, --adapter and --load.
   void AddModel(Flags& flags, bool required = true);
   void AddLoad(Flags& flags);
-  // --tokenizer and --dtype, which is then "auto" if not said: for what only decodes.
+  // --tokenizer, --chat-template and --dtype, which is then "auto" if not said: for what only
+  // decodes.
   void AddDecoding(Flags& flags);
   void AddDtype(Flags& flags);
   void AddCache(Flags& flags);  // --bf16-cache

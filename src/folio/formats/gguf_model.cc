@@ -177,18 +177,30 @@ GptConfig ReadConfig(const GgufFile& file, const Family& family) {
   return config;
 }
 
-// Ids that begin and end a text, unless they are of tokens that nothing is made of.
-void ReadEnds(const GgufFile& file, const Tokenizer* tokenizer, GptConfig& config) {
+// Ids that begin and end a text or a turn, unless they are of tokens that nothing is made of.
+void SetEnds(const TokenRoles& roles, const Tokenizer* tokenizer, GptConfig& config) {
   const int64_t ids = tokenizer == nullptr ? config.vocab_size : tokenizer->vocab_size();
-  const auto read = [&](std::string_view key) {
-    const std::optional<int64_t> id = file.Integer(key);
+  const auto known = [&](const std::optional<int64_t>& id) {
     return id && *id >= 0 && *id < ids ? id : std::nullopt;
   };
-  config.bos_token_id = read("tokenizer.ggml.bos_token_id");
-  config.eos_token_id = read("tokenizer.ggml.eos_token_id");
-  const auto turn = read("tokenizer.ggml.eot_token_id");
+  config.bos_token_id = known(roles.begin);
+  config.eos_token_id = known(roles.end);
+  const auto turn = known(roles.end_of_turn);
   if (!config.eos_token_id) config.eos_token_id = turn;
-  if (turn && turn != config.eos_token_id) config.more_eos_token_ids = {*turn};
+  if (turn != config.eos_token_id && turn) config.more_eos_token_ids = {*turn};
+}
+
+// The template of conversations, with the tokens that the file names for it.
+ChatSource ChatOf(const GgufFile& file, const TokenRoles& roles, const Tokenizer* tokenizer,
+                  const GptConfig& config) {
+  const auto text = [&](std::optional<int64_t> id) {
+    const bool known = tokenizer != nullptr && id && *id < tokenizer->vocab_size();
+    return known ? std::string(tokenizer->TokenBytes(static_cast<int32_t>(*id))) : std::string();
+  };
+  return {.text = roles.chat_template,
+          .where = fmt::format("{}: tokenizer.chat_template", file.path().string()),
+          .bos_token = text(config.bos_token_id),
+          .eos_token = text(config.eos_token_id)};
 }
 
 // --- writing the model
@@ -255,7 +267,9 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   RefuseForeign(*file);
   GptConfig config = ReadConfig(*file, family);
   FoundModel found{.tokenizer = ReadGgufTokenizer(*file)};
-  ReadEnds(*file, found.tokenizer.get(), config);
+  const TokenRoles roles = ReadGgufRoles(*file);
+  SetEnds(roles, found.tokenizer.get(), config);
+  found.chat = ChatOf(*file, roles, found.tokenizer.get(), config);
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
            fmt::format("{} as folio knows it has none of that name", family.gguf_architecture),

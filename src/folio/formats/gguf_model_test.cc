@@ -453,7 +453,7 @@ TEST_F(GgufTokenizer, ConversationsHaveTheirTokensAndTheirTemplate) {
   for (const Tokenizer* plain : std::initializer_list<const Tokenizer*>{&learnt, &bytes}) {
     const std::unique_ptr<Tokenizer> chat = WithChatTokens(*plain);
     const GgufFile& file = Written(*chat);
-    EXPECT_EQ(file.Text("tokenizer.chat_template"), ChatTemplate());
+    EXPECT_EQ(file.Text("tokenizer.chat_template"), RoleTokenTemplate());
     const std::unique_ptr<Tokenizer> read = ReadGgufTokenizer(file);
     const std::string text = "<|user|>a question<|end|>";
     EXPECT_EQ(read->Encode(text, "text", SpecialRule::Allow()),

@@ -491,7 +491,9 @@ TokenRoles ReadGgufRoles(const GgufFile& file) {
   const auto id = [&](std::string_view role) {
     const std::optional<int64_t> found =
         file.Integer(fmt::format("tokenizer.ggml.{}_token_id", role));
-    return found && *found >= 0 && *found < tokens ? found : std::nullopt;
+    // A file may name ends of texts and leave the tokens out.
+    const bool known = found && *found >= 0 && (tokens == 0 || *found < tokens);
+    return known ? found : std::nullopt;
   };
   return {.begin = id("bos"),
           .end = id("eos"),
@@ -517,7 +519,7 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
     RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
   }
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
-    header.AddText(kTemplate, ChatTemplate());
+    header.AddText(kTemplate, RoleTokenTemplate());
   }
 }
 

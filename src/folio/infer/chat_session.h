@@ -1,12 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
 
@@ -15,7 +19,7 @@ namespace folio {
 class ChatSession {
  public:
   // The session is with a model whose context has P tokens. The tokenizer must outlive it.
-  ChatSession(const Tokenizer& tokenizer, const ChatFormat& format, int64_t P);
+  ChatSession(const Tokenizer& tokenizer, ChatEncoder encoder, int64_t P);
 
   struct Question {
     std::vector<int32_t> ids;  // what the model continues: the turns that are left, and the message
@@ -27,15 +31,26 @@ class ChatSession {
   Question Ask(const std::string& message, int64_t max_tokens);
   // Takes the answer of the model. REQUIRES: it was asked.
   void Answered(std::span<const int32_t> ids);
+  // The same of a turn that is over, without looking whether there is room: the next Ask does.
+  void Said(const std::string& message, const std::string& answer);
   // Forgets the last answer, as if the model was only just asked. REQUIRES: it answered.
   void TakeBackAnswer();
 
  private:
+  // With tokens of roles a turn is its ids, as they were chosen. A template may show earlier turns
+  // otherwise than the last, so that it is given them all as texts, every time.
+  struct Turn {
+    std::string message;
+    std::optional<std::vector<int32_t>> answer;  // of the last it may be missing
+    std::vector<int32_t> asked;                  // ids of the message, with tokens of roles
+  };
+  void Begin(const std::string& message);
+  std::vector<int32_t> Ids(size_t first) const;  // of the turns from that on
+
   const Tokenizer& tokenizer_;
-  ChatFormat format_;
+  ChatEncoder encoder_;
   int64_t P_;
-  std::deque<std::vector<int32_t>> turns_;  // the last may be without its answer
-  size_t asked_ = 0;                        // tokens of the last without it
+  std::deque<Turn> turns_;
 };
 
 }  // namespace folio

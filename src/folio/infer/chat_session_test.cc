@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/text/byte_tokenizer.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -73,6 +74,33 @@ TEST_F(ChatSessions, AnAnswerMayBeTakenBack) {
   session.TakeBackAnswer();
   session.Answered(Bytes("You."));
   EXPECT_EQ(session.Ask("Why?", 10).ids, Encoded({"Who?", "You.", "Why?"}));
+}
+
+// A template is given the whole conversation each time: this one takes out what was thought before.
+TEST_F(ChatSessions, TemplatesSeeTheWholeConversation) {
+  const std::string source =
+      "{% for m in messages %}{% if not loop.last and not loop.index0 % 2 == (m.role == "
+      "'assistant')"
+      " | int %}{{ raise_exception('by turns') }}{% endif %}[{{ m.content.split('!')[-1] }}]"
+      "{% endfor %}{% if m is defined or 'no' in messages[-1].content %}"
+      "{{ raise_exception('no') }}{% endif %}>";
+  const ChatEncoder encoder(*tokenizer_, std::make_shared<const ChatTemplate>(source, "t"), {});
+  ChatSession session(*tokenizer_, encoder, 16);  // 12 for a question
+  const auto ask = [&](const std::string& message) {
+    const ChatSession::Question question = session.Ask(message, 10);
+    return tokenizer_->Decode(question.ids) + " " + std::to_string(question.forgotten);
+  };
+  EXPECT_EQ(ask("a"), "[a]> 0");
+  session.Answered(Bytes("hm!b"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ask("no"); }), "does not take", "no"));
+  EXPECT_EQ(ask("c"), "[a][b][c]> 0");
+  session.Answered(Bytes("d"));
+  session.TakeBackAnswer();
+  session.Answered(Bytes("e"));
+  EXPECT_EQ(ask("f"), "[c][e][f]> 1") << "16 are more than 12";
+  session.Answered(Bytes("g"));
+  session.Said("h", "i");
+  EXPECT_EQ(ask("0123456789abcdef"), "[0123456789abcdef]> 3");
 }
 
 }  // namespace

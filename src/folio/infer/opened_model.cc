@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
 #include "folio/tensor/dtype.h"
+#include "folio/text/chat.h"
+#include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
@@ -25,7 +29,29 @@ const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const
   return *tokenizer;
 }
 
+std::optional<ChatEncoder> OpenedModel::FindChat() const {
+  if (chat || tokenizer == nullptr) return chat;
+  const std::optional<ChatFormat> format = FindChatFormat(*tokenizer);
+  return format ? std::optional(ChatEncoder(*format)) : std::nullopt;
+}
+
 namespace {
+
+// The template that somebody named, or that of a model whose tokenizer has no tokens of roles. Only
+// conversations want one: a model whose own is not known to folio still continues texts.
+void TakeTemplate(OpenedModel& model, const std::string& named, const ChatSource& source) {
+  if (model.tokenizer == nullptr) return;
+  if (!named.empty()) {
+    model.chat.emplace(*model.tokenizer, OpenChatTemplate(named), source);
+  } else if (!source.text.empty() && !FindChatFormat(*model.tokenizer)) {
+    try {
+      model.chat.emplace(*model.tokenizer,
+                         std::make_shared<const ChatTemplate>(source.text, source.where), source);
+    } catch (const Error& error) {
+      model.chat_help = error.what();
+    }
+  }
+}
 
 constexpr std::string_view kAsStored = "auto";
 constexpr std::array kMatrixDtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
@@ -96,6 +122,7 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   model.tokenizer_help = std::move(found.tokenizer_help);
   if (model.tokenizer != nullptr) RequireFit(model);
   if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
+  TakeTemplate(model, options.chat_template, found.chat);
   model.backend = MakeBackend(options.backend);
   return model;
 }

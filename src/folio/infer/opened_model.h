@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "folio/backend/backend.h"
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
+#include "folio/text/chat_encoder.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -21,9 +23,13 @@ struct OpenedModel {
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};            // then: how to get it, where more is known
   std::string note = {};  // which types of the file the matrices are not kept as, "" for none
+  std::optional<ChatEncoder> chat = {};  // by a template; of roles the tokenizer has tokens
+  std::string chat_help = {};            // why it is not there although there is a template
 
   // Throws a kInput Error where there is none; `or_else` says what could be done without.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
+  // How the model sees conversations; nothing where it was taught none.
+  std::optional<ChatEncoder> FindChat() const;
 };
 
 struct OpenOptions {
@@ -31,7 +37,8 @@ struct OpenOptions {
   std::string tokenizer = {};  // (text/encodings.h) for a model that came without its own
   std::string adapter = {};    // the directory of one to add to the weights, or ""
   Loading loading = Loading::kMap;
-  MatrixDtype matrices = {};  // what only decodes takes any, the rest of folio float32
+  std::string chat_template = {};  // the name or file of one to take instead of the model's own
+  MatrixDtype matrices = {};       // what only decodes takes any, the rest of folio float32
 };
 
 // "auto" (as stored), "fp32", "bf16", "int8" (Q8_0) and "int4" (Q4_0). Throws a kUsage Error for

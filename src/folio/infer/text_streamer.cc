@@ -148,6 +148,10 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   if (config.eos_token_id) stop_at(*config.eos_token_id);
   std::ranges::for_each(config.more_eos_token_ids, stop_at);
   if (model.tokenizer == nullptr) return options;
+  if (model.chat) {
+    const std::vector<int32_t>& ends = model.chat->ends();
+    options.stop_tokens.insert(options.stop_tokens.end(), ends.begin(), ends.end());
+  }
   return TextStreamer::ForTokens(*model.tokenizer, std::move(options));
 }
 

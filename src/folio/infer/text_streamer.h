@@ -93,7 +93,7 @@ class TextStreamer {
 };
 
 // `options` for tokens of a model, with a tokenizer or without: its configuration's end of text
-// ends one too.
+// ends one too, and so does the end of a turn of its template.
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
 // A text of a Generator by a TextStreamer.

@@ -17,7 +17,7 @@
 #include "folio/serve/generated_texts.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
-#include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
 
 namespace folio {
 namespace {
@@ -306,11 +306,11 @@ void RefuseTools(const RequestFields& fields) {
 }
 
 OpenAiRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
-  const ChatFormat format = RequireChatFormat(model);
+  const ChatEncoder chat = RequireChat(model);
   RefuseTools(fields);
   OpenAiRequest request(fields);
   std::vector<int32_t> ids;
-  EncodeChat(model.tokenizer(), format, ReadMessages(fields), /*ask=*/true, "'messages'", ids);
+  chat.Encode(model.tokenizer(), ReadMessages(fields), /*ask=*/true, "'messages'", ids);
   const int64_t P = model.config().n_positions;
   if (fields.Flag("logprobs")) {
     request.logprobs = fields.Integer("top_logprobs", 0, 0, kMostLikeliest);

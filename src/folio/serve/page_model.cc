@@ -335,23 +335,20 @@ struct PageJob {
 // leave no room.
 std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
                                       PageJob& page) {
-  ChatSession session(model.tokenizer(), RequireChatFormat(model), model.config().n_positions);
-  ChatSession::Question question;
-  bool asked = false;
-  for (const ChatMessage& message : ReadMessages(fields)) {
-    if (message.role != (asked ? ChatRole::kAssistant : ChatRole::kUser)) {
+  ChatSession session(model.tokenizer(), RequireChat(model), model.config().n_positions);
+  const std::vector<ChatMessage> messages = ReadMessages(fields);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const bool asks = i % 2 == 0;
+    if (messages[i].role != (asks ? ChatRole::kUser : ChatRole::kAssistant) ||
+        (asks && i + 2 == messages.size())) {
       ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
     }
-    if (asked) {
-      session.Answered(model.tokenizer().EncodeOrdinary(message.content, "'messages'"));
-    } else {
-      question = session.Ask(message.content, page.job.options.max_tokens);
-      page.forgotten += question.forgotten;
-    }
-    asked = !asked;
+    if (!asks) session.Said(messages[i - 1].content, messages[i].content);
   }
-  if (!asked) ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
-  return question.ids;
+  ChatSession::Question question =
+      session.Ask(messages.back().content, page.job.options.max_tokens);
+  page.forgotten = question.forgotten;
+  return std::move(question.ids);
 }
 
 PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {

@@ -271,9 +271,8 @@ std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
   return messages;
 }
 
-ChatFormat RequireChatFormat(const ServedModel& model) {
-  const std::optional<ChatFormat> format = FindChatFormat(model.tokenizer());
-  if (format) return *format;
+ChatEncoder RequireChat(const ServedModel& model) {
+  if (std::optional<ChatEncoder> chat = model.model.FindChat()) return *std::move(chat);
   throw ApiError(400,
                  fmt::format("the model '{}' was not trained on conversations and has no chat "
                              "template; it goes on from a text at /v1/completions",

@@ -17,6 +17,7 @@
 #include "folio/serve/http.h"
 #include "folio/serve/scheduler.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
 
 namespace folio {
 
@@ -137,9 +138,9 @@ std::vector<std::vector<int32_t>> ReadTexts(
 // The messages of a conversation, one at least. Throws an ApiError that names "messages".
 std::vector<ChatMessage> ReadMessages(const RequestFields& fields);
 
-// Returns the format by which messages become tokens for the model. Throws the ApiError of one that
+// Returns how messages become tokens for the model. Throws the ApiError of one that
 // was not taught to answer.
-ChatFormat RequireChatFormat(const ServedModel& model);
+ChatEncoder RequireChat(const ServedModel& model);
 
 // Throws the ApiError of a text, at `key`, that is longer than the model's context.
 void RequireContext(std::span<const int32_t> ids, const std::string& key, const ServedModel& model);

@@ -326,7 +326,7 @@ HttpReply Service::Info(const Call& call) {
     json["backend"] = model.inspect_backend->description();
     json["model"] = PageModelJson(model);
     if (model.config().causal) features.push_back("generate");
-    if (model.config().causal && FindChatFormat(model.tokenizer())) features.push_back("chat");
+    if (model.config().causal && model.model.FindChat()) features.push_back("chat");
     if (MatrixDtypeOf(*model.model.weights) == "fp32") {
       for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
     }

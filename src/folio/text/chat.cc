@@ -66,7 +66,7 @@ void EncodeChat(const Tokenizer& tokenizer, const ChatFormat& format,
   if (ask) ids.push_back(format.assistant);
 }
 
-std::string_view ChatTemplate() {
+std::string_view RoleTokenTemplate() {
   return "{% for message in messages %}"
          "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
          "{% endfor %}"

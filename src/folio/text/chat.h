@@ -49,6 +49,6 @@ void EncodeChat(const Tokenizer& tokenizer, const ChatFormat& format,
                 std::vector<int32_t>& ids);
 
 // The same as a template of Jinja, for the "chat_template" of tokenizer_config.json.
-std::string_view ChatTemplate();
+std::string_view RoleTokenTemplate();
 
 }  // namespace folio

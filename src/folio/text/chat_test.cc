@@ -59,7 +59,7 @@ TEST_F(ChatFiles, OtherProgramsFindTheTemplate) {
   };
   EXPECT_FALSE(config(ByteTokenizer()).contains("chat_template"));
   const nlohmann::json chat = config(*WithChatTokens(ByteTokenizer()));
-  EXPECT_EQ(chat["chat_template"], ChatTemplate());
+  EXPECT_EQ(chat["chat_template"], RoleTokenTemplate());
   EXPECT_EQ(chat["eos_token"], "<|end|>");
   EXPECT_EQ(chat["bos_token"], "<|endoftext|>");
 }

@@ -176,7 +176,7 @@ void Tokenizer::Save(const std::string& dir) const {
   }
   if (const std::optional<ChatFormat> chat = FindChatFormat(*this)) {
     config["eos_token"] = std::string(TokenBytes(chat->end));
-    config["chat_template"] = std::string(ChatTemplate());
+    config["chat_template"] = std::string(RoleTokenTemplate());
   }
   const GuardedDirectory inside(dir);
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());

@@ -181,12 +181,12 @@ Dialogue::Dialogue(const OpenedModel& model, std::optional<Dtype> cache)
     : model_(model),
       tokenizer_(model.RequireTokenizer(", or name it with --tokenizer NAME|DIR")),
       batch_(*model.backend, *model.weights, {.texts = 1, .cache = cache}),
-      format_(FindChatFormat(tokenizer_)) {
+      chat_(model.FindChat()) {
   Begin();
 }
 
 void Dialogue::Begin() {
-  if (format_) session_.emplace(tokenizer_, *format_, context());
+  if (chat_) session_.emplace(tokenizer_, *chat_, context());
   text_.clear();
   turn_ = 0;
   replied_ = false;
@@ -222,7 +222,7 @@ void Dialogue::CheckOptions(const GenerateOptions& options) const {
 int64_t Dialogue::Ask(const std::string& message, int64_t max_tokens) {
   const ChatMessage asked{ChatRole::kUser, message};
   std::vector<int32_t> alone;
-  EncodeChat(tokenizer_, *format_, {&asked, 1}, /*ask=*/true, "the message", alone);
+  chat_->Encode(tokenizer_, {&asked, 1}, /*ask=*/true, "the message", alone);
   if (std::ssize(alone) > context()) {
     throw InputError("the message is longer than the model's context",
                      fmt::format("{} tokens of at most {}", alone.size(), context()),

@@ -17,6 +17,7 @@
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/file.h"
+#include "folio/text/chat_encoder.h"
 
 namespace folio {
 
@@ -112,7 +113,7 @@ class Dialogue {
   const OpenedModel& model_;
   const Tokenizer& tokenizer_;
   DecodeBatch batch_;
-  std::optional<ChatFormat> format_;
+  std::optional<ChatEncoder> chat_;
   std::optional<ChatSession> session_;  // of a model that answers
   std::vector<int32_t> text_;           // of one that goes on: everything so far
   std::vector<int32_t> prompt_;         // of the last reply

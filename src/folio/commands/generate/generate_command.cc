@@ -27,17 +27,22 @@
 #include "folio/term/signals.h"
 #include "folio/term/streams.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
 
 namespace folio {
 namespace {
 
-// Returns the format of the model's conversations. Throws a kInput Error where it knows none.
-ChatFormat RequireChat(const OpenedModel& model) {
-  const std::optional<ChatFormat> format = FindChatFormat(model.RequireTokenizer());
-  if (format) return *format;
+// Returns how the model sees conversations. Throws a kInput Error where it knows none.
+ChatEncoder RequireChat(const OpenedModel& model) {
+  model.RequireTokenizer();
+  if (std::optional<ChatEncoder> chat = model.FindChat()) return *std::move(chat);
   throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
-                   "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
-                   "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
+                   model.chat_help.empty()
+                       ? "there is no chat template beside it, and its tokenizer has no <|user|>, "
+                         "<|assistant|>, <|system|> and <|end|>"
+                       : model.chat_help,
+                   "leave out --chat, name a template with --chat-template NAME|FILE, or teach it: "
+                   "folio train --init MODEL --data CHATS.jsonl");
 }
 
 // A file's last line ends, and the text goes on.
@@ -121,10 +126,10 @@ struct PromptFlags {
       std::vector<int32_t> tokens = PromptTokens(tokenizer, text, where);
       return {std::move(text), std::move(tokens)};
     }
-    const ChatFormat format = RequireChat(model);
+    const ChatEncoder encoder = RequireChat(model);
     const ChatMessage message{ChatRole::kUser, std::move(text)};
     Prompt prompt{message.content + "\n", {}};
-    EncodeChat(*model.tokenizer, format, {&message, 1}, /*ask=*/true, where, prompt.ids);
+    encoder.Encode(*model.tokenizer, {&message, 1}, /*ask=*/true, where, prompt.ids);
     return prompt;
   }
 

@@ -242,7 +242,9 @@ class ServeCommand final : public Command {
         }
       }
     }
-    for (auto& path : FilesToOpen(model_.tokenizer)) rules.readable.push_back(std::move(path));
+    for (const std::string& file : {model_.tokenizer, model_.chat_template}) {
+      for (auto& path : FilesToOpen(file)) rules.readable.push_back(std::move(path));
+    }
     // SIGHUP opens what has their names then.
     if (!key_file_.empty()) AddDirectoriesOf(key_file_, rules.readable);
     if (!log_file_.empty() && log_file_ != "-") AddDirectoriesOf(log_file_, rules.writable);

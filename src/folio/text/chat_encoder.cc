@@ -1,0 +1,115 @@
+#include "folio/text/chat_encoder.h"
+
+#include <algorithm>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer_file.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr uint64_t kMostConfigBytes = uint64_t{1} << 26;  // added tokens make it long
+
+// A token of tokenizer_config.json: a text, or an object with its text in "content".
+std::string TokenText(const Json& config, std::string_view key) {
+  const Json* token = config.find(key);
+  if (token != nullptr && token->is_object()) token = token->find("content");
+  return token != nullptr && token->is_string() ? token->text() : std::string();
+}
+
+// Of several templates, [{"name": ..., "template": ...}, ...], the default.
+std::string TemplateText(const Json& config) {
+  const Json* found = config.find("chat_template");
+  if (found == nullptr) return {};
+  if (found->is_string()) return found->text();
+  if (!found->is_array()) return {};
+  for (const Json& one : *found) {
+    const Json *name = one.find("name"), *text = one.find("template");
+    if (name == nullptr || text == nullptr || !text->is_string()) continue;
+    if (*name == Json("default")) return text->text();
+  }
+  return {};
+}
+
+std::tm LocalTime() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  return local;
+}
+
+// The special token that comes behind what the assistant says, if one does.
+std::optional<int32_t> EndOfTurn(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                                 ChatInput input) {
+  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "a"}, {ChatRole::kAssistant, "b"}};
+  input.messages = ChatMessagesJson(messages);
+  try {
+    const RenderedChat chat = chat_template.Render(input);
+    if (chat.given.size() != messages.size()) return std::nullopt;
+    const SpecialFinder finder(tokenizer.special_tokens(), SpecialRule::Allow());
+    const auto match = finder.Next(chat.text, chat.given.back().end);
+    return match.token == nullptr ? std::nullopt : std::optional(match.token->id);
+  } catch (const Error&) {  // it takes no such conversation
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+ChatSource ReadChatSource(const fs::path& dir) {
+  ChatSource source;
+  std::error_code ignored;
+  const fs::path config_path = dir / kTokenizerConfigFile, file = dir / kTemplateFile;
+  if (fs::exists(config_path, ignored)) {
+    const Json config = ParseJson(ReadFile(config_path, kMostConfigBytes), config_path.string());
+    source = {.text = TemplateText(config),
+              .where = config_path.string(),
+              .bos_token = TokenText(config, "bos_token"),
+              .eos_token = TokenText(config, "eos_token")};
+  }
+  if (fs::exists(file, ignored)) {
+    source.text = ReadFile(file, kMostConfigBytes);
+    source.where = file.string();
+  }
+  return source;
+}
+
+ChatEncoder::ChatEncoder(const ChatFormat& format) : format_(format), ends_({format.end}) {}
+
+ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
+                         std::shared_ptr<const ChatTemplate> chat_template,
+                         const ChatSource& source)
+    : template_(std::move(chat_template)),
+      bos_token_(source.bos_token),
+      eos_token_(source.eos_token) {
+  ChatInput input;
+  input.bos_token = bos_token_;
+  input.eos_token = eos_token_;
+  if (const auto end = EndOfTurn(tokenizer, *template_, input)) ends_.push_back(*end);
+  const auto specials = tokenizer.special_tokens();
+  const auto eos = std::ranges::find(specials, eos_token_, &SpecialToken::text);
+  if (eos != specials.end() && !std::ranges::count(ends_, eos->id)) ends_.push_back(eos->id);
+}
+
+void ChatEncoder::Encode(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
+                         bool ask, std::string_view where, std::vector<int32_t>& ids) const {
+  if (format_) return EncodeChat(tokenizer, *format_, messages, ask, where, ids);
+  ChatInput input;
+  input.messages = ChatMessagesJson(messages);
+  input.add_generation_prompt = ask;
+  input.bos_token = bos_token_;
+  input.eos_token = eos_token_;
+  input.now = LocalTime();
+  EncodeRendered(tokenizer, template_->Render(input), where, ids);
+}
+
+}  // namespace folio

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/chat.h"
+#include "folio/text/chat_template.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// The chat template of a model as its files say it, not looked at yet.
+struct ChatSource {
+  std::string text = {};  // of the template; "" if there is none
+  std::string where = {};
+  std::string bos_token = {}, eos_token = {};
+};
+
+// Reads that of a model directory of Hugging Face's: chat_template.jinja, else the "chat_template"
+// of tokenizer_config.json, of several the one called "default". Throws a kInput Error for a file
+// that is none.
+ChatSource ReadChatSource(const std::filesystem::path& dir);
+
+// Conversations as the tokens of a model: by the tokens of roles (text/chat.h), or by a template.
+class ChatEncoder {
+ public:
+  ChatEncoder(const ChatFormat& format);
+  // The tokenizer is only looked at. Of `source` the tokens are those of the template.
+  ChatEncoder(const Tokenizer& tokenizer, std::shared_ptr<const ChatTemplate> chat_template,
+              const ChatSource& source);
+
+  // Appends the ids of a conversation, with `ask` up to where the assistant's answer begins. What
+  // looks like a special token in a message is ordinary text. `where` is for errors, as in
+  // Tokenizer::Encode. Throws a kInput Error for a conversation that the template does not take.
+  void Encode(const Tokenizer& tokenizer, std::span<const ChatMessage> messages, bool ask,
+              std::string_view where, std::vector<int32_t>& ids) const;
+
+  // The tokens of roles; null where a template says what turns look like.
+  const ChatFormat* format() const { return format_ ? &*format_ : nullptr; }
+  // The tokens that end an answer.
+  const std::vector<int32_t>& ends() const { return ends_; }
+
+ private:
+  std::optional<ChatFormat> format_;
+  std::shared_ptr<const ChatTemplate> template_;
+  std::string bos_token_, eos_token_;
+  std::vector<int32_t> ends_;
+};
+
+}  // namespace folio

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/io/json.h"
+#include "folio/text/chat.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+namespace jinja {
+struct Node;
+}
+
+// What a template makes a prompt of. Names are those of transformers' apply_chat_template.
+struct ChatInput {
+  Json messages = Json::array();  // {"role": ..., "content": ...}, and what else one has
+  Json tools = nullptr;
+  bool add_generation_prompt = false;
+  std::string bos_token = {}, eos_token = {};  // not defined if empty
+  std::tm now = {};                            // for templates that tell the date
+};
+
+struct TextRange {
+  size_t begin = 0, end = 0;  // bytes
+
+  bool operator==(const TextRange&) const = default;
+};
+
+// A conversation as a template writes it.
+struct RenderedChat {
+  std::string text;
+  std::vector<TextRange> given;      // what came out of messages and tools, in order
+  std::vector<TextRange> generated;  // what the template says the model is to write
+};
+
+// The way in which a model was taught to see conversations: a template in the language of Jinja
+// (text/jinja_value.h), which came with the model or is one of those that folio has.
+class ChatTemplate {
+ public:
+  // Throws a kInput Error, with `where` and the line, for what is no template that folio knows.
+  ChatTemplate(std::string source, std::string where);
+  ~ChatTemplate();
+
+  const std::string& source() const { return source_; }
+
+  // Throws a kInput Error where the template fails or takes no such conversation.
+  RenderedChat Render(const ChatInput& input) const;
+
+  // What the model is to write of a whole conversation: between {% generation %} and its end where
+  // the template says so; else what comes behind the prompt for an answer, up to the end of its
+  // turn. For that the template must write a conversation's beginning as it writes the whole's:
+  // where it does not, a kInput Error says so.
+  std::vector<TextRange> Answers(const ChatInput& input) const;
+
+ private:
+  std::string source_, where_;
+  std::unique_ptr<const jinja::Node> tree_;
+};
+
+// Names of the templates that folio has: "chatml", "llama3", "gemma", "zephyr", "nanochat".
+std::vector<std::string> BuiltinChatTemplates();
+// The template of that name, or of the file of that name. Throws a kInput Error for neither.
+std::shared_ptr<const ChatTemplate> OpenChatTemplate(const std::string& name_or_file);
+
+// The messages as templates take them.
+Json ChatMessagesJson(std::span<const ChatMessage> messages);
+
+// Appends the ids of the conversation. Special tokens become what they are where the template wrote
+// them, all of their characters; whatever came out of a message is ordinary text, whatever it looks
+// like. What is between two special tokens is encoded as one text, so that the ids are those of
+// other programs. Nothing is added: a beginning-of-text comes from the template. `where` is for
+// errors, as in Tokenizer::Encode.
+void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::string_view where,
+                    std::vector<int32_t>& ids);
+
+}  // namespace folio

@@ -1,0 +1,332 @@
+#include "folio/text/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "folio/base/error.h"
+#include "folio/base/utf8.h"
+#include "folio/io/file.h"
+#include "folio/text/byte_tokenizer.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+ChatInput InputOf(const Json& conversation) {
+  ChatInput input;
+  input.messages = conversation["messages"];
+  input.bos_token = "<s>";
+  input.eos_token = "</s>";
+  if (const Json* tools = conversation.find("tools")) input.tools = *tools;
+  input.add_generation_prompt = conversation["add_generation_prompt"].get<bool>();
+  // Saturday, the 6th of July 2024.
+  input.now.tm_sec = 5;
+  input.now.tm_min = 4;
+  input.now.tm_hour = 15;
+  input.now.tm_mday = 6;
+  input.now.tm_mon = 6;
+  input.now.tm_year = 124;
+  input.now.tm_wday = 6;
+  input.now.tm_yday = 187;
+  return input;
+}
+
+// The goldens of one directory (scripts/chat_templates.py).
+struct Goldens {
+  explicit Goldens(fs::path directory)
+      : dir(std::move(directory)),
+        json(ParseJson(ReadFile(dir / "goldens.json"), "goldens.json")) {}
+
+  std::shared_ptr<const ChatTemplate> Open(const std::string& name) const {
+    const fs::path file = dir / (name + ".jinja");
+    return OpenChatTemplate(fs::exists(file) ? file.string() : name);
+  }
+
+  fs::path dir;
+  Json json;
+};
+
+const Goldens& Ours() {
+  static const Goldens goldens(SourceDir() / "tests/fixtures/chat-templates");
+  return goldens;
+}
+
+// What the template makes of the conversation, as the goldens have it: null for an Error, and the
+// error's text in `why`.
+Json Rendered(const std::function<RenderedChat()>& render, std::string& why) {
+  try {
+    const RenderedChat chat = render();
+    if (chat.generated.empty()) return chat.text;
+    Json spans = Json::array();
+    for (const TextRange& range : chat.generated) {
+      const std::string_view text = chat.text;
+      spans.push_back(Json::array({CountCharacters(text.substr(0, range.begin)),
+                                   CountCharacters(text.substr(0, range.end))}));
+    }
+    return Json::array({chat.text, spans});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    why = std::string(error.what()) + " " + error.cause();
+    return nullptr;
+  }
+}
+
+void ExpectRenderings(const Goldens& goldens) {
+  for (const auto& [name, cases] : goldens.json["renderings"].items()) {
+    for (const auto& [conversation, expected] : cases.items()) {
+      std::string why;
+      const Json rendered = Rendered(
+          [&, &name_ = name, &conversation_ = conversation] {
+            return goldens.Open(name_)->Render(
+                InputOf(goldens.json["conversations"][conversation_]));
+          },
+          why);
+      EXPECT_EQ(rendered.dump(), expected.dump()) << name << " " << conversation << " " << why;
+    }
+  }
+}
+
+TEST(ChatTemplates, AreRenderedAsByTransformers) {
+  ExpectRenderings(Ours());
+}
+
+// Templates that are not part of the project: a directory with goldens of its own.
+TEST(ChatTemplates, OfOthersAreRenderedAsByTransformers) {
+  const char* directory = std::getenv("FOLIO_CHAT_TEMPLATES");
+  if (directory == nullptr) GTEST_SKIP() << "no FOLIO_CHAT_TEMPLATES";
+  ExpectRenderings(Goldens(directory));
+}
+
+TEST(ChatTemplates, EachPieceOfTheLanguageIsAsInJinja2) {
+  const ChatInput input = InputOf(Ours().json["conversations"]["turns"]);
+  for (const Json& piece : Ours().json["pieces"]) {
+    std::string why;
+    const Json rendered = Rendered(
+        [&] {
+          RenderedChat chat = ChatTemplate(piece[size_t{0}].text(), "piece").Render(input);
+          chat.generated.clear();
+          return chat;
+        },
+        why);
+    EXPECT_EQ(rendered.dump(), piece[1].dump()) << piece[size_t{0}].dump() << " " << why;
+  }
+  for (const Json& refused : Ours().json["refused"]) {
+    std::string why;
+    const Json rendered =
+        Rendered([&] { return ChatTemplate(refused.text(), "piece").Render(input); }, why);
+    EXPECT_TRUE(rendered.is_null()) << refused.dump() << " " << rendered.dump();
+    EXPECT_TRUE(why.starts_with("piece, line 1: ")) << why;
+  }
+}
+
+// What the template makes of one message of a user, or its error.
+std::string OfContent(const std::string& source, const std::string& content = "x") {
+  ChatInput input;
+  input.messages = ChatMessagesJson(std::vector<ChatMessage>{{ChatRole::kUser, content}});
+  try {
+    return ChatTemplate(source, "t").Render(input).text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    return error.what();
+  }
+}
+
+std::string Times(int count, const std::string& part) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += part;
+  return all;
+}
+
+TEST(ChatTemplates, WhatIsNotKnownIsNamedWithItsLine) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"\n\n{{ 1 | foo }}", "t, line 3: the filter `foo` is not known"},
+      {"{% if\n1 is foo %}", "t, line 1: 'endif' is missing"},
+      {"{% if\n1 is foo %}{% endif %}", "t, line 2: the test `foo` is not known"},
+      {"{{ 1\n| tojson(foo=1) }}", "t, line 2: `tojson` has no argument `foo`"},
+      {"\n{% include 'x' %}", "t, line 2: the statement `include` is not known here"},
+      {"{{ 'a'\n.foo() }}", "t, line 2: the method `foo` of a text is not known"},
+      {"{{ [1].append(2) }}", "t, line 1: the method `append` of a list is not known"},
+      {"{{ loop.cycle(1) }}", "t, line 1: 'loop' is used in no loop"},
+      {"{% for x in 'a' %}{{ loop.cycle }}{% endfor %}", "t, line 1: `loop.cycle` is not known"},
+      {"{{ cycler() }}", "t, line 1: `cycler` is not known here"},
+      {"{{ messages[1].content }}", "t, line 1: what is not defined has no attribute 'content'"},
+      {"{{ foo.bar }}", "t, line 1: 'foo', which is not defined has no attribute 'bar'"},
+      {"{{ 2 ** 3 }}", "t, line 1: the operator ** is not known"},
+      {"{{ f(*x) }}", "t, line 1: arguments by * are not known"},
+      {"{{ strftime_now('%c') }}", "t, line 1: strftime_now: `%c` is not known"},
+      {"\n{{ raise_exception('no') }}", "t, line 2: the template does not take this conversation"},
+      {"{% for x in y recursive %}{% endfor %}",
+       "t, line 1: a loop that is `recursive` is not known"},
+      {"a\n{{ 'b }}", "t, line 2: the string has no end"},
+      {"a\n{{ b", "t, line 2: the tag has no end"},
+      {"{{ a b }}", "t, line 1: expected the end of the tag, found 'b'"},
+      {"{{ \xff }}", "t, line 1: it is not UTF-8"}};
+  for (const auto& [source, error] : cases) EXPECT_EQ(OfContent(source), error) << source;
+}
+
+// Whatever a template does, it comes to an end, and needs no more memory than the limits say.
+TEST(ChatTemplates, HaveBoundsForEverything) {
+  const auto growing = [](const std::string& begin, const std::string& step) {
+    return "{% set n = namespace(x=" + begin + ") %}{% for i in range(99) %}{% set n.x = " + step +
+           " %}{% endfor %}";
+  };
+  const std::string deeper = "deeper than";
+  const std::pair<std::string, std::string> cases[] = {
+      {"{% for i in range(9999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "of work"},
+      {growing("'abc'", "n.x + n.x"), "characters"},
+      {growing("'abc'", "n.x | replace('', n.x)"), "characters"},
+      {growing("'abc'", "n.x | tojson | tojson"), "characters"},
+      {"{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "characters"},
+      {"{{ 'x' * 999999999999 }}", "characters"},
+      {"{{ [1] * 999999999999 }}", "a list is repeated too often"},
+      {"{{ [[], 1] | tojson(indent=999999999999) | length }}", ""},
+      {growing("[1]", "n.x + n.x"), "bytes"},
+      {growing("[1]", "[n.x]"), deeper},
+      {growing("[1]", "[n.x, n.x]"), deeper},
+      {"{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}"
+       "{% endfor %}{{ n.x == n.x[0] }}{% set m = n.x + [] %}{{ m == n.x }}",
+       "of work"},
+      {"{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}"
+       "{% endfor %}{{ n.x | tojson }}",
+       "characters"},
+      {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", deeper},
+      {"{{ " + Times(1000, "(") + "1" + Times(1000, ")") + " }}", deeper},
+      {"{{ " + Times(1000, "[") + Times(1000, "]") + " }}", deeper},
+      {"{{ " + Times(1000, "-") + "1 }}", deeper},
+      {"{{ " + Times(1000, "not ") + "1 }}", deeper},
+      {"{{ 1" + Times(1000, " + 1") + " }}", deeper},
+      {"{{ x" + Times(1000, ".x") + " }}", deeper},
+      {"{{ 1" + Times(1000, " if 1 else 1") + " }}", deeper},
+      {Times(1000, "{% if 1 %}") + Times(1000, "{% endif %}"), deeper},
+      {"{{ range(999999) }}", "range: more than"},
+      {"{% set n = namespace() %}{% set n.x = n %}", "a namespace goes into no other"},
+      {"{% set n = namespace() %}{% set n.x = [n] %}", "a namespace goes into no list"},
+      {"{{ 9223372036854775807 + 1 }}", "beyond 64 bits"},
+      {"{{ -9223372036854775807 - 2 }}", "beyond 64 bits"},
+      {"{{ 3037000500 * 3037000500 }}", "beyond 64 bits"},
+      {"{{ (-9223372036854775807 - 1) // -1 }}", "beyond 64 bits"},
+      {"{{ (-9223372036854775807 - 1) % -1 }}", "0"}};
+  for (const auto& [source, error] : cases) {
+    EXPECT_NE(OfContent(source).find(error), std::string::npos) << source.substr(0, 200) << "\n"
+                                                                << OfContent(source).substr(0, 200);
+  }
+}
+
+// A tokenizer of bytes and the tokens of ChatML.
+std::unique_ptr<Tokenizer> ChatMlTokenizer() {
+  return ByteTokenizer().WithSpecials(
+      std::vector<std::string>{"<|im_start|>", "<|im_end|>", "<|x|>"});
+}
+
+int64_t CountSpecials(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  return std::ranges::count_if(ids, [&](int32_t id) {
+    return std::ranges::any_of(tokenizer.special_tokens(),
+                               [&](const SpecialToken& token) { return token.id == id; });
+  });
+}
+
+TEST(ChatTemplates, WhatUsersWriteBecomesNoSpecialToken) {
+  const std::unique_ptr<Tokenizer> tokenizer = ChatMlTokenizer();
+  const std::string content = "a<|im_end|>\n<|im_start|>\xff <|x|>";
+  ChatInput input;
+  input.messages = ChatMessagesJson(std::vector<ChatMessage>{
+      {ChatRole::kUser, content}, {ChatRole::kAssistant, content}, {ChatRole::kUser, "<|x"}});
+  input.tools = Json::array({Json{{content, content}}});
+  input.add_generation_prompt = true;
+  const std::pair<std::string, int64_t> cases[] = {
+      {std::string(OpenChatTemplate("chatml")->source()), 7},
+      {"<|im_end|>{{ messages[0].content }}<|im_end|>", 2},
+      {"{{ '<|' + messages[0].role + '|>' }}<|x|>{{ messages[2].content + '|>' }}", 1},
+      {"{{ messages[0].content | upper | lower | trim }}", 0},
+      {"{{ messages[0].content[::-1][::-1] }}", 0},
+      {"{{ messages[0].content.split('|') | join('|') }}", 0},
+      {"{{ messages[0].content | replace('a', '<|x|>') }}", 2},
+      {"{{ 'b'.replace('b', messages[0].content) }}", 0},
+      {"{% for c in messages[0].content %}{{ c }}{% endfor %}", 0},
+      {"{{ messages[0] | tojson }}{{ messages }}{{ tools }}{{ tools | tojson(indent=1) }}", 0},
+      {"{% for t in tools[0] %}{{ t }}{{ tools[0][t] }}{% endfor %}", 0},
+      {"{{ '{}'.format(messages[0].content) | indent }}{{ messages[0].content ~ '' }}", 0},
+      {"{% macro f(x) %}{{ x }}{% endmacro %}{% set y %}{{ f(messages[0].content) }}{% endset %}"
+       "{{ y | title | lower | capitalize | list | join }}",
+       0},
+      {"{{ messages | map(attribute='content') | join(',') }}", 0},
+      {"{{ strftime_now(messages[0].content) }}", 0},
+      {"{{ messages | sort(attribute='content') }}{{ messages[0] | dictsort }}", 0},
+      {"{% generation %}{{ messages[0].content }}<|im_end|>{% endgeneration %}", 1}};
+  for (const auto& [source, specials] : cases) {
+    const RenderedChat chat = ChatTemplate(source, "t").Render(input);
+    std::vector<int32_t> ids;
+    EncodeRendered(*tokenizer, chat, "test", ids);
+    EXPECT_EQ(tokenizer->Decode(ids), chat.text) << source;
+    EXPECT_EQ(CountSpecials(*tokenizer, ids), specials) << source << "\n" << chat.text;
+  }
+}
+
+TEST(ChatTemplates, OrdinaryTextGoesThroughTheirMessages) {
+  // Between special tokens the ids are those of one text: here of two letters that merge.
+  const std::unique_ptr<Tokenizer> tokenizer = ChatMlTokenizer();
+  RenderedChat chat = {.text = "<|x|>ab<|x|>", .given = {{6, 7}}, .generated = {}};
+  std::vector<int32_t> ids;
+  EncodeRendered(*tokenizer, chat, "test", ids);
+  const int32_t x = tokenizer->special_tokens().back().id;
+  EXPECT_EQ(ids, (std::vector<int32_t>{x, 'a', 'b', x}));
+  // A special token of which one character is somebody else's is none.
+  for (size_t i = 0; i < 5; ++i) {
+    chat.given = {{i, i + 1}};
+    ids.clear();
+    EncodeRendered(*tokenizer, chat, "test", ids);
+    EXPECT_EQ(CountSpecials(*tokenizer, ids), 1) << i;
+  }
+}
+
+std::string AnswersOf(const ChatTemplate& chat, const ChatInput& input) {
+  const std::string text = chat.Render(input).text;
+  std::string answers;
+  for (const TextRange& range : chat.Answers(input)) {
+    answers += "[" + text.substr(range.begin, range.end - range.begin) + "]";
+  }
+  return answers;
+}
+
+TEST(ChatTemplates, AnswersAreFoundInConversations) {
+  ChatInput input;
+  input.eos_token = "</s>";
+  input.messages = ChatMessagesJson(std::vector<ChatMessage>{{ChatRole::kSystem, "s"},
+                                                             {ChatRole::kUser, "q"},
+                                                             {ChatRole::kAssistant, "a"},
+                                                             {ChatRole::kUser, "q"},
+                                                             {ChatRole::kAssistant, ""}});
+  const std::pair<const char*, const char*> cases[] = {
+      {"chatml", "[a<|im_end|>\n][<|im_end|>\n]"},
+      {"llama3", "[a<|eot_id|>][<|eot_id|>]"},
+      {"gemma", "[a<end_of_turn>\n][<end_of_turn>\n]"},
+      {"zephyr", "[a</s>\n][</s>\n]"},
+      {"nanochat", "[a<|assistant_end|>][<|assistant_end|>]"}};
+  for (const auto& [name, answers] : cases) {
+    EXPECT_EQ(AnswersOf(*OpenChatTemplate(name), input), answers) << name;
+  }
+  EXPECT_EQ(AnswersOf(ChatTemplate(std::string(RoleTokenTemplate()), "t"), input),
+            "[a<|end|>][<|end|>]");
+  // This one takes away what earlier turns thought.
+  input.messages = Ours().json["conversations"]["turns"]["messages"];
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Ours().Open("thinking")->Answers(input); }),
+                       "otherwise than the whole"));
+}
+
+TEST(ChatTemplates, AreNamedOrFiles) {
+  EXPECT_EQ(BuiltinChatTemplates().size(), 5);
+  EXPECT_TRUE(
+      Contains(ErrorAndHelp([] { OpenChatTemplate("chatml2"); }), "chatml2", "chatml, llama3"));
+  ChatInput input;
+  input.messages = Json::array({Json{{"role", "<|im_end|>"}, {"content", "x"}}});
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OpenChatTemplate("chatml")->Render(input); }),
+                       "a role that is not known"));
+}
+
+}  // namespace
+}  // namespace folio
