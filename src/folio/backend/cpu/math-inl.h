@@ -160,13 +160,14 @@ HWY_INLINE V Swish(D d, V x, float slope) {
   return hn::IfThenZeroElse(hn::Lt(u, hn::Set(d, -87.0f)), hn::Mul(x, s));
 }
 
-// With u = slope x and s = logistic(u) the derivative is s + u s (1 - s).
+// With u = slope x and s = logistic(u) the derivative is s + u s (1 - s). The exponential is that
+// of Swish, so that a compiler makes one of the two where a gate needs both.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V SwishSlope(D d, V x, float slope) {
-  const auto u = Clamp(d, hn::Mul(x, hn::Set(d, slope)), -87.0f, 87.0f);
+  const auto u = hn::Mul(x, hn::Set(d, slope));
   const auto e = LogisticExp(d, u);
   const auto s = Reciprocal(d, hn::Add(hn::Set(d, 1.0f), e));
-  return hn::MulAdd(hn::Mul(u, hn::Mul(e, s)), s, s);
+  return hn::MulAdd(hn::Mul(Clamp(d, u, -87.0f, 87.0f), hn::Mul(e, s)), s, s);
 }
 
 // (1 - e) / (1 + e) with e = exp(-2 |x|), and near 0, where that cancels, the series.

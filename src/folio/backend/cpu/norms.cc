@@ -153,7 +153,7 @@ void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t e
 template <class In, class Out>
 float RmsRow(const In* x, const float* factors, double eps, int64_t C, Out* out) {
   const hn::ScalableTag<float> d;
-  const double mean = static_cast<double>(Dot(d, x, x, C)) / static_cast<double>(C);
+  const double mean = static_cast<double>(Dot(d, x, x, C)) * (1 / static_cast<double>(C));
   const float rstd = static_cast<float>(1 / std::sqrt(mean + eps));
   const auto r = hn::Set(d, rstd);
   Map(
