@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -348,10 +349,11 @@ void AddPads(int64_t vocab_size, std::string_view prefix, Written& written) {
   }
 }
 
-void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, GgufHeader& header) {
+void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, bool add_begin,
+             GgufHeader& header) {
   if (begin) header.AddU32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(*begin));
   if (end) header.AddU32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(*end));
-  header.AddBool("tokenizer.ggml.add_bos_token", false);
+  header.AddBool("tokenizer.ggml.add_bos_token", add_begin);
 }
 
 // The tokens of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
@@ -369,7 +371,14 @@ void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Writt
                   "it has no token that ends a text, and other programs take token 11 for it then",
                   "train with a tokenizer that has <|endoftext|>");
   }
-  AddEnds(config.bos_token_id.value_or(*end), end, header);
+  const std::span<const int32_t> before = tokenizer.before(), behind = tokenizer.behind();
+  if (before.size() > 1 || (!behind.empty() && (behind.size() > 1 || behind[0] != *end))) {
+    RefuseToWrite("this tokenizer", "more than one token stands before or behind texts",
+                  "convert to hf");
+  }
+  AddEnds(before.empty() ? config.bos_token_id.value_or(*end) : before[0], end, !before.empty(),
+          header);
+  if (!behind.empty()) header.AddBool("tokenizer.ggml.add_eos_token", true);
 }
 
 void AddVocabulary(const Written& written, GgufHeader& header) {
@@ -382,17 +391,21 @@ const PreTokenizerName& NameOf(const BpeVocab& vocab) {
   const PreTokenizerName* found = nullptr;
   for (const PreTokenizerName& name : kPreTokenizers) {
     // Programs split by o200k's pattern a little otherwise.
-    if (name.pattern != vocab.pattern || name.pattern == SplitPattern::kO200k) continue;
+    if (name.pattern != vocab.pattern || name.pattern == SplitPattern::kO200k ||
+        name.nfc != vocab.nfc) {
+      continue;
+    }
     if (name.whole_pretokens == vocab.whole_pretokens) return name;
     if (found == nullptr) found = &name;
   }
   if (found != nullptr) return *found;
-  RefuseToWrite("this tokenizer",
-                fmt::format("other programs have no name for the split pattern {}, or split by it "
-                            "a little otherwise",
-                            SplitPatternName(vocab.pattern)),
-                "convert to hf, or train with --tokenizer gpt2, bytes or one that folio trained "
-                "with GPT-2's pattern");
+  RefuseToWrite(
+      "this tokenizer",
+      fmt::format("other programs have no name for the split pattern {}{}, or split by it "
+                  "a little otherwise",
+                  SplitPatternName(vocab.pattern), vocab.nfc ? " of composed text" : ""),
+      "convert to hf, or train with --tokenizer gpt2, bytes or one that folio trained "
+      "with GPT-2's pattern");
 }
 
 // With some names llama.cpp looks whole pretokens up before it merges, with others not.
@@ -410,30 +423,119 @@ void RequireMergesMakeAll(const BpeVocab& vocab) {
   }
 }
 
-void AddBpe(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+// The vocabulary by id, with added tokens as text.
+Written WrittenVocabulary(const BpeVocab& vocab) {
+  const auto flagged = std::ranges::find_if(vocab.added, [](const AddedToken& token) {
+    return token.left_strip || token.right_strip || token.single_word || token.normalized ||
+           (!token.special && !token.alone);
+  });
+  if (flagged != vocab.added.end()) {
+    RefuseToWrite(
+        "this tokenizer",
+        fmt::format("its added token '{}' does more than stand for its text", flagged->text),
+        "convert to hf");
+  }
+  if (vocab.unknown >= 0) {
+    RefuseToWrite("this tokenizer", "it has a token for bytes that have none", "convert to hf");
+  }
+  Written written;
+  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
+    const auto added = std::ranges::find(vocab.added, static_cast<int32_t>(id), &AddedToken::id);
+    const auto byte = std::ranges::find(vocab.byte_tokens, static_cast<int32_t>(id));
+    std::string name = NameInFiles(vocab, static_cast<int32_t>(id));
+    TokenType type = vocab.tokens[id].empty() ? kUnused : kNormal;
+    if (FindSpecial(vocab.specials, id) != nullptr) {
+      type = kControl;
+    } else if (added != vocab.added.end()) {
+      type = kUserDefined;
+      name = added->text;
+    } else if (byte != vocab.byte_tokens.end()) {
+      type = kByte;
+    }
+    written.Add(std::move(name), type);
+  }
+  return written;
+}
+
+void AddMerged(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
   const BpeVocab& vocab = tokenizer.vocab();
   const PreTokenizerName& pre = NameOf(vocab);
   if (pre.whole_pretokens != vocab.whole_pretokens) RequireMergesMakeAll(vocab);
-  Written written;
-  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (const SpecialToken* special = FindSpecial(vocab.specials, id)) {
-      written.Add(special->text, kControl);
-    } else {
-      written.Add(ByteNames(vocab.tokens[id]), vocab.tokens[id].empty() ? kUnused : kNormal);
-    }
-  }
+  Written written = WrittenVocabulary(vocab);
   AddPads(config.vocab_size, "", written);
-  const auto name = [&](int32_t id) { return ByteNames(vocab.tokens[static_cast<size_t>(id)]); };
   std::vector<std::string> merges;
   merges.reserve(vocab.merges.size());
   for (const BpeMerge& merge : vocab.merges) {
-    merges.push_back(fmt::format("{} {}", name(merge.left), name(merge.right)));
+    merges.push_back(
+        fmt::format("{} {}", NameInFiles(vocab, merge.left), NameInFiles(vocab, merge.right)));
   }
   header.AddText(kModel, kBpe);
   header.AddText(kPre, pre.name);
   AddVocabulary(written, header);
   header.AddTexts(kMerges, merges);
   AddBpeEnds(tokenizer, config, written, header);
+}
+
+// How many pairs of tokens there are that together are a token, all of which scores merge.
+size_t CountPairs(const BpeVocab& vocab, const Written& written) {
+  std::vector<bool> left_out(vocab.tokens.size());
+  for (size_t id = 0; id < left_out.size(); ++id) left_out[id] = written.types[id] != kNormal;
+  const ByteIndex index(vocab.tokens, vocab.tokens.size(), left_out);
+  size_t pairs = 0;
+  for (size_t id = 0; id < left_out.size(); ++id) {
+    const std::string_view bytes = vocab.tokens[id];
+    for (size_t at = 1; at < bytes.size() && !left_out[id]; ++at) {
+      pairs += index.Find(bytes.substr(0, at)) != ByteIndex::kNone &&
+               index.Find(bytes.substr(at)) != ByteIndex::kNone;
+    }
+  }
+  return pairs;
+}
+
+// The score of a token says when it is made. Merges that make one token must stand together, and be
+// all that can, as those are that were made of scores.
+void AddScored(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+  const BpeVocab& vocab = tokenizer.vocab();
+  const bool each = vocab.space_prefix == SpacePrefix::kEach;
+  if ((!each && vocab.space_prefix != SpacePrefix::kNever) || vocab.nfc ||
+      vocab.pattern != SplitPattern::kWhole || vocab.whole_pretokens) {
+    RefuseToWrite("this tokenizer", "other programs put spaces before texts by another rule",
+                  "convert to hf");
+  }
+  Written written = WrittenVocabulary(vocab);
+  std::vector<float> scores(vocab.tokens.size());
+  std::vector<bool> made(vocab.tokens.size());
+  const size_t pairs = CountPairs(vocab, written);
+  float score = 0;
+  for (size_t rank = 0; rank < vocab.merges.size(); ++rank) {
+    const auto merged = static_cast<size_t>(vocab.merges[rank].merged);
+    if (rank > 0 && vocab.merges[rank - 1].merged == vocab.merges[rank].merged) continue;
+    if (made[merged] || pairs != vocab.merges.size()) {
+      RefuseToWrite("this tokenizer", "its merges do not follow from scores of tokens",
+                    "convert to hf");
+    }
+    made[merged] = true;
+    scores[merged] = --score;
+  }
+  // Tokens that nothing makes come last; characters are there before.
+  for (size_t id = 0; id < scores.size(); ++id) {
+    if (!made[id] && written.types[id] == kNormal) scores[id] = --score;
+  }
+  AddPads(config.vocab_size, "", written);
+  scores.resize(written.tokens.size());
+  header.AddText(kModel, kScored);
+  AddVocabulary(written, header);
+  header.AddF32s(kScores, scores);
+  header.AddBool(kAddSpace, each);
+  AddBpeEnds(tokenizer, config, written, header);
+}
+
+void AddBpe(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+  if (tokenizer.vocab().byte_tokens.empty()) {
+    AddMerged(tokenizer, config, header);
+  } else {
+    AddScored(tokenizer, config, header);
+  }
 }
 
 void AddBytes(const ByteTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
@@ -471,7 +573,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, Gguf
   AddPads(config.vocab_size, "\\xff", written);
   header.AddText(kModel, kLongestMatch);
   AddVocabulary(written, header);
-  AddEnds(config.bos_token_id, config.eos_token_id, header);
+  AddEnds(config.bos_token_id, config.eos_token_id, false, header);
 }
 
 }  // namespace
@@ -508,7 +610,7 @@ TokenRoles ReadGgufRoles(const GgufFile& file) {
 void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufHeader& header) {
   if (tokenizer == nullptr) {
     header.AddText(kModel, kNone);
-    AddEnds(config.bos_token_id, config.eos_token_id, header);
+    AddEnds(config.bos_token_id, config.eos_token_id, false, header);
   } else if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(tokenizer)) {
     AddBpe(*bpe, config, header);
   } else if (const auto* bytes = dynamic_cast<const ByteTokenizer*>(tokenizer)) {

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "folio/base/error.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
+#include "folio/model/config.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"
@@ -113,6 +116,39 @@ TEST_F(ScoredVocabulary, GivesTheIdsOfSentencePiece) {
   const auto again = TokenizerFromJson(tokenizer->FileContents(), "again");
   EXPECT_EQ(again->EncodeOrdinary(text), encode(text));
   EXPECT_EQ(again->hash(), tokenizer->hash());
+}
+
+// In a GGUF file and back.
+std::unique_ptr<Tokenizer> Through(const Tokenizer& tokenizer, const std::filesystem::path& path) {
+  GptConfig config;
+  config.vocab_size = tokenizer.vocab_size();
+  config.eos_token_id = 2;
+  GgufHeader header;
+  AddGgufTokenizer(&tokenizer, config, header);
+  WriteGguf(path, header, {});
+  return ReadGgufTokenizer(GgufFile(path));
+}
+
+TEST_F(ScoredVocabulary, IsWrittenAsItWasRead) {
+  const auto tokenizer = Read();
+  EXPECT_EQ(Through(*tokenizer, At("x.gguf"))->hash(), tokenizer->hash());
+}
+
+TEST_F(ScoredVocabulary, GoldensAreWrittenToGgufOrRefused) {
+  std::string written;
+  for (const auto& golden : TokenizerGoldens()["tokenizers"]) {
+    auto json = TokenizerGoldens()["bases"][golden["base"].get<std::string>()];
+    json.merge_patch(golden["patch"]);
+    const auto tokenizer = TokenizerFromJson(json.dump(), "golden");
+    const auto name = golden["name"].get<std::string>();
+    try {
+      EXPECT_EQ(Through(*tokenizer, At("x.gguf"))->hash(), tokenizer->hash()) << name;
+      written += name + " ";
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("GGUF cannot hold")) << error.what();
+    }
+  }
+  EXPECT_EQ(written, "smollm llama3 qwen2 ");
 }
 
 TEST_F(ScoredVocabulary, WhatDoesNotFitTogetherIsRefused) {

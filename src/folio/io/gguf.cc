@@ -422,6 +422,11 @@ void GgufHeader::AddI32s(std::string_view key, std::span<const int32_t> values) 
   for (const int32_t value : values) AppendLittleEndian(bytes_, value);
 }
 
+void GgufHeader::AddF32s(std::string_view key, std::span<const float> values) {
+  Array(key, GgufType::kF32, values.size());
+  for (const float value : values) AppendLittleEndian(bytes_, value);
+}
+
 void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,
                std::span<const TensorToWrite> tensors) {
   AtomicFile file(path);

@@ -105,6 +105,7 @@ class GgufHeader {
   void AddText(std::string_view key, std::string_view value);
   void AddTexts(std::string_view key, std::span<const std::string> values);
   void AddI32s(std::string_view key, std::span<const int32_t> values);
+  void AddF32s(std::string_view key, std::span<const float> values);
 
   uint64_t count() const { return count_; }
   const std::string& bytes() const { return bytes_; }

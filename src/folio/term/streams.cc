@@ -544,8 +544,9 @@ void IdWriter::Finish() {
 
 void BytesWriter::Write(std::span<const int32_t> ids) {
   for (size_t i = 0; i < ids.size(); i += kIdsAtOnce) {
-    const std::string bytes =
-        tokenizer_.Decode(ids.subspan(i, std::min(kIdsAtOnce, ids.size() - i)));
+    std::string bytes = tokenizer_.Decode(ids.subspan(i, std::min(kIdsAtOnce, ids.size() - i)));
+    if (strip_ && bytes.starts_with(' ')) bytes.erase(0, 1);
+    strip_ = strip_ && bytes.empty();
     if (replace_) {
       out_.Write(text_.Add(bytes));
     } else {
@@ -696,6 +697,7 @@ MapLine DecodeJsonLine(const Tokenizer& tokenizer, JsonBytes how, const std::str
     std::string bytes;
     try {
       bytes = tokenizer.Decode(ids);
+      if (tokenizer.strips_space() && bytes.starts_with(' ')) bytes.erase(0, 1);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", where, error.what()), error.cause(),
                   error.help());

@@ -131,7 +131,11 @@ void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids);
 class BytesWriter {
  public:
   BytesWriter(ByteOutput& out, const Tokenizer& tokenizer, bool replace)
-      : out_(out), tokenizer_(tokenizer), replace_(replace), text_(tokenizer) {}
+      : out_(out),
+        tokenizer_(tokenizer),
+        replace_(replace),
+        strip_(tokenizer.strips_space()),
+        text_(tokenizer) {}
 
   void Write(std::span<const int32_t> ids);
   void Finish() { out_.Write(text_.Flush()); }
@@ -140,6 +144,7 @@ class BytesWriter {
   ByteOutput& out_;
   const Tokenizer& tokenizer_;
   bool replace_;
+  bool strip_;  // a space, if the text begins with one
   StreamingDecoder text_;
 };
 
