@@ -2,7 +2,12 @@
 """Makes tests/fixtures/gguf-blocks/blocks.gguf, random valid blocks of ggml's quantised types, and
 blocks.safetensors, the numbers that the Python package gguf (0.19.0) reads from them, bit for bit.
 
-usage: scripts/block_goldens.py DIRECTORY"""
+With a build of ggml's library (0.25.3, of llama-cpp-python 0.3.36, is what the committed file is of) it also
+makes quantised.gguf: numbers, and the bytes that quantize_row_..._ref makes of them.
+
+usage: scripts/block_goldens.py DIRECTORY [LIBGGML-BASE.SO]"""
+import ctypes
+import os
 import sys
 
 import gguf
@@ -39,3 +44,27 @@ writer.write_kv_data_to_file()
 writer.write_tensors_to_file()
 writer.close()
 save_file(expected, f"{directory}/blocks.safetensors")
+
+if len(sys.argv) > 2:
+    library = ctypes.CDLL(sys.argv[2], os.RTLD_LAZY)
+    # Parts of many sizes, of one sign, zeros, ties, outliers.
+    numbers = rng.standard_normal(5 * 256).astype(np.float32)
+    numbers[256:512] *= np.repeat(10.0 ** rng.uniform(-6, 2, 16), 16)
+    numbers[512:640] = np.abs(numbers[512:640]) + 1
+    numbers[640:704] = 0
+    numbers[704:768] = -np.abs(numbers[704:768])
+    numbers[768:1024] = np.round(numbers[768:1024] * 3) / 4
+    numbers[1024:1280:37] *= 30
+    writer = gguf.GGUFWriter(f"{directory}/quantised.gguf", "none")
+    writer.add_tensor("numbers", numbers)
+    for type in [Q.Q8_0, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q4_K, Q.Q5_K, Q.Q6_K]:
+        block, size = gguf.GGML_QUANT_SIZES[type]
+        data = np.zeros(len(numbers) // block * size, dtype=np.uint8)
+        quantise = library[f"quantize_row_{type.name[0].lower()}{type.name[1:]}_ref"]
+        quantise(numbers.ctypes.data_as(ctypes.c_void_p), data.ctypes.data_as(ctypes.c_void_p),
+                 ctypes.c_int64(len(numbers)))
+        writer.add_tensor(type.name, data, raw_dtype=type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

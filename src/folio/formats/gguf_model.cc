@@ -206,13 +206,21 @@ ChatSource ChatOf(const GgufFile& file, const TokenRoles& roles, const Tokenizer
 // --- writing the model
 
 // The type of a whole file by its matrices, as llama.cpp numbers them.
-uint32_t FileType(Dtype dtype) {
+uint32_t FileType(Dtype dtype, bool mixed) {
+  constexpr uint32_t kMixed = 15;
+  if (mixed) return kMixed;
   using Type = std::pair<Dtype, uint32_t>;
-  constexpr std::array<Type, 5> kTypes = {{{Dtype::kF32, 0},
-                                           {Dtype::kF16, 1},
-                                           {Dtype::kQ4_0, 2},
-                                           {Dtype::kQ8_0, 7},
-                                           {Dtype::kBF16, 32}}};
+  constexpr std::array<Type, 11> kTypes = {{{Dtype::kF32, 0},
+                                            {Dtype::kF16, 1},
+                                            {Dtype::kQ4_0, 2},
+                                            {Dtype::kQ4_1, 3},
+                                            {Dtype::kQ8_0, 7},
+                                            {Dtype::kQ5_0, 8},
+                                            {Dtype::kQ5_1, 9},
+                                            {Dtype::kQ4_K, 14},
+                                            {Dtype::kQ5_K, 16},
+                                            {Dtype::kQ6_K, 18},
+                                            {Dtype::kBF16, 32}}};
   const auto* const type = std::ranges::find(kTypes, dtype, &Type::first);
   FOLIO_CHECK(type != kTypes.end(), "GGUF holds no such dtype");
   return type->second;
@@ -227,7 +235,46 @@ void RequireWholeBlocks(const GptConfig& config, Dtype dtype) {
     throw InputError(fmt::format("this model cannot be written as {}", DtypeName(dtype)),
                      fmt::format("{} stores blocks of {} numbers, and {} is {}", DtypeName(dtype),
                                  block, name, size),
-                     "choose f16 or bf16");
+                     block > 32
+                         ? "choose q4_k_m, which has smaller blocks for such rows, f16 or bf16"
+                         : "choose f16 or bf16");
+  }
+}
+
+// The layers of n whose most sensitive matrices Q4_K_M keeps in more bits: the first and the last
+// eighth, and every third between.
+bool HasMoreBits(size_t layer, size_t n) {
+  return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
+}
+
+// The types of matrices in llama.cpp's Q4_K_M. Its rows that are not whole blocks of 256 have a
+// type with blocks of 32 instead, or F16.
+void Mix(std::span<TensorToWrite> tensors) {
+  const auto is = [](const TensorToWrite& tensor, std::string_view module) {
+    return tensor.name.ends_with(fmt::format("{}.weight", module));
+  };
+  const auto count = [&](std::string_view module) {
+    return static_cast<size_t>(
+        std::ranges::count_if(tensors, [&](const auto& tensor) { return is(tensor, module); }));
+  };
+  constexpr std::string_view kHead = "output.weight", kTied = "token_embd.weight";
+  const bool tied = std::ranges::find(tensors, kHead, &TensorToWrite::name) == tensors.end();
+  size_t values = 0, downs = 0;
+  for (TensorToWrite& tensor : tensors) {
+    if (tensor.dtype != Dtype::kQ4_K) continue;
+    if (tensor.name == (tied ? kTied : kHead) ||
+        (is(tensor, ".attn_v") && HasMoreBits(values++, count(".attn_v"))) ||
+        (is(tensor, ".ffn_down") && HasMoreBits(downs++, count(".ffn_down")))) {
+      tensor.dtype = Dtype::kQ6_K;
+    } else if (is(tensor, ".attn_qkv")) {
+      tensor.dtype = Dtype::kQ5_K;
+    }
+    const int64_t row = tensor.shape.back();
+    if (row % static_cast<int64_t>(DtypeBlock(tensor.dtype)) == 0) continue;
+    tensor.dtype = tensor.dtype == Dtype::kQ6_K   ? Dtype::kQ8_0
+                   : tensor.dtype == Dtype::kQ5_K ? Dtype::kQ5_1
+                                                  : Dtype::kQ5_0;
+    if (row % static_cast<int64_t>(DtypeBlock(tensor.dtype)) != 0) tensor.dtype = Dtype::kF16;
   }
 }
 
@@ -252,7 +299,7 @@ GgufHeader MakeHeader(const std::string& name, const Family& family, const Model
   header.AddText("general.architecture", family.gguf_architecture);
   header.AddText("general.type", "model");
   header.AddText("general.name", name);
-  header.AddU32("general.file_type", FileType(model.dtype));
+  header.AddU32("general.file_type", FileType(model.dtype, model.mixed));
   if (DtypeBlock(model.dtype) > 1) header.AddU32("general.quantization_version", kQuantization);
   AddKeys(family, config, header);
   AddGgufTokenizer(model.tokenizer, config, header);
@@ -281,11 +328,14 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
 void SaveGgufModel(const std::filesystem::path& path, const ModelToSave& model) {
   const GptConfig& config = model.weights.config();
   RequireExpressed(config, kFormat, "GGUF cannot hold this model");
-  RequireWholeBlocks(config, model.dtype);
+  if (!model.mixed) RequireWholeBlocks(config, model.dtype);
   const Family& family = FamilyFor(config, kFormat);
   const GgufHeader header = MakeHeader(ReplaceInvalidUtf8(path.stem().string()), family, model);
   const GptConfig described = family.all_biases ? WithBiases(config) : config;
-  WriteGguf(path, header, TensorsToWrite(model.weights, described, family, kFormat, model.dtype));
+  std::vector<TensorToWrite> tensors =
+      TensorsToWrite(model.weights, described, family, kFormat, model.dtype);
+  if (model.mixed) Mix(tensors);
+  WriteGguf(path, header, tensors);
 }
 
 std::vector<ListedTensor> ListGgufTensors(const std::filesystem::path& path) {

@@ -109,7 +109,8 @@ TEST_F(GgufModel, HasTheNamesShapesAndTypesThatOtherProgramsAskFor) {
   config.n_embd = 64;
   config.n_inner = 96;
   config.n_layer = 1;
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0,
+                            Dtype::kQ4_1, Dtype::kQ5_0, Dtype::kQ5_1}) {
     Saved(config, dtype);
     const GgufFile file(At("m.gguf"));
     const std::map<std::string, Shape> vectors = {
@@ -140,6 +141,41 @@ TEST_F(GgufModel, HasTheNamesShapesAndTypesThatOtherProgramsAskFor) {
   for (size_t in = 0; in < 64; ++in) {
     for (size_t out = 0; out < 192; ++out) EXPECT_EQ(qkv[out * 64 + in], ours[in * 192 + out]);
   }
+}
+
+// What llama.cpp's llama_tensor_get_type has for Q4_K_M.
+TEST_F(GgufModel, AMixtureHasTheTypesOfLlamaCpp) {
+  const auto types = [&](const ConfigChanges& changes) {
+    GptWeights weights(With(With(TinyConfig(), {{"n_embd", "256"}, {"n_layer", "4"}}), changes));
+    Scatter(weights, 3);
+    SaveGgufModel(At("m.gguf"), {.weights = weights, .dtype = Dtype::kQ4_K, .mixed = true});
+    const GgufFile file(At("m.gguf"));
+    EXPECT_EQ(file.Integer("general.file_type"), 15);
+    std::map<std::string, std::string_view> found;
+    for (const TensorInfo& info : file.tensors()) {
+      if (info.dtype != Dtype::kF32) found[info.name] = DtypeName(info.dtype);
+    }
+    return found;
+  };
+  auto found = types({{"n_inner", "512"}});
+  EXPECT_EQ(found.size(), 17u);
+  EXPECT_EQ(found["token_embd.weight"], "Q6_K");
+  for (const int layer : {0, 1, 2, 3}) {
+    const std::string block = fmt::format("blk.{}.", layer);
+    EXPECT_EQ(found[block + "attn_qkv.weight"], "Q5_K");
+    EXPECT_EQ(found[block + "attn_output.weight"], "Q4_K");
+    EXPECT_EQ(found[block + "ffn_up.weight"], "Q4_K");
+    EXPECT_EQ(found[block + "ffn_down.weight"], layer >= 2 ? "Q6_K" : "Q4_K");
+  }
+  found = types({{"n_inner", "320"}, {"tie_word_embeddings", "false"}});
+  EXPECT_EQ(found["output.weight"], "Q6_K");
+  EXPECT_EQ(found["token_embd.weight"], "Q4_K");
+  EXPECT_EQ(found["blk.1.ffn_down.weight"], "Q5_0");
+  EXPECT_EQ(found["blk.2.ffn_down.weight"], "Q8_0");
+  found = types({{"n_embd", "96"}, {"n_inner", "80"}});
+  EXPECT_EQ(found["token_embd.weight"], "Q8_0");
+  EXPECT_EQ(found["blk.0.attn_qkv.weight"], "Q5_1");
+  EXPECT_EQ(found["blk.0.ffn_down.weight"], "F16");
 }
 
 TEST_F(GgufModel, SaysWhatOtherProgramsAskForInUnsigned32Bits) {
@@ -187,6 +223,7 @@ TEST_F(GgufModel, WhatGpt2CannotExpressIsNotWritten) {
                        "choose f16"));
   const GptConfig wide = With(TinyConfig(), {{"n_embd", "32"}, {"n_inner", "48"}});
   EXPECT_TRUE(Contains(SaveRefused(wide, Dtype::kQ4_0), "n_inner is 48"));
+  EXPECT_TRUE(Contains(SaveRefused(wide, Dtype::kQ6_K), "blocks of 256", "q4_k_m"));
   EXPECT_TRUE(Names().empty());
 }
 

@@ -193,18 +193,19 @@ bool IsPartOfModel(const std::string& name) {
          name == "ckpt.pt" || name == "meta.pkl";
 }
 
-void RequireDtype(const ModelFormat& format, Dtype dtype) {
+void RequireDtype(const ModelFormat& format, Dtype dtype, bool mixed) {
   if (std::ranges::count(format.dtypes, dtype) > 0) return;
   std::vector<std::string> held, others;
   for (const Dtype one : format.dtypes) held.push_back(NameOfSaved(one));
   for (const ModelFormat& other : ModelFormats()) {
     if (std::ranges::count(other.dtypes, dtype) > 0) others.emplace_back(other.name);
   }
-  throw UsageError(fmt::format("{} holds no matrices of {}", format.name, NameOfSaved(dtype)),
-                   fmt::format("it holds {}", fmt::join(held, ", ")),
-                   others.empty() ? "choose one of these"
-                                  : fmt::format("choose one of these, or {}, which holds {} too",
-                                                fmt::join(others, " or "), NameOfSaved(dtype)));
+  throw UsageError(
+      fmt::format("{} holds no matrices of {}", format.name, NameOfSaved(dtype, mixed)),
+      fmt::format("it holds {}", fmt::join(held, ", ")),
+      others.empty() ? "choose one of these"
+                     : fmt::format("choose one of these, or {}, which holds {} too",
+                                   fmt::join(others, " or "), NameOfSaved(dtype, mixed)));
 }
 
 void CheckTarget(const Conversion& conversion, const fs::path& from) {
@@ -258,13 +259,15 @@ bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
 }
 
 // Returns how many tensors were compared.
-int64_t CompareTensors(const GptWeights& source, const FoundModel& result, Dtype dtype) {
+int64_t CompareTensors(const GptWeights& source, const FoundModel& result,
+                       const Conversion& conversion) {
+  const Dtype dtype = conversion.dtype;
   auto ours = TensorsByName(source);
   const ParamTable table(result.model.config);
   for (size_t i = 0; i < table.params().size(); ++i) {
     const std::string& name = table.params()[i].name;
     const StoredParam& stored = result.model.params[i];
-    if (i == 0 && stored.from.dtype != dtype) {
+    if (i == 0 && !conversion.mixed && stored.from.dtype != dtype) {
       Differ(fmt::format("{} is {}, not {}", name, DtypeName(stored.from.dtype), DtypeName(dtype)));
     }
     const auto node = ours.extract(name);
@@ -398,8 +401,9 @@ void UseGpt2Encoding(FoundModel& found, const char* otherwise) {
 }
 
 std::span<const ModelFormat> ModelFormats() {
-  static constexpr std::array kGgufDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0,
-                                             Dtype::kQ4_0};
+  static constexpr std::array kGgufDtypes = {Dtype::kF32,  Dtype::kF16,  Dtype::kBF16, Dtype::kQ8_0,
+                                             Dtype::kQ4_0, Dtype::kQ4_1, Dtype::kQ5_0, Dtype::kQ5_1,
+                                             Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K};
   static constexpr std::array kLlmcDtypes = {Dtype::kF32, Dtype::kBF16};
   // Directories are not looked into before they are opened, so their format comes last.
   static constexpr std::array kFormats = {
@@ -491,8 +495,8 @@ std::vector<Dtype> SavedDtypes() {
   return all;
 }
 
-std::string NameOfSaved(Dtype dtype) {
-  std::string name(DtypeName(dtype));
+std::string NameOfSaved(Dtype dtype, bool mixed) {
+  std::string name = fmt::format("{}{}", DtypeName(dtype), mixed ? "_M" : "");
   std::ranges::transform(name, name.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   });
@@ -502,7 +506,7 @@ std::string NameOfSaved(Dtype dtype) {
 Converted ConvertModel(const Conversion& conversion,
                        const std::function<void(int, std::string_view)>& progress) {
   const ModelFormat& format = SavedFormat(conversion.format);
-  RequireDtype(format, conversion.dtype);
+  RequireDtype(format, conversion.dtype, conversion.mixed);
   const fs::path to = TargetOf(conversion);
   const FoundModel source = FindModel(conversion.from, Loading::kMap, conversion.adapter);
   CheckTarget(conversion, source.path);
@@ -512,14 +516,16 @@ Converted ConvertModel(const Conversion& conversion,
                       .parameters = ModelSummary(weights->table()).parameters()};
   progress(0, "writing");
   const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
-  format.save(
-      to, {.weights = *weights, .tokenizer = source.tokenizer.get(), .dtype = conversion.dtype});
+  format.save(to, {.weights = *weights,
+                   .tokenizer = source.tokenizer.get(),
+                   .dtype = conversion.dtype,
+                   .mixed = conversion.mixed});
   try {
     progress(1, "comparing tensors");
     FoundModel result = format.open(to, Loading::kMap);
     result.format = format.name;
     converted.bytes = BytesAt(to);
-    converted.tensors = CompareTensors(*weights, result, conversion.dtype);
+    converted.tensors = CompareTensors(*weights, result, conversion);
     progress(2, "comparing tokenizers");
     CompareTokenizers(source.tokenizer.get(), result.tokenizer.get());
     progress(3, "running a prompt");

@@ -31,6 +31,7 @@ struct ModelToSave {
   const GptWeights& weights;
   const Tokenizer* tokenizer = nullptr;  // null: none
   Dtype dtype = Dtype::kF32;             // of the matrices; in "hf" of all tensors
+  bool mixed = false;                    // with Q4_K: as Conversion has it
 };
 
 // A tensor as it lies in a file, whether folio can use it or not.
@@ -105,8 +106,9 @@ std::unique_ptr<Tokenizer> FindGpt2Encoding();
 struct Conversion {
   std::filesystem::path from = {};  // as FindModel takes it
   std::filesystem::path to = {};
-  std::string_view format = {};        // the name of one that can be saved
-  Dtype dtype = Dtype::kF32;           // of the matrices, one of the format's
+  std::string_view format = {};  // the name of one that can be saved
+  Dtype dtype = Dtype::kF32;     // of the matrices, one of the format's
+  bool mixed = false;  // with Q4_K: those that matter more in more bits, as llama.cpp's Q4_K_M
   std::filesystem::path adapter = {};  // as FindModel takes it
   bool overwrite = false;
 };
@@ -139,8 +141,8 @@ Converted ConvertModel(const Conversion& conversion,
 // The format of that name, if it can be saved. Throws a kUsage Error.
 const ModelFormat& SavedFormat(std::string_view name);
 
-// The dtypes that any format holds matrices as, and the name of one: "q8_0".
+// The dtypes that any format holds matrices as, and the name of one: "q8_0", mixed "q4_k_m".
 std::vector<Dtype> SavedDtypes();
-std::string NameOfSaved(Dtype dtype);
+std::string NameOfSaved(Dtype dtype, bool mixed = false);
 
 }  // namespace folio

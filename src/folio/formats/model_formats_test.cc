@@ -232,7 +232,8 @@ class Convert : public InTemporaryDirectory {
   Convert() {
     GptConfig config = TinyConfig();
     config.vocab_size = 257;
-    config.n_embd = 32;
+    config.n_embd = 256;
+    config.n_layer = 1;
     config.bos_token_id = config.eos_token_id = ByteTokenizer::kEndOfText;
     const GptWeights weights(config);
     Scatter(weights, 1);
@@ -251,7 +252,7 @@ TEST_F(Convert, ThroughGgufAndBackEveryFileIsTheSame) {
   const Converted there = ConvertModel(To("m.gguf", "gguf"), Nothing);
   EXPECT_EQ(there.from_format, "hf");
   EXPECT_EQ(there.bytes, fs::file_size(At("m.gguf")));
-  EXPECT_EQ(there.tensors, 28);
+  EXPECT_EQ(there.tensors, 16);
   EXPECT_EQ(there.prompt, 5);
   EXPECT_EQ(there.logit_difference, 0);
   EXPECT_GT(there.largest_logit, 0);
@@ -268,6 +269,17 @@ TEST_F(Convert, NarrowerDtypesAreComparedAndTheirLogitsToldApart) {
     EXPECT_GT(made.logit_difference, before) << DtypeName(dtype);
     before = made.logit_difference;
   }
+}
+
+TEST_F(Convert, AMixtureIsComparedAndBetterThanFourBits) {
+  Conversion conversion = To("m.gguf", "gguf", Dtype::kQ4_K);
+  const double four = ConvertModel(conversion, Nothing).logit_difference;
+  conversion.to = At("mixed.gguf");
+  conversion.mixed = true;
+  const double mixed = ConvertModel(conversion, Nothing).logit_difference;
+  EXPECT_GT(mixed, 0);
+  EXPECT_LT(mixed, four);
+  EXPECT_EQ(NameOfSaved(conversion.dtype, conversion.mixed), "q4_k_m");
 }
 
 TEST_F(Convert, WhatAFormatDoesNotHoldIsAUsageError) {

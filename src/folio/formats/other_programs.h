@@ -18,9 +18,9 @@ namespace folio {
 // embeddings, where it is tied to them.
 FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading);
 
-// Matrices become model.dtype: F32, F16, BF16, Q8_0 or Q4_0; the others stay F32. Biases that the
-// model leaves out are written as zeros, which other programs ask for; a head that is tied to the
-// embeddings is not written.
+// Matrices become model.dtype, or what llama.cpp's Q4_K_M has them as; the others stay F32. Biases
+// that the model leaves out are written as zeros, which other programs ask for; a head that is tied
+// to the embeddings is not written.
 void SaveGgufModel(const std::filesystem::path& path, const ModelToSave& model);
 
 std::vector<ListedTensor> ListGgufTensors(const std::filesystem::path& path);

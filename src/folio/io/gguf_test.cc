@@ -158,6 +158,17 @@ TEST_F(Gguf, BlocksOfOtherProgramsAreReadBitForBit) {
   }
 }
 
+TEST_F(Gguf, NumbersAreQuantisedByteForByteAsByGgml) {
+  const GgufFile file(Fixture("gguf-blocks/quantised.gguf"));
+  const auto numbers = file.ReadAs<float>("numbers");
+  for (const TensorInfo& info : file.tensors().subspan(1)) {
+    std::vector<std::byte> found(info.bytes);
+    EXPECT_EQ(EncodeFloats(numbers, info.dtype, found.data()), std::nullopt);
+    EXPECT_EQ(std::memcmp(found.data(), info.data, info.bytes), 0) << info.name;
+  }
+  EXPECT_EQ(file.tensors().size(), 9u);
+}
+
 TEST_F(Gguf, ANumberThatDoesNotFitIsNamedAndNothingIsLeft) {
   const std::vector<TensorToWrite> tensors = {Counting("small", Dtype::kF16, {3}),
                                               Counting("large", Dtype::kF16, {9, 7}, 2000)};

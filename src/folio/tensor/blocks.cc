@@ -172,14 +172,14 @@ void UnpackQ6K(const std::byte* block, size_t part, BlockPart& out) {
 
 const BlockLayout kQ80 = {0, 1, false, UnpackQ80, EncodeQ80};
 const BlockLayout kQ40 = {0, 1, false, UnpackQ40, EncodeQ40};
-const BlockLayout kQ41 = {0, 2, true, UnpackQ41};
-const BlockLayout kQ50 = {0, 1, false, UnpackQ50};
-const BlockLayout kQ51 = {0, 2, true, UnpackQ51};
+const BlockLayout kQ41 = {0, 2, true, UnpackQ41, EncodeQ41};
+const BlockLayout kQ50 = {0, 1, false, UnpackQ50, EncodeQ50};
+const BlockLayout kQ51 = {0, 2, true, UnpackQ51, EncodeQ51};
 const BlockLayout kQ2K = {80, 2, true, UnpackQ2K};
 const BlockLayout kQ3K = {108, 1, false, UnpackQ3K};
-const BlockLayout kQ4K = {0, 2, true, UnpackQ4K};
-const BlockLayout kQ5K = {0, 2, true, UnpackQ5K};
-const BlockLayout kQ6K = {208, 1, false, UnpackQ6K};
+const BlockLayout kQ4K = {0, 2, true, UnpackQ4K, EncodeQ4K};
+const BlockLayout kQ5K = {0, 2, true, UnpackQ5K, EncodeQ5K};
+const BlockLayout kQ6K = {208, 1, false, UnpackQ6K, EncodeQ6K};
 const BlockLayout kIq4Nl = {0, 1, false, UnpackIq4Nl};
 
 }  // namespace folio

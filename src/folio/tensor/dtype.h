@@ -112,13 +112,13 @@ bool IsFloating(Dtype dtype);  // F64, F32, F16, BF16, and blocks
 void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out);
 void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out);
 
-// Writes the numbers as `to`, which is F32, F16, BF16, Q8_0 or Q4_0, to DtypeBytes(to, from.size())
-// bytes of any alignment. F16 and BF16 round to nearest even and keep NaN and infinities. Blocks
-// are quantised as ggml's reference does it: of Q8_0 and Q4_0 the number of largest magnitude
-// becomes 127, or -8, and a block that is all but 0 becomes 0. Returns the index of the first
-// finite number that became infinite, or of the first block's first number that holds something
-// else than finite numbers or needs a scale beyond binary16, if any; what is written for it then
-// decodes to infinity or NaN. REQUIRES: whole blocks.
+// Writes the numbers as `to`, which is F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or
+// Q6_K, to DtypeBytes(to, from.size()) bytes of any alignment. F16 and BF16 round to nearest even
+// and keep NaN and infinities. Blocks are quantised as ggml's reference does it: of Q8_0 and Q4_0
+// the number of largest magnitude becomes 127, or -8, and a block that is all but 0 becomes 0.
+// Returns the index of the first finite number that became infinite, or of the first block's first
+// number that holds something else than finite numbers or needs a scale beyond binary16, if any;
+// what is written for it then decodes to infinity or NaN. REQUIRES: whole blocks.
 std::optional<size_t> EncodeFloats(std::span<const float> from, Dtype to, std::byte* out);
 
 // Rounds numbers to what `dtype`, one that EncodeFloats takes, can hold. REQUIRES: whole blocks.

@@ -340,18 +340,20 @@ TEST(Encode, BlocksComeBackWithinHalfAStep) {
 }
 
 TEST(Encode, ABlockThatCannotBeScaledIsFoundAndOneOfZerosStaysZero) {
-  for (const Dtype dtype : {Dtype::kQ8_0, Dtype::kQ4_0}) {
+  for (const Dtype dtype : {Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1, Dtype::kQ5_0, Dtype::kQ5_1,
+                            Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K}) {
+    const size_t block = DtypeBlock(dtype);
     for (const float tiny : {0.0f, 1e-40f, 1e-12f}) {
       const std::vector<float> out =
-          Decoded(Encoded(std::vector<float>(32, tiny), dtype), dtype, 32);
+          Decoded(Encoded(std::vector<float>(block, tiny), dtype), dtype, block);
       for (const float x : out) EXPECT_EQ(x, 0.0f);
     }
-    for (const float bad : {NAN, INFINITY, -INFINITY, 1e8f}) {
-      std::vector<float> numbers(96, 0.5f);
-      numbers[70] = bad;
-      const std::vector<float> out = Decoded(Encoded(numbers, dtype, 64), dtype, 96);
-      EXPECT_NEAR(out[63], 0.5, 0.01);
-      EXPECT_TRUE(std::isnan(out[70]));
+    for (const float bad : {NAN, INFINITY, -INFINITY, 1e9f, -1e9f}) {
+      std::vector<float> numbers(3 * block, 0.5f);
+      numbers[2 * block + 6] = bad;
+      const std::vector<float> out = Decoded(Encoded(numbers, dtype, 2 * block), dtype, 3 * block);
+      EXPECT_NEAR(out[2 * block - 1], 0.5, 0.01);
+      EXPECT_TRUE(std::isnan(out[2 * block + 6])) << DtypeName(dtype) << bad;
     }
   }
 }

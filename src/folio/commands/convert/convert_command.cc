@@ -16,6 +16,7 @@ namespace {
 std::vector<std::string> DtypeNames() {
   std::vector<std::string> names;
   for (const Dtype dtype : SavedDtypes()) names.push_back(NameOfSaved(dtype));
+  names.push_back(NameOfSaved(Dtype::kQ4_K, /*mixed=*/true));
   return names;
 }
 
@@ -39,10 +40,11 @@ class ConvertCommand final : public Command {
                 "file for llama.cpp and what is built on it, llmc a file for llm.c, and nanogpt\n"
                 "nanoGPT's out_dir, with its ckpt.pt and of characters meta.pkl: put into\n"
                 "nanoGPT's own directory, it is what sample.py --out_dir=DST samples from.\n"
-                "Matrices become --dtype; norms, biases and what else is small stay f32 (in hf\n"
-                "and llmc all are of one dtype). --adapter adds an adapter's weights first. The\n"
-                "result is read back and compared: every tensor, the tokenizer, and the logits\n"
-                "of a prompt. If they differ it is removed.",
+                "Matrices become --dtype, in q4_k_m those that matter more in more bits; norms,\n"
+                "biases and what else is small stay f32 (in hf and llmc all are of one dtype).\n"
+                "--adapter adds an adapter's weights first. The result is read back and compared:\n"
+                "every tensor, the tokenizer, and the logits of a prompt. If they differ it is\n"
+                "removed.",
             .examples = {"folio convert runs/demo demo.gguf --to gguf",
                          "folio convert runs/demo demo-q8.gguf --to gguf --dtype q8_0",
                          "folio convert gpt2.gguf gpt2 --to hf",
@@ -70,6 +72,8 @@ class ConvertCommand final : public Command {
     for (const Dtype dtype : SavedDtypes()) {
       if (NameOfSaved(dtype) == dtype_) conversion.dtype = dtype;
     }
+    conversion.mixed = dtype_ == NameOfSaved(Dtype::kQ4_K, /*mixed=*/true);
+    if (conversion.mixed) conversion.dtype = Dtype::kQ4_K;
     Progress progress(context.console, context.progress_mode);
     const Converted made = ConvertModel(conversion, [&](int step, std::string_view doing) {
       ThrowIfStopRequested();
