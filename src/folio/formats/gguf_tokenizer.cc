@@ -18,6 +18,7 @@
 #include "folio/base/utf8.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
+#include "folio/model/config.h"
 #include "folio/text/added_tokens.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
@@ -25,6 +26,8 @@
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/split.h"
+#include "folio/text/token_roles.h"
+#include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "folio/base/utf8.h"

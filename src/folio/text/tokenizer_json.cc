@@ -374,13 +374,14 @@ bool MayOverlap(std::string_view a, std::string_view b) {
 // the others, which is the same as long as they do not compete for parts of a text.
 void LookForAllAtOnce(std::vector<AddedToken>& tokens) {
   constexpr size_t kMostPairs = 1 << 20;
-  const auto normalized =
-      std::ranges::partition(tokens, [](const AddedToken& token) { return !token.normalized; });
-  const std::span others(tokens.begin(), normalized.begin());
-  if (others.size() * normalized.size() > kMostPairs) return;
-  for (const AddedToken& a : normalized) {
-    for (const AddedToken& b : others) {
-      if (MayOverlap(a.text, b.text) || MayOverlap(b.text, a.text)) return;
+  std::vector<std::string_view> waiting, others;
+  for (const AddedToken& token : tokens) {
+    (token.normalized ? waiting : others).push_back(token.text);
+  }
+  if (others.size() * waiting.size() > kMostPairs) return;
+  for (const std::string_view a : waiting) {
+    for (const std::string_view b : others) {
+      if (MayOverlap(a, b) || MayOverlap(b, a)) return;
     }
   }
   for (AddedToken& token : tokens) token.normalized = false;

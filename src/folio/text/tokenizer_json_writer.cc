@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "folio/text/added_tokens.h"
@@ -80,7 +79,6 @@ void AppendVocab(const BpeVocab& vocab, std::string_view indent, std::string& ou
   }
 }
 
-// As a pair where a name has a space, which only those of special tokens have in a byte-level BPE.
 void AppendMerge(const BpeVocab& vocab, const BpeMerge& merge, std::string& out) {
   AppendName(vocab, static_cast<size_t>(merge.left), out);
   out += ' ';

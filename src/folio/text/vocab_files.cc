@@ -284,9 +284,9 @@ void VocabBuilder::FindByteTokens() {
   for (size_t id = 0; id < names_.size(); ++id) {
     const std::string_view name = names_[id];
     if (name.size() != 6 || !name.starts_with("<0x") || name[5] != '>') continue;
-    constexpr std::string_view kDigits = "0123456789ABCDEF";
-    const size_t high = kDigits.find(name[3]), low = kDigits.find(name[4]);
-    if (high == kDigits.npos || low == kDigits.npos) continue;
+    constexpr std::string_view kHex = "0123456789ABCDEF";
+    const size_t high = kHex.find(name[3]), low = kHex.find(name[4]);
+    if (high == kHex.npos || low == kHex.npos) continue;
     vocab_.byte_tokens[16 * high + low] = static_cast<int32_t>(id);
   }
   const auto missing = std::ranges::find(vocab_.byte_tokens, ByteIndex::kNone);
