@@ -501,44 +501,56 @@ FOLIO_VNNI FOLIO_INLINE void TurnHalves(__m512i* v) {
 FOLIO_VNNI FOLIO_INLINE __m512 Widened(const uint16_t* halves) {
   return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(halves)));
 }
-FOLIO_VNNI FOLIO_INLINE __m512 SignedBytes(const uint8_t* bytes) {
-  return _mm512_cvtepi32_ps(
-      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes))));
+// Byte i of each word, which has a sign.
+FOLIO_VNNI FOLIO_INLINE __m512 ByteOf(const uint32_t* words, int i) {
+  const __m512i high = _mm512_sllv_epi32(_mm512_load_si512(words), _mm512_set1_epi32(24 - 8 * i));
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(high, 24));
 }
 
 // Scales and minima of a block of each of the rows that begin there.
 template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE void UnpackScales(const std::byte* const* rows, int64_t block, int64_t to,
-                                          UnpackedTile& tile) {
+FOLIO_VNNI FOLIO_INLINE void UnpackShortScales(const std::byte* const* rows, int64_t block,
+                                               int64_t to, UnpackedTile& tile) {
   alignas(32) uint16_t halves[2][kTileWeight];
-  alignas(16) uint8_t bytes[2][kTileWeight];
+  for (int r = 0; r < kTileWeight; ++r) {
+    const std::byte* at = rows[r] + kRowBytes<dtype>(block);
+    std::memcpy(halves[0] + r, at, kScaleBytes);
+    if (kMinima<dtype>) std::memcpy(halves[1] + r, at + kScaleBytes, kScaleBytes);
+  }
+  _mm512_store_ps(tile.scales[to][0], Widened(halves[0]));
+  if constexpr (kMinima<dtype>) _mm512_store_ps(tile.minima[to], Widened(halves[1]));
+}
+
+// The same of a group of parts of blocks of 256.
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE void UnpackLongScales(const std::byte* const* rows, int64_t block,
+                                              int64_t to, UnpackedTile& tile) {
+  alignas(32) uint16_t halves[2][kTileWeight];
+  alignas(64) uint32_t words[2][kTileWeight];
   for (int r = 0; r < kTileWeight; ++r) {
     const auto [at, part] = GroupAt<dtype>(rows[r], block);
-    std::memcpy(halves[0] + r, at + (kHalves<dtype> ? 208 : 0), kScaleBytes);
-    if (kMinima<dtype>) std::memcpy(halves[1] + r, at + kScaleBytes, kScaleBytes);
+    if constexpr (kHalves<dtype>) {
+      std::memcpy(halves[0] + r, at + 208, kScaleBytes);
+      for (int i = 0; i < 2; ++i) std::memcpy(words[i] + r, at + 192 + 2 * part + 4 * i, 4);
+    } else {
+      for (int i = 0; i < 2; ++i) std::memcpy(halves[i] + r, at + i * kScaleBytes, kScaleBytes);
+      const SixBits six = SixBitsOf(at, part);
+      words[0][r] = six.scales, words[1][r] = six.minima;
+    }
+  }
+  const __m512 scale = Widened(halves[0]);
+  for (int i = 0; i < kGroup; ++i) {
     if constexpr (kHalves<dtype>) {
       for (int half = 0; half < 2; ++half) {
-        bytes[half][r] = std::to_integer<uint8_t>(at[192 + 2 * part + half]);
+        _mm512_store_ps(tile.scales[to + i][half],
+                        _mm512_mul_ps(scale, ByteOf(words[i / 2], i % 2 * 2 + half)));
       }
-    } else if constexpr (kLong<dtype>) {
-      const SixBits six = SixBitsOf(at, part);
-      bytes[0][r] = static_cast<uint8_t>(six.scales >> part % 4 * 8);
-      bytes[1][r] = static_cast<uint8_t>(six.minima >> part % 4 * 8);
+    } else {
+      const __m512 minima = _mm512_mul_ps(Widened(halves[1]), ByteOf(words[1], i));
+      _mm512_store_ps(tile.scales[to + i][0], _mm512_mul_ps(scale, ByteOf(words[0], i)));
+      _mm512_store_ps(tile.minima[to + i], _mm512_xor_ps(minima, _mm512_set1_ps(-0.0f)));
     }
   }
-  __m512 scale = Widened(halves[0]);
-  if constexpr (kHalves<dtype>) {
-    _mm512_store_ps(tile.scales[to][1], _mm512_mul_ps(scale, SignedBytes(bytes[1])));
-  }
-  if constexpr (kMinima<dtype>) {
-    __m512 least = Widened(halves[1]);
-    if constexpr (kLong<dtype>) {
-      least = _mm512_xor_ps(_mm512_mul_ps(least, SignedBytes(bytes[1])), _mm512_set1_ps(-0.0f));
-    }
-    _mm512_store_ps(tile.minima[to], least);
-  }
-  if constexpr (kLong<dtype>) scale = _mm512_mul_ps(scale, SignedBytes(bytes[0]));
-  _mm512_store_ps(tile.scales[to][0], scale);
 }
 
 template <Dtype dtype>
@@ -549,7 +561,11 @@ FOLIO_VNNI FOLIO_INLINE void UnpackBlock(const std::byte* const* rows, int64_t b
   TurnHalves(v);
   uint8_t* numbers = &tile.numbers[to][0][0][0];
   for (int i = 0; i < kFours; ++i) _mm512_store_si512(numbers + i * 64, v[i]);
-  UnpackScales<dtype>(rows, block, to, tile);
+  if constexpr (!kLong<dtype>) {
+    UnpackShortScales<dtype>(rows, block, to, tile);
+  } else if (block % kGroup == 0) {
+    UnpackLongScales<dtype>(rows, block, to, tile);
+  }
 }
 
 // Memory that will be read soon, asked for while something is computed.

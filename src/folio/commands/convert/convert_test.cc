@@ -143,7 +143,9 @@ TEST_F(ConvertCommand, MistakesAreErrors) {
     EXPECT_TRUE(Contains(run.err, part)) << arguments;
   };
   expect(2, "convert " + tiny_ + " m --to zip", "gguf");
-  expect(2, "convert " + tiny_ + " m --to gguf --dtype q4_k", "q4_0");
+  expect(2, "convert " + tiny_ + " m --to gguf --dtype q2_k", "q4_k_m");
+  expect(3, "convert " + tiny_ + " m --to gguf --dtype q4_k", "choose q4_k_m");
+  expect(2, "convert " + tiny_ + " m --to hf --dtype q4_k_m", "hf holds no matrices of q4_k_m");
   expect(2, "convert " + tiny_ + " m", "--to");
   expect(2, "convert " + tiny_ + " m --to hf --dtype q8_0", "hf holds no matrices of q8_0");
   expect(2, "convert " + tiny_ + " m --to nanogpt --dtype q4_0", "it holds f32, f16, bf16");
