@@ -523,14 +523,16 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
   }
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
     header.AddText(kChatTemplate, RoleTokenTemplate());
+  } else if (tokenizer != nullptr && !tokenizer->chat_source().text.empty()) {
+    header.AddText(kChatTemplate, tokenizer->chat_source().text);
   }
 }
 
 // The template of conversations, with the tokens that the file names for it.
-ChatSource ReadGgufChat(const GgufFile& file, const Tokenizer* tokenizer, const GptConfig& config) {
+ChatSource ReadGgufChat(const GgufFile& file, const Tokenizer& tokenizer, const GptConfig& config) {
   const auto text = [&](std::optional<int64_t> id) {
-    const bool known = tokenizer != nullptr && id && *id < tokenizer->vocab_size();
-    return known ? std::string(tokenizer->TokenBytes(static_cast<int32_t>(*id))) : std::string();
+    const bool known = id && *id < tokenizer.vocab_size();
+    return known ? std::string(tokenizer.TokenBytes(static_cast<int32_t>(*id))) : std::string();
   };
   return {.text = std::string(file.Text(kChatTemplate).value_or("")),
           .where = file.path().string() + ": " + std::string(kChatTemplate),
@@ -545,7 +547,9 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   GptConfig config = ReadConfig(*file, family);
   FoundModel found{.tokenizer = ReadGgufTokenizer(*file)};
   ReadEnds(*file, found.tokenizer.get(), config);
-  found.chat = ReadGgufChat(*file, found.tokenizer.get(), config);
+  if (found.tokenizer != nullptr) {
+    found.tokenizer->set_chat_source(ReadGgufChat(*file, *found.tokenizer, config));
+  }
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
            "GPT-2 has none of that name", "check what made the file");
