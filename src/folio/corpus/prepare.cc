@@ -28,6 +28,7 @@
 #include "folio/corpus/pieces.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
+#include "folio/data/conversations.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -35,6 +36,8 @@
 #include "folio/term/signals.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
+#include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer_file.h"
@@ -85,9 +88,10 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
     for (const ChatMessage& message : messages) characters.Add(message.content);
     characters.EndText();
   });
-  const std::unique_ptr<Tokenizer> plain =
+  std::unique_ptr<Tokenizer> plain =
       collect ? characters.Build() : OpenTokenizer(options.tokenizer);
-  found.tokenizer = WithChatTokens(*plain);
+  // A model that has a template was taught that; to others turns are new.
+  found.tokenizer = plain->chat_source().text.empty() ? WithChatTokens(*plain) : std::move(plain);
   return found;
 }
 
@@ -129,6 +133,26 @@ bool AreConversations(std::span<const TextInput> inputs) {
                    "prepare them as two data sets");
 }
 
+// Throws a kInput Error unless the marks find each answer where the template begins it.
+void RequireMarked(const ChatEncoder& encoder, const Tokenizer& tokenizer, const Messages& messages,
+                   std::span<const int32_t> ids, const ChatTokens& chat, const std::string& where) {
+  std::vector<size_t> begins, marked;
+  for (const TextRange& range : encoder.Answers(messages)) begins.push_back(range.begin);
+  AnswerState state(chat);
+  size_t byte = 0;
+  for (const int32_t id : ids) {
+    const bool before = state.inside();
+    state.See(id);
+    byte += tokenizer.TokenBytes(id).size();
+    if (state.inside() && !before) marked.push_back(byte);
+  }
+  if (begins == marked) return;
+  throw InputError(fmt::format("{}: its answers cannot be found by the tokens around them", where),
+                   fmt::format("the model's chat template has {} of them, the tokens {}",
+                               begins.size(), marked.size()),
+                   "leave out messages that are like that, or train a model of another family");
+}
+
 // PrepareDataset for those. Throws a kUsage Error where special = allow or raise: messages are
 // ordinary text.
 DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const TextInput> inputs,
@@ -139,8 +163,14 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   }
   const Found found = ReadAll(options, inputs, hooks);
   const Tokenizer& tokenizer = *found.tokenizer;
-  const ChatFormat format = FindChatFormat(tokenizer).value();
-  const int32_t border = tokenizer.end_of_text().value();
+  const ChatEncoder encoder = FindChatEncoder(tokenizer).value();
+  ChatEncoder::Marks marks = encoder.AnswerMarks(tokenizer);
+  const int32_t border = tokenizer.end_of_text().value_or(marks.end);
+  if (border == marks.end) {
+    throw InputError("no token is left to stand between conversations",
+                     "the model's tokenizer has no end of text, or ends turns with it",
+                     "train a model of another family");
+  }
   const int64_t all = found.conversations;
   const int64_t held_out =
       all - static_cast<int64_t>((1 - options.val_fraction) * static_cast<double>(all));
@@ -150,7 +180,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   };
 
   DatasetInfo info = TokensInfo(options, tokenizer);
-  info.chat = ChatTokens{.border = border, .answer = format.assistant, .end = format.end};
+  info.chat = ChatTokens{.border = border, .answer = std::move(marks.begin), .end = marks.end};
   info.documents = found.conversations;
   info.text_bytes = found.text_bytes;
   info.val_blocks = options.val_split == "tail" ? std::min<int64_t>(held_out, 1) : held_out;
@@ -164,7 +194,10 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   std::vector<std::byte> bytes;
   ForConversations(inputs, [&](const Messages& messages, const std::string& where) {
     ids.clear();
-    EncodeChat(tokenizer, format, messages, /*ask=*/false, where, ids);
+    encoder.Encode(tokenizer, messages, /*ask=*/false, where, ids);
+    if (encoder.format() == nullptr) {
+      RequireMarked(encoder, tokenizer, messages, ids, *info.chat, where);
+    }
     ids.push_back(border);
     bytes.clear();
     AppendTokenBytes(ids, info.width, bytes);

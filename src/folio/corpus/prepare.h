@@ -50,10 +50,10 @@ struct PrepareHooks {
 // the files. Neither threads, ranks nor sizes of pieces change what is written.
 //
 // Lines of JSON that are conversations (corpus/text_stream.h) become a data set of conversations
-// (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h, and of n conversations
-// int((1 - val_fraction) * n) are the train part, of `tail` the first, else those between evenly
-// spread ones. What is said of texts below does not hold for them: they are begun again where that
-// ended early, and one rank alone deals with them.
+// (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h unless it has a template, and
+// of n conversations int((1 - val_fraction) * n) are the train part, of `tail` the first, else
+// those between evenly spread ones. What is said of texts below does not hold for them: they are
+// begun again where that ended early, and one rank alone deals with them.
 //
 // A file is a document, and each object of JSON lines is one: its `field`. What a file is follows
 // from its contents (text_stream.h): gzip, bzip2, xz and zstd, UTF-16, other layouts of JSON and

@@ -4,6 +4,8 @@
 #include "folio/data/conversations.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat_template.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -61,6 +63,43 @@ TEST_F(PrepareConversations, ATokenizerOfOnesOwnGetsTheTokensBehindItsOwn) {
   const std::string own = LoadTokenizer(At("data").string())->hash();
   std::filesystem::rename(At("data"), At("tokenizer"));
   EXPECT_EQ(Prepare({.tokenizer = At("tokenizer").string()}).tokenizer_hash, own);
+}
+
+// A model's template says what its turns look like, and its tokens are those that it has.
+TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
+  PutFile("chats.jsonl",
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"ab\"}, "
+          "{\"role\": \"assistant\", \"content\": \"<|im_end|>\"}]}\n");
+  const auto tokenizer = ByteTokenizer().WithSpecials(Strings{"<|im_start|>", "<|im_end|>"});
+  const auto use = [&](const std::string& chat_template) {
+    tokenizer->set_chat_source({.text = chat_template, .eos_token = "<|im_end|>"});
+    std::filesystem::create_directories(At("tokenizer"));
+    tokenizer->Save(At("tokenizer").string());
+    return Prepare({.tokenizer = At("tokenizer").string(), .val_fraction = 0});
+  };
+  const std::string source = OpenChatTemplate("chatml")->source();
+  const DatasetInfo info = use(source);
+  EXPECT_EQ(info.vocab_size, tokenizer->vocab_size());
+  const Dataset data(At("data").string());
+  EXPECT_EQ(TextOf(data, data.train()),
+            "<|im_start|>user\nab<|im_end|>\n<|im_start|>assistant\n<|im_end|><|im_end|>\n"
+            "<|endoftext|>");
+  ASSERT_TRUE(data.info().chat);
+  EXPECT_EQ(data.info().chat, info.chat);
+  EXPECT_EQ(tokenizer->Decode(info.chat->answer), "<|im_start|>assistant\n");
+  PackedConversations sampler(data.train(), *info.chat, {1, 64, 1}, 0,
+                              PackedConversations::Order::kOnce);
+  EXPECT_EQ(sampler.Targets(0), 10 + 1) << "a text that looks like its end, and that";
+  EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().text, source) << "checkpoints have it too";
+  EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().eos_token, "<|im_end|>");
+  EXPECT_TRUE(Contains(ErrorOf([&] { use("{{ messages[0].content }}"); }), "cannot be told"));
+  EXPECT_TRUE(Contains(
+      ErrorOf([&] {
+        use("{% for m in messages %}{{ '<|im_start|>' + m.role + m.content + '<|im_end|>' }}"
+            "{% endfor %}{{ '<|im_start|>assistant' if add_generation_prompt }}"
+            "{% if messages | length > 1 %}{% generation %}x{% endgeneration %}{% endif %}");
+      }),
+      "chats.jsonl", "cannot be found"));
 }
 
 TEST_F(PrepareConversations, AreRecognisedCompressedAndUnderAnyName) {

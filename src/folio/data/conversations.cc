@@ -11,22 +11,6 @@
 namespace folio {
 namespace {
 
-// The state of a conversation: whether the token behind the ones seen so far belongs to an answer.
-class AnswerState {
- public:
-  explicit AnswerState(const ChatTokens& chat) : chat_(chat) {}
-
-  bool inside() const { return inside_; }
-  void See(int32_t token) {
-    if (token == chat_.answer) inside_ = true;
-    if (token == chat_.end) inside_ = false;
-  }
-
- private:
-  ChatTokens chat_;
-  bool inside_ = false;
-};
-
 // Calls f(place, token) for each token, a piece of the file at a time.
 template <class F>
 void ForTokens(const TokenFile& tokens, F&& f) {
@@ -41,19 +25,29 @@ void ForTokens(const TokenFile& tokens, F&& f) {
 
 }  // namespace
 
+void AnswerState::See(int32_t token) {
+  if (last_.size() == chat_->answer.size()) last_.erase(last_.begin());
+  last_.push_back(token);
+  if (last_ == chat_->answer) inside_ = true;
+  if (token == chat_->end) inside_ = false;
+}
+
 std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat) {
   std::vector<int64_t> found;
   int64_t length = 0;
   bool answered = false;
+  AnswerState answer(chat);
   const auto end = [&] {
     if (answered) found.push_back(length - 1);
     length = 0;
     answered = false;
+    answer = AnswerState(chat);
   };
   ForTokens(tokens, [&](int64_t, int32_t token) {
     if (token == chat.border) return end();
     ++length;
-    answered = answered || token == chat.answer;
+    answer.See(token);
+    answered = answered || answer.inside();
   });
   end();
   return found;
@@ -65,15 +59,18 @@ std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ChatTokens& ch
   tokens.Read(0, all);
   std::vector<int32_t> question;
   bool asked = false;  // in this conversation
+  AnswerState answer(chat);
   for (const int32_t token : all) {
     if (token == chat.border) {
       question.clear();
       asked = false;
+      answer = AnswerState(chat);
       continue;
     }
     if (asked) continue;
     question.push_back(token);
-    asked = token == chat.answer;
+    answer.See(token);
+    asked = answer.inside();
     if (asked && std::ssize(question) <= most) return question;
   }
   return {};

@@ -8,6 +8,21 @@
 
 namespace folio {
 
+// The state of a conversation: whether the token behind the ones seen so far belongs to an answer.
+class AnswerState {
+ public:
+  // `chat` must outlive it.
+  explicit AnswerState(const ChatTokens& chat) : chat_(&chat) {}
+
+  bool inside() const { return inside_; }
+  void See(int32_t token);
+
+ private:
+  const ChatTokens* chat_;
+  std::vector<int32_t> last_;  // of the tokens, as many as begin an answer at most
+  bool inside_ = false;
+};
+
 // How many positions each conversation takes that has an answer: its tokens but the last, which is
 // a target alone. In their order.
 std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat);

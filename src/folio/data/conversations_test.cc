@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-constexpr ChatTokens kChat = {.border = 0, .answer = 1, .end = 2};
+const ChatTokens kChat = {.border = 0, .answer = {1}, .end = 2};
 constexpr int32_t kUser = 3;
 using Ids = std::vector<int32_t>;
 using Order = PackedConversations::Order;
@@ -34,7 +34,7 @@ class Conversations : public InTemporaryDirectory {
   Ids Pair(int question, int answer) {
     Ids ids = {kUser};
     for (int i = 0; i < question; ++i) ids.push_back(next_++);
-    ids.insert(ids.end(), {kChat.end, kChat.answer});
+    ids.insert(ids.end(), {kChat.end, kChat.answer[0]});
     for (int i = 0; i < answer; ++i) ids.push_back(next_++);
     ids.push_back(kChat.end);
     return ids;
@@ -173,6 +173,17 @@ TEST_F(Conversations, ABrokenFileIsStillReadInside) {
     } catch (const Error&) {
     }
   }
+}
+
+// Templates of others begin an answer with several tokens, each of which has other uses.
+TEST_F(Conversations, AnswersBeginBehindAllOfTheirTokens) {
+  const ChatTokens chat = {.border = 0, .answer = {1, 1, 5}, .end = 2};
+  const TokenFile tokens = Write({{1, 1, 7, 2, 1, 1, 1, 5, 8, 9, 2}, {1, 1}, {5, 1, 1, 5, 5, 2}});
+  EXPECT_EQ(PositionsOfConversations(tokens, chat), (std::vector<int64_t>{10, 5}));
+  EXPECT_EQ(FirstQuestion(tokens, chat, 7), (Ids{5, 1, 1, 5}));
+  EXPECT_EQ(FirstQuestion(tokens, chat, 8), (Ids{1, 1, 7, 2, 1, 1, 1, 5}));
+  PackedConversations sampler(tokens, chat, {1, 20, 1}, 0, Order::kOnce);
+  EXPECT_EQ(sampler.Targets(0), 3 + 2);
 }
 
 }  // namespace

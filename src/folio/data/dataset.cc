@@ -85,15 +85,20 @@ class Reader {
   std::optional<ChatTokens> Chat(int64_t vocab_size) const {
     const Json* chat = json_.find("chat");
     if (chat == nullptr) return {};
-    ChatTokens tokens;
-    for (const auto& [key, id] :
-         {std::pair{"border", &tokens.border}, std::pair{"answer", &tokens.answer},
-          std::pair{"end", &tokens.end}}) {
-      if (!chat->is_object() || !IsCount(*chat, key) || (*chat)[key].get<int64_t>() >= vocab_size) {
+    const auto token = [&](const char* key, const Json* id) {
+      if (id == nullptr || !id->is_number_unsigned() || id->get<double>() >= double(vocab_size)) {
         Fail(fmt::format("\"chat\" to have a token \"{}\"", key), *chat);
       }
-      *id = (*chat)[key].get<int32_t>();
-    }
+      return id->get<int32_t>();
+    };
+    ChatTokens tokens;
+    tokens.border = token("border", chat->find("border"));
+    tokens.end = token("end", chat->find("end"));
+    // One token, or a list of those that follow each other.
+    const Json* answer = chat->find("answer");
+    const Json list = answer != nullptr && answer->is_array() ? *answer : Json();
+    if (list.empty()) tokens.answer = {token("answer", answer)};
+    for (size_t i = 0; i < list.size(); ++i) tokens.answer.push_back(token("answer", &list[i]));
     return tokens;
   }
 
@@ -347,8 +352,10 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
                {"val", ToJson(info.val_shards)},
                {"sources", ToJson(info.sources)}};
   if (info.chat) {
-    json["chat"] = {
-        {"border", info.chat->border}, {"answer", info.chat->answer}, {"end", info.chat->end}};
+    const std::vector<int32_t>& answer = info.chat->answer;
+    json["chat"] = {{"border", info.chat->border},
+                    {"answer", answer.size() == 1 ? Json(answer[0]) : Json(answer)},
+                    {"end", info.chat->end}};
   }
   const GuardedDirectory inside(dir);
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.

@@ -15,11 +15,12 @@ inline constexpr char kValFile[] = "val.bin";
 inline constexpr char kValidFile[] = "valid.bin";  // what others call it
 inline constexpr char kDatasetFile[] = "dataset.json";
 
-// The tokens that mark turns in a data set of conversations: each is a row of turns, which begin
-// with a role's token and end with `end`, and is followed by `border`.
+// The tokens that mark turns in a data set of conversations: each is a row of turns, and is
+// followed by `border`. The turns that are learnt begin with the tokens of `answer` in a row, and
+// go up to their `end`, which is learnt too.
 struct ChatTokens {
   int32_t border = 0;
-  int32_t answer = 0;  // begins the turns that are learnt, up to their `end` and including it
+  std::vector<int32_t> answer;
   int32_t end = 0;
 
   bool operator==(const ChatTokens&) const = default;

@@ -191,11 +191,11 @@ void SetEnds(const TokenRoles& roles, const Tokenizer* tokenizer, GptConfig& con
 }
 
 // The template of conversations, with the tokens that the file names for it.
-ChatSource ChatOf(const GgufFile& file, const TokenRoles& roles, const Tokenizer* tokenizer,
+ChatSource ChatOf(const GgufFile& file, const TokenRoles& roles, const Tokenizer& tokenizer,
                   const GptConfig& config) {
   const auto text = [&](std::optional<int64_t> id) {
-    const bool known = tokenizer != nullptr && id && *id < tokenizer->vocab_size();
-    return known ? std::string(tokenizer->TokenBytes(static_cast<int32_t>(*id))) : std::string();
+    const bool known = id && *id < tokenizer.vocab_size();
+    return known ? std::string(tokenizer.TokenBytes(static_cast<int32_t>(*id))) : std::string();
   };
   return {.text = roles.chat_template,
           .where = fmt::format("{}: tokenizer.chat_template", file.path().string()),
@@ -316,7 +316,9 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   FoundModel found{.tokenizer = ReadGgufTokenizer(*file)};
   const TokenRoles roles = ReadGgufRoles(*file);
   SetEnds(roles, found.tokenizer.get(), config);
-  found.chat = ChatOf(*file, roles, found.tokenizer.get(), config);
+  if (found.tokenizer != nullptr) {
+    found.tokenizer->set_chat_source(ChatOf(*file, roles, *found.tokenizer, config));
+  }
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
            fmt::format("{} as folio knows it has none of that name", family.gguf_architecture),

@@ -290,9 +290,9 @@ TEST_F(GgufModelByHand, BiasesMayBeMissing) {
 }
 
 TEST_F(GgufModelByHand, WhatIsNotGpt2IsRefusedByName) {
-  GgufBytes llama;
-  llama.String("general.architecture", "llama");
-  EXPECT_TRUE(Contains(Refusal(llama), "\"llama\"", "folio runs \"gpt2\""));
+  GgufBytes mamba;
+  mamba.String("general.architecture", "mamba");
+  EXPECT_TRUE(Contains(Refusal(mamba), "\"mamba\"", "folio runs gpt2, llama"));
   EXPECT_TRUE(Contains(Refusal({}), "architecture \"\""));
   for (const char* key :
        {"gpt2.context_length", "gpt2.block_count", "gpt2.attention.head_count",

@@ -625,6 +625,8 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
   }
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
     header.AddText(kTemplate, RoleTokenTemplate());
+  } else if (tokenizer != nullptr && !tokenizer->chat_source().text.empty()) {
+    header.AddText(kTemplate, tokenizer->chat_source().text);
   }
 }
 

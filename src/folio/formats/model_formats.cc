@@ -109,7 +109,6 @@ FoundModel OpenHfDirectory(const fs::path& path, Loading loading) {
   FoundModel found{.model = OpenModelDir(path, loading)};
   const std::string dir = (DirOfModel(path) / "").string();
   if (!TokenizerFiles(dir).empty()) found.tokenizer = LoadTokenizer(dir);
-  found.chat = ReadChatSource(dir);
   return found;
 }
 

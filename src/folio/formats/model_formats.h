@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "folio/model/checkpoint.h"
-#include "folio/text/chat_encoder.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer.h"
 
@@ -23,7 +22,6 @@ struct FoundModel {
   StoredModel model = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};            // then: how to get it, where more is known
-  ChatSource chat = {};                       // how it was taught to see conversations
 };
 
 // A model to write.

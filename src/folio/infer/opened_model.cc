@@ -37,19 +37,18 @@ std::optional<ChatEncoder> OpenedModel::FindChat() const {
 
 namespace {
 
-// The template that somebody named, or that of a model whose tokenizer has no tokens of roles. Only
-// conversations want one: a model whose own is not known to folio still continues texts.
-void TakeTemplate(OpenedModel& model, const std::string& named, const ChatSource& source) {
+// The template that somebody named, or the model's own. Only conversations want it: a model whose
+// own is not known to folio still continues texts.
+void TakeTemplate(OpenedModel& model, const std::string& named) {
   if (model.tokenizer == nullptr) return;
   if (!named.empty()) {
-    model.chat.emplace(*model.tokenizer, OpenChatTemplate(named), source);
-  } else if (!source.text.empty() && !FindChatFormat(*model.tokenizer)) {
-    try {
-      model.chat.emplace(*model.tokenizer,
-                         std::make_shared<const ChatTemplate>(source.text, source.where), source);
-    } catch (const Error& error) {
-      model.chat_help = error.what();
-    }
+    model.chat.emplace(*model.tokenizer, OpenChatTemplate(named), model.tokenizer->chat_source());
+    return;
+  }
+  try {
+    model.chat = FindChatEncoder(*model.tokenizer);
+  } catch (const Error& error) {
+    model.chat_help = error.what();
   }
 }
 
@@ -122,7 +121,7 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   model.tokenizer_help = std::move(found.tokenizer_help);
   if (model.tokenizer != nullptr) RequireFit(model);
   if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
-  TakeTemplate(model, options.chat_template, found.chat);
+  TakeTemplate(model, options.chat_template);
   model.backend = MakeBackend(options.backend);
   return model;
 }

@@ -93,6 +93,7 @@ const Family& FamilyFor(const GptConfig& config, FileFormat format) {
 
 void SetFamily(const Family& family, GptConfig& config) {
   config.model_type.clear();
+  if (!WhyNot(family, kHuggingFace, config).empty()) return;  // as folio saved its own before
   if (FamilyFor(config, kHuggingFace).model_type != family.model_type) {
     config.model_type = family.model_type;
   }

@@ -30,6 +30,7 @@
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
 #include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/tensorboard.h"
@@ -108,9 +109,10 @@ class RunRecorder {
   // log.sample_prompt, or to the first held-out question.
   std::string Sample(int64_t step, const GptWeights& weights) {
     Generator generator(*run_.backend, weights);
-    const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config().train.seed)},
-                                  .max_tokens = config().log.sample_tokens,
-                                  .truncate = true};
+    GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config().train.seed)},
+                            .max_tokens = config().log.sample_tokens,
+                            .truncate = true};
+    if (const auto& chat = run_.data->info().chat) options.stop_tokens = {chat->end};
     const GeneratedText written =
         GenerateText(generator, *run_.tokenizer, prompt_ids_, options, static_cast<uint64_t>(step),
                      [](auto) { return true; });
@@ -150,16 +152,18 @@ class RunRecorder {
     const Dataset& data = *run_.data;
     const Tokenizer& tokenizer = *run_.tokenizer;
     const std::optional<ChatTokens>& chat = data.info().chat;
-    const std::optional<ChatFormat> format = FindChatFormat(tokenizer);
+    const std::optional<ChatEncoder> encoder = chat ? FindChatEncoder(tokenizer) : std::nullopt;
     prompt_ = config().log.sample_prompt;
-    if (chat && format) {
+    if (encoder) {
       if (prompt_.empty()) {
         prompt_ids_ = FirstQuestion(data.val(), *chat, config().train.context);
       } else {
         const ChatMessage asked{ChatRole::kUser, prompt_};
-        EncodeChat(tokenizer, *format, {&asked, 1}, /*ask=*/true, "log.sample_prompt", prompt_ids_);
+        encoder->Encode(tokenizer, {&asked, 1}, /*ask=*/true, "log.sample_prompt", prompt_ids_);
       }
-      prompt_ = TurnsText(tokenizer, *format, prompt_ids_);
+      const ChatFormat* format = encoder->format();
+      prompt_ = format != nullptr ? TurnsText(tokenizer, *format, prompt_ids_)
+                                  : tokenizer.DecodeText(prompt_ids_);
     }
     if (prompt_ids_.empty()) prompt_ids_ = PromptTokens(tokenizer, prompt_);
   }

@@ -83,7 +83,8 @@ ChatSource ReadChatSource(const fs::path& dir) {
   return source;
 }
 
-ChatEncoder::ChatEncoder(const ChatFormat& format) : format_(format), ends_({format.end}) {}
+ChatEncoder::ChatEncoder(const ChatFormat& format)
+    : format_(format), end_of_turn_(format.end), ends_({format.end}) {}
 
 ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
                          std::shared_ptr<const ChatTemplate> chat_template,
@@ -91,10 +92,8 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
     : template_(std::move(chat_template)),
       bos_token_(source.bos_token),
       eos_token_(source.eos_token) {
-  ChatInput input;
-  input.bos_token = bos_token_;
-  input.eos_token = eos_token_;
-  if (const auto end = EndOfTurn(tokenizer, *template_, input)) ends_.push_back(*end);
+  end_of_turn_ = EndOfTurn(tokenizer, *template_, InputOf({}));
+  if (end_of_turn_) ends_.push_back(*end_of_turn_);
   const auto specials = tokenizer.special_tokens();
   const auto eos = std::ranges::find(specials, eos_token_, &SpecialToken::text);
   if (eos != specials.end() && !std::ranges::count(ends_, eos->id)) ends_.push_back(eos->id);
@@ -103,13 +102,50 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
 void ChatEncoder::Encode(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
                          bool ask, std::string_view where, std::vector<int32_t>& ids) const {
   if (format_) return EncodeChat(tokenizer, *format_, messages, ask, where, ids);
+  ChatInput input = InputOf(messages);
+  input.add_generation_prompt = ask;
+  EncodeRendered(tokenizer, template_->Render(input), where, ids);
+}
+
+ChatInput ChatEncoder::InputOf(std::span<const ChatMessage> messages) const {
   ChatInput input;
   input.messages = ChatMessagesJson(messages);
-  input.add_generation_prompt = ask;
   input.bos_token = bos_token_;
   input.eos_token = eos_token_;
   input.now = LocalTime();
-  EncodeRendered(tokenizer, template_->Render(input), where, ids);
+  return input;
+}
+
+ChatEncoder::Marks ChatEncoder::AnswerMarks(const Tokenizer& tokenizer) const {
+  if (format_) return {.begin = {format_->assistant}, .end = format_->end};
+  const ChatMessage question{ChatRole::kUser, "a"};
+  std::vector<int32_t> told, asked;
+  Encode(tokenizer, {&question, 1}, /*ask=*/false, "text", told);
+  Encode(tokenizer, {&question, 1}, /*ask=*/true, "text", asked);
+  const bool longer =
+      asked.size() > told.size() && std::equal(told.begin(), told.end(), asked.begin());
+  if (longer) asked.erase(asked.begin(), asked.begin() + std::ssize(told));
+  const auto is_special = [&](int32_t id) {
+    return std::ranges::count(tokenizer.special_tokens(), id, &SpecialToken::id) > 0;
+  };
+  if (longer && end_of_turn_ && std::ranges::any_of(asked, is_special)) {
+    return {.begin = std::move(asked), .end = *end_of_turn_};
+  }
+  throw InputError("answers cannot be told from questions by the model's chat template",
+                   "no special tokens of the model's tokenizer begin and end the assistant's turns",
+                   "train a model whose template has them");
+}
+
+std::vector<TextRange> ChatEncoder::Answers(std::span<const ChatMessage> messages) const {
+  return template_->Answers(InputOf(messages));
+}
+
+std::optional<ChatEncoder> FindChatEncoder(const Tokenizer& tokenizer) {
+  if (const std::optional<ChatFormat> format = FindChatFormat(tokenizer)) return *format;
+  const ChatSource& source = tokenizer.chat_source();
+  if (source.text.empty()) return std::nullopt;
+  return ChatEncoder(tokenizer, std::make_shared<const ChatTemplate>(source.text, source.where),
+                     source);
 }
 
 }  // namespace folio

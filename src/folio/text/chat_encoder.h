@@ -15,16 +15,9 @@
 
 namespace folio {
 
-// The chat template of a model as its files say it, not looked at yet.
-struct ChatSource {
-  std::string text = {};  // of the template; "" if there is none
-  std::string where = {};
-  std::string bos_token = {}, eos_token = {};
-};
-
-// Reads that of a model directory of Hugging Face's: chat_template.jinja, else the "chat_template"
-// of tokenizer_config.json, of several the one called "default". Throws a kInput Error for a file
-// that is none.
+// Reads the template of a model directory of Hugging Face's: chat_template.jinja, else the
+// "chat_template" of tokenizer_config.json, of several the one called "default". Throws a kInput
+// Error for a file that is none.
 ChatSource ReadChatSource(const std::filesystem::path& dir);
 
 // Conversations as the tokens of a model: by the tokens of roles (text/chat.h), or by a template.
@@ -46,11 +39,30 @@ class ChatEncoder {
   // The tokens that end an answer.
   const std::vector<int32_t>& ends() const { return ends_; }
 
+  // The marks of answers in conversations: the tokens in a row that begin one, and that which ends
+  // it. Throws a kInput Error where the template has no special tokens for both.
+  struct Marks {
+    std::vector<int32_t> begin;
+    int32_t end = 0;
+  };
+  Marks AnswerMarks(const Tokenizer& tokenizer) const;
+  // Where in the text of a conversation the answers begin, as ChatTemplate::Answers. REQUIRES: a
+  // template.
+  std::vector<TextRange> Answers(std::span<const ChatMessage> messages) const;
+
  private:
+  ChatInput InputOf(std::span<const ChatMessage> messages) const;
+
   std::optional<ChatFormat> format_;
   std::shared_ptr<const ChatTemplate> template_;
   std::string bos_token_, eos_token_;
+  std::optional<int32_t> end_of_turn_;
   std::vector<int32_t> ends_;
 };
+
+// The encoder for a model with this tokenizer: by its tokens of roles, else by the template that
+// came with it. Nothing if it has neither. Throws a kInput Error for a template that folio does not
+// know.
+std::optional<ChatEncoder> FindChatEncoder(const Tokenizer& tokenizer);
 
 }  // namespace folio

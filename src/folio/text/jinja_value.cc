@@ -160,7 +160,7 @@ Text FromUtf8(std::string_view text, Char marks) {
       characters += next.code | marks;
       at += next.length;
     } else {
-      characters += (kOfByte + static_cast<uint8_t>(text[at++])) | marks;
+      characters.push_back((kOfByte + static_cast<uint8_t>(text[at++])) | marks);
     }
   }
   return characters;
@@ -201,17 +201,18 @@ Value MakeList(Meter& meter, std::vector<Value> items, ListKind kind) {
 Value MakeMapping(Meter& meter, Members members) {
   Members distinct;
   int depth = 1;
-  for (auto& [name, value] : members) {
+  for (Members::value_type& member : members) {
+    const Value& name = member.first;
     if (ListOf(name) != nullptr || MappingOf(name) != nullptr) {
       meter.Fail(Describe(name) + " names no member of a mapping");
     }
-    depth = DepthAround(meter, name, DepthAround(meter, value, depth));
+    depth = DepthAround(meter, name, DepthAround(meter, member.second, depth));
     const auto same = std::ranges::find_if(
-        distinct, [&, &key = name](const auto& one) { return Equal(meter, one.first, key); });
+        distinct, [&](const auto& one) { return Equal(meter, one.first, name); });
     if (same == distinct.end()) {
-      distinct.emplace_back(std::move(name), std::move(value));
+      distinct.push_back(std::move(member));
     } else {
-      same->second = std::move(value);
+      same->second = std::move(member.second);
     }
   }
   return std::make_shared<const Mapping>(&meter, std::move(distinct), depth);

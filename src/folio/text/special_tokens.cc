@@ -198,7 +198,9 @@ std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
                        "choose texts that are no tokens yet");
     }
   }
-  return tokenizer.WithSpecials(texts);
+  std::unique_ptr<Tokenizer> more = tokenizer.WithSpecials(texts);
+  more->set_chat_source(tokenizer.chat_source());
+  return more;
 }
 
 }  // namespace folio

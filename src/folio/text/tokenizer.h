@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -39,6 +40,15 @@ struct SpecialRule {
     if (name == "allow") return Allow();
     return name == "ordinary" ? Ordinary() : Raise();
   }
+};
+
+// The chat template (text/chat_template.h) that came with a tokenizer, not looked at yet.
+struct ChatSource {
+  std::string text = {};                       // "" if there is none
+  std::string where = {};                      // it was read, for errors
+  std::string bos_token = {}, eos_token = {};  // texts of the tokens that it calls so
+
+  bool operator==(const ChatSource&) const = default;
 };
 
 // Text to token ids and back. Ids are 0 .. vocab_size() - 1. Immutable once made: any number of
@@ -122,6 +132,10 @@ class Tokenizer {
   // HashHex of FileContents().
   std::string hash() const;
 
+  // How the model with these tokens was taught to see conversations; Save writes it too.
+  const ChatSource& chat_source() const { return chat_source_; }
+  void set_chat_source(ChatSource source) { chat_source_ = std::move(source); }
+
   // Writes tokenizer.json and tokenizer_config.json into the existing directory `dir`: a tokenizer
   // that Hugging Face's libraries open with the same ids. A byte-level BPE also writes vocab.json
   // and merges.txt.
@@ -132,6 +146,9 @@ class Tokenizer {
   // Encode without a look at what is disallowed.
   virtual void EncodeAllowed(std::string_view text, const SpecialRule& rule,
                              std::vector<int32_t>& ids, std::string_view where) const;
+
+ private:
+  ChatSource chat_source_;
 };
 
 // The text of the tokens and where each begins in it.

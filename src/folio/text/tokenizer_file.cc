@@ -18,6 +18,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_encoder.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/vocab_files.h"
@@ -177,6 +178,10 @@ void Tokenizer::Save(const std::string& dir) const {
   if (const std::optional<ChatFormat> chat = FindChatFormat(*this)) {
     config["eos_token"] = std::string(TokenBytes(chat->end));
     config["chat_template"] = std::string(RoleTokenTemplate());
+  } else if (const ChatSource& source = chat_source(); !source.text.empty()) {
+    config["chat_template"] = source.text;
+    if (!source.bos_token.empty()) config["bos_token"] = source.bos_token;
+    if (!source.eos_token.empty()) config["eos_token"] = source.eos_token;
   }
   const GuardedDirectory inside(dir);
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());
@@ -186,7 +191,11 @@ void Tokenizer::Save(const std::string& dir) const {
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   const fs::path path(dir_or_file);
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return FromDirectory(path);
+  if (fs::is_directory(path, ignored)) {
+    std::unique_ptr<Tokenizer> tokenizer = FromDirectory(path);
+    tokenizer->set_chat_source(ReadChatSource(path));
+    return tokenizer;
+  }
   const std::string name = path.filename().string();
   if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
   if (path.extension() == ".pkl") return ReadNanoGptMeta(path);

@@ -121,7 +121,7 @@ std::unique_ptr<Dataset> MakeConversations(const std::filesystem::path& dir) {
   };
   MakeDataset(dir, part(60), part(12), 11);
   DatasetInfo info = Dataset(dir.string(), 11).info();
-  info.chat = ChatTokens{.border = border, .answer = answer, .end = end};
+  info.chat = ChatTokens{.border = border, .answer = {answer}, .end = end};
   WriteDatasetInfo(dir.string(), info);
   return std::make_unique<Dataset>(dir.string());
 }
