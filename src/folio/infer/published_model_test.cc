@@ -1,0 +1,100 @@
+// A model as its makers published it, against numbers that another implementation computed of it
+// in float32. Neither is part of the project.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/infer/opened_model.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/model/decoder.h"
+#include "folio/text/chat.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<int32_t> Ids(const Json& json) {
+  std::vector<int32_t> ids;
+  for (const Json& id : json) ids.push_back(static_cast<int32_t>(id.get<int64_t>()));
+  return ids;
+}
+
+class PublishedModel : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(models_ / kFile)) GTEST_SKIP() << kFile << " is not here";
+    expected_ = ParseJson(ReadFile(models_ / "smollm2-expected.json"), "expected");
+    model_ = OpenModel(models_ / kFile);  // in float32
+  }
+
+  // Expects the next token's logits, and then the same text as long as nothing is nearly as likely
+  // as what is.
+  void ExpectWrites(const std::vector<int32_t>& prompt, const Json& expected) {
+    constexpr double kBound = 2e-4;  // of the largest logit, over 30 layers
+    Decoder decoder(*model_.backend, *model_.weights, {.pages = 4});
+    CachedSequence sequence(decoder.cache());
+    Tensor logits = decoder.Append(sequence, prompt);
+    const Json &first = expected["first"], &top = first["top5"];
+    const double bound = kBound * first["max_abs"].get<double>();
+    for (size_t i = 0; i < top.size(); ++i) {
+      const double found = logits.data<float>()[top[i].get<int64_t>()];
+      EXPECT_NEAR(found, first["logits"][i].get<double>(), bound);
+    }
+    const std::vector<int32_t> greedy = Ids(expected["greedy"]);
+    size_t written = 0;
+    for (; written < greedy.size(); ++written) {
+      if (expected["gaps"][written].get<double>() < 10 * bound) break;
+      const std::span<const float> row(logits.data<float>(), static_cast<size_t>(logits.dim(1)));
+      ASSERT_EQ(std::ranges::max_element(row) - row.begin(), greedy[written]) << written;
+      logits = decoder.Append(sequence, {&greedy[written], 1});
+    }
+    written_ += written;
+  }
+
+  static constexpr const char* kFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
+  const fs::path models_ = SourceDir() / "../shared/models";
+  Json expected_;
+  OpenedModel model_;
+  size_t written_ = 0;
+};
+
+TEST_F(PublishedModel, EncodesAsItsOwnTokenizer) {
+  for (const Json& text : expected_["texts"]) {
+    EXPECT_EQ(model_.tokenizer->EncodeOrdinary(text["text"].text()), Ids(text["ids"]))
+        << text["text"].text();
+  }
+}
+
+TEST_F(PublishedModel, WritesWhatItsNumbersSay) {
+  for (const Json& prompt : expected_["prompts"]) {
+    SCOPED_TRACE(prompt["text"].text());
+    const std::vector<int32_t> ids = model_.tokenizer->EncodeOrdinary(prompt["text"].text());
+    EXPECT_EQ(ids, Ids(prompt["ids"]));
+    ExpectWrites(ids, prompt);
+  }
+  EXPECT_GT(written_, 80u);  // most of the texts are far from doubt for a while
+}
+
+TEST_F(PublishedModel, SeesConversationsByItsTemplate) {
+  for (const Json& chat : expected_["chats"]) {
+    std::vector<ChatMessage> messages;
+    for (const Json& message : chat["messages"]) {
+      messages.push_back({*FindChatRole(message["role"].text()), message["content"].text()});
+    }
+    std::vector<int32_t> ids;
+    model_.FindChat()->Encode(*model_.tokenizer, messages, true, "a conversation", ids);
+    EXPECT_EQ(ids, Ids(chat["ids"]));
+    ExpectWrites(ids, chat);
+  }
+}
+
+}  // namespace
+}  // namespace folio
