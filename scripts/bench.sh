@@ -26,7 +26,7 @@ train() {
 
 row matmul bench matmul
 row attention bench attention
-row rows bench rows
+row ops bench ops
 row optimizer bench optimizer --preset gpt2
 train gpt2-fp32-T64 --preset gpt2 --batch 4 --context 64 --dtype fp32
 train gpt2-fp32 --preset gpt2 --batch 4 --context 1024 --dtype fp32

@@ -86,7 +86,7 @@ const std::map<std::string, Call>& Calls() {
       {"bench attention",
        {{},
         {"--context", "4", "--batch", "1", "--heads", "1", "--head-size", "4", "--seconds", "0"}}},
-      {"bench rows", {{}, {"--rows", "2", "--channels", "64", "--hidden", "4", "--seconds", "0"}}},
+      {"bench ops", {{}, {"--rows", "2", "--channels", "64", "--hidden", "4", "--seconds", "0"}}},
       {"bench generate", {{}, with({"--prompt-tokens", "2", "--seconds", "0"}, kFew)}},
       {"bench optimizer", {{}, {"--parameters", "100", "--seconds", "0"}}},
       {"bench serve",

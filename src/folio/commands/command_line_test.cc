@@ -293,7 +293,8 @@ TEST_F(CommandLineTest, CompletesSettingsAndTheirChoices) {
   const Texts keys = Completed("text write --set train.learn");
   ASSERT_EQ(keys, Texts{"train.learning_rate="});
   EXPECT_EQ(Completed("plain --set model.norm_position="),
-            (Texts{"model.norm_position=pre", "model.norm_position=post"}));
+            (Texts{"model.norm_position=pre", "model.norm_position=post",
+                   "model.norm_position=branch", "model.norm_position=both"}));
   EXPECT_EQ(Completed("plain --set=model.norm_position=po"),
             Texts{"--set=model.norm_position=post"});
   EXPECT_EQ(Completed("plain --set model.bias=t"), Texts{"model.bias=true"});

@@ -248,7 +248,7 @@ TEST_F(ProgramTest, BashCompletesBehindAnEqualsSign) {
   EXPECT_EQ(completed("folio train --preset = gpt2-l"), "gpt2-large\n");
   EXPECT_EQ(completed("folio train --preset gpt2-l"), "gpt2-large\n");
   EXPECT_EQ(completed("folio train --set train.learn"), "train.learning_rate=\n");
-  EXPECT_EQ(completed("folio train --set model.norm_position ="), "pre post\n");
+  EXPECT_EQ(completed("folio train --set model.norm_position ="), "pre post branch both\n");
   EXPECT_EQ(completed("folio train --set model.norm_position = po"), "post\n");
   EXPECT_EQ(completed("folio tokenizer encode --tokenizer cl"), "cl100k_base\n");
   EXPECT_EQ(completed("folio tokenizer fetch r5"), "r50k_base\n");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat_template.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

@@ -8,6 +8,7 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/text/chat_template.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer_file.h"
 

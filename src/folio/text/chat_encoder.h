@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "folio/text/chat.h"
-#include "folio/text/chat_template.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+
+class ChatTemplate;  // (text/chat_template.h)
+struct ChatInput;
+struct TextRange;
 
 // Reads the template of a model directory of Hugging Face's: chat_template.jinja, else the
 // "chat_template" of tokenizer_config.json, of several the one called "default". Throws a kInput

@@ -8,6 +8,7 @@
 
 #include "folio/io/file.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat_template.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 

@@ -326,19 +326,19 @@ class BenchAttentionCommand final : public Command {
   OperationFlags flags_{.seconds = 0.3};
 };
 
-class BenchRowsCommand final : public Command {
+class BenchOpsCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {
-        .name = "bench rows",
+        .name = "bench ops",
         .summary = "measure norms, rotary positions, gates and sums",
         .group = "set-up",
         .details =
             "What goes through the rows of a block beside its products and its attention is as\n"
             "fast as memory is, where it is fast: beside it all threads copy an array. With\n"
             "bf16, what models keep in bfloat16 is.",
-        .examples = {"folio bench rows", "folio bench rows --rows 1 --dtype fp32",
-                     "folio bench rows --channels 576 --hidden 1536 --threads 1 --json"}};
+        .examples = {"folio bench ops", "folio bench ops --rows 1 --dtype fp32",
+                     "folio bench ops --channels 576 --hidden 1536 --threads 1 --json"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -627,7 +627,7 @@ class BenchServeCommand final : public Command {
 }  // namespace
 
 CommandList BenchCommands() {
-  return CommandsOf<BenchTrainCommand, BenchMatmulCommand, BenchAttentionCommand, BenchRowsCommand,
+  return CommandsOf<BenchTrainCommand, BenchMatmulCommand, BenchAttentionCommand, BenchOpsCommand,
                     BenchGenerateCommand, BenchOptimizerCommand, BenchServeCommand,
                     BenchTokenizerCommand>();
 }

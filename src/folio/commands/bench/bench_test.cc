@@ -235,17 +235,17 @@ TEST(BenchAttention, WhatCannotBeIsRefused) {
   Ended(4, RunFolio("bench attention --batch 1048576 --context 1048576"));
 }
 
-TEST(BenchRows, CountsWhatIsReadAndWritten) {
+TEST(BenchOps, CountsWhatIsReadAndWritten) {
   const nlohmann::json json =
-      Answer("bench rows --rows 3 --channels 8 --head-size 4 --hidden 5 --seconds 0 --dtype fp32");
+      Answer("bench ops --rows 3 --channels 8 --head-size 4 --hidden 5 --seconds 0 --dtype fp32");
   std::map<std::string, double> bytes;
   for (const nlohmann::json& op : json.at("operations")) bytes[op.at("name")] = op.at("bytes");
   EXPECT_EQ(bytes.at("rmsnorm_forward"), 4 * (2 * 24 + 8 + 3));
   EXPECT_EQ(bytes.at("rotary"), 4 * (2 * 24 + 3 * 4));  // in place
   EXPECT_EQ(bytes.at("gated_backward"), 4 * (2 * 30 + 15));
   EXPECT_EQ(bytes.at("copy"), 4 * 2 * 30);
-  ExpectError(2, "bench rows --channels 8 --head-size 3", "even --head-size");
-  ExpectError(4, "bench rows --rows 10000000 --channels 1048576 --hidden 1048576", "lower --rows");
+  ExpectError(2, "bench ops --channels 8 --head-size 3", "even --head-size");
+  ExpectError(4, "bench ops --rows 10000000 --channels 1048576 --hidden 1048576", "lower --rows");
 }
 
 TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {

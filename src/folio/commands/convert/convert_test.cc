@@ -71,15 +71,15 @@ TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
 
 TEST_F(ConvertCommand, InspectModelListsWhatItRefusesWithTheReason) {
   GgufBytes bytes;
-  bytes.String("general.architecture", "llama").Tensor("blk.0.k", {512}, 12, std::string(288, 'k'));
-  std::ofstream(At("llama.gguf"), std::ios::binary) << bytes.File();
-  EXPECT_TRUE(Contains(Well(Run("inspect model llama.gguf")).out,
-                       "refused     llama.gguf: a model of the architecture \"llama\"",
-                       "folio runs \"gpt2\"", "blk.0.k", "(512)", "Q4_K"));
-  const nlohmann::json json = Said("inspect model llama.gguf");
-  EXPECT_TRUE(Contains(json.at("refused").at("what").get<std::string>(), "llama"));
+  bytes.String("general.architecture", "mamba").Tensor("blk.0.k", {512}, 12, std::string(288, 'k'));
+  std::ofstream(At("mamba.gguf"), std::ios::binary) << bytes.File();
+  EXPECT_TRUE(Contains(Well(Run("inspect model mamba.gguf")).out,
+                       "refused     mamba.gguf: a model of the architecture \"mamba\"",
+                       "folio runs gpt2, llama", "blk.0.k", "(512)", "Q4_K"));
+  const nlohmann::json json = Said("inspect model mamba.gguf");
+  EXPECT_TRUE(Contains(json.at("refused").at("what").get<std::string>(), "mamba"));
   EXPECT_EQ(json.at("tensors").size(), 1);
-  Ended(3, Run("generate --model llama.gguf --prompt x"));
+  Ended(3, Run("generate --model mamba.gguf --prompt x"));
   std::ofstream(At("broken.gguf"), std::ios::binary) << bytes.File().substr(0, 60);
   Ended(3, Run("inspect model broken.gguf"));
 }
