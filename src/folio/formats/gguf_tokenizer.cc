@@ -19,7 +19,6 @@
 #include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
 #include "folio/model/config.h"
-#include "folio/text/added_tokens.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"

@@ -309,13 +309,14 @@ StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory) {
   const size_t row_bytes = DtypeBytes(dtype, width);
   memory.resize(param.from.bytes);
   std::byte* to = memory.data();
-  for (const auto& [from, order] : param.rows) {
+  for (const StoredRows& rows : param.rows) {
+    const TensorInfo& from = rows.from;
     const size_t from_bytes = DtypeBytes(from.dtype, width);
     ParallelRange(from.shape[0], 64, [&](int64_t begin, int64_t end, int) {
       std::vector<float> numbers(static_cast<size_t>(width));
       for (int64_t r = begin; r < end; ++r) {
         const std::byte* row = from.data + static_cast<size_t>(r) * from_bytes;
-        std::byte* place = to + static_cast<size_t>(RowAt(order, param.heads, r)) * row_bytes;
+        std::byte* place = to + static_cast<size_t>(RowAt(rows.order, param.heads, r)) * row_bytes;
         if (from.dtype == dtype && param.add == 0) {
           std::memcpy(place, row, row_bytes);
           continue;

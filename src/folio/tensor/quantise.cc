@@ -197,13 +197,13 @@ Line FitLine(std::span<const float, kShort> numbers, const LineSearch& search, u
   const float mean = std::sqrt(squares / static_cast<float>(kShort));
   for (size_t i = 0; i < kShort; ++i) weights[i] = mean + std::abs(numbers[i]);
 
-  auto [least, largest] = ExtremesOf(numbers);
+  const Extremes extremes = ExtremesOf(numbers);
+  const float least = std::min(extremes.least, 0.0f), largest = extremes.most;
   float sum_w = weights[0], sum_x = weights[0] * numbers[0];
   for (size_t i = 1; i < kShort; ++i) {
     sum_w += weights[i];
     sum_x += weights[i] * numbers[i];
   }
-  if (least > 0) least = 0;
   if (largest == least) {
     std::fill_n(q, kShort, uint8_t{0});
     return {0, least};

@@ -8,28 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/text/bpe_vocab.h"
 #include "folio/text/special_tokens.h"
-#include "folio/text/tokenizer.h"
 
 namespace folio {
-
-// A token that is cut out of a text where the text has its own, before the rest is encoded: what
-// Hugging Face's libraries call an added token.
-struct AddedToken {
-  std::string text;
-  int32_t id = 0;
-  bool special = false;      // only where a SpecialRule allows it
-  bool left_strip = false;   // with the white space before it
-  bool right_strip = false;  // with the white space behind it
-  bool single_word = false;  // only where no word goes on beside it
-  // It is looked for in what the tokenizer made of the text before merging, by what it makes of the
-  // token's own text; else in the text as it is, which is cut first.
-  bool normalized = false;
-  // It is not of the tokens that are merged, whose bytes another one may have then.
-  bool alone = false;
-
-  bool operator==(const AddedToken&) const = default;
-};
 
 // Finds added tokens in texts: from the left, of several that begin at one place the longest.
 class AddedTokens {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/text/added_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer.h"
 
@@ -79,6 +78,24 @@ enum class SpacePrefix {
   kEach,              // every text, and what is behind an added token
   kEachUnlessThere,   // the same, but for what begins with a space
   kFirstUnlessThere,  // of a text with added tokens only the beginning
+};
+
+// A token that is cut out of a text where the text has its own, before the rest is encoded: what
+// Hugging Face's libraries call an added token.
+struct AddedToken {
+  std::string text;
+  int32_t id = 0;
+  bool special = false;      // only where a SpecialRule allows it
+  bool left_strip = false;   // with the white space before it
+  bool right_strip = false;  // with the white space behind it
+  bool single_word = false;  // only where no word goes on beside it
+  // It is looked for in what the tokenizer made of the text before merging, by what it makes of the
+  // token's own text; else in the text as it is, which is cut first.
+  bool normalized = false;
+  // It is not of the tokens that are merged, whose bytes another one may have then.
+  bool alone = false;
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 // Everything that makes a BPE: plain data, as loaders make it and writers write it.

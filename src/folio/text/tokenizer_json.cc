@@ -13,7 +13,6 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/text/added_tokens.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"

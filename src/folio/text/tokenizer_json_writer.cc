@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/text/added_tokens.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer.h"
