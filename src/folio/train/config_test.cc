@@ -189,6 +189,12 @@ TEST(Presets, OfOtherKindsOfModelsAreThese) {
   const GptConfig qwen = Apply(FindPreset("qwen3-tiny")).model;
   EXPECT_EQ(FamilyFor(qwen, FileFormat::kHuggingFace).model_type, "qwen3");
   EXPECT_EQ(qwen.head_size(), 64);
+  // What they leave to `bias` is said to other programs, and read back as it was.
+  for (const GptConfig& model : {llama, qwen}) {
+    const std::string json = GptConfigToJson(model);
+    EXPECT_TRUE(Contains(json, R"("attention_bias": false)")) << json;
+    EXPECT_EQ(GptConfigFromJson(json, "config.json"), model);
+  }
   const GptConfig nanochat = Apply(FindPreset("nanochat-tiny")).model;
   EXPECT_EQ(ParamTable(nanochat).params().size(), 2u + 4 * 4);  // matrices alone
   EXPECT_EQ(nanochat.activation(), Activation::kRelu2);
