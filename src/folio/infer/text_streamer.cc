@@ -148,6 +148,10 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   if (config.eos_token_id) stop_at(*config.eos_token_id);
   std::ranges::for_each(config.more_eos_token_ids, stop_at);
   if (model.tokenizer == nullptr) return options;
+  const auto specials = model.tokenizer->special_tokens();
+  const auto named =
+      std::ranges::find(specials, model.tokenizer->chat_source().eos_token, &SpecialToken::text);
+  if (named != specials.end()) stop_at(named->id);
   if (model.chat) {
     const std::vector<int32_t>& ends = model.chat->ends();
     options.stop_tokens.insert(options.stop_tokens.end(), ends.begin(), ends.end());

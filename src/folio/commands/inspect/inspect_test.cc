@@ -60,7 +60,7 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
                        "context      1,024 tokens, learned positions\n"
                        "vocabulary   50,257 tokens\n"
                        "head         not tied: a matrix of its own\n"
-                       "norm         post: after each residual sum\n"
+                       "norm         LayerNorm, post: after each residual sum\n"
                        "activation   gelu_new\n\n"
                        "name "))
       << text;
