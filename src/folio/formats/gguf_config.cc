@@ -140,6 +140,7 @@ constexpr auto kNeutral = std::to_array<NeutralKey>({
     {"vocab_size"},
     {"tensor_data_layout"},
     {"pooling_type"},
+    {"mm.tokens_per_image"},
     {"granite.rope.scaling.finetuned", 1},  // else there are no rotary positions
     {"rope.scaling.finetuned"},
     {"rope.scaling.original_context_length"},

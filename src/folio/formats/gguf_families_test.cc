@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(All, GgufFamilies, testing::ValuesIn(GoldenNames()),
                          [](const auto& name) { return name.param; });
 
 // A small model of a family as GGUF, with more in its header or other tensors than it has.
-class GgufFamily : public InTemporaryDirectory {
+class GgufSaying : public InTemporaryDirectory {
  protected:
   static GptConfig Config(const std::string& name, const ConfigChanges& changes = {}) {
     const fs::path path = Fixture("families") / name / "config.json";
@@ -176,7 +176,7 @@ class GgufFamily : public InTemporaryDirectory {
   }
 };
 
-TEST_F(GgufFamily, WhatGgufCannotSayIsNotWritten) {
+TEST_F(GgufSaying, WhatGgufCannotSayIsNotWritten) {
   struct Case {
     const char* model;
     ConfigChanges changes;
@@ -208,7 +208,7 @@ TEST_F(GgufFamily, WhatGgufCannotSayIsNotWritten) {
   EXPECT_TRUE(Names().empty());
 }
 
-TEST_F(GgufFamily, PatternsAndLongWindowsAreWritten) {
+TEST_F(GgufSaying, PatternsAndLongWindowsAreWritten) {
   const ConfigChanges plain = {{"attention_scale", "0"}};
   EXPECT_EQ(Saved(Config("gemma3", plain)).layer_kinds, "wwwwwf");
   const GptConfig other = With(Config("gemma3", plain), {{"layer_kinds", "wwf"}});
@@ -222,7 +222,7 @@ TEST_F(GgufFamily, PatternsAndLongWindowsAreWritten) {
   EXPECT_EQ(Saved(WithoutRedundantSizes(gemma3)).sliding_window, std::nullopt);
 }
 
-TEST_F(GgufFamily, PublishedScalingsComeBackFromTheirDivisors) {
+TEST_F(GgufSaying, PublishedScalingsComeBackFromTheirDivisors) {
   struct Case {
     const char *theta, *factor, *positions, *head_dim;
   };
@@ -242,7 +242,7 @@ TEST_F(GgufFamily, PublishedScalingsComeBackFromTheirDivisors) {
   }
 }
 
-TEST_F(GgufFamily, OtherDivisorsAreRefused) {
+TEST_F(GgufSaying, OtherDivisorsAreRefused) {
   const GptConfig llama = Config("llama");  // of four pairs
   EXPECT_EQ(Read(llama, Divisors({1, 1, 1, 1})).rope_scaling, "default");
   EXPECT_EQ(Read(llama, Divisors({1, 1, 8, 8})).rope_scaling, "llama3");
@@ -257,7 +257,7 @@ TEST_F(GgufFamily, OtherDivisorsAreRefused) {
                        "not part of the model"));
 }
 
-TEST_F(GgufFamily, KeysThatMayChangeTheComputationAreUnderstoodOrRefused) {
+TEST_F(GgufSaying, KeysThatMayChangeTheComputationAreUnderstoodOrRefused) {
   const auto key = [](const char* name, const auto& value) {
     return [=](GgufHeader& header, std::vector<TensorToWrite>&) {
       using Value = std::decay_t<decltype(value)>;

@@ -122,12 +122,11 @@ TEST(PromptTokens, BeginOnceWithWhatTheTokenizerPutsBeforeTexts) {
   const BpeTokenizer plain(vocab);
   vocab.before = {begin};
   const BpeTokenizer tokenizer(std::move(vocab));
-  using Ids = std::vector<int32_t>;
-  EXPECT_EQ(PromptTokens(plain, "ab"), (Ids{'a', 'b'}));
-  EXPECT_EQ(PromptTokens(plain, ""), (Ids{'\n'}));
-  EXPECT_EQ(PromptTokens(tokenizer, "ab"), (Ids{begin, 'a', 'b'}));
-  EXPECT_EQ(PromptTokens(tokenizer, "<s>ab"), (Ids{begin, 'a', 'b'}));
-  EXPECT_EQ(PromptTokens(tokenizer, ""), (Ids{begin}));
+  EXPECT_EQ(PromptTokens(plain, "ab"), (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_EQ(PromptTokens(plain, ""), (std::vector<int32_t>{'\n'}));
+  EXPECT_EQ(PromptTokens(tokenizer, "ab"), (std::vector<int32_t>{begin, 'a', 'b'}));
+  EXPECT_EQ(PromptTokens(tokenizer, "<s>ab"), (std::vector<int32_t>{begin, 'a', 'b'}));
+  EXPECT_EQ(PromptTokens(tokenizer, ""), (std::vector<int32_t>{begin}));
 }
 
 TEST(ForTokens, StopAtAllThatAnyPlaceNames) {
