@@ -72,10 +72,10 @@ void ReadBiases(const GgufFile& file, const Family& family, GptConfig& config) {
     return file.Find(NameInFiles(family, kGguf, layer, module, "bias")) != nullptr;
   };
   if (SaysAllSizes(family)) {
-    // Where no key says so, the family has them or has them not.
-    if (std::ranges::count(family.own, "attention_bias") == 0) return;
-    config.attention_bias = has(0, "attn.c_attn");
-    config.mlp_bias = has(0, "mlp.c_fc");
+    // Where no key of config.json says so, the family has them or has them not.
+    const auto says = [&](std::string_view key) { return std::ranges::count(family.own, key) > 0; };
+    if (says("attention_bias")) config.attention_bias = has(0, "attn.c_attn");
+    if (says("mlp_bias")) config.mlp_bias = has(0, "mlp.c_fc");
     return;
   }
   const bool attention = has(0, "attn.c_attn"), mlp = has(0, "mlp.c_fc"), norm = has(-1, "ln_f");

@@ -242,6 +242,42 @@ TEST_F(GgufSaying, PublishedScalingsComeBackFromTheirDivisors) {
   }
 }
 
+// As Phi-2's files had them at first.
+TEST_F(GgufSaying, QueriesKeysAndValuesMayBeOneTensor) {
+  const StoredModel model = OpenModelDir(Fixture("families/phi"));
+  const auto weights = ReadWeights(model);
+  const Family& family = FamilyFor(model.config, FileFormat::kGguf);
+  GgufHeader header;
+  header.AddText("general.architecture", family.gguf_architecture);
+  AddGgufConfig(family, model.config, header);
+  auto tensors = TensorsToWrite(*weights, model.config, family, FileFormat::kGguf, Dtype::kF32);
+  std::vector<TensorToWrite> one;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    one.push_back(tensors[i]);
+    const size_t at = tensors[i].name.find("attn_q.");
+    if (at == std::string::npos) continue;
+    std::vector<float> rows;
+    int64_t count = 0;
+    for (size_t part = i; part < i + 3; ++part) {
+      std::vector<float> more(static_cast<size_t>(tensors[part].shape.count()));
+      tensors[part].read(0, more);
+      rows.insert(rows.end(), more.begin(), more.end());
+      count += tensors[part].shape[0];
+    }
+    one.back().name.replace(at, 7, "attn_qkv.");
+    one.back().shape =
+        tensors[i].shape.rank() == 1 ? Shape{count} : Shape{count, tensors[i].shape[1]};
+    const auto width = static_cast<size_t>(one.back().shape.count() / count);
+    one.back().read = [rows, width](int64_t row, std::span<float> out) {
+      std::ranges::copy_n(rows.begin() + row * static_cast<int64_t>(width), std::ssize(out),
+                          out.begin());
+    };
+    i += 2;
+  }
+  WriteGguf(At("x"), header, one);
+  EXPECT_TRUE(SameNumbers(*ReadWeights(FindModel(At("x")).model), *weights));
+}
+
 TEST_F(GgufSaying, OtherDivisorsAreRefused) {
   const GptConfig llama = Config("llama");  // of four pairs
   EXPECT_EQ(Read(llama, Divisors({1, 1, 1, 1})).rope_scaling, "default");

@@ -370,6 +370,25 @@ StoredParam Assembled(const GptConfig& config, std::span<const StoredRows> rows,
   return param;
 }
 
+// The tensors of a parameter in a file. Some files of GGUF have q | k | v as one where those of
+// the family have three, as Phi-2's had before.
+std::vector<RowsInFiles> PartsIn(const TensorFile& file, const Family& family, FileFormat format,
+                                 const GptConfig& config, const ParamInfo& param) {
+  constexpr std::string_view kOne = ".attn_q.", kAll = ".attn_qkv.";
+  std::vector<RowsInFiles> parts = TensorsInFiles(family, format, config, param);
+  std::string name = parts.front().name;
+  const size_t at = name.find(kOne);
+  if (format != kGguf || at == name.npos || file.Find(name) != nullptr ||
+      parts.front().order != RowOrder::kAsHere) {
+    return parts;
+  }
+  name.replace(at, kOne.size(), kAll);
+  if (file.Find(name) == nullptr) return parts;
+  Shape shape = param.shape;
+  if (shape.rank() == 2) shape = StoredShape(shape, /*transposed=*/true);
+  return {{.name = std::move(name), .shape = shape}};
+}
+
 }  // namespace
 
 StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile> file,
@@ -381,7 +400,7 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
   const ParamTable table(config);
   for (const ParamInfo& info : table.params()) {
     std::vector<StoredRows> rows;
-    for (const RowsInFiles& part : TensorsInFiles(family, format, config, info)) {
+    for (const RowsInFiles& part : PartsIn(*model.file, family, format, config, info)) {
       const std::string name = prefix + part.name;
       const TensorInfo* there = FindTensor(*model.file, family, name);
       const TensorInfo& found =
