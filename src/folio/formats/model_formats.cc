@@ -180,9 +180,40 @@ uint64_t BytesAt(const fs::path& path) {
   return bytes;
 }
 
+// The same for a parameter that lies in a file as several tensors, or in another order of rows, or
+// with something added.
+bool RowsHoldEncoded(const StoredParam& stored, const Tensor* source) {
+  const bool vector = stored.from.shape.rank() == 1;
+  const int64_t columns = vector ? 1 : stored.from.shape.back();
+  std::atomic<bool> same = true;
+  int64_t first = 0;
+  for (const auto& [from, order] : stored.rows) {
+    const size_t row_bytes = DtypeBytes(from.dtype, columns);
+    ParallelRange(from.shape[0], 64,
+                  [&, &tensor = from, how = order](int64_t begin, int64_t end, int) {
+                    std::vector<float> numbers(static_cast<size_t>(columns));
+                    std::vector<std::byte> bytes(row_bytes);
+                    for (int64_t r = begin; r < end; ++r) {
+                      const int64_t row = first + RowAt(how, stored.heads, r);
+                      if (source != nullptr) {
+                        GatherRows(vector ? source->Reshape({source->count(), 1}) : *source,
+                                   stored.transposed, row, numbers);
+                      }
+                      for (float& number : numbers) number -= stored.add;
+                      EncodeFloats(numbers, tensor.dtype, bytes.data());
+                      const std::byte* at = tensor.data + static_cast<size_t>(r) * row_bytes;
+                      if (std::memcmp(bytes.data(), at, row_bytes) != 0) same = false;
+                    }
+                  });
+    first += from.shape[0];
+  }
+  return same;
+}
+
 // Returns whether `stored` holds the source's numbers as its dtype encodes them; zeros where there
 // is no source.
 bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
+  if (!stored.rows.empty()) return RowsHoldEncoded(stored, source);
   constexpr int64_t kGrain = 1 << 15;
   const Shape& shape = stored.from.shape;
   const int64_t columns = shape.back(), rows = shape.count() / columns;
