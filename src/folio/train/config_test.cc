@@ -5,8 +5,10 @@
 #include <map>
 
 #include "folio/backend/backend.h"
+#include "folio/backend/ops.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
+#include "folio/model/config.h"
 #include "folio/model/families.h"
 #include "folio/model/params.h"
 #include "folio/tensor/dtype.h"
