@@ -158,11 +158,10 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   if (config.eos_token_id) stop_at(*config.eos_token_id);
   std::ranges::for_each(config.more_eos_token_ids, stop_at);
   if (model.tokenizer == nullptr) return options;
-  // Of a directory without a template, too.
   const auto specials = model.tokenizer->special_tokens();
-  const auto end =
+  const auto named =
       std::ranges::find(specials, model.tokenizer->chat_source().eos_token, &SpecialToken::text);
-  if (end != specials.end()) stop_at(end->id);
+  if (named != specials.end()) stop_at(named->id);
   if (model.chat) {
     const std::vector<int32_t>& ends = model.chat->ends();
     options.stop_tokens.insert(options.stop_tokens.end(), ends.begin(), ends.end());

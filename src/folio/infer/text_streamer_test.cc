@@ -10,6 +10,7 @@
 
 #include "folio/base/utf8.h"
 #include "folio/infer/opened_model.h"
+#include "folio/infer/test_small_model.h"
 #include "folio/model/test_models.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
@@ -280,6 +281,15 @@ TEST_F(Written, ProbabilitiesComeWithEveryToken) {
     EXPECT_EQ(one.likeliest[0].log_probability, one.log_probability);
     EXPECT_LT(one.likeliest.at(1).log_probability, one.log_probability);
   }
+}
+
+TEST(ModelsTexts, EndWhereTheTokenizersFilesSaySo) {
+  OpenedModel model = SmallModel();
+  model.tokenizer = ByteTokenizer().WithSpecials(std::vector<std::string>{"</s>"});
+  const int32_t end = model.tokenizer->special_tokens().back().id;
+  EXPECT_EQ(std::ranges::count(ForTokens(model, {}).stop_tokens, end), 0);
+  model.tokenizer->set_chat_source({.eos_token = "</s>"});
+  EXPECT_EQ(std::ranges::count(ForTokens(model, {}).stop_tokens, end), 1);
 }
 
 }  // namespace

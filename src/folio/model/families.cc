@@ -240,6 +240,8 @@ GptConfig WithoutRedundantSizes(GptConfig config) {
   if (config.rotary_dim == config.head_size()) config.rotary_dim.reset();
   if (divides && config.head_dim == config.n_embd / config.n_head) config.head_dim.reset();
   if (config.n_inner == 4 * config.n_embd) config.n_inner.reset();
+  if (config.attention_bias == config.bias) config.attention_bias.reset();
+  if (config.mlp_bias == config.bias) config.mlp_bias.reset();
   const bool windows = config.layer_kinds.find('w') != std::string::npos;
   if (!windows || !config.sliding_window) {
     config.sliding_window.reset();
