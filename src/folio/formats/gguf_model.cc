@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/formats/gguf_config.h"
 #include "folio/formats/other_programs.h"
