@@ -76,7 +76,7 @@ TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {
 TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
   EXPECT_TRUE(Contains(Well(RunFolio(Init("--lora 3 --set lora.alpha=6"))).err, "of them trained"));
   EXPECT_EQ(Bytes("tuned/base"), Bytes("model/best"));
-  EXPECT_EQ(LoadAdapterConfig(At("tuned/last/adapter")), (LoraConfig{.rank = 3, .alpha = 6}));
+  EXPECT_EQ(LoadAdapterConfig(At("tuned/last/adapter"), {}), (LoraConfig{.rank = 3, .alpha = 6}));
   EXPECT_TRUE(Contains(ReadFile(At("tuned/last/adapter/adapter_config.json")),
                        "\"base_model_name_or_path\": \"" + At("model/best").string() + "\""));
   Well(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()));
