@@ -311,12 +311,13 @@ class DecodeBatch::Impl {
   Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options)
       : texts_(RequirePositive(options.texts)),
         V_(weights.config().vocab_size),
-        decoder_(backend, weights,
-                 {.cache = options.cache,
-                  .pages = options.pages > 0
-                               ? options.pages
-                               : texts_ * KvCache::PagesOf(weights.config(),
-                                                           weights.config().n_positions)}) {}
+        decoder_(
+            backend, weights,
+            {.cache = options.cache,
+             .pages = options.pages > 0 ? options.pages
+                                        : texts_ * KvCache::PagesOf(weights.config(),
+                                                                    weights.config().n_positions),
+             .sequences = texts_}) {}
 
   int64_t context() const { return decoder_.capacity(); }
 

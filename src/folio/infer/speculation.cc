@@ -85,7 +85,8 @@ void NgramDraft::Propose(std::span<const int32_t> text, int64_t count, std::vect
 // A page more than the context has: one that was filled at once, and then cut, is copied.
 ModelDraft::ModelDraft(Backend& backend, const GptWeights& weights, int64_t vocab_size)
     : decoder_(backend, weights,
-               {.pages = KvCache::PagesOf(weights.config(), weights.config().n_positions) + 1}) {
+               {.pages = KvCache::PagesOf(weights.config(), weights.config().n_positions) + 1,
+                .sequences = 1}) {
   RequireOneVocabulary(weights.config().vocab_size, vocab_size);
 }
 
@@ -108,6 +109,7 @@ void ModelDraft::Propose(std::span<const int32_t> text, int64_t count, std::vect
   const auto parted = std::ranges::mismatch(read_, seen).in1;
   read_.resize(std::min(static_cast<size_t>(parted - read_.begin()), seen.size() - 1));
   sequence_.Truncate(static_cast<int64_t>(read_.size()));
+  read_.resize(static_cast<size_t>(sequence_.size()));
   const int64_t most = std::min(count, static_cast<int64_t>(P - seen.size()) + 1);
   ids.push_back(Next(seen.subspan(read_.size())));
   while (std::ssize(ids) < most) ids.push_back(Next(std::span<const int32_t>(ids).last(1)));

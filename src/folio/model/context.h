@@ -159,6 +159,7 @@ class TensorParallelGroup;
 struct CachedRows {
   std::span<const Tensor> pages = {};  // of the KvCache, of each layer
   Tensor tables = {};                  // (N,W) i32, as in ops.h
+  Tensor window_tables = {};           // likewise, of layers with windows
   Tensor keys, values = {};            // (P,KD), room for those of a sequence
   int64_t S = 0;  // keys of the sequence, where it is one: with those of the rows
 };

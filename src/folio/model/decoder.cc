@@ -13,18 +13,28 @@
 
 namespace folio {
 
-KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages)
+KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t sequences)
     : P_(config.n_positions),
       R_(PageTokens(config)),
       books_(static_cast<size_t>(pages)),
       free_(static_cast<size_t>(pages)) {
-  const Shape shape = config.head_layout().Pages(pages, R_);
-  for (int64_t l = 0; l < config.n_layer; ++l)
-    plan_.Add(fmt::format("h.{}.pages", l), dtype, shape);
+  for (int64_t l = 0; l < config.n_layer; ++l) {
+    window_ = std::max(window_, std::min(config.layer_kind(l).window, P_));
+  }
+  // Of a sequence when it has grown; while a page is copied there is one more.
+  const int64_t most = CeilDiv(window_ - 1 + CachedSequence::kRollback + Decoder::kFewRows, R_) + 1;
+  const int64_t windows = sequences == 0 ? pages : std::min(pages, 2 * sequences * most + 1);
+  for (int64_t l = 0; l < config.n_layer; ++l) {
+    plan_.Add(fmt::format("h.{}.pages", l), dtype,
+              config.head_layout().Pages(config.layer_kind(l).window > 0 ? windows : pages, R_));
+  }
   plan_.Place();
   arena_ = Arena(plan_);
   for (MemoryPlan::Id l = 0; l < config.n_layer; ++l) layers_.push_back(arena_.Get(plan_, l));
-  for (size_t i = 0; i < free_.size(); ++i) free_[i] = static_cast<int32_t>(free_.size() - 1 - i);
+  if (window_ > 0) free_windows_.resize(static_cast<size_t>(windows));
+  for (std::vector<int32_t>* free : {&free_, &free_windows_}) {
+    std::iota(free->rbegin(), free->rend(), 0);
+  }
 }
 
 int64_t KvCache::free_pages() const {
@@ -42,12 +52,54 @@ int32_t KvCache::Take() {
     }
     FOLIO_CHECK(oldest >= 0, "the KV cache is full");
     if (At(oldest).before >= 0) --At(At(oldest).before).children;
+    if (At(oldest).window >= 0) FreeWindow(oldest);
     free_.push_back(oldest);
   }
   const int32_t page = free_.back();
   free_.pop_back();
   At(page) = {.users = 1};
+  if (window_ > 0) TakeWindow(page);
   return page;
+}
+
+void KvCache::TakeWindow(int32_t page) {
+  if (free_windows_.empty()) {
+    int32_t oldest = -1;
+    for (size_t i = 0; i < books_.size(); ++i) {
+      const Entry& entry = books_[i];
+      if (entry.window < 0 || entry.window_users > 0) continue;
+      if (oldest < 0 || entry.window_used < At(oldest).window_used) {
+        oldest = static_cast<int32_t>(i);
+      }
+    }
+    FOLIO_CHECK(oldest >= 0, "the KV cache has more sequences than it was made for");
+    FreeWindow(oldest);
+  }
+  At(page).window = free_windows_.back();
+  At(page).window_users = 1;
+  free_windows_.pop_back();
+}
+
+void KvCache::LetGoWindow(int32_t page) {
+  Entry& entry = At(page);
+  if (--entry.window_users > 0) return;
+  entry.window_used = ++clock_;
+  if (entry.ids.empty()) FreeWindow(page);
+}
+
+void KvCache::FreeWindow(int32_t page) {
+  free_windows_.push_back(std::exchange(At(page).window, -1));
+}
+
+void KvCache::Replace(int32_t page, int32_t same) {
+  Hold(same);
+  if (window_ > 0) {
+    if (At(same).window < 0) std::swap(At(same).window, At(page).window);
+    HoldWindow(same);
+    At(page).window_users = 0;
+    if (At(page).window >= 0) FreeWindow(page);
+  }
+  LetGo(page);
 }
 
 void KvCache::LetGo(int32_t page) {
@@ -69,22 +121,49 @@ CachedSequence::CachedSequence(CachedSequence&& other) noexcept
     : cache_(other.cache_),
       size_(std::exchange(other.size_, 0)),
       pages_(std::exchange(other.pages_, {})),
-      shared_(std::exchange(other.shared_, 0)) {}
+      shared_(std::exchange(other.shared_, 0)),
+      first_window_(std::exchange(other.first_window_, 0)) {}
 
 CachedSequence& CachedSequence::operator=(CachedSequence&& other) noexcept {
   std::swap(cache_, other.cache_);
   std::swap(size_, other.size_);
   std::swap(pages_, other.pages_);
   std::swap(shared_, other.shared_);
+  std::swap(first_window_, other.first_window_);
   return *this;
+}
+
+void CachedSequence::WindowPages(int32_t* to) const {
+  for (size_t i = 0; i < pages_.size(); ++i) {
+    to[i] = static_cast<int64_t>(i) < first_window_ ? -1 : cache_->At(pages_[i]).window;
+  }
 }
 
 void CachedSequence::Truncate(int64_t size) {
   FOLIO_CHECK(size <= size_, "a sequence cannot be cut to more than it has");
   size_ = size;
   const auto kept = static_cast<size_t>(cache_->PagesOf(size));
-  for (; pages_.size() > kept; pages_.pop_back()) cache_->LetGo(pages_.back());
+  for (; pages_.size() > kept; pages_.pop_back()) {
+    if (cache_->window_ > 0 && std::ssize(pages_) > first_window_) {
+      cache_->LetGoWindow(pages_.back());
+    }
+    cache_->LetGo(pages_.back());
+  }
   shared_ = std::min(shared_, size / cache_->R_);
+  first_window_ = std::min(first_window_, std::ssize(pages_));
+  for (; first_window_ > cache_->FirstInWindow(size); --first_window_) {
+    const int32_t page = pages_[static_cast<size_t>(first_window_) - 1];
+    if (cache_->At(page).window < 0) return Truncate((first_window_ - 1) * cache_->R_);
+    cache_->HoldWindow(page);
+  }
+}
+
+void CachedSequence::LeaveWindows() {
+  if (cache_->window_ == 0) return;
+  const int64_t first = cache_->FirstInWindow(size_ - kRollback);
+  for (; first_window_ < first; ++first_window_) {
+    cache_->LetGoWindow(pages_[static_cast<size_t>(first_window_)]);
+  }
 }
 
 void CachedSequence::Recall(std::span<const int32_t> ids) {
@@ -92,12 +171,15 @@ void CachedSequence::Recall(std::span<const int32_t> ids) {
   const auto R = static_cast<size_t>(cache_->R_);
   for (; ids.size() >= R; ids = ids.subspan(R)) {
     const int32_t page = cache_->Find(pages_.empty() ? -1 : pages_.back(), ids.first(R));
-    if (page < 0) return;
+    if (page < 0) break;
     cache_->Hold(page);
     pages_.push_back(page);
     ++shared_;
     size_ += cache_->R_;
   }
+  if (cache_->window_ == 0) return;
+  first_window_ = std::ssize(pages_);
+  Truncate(size_);
 }
 
 void CachedSequence::Grow(int64_t rows) {
@@ -109,13 +191,18 @@ CachedSequence CachedSequence::Copy() const {
   copy.size_ = size_;
   copy.pages_ = pages_;
   copy.shared_ = shared_;
+  copy.first_window_ = first_window_;
   for (const int32_t page : pages_) cache_->Hold(page);
+  for (size_t i = static_cast<size_t>(first_window_); i < pages_.size(); ++i) {
+    cache_->HoldWindow(pages_[i]);
+  }
   return copy;
 }
 
 int32_t CachedSequence::RenewLastPage() {
-  const int32_t page = cache_->Take();
-  cache_->LetGo(std::exchange(pages_.back(), page));
+  const int32_t page = cache_->Take(), before = std::exchange(pages_.back(), page);
+  if (cache_->window_ > 0) cache_->LetGoWindow(before);
+  cache_->LetGo(before);
   return page;
 }
 
@@ -123,13 +210,17 @@ void CachedSequence::Advance(std::span<const int32_t> ids) {
   const int64_t R = cache_->R_, place = size_ / R;
   const bool whole = size_ % R == 0 && std::ssize(ids) == R;
   size_ += std::ssize(ids);
-  if (!whole || shared_ != place) return;
+  if (whole && shared_ == place) Share(ids);
+  LeaveWindows();
+}
+
+void CachedSequence::Share(std::span<const int32_t> ids) {
+  const auto place = shared_;
   int32_t& page = pages_[static_cast<size_t>(place)];
   const int32_t before = place == 0 ? -1 : pages_[static_cast<size_t>(place) - 1];
   ++shared_;
   if (const int32_t same = cache_->Find(before, ids); same >= 0) {
-    cache_->Hold(same);
-    cache_->LetGo(std::exchange(page, same));
+    cache_->Replace(std::exchange(page, same), same);
     return;
   }
   KvCache::Entry& entry = cache_->At(page);
@@ -161,7 +252,8 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
       weights_(Causal(weights)),
       options_(options),
       cache_(config(), options.cache.value_or(options.dtype),
-             options.pages > 0 ? options.pages : KvCache::PagesOf(config(), config().n_positions)) {
+             options.pages > 0 ? options.pages : KvCache::PagesOf(config(), config().n_positions),
+             options.sequences) {
   FOLIO_CHECK(backend.Supports(options.dtype) && options.dtype != Dtype::kBF16,
               "decoding is in float32 or 64");
   FOLIO_CHECK(weights.table().shard().whole(), "a shard has no whole row of logits");
@@ -174,13 +266,17 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
     return cached_plan_.Add(std::move(name), dtype, shape);
   };
   const auto tables = add("tables", Dtype::kI32, {N, W}), places = add("places", Dtype::kI32, {N});
+  const auto window_tables = add("window_tables", Dtype::kI32, {N, W});
   const Shape rows = {capacity(), config().head_layout().kv_width()};
   const auto keys = add("keys", options.dtype, rows), values = add("values", options.dtype, rows);
   cached_plan_.Place();
   cached_arena_ = Arena(cached_plan_);
   const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
-  cached_ = {
-      .pages = cache_.layers(), .tables = get(tables), .keys = get(keys), .values = get(values)};
+  cached_ = {.pages = cache_.layers(),
+             .tables = get(tables),
+             .window_tables = get(window_tables),
+             .keys = get(keys),
+             .values = get(values)};
   positions_ = get(places);
   if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
@@ -193,14 +289,15 @@ PassShape Decoder::Pass(int64_t rows) const {
           .options = {.dtype = options_.dtype, .lora = weights_.table().lora()}};
 }
 
-void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
+void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows, bool windows) {
   const int64_t width = config().head_layout().kv_width();
   const Tensor tables = First(cached_.tables, {rows, 1}), positions = First(positions_, {rows});
   const SequenceView k(First(cached_.keys, {rows, width}), 1, rows, 0, width);
   const SequenceView v(First(cached_.values, {rows, width}), 1, rows, 0, width);
   std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
-  for (size_t l = 0; l < weights_.params().h.size(); ++l) {
-    const Tensor& pages = cache_.layers()[l];
+  for (int64_t l = 0; l < config().n_layer; ++l) {
+    if ((config().layer_kind(l).window > 0) != windows) continue;
+    const Tensor& pages = cache_.layers()[static_cast<size_t>(l)];
     std::fill_n(tables.data<int32_t>(), rows, from);
     backend_.Run(
         CacheRead{.pages = pages, .table = tables.Slice(0, 1).Reshape({1}), .k = k, .v = v});
@@ -213,8 +310,11 @@ void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
 void Decoder::Grow(CachedSequence& sequence, int64_t rows) {
   const int64_t begun = sequence.size() % cache_.page_tokens();
   if (begun > 0 && sequence.shares_last_page()) {
-    const int32_t page = sequence.pages().back();
-    CopyPage(page, sequence.RenewLastPage(), begun);
+    // What is let go stays as it is until something is written.
+    const int32_t from = sequence.pages().back(), window = cache_.At(from).window;
+    const int32_t to = sequence.RenewLastPage();
+    CopyPage(from, to, begun, /*windows=*/false);
+    CopyPage(window, cache_.At(to).window, begun, /*windows=*/true);
   }
   sequence.Grow(rows);
 }
@@ -237,6 +337,7 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
   const int64_t W = cached_.tables.dim(1);
   CachedRows rows = cached_;
   rows.tables = First(cached_.tables, {N, W});
+  rows.window_tables = First(cached_.window_tables, {N, W});
   int64_t n = 0;
   for (const SequencePiece& piece : pieces) {
     const int64_t count = std::ssize(piece.ids), size = piece.sequence->size();
@@ -244,6 +345,7 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
     for (int64_t i = 0; i < count; ++i, ++n) {
       positions_.data<int32_t>()[n] = static_cast<int32_t>(size + i);
       std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);
+      piece.sequence->WindowPages(rows.window_tables.data<int32_t>() + n * W);
     }
   }
   rows.S = positions_.data<int32_t>()[N - 1] + 1;

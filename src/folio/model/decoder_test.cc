@@ -243,6 +243,129 @@ TEST_P(DecodingTogether, WhatIsCutOffIsForgotten) {
 
 INSTANTIATE_TEST_SUITE_P(Caches, DecodingTogether, testing::Bool());
 
+// Two layers with a window, one without, and a context of many pages.
+class DecodingInWindows : public testing::Test {
+ protected:
+  static constexpr int64_t kP = 1300, kR = 128;
+
+  DecodingInWindows() {
+    config_.n_positions = kP;
+    config_.n_embd = 32;
+    config_.n_layer = 3;
+    config_.n_head = 2;
+    config_.n_kv_head = 1;
+    config_.layer_kinds = "wfw";
+    config_.sliding_window = 100;
+    weights_ = std::make_unique<GptWeights>(config_);
+    Scatter(*weights_, 1);
+    ids_ = RandomTokens(kP, config_.vocab_size, 2);
+    GptPass pass(*backend_, config_, 1, kP, PassKind::kForward, {});
+    pass.Forward(weights_->params(), ids_);
+    std::vector<float> memory(static_cast<size_t>(kP * config_.vocab_size));
+    const Tensor logits(memory.data(), {kP, config_.vocab_size});
+    pass.Logits(weights_->params(), 0, kP, logits);
+    expected_ = Values(logits);
+  }
+  std::unique_ptr<Decoder> MakeDecoder(int64_t sequences, int64_t pages = 30) const {
+    return std::make_unique<Decoder>(*backend_, *weights_,
+                                     DecoderOptions{.pages = pages, .sequences = sequences});
+  }
+  // Appends the tokens from its size on to `end`.
+  void Append(Decoder& decoder, CachedSequence& text, int64_t end) const {
+    const auto begin = static_cast<size_t>(text.size());
+    const Tensor logits =
+        decoder.Append(text, std::span(ids_).subspan(begin, static_cast<size_t>(end) - begin));
+    const auto row = expected_.begin() + (end - 1) * config_.vocab_size;
+    SCOPED_TRACE(testing::Message() << begin << " to " << end);
+    ExpectNear(Values(logits), {row, row + config_.vocab_size}, 2e-4 * Largest(expected_));
+  }
+
+  GptConfig config_ = TinyConfig();
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::unique_ptr<GptWeights> weights_;
+  std::vector<int32_t> ids_;
+  std::vector<double> expected_;
+};
+
+TEST_F(DecodingInWindows, KeepsWhatTheWindowsSee) {
+  const auto decoder = MakeDecoder(1);
+  const auto layers = decoder->cache().layers();
+  EXPECT_EQ(layers[1].dim(0), 30);
+  EXPECT_EQ(layers[0].dim(0), 7) << "twice those of 100 + 64 positions, and one";
+  CachedSequence text(decoder->cache());
+  for (const int64_t end : {1, 33, 127, 128, 129, 500, 501, 512, 640, 1000, 1020, 1299, 1300}) {
+    Append(*decoder, text, end);
+  }
+  text.Clear();
+  for (int64_t end = 1; end < 300; ++end) Append(*decoder, text, end);
+}
+
+TEST_F(DecodingInWindows, GoesBackAFewTokensWhereverItStands) {
+  const auto decoder = MakeDecoder(1);
+  CachedSequence text(decoder->cache());
+  for (const int64_t end : {20, 128, 150, 260, 385, 700, 900, 1290}) {
+    Append(*decoder, text, end);
+    const int64_t kept = std::max<int64_t>(0, end - CachedSequence::kRollback);
+    text.Truncate(kept);
+    EXPECT_EQ(text.size(), kept);
+    Append(*decoder, text, kept + 5);
+  }
+}
+
+TEST_F(DecodingInWindows, GoesBackFurtherThanAskedWhereWindowsHaveGoneOn) {
+  const auto decoder = MakeDecoder(1);
+  CachedSequence text(decoder->cache());
+  Append(*decoder, text, 130);
+  while (text.size() < 1000) Append(*decoder, text, text.size() + 30);  // pages that nobody shares
+  text.Truncate(600);
+  EXPECT_EQ(text.size(), 128) << "the page that was filled at once";
+  Append(*decoder, text, 700);
+}
+
+TEST_F(DecodingInWindows, ShareTheBeginningsThatWindowsStillKnow) {
+  const auto decoder = MakeDecoder(2);
+  CachedSequence first(decoder->cache()), text(decoder->cache());
+  Append(*decoder, first, 520);
+  text.Recall(std::span(ids_).first(600));
+  EXPECT_EQ(text.size(), 512);
+  Append(*decoder, text, 530);
+  text.Clear();
+  text.Recall(std::span(ids_).first(400));
+  EXPECT_EQ(text.size(), 384) << "nothing else has needed the memory";
+  Append(*decoder, text, 390);
+  // Other texts take all of it, but for what the first one sees; it is known again when it is read.
+  std::vector<int32_t> other = ids_;
+  for (int i = 0; i < 2; ++i) {
+    text.Clear();
+    other[0] = (other[0] + 1) % 11;
+    decoder->Append(text, std::span(other).first(1280));
+  }
+  for (const int64_t known : {0, 384}) {
+    text.Clear();
+    text.Recall(std::span(ids_).first(400));
+    EXPECT_EQ(text.size(), known);
+    Append(*decoder, text, 400);
+  }
+  Append(*decoder, first, 1300);
+}
+
+TEST_F(DecodingInWindows, AForkGoesItsOwnWay) {
+  const auto decoder = MakeDecoder(2);
+  for (const int64_t size : {3, 128, 150, 300, 640, 700}) {
+    CachedSequence text(decoder->cache());
+    Append(*decoder, text, size);
+    CachedSequence fork = decoder->Fork(text);
+    const std::vector<int32_t> other = {4, 5, 6};
+    decoder->Append(fork, other);
+    Append(*decoder, text, size + 300);
+    fork.Truncate(size);
+    EXPECT_EQ(fork.size(), size);
+    Append(*decoder, fork, size + 40);
+    Append(*decoder, text, size + 301);
+  }
+  EXPECT_EQ(decoder->cache().free_pages(), 30);
+}
+
 TEST(Decoder, RefusesMoreThanItsContextHolds) {
   const GptWeights weights(TinyConfig());
   const auto backend = MakeReferenceBackend();

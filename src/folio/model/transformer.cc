@@ -92,6 +92,7 @@ std::vector<Lifetime> RecordLifetimes(const PassShape& shape, const MemoryPlan& 
     pages.assign(static_cast<size_t>(shape.config.n_layer), Outside(number, {N, width}));
     cached = {.pages = pages,
               .tables = Outside(Dtype::kI32, {N, 1}),
+              .window_tables = Outside(Dtype::kI32, {N, 1}),
               .keys = Outside(number, {N, width}),
               .values = Outside(number, {N, width}),
               .S = N};

@@ -115,7 +115,8 @@ bool EncodeFromLeast(const float* numbers, unsigned steps, std::byte* block, siz
   const float inverse = InverseOf(scale);
   std::array<unsigned, kShort> q;
   for (size_t i = 0; i < kShort; ++i) {
-    q[i] = std::min(steps, static_cast<unsigned>((all[i] - least) * inverse + 0.5f));
+    const float raised = (all[i] - least) * inverse + 0.5f;
+    q[i] = std::min(steps, static_cast<unsigned>(raised));
   }
   PackHalves(q, block + integers, fifths == 0 ? nullptr : block + 4);
   return true;

@@ -71,9 +71,9 @@ class NfcTables {
   void Decompose(char32_t code, std::u32string& out) const {
     if (code - kSyllables < kSyllableCount) {
       const char32_t place = code - kSyllables;
-      out += kLeads + place / (kVowelCount * kTailCount);
-      out += kVowels + place / kTailCount % kVowelCount;
-      if (place % kTailCount != 0) out += kTails + place % kTailCount;
+      out += static_cast<char32_t>(kLeads + place / (kVowelCount * kTailCount));
+      out += static_cast<char32_t>(kVowels + place / kTailCount % kVowelCount);
+      if (place % kTailCount != 0) out += static_cast<char32_t>(kTails + place % kTailCount);
       return;
     }
     const auto found = std::ranges::lower_bound(decompositions_, code, {}, &Decomposition::code);

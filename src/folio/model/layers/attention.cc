@@ -1,5 +1,7 @@
 #include "folio/model/layers/attention.h"
 
+#include <algorithm>
+
 #include "folio/model/layers/rotary.h"
 #include "folio/tensor/plan.h"
 
@@ -96,28 +98,32 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
   const int64_t N = pass.N();
   const HeadLayout heads = pass.heads();
   const Tensor& pages = cached.pages[static_cast<size_t>(layer)];
+  const int64_t window = pass.config.layer_kind(layer).window;
+  const Tensor& tables = window > 0 ? cached.window_tables : cached.tables;
   const Tensor positions = pass.positions.Reshape({N});
   pass.backend.Run(CacheWrite{.k = View(acts.qkv, 1, N, heads.k()),
                               .v = View(acts.qkv, 1, N, heads.v()),
-                              .tables = cached.tables,
+                              .tables = tables,
                               .positions = positions,
                               .pages = pages});
   if (N <= LinearForward::kFewRows) {
     return pass.backend.Run(CacheAttention{.q = View(acts.qkv, 1, N, heads.q()),
                                            .pages = pages,
-                                           .tables = cached.tables,
+                                           .tables = tables,
                                            .positions = positions,
                                            .out = View(acts.attn, 1, N, heads.q()),
                                            .H = heads.query_heads,
                                            .scale = pass.config.score_scale(layer),
                                            .cap = pass.config.attention_cap,
-                                           .window = pass.config.layer_kind(layer).window});
+                                           .window = window});
   }
-  const int64_t S = cached.S;
+  // The first row is the one that sees furthest back.
+  const int64_t first = window > 0 ? std::max<int64_t>(0, cached.S - N + 1 - window) : 0;
+  const int64_t S = cached.S - first;
   const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, heads.kv_width());
   const SequenceView v(cached.values.Slice(0, S), 1, S, 0, heads.kv_width());
-  const Tensor table = cached.tables.Slice(0, 1).Reshape({cached.tables.dim(1)});
-  pass.backend.Run(CacheRead{.pages = pages, .table = table, .k = k, .v = v});
+  const Tensor table = tables.Slice(0, 1).Reshape({tables.dim(1)});
+  pass.backend.Run(CacheRead{.pages = pages, .table = table, .k = k, .v = v, .first = first});
   Attend(pass, layer, acts, k, v);
 }
 
