@@ -1,4 +1,5 @@
-"""Prints what PEFT and transformers compute in twenty LoRA steps of a published model, for src/folio/run/published_lora_test.cc.
+"""Prints what PEFT and transformers compute in twenty LoRA steps of a published model, for
+ src/folio/formats/published_lora_test.cc.
 
     python scripts/peft_lockstep.py MODELS      (peft, transformers, torch, gguf)
 
