@@ -166,15 +166,19 @@ std::string_view LastWord(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-// Targets that name just these layers and parts: `said`, if it does.
+// Targets that name just these layers and parts: `said`, if each of them does.
 std::string TargetsFor(const std::set<std::string_view>& adapted, const std::string& said) {
+  const std::vector<std::string_view> all = AllTargets();
   const LoraConfig config{.rank = 1, .targets = said};
-  const auto right = [&](std::string_view target) {
+  const bool foreign = AnyTarget(said, [&](std::string_view target) {
+    return std::ranges::none_of(all, [&](auto name) { return Names(target, name); });
+  });
+  const bool same = std::ranges::all_of(all, [&](std::string_view target) {
     return config.Adapts(target) == adapted.contains(target);
-  };
-  if (std::ranges::all_of(AllTargets(), right)) return said;
+  });
+  if (same && !foreign) return said;
   std::vector<std::string> names;
-  for (const std::string_view target : AllTargets()) {
+  for (const std::string_view target : all) {
     if (!adapted.contains(target)) continue;
     const bool part = std::ranges::count(target, '.') > 1;
     names.emplace_back(part ? LastWord(target) : target);

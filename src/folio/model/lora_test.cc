@@ -375,7 +375,7 @@ INSTANTIATE_TEST_SUITE_P(All, PeftFamily, testing::Values("llama", "gpt_neox", "
                          [](const auto& name) { return std::string(name.param); });
 
 TEST(AdaptersOfFamilies, AreOfLayersAsTheFamilyHasThem) {
-  constexpr std::array<std::array<const char*, 3>, 18> kCases = {{
+  constexpr std::array<std::array<const char*, 3>, 19> kCases = {{
       {"llama", "c_attn", "q,k,v"},
       {"llama", "q_proj,self_attn.v_proj", "q,v"},
       {"llama", "v,o,q", "q,v,attn.c_proj"},
@@ -392,6 +392,7 @@ TEST(AdaptersOfFamilies, AreOfLayersAsTheFamilyHasThem) {
       {"gpt_neox", "up,o", "attn.c_proj,mlp.c_fc"},
       {"gpt_neox", "gate", ""},
       {"starcoder2", "c_proj", "mlp.c_proj"},
+      {"starcoder2", "k,c_proj,o", "k,attn.c_proj,mlp.c_proj"},
       {"phi", "fc1,fc2,k_proj", "k,mlp.c_fc,mlp.c_proj"},
       {"phi", "lm_head", ""},
   }};

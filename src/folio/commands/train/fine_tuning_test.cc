@@ -105,7 +105,7 @@ TEST_F(FineTuningProgram, AdaptersAreOfLayersAsTheFamilyHasThem) {
                "lora.targets=q_proj,v,up,down_proj --out " +
                At("parts").string()));
   EXPECT_EQ(FilesBelow(At("parts/last")), FilesBelow(At("tuned/last")));
-  const std::string write = "generate --max-tokens 12 --temperature 0 --prompt the --model ";
+  const std::string write = "generate --max-tokens 12 --temperature 0 --prompt small --model ";
   EXPECT_EQ(Well(RunFolio(write + At("model").string() + " --adapter " +
                           At("tuned/last/adapter").string()))
                 .out,
