@@ -105,8 +105,11 @@ const std::map<std::string, Call>& Calls() {
       {"explain block", {{}, {"--model", "../in/run", "--text", "a"}}},
       {"explain tokenize", lesson},
       {"explain positions", lesson},
+      {"explain rotary", lesson},
       {"explain layernorm", lesson},
+      {"explain rmsnorm", lesson},
       {"explain gelu", lesson},
+      {"explain gated-mlp", lesson},
       {"explain softmax", lesson},
       {"explain sampling", lesson},
   };

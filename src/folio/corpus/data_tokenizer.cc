@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer_file.h"
 
@@ -23,6 +25,11 @@ std::vector<Field> DataConfig::Fields() {
           "special tokens to add to that tokenizer, between commas; where the text has one, it is "
           "that token"}
           .WithFlag("--add-tokens"),
+      Field{"chat_template", &chat_template,
+            fmt::format("how conversations become tokens, instead of as the tokenizer's files say: "
+                        "{}, or a file with a template in Jinja",
+                        Join(BuiltinChatTemplates(), ", "))}
+          .WithFlag("--chat-template"),
       Field{"val_fraction", &val_fraction, "part of the text held out for evaluation", 0, 0.9}
           .WithFlag("--val-fraction"),
       Field{"val_split", &val_split,

@@ -15,6 +15,7 @@ namespace folio {
 struct DataConfig {
   std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
   std::string add_tokens = "";     // special tokens beside its own, between commas
+  std::string chat_template = "";  // of conversations, as OpenChatTemplate takes it; "": its own
   double val_fraction = 0.1;
   std::string val_split = "spread";  // spread | tail
   std::string field = "text";        // of JSON lines: the member that is the document

@@ -74,6 +74,20 @@ struct Found {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
+// Gives the tokenizer the template of that name, which is saved with it.
+void TakeTemplate(const std::string& name, Tokenizer& tokenizer) {
+  if (name.empty()) return;
+  if (FindChatFormat(tokenizer)) {
+    throw UsageError(fmt::format("--chat-template {}: the tokenizer has tokens of roles", name),
+                     "a model with them was taught conversations that are written with these",
+                     "leave --chat-template out");
+  }
+  ChatSource source = tokenizer.chat_source();
+  source.text = OpenChatTemplate(name)->source();
+  source.where = name;
+  tokenizer.set_chat_source(std::move(source));
+}
+
 Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
               const PrepareHooks& hooks) {
   Found found;
@@ -90,6 +104,7 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
   });
   std::unique_ptr<Tokenizer> plain =
       collect ? characters.Build() : OpenTokenizer(options.tokenizer);
+  TakeTemplate(options.chat_template, *plain);
   // A model that has a template was taught that; to others turns are new.
   found.tokenizer = plain->chat_source().text.empty() ? WithChatTokens(*plain) : std::move(plain);
   return found;
@@ -931,6 +946,11 @@ DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& ho
         FindTextInput(file, {.field = options.field, .raw = options.raw}, options.standard_input));
   }
   if (AreConversations(inputs)) return PrepareConversations(options, inputs, hooks);
+  if (!options.chat_template.empty()) {
+    throw UsageError(
+        fmt::format("--chat-template {}: the files hold no conversations", options.chat_template),
+        {}, "leave it out");
+  }
   return Preparing(options, std::move(inputs), hooks).Run();
 }
 

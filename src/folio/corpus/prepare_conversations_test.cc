@@ -5,6 +5,7 @@
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat.h"
 #include "folio/text/chat_template.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
@@ -92,6 +93,25 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
   EXPECT_EQ(sampler.Targets(0), 10 + 1) << "a text that looks like its end, and that";
   EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().text, source) << "checkpoints have it too";
   EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().eos_token, "<|im_end|>");
+  // One that is named takes its place, and is kept.
+  const auto named = [&](const std::string& name, const std::string& of) {
+    return Prepare({.tokenizer = of, .val_fraction = 0, .chat_template = name});
+  };
+  EXPECT_EQ(named("chatml", At("tokenizer").string()).tokenizer_hash, info.tokenizer_hash);
+  const Dataset again(At("data").string());
+  EXPECT_EQ(ReadTokens(again.train()), ReadTokens(data.train()));
+  EXPECT_EQ(LoadTokenizer(again.dir())->chat_source().text, source);
+  EXPECT_TRUE(Contains(ErrorOf([&] { named("chatml", "bytes"); }), "cannot be told"));
+  WithChatTokens(ByteTokenizer())->Save(At("tokenizer").string());
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { named("chatml", At("tokenizer").string()); }, ErrorKind::kUsage),
+               "tokens of roles"));
+  PutFile("chats.jsonl", "a text");
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { named("chatml", "bytes"); }, ErrorKind::kUsage), "no conversations"));
+  PutFile("chats.jsonl",
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"ab\"}, "
+          "{\"role\": \"assistant\", \"content\": \"b\"}]}\n");
   EXPECT_TRUE(Contains(ErrorOf([&] { use("{{ messages[0].content }}"); }), "cannot be told"));
   EXPECT_TRUE(Contains(
       ErrorOf([&] {

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,6 +112,59 @@ Json TotalJson(const ModelSummary::Total& total) {
   return {{"tensors", total.tensors}, {"parameters", total.parameters}};
 }
 
+// "rotary positions (base 100,000, scaled as llama3 by 8)"
+std::string PositionsText(const GptConfig& config) {
+  if (!config.rotary()) return config.position_embedding + " positions";
+  std::string text =
+      fmt::format("rotary positions (base {}", WithCommas(std::llround(config.rope_theta)));
+  if (config.rope_window_theta > 0)
+    text += fmt::format(", in windows {}", WithCommas(std::llround(config.rope_window_theta)));
+  if (config.rotary_width() != config.head_size()) {
+    text += fmt::format(", {} of {} channels", config.rotary_width(), config.head_size());
+  }
+  if (config.rope_scaling != "default") {
+    text += fmt::format(", {} by {}", config.rope_scaling, config.rope_factor);
+  }
+  if (config.no_rope_every > 0) text += fmt::format(", not every layer {}", config.no_rope_every);
+  return text + ")";
+}
+
+// "RMSNorm, pre: before each sublayer"
+std::string NormText(const GptConfig& config) {
+  const std::string_view places = config.norm_position == "pre"    ? "pre: before each sublayer"
+                                  : config.norm_position == "post" ? "post: after each residual sum"
+                                  : config.norm_position == "branch"
+                                      ? "branch: on each sublayer's result"
+                                      : "both: before each sublayer and on its result";
+  const std::string_view kind = config.norm == "layer"          ? "LayerNorm"
+                                : config.norm == "rms"          ? "RMSNorm"
+                                : config.norm == "rms_one_plus" ? "RMSNorm with 1 + weights"
+                                                                : "RMSNorm without weights";
+  return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", the same for both" : "");
+}
+
+// A line for each thing that a model of another kind than GPT-2 does.
+std::vector<Cell> SwitchFacts(const GptConfig& config) {
+  std::vector<Cell> facts;
+  const auto add = [&](bool is, const char* title, std::string text) {
+    if (is) facts.push_back({"", title, std::move(text)});
+  };
+  const bool windows = config.sliding_window && config.layer_kinds.find('w') != std::string::npos;
+  add(windows, "windows",
+      fmt::format("{} tokens in layers w of {}", WithCommas(config.sliding_window.value_or(0)),
+                  config.layer_kinds));
+  add(config.has_qk_norm(), "qk norm", config.qk_norm);
+  add(config.parallel(), "block", "parallel: attention and feed-forward beside each other");
+  add(config.attention_cap > 0, "score cap", fmt::format("{}", config.attention_cap));
+  add(config.logit_cap > 0, "logit cap", fmt::format("{}", config.logit_cap));
+  add(config.embedding_scale != 1, "embeddings",
+      fmt::format("times {:.6g}", config.embedding_scale));
+  add(config.residual_scale != 1, "residuals", fmt::format("times {:.6g}", config.residual_scale));
+  add(config.logit_scale != 1, "logits", fmt::format("times {:.6g}", config.logit_scale));
+  add(config.attention_scale > 0, "scores", fmt::format("times {:.6g}", config.attention_scale));
+  return facts;
+}
+
 // A model as a whole. JSON has that as one object, `summary`, and all that its configuration says.
 std::vector<Cell> SummaryFacts(const ParamTable& table) {
   const ModelSummary summary(table);
@@ -115,7 +173,8 @@ std::vector<Cell> SummaryFacts(const ParamTable& table) {
   if (summary.kv_heads != summary.heads) {
     heads += fmt::format(", {} of keys and values", summary.kv_heads);
   }
-  return {
+  const GptConfig& config = table.config();
+  std::vector<Cell> facts = {
       {"summary", "", SummaryJson(summary)},
       {"parameters", "", summary.parameters()},
       {"bytes", "", summary.float32_bytes()},
@@ -128,12 +187,13 @@ std::vector<Cell> SummaryFacts(const ParamTable& table) {
        fmt::format("{}, feed-forward {}", WithCommas(summary.channels),
                    WithCommas(summary.feed_forward))},
       {"", "context",
-       fmt::format("{} tokens, {} positions", WithCommas(summary.context), summary.positions)},
+       fmt::format("{} tokens, {}", WithCommas(summary.context), PositionsText(config))},
       {"", "vocabulary", Value::Commas(summary.vocabulary).In(" tokens")},
       {"", "head", summary.tied ? "tied: wte is its matrix too" : "not tied: a matrix of its own"},
-      {"", "norm",
-       summary.norm == "pre" ? "pre: before each sublayer" : "post: after each residual sum"},
-      {"", "activation", summary.activation}};
+      {"", "norm", NormText(config)},
+      {"", "activation", summary.activation + (config.gated() ? ", gated" : "")}};
+  std::ranges::move(SwitchFacts(config), std::back_inserter(facts));
+  return facts;
 }
 
 std::string CountText(int64_t parameters, int64_t tensors) {

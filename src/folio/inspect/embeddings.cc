@@ -269,8 +269,8 @@ std::string NormsSvg(const EmbeddingsView& view) {
     std::iota(one.x.begin(), one.x.end(), 0.0);
     return one;
   };
-  const Series both[] = {series("tokens, by id", view.norms),
-                         series("positions", view.position_norms)};
+  std::vector<Series> both = {series("tokens, by id", view.norms)};
+  if (!view.position_norms.empty()) both.push_back(series("positions", view.position_norms));
   return CurvesSvg(
       both,
       {.title = "Lengths of the embeddings", .x_label = "row of the table", .y_label = "L2 norm"});
@@ -351,8 +351,13 @@ Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t 
   return pairs;
 }
 
+bool AddsPositions(const GptConfig& config) {
+  return config.learned_positions() || config.position_embedding == "sinusoidal";
+}
+
 std::vector<float> PositionTable(const GptWeights& weights) {
   const GptConfig& config = weights.config();
+  FOLIO_CHECK(AddsPositions(config), "the model adds no positions");
   std::vector<float> out(static_cast<size_t>(config.n_positions * config.n_embd));
   const Tensor table(out.data(), {config.n_positions, config.n_embd});
   if (config.learned_positions()) {
@@ -446,8 +451,10 @@ EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t
   const GptConfig& config = model.weights->config();
   const Tensor& wte = model.weights->params().wte;
   EmbeddingsView view{.norms = RowNorms(wte), .top = top};
-  std::vector<float> positions = PositionTable(*model.weights);
-  view.position_norms = RowNorms(Tensor(positions.data(), {config.n_positions, config.n_embd}));
+  if (AddsPositions(config)) {
+    std::vector<float> positions = PositionTable(*model.weights);
+    view.position_norms = RowNorms(Tensor(positions.data(), {config.n_positions, config.n_embd}));
+  }
   if (token) view.token = TokenNeighbours{*token, NearestRows(wte, Row(wte, *token), top, *token)};
   const int64_t count = std::min(points, config.vocab_size);
   for (int64_t i = 0; i < count; ++i) {
@@ -462,8 +469,11 @@ Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
                         const TokenNames& names) {
   const GptConfig& config = weights.config();
   const std::vector<double>& explained = view.projection.explained;
-  const Value norms = NormsOf(view.norms), position_norms = NormsOf(view.position_norms);
-  const char* positions = config.learned_positions() ? "learned" : "sinusoidal";
+  const bool added = AddsPositions(config);
+  const Value norms = NormsOf(view.norms);
+  const Value position_norms =
+      added ? NormsOf(view.position_norms) : Value("added to no token", Json());
+  const std::string& positions = config.position_embedding;
   Report report{.title = "Embeddings",
                 .data = {{"vocab_size", config.vocab_size},
                          {"n_embd", config.n_embd},
@@ -502,9 +512,11 @@ Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
   report.parts.push_back({.heading = "Tokens", .drawing_name = "tokens", .drawing = [&view, names] {
                             return ProjectionSvg(view, names);
                           }});
-  report.parts.push_back({.heading = "Positions",
-                          .drawing_name = "positions",
-                          .drawing = [&weights] { return PositionsSvg(weights); }});
+  if (added) {
+    report.parts.push_back({.heading = "Positions",
+                            .drawing_name = "positions",
+                            .drawing = [&weights] { return PositionsSvg(weights); }});
+  }
   report.parts.push_back({.heading = "Lengths", .drawing_name = "norms", .drawing = [&view] {
                             return NormsSvg(view);
                           }});

@@ -29,7 +29,10 @@ struct Eigenpairs {
 Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k,
                              double exact = 1e-11);
 
-// The position embeddings that a model adds to its tokens, learned or sinusoidal: (P,C).
+// True if a model adds position embeddings to its tokens; rotary positions are none of these.
+bool AddsPositions(const GptConfig& config);
+// The position embeddings that a model adds to its tokens, learned or sinusoidal: (P,C). REQUIRES:
+// it adds some.
 std::vector<float> PositionTable(const GptWeights& weights);
 
 struct Neighbour {
@@ -69,7 +72,7 @@ struct TokenNeighbours {
 // EmbeddingsView holds the norms, neighbours and projections of a model's embeddings.
 struct EmbeddingsView {
   std::vector<double> norms = {};           // of the tokens
-  std::vector<double> position_norms = {};  // of the positions
+  std::vector<double> position_norms = {};  // of the positions that are added
   std::optional<TokenNeighbours> token = {};
   Projection projection = {};       // of the tokens, along two components
   std::vector<int32_t> drawn = {};  // those with names in the projection

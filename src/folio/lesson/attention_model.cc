@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "folio/inspect/attention.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/walk_parts.h"
 
 namespace folio {
@@ -34,6 +36,38 @@ std::string Verdict(const HeadScores& scores) {
                      strongest->says);
 }
 
+// "norm(x W_q)" turned to its place: what becomes of queries and keys before they meet.
+std::string PreparedFormula(const GptConfig& config, int64_t layer, std::string_view product) {
+  std::string formula(product);
+  const bool turned = config.layer_kind(layer).rotary.has_value();
+  if (config.has_qk_norm() && !config.norm_after_rotary())
+    formula = fmt::format("norm({})", formula);
+  if (turned) formula = fmt::format("turned({})", formula);
+  if (config.norm_after_rotary()) formula = fmt::format("norm({})", formula);
+  return formula;
+}
+
+// Which heads of queries read the same keys and values as this one; "" if none does.
+std::string SharedWith(const GptConfig& config, int64_t head) {
+  const HeadLayout heads = config.head_layout();
+  const int64_t group = heads.query_heads / heads.kv_heads, first = head / group * group;
+  if (group == 1) return {};
+  return fmt::format(" Heads {} to {} share these: keys and values are of {} heads, queries of {}.",
+                     first, first + group - 1, heads.kv_heads, heads.query_heads);
+}
+
+// 1 for the keys (T,T) that a query sees in a layer.
+std::vector<uint8_t> SeenKeys(const GptConfig& config, int64_t layer, int64_t T) {
+  const int64_t window = config.layer_kind(layer).window;
+  std::vector<uint8_t> seen;
+  for (int64_t q = 0; q < T; ++q) {
+    for (int64_t k = 0; k < T; ++k) {
+      seen.push_back((!config.causal || k <= q) && (window == 0 || q - k < window) ? 1 : 0);
+    }
+  }
+  return seen;
+}
+
 }  // namespace
 
 Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
@@ -58,7 +92,7 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
   // Without the keys that come after the query, if it cannot see them.
   const auto seen = [&](const std::vector<float>& x) {
     Matrix values = by_tokens(x);
-    if (config.causal) MarkMasked(values, CausalMask(T));
+    MarkMasked(values, SeenKeys(config, layer, T));
     return values;
   };
   Report walk{.topic = "attention",
@@ -68,9 +102,13 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
                                    "they match, and what is carried from one to the other.",
                                    T)};
   walk.AddNumbers("tokens", "ids", IdValues(tokens), "The text as the model sees it.");
-  walk.Add("queries", "q = x W_q", by_token(head.q),
-           "What each token looks for, in this head's own D numbers.");
-  walk.Add("keys", "k = x W_k", by_token(head.k), "What each token can be found by.");
+  walk.Add("queries", "q = " + PreparedFormula(config, layer, "x W_q"), by_token(head.q),
+           config.layer_kind(layer).rotary
+               ? "What each token looks for, in this head's own D numbers, turned to the token's "
+                 "place (folio explain rotary)."
+               : "What each token looks for, in this head's own D numbers.");
+  walk.Add("keys", "k = " + PreparedFormula(config, layer, "x W_k"), by_token(head.k),
+           "What each token can be found by." + SharedWith(config, number));
   walk.Add("values", "v = x W_v", by_token(head.v), "What each token hands over when it is found.");
 
   std::vector<float> scores(head.scores.size());
@@ -82,12 +120,35 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
   walk.Add("scores", "scores = q kᵀ", by_tokens(scores),
            "Each query with each key: large where what is looked for meets what is offered.");
   walk.Add(
-      "scaled", fmt::format("scores / √{}", head.D), by_tokens(head.scores),
+      "scaled",
+      config.scale_attn_weights && config.attention_scale == 0
+          ? fmt::format("scores / √{}", head.D)
+          : fmt::format("scores · {:.4g}", config.score_scale(layer)),
+      by_tokens(head.scores),
       "Divided by the root of the width, so that softmax is given numbers of a moderate size.");
-  if (config.causal) {
+  std::vector<float> capped = head.scores;
+  if (config.attention_cap > 0) {
+    backend.Run(LogitCap{.x = Tensor(capped.data(), {T, T}), .cap = config.attention_cap});
+    walk.Add("capped",
+             fmt::format("{} tanh(scaled / {})", config.attention_cap, config.attention_cap),
+             by_tokens(capped),
+             "No score gets beyond the cap, so that no key can have all of the attention by being "
+             "very large.");
+  }
+  const int64_t window = config.layer_kind(layer).window;
+  if (config.causal || window > 0) {
     walk.Add(
-        "masked", "scores of later tokens are taken out", seen(head.scores),
-        "A token may look back but not ahead: what comes next is what the model has to foretell.");
+        "masked",
+        window > 0 ? fmt::format("scores of later tokens are taken out, and of those {} or "
+                                 "more back",
+                                 window)
+                   : std::string("scores of later tokens are taken out"),
+        seen(capped),
+        window > 0
+            ? "A token may look back but not ahead, and in this layer not far: what is farther "
+              "back reaches it through other layers."
+            : "A token may look back but not ahead: what comes next is what the model has to "
+              "foretell.");
   }
   walk.Add("weights", "weights = softmax over the keys", seen(head.weights),
            fmt::format("Shares of each query's attention: every row adds up to 1{}",

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,7 +85,19 @@ class BlockWalk {
   }
   // Returns the row that the output of a layer's feed-forward sublayer is added to.
   Tensor BeforeMlp(int64_t layer) const {
-    return Row(config_.pre_norm() ? TracePoint::kMiddle : TracePoint::kNorm1, layer);
+    return Row(config_.post_norm() ? TracePoint::kNorm1 : TracePoint::kMiddle, layer);
+  }
+  // A sublayer's result as it joins the stream: (1,C).
+  StepTensor Joining(TracePoint point, int64_t layer) const {
+    return Scaled(Row(point, layer), config_.residual_scale);
+  }
+  // "stream + ln_mlp(c_proj(units))"
+  std::string JoiningFormula(std::string_view what, std::string_view norm) const {
+    const std::string normed =
+        config_.branch_norm() ? fmt::format("{}({})", norm, what) : std::string(what);
+    return config_.residual_scale == 1
+               ? fmt::format("stream + {}", normed)
+               : fmt::format("stream + {} · {}", config_.residual_scale, normed);
   }
 
   void Ids() {
@@ -113,33 +128,51 @@ class BlockWalk {
   }
 
   void Position() {
+    const int32_t id = trace_.ids().back();
+    const StepTensor token = Scaled(RowAt(params_.wte, id), config_.embedding_scale);
+    const std::string scaled = config_.embedding_scale == 1
+                                   ? fmt::format("wte[{}]", id)
+                                   : fmt::format("{} · wte[{}]", config_.embedding_scale, id);
+    if (!AddsPositions(config_)) {
+      walk_.AddNumbers(
+          "position", scaled, ChannelRows({Row(TracePoint::kEmbedded)}, {"stream"}),
+          config_.rotary()
+              ? fmt::format("This is the beginning of the stream. Nothing is added for place {}: "
+                            "every layer turns its queries and keys instead (folio explain "
+                            "rotary).",
+                            t_)
+              : "This is the beginning of the stream. Nothing is added for the place: the model "
+                "knows the order of its tokens by what each may look at alone.");
+      return;
+    }
     std::vector<float> table = PositionTable(trace_.weights());
     const Tensor positions(table.data(), {config_.n_positions, config_.n_embd});
     walk_.AddNumbers(
         "position",
-        fmt::format("wte[{}] + {}[{}]", trace_.ids().back(),
-                    config_.learned_positions() ? "wpe" : "sinusoids", t_),
-        ChannelRows({RowAt(params_.wte, trace_.ids().back()), RowAt(positions, t_),
-                     Row(TracePoint::kEmbedded)},
+        fmt::format("{} + {}[{}]", scaled, config_.learned_positions() ? "wpe" : "sinusoids", t_),
+        ChannelRows({token.tensor(), RowAt(positions, t_), Row(TracePoint::kEmbedded)},
                     {"token", "position", "sum"}),
         fmt::format("The vector of place {} is added, for attention by itself does not know the "
                     "order of the tokens; the sum is the beginning of the stream.",
                     t_));
   }
 
-  // Where the LayerNorms stand in front of the sublayers, those of one layer show it.
+  // Where the norms stand in front of the sublayers, those of one layer show it.
   void Layer(int64_t layer) {
     walk_.Section(fmt::format("Layer {}", layer));
-    const bool pre = config_.pre_norm(), shown = pre && layer == 0;
+    const bool post = config_.post_norm(), shown = config_.pre_norm() && layer == 0;
     const Tensor middle = Row(TracePoint::kMiddle, layer), norm_1 = Row(TracePoint::kNorm1, layer);
     if (shown) Norm(layer, "ln_1", RowAt(trace_.Stream(layer), t_), norm_1);
     Heads(layer);
     Attention(layer);
-    if (!pre) Norm(layer, "ln_1", middle, norm_1);
-    if (shown) Norm(layer, "ln_2", middle, Row(TracePoint::kNorm2, layer));
+    if (post) Norm(layer, "ln_1", middle, norm_1);
+    if (shown && !config_.one_norm()) {
+      Norm(layer, "ln_2", config_.parallel() ? RowAt(trace_.Stream(layer), t_) : middle,
+           Row(TracePoint::kNorm2, layer));
+    }
     Units(layer);
     const StepTensor sum = FeedForward(layer);
-    if (!pre) Norm(layer, "ln_2", sum.tensor(), Row(TracePoint::kOutput, layer));
+    if (post) Norm(layer, "ln_2", sum.tensor(), Row(TracePoint::kOutput, layer));
   }
 
   void AddStep(int64_t layer, const std::string& name, std::string formula, Matrix values,
@@ -148,11 +181,14 @@ class BlockWalk {
               std::move(why), figure);
   }
 
+  std::string_view NormName() const { return config_.layer_norm() ? "LayerNorm" : "RMSNorm"; }
+
   void Norm(int64_t layer, const std::string& name, const Tensor& before, const Tensor& after) {
-    AddStep(layer, name, fmt::format("{} = LayerNorm(stream)", name),
+    AddStep(layer, name, fmt::format("{} = {}(stream)", name, NormName()),
             ChannelRows({before, after}, {"stream", name}),
-            "Mean 0, variance 1, times learnt weights: so every sublayer finds numbers of the same "
-            "size, however large the stream has grown.");
+            fmt::format("{}, times learnt weights: so every sublayer finds numbers of the same "
+                        "size, however large the stream has grown.",
+                        config_.layer_norm() ? "Mean 0, variance 1" : "Mean square 1"));
   }
 
   void Heads(int64_t layer) {
@@ -174,8 +210,8 @@ class BlockWalk {
                       {.rows = tokens_.labels, .columns = Numbered(H, "head "), .row_axis = "key"});
     values.digits = 3;
     AddStep(layer, "heads",
-            fmt::format("weights = softmax(q kᵀ / √{}), the row of this token in each head",
-                        config_.head_size()),
+            fmt::format("weights = softmax({}), the row of this token in each head",
+                        ScoreFormula(config_, layer)),
             std::move(values),
             fmt::format("Where this token looks for what it needs: {}{}.", fmt::join(looks, ", "),
                         looks.size() < heads.size() ? ", …" : ""),
@@ -183,8 +219,10 @@ class BlockWalk {
   }
 
   void Attention(int64_t layer) {
-    AddStep(layer, "attention joins the stream", "stream + c_proj(contexts of all heads)",
-            ChannelRows({RowAt(trace_.Stream(layer), t_), Row(TracePoint::kAttention, layer),
+    const StepTensor joining = Joining(TracePoint::kAttention, layer);
+    AddStep(layer, "attention joins the stream",
+            JoiningFormula("c_proj(contexts of all heads)", "ln_attn"),
+            ChannelRows({RowAt(trace_.Stream(layer), t_), joining.tensor(),
                          Row(TracePoint::kMiddle, layer)},
                         {"stream", "attention", "sum"}),
             "What the heads brought is added: nothing is overwritten, and later layers still find "
@@ -192,9 +230,9 @@ class BlockWalk {
   }
 
   void Units(int64_t layer) {
-    const std::vector<double> up = Doubles(Row(TracePoint::kUp, layer));
+    const std::vector<double> fc = Doubles(Row(TracePoint::kUp, layer));
     const std::vector<double> active = Doubles(Row(TracePoint::kActivated, layer));
-    std::vector<size_t> order(up.size());
+    std::vector<size_t> order(active.size());
     std::iota(order.begin(), order.end(), size_t{0});
     const size_t shown = std::min(kUnitsShown, order.size());
     std::ranges::partial_sort(
@@ -204,26 +242,38 @@ class BlockWalk {
     order.resize(shown);
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
+    std::vector<std::string> columns = {"c_fc", config_.activation_function};
+    if (config_.gated()) columns = {"gate", "up", "product"};
     for (const size_t unit : order) {
-      rows.push_back({up[unit], active[unit]});
+      rows.push_back({fc[unit]});
+      if (config_.gated()) rows.back().push_back(fc[active.size() + unit]);
+      rows.back().push_back(active[unit]);
       labels.push_back(fmt::format("unit {}", unit));
     }
-    const auto on = std::ranges::count_if(up, [](double x) { return x > 0; });
+    const auto on =
+        std::ranges::count_if(std::span(fc).first(active.size()), [](double x) { return x > 0; });
+    const std::string read = config_.post_norm()   ? "ln_1"
+                             : !config_.pre_norm() ? "stream"
+                             : config_.one_norm()  ? "ln_1"
+                                                   : "ln_2";
+    const std::string& bend = config_.activation_function;
     AddStep(layer, "units",
-            fmt::format("{}(c_fc({})), the strongest", config_.activation_function,
-                        config_.pre_norm() ? "ln_2" : "ln_1"),
-            StackedValues(rows, {.rows = std::move(labels),
-                                 .columns = {"c_fc", config_.activation_function}}),
+            config_.gated()
+                ? fmt::format("gate | up = c_fc({}),  {}(gate) · up, the strongest", read, bend)
+                : fmt::format("{}(c_fc({})), the strongest", bend, read),
+            StackedValues(rows, {.rows = std::move(labels), .columns = std::move(columns)}),
             fmt::format("Each unit of the feed-forward part looks for one pattern in the stream: "
-                        "{} of {} are on for this token (their input is above 0).",
-                        on, up.size()));
+                        "{} of {} are {} for this token ({} above 0).",
+                        on, active.size(), config_.gated() ? "open" : "on",
+                        config_.gated() ? "their gate is" : "their input is"));
   }
 
   StepTensor FeedForward(int64_t layer) {
-    const Tensor before = BeforeMlp(layer), added = Row(TracePoint::kMlp, layer);
-    StepTensor sum = Sum(backend_, before, added);
-    AddStep(layer, "feed-forward joins the stream", "stream + c_proj(units)",
-            ChannelRows({before, added, sum.tensor()}, {"stream", "feed-forward", "sum"}),
+    const Tensor before = BeforeMlp(layer);
+    const StepTensor added = Joining(TracePoint::kMlp, layer);
+    StepTensor sum = Sum(backend_, before, added.tensor());
+    AddStep(layer, "feed-forward joins the stream", JoiningFormula("c_proj(units)", "ln_mlp"),
+            ChannelRows({before, added.tensor(), sum.tensor()}, {"stream", "feed-forward", "sum"}),
             "What the units know about such a token is added: this part looks at no other token.");
     return sum;
   }
@@ -241,27 +291,28 @@ class BlockWalk {
     walk_.Section("The residual stream");
     walk_.Add("stream", "the stream after each sublayer",
               StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
-              config_.pre_norm()
-                  ? "The same row of numbers from top to bottom, written on by every layer: "
-                    "columns that keep their colour carry something through the whole model."
-                  : "In this model the sum itself is normalised after each sublayer, so that the "
-                    "stream keeps its size.",
+              config_.post_norm()
+                  ? "In this model the sum itself is normalised after each sublayer, so that the "
+                    "stream keeps its size."
+                  : "The same row of numbers from top to bottom, written on by every layer: "
+                    "columns that keep their colour carry something through the whole model.",
               FigureKind::kHeatmap);
   }
 
   void Lengths() {
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
-    const auto add = [&](std::string label, const Tensor& before, const Tensor& added) {
-      const StepTensor sum = Sum(backend_, before, added);
-      rows.push_back(
-          {Length(backend_, before), Length(backend_, added), Length(backend_, sum.tensor())});
+    const auto add = [&](std::string label, const Tensor& before, const StepTensor& added) {
+      const StepTensor sum = Sum(backend_, before, added.tensor());
+      rows.push_back({Length(backend_, before), Length(backend_, added.tensor()),
+                      Length(backend_, sum.tensor())});
       labels.push_back(std::move(label));
     };
     for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
       add(fmt::format("{} attention", layer), RowAt(trace_.Stream(layer), t_),
-          Row(TracePoint::kAttention, layer));
-      add(fmt::format("{} feed-forward", layer), BeforeMlp(layer), Row(TracePoint::kMlp, layer));
+          Joining(TracePoint::kAttention, layer));
+      add(fmt::format("{} feed-forward", layer), BeforeMlp(layer),
+          Joining(TracePoint::kMlp, layer));
     }
     Matrix values =
         StackedValues(rows, {.rows = std::move(labels), .columns = {"stream", "added", "sum"}});
@@ -308,14 +359,18 @@ class BlockWalk {
   void FinalNorm() {
     walk_.Section("The prediction");
     walk_.AddNumbers(
-        "ln_f", "ln_f = LayerNorm(stream)",
+        "ln_f", fmt::format("ln_f = {}(stream)", NormName()),
         ChannelRows({RowAt(trace_.Stream(config_.n_layer), t_), Row(TracePoint::kFinal)},
                     {"stream", "ln_f"}),
         fmt::format(
             "For the last time at a common size; then its products with the vectors of all {} "
-            "tokens ({}) are the logits.",
+            "tokens ({}) are the logits{}{}.",
             config_.vocab_size,
-            config_.tie_word_embeddings ? "the rows of wte once more" : "the rows of lm_head"));
+            config_.tie_word_embeddings ? "the rows of wte once more" : "the rows of lm_head",
+            config_.logit_scale == 1 ? "" : fmt::format(", times {}", config_.logit_scale),
+            config_.logit_cap == 0 ? ""
+                                   : fmt::format(", which a tanh keeps between −{} and {}",
+                                                 config_.logit_cap, config_.logit_cap)));
   }
 
   const Trace& trace_;

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <numeric>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -49,67 +53,16 @@ std::vector<double> VariancesOfProducts(Backend& backend, int64_t width) {
   return variances;
 }
 
-constexpr char kIntro[] =
-    "Layer after layer adds to the numbers of a token, and they would grow or drift out of the "
-    "range in which the next layer works. LayerNorm takes the numbers of one token, moves them to "
-    "mean 0 and stretches them to variance 1, and then lets the model choose a scale and an offset "
-    "for each channel.";
-
-constexpr int64_t kMaxBars = 32;
-
-Matrix Channels(const Tensor& row) {
-  return RowValues(Doubles(row), {.columns = Numbered(row.count()), .column_axis = "channel"});
-}
-
-FigureKind FigureOf(const Tensor& row) {
-  return row.count() <= kMaxBars ? FigureKind::kBars : FigureKind::kHeatmap;
-}
-
-struct Scale {
-  Tensor weight, bias;  // (C); no bias if empty
-};
-
-// The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
-void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps, Report& walk) {
-  const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
-  walk.AddNumbers("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
-                  "Where the numbers of this token lie: one number for the whole row, whatever the "
-                  "other tokens are.");
-  walk.AddNumbers("variance", "variance = Σ (x − mean)² / C",
-                  Plain(RowValues({normalized.variance})),
-                  "How far they are spread: divided by C, not C − 1, for these are all the numbers "
-                  "there are and no sample of more.");
-  walk.AddNumbers("centred", "x − mean", Channels(Shifted(backend, x, -normalized.mean).tensor()),
-                  "What all channels have in common is taken away; how they differ is kept.");
-  walk.AddNumbers(
-      "factor", fmt::format("1 / √(variance + {:g})", eps), Plain(RowValues({normalized.rstd})),
-      "The small number under the root keeps a row of equal numbers from a division by 0.");
-  walk.AddNumbers("normalised", "(x − mean) / √(variance + eps)", Channels(normalized.out.tensor()),
-                  "Now every token comes to the next layer at the same size, however large its "
-                  "stream has grown.");
-  const NormalizedRow again = Normalized(backend, normalized.out.tensor(), {}, {}, eps);
-  walk.AddNumbers("check", "mean and variance of the normalised row",
-                  Plain(RowValues({again.mean, again.variance}, {.columns = {"mean", "variance"}})),
-                  "Mean 0 and, but for the small number under the root, variance 1.");
-  walk.AddNumbers("weight", "weight", Channels(scale.weight),
-                  "The model learns one factor for each channel; they begin at 1.");
-  if (scale.bias) {
-    walk.AddNumbers("bias", "bias", Channels(scale.bias),
-                    "And one offset for each channel; they begin at 0.");
-  }
-  walk.Add("result", scale.bias ? "normalised · weight + bias" : "normalised · weight",
-           Channels(Normalized(backend, x, scale.weight, scale.bias, eps).out.tensor()),
-           "So a channel that matters can be made loud again, and one that does not, quiet.",
-           FigureOf(x));
-}
-
-// relu, gelu and gelu_new of numbers, or their slopes: a row for each number, a column for each.
-Matrix Activations(Backend& backend, std::span<const float> numbers, bool slopes) {
+// Activations of numbers, or their slopes: a row for each number, a column for each of `kinds`.
+Matrix Activations(Backend& backend, std::span<const float> numbers,
+                   std::span<const Activation> kinds, bool slopes) {
   const StepTensor x({1, std::ssize(numbers)}, numbers);
   StepTensor ones(x.tensor().shape());
   std::ranges::fill_n(ones.data(), std::ssize(numbers), 1.0F);
   std::vector<std::vector<double>> rows(numbers.size());
-  for (const Activation kind : {Activation::kRelu, Activation::kGelu, Activation::kGeluNew}) {
+  std::vector<std::string> names;
+  for (const Activation kind : kinds) {
+    names.emplace_back(std::ranges::find(kActivations, kind, &NamedActivation::kind)->name);
     const StepTensor out(x.tensor().shape());
     if (slopes) {
       backend.Run(ActivationBackward{
@@ -120,8 +73,15 @@ Matrix Activations(Backend& backend, std::span<const float> numbers, bool slopes
     const std::vector<double> column = Doubles(out.tensor());
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(column[i]);
   }
-  return StackedValues(
-      rows, {.rows = Labels(numbers), .columns = {"relu", "gelu", "gelu_new"}, .row_axis = "x"});
+  return StackedValues(rows,
+                       {.rows = Labels(numbers), .columns = std::move(names), .row_axis = "x"});
+}
+
+// From -4 to 4 in steps of 0.05.
+std::vector<float> CurvePoints() {
+  std::vector<float> points;
+  for (int i = 0; i <= 160; ++i) points.push_back(-4 + 8 * static_cast<float>(i) / 160);
+  return points;
 }
 
 }  // namespace
@@ -205,57 +165,9 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   return walk;
 }
 
-Report ExplainLayerNorm(Backend& backend, std::span<const float> row) {
-  RequireNumbers(row);
-  const auto C = static_cast<int64_t>(row.size());
-  const StepTensor x({1, C}, row);
-  if (!std::isfinite(Normalized(backend, x.tensor(), {}, {}, 1e-5).variance)) {
-    throw InputError("the numbers are too far apart",
-                     "their variance is more than a float32 can hold", "give smaller ones");
-  }
-  StepTensor weight({C}), bias({C});
-  for (int64_t c = 0; c < C; ++c) {
-    constexpr std::array<float, 3> kWeights = {1, 2, 0.5}, kBiases = {0, 0, 1};
-    weight.data()[c] = kWeights[static_cast<size_t>(c) % 3];
-    bias.data()[c] = kBiases[static_cast<size_t>(c) % 3];
-  }
-  Report walk{
-      .topic = "layernorm", .title = "LayerNorm: every token at the same size", .intro = kIntro};
-  walk.Add("x", "x", Channels(x.tensor()), "The numbers of one token, one for each channel.",
-           FigureOf(x.tensor()));
-  AddSteps(backend, x.tensor(), {weight.tensor(), bias.tensor()}, 1e-5, walk);
-  return walk;
-}
-
-Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
-                        int64_t layer) {
-  const GptConfig& config = model.weights->config();
-  RequireLayer(config, layer);
-  const ModelTokens tokens = TokensOf(model, text);
-  const Trace trace(backend, *model.weights, tokens.ids,
-                    {TracePoint::kEmbedded, TracePoint::kMiddle, TracePoint::kOutput});
-  const Tensor stream =
-      config.pre_norm() ? trace.Stream(layer) : trace.At(TracePoint::kMiddle, layer);
-  const Tensor x = RowAt(stream, tokens.last());
-  const NormParams& params = model.weights->params().h[static_cast<size_t>(layer)].ln_1;
-  Report walk{.topic = "layernorm",
-              .title = fmt::format("LayerNorm: ln_1 of layer {}", layer),
-              .intro = kIntro};
-  walk.Add(
-      "x",
-      config.pre_norm() ? "x = the stream before the layer"
-                        : "x = the stream after the layer's attention",
-      Channels(x),
-      fmt::format(
-          "What the model holds of “{}”, the last of {} tokens, when it comes to ln_1 of layer {}.",
-          tokens.labels.back(), tokens.ids.size(), layer),
-      FigureOf(x));
-  AddSteps(backend, x, {params.weight, params.bias}, config.layer_norm_epsilon, walk);
-  return walk;
-}
-
 Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
   RequireNumbers(inputs);
+  constexpr std::array kKinds = {Activation::kRelu, Activation::kGelu, Activation::kGeluNew};
   Report walk{.topic = "gelu",
               .title = "GELU: the bend between two matrices",
               .intro =
@@ -265,21 +177,20 @@ Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
   walk.AddNumbers(
       "activations",
       "relu = max(x, 0);  gelu = x Φ(x);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))",
-      Activations(backend, inputs, false),
+      Activations(backend, inputs, kKinds, false),
       "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far to the "
       "right it is x itself, far to the left 0, and in between it bends smoothly, a little below "
       "0.");
-  walk.AddNumbers("slopes", "d activation / d x", Activations(backend, inputs, true),
+  walk.AddNumbers("slopes", "d activation / d x", Activations(backend, inputs, kKinds, true),
                   "A unit learns by its slope: ReLU's is 0 for every negative input, so that a "
                   "unit that is never on cannot come back; GELU's is small there, but not 0.");
 
-  std::vector<float> points;
-  for (int i = 0; i <= 160; ++i) points.push_back(-4 + 8 * static_cast<float>(i) / 160);
-  const Matrix curves = Activations(backend, points, false);
+  const std::vector<float> points = CurvePoints();
+  const Matrix curves = Activations(backend, points, kKinds, false);
   walk.Add("curves", "from -4 to 4 in steps of 0.05", curves,
            "All three agree where x is large; they differ in how they treat what is near 0.",
            FigureKind::kCurves);
-  walk.Add("curves of the slopes", "d activation / d x", Activations(backend, points, true),
+  walk.Add("curves of the slopes", "d activation / d x", Activations(backend, points, kKinds, true),
            "ReLU's slope jumps at 0; GELU's rises smoothly, even beyond 1.", FigureKind::kCurves);
   std::vector<double> differences;
   for (int64_t i = 0; i < curves.rows(); ++i) {
@@ -300,6 +211,169 @@ Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
       Plain(RowValues({at, *worst}, {.columns = {"x", "difference"}}), 6),
       "No reader of a plot could tell the two apart; but a model computes with the one that it was "
       "trained with, and differences of this size add up over its layers.");
+  return walk;
+}
+
+namespace {
+
+constexpr char kGatedIntro[] =
+    "A gated feed-forward part has two matrices side by side where GPT-2's has one. What the first "
+    "gives goes through a bend and becomes a gate; what the second gives is multiplied with it, "
+    "unit by unit, and a third matrix leads back into the stream. Llama, Qwen and Gemma are built "
+    "so: with SiLU it is called SwiGLU, with GELU GeGLU.";
+
+// silu(gate) * up of each pair: a row for each gate, a column for each up.
+Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
+  constexpr std::array<float, 5> kUps = {-2, -1, 0, 1, 2};
+  std::vector<std::vector<double>> rows;
+  for (const float gate : gates) {
+    StepTensor x({5, 2});
+    for (size_t i = 0; i < kUps.size(); ++i) {
+      x.data()[2 * i] = gate;
+      x.data()[2 * i + 1] = kUps[i];
+    }
+    const StepTensor out({5, 1});
+    backend.Run(GatedForward{.x = x.tensor(), .out = out.tensor()});
+    rows.push_back(Doubles(out.tensor()));
+  }
+  return StackedValues(
+      rows,
+      {.rows = Labels(gates), .columns = Labels(kUps), .row_axis = "gate", .column_axis = "up"});
+}
+
+// The gradients of gate and up where up is 1 and the result's gradient too: a row for each gate.
+Matrix GateGradients(Backend& backend, std::span<const float> gates) {
+  const int64_t N = std::ssize(gates);
+  StepTensor x({N, 2}), d_out({N, 1});
+  for (int64_t i = 0; i < N; ++i) {
+    x.data()[2 * i] = gates[static_cast<size_t>(i)];
+    x.data()[2 * i + 1] = d_out.data()[i] = 1;
+  }
+  const StepTensor d_x({N, 2});
+  backend.Run(GatedBackward{.x = x.tensor(), .d_out = d_out.tensor(), .d_x = d_x.tensor()});
+  return MatrixValues(d_x.tensor(),
+                      {.rows = Labels(gates), .columns = {"gate", "up"}, .row_axis = "gate"});
+}
+
+// The units of a token whose result is largest: gate, what the activation makes of it, up, product.
+void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
+                       const Tensor& act, std::span<const int64_t> units, Report& walk) {
+  const int64_t F = config.inner();
+  const StepTensor opened({1, F});
+  const StepTensor gates({1, F}, std::span(fc.data<float>(), static_cast<size_t>(F)));
+  backend.Run(
+      ActivationForward{.kind = config.activation(), .x = gates.tensor(), .out = opened.tensor()});
+  std::vector<std::vector<double>> rows;
+  std::vector<std::string> labels;
+  for (const int64_t unit : units) {
+    rows.push_back({fc.data<float>()[unit], opened.tensor().data<float>()[unit],
+                    fc.data<float>()[F + unit], act.data<float>()[unit]});
+    labels.push_back(fmt::format("unit {}", unit));
+  }
+  const std::string opens = fmt::format("{}(gate)", config.activation_function);
+  walk.Add(
+      "strongest units", fmt::format("{} · up", opens),
+      StackedValues(rows, {.rows = std::move(labels), .columns = {"gate", opens, "up", "product"}}),
+      "The units whose product is largest for this token. The gate says how much of up comes "
+      "through, and up what that is, and with which sign: one of them alone makes nothing.");
+}
+
+}  // namespace
+
+Report ExplainGatedMlp(Backend& backend, std::span<const float> gates) {
+  RequireNumbers(gates);
+  constexpr std::array kKinds = {Activation::kRelu, Activation::kGeluNew, Activation::kSilu};
+  Report walk{.topic = "gated-mlp",
+              .title = "The gated feed-forward part: how much of what comes through",
+              .intro = kGatedIntro};
+  walk.AddNumbers("activations",
+                  "relu = max(x, 0);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)));  "
+                  "silu = x / (1 + exp(−x))",
+                  Activations(backend, gates, kKinds, false),
+                  "SiLU, which is also called Swish, multiplies x by its sigmoid: far to the right "
+                  "it is x itself, far to the left 0, and in between it goes a little below 0, "
+                  "farther than GELU.");
+  const std::vector<float> points = CurvePoints();
+  walk.Add("curves", "from -4 to 4 in steps of 0.05", Activations(backend, points, kKinds, false),
+           "SiLU and GELU are nearly the same bend; SiLU is the smoother and the cheaper one.",
+           FigureKind::kCurves);
+  walk.Add("curves of the slopes", "d activation / d x", Activations(backend, points, kKinds, true),
+           "Both rise smoothly beyond 1, and nowhere is a whole side without a slope.",
+           FigureKind::kCurves);
+  walk.Add("gate times up", "silu(gate) · up", GateTimesUp(backend, gates),
+           "A closed gate, far below 0, lets nothing through, whatever up is; an open one lets "
+           "through up times what it is itself. So a unit is a product of two readings of the "
+           "stream, and not a bend of one.");
+  walk.AddNumbers("gradients", "d (silu(gate) · up) / d gate and / d up, at up = 1",
+                  GateGradients(backend, gates),
+                  "Each of both learns by as much as the other lets through: the gate by up times "
+                  "the slope of SiLU, up by what the gate is open.");
+  constexpr double kC = 576;
+  walk.AddNumbers(
+      "as many weights", "plain 2 · C · F with F = 4 C;  gated 3 · C · F with F = 8/3 C",
+      Plain(StackedValues({{2, 4 * kC, 2 * kC * 4 * kC}, {3, 8 * kC / 3, 3 * kC * 8 * kC / 3}},
+                          {.rows = {"plain", "gated"}, .columns = {"matrices", "F", "weights"}}),
+            0),
+      "With three matrices instead of two, of two thirds of the width each, a block has as many "
+      "weights as before: here with C = 576.");
+  return walk;
+}
+
+Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_view text,
+                       int64_t layer) {
+  constexpr size_t kShown = 12;
+  const GptConfig& config = model.weights->config();
+  RequireLayer(config, layer);
+  if (!config.gated()) {
+    throw UsageError("the model's feed-forward parts have no gate",
+                     fmt::format("they are plain, with {}", config.activation_function),
+                     "folio explain block --model DIR shows them");
+  }
+  const ModelTokens tokens = TokensOf(model, text);
+  const TracePoint read = config.post_norm() ? TracePoint::kNorm1 : TracePoint::kNorm2;
+  const Trace trace(backend, *model.weights, tokens.ids,
+                    {read, TracePoint::kUp, TracePoint::kActivated, TracePoint::kMlp});
+  const int64_t t = tokens.last(), F = config.inner();
+  const Tensor fc = RowAt(trace.At(TracePoint::kUp, layer), t);
+  const Tensor all = trace.At(TracePoint::kActivated, layer), act = RowAt(all, t);
+  const Tensor input = RowAt(trace.At(read, layer), t),
+               result = RowAt(trace.At(TracePoint::kMlp, layer), t);
+  Report walk{.topic = "gated-mlp",
+              .title = fmt::format("The gated feed-forward part of layer {}", layer),
+              .intro = kGatedIntro};
+  walk.Add("x", "x, what the feed-forward part reads", ChannelValues(input),
+           fmt::format("The vector of “{}”, the last of {} tokens, as layer {} reads it.",
+                       tokens.labels.back(), tokens.ids.size(), layer),
+           ChannelFigure(input));
+  const auto open =
+      std::count_if(fc.data<float>(), fc.data<float>() + F, [](float gate) { return gate > 0; });
+  walk.AddNumbers(
+      "gates", "gate | up = c_fc(x)",
+      Plain(RowValues({static_cast<double>(open), static_cast<double>(F - open)},
+                      {.columns = {"open", "closed"}}),
+            0),
+      fmt::format(
+          "One matrix of {} × {} gives both halves at once: {} gates, and as many ups. Open "
+          "are those above 0.",
+          config.n_embd, 2 * F, F));
+  std::vector<int64_t> order(static_cast<size_t>(F));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const size_t shown = std::min(kShown, order.size());
+  std::ranges::partial_sort(
+      order, order.begin() + static_cast<ptrdiff_t>(shown), {},
+      [&](int64_t unit) { return std::pair(-std::abs(act.data<float>()[unit]), unit); });
+  order.resize(shown);
+  AddStrongestUnits(backend, config, fc, act, order, walk);
+  std::vector<double> along;
+  for (int64_t row = 0; row < trace.T(); ++row) {
+    along.push_back(all.data<float>()[row * F + order.front()]);
+  }
+  walk.Add("the strongest along the text", fmt::format("unit {} at each token", order.front()),
+           RowValues(std::move(along), {.columns = tokens.labels, .column_axis = "token"}),
+           "One unit, and where in the text it has something to say.", FigureKind::kTokens);
+  walk.Add("result", "c_proj(products)", ChannelValues(result),
+           "The third matrix adds up what all units say, and that joins the stream.",
+           ChannelFigure(result));
   return walk;
 }
 

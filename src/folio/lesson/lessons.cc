@@ -96,23 +96,50 @@ Report Attention(const LessonInput& in) {
                           in.head.value_or(0));
 }
 
-Report Positions(const LessonInput& in) {
-  if (in.model == nullptr) {
-    return ExplainPositions(in.backend, in.positions.value_or(24), in.channels.value_or(8));
-  }
+// --positions, no more than the model has; if not given, `most` of them or all.
+int64_t PositionsOf(const LessonInput& in, int64_t most) {
   const int64_t P = in.model->weights->config().n_positions;
   if (in.positions.value_or(P) > P) {
     throw UsageError(fmt::format("--positions {}: the model has {}", *in.positions, P), {},
                      fmt::format("give at most {}", P));
   }
+  return in.positions.value_or(std::min(P, most));
+}
+
+Report Positions(const LessonInput& in) {
+  if (in.model == nullptr) {
+    return ExplainPositions(in.backend, in.positions.value_or(24), in.channels.value_or(8));
+  }
   // Positions are looked at without a text: no tokenizer is needed.
   const LessonModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
-  return ExplainPositions(in.backend, model, in.positions.value_or(P));
+  return ExplainPositions(in.backend, model, PositionsOf(in, model.weights->config().n_positions));
+}
+
+Report RotaryWalk(const LessonInput& in) {
+  constexpr int64_t kFar = 128;
+  if (in.model == nullptr) {
+    return ExplainRotary(in.backend, in.positions.value_or(24), in.channels.value_or(8));
+  }
+  return ExplainRotary(in.backend, ModelOf(in),
+                       {.text = in.text,
+                        .layer = in.layer.value_or(0),
+                        .head = in.head.value_or(0),
+                        .positions = PositionsOf(in, kFar)});
 }
 
 Report LayerNorm(const LessonInput& in) {
   if (in.model == nullptr) return ExplainLayerNorm(in.backend, in.values);
   return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
+}
+
+Report RmsNorm(const LessonInput& in) {
+  if (in.model == nullptr) return ExplainRmsNorm(in.backend, in.values);
+  return ExplainRmsNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
+}
+
+Report GatedMlp(const LessonInput& in) {
+  if (in.model == nullptr) return ExplainGatedMlp(in.backend, in.values);
+  return ExplainGatedMlp(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
 }
 
 Report Sampling(const LessonInput& in) {
@@ -159,6 +186,16 @@ const std::vector<Lesson>& Lessons() {
                     "folio explain positions --model runs/demo"},
        .parts = kLessonPositions | kLessonModel,
        .walk = Positions},
+      {.name = "rotary",
+       .summary = "rotary positions: queries and keys that are turned, step by step",
+       .details =
+           "Without a model: one query at many positions. With one: a head's queries before\n"
+           "and after they are turned, and its score of a key at each distance.",
+       .examples = {"folio explain rotary --positions 32 --channels 16 --svg figures",
+                    "folio explain rotary --model runs/llama --text \"Once upon\" --layer 1"},
+       .parts = kLessonPositions | kLessonModel | kLessonText | kLessonLayer | kLessonHead,
+       .text = kText,
+       .walk = RotaryWalk},
       {.name = "layernorm",
        .summary = "what layer normalisation does to a vector",
        .details = "To numbers of your own, or to the last token of a text in a model's layer.",
@@ -168,6 +205,15 @@ const std::vector<Lesson>& Lessons() {
        .values = "2,-1,0.5,3,-0.5,1",
        .text = kText,
        .walk = LayerNorm},
+      {.name = "rmsnorm",
+       .summary = "RMSNorm step by step, and beside LayerNorm",
+       .details = "On numbers of your own, or on what the first norm of a model's layer is given.",
+       .examples = {"folio explain rmsnorm --values 2,-1,0.5,3",
+                    "folio explain rmsnorm --model runs/llama --text \"Once\" --layer 1"},
+       .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
+       .values = "2,-1,0.5,3,-0.5,1",
+       .text = kText,
+       .walk = RmsNorm},
       {.name = "gelu",
        .summary = "the activation between the two layers of the feed-forward part",
        .details = "Beside ReLU, and with its slope.",
@@ -175,6 +221,16 @@ const std::vector<Lesson>& Lessons() {
        .parts = kLessonValues,
        .values = "-4,-3.5,-3,-2.5,-2,-1.5,-1,-0.5,0,0.5,1,1.5,2,2.5,3,3.5,4",
        .walk = [](const LessonInput& in) { return ExplainGelu(in.backend, in.values); }},
+      {.name = "gated-mlp",
+       .summary = "the gated feed-forward part (SwiGLU): one matrix opens what another says",
+       .details = "Without a model: SiLU, and what a gate does to what it lets through. With one:\n"
+                  "the units that a layer opens widest for a token.",
+       .examples = {"folio explain gated-mlp --values -2,-1,0,1,2 --svg figures",
+                    "folio explain gated-mlp --model runs/llama --text \"Once\" --layer 1"},
+       .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
+       .values = "-4,-3,-2,-1,-0.5,0,0.5,1,2,3,4",
+       .text = kText,
+       .walk = GatedMlp},
       {.name = "softmax",
        .summary = "from any numbers to shares of a whole",
        .details = "With why it overflows as it is written, and why attention scales its scores.",

@@ -23,7 +23,8 @@ namespace folio {
 // code or the tokenizer: none is computed here a second way. Without a model they use small inputs
 // of their own; `seed` and `torch_rng` say whose numbers random weights are drawn from. Throw a
 // kUsage or kInput Error for no numbers or infinite ones, an odd number of channels, a layer or
-// head that is not there, and a text that is empty, too long for the model or not its tokenizer's.
+// head that is not there, a model without what the walk is about, and a text that is empty, too
+// long for the model or not its tokenizer's.
 
 // A model to walk through; all of it must outlive the call.
 struct LessonModel {
@@ -64,11 +65,28 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
 Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
 Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
 
-// A row of numbers, or what one token's stream is in front of ln_1 of a model's layer.
+// Rotary positions of heads of so many channels, or of one head of a model, whose scores are shown
+// for keys up to `positions` back.
+Report ExplainRotary(Backend& backend, int64_t positions, int64_t channels);
+struct RotaryTopic {
+  std::string_view text;
+  int64_t layer = 0, head = 0, positions = 0;
+};
+Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTopic& topic);
+
+// A row of numbers, or what the first norm of a model's layer is given of one token. A model with
+// norms of the other kind is a kUsage Error.
 Report ExplainLayerNorm(Backend& backend, std::span<const float> row);
 Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
                         int64_t layer);
+Report ExplainRmsNorm(Backend& backend, std::span<const float> row);
+Report ExplainRmsNorm(Backend& backend, const LessonModel& model, std::string_view text,
+                      int64_t layer);
 Report ExplainGelu(Backend& backend, std::span<const float> inputs);
+// The gated feed-forward part: a row of gates, or that of a model's layer for a text's last token.
+Report ExplainGatedMlp(Backend& backend, std::span<const float> gates);
+Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_view text,
+                       int64_t layer);
 Report ExplainSoftmax(Backend& backend, std::span<const float> logits);
 
 Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);

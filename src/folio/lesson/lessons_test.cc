@@ -121,6 +121,43 @@ TEST_P(Topics, LayerNormOfASingleNumberIsZero) {
   ExpectNear(NumbersOf(walk, "variance"), {0}, kFloat32Row);
 }
 
+TEST_P(Topics, RmsNormStepsLeadFromInputThroughWeight) {
+  const std::vector<float> x = {2, -1, 0.5, 3, -0.5, 1, 7};
+  const Report walk = ExplainRmsNorm(*backend_, x);
+  double mean_square = 0, mean = 0;
+  for (const float v : x) {
+    mean_square += v * v / 7;
+    mean += v / 7;
+  }
+  const double factor = 1 / std::sqrt(mean_square + 1e-5);
+  ExpectNear(NumbersOf(walk, "mean square"), {mean_square}, kFloat32Chain);
+  ExpectNear(NumbersOf(walk, "factor"), {factor}, kFloat32Row);
+  ExpectNear(NumbersOf(walk, "check"), {mean * factor, 1}, kFloat32Chain);
+  const Numbers weight = NumbersOf(walk, "weight");
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(NumbersOf(walk, "normalised")[i], x[i] * factor, kFloat32Row);
+    EXPECT_NEAR(NumbersOf(walk, "result")[i], x[i] * factor * weight[i], kFloat32Row);
+    EXPECT_EQ(RowOf(walk, "beside LayerNorm", 0)[i], NumbersOf(walk, "normalised")[i]);
+  }
+  EXPECT_EQ(RowOf(walk, "beside LayerNorm", 1),
+            NumbersOf(ExplainLayerNorm(*backend_, x), "normalised"));
+}
+
+TEST_P(Topics, GatesAreSiluTimesUpAndItsGradients) {
+  const std::vector<float> gates = {-1.5F, 0, 2};
+  const Report walk = ExplainGatedMlp(*backend_, gates);
+  const Matrix &products = StepOf(walk, "gate times up").values,
+               &gradients = StepOf(walk, "gradients").values;
+  for (int64_t i = 0; i < std::ssize(gates); ++i) {
+    const double x = gates[static_cast<size_t>(i)], open = 1 / (1 + std::exp(-x));
+    EXPECT_NEAR(StepOf(walk, "activations").values.At(i, 2), x * open, kFloat32Row);
+    EXPECT_NEAR(products.At(i, 0), -2 * x * open, kFloat32Row);
+    EXPECT_NEAR(products.At(i, 3), x * open, kFloat32Row);
+    EXPECT_NEAR(gradients.At(i, 0), open * (1 + x * (1 - open)), kFloat32Row);
+    EXPECT_NEAR(gradients.At(i, 1), x * open, kFloat32Row);
+  }
+}
+
 TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
   const Report walk = ExplainGelu(*backend_, std::vector<float>{-1.5f, 0, 2});
   const Matrix& table = StepOf(walk, "activations").values;
@@ -175,6 +212,25 @@ TEST_P(Topics, PositionsAreAnglesWhoseLikenessDependsOnDistance) {
   EXPECT_LT(distances.values[2], 0.99);
   const Matrix& added = StepOf(walk, "added to a token").values;
   EXPECT_NEAR(added.values[6 + 1], table.values[6 + 1] + 2.0 / 6, kFloat32Row);
+}
+
+TEST_P(Topics, RotaryTurnsPairsSoThatLikenessDependsOnDistance) {
+  const Report walk = ExplainRotary(*backend_, 7, 6);
+  const Matrix& turned = StepOf(walk, "turned").values;
+  for (int64_t p = 0; p < 7; ++p) {
+    for (int64_t pair = 0; pair < 3; ++pair) {
+      const double angle =
+          static_cast<double>(p) / std::pow(10000, 2 * static_cast<double>(pair) / 6);
+      EXPECT_NEAR(StepOf(walk, "angles").values.At(p, pair), angle, kFloat32Row);
+      EXPECT_NEAR(turned.At(p, pair), std::cos(angle), kFloat32Row);
+      EXPECT_NEAR(turned.At(p, pair + 3), std::sin(angle), kFloat32Row);
+    }
+  }
+  ExpectNear(NumbersOf(walk, "lengths"), Numbers(2, std::sqrt(3)), kFloat32Row);
+  const Matrix& distances = StepOf(walk, "by distance").values;
+  for (int64_t d = 0; d < 7; ++d) EXPECT_NEAR(distances.At(d, 0), distances.At(d, 1), kFloat32Row);
+  EXPECT_THROW(ExplainRotary(*backend_, 5, 3), Error);
+  EXPECT_THROW(ExplainRotary(*backend_, 0, 4), Error);
 }
 
 TEST_P(Topics, ManyPositionsAreThinned) {

@@ -8,6 +8,7 @@
 #include "folio/base/error.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/inspect/attention.h"
+#include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/test_walks.h"
@@ -23,6 +24,8 @@ namespace folio {
 namespace {
 
 using Numbers = std::vector<double>;
+
+using ModelWalk = Report (*)(Backend&, const LessonModel&, std::string_view, int64_t);
 
 constexpr char kText[] = "bade cafe";
 
@@ -40,7 +43,7 @@ class ModelTopics : public testing::TestWithParam<std::string> {
   LessonModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
   std::vector<int32_t> ids() const { return tokenizer_.Encode(kText); }
   int64_t L() const { return config().n_layer; }
-  bool pre() const { return config().pre_norm(); }
+  bool post() const { return config().post_norm(); }
 
   // Logits of the last token by the model itself.
   std::vector<float> Logits() {
@@ -57,9 +60,12 @@ class ModelTopics : public testing::TestWithParam<std::string> {
   const CharTokenizer tokenizer_ = Letters();
 };
 INSTANTIATE_TEST_SUITE_P(Models, ModelTopics,
-                         testing::Values("gpt2-tiny", "gpt2-sinusoid-relu", "gpt2-untied-postnorm"),
+                         testing::Values("gpt2-tiny", "gpt2-sinusoid-relu", "gpt2-untied-postnorm",
+                                         "families/llama", "families/qwen3", "families/gemma2",
+                                         "families/olmo2", "families/granite", "families/phi",
+                                         "families/gpt_neox"),
                          [](const auto& model) {
-                           std::string name = model.param;
+                           std::string name = model.param.substr(model.param.find('/') + 1);
                            std::erase(name, '-');
                            return name;
                          });
@@ -84,6 +90,7 @@ TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
   const float* row = weights_->params().wte.data<float>() + ids().back() * config().n_embd;
   EXPECT_EQ(RowOf(look_up.values, 1), Numbers(row, row + config().n_embd));
   const ReportPart& position = StepOf(walk, "position");
+  if (!AddsPositions(config())) return;
   ExpectNear(RowOf(position.values, 2), Added(RowOf(position.values, 0), RowOf(position.values, 1)),
              kFloat32Row);
   EXPECT_NE(RowOf(position.values, 0), RowOf(position.values, 2));
@@ -91,7 +98,7 @@ TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
 
 TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
   const Report walk = ExplainBlock(*backend_, model(), kText, {});
-  Numbers stream = RowOf(walk, "position", 2);
+  Numbers stream = RowOf(walk, "position", AddsPositions(config()) ? 2 : 0);
   const ReportPart& all = StepOf(walk, "stream");
   EXPECT_EQ(RowOf(all.values, 0), stream);
   for (int64_t l = 0; l < L(); ++l) {
@@ -102,12 +109,13 @@ TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
     ExpectNear(middle, Added(stream, RowOf(attention.values, 1)), kFloat32Chain);
     EXPECT_EQ(RowOf(all.values, 2 * l + 1), middle);
     const ReportPart& mlp = StepOf(walk, layer + "feed-forward joins the stream");
-    EXPECT_EQ(RowOf(mlp.values, 0), pre() ? middle : RowOf(walk, layer + "ln_1", 1));
+    EXPECT_EQ(RowOf(mlp.values, 0), post() ? RowOf(walk, layer + "ln_1", 1) : middle);
     ExpectNear(RowOf(mlp.values, 2), Added(RowOf(mlp.values, 0), RowOf(mlp.values, 1)),
                kFloat32Chain);
-    stream = pre() ? RowOf(mlp.values, 2) : RowOf(walk, layer + "ln_2", 1);
-    EXPECT_EQ(RowOf(all.values, 2 * l + 2), stream);
-    if (!pre()) {
+    ExpectNear(RowOf(all.values, 2 * l + 2),
+               post() ? RowOf(walk, layer + "ln_2", 1) : RowOf(mlp.values, 2), kFloat32Chain);
+    stream = RowOf(all.values, 2 * l + 2);
+    if (post()) {
       EXPECT_EQ(RowOf(walk, layer + "ln_1", 0), middle);
       EXPECT_EQ(RowOf(walk, layer + "ln_2", 0), RowOf(mlp.values, 2));
     }
@@ -150,7 +158,7 @@ TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
     const auto [low, high] = std::ranges::minmax(Numbers(
         trace.At(TracePoint::kActivated, l).data<float>() + (trace.T() - 1) * config().inner(),
         trace.At(TracePoint::kActivated, l).data<float>() + trace.T() * config().inner()));
-    EXPECT_EQ(std::abs(units.values[1]), std::max(std::abs(low), std::abs(high)));
+    EXPECT_EQ(std::abs(units.At(0, units.columns() - 1)), std::max(std::abs(low), std::abs(high)));
   }
 }
 
@@ -205,6 +213,7 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
   const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
   const HeadTrace expected = trace.Head(layer, head);
   const auto T = static_cast<size_t>(expected.T);
+  const auto window = static_cast<size_t>(config().layer_kind(layer).window);
   const Matrix& scores = StepOf(walk, "scores").values;
   const Matrix& masked = StepOf(walk, "masked").values;
   const Matrix& weights = StepOf(walk, "weights").values;
@@ -212,11 +221,20 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
     double sum = 0;
     for (size_t s = 0; s < T; ++s) {
       const size_t i = t * T + s;
-      EXPECT_NEAR(scores.values[i] / std::sqrt(static_cast<double>(expected.D)), expected.scores[i],
+      EXPECT_NEAR(scores.values[i] * config().score_scale(layer), expected.scores[i],
                   kFloat32Chain);
-      EXPECT_EQ(std::isnan(masked.values[i]), s > t);
-      EXPECT_EQ(std::isnan(weights.values[i]), s > t);
-      if (s <= t) sum += weights.values[i];
+      const bool hidden = s > t || (window > 0 && s + window <= t);
+      EXPECT_EQ(std::isnan(masked.values[i]), hidden);
+      EXPECT_EQ(std::isnan(weights.values[i]), hidden);
+      // What the masked scores say is what softmax makes the weights of.
+      const size_t self = t * T + t;
+      if (hidden) {
+        EXPECT_EQ(expected.weights[i], 0);
+      } else {
+        EXPECT_NEAR(std::log(weights.values[i] / weights.values[self]),
+                    masked.values[i] - masked.values[self], kFloat32Chain);
+        sum += weights.values[i];
+      }
     }
     EXPECT_NEAR(sum, 1, kFloat32Chain);
   }
@@ -226,18 +244,94 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
   EXPECT_EQ(NumbersOf(walk, "where it looks")[1], habits.previous);
 }
 
-TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
+TEST_P(ModelTopics, TheFirstNormIsTheModels) {
+  const bool layer_norm = config().layer_norm();
+  const auto explain = layer_norm ? static_cast<ModelWalk>(ExplainLayerNorm)
+                                  : static_cast<ModelWalk>(ExplainRmsNorm);
+  const auto other = layer_norm ? static_cast<ModelWalk>(ExplainRmsNorm)
+                                : static_cast<ModelWalk>(ExplainLayerNorm);
+  const bool branch = !config().pre_norm() && config().branch_norm();
   for (int64_t layer = 0; layer < L(); ++layer) {
-    const Report walk = ExplainLayerNorm(*backend_, model(), kText, layer);
+    const Report walk = explain(*backend_, model(), kText, layer);
     const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
-    const float* row =
-        trace.At(TracePoint::kNorm1, layer).data<float>() + (trace.T() - 1) * config().n_embd;
-    ExpectNear(NumbersOf(walk, "result"), Numbers(row, row + config().n_embd), kFloat32Chain);
+    const Tensor normed = trace.At(branch ? TracePoint::kAttention : TracePoint::kNorm1, layer);
+    const auto row = Row(normed, trace.T() - 1);
+    ExpectNear(NumbersOf(walk, "result"), Numbers(row.begin(), row.end()), kFloat32Chain);
   }
+  EXPECT_THROW(other(*backend_, model(), kText, 0), Error);
+}
+
+TEST_P(ModelTopics, RotaryTurnsTheTracedQueries) {
+  const int64_t layer = L() - 1, head = config().n_head - 1, P = 20;
+  const auto explain = [&] {
+    return ExplainRotary(*backend_, model(),
+                         {.text = kText, .layer = layer, .head = head, .positions = P});
+  };
+  if (!config().rotary()) {
+    EXPECT_THROW(explain(), Error);
+    return;
+  }
+  const Report walk = explain();
+  const HeadTrace traced = Trace(*backend_, *weights_, ids(), {TracePoint::kQkv}).Head(layer, head);
+  EXPECT_EQ(NumbersOf(walk, "turned queries"), Numbers(traced.q.begin(), traced.q.end()));
+  // Each pair turns by its angle, which the table of frequencies says; the others stay.
+  const Matrix &before = StepOf(walk, "queries").values,
+               &after = StepOf(walk, "turned queries").values;
+  const Numbers steps = RowOf(walk, "frequencies", 0);
+  const auto pairs = std::ssize(steps);
+  for (int64_t t = 0; t < traced.T; ++t) {
+    for (int64_t i = 0; i < traced.D; ++i) {
+      double expected = before.At(t, i);
+      if (i < pairs) {
+        const double angle = static_cast<double>(t) * steps[static_cast<size_t>(i)];
+        expected = before.At(t, i) * std::cos(angle) - before.At(t, i + pairs) * std::sin(angle);
+      } else if (i < 2 * pairs) {
+        const double angle = static_cast<double>(t) * steps[static_cast<size_t>(i - pairs)];
+        expected = before.At(t, i) * std::cos(angle) + before.At(t, i - pairs) * std::sin(angle);
+      }
+      EXPECT_NEAR(after.At(t, i), expected, kFloat32Chain);
+    }
+  }
+  // The scores are those of the head, and at its own distance a key scores the same again.
+  const Numbers scores = RowOf(walk, "scores of the last token", 1);
+  const auto T = static_cast<size_t>(traced.T);
+  for (size_t s = 0; s < T; ++s) {
+    EXPECT_NEAR(scores[s] * config().score_scale(layer), traced.scores[(T - 1) * T + s],
+                kFloat32Chain);
+  }
+  const auto strongest = std::ranges::max_element(scores);
+  const Matrix& far = StepOf(walk, "by distance").values;
+  ASSERT_EQ(far.rows(), P);
+  EXPECT_NEAR(far.At(scores.end() - 1 - strongest, 0), *strongest, 10 * kFloat32Chain);
+}
+
+TEST_P(ModelTopics, GatesAreTheModels) {
+  const auto explain = [&] { return ExplainGatedMlp(*backend_, model(), kText, 0); };
+  if (!config().gated()) {
+    EXPECT_THROW(explain(), Error);
+    return;
+  }
+  const Report walk = explain();
+  const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
+  const Matrix& units = StepOf(walk, "strongest units").values;
+  const auto active = Row(trace.At(TracePoint::kActivated), trace.T() - 1);
+  double largest = 0;
+  for (const float unit : active) largest = std::max(largest, std::abs(double{unit}));
+  EXPECT_EQ(std::abs(units.At(0, 3)), largest);
+  for (int64_t row = 0; row < units.rows(); ++row) {
+    EXPECT_NEAR(units.At(row, 1) * units.At(row, 2), units.At(row, 3), kFloat32Row);
+  }
+  EXPECT_EQ(NumbersOf(walk, "the strongest along the text").back(), units.At(0, 3));
+  const auto result = Row(trace.At(TracePoint::kMlp), trace.T() - 1);
+  EXPECT_EQ(NumbersOf(walk, "result"), Numbers(result.begin(), result.end()));
 }
 
 TEST_P(ModelTopics, PositionsAreTheModels) {
   // No text and no tokenizer is needed.
+  if (!AddsPositions(config())) {
+    EXPECT_THROW(ExplainPositions(*backend_, model(), 3), Error);
+    return;
+  }
   const Report walk = ExplainPositions(*backend_, {.weights = weights_.get()}, 1000);
   const bool learned = config().learned_positions();
   const Matrix& table = StepOf(walk, learned ? "wpe" : "sinusoids").values;
@@ -276,6 +370,8 @@ TEST_P(ModelTopics, WhatTheModelCannotDoIsAnError) {
   EXPECT_THROW(ExplainAttention(*backend_, model(), "a", L(), 0), Error);
   EXPECT_THROW(ExplainAttention(*backend_, model(), "a", 0, config().n_head), Error);
   EXPECT_THROW(ExplainLayerNorm(*backend_, model(), "a", -1), Error);
+  EXPECT_THROW(ExplainRmsNorm(*backend_, model(), "a", -1), Error);
+  EXPECT_THROW(ExplainGatedMlp(*backend_, model(), "a", L()), Error);
   // A tokenizer with more tokens than the model.
   const ByteTokenizer bytes;
   const LessonModel wrong{.weights = weights_.get(), .tokenizer = &bytes};

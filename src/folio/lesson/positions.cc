@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
+#include <numeric>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/math.h"
 #include "folio/inspect/embeddings.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/lessons.h"
 #include "folio/lesson/walk_parts.h"
 #include "folio/model/layers/embedding.h"
+#include "folio/model/layers/rotary.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
@@ -173,17 +179,112 @@ void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& ta
       FigureKind::kCurves);
 }
 
+void RequirePairs(int64_t channels) {
+  if (channels >= 2 && channels % 2 == 0) return;
+  throw UsageError(fmt::format("{} channels", channels),
+                   "sines and cosines come in pairs, so that their number is even",
+                   "give an even number from 2 on");
+}
+
+// How far each pair turns with each position, and in how many positions once around.
+Matrix Frequencies(const std::vector<double>& steps) {
+  std::vector<double> turns;
+  for (const double step : steps) turns.push_back(2 * std::numbers::pi / step);
+  return Plain(StackedValues({steps, turns}, {.rows = {"angle per step", "steps per turn"},
+                                              .columns = Numbered(std::ssize(steps), "pair ")}));
+}
+
+// The angle of each pair at each of `positions`.
+Matrix Angles(const std::vector<double>& steps, const std::vector<int64_t>& positions) {
+  std::vector<std::vector<double>> angles;
+  for (const int64_t p : positions) {
+    std::vector<double>& row = angles.emplace_back();
+    for (const double step : steps) row.push_back(static_cast<double>(p) * step);
+  }
+  return StackedValues(angles, {.rows = Labels(positions),
+                                .columns = Numbered(std::ssize(steps), "pair "),
+                                .row_axis = "position"});
+}
+
+// Vectors of one head (N,D) turned to their positions, or back from them.
+StepTensor Turned(Backend& backend, const Tensor& x, const RotaryFrequencies& frequencies,
+                  const std::vector<int64_t>& positions, bool back = false) {
+  const int64_t N = x.dim(0), D = x.dim(1);
+  std::vector<int32_t> places(positions.begin(), positions.end());
+  const double factor = frequencies.attention_factor;
+  const StepTensor table({N, 2 * std::ssize(frequencies.inverse)});
+  backend.Run(RotaryAngles{.inv_freq = frequencies.inverse,
+                           .positions = Tensor(places.data(), {N}),
+                           .out = table.tensor(),
+                           .attention_factor = back ? 1 / factor : factor});
+  StepTensor out(x.shape(), std::span(x.data<float>(), static_cast<size_t>(x.count())));
+  backend.Run(Rotary{
+      .x = View(out.tensor(), 1, N, {0, D}), .table = table.tensor(), .D = D, .inverse = back});
+  return out;
+}
+
+std::vector<double> Lengths(Backend& backend, const Tensor& x) {
+  std::vector<double> lengths;
+  for (int64_t row = 0; row < x.dim(0); ++row) {
+    lengths.push_back(Length(backend, RowAt(x, row)));
+  }
+  return lengths;
+}
+
+// The products of one vector (1,D) with the rows of k (N,D).
+std::vector<double> Products(Backend& backend, const Tensor& q, const Tensor& k) {
+  const StepTensor out({1, k.dim(0)});
+  backend.Run(LinearForward{.x = q, .weight = k, .out = out.tensor(), .transposed = true});
+  return Doubles(out.tensor());
+}
+
+constexpr char kRotaryIntro[] =
+    "Models since Llama add nothing to a token's vector for its place. They turn its queries and "
+    "keys: two numbers of a head are taken as a hand, which turns by an angle for every position. "
+    "What a query and a key have in common then depends on how far apart they are, and on nothing "
+    "else of where they are.";
+
+std::vector<int64_t> FirstPositions(int64_t count) {
+  std::vector<int64_t> positions(static_cast<size_t>(count));
+  std::iota(positions.begin(), positions.end(), int64_t{0});
+  return positions;
+}
+
+// The frequencies of a layer of a model. Throws a kUsage Error where it turns nothing.
+RotaryFrequencies FrequenciesOf(const GptConfig& config, int64_t layer) {
+  if (!config.rotary()) {
+    throw UsageError(
+        fmt::format("the model's positions are not rotary but {}", config.position_embedding), {},
+        "folio explain positions --model DIR shows them");
+  }
+  const LayerKind kind = config.layer_kind(layer);
+  if (!kind.rotary) {
+    throw UsageError(fmt::format("layer {} has no rotary positions", layer),
+                     fmt::format("every layer whose number from 1 divides by {} is without",
+                                 config.no_rope_every),
+                     "give another with --layer");
+  }
+  return RotaryFrequenciesOf(config, *kind.rotary);
+}
+
+// "θ = 10000, scaled as llama3 by 8"
+std::string FrequencyFormula(const GptConfig& config, int64_t layer) {
+  const bool window = *config.layer_kind(layer).rotary == 1;
+  std::string formula = fmt::format("ω(i) = 1 / θ^(2i/{}), θ = {}", config.rotary_width(),
+                                    window ? config.rope_window_theta : config.rope_theta);
+  if (!window && config.rope_scaling != "default") {
+    formula += fmt::format(", then scaled ({}, by {})", config.rope_scaling, config.rope_factor);
+  }
+  return formula + ";  2π / ω(i)";
+}
+
 }  // namespace
 
 Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   RequirePositions(positions);
-  if (channels < 2 || channels % 2 != 0) {
-    throw UsageError(fmt::format("{} channels", channels),
-                     "sines and cosines come in pairs, so that their number is even",
-                     "give an even number from 2 on");
-  }
+  RequirePairs(channels);
   const std::vector<int64_t> shown = PositionsShown(positions);
-  const std::vector<std::string> labels = Labels(shown), pairs = Numbered(channels / 2, "pair ");
+  const std::vector<std::string> labels = Labels(shown);
   const int64_t computed = std::max<int64_t>(positions, 2);
   std::vector<double> table(static_cast<size_t>(computed * channels)), rows;
   FillSinusoids(Tensor(table.data(), {computed, channels}));
@@ -192,19 +293,13 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   }
   // How far the hand of each pair turns with each position: its sine and cosine at position 1 are a
   // point on a circle.
-  std::vector<double> steps, turns;
+  std::vector<double> steps;
   std::vector<std::string> columns;
   for (int64_t pair = 0; pair < channels / 2; ++pair) {
     const double* point = table.data() + channels + 2 * pair;
     steps.push_back(std::atan2(point[0], point[1]));
-    turns.push_back(2 * std::numbers::pi / steps.back());
     columns.push_back(fmt::format("sin {}", pair));
     columns.push_back(fmt::format("cos {}", pair));
-  }
-  std::vector<std::vector<double>> angles;
-  for (const int64_t p : shown) {
-    std::vector<double>& row = angles.emplace_back();
-    for (const double step : steps) row.push_back(static_cast<double>(p) * step);
   }
   std::vector<int64_t> few = Spread(channels / 2);
   for (int64_t& channel : few) channel *= 2;
@@ -218,13 +313,10 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
                   "to each token's vector one that stands for its position. The first transformer "
                   "took sines and cosines of many wavelengths for it."};
   walk.AddNumbers(
-      "frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
-      Plain(StackedValues({steps, turns},
-                          {.rows = {"angle per step", "steps per turn"}, .columns = pairs})),
+      "frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)", Frequencies(steps),
       "Each pair of channels is the hand of a clock; the first turns by one radian with every "
       "position and each next one more slowly, as seconds, minutes and hours do.");
-  walk.AddNumbers("angles", "angle(p, i) = p ω(i)",
-                  StackedValues(angles, {.rows = labels, .columns = pairs, .row_axis = "position"}),
+  walk.AddNumbers("angles", "angle(p, i) = p ω(i)", Angles(steps, shown),
                   "Where the hand of each clock points at each position.");
   walk.Add("sinusoids", "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
            MakeMatrix({std::ssize(shown), channels}, rows,
@@ -244,9 +336,14 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
 
 Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions) {
   RequirePositions(positions);
-  const bool learned = model.weights->config().learned_positions();
-  const std::vector<int64_t> shown =
-      PositionsShown(std::min(positions, model.weights->config().n_positions));
+  const GptConfig& config = model.weights->config();
+  const bool learned = config.learned_positions();
+  if (!AddsPositions(config)) {
+    throw UsageError("the model adds no positions to its tokens",
+                     fmt::format("they are {}", config.rotary() ? "rotary" : "nowhere in it"),
+                     config.rotary() ? "folio explain rotary --model DIR shows them" : "");
+  }
+  const std::vector<int64_t> shown = PositionsShown(std::min(positions, config.n_positions));
   const StepTensor table = ModelTable(*model.weights, shown);
   Report walk{
       .topic = "positions",
@@ -261,6 +358,134 @@ Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t posi
                 "which no part of the model asks for: it is useful, and so it is learnt."
               : "Neighbours are like each other, everywhere in the same way.",
       walk);
+  return walk;
+}
+
+Report ExplainRotary(Backend& backend, int64_t positions, int64_t channels) {
+  RequirePositions(positions);
+  RequirePairs(channels);
+  const std::vector<int64_t> shown = PositionsShown(positions);
+  const int64_t P = std::ssize(shown), pairs = channels / 2;
+  const RotaryFrequencies frequencies =
+      RotaryFrequenciesOf({.n_embd = channels, .n_head = 1, .position_embedding = "rotary"}, 0);
+  const std::vector<double> steps(frequencies.inverse.begin(), frequencies.inverse.end());
+  StepTensor token({P, channels});
+  for (int64_t p = 0; p < P; ++p) std::fill_n(token.data() + p * channels, pairs, 1.0F);
+  const StepTensor turned = Turned(backend, token.tensor(), frequencies, shown);
+  Report walk{.topic = "rotary",
+              .title = fmt::format("Rotary positions: a head of {} channels", channels),
+              .intro = kRotaryIntro};
+  walk.AddNumbers(
+      "frequencies", "ω(i) = 1 / 10000^(2i/D),  2π / ω(i)", Frequencies(steps),
+      "Numbers i and i + D/2 of a head are a pair, the hand of a clock; the first turns by one "
+      "radian with every position and each next one more slowly.");
+  walk.AddNumbers("angles", "angle(p, i) = p ω(i)", Angles(steps, shown),
+                  "Where the hand of each clock points at each position.");
+  walk.AddNumbers("query", "q = (1, …, 1, 0, …, 0)", ChannelValues(RowAt(token.tensor(), 0)),
+                  "For an example a query all of whose hands point to the right and have length 1; "
+                  "its key is the same.");
+  walk.Add("turned", "q(p)_i = q_i cos − q_{i+D/2} sin,  q(p)_{i+D/2} = q_{i+D/2} cos + q_i sin",
+           MatrixValues(turned.tensor(), {.rows = Labels(shown),
+                                          .columns = Numbered(channels),
+                                          .row_axis = "position",
+                                          .column_axis = "channel"}),
+           "The same query at each position: here the first half is the cosines of the angles and "
+           "the second half the sines, for that is where the hands point now.");
+  walk.Add("a few channels", "q(p)_i for some i",
+           Columns(Doubles(turned.tensor()), shown, Spread(pairs)),
+           "The first hands tell neighbours apart, the last ones hardly move: they carry what does "
+           "not depend on places.",
+           FigureKind::kCurves);
+  const auto [shortest, longest] = std::ranges::minmax(Lengths(backend, turned.tensor()));
+  walk.AddNumbers("lengths", "√Σ q(p)², the smallest and the largest",
+                  Plain(RowValues({shortest, longest}, {.columns = {"smallest", "largest"}})),
+                  "Turning makes nothing longer or shorter, so that no position is louder than "
+                  "another.");
+  AddSimilarity(turned.tensor(), shown,
+                "How well the query at p meets the same key at q: the band along the diagonal is "
+                "the same everywhere, for turning both by the same angle changes nothing.",
+                walk);
+  return walk;
+}
+
+Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTopic& topic) {
+  const GptConfig& config = model.weights->config();
+  const int64_t layer = topic.layer;
+  RequirePositions(topic.positions);
+  RequireLayer(config, layer);
+  RequireHead(config, topic.head);
+  const RotaryFrequencies frequencies = FrequenciesOf(config, layer);
+  const std::vector<double> steps(frequencies.inverse.begin(), frequencies.inverse.end());
+  const ModelTokens tokens = TokensOf(model, topic.text);
+  const Trace trace(backend, *model.weights, tokens.ids, {TracePoint::kQkv});
+  const HeadTrace head = trace.Head(layer, topic.head);
+  const int64_t T = head.T, D = head.D, last = tokens.last();
+  const std::vector<int64_t> places = FirstPositions(T);
+  const StepTensor turned_q({T, D}, head.q), turned_k({T, D}, head.k);
+  const StepTensor q = Turned(backend, turned_q.tensor(), frequencies, places, true);
+  const StepTensor k = Turned(backend, turned_k.tensor(), frequencies, places, true);
+  const auto by_token = [&](const Tensor& x) {
+    return MatrixValues(x,
+                        {.rows = tokens.labels, .columns = Numbered(D), .column_axis = "channel"});
+  };
+  Report walk{.topic = "rotary",
+              .title = fmt::format("Rotary positions: layer {}, head {}", layer, topic.head),
+              .intro = kRotaryIntro};
+  walk.AddNumbers("tokens", "ids", IdValues(tokens), "The text as the model sees it.");
+  walk.AddNumbers(
+      "frequencies", FrequencyFormula(config, layer), Frequencies(steps),
+      fmt::format("Numbers i and i + {} of each head are a pair. The last pair needs "
+                  "{:.0f} positions to come round; the model sees {}.",
+                  std::ssize(steps), 2 * std::numbers::pi / steps.back(), config.n_positions));
+  walk.Add("queries", "q", by_token(q.tensor()),
+           "What each token looks for, before its place has anything to do with it.");
+  walk.Add("turned queries", "q(p): each pair turned by p ω(i)", by_token(turned_q.tensor()),
+           config.rotary_width() < D
+               ? fmt::format("Each token's query turned to its place; the numbers from {} on are "
+                             "not turned, so that part of the head sees no order.",
+                             config.rotary_width())
+               : "Each token's query turned to its place: the first stays as it is, and the slow "
+                 "pairs hardly move.");
+  walk.AddNumbers("lengths", "√Σ q²,  √Σ q(p)²",
+                  StackedValues({Lengths(backend, q.tensor()), Lengths(backend, turned_q.tensor())},
+                                {.rows = {"before", "turned"}, .columns = tokens.labels}),
+                  frequencies.attention_factor == 1
+                      ? "Turning makes nothing longer or shorter."
+                      : fmt::format("Turning itself makes nothing longer; this model's scaling "
+                                    "multiplies with {:.4g} too.",
+                                    frequencies.attention_factor));
+  const std::vector<double> scores =
+      Products(backend, RowAt(turned_q.tensor(), last), turned_k.tensor());
+  walk.Add("scores of the last token", "q kᵀ,  q(p) k(s)ᵀ",
+           StackedValues({Products(backend, RowAt(q.tensor(), last), k.tensor()), scores},
+                         {.rows = {"not turned", "turned"}, .columns = tokens.labels}),
+           fmt::format("How well the query of “{}” meets each key, without places and with them.",
+                       tokens.labels.back()));
+  // One key of the text at many distances from the query.
+  const auto strongest = std::ranges::max_element(scores) - scores.begin();
+  const std::vector<int64_t> distances = PositionsShown(topic.positions);
+  const std::vector<int64_t> from = {distances.back()};
+  StepTensor keys({std::ssize(distances), D});
+  std::vector<int64_t> at;
+  for (size_t i = 0; i < distances.size(); ++i) {
+    std::ranges::copy(Row(k.tensor(), strongest), keys.data() + static_cast<int64_t>(i) * D);
+    at.push_back(from.front() - distances[i]);
+  }
+  const StepTensor query = Turned(backend, RowAt(q.tensor(), last), frequencies, from);
+  std::vector<std::vector<double>> far;
+  for (const double score : Products(backend, query.tensor(),
+                                     Turned(backend, keys.tensor(), frequencies, at).tensor())) {
+    far.push_back({score});
+  }
+  const std::string& key = tokens.labels[static_cast<size_t>(strongest)];
+  walk.Add("by distance", fmt::format("q(p) k(p − distance)ᵀ for the key of “{}”", key),
+           StackedValues(far, {.rows = Labels(distances),
+                               .columns = {fmt::format("score of “{}”", key)},
+                               .row_axis = "distance"}),
+           fmt::format("What the key that “{}” likes best would score if it stood so many places "
+                       "back: the fast pairs make the waves, the slow ones the slope.",
+                       tokens.labels.back()),
+           FigureKind::kCurves);
   return walk;
 }
 

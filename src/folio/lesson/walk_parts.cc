@@ -33,6 +33,15 @@ Matrix MatrixValues(const Tensor& x, MatrixLabels labels) {
                     std::move(labels));
 }
 
+Matrix ChannelValues(const Tensor& row) {
+  return RowValues(Doubles(row), {.columns = Numbered(row.count()), .column_axis = "channel"});
+}
+
+FigureKind ChannelFigure(const Tensor& row) {
+  constexpr int64_t kMaxBars = 32;
+  return row.count() <= kMaxBars ? FigureKind::kBars : FigureKind::kHeatmap;
+}
+
 std::vector<double> Doubles(const Tensor& x) {
   const auto count = static_cast<size_t>(x.count());
   if (x.dtype() == Dtype::kF64) {
@@ -134,6 +143,16 @@ std::string IdLabel(const Tokenizer& tokenizer, int32_t id) {
     return fmt::format("#{}", id);
   }
   return VisibleToken(tokenizer.TokenBytes(id));
+}
+
+std::string ScoreFormula(const GptConfig& config, int64_t layer) {
+  const double scale = config.score_scale(layer);
+  const bool root = scale == 1 / std::sqrt(static_cast<double>(config.head_size()));
+  std::string formula = root         ? fmt::format("q kᵀ / √{}", config.head_size())
+                        : scale == 1 ? "q kᵀ"
+                                     : fmt::format("q kᵀ · {:.4g}", scale);
+  if (config.attention_cap == 0) return formula;
+  return fmt::format("{} tanh({} / {})", config.attention_cap, formula, config.attention_cap);
 }
 
 void RequireLayer(const GptConfig& config, int64_t layer) {

@@ -38,6 +38,9 @@ class StepTensor {
 
 // A float32 or float64 tensor as a matrix: its last dimension across, all others down.
 Matrix MatrixValues(const Tensor& x, MatrixLabels labels = {});
+// A row of channels (1,C), and its picture: bars, or where they are too many a heatmap.
+Matrix ChannelValues(const Tensor& row);
+FigureKind ChannelFigure(const Tensor& row);
 // A tensor's numbers as double.
 std::vector<double> Doubles(const Tensor& x);
 
@@ -89,6 +92,10 @@ Matrix IdValues(const ModelTokens& tokens);
 
 // Returns the label of a token: "#50300" where the tokenizer has no such token.
 std::string IdLabel(const Tokenizer& tokenizer, int32_t id);
+
+// What attention's softmax is given in a layer of a model: "q kᵀ / √64", with a cap "50 tanh(q kᵀ /
+// √64 / 50)".
+std::string ScoreFormula(const GptConfig& config, int64_t layer);
 
 // Throw a kUsage Error where the model has no such layer or head.
 void RequireLayer(const GptConfig& config, int64_t layer);

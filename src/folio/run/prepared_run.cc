@@ -461,6 +461,7 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
                             .val_split = run.config().data.val_split,
                             .overwrite = true,
                             .field = run.config().data.field,
+                            .chat_template = run.config().data.chat_template,
                             .raw = run.config().data.raw,
                             .standard_input = fs::exists(input) ? input.string() : "",
                             .keep_partial = false,

@@ -164,9 +164,9 @@ class CompletionAnswer final : public OpenAiAnswer {
     bool prompt_told = false;
   };
 
-  void Hold(size_t text, const NewToken& token) {
+  void Hold(size_t text, NewToken token) {
     if (request_.ids) open_[text].ids.push_back(token.id);
-    if (request_.logprobs) open_[text].tokens.push_back(token);
+    if (request_.logprobs) open_[text].tokens.push_back(std::move(token));
   }
 
   // Null where a text that goes on shows nothing.
@@ -290,13 +290,10 @@ HttpReply AnswerCompletion(const Call& call) {
 namespace {
 
 // Refuses fields that would change the answer and are not supported, instead of passing them over.
-void RefuseTools(const RequestFields& fields) {
-  for (const char* key : {"tools", "functions"}) {
-    const Json* tools = fields.Find(key);
-    if (tools != nullptr && !(tools->is_array() && tools->empty())) {
-      throw ApiError(400, fmt::format("'{}' is not supported: the model writes text alone", key),
-                     key);
-    }
+void RefuseOthers(const RequestFields& fields) {
+  const Json* functions = fields.Find("functions");
+  if (functions != nullptr && !(functions->is_array() && functions->empty())) {
+    throw ApiError(400, "'functions' is not supported: give 'tools'", "functions");
   }
   const Json* format = fields.Find("response_format");
   const Json* type = format == nullptr ? nullptr : format->find("type");
@@ -307,10 +304,18 @@ void RefuseTools(const RequestFields& fields) {
 
 OpenAiRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
   const ChatEncoder chat = RequireChat(model);
-  RefuseTools(fields);
+  RefuseOthers(fields);
   OpenAiRequest request(fields);
   std::vector<int32_t> ids;
-  chat.Encode(model.tokenizer(), ReadMessages(fields), /*ask=*/true, "'messages'", ids);
+  const ToolMessages tooled = ReadToolMessages(fields);
+  if (tooled.any) {
+    if (chat.format() != nullptr) {
+      throw ApiError(400, "the model's conversations have no tools", "tools", "no_tools");
+    }
+    chat.EncodeJson(model.tokenizer(), tooled.messages, tooled.tools, "'messages'", ids);
+  } else {
+    chat.Encode(model.tokenizer(), ReadMessages(fields), /*ask=*/true, "'messages'", ids);
+  }
   const int64_t P = model.config().n_positions;
   if (fields.Flag("logprobs")) {
     request.logprobs = fields.Integer("top_logprobs", 0, 0, kMostLikeliest);
@@ -368,6 +373,7 @@ class ChatAnswer final : public OpenAiAnswer {
       Json choice{{"index", i},
                   {"message", Json{{"role", "assistant"}, {"content", written.text}}}};
       std::vector<NewToken> tokens;
+      if (request_.logprobs) tokens.reserve(written.ids.size());
       for (size_t t = 0; request_.logprobs && t < written.ids.size(); ++t) {
         tokens.push_back(TokenOf(written, t));
       }

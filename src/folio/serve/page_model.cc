@@ -289,6 +289,12 @@ HttpReply AnswerPositions(const Call& call) {
   constexpr int64_t kSize = 256, kMostSize = 512;
   const ServedModel& model = call.model();
   RequireFloat32(model);
+  if (!AddsPositions(model.config())) {
+    throw ApiError(400,
+                   fmt::format("the model has no table of positions: they are {}",
+                               model.config().position_embedding),
+                   "", "no_positions");
+  }
   const int64_t P = model.config().n_positions, C = model.config().n_embd;
   const int64_t size = call.fields.Integer("size", kSize, 8, kMostSize);
   const std::string view = call.fields.Text("view", "sim");

@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 
+#include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/infer/text_streamer.h"
@@ -242,6 +243,15 @@ std::string ReadContent(const Json& message) {
   return text;
 }
 
+ChatMessage ReadMessage(const Json& message) {
+  const Json* role = message.find("role");
+  const auto found = role != nullptr && role->is_string()
+                         ? FindChatRole(role->text() == "developer" ? "system" : role->text())
+                         : std::nullopt;
+  if (!found) ThrowBadField("messages", "of the roles system, user and assistant");
+  return {*found, ReadContent(message)};
+}
+
 WhenFull ReadWhenFull(const RequestFields& fields) {
   const std::string said = fields.Text("when_full", "stop");
   if (said == "stop") return WhenFull::kStop;
@@ -249,9 +259,7 @@ WhenFull ReadWhenFull(const RequestFields& fields) {
   return WhenFull::kSlide;
 }
 
-}  // namespace
-
-std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
+const Json& MessageList(const RequestFields& fields) {
   const Json* list = fields.Find("messages");
   if (list == nullptr || !list->is_array() || list->empty()) {
     ThrowBadField("messages", "a list of at least one message");
@@ -259,15 +267,107 @@ std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
   if (list->size() > kMostMessages) {
     ThrowBadField("messages", fmt::format("at most {} messages", kMostMessages));
   }
-  std::vector<ChatMessage> messages;
-  for (const Json& message : *list) {
-    const Json* role = message.find("role");
-    const auto found = role != nullptr && role->is_string()
-                           ? FindChatRole(role->text() == "developer" ? "system" : role->text())
-                           : std::nullopt;
-    if (!found) ThrowBadField("messages", "of the roles system, user and assistant");
-    messages.push_back({*found, ReadContent(message)});
+  return *list;
+}
+
+// {"type": "function", "function": {"name": ...}}
+bool IsFunction(const Json& json) {
+  const Json *type = json.find("type"), *function = json.find("function");
+  if (type == nullptr || *type != Json("function") || function == nullptr) return false;
+  const Json* name = function->find("name");
+  return name != nullptr && name->is_string();
+}
+
+// The functions that a request offers; null for none.
+Json ReadTools(const RequestFields& fields) {
+  const Json *tools = fields.Find("tools"), *choice = fields.Find("tool_choice");
+  if (choice != nullptr && *choice != Json("auto") && *choice != Json("none")) {
+    ThrowBadField("tool_choice", "\"auto\" or \"none\": nothing makes the model call a tool");
   }
+  if (tools == nullptr || (tools->is_array() && tools->empty())) return nullptr;
+  if (!tools->is_array() || tools->size() > kMostTools ||
+      !std::ranges::all_of(*tools, IsFunction)) {
+    ThrowBadField("tools", fmt::format("at most {} objects of the type \"function\", each with a "
+                                       "'function' that has a 'name'",
+                                       kMostTools));
+  }
+  if (choice != nullptr && *choice == Json("none")) return nullptr;
+  return *tools;
+}
+
+// The calls of an assistant's message. Their arguments come as the text of an object, and templates
+// want that object.
+Json ReadToolCalls(const Json& calls) {
+  constexpr char kExpected[] =
+      "'tool_calls' that are objects of the type \"function\", whose 'function' has a 'name' and "
+      "as "
+      "'arguments' the text of an object";
+  if (!calls.is_array() || calls.size() > kMostTools || !std::ranges::all_of(calls, IsFunction)) {
+    ThrowBadField("messages", kExpected);
+  }
+  Json read = Json::array();
+  for (Json call : calls) {
+    Json& function = call["function"];
+    Json arguments = Json::object();
+    if (const Json* given = function.find("arguments")) {
+      try {
+        arguments = given->is_string() ? ParseJson(given->text(), "arguments") : *given;
+      } catch (const Error&) {
+        ThrowBadField("messages", kExpected);
+      }
+    }
+    if (!arguments.is_object()) ThrowBadField("messages", kExpected);
+    function["arguments"] = std::move(arguments);
+    read.push_back(std::move(call));
+  }
+  return read;
+}
+
+}  // namespace
+
+ToolMessages ReadToolMessages(const RequestFields& fields) {
+  ToolMessages read{.tools = ReadTools(fields)};
+  const Json& list = MessageList(fields);
+  const auto has_tools = [](const Json& message) {
+    const Json* role = message.find("role");
+    return (role != nullptr && *role == Json("tool")) || message.find("tool_calls") != nullptr;
+  };
+  read.any = !read.tools.is_null() || std::ranges::any_of(list, has_tools);
+  if (!read.any) return read;
+  for (const Json& message : list) {
+    const Json *role = message.find("role"), *calls = message.find("tool_calls"),
+               *content = message.find("content");
+    const bool tool = role != nullptr && *role == Json("tool");
+    if (!tool && calls == nullptr) {
+      const ChatMessage one = ReadMessage(message);
+      read.messages.push_back(Json{{"role", ChatRoleName(one.role)}, {"content", one.content}});
+      continue;
+    }
+    Json one = Json::object();
+    if (tool) {
+      one = Json{{"role", "tool"}, {"content", ReadContent(message)}};
+    } else if (role != nullptr && *role == Json("assistant")) {
+      const bool silent = content == nullptr || content->is_null();
+      one = Json{{"role", "assistant"},
+                 {"content", silent ? std::string() : ReadContent(message)},
+                 {"tool_calls", ReadToolCalls(*calls)}};
+    } else {
+      ThrowBadField("messages", "'tool_calls' of the assistant alone");
+    }
+    for (const char* key : {"name", "tool_call_id"}) {
+      const Json* text = message.find(key);
+      if (text == nullptr) continue;
+      if (!text->is_string()) ThrowBadField("messages", fmt::format("'{}' that are texts", key));
+      one[key] = *text;
+    }
+    read.messages.push_back(std::move(one));
+  }
+  return read;
+}
+
+std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
+  std::vector<ChatMessage> messages;
+  for (const Json& message : MessageList(fields)) messages.push_back(ReadMessage(message));
   return messages;
 }
 

@@ -105,6 +105,7 @@ inline constexpr int64_t kMostTexts = 128;        // of one prompt
 inline constexpr int64_t kMostLikeliest = 20;     // tokens told of each place
 inline constexpr size_t kMostStops = 16;          // strings, and ids
 inline constexpr size_t kMostMessages = 1 << 14;  // of a conversation
+inline constexpr size_t kMostTools = 128;         // of one, and calls of a message
 
 // Reads the fields that say how tokens are chosen and where a text ends: temperature, top_p, top_k,
 // min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size,
@@ -137,6 +138,16 @@ std::vector<std::vector<int32_t>> ReadTexts(
 
 // The messages of a conversation, one at least. Throws an ApiError that names "messages".
 std::vector<ChatMessage> ReadMessages(const RequestFields& fields);
+
+// A conversation with tools as its template takes it: `tools`, messages of the role tool, and
+// tool_calls of the assistant, whose arguments are objects and no longer texts. `any` is false
+// where a request has none of these; nothing else is read then. Throws an ApiError that names the
+// field.
+struct ToolMessages {
+  bool any = false;
+  Json messages = Json::array(), tools = nullptr;
+};
+ToolMessages ReadToolMessages(const RequestFields& fields);
 
 // Returns how messages become tokens for the model. Throws the ApiError of one that
 // was not taught to answer.

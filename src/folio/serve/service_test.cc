@@ -9,6 +9,7 @@
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_template.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -103,6 +104,68 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
       Post("/v1/chat/completions", {{"model", "talker"}, {"messages", sly}, {"max_tokens", 0}})
           .json()["usage"];
   EXPECT_EQ(usage["prompt_tokens"], Json(16)) << "13 bytes, two roles and an end";
+}
+
+TEST_F(Services, ToolsGoToATemplateThatHasThem) {
+  Serve();
+  const auto add = [&](const std::string& name, const std::string& source) {
+    OpenedModel model = SmallModel();
+    model.chat.emplace(*model.tokenizer, std::make_shared<const ChatTemplate>(source, name),
+                       ChatSource());
+    service_->Add(name, std::move(model));
+  };
+  add("deaf", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  add("tooled",
+      "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}{{ m.role "
+      "}}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments.x + 1 }}"
+      "{% endfor %}{% endfor %}");
+  const auto function = [](const char* key, const Json& value) {
+    Json named = {{"name", "f"}};
+    named[key] = value;
+    return Json{{"type", "function"}, {"function", named}};
+  };
+  const Json tool = function("description", "g");
+  const auto call = [&](const Json& arguments) {
+    return Json{{"role", "assistant"},
+                {"content", nullptr},
+                {"tool_calls", Json::array({function("arguments", arguments)})}};
+  };
+  const Json user = Turn("user", "q"), result = Json{{"role", "tool"}, {"content", "r"}};
+  struct Case {
+    const char* model;
+    Json messages, tools;
+    int64_t tokens;     // of the prompt, which are bytes; 0 for a refusal
+    const char* error;  // that says this
+  };
+  const Case cases[] = {
+      {"tooled", Json::array({user}), nullptr, 5, ""},
+      {"tooled", Json::array({user}), Json::array({tool, tool}), 7, ""},
+      {"tooled", Json::array({user, call("{\"x\": 41}"), result}), Json::array({tool}), 22, ""},
+      {"tooled", Json::array({user, call(Json{{"x", 8}}), result}), nullptr, 20, ""},
+      {"tooled", Json::array({user, call("{\"x\": ")}), nullptr, 0, "the text of an object"},
+      {"tooled", Json::array({user, call("[1]")}), nullptr, 0, "the text of an object"},
+      {"tooled", Json::array({user}), Json::array({Json{{"type", "function"}}}), 0, "'name'"},
+      {"tooled", Json::array({user}), Json("f"), 0, "at most 128"},
+      {"deaf", Json::array({user}), Json::array({tool}), 0, "no place for tools"},
+      {"talker", Json::array({user}), Json::array({tool}), 0, "no tools"},
+      {"talker", Json::array({user, result}), nullptr, 0, "no tools"}};
+  for (const Case& one : cases) {
+    Json body = {{"model", one.model}, {"messages", one.messages}, {"max_tokens", 0}};
+    if (!one.tools.is_null()) body["tools"] = one.tools;
+    const Answer answer = Post("/v1/chat/completions", body);
+    if (one.tokens == 0) {
+      EXPECT_TRUE(Contains(ErrorOf(answer, 400), one.error)) << answer.body;
+    } else {
+      ASSERT_EQ(answer.status, 200) << answer.body;
+      EXPECT_EQ(answer.json()["usage"]["prompt_tokens"], Json(one.tokens)) << body.dump();
+    }
+  }
+  Json body = {{"model", "tooled"}, {"messages", Json::array({user})}, {"max_tokens", 0}};
+  body["tools"] = Json::array({tool});
+  body["tool_choice"] = "required";
+  EXPECT_TRUE(Contains(ErrorOf(Post("/v1/chat/completions", body), 400), "tool_choice"));
+  body["tool_choice"] = "none";
+  EXPECT_EQ(Post("/v1/chat/completions", body).json()["usage"]["prompt_tokens"], Json(5));
 }
 
 // By the model's own decoder.

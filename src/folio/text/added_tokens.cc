@@ -72,7 +72,8 @@ AddedTokens::AddedTokens(std::span<const AddedToken> tokens)
   }
 }
 
-std::vector<AddedTokens::Part> AddedTokens::Cut(std::string_view text, bool normalized) const {
+std::vector<AddedTokens::Part> AddedTokens::Cut(std::string_view text, bool normalized,
+                                                const Guard& guard) const {
   std::vector<Part> parts;
   const Pass& pass = passes_[normalized];
   size_t done = 0;
@@ -86,6 +87,10 @@ std::vector<AddedTokens::Part> AddedTokens::Cut(std::string_view text, bool norm
     const bool inside = (match.begin > 0 && IsWordAt(text, CharacterBefore(text, match.begin))) ||
                         (at < text.size() && IsWordAt(text, at));
     if (token.single_word && inside) continue;
+    if (guard && !guard(token, match.begin, at)) {
+      at = match.begin + 1;
+      continue;
+    }
     size_t begin = match.begin;
     if (token.left_strip) begin = std::max(done, SpacesBefore(text, begin));
     if (token.right_strip) at = SpacesBehind(text, at);

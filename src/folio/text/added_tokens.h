@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,7 +29,10 @@ class AddedTokens {
     const AddedToken* token = nullptr;
   };
   // All of `text`, in order, by the tokens that are `normalized` or by the others.
-  std::vector<Part> Cut(std::string_view text, bool normalized) const;
+  // Where a guard says no, the text of a token is no token; then one may begin behind its first
+  // byte.
+  using Guard = std::function<bool(const AddedToken& token, size_t begin, size_t end)>;
+  std::vector<Part> Cut(std::string_view text, bool normalized, const Guard& guard = {}) const;
 
   // False if the text of a token may lie on both sides of `at`, also one that begins before `text`
   // or ends behind it.

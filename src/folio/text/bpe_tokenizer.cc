@@ -293,16 +293,33 @@ void BpeTokenizer::EncodePiece(std::string_view piece, bool first,
 }
 
 void BpeTokenizer::EncodeAll(const AddedTokens& added, std::string_view text,
-                             std::vector<int32_t>& ids) const {
+                             std::vector<int32_t>& ids, const TokenGuard& guard) const {
   std::string storage;
-  for (const AddedTokens::Part& part : added.Cut(text, /*normalized=*/false)) {
+  AddedTokens::Guard here;
+  if (guard) {
+    here = [&](const AddedToken& token, size_t begin, size_t end) {
+      return guard(token.text, token.special, begin, end);
+    };
+  }
+  for (const AddedTokens::Part& part : added.Cut(text, /*normalized=*/false, here)) {
     if (part.token != nullptr) {
       ids.push_back(part.token->id);
       continue;
     }
     const std::string_view normal =
         Normalized(text.substr(part.begin, part.end - part.begin), storage);
-    for (const AddedTokens::Part& piece : added.Cut(normal, /*normalized=*/true)) {
+    // Where normalizing did more than to put something before the text, a place in it is not known.
+    AddedTokens::Guard there;
+    if (guard) {
+      const bool known = normal.ends_with(text.substr(part.begin, part.end - part.begin));
+      const size_t put = known ? normal.size() - (part.end - part.begin) : 0;
+      there = [&, known, put](const AddedToken& token, size_t begin, size_t end) {
+        if (!known) return guard(token.text, token.special, part.begin, part.end);
+        return guard(token.text, token.special, part.begin + std::max(begin, put) - put,
+                     part.begin + std::max(end, put) - put);
+      };
+    }
+    for (const AddedTokens::Part& piece : added.Cut(normal, /*normalized=*/true, there)) {
       if (piece.token != nullptr) {
         ids.push_back(piece.token->id);
       } else {
@@ -341,13 +358,23 @@ void BpeTokenizer::EncodeAllowed(std::string_view text, const SpecialRule& rule,
     Tokenizer::EncodeAllowed(text, rule, ids, where);
     return;
   }
+  EncodeAll(AllAdded(rule), text, ids);
+}
+
+AddedTokens BpeTokenizer::AllAdded(const SpecialRule& rule) const {
   std::vector<AddedToken> tokens = vocab().added;
   for (const SpecialToken& special : vocab().specials) {
     const auto same = [&](const AddedToken& token) { return token.id == special.id; };
     if (std::ranges::any_of(vocab().added, same)) continue;
     tokens.push_back({.text = special.text, .id = special.id, .special = true});
   }
-  EncodeAll(WithNormalizedTexts(std::move(tokens), rule), text, ids);
+  return WithNormalizedTexts(std::move(tokens), rule);
+}
+
+void BpeTokenizer::EncodeGuarded(std::string_view text, const TokenGuard& guard,
+                                 std::string_view where, std::vector<int32_t>& ids) const {
+  if (plain()) return Tokenizer::EncodeGuarded(text, guard, where, ids);
+  EncodeAll(AllAdded(SpecialRule::Allow()), text, ids, guard);
 }
 
 size_t BpeTokenizer::FindCut(std::string_view text, size_t at) const {

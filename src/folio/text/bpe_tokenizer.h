@@ -53,6 +53,8 @@ class BpeTokenizer final : public Tokenizer {
   std::span<const int32_t> behind() const override { return vocab().behind; }
   // Pretokens of the split pattern are all that a text is cut into, as it is.
   bool plain() const { return !spaced_ && !vocab().nfc && vocab().added.empty(); }
+  void EncodeGuarded(std::string_view text, const TokenGuard& guard, std::string_view where,
+                     std::vector<int32_t>& ids) const override;
   std::string_view TokenBytes(int32_t id) const override;
   std::string Decode(std::span<const int32_t> ids) const override;
   std::optional<int32_t> end_of_text() const override { return FindEndOfText(vocab().specials); }
@@ -70,7 +72,9 @@ class BpeTokenizer final : public Tokenizer {
   // The text as it is merged, which may live in `storage`.
   std::string_view Normalized(std::string_view text, std::string& storage) const;
   void EncodePiece(std::string_view piece, bool first, std::vector<int32_t>& ids) const;
-  void EncodeAll(const AddedTokens& added, std::string_view text, std::vector<int32_t>& ids) const;
+  void EncodeAll(const AddedTokens& added, std::string_view text, std::vector<int32_t>& ids,
+                 const TokenGuard& guard = {}) const;
+  AddedTokens AllAdded(const SpecialRule& rule) const;
   size_t FindSpaceCut(std::string_view text, size_t at) const;
 
   BpeModel model_;

@@ -108,6 +108,22 @@ void ChatEncoder::Encode(const Tokenizer& tokenizer, std::span<const ChatMessage
   EncodeRendered(tokenizer, template_->Render(input), where, ids);
 }
 
+void ChatEncoder::EncodeJson(const Tokenizer& tokenizer, const Json& messages, const Json& tools,
+                             std::string_view where, std::vector<int32_t>& ids) const {
+  ChatInput input = InputOf({});
+  input.messages = messages;
+  input.add_generation_prompt = true;
+  const RenderedChat without = tools.is_null() ? RenderedChat() : template_->Render(input);
+  input.tools = tools;
+  const RenderedChat chat = template_->Render(input);
+  if (!tools.is_null() && chat.text == without.text) {
+    throw InputError("the model's chat template has no place for tools",
+                     "it writes the same with them as without",
+                     "leave them out, or serve a model that was taught to call tools");
+  }
+  EncodeRendered(tokenizer, chat, where, ids);
+}
+
 ChatInput ChatEncoder::InputOf(std::span<const ChatMessage> messages) const {
   ChatInput input;
   input.messages = ChatMessagesJson(messages);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/io/json.h"
 #include "folio/text/chat.h"
 #include "folio/text/tokenizer.h"
 
@@ -36,6 +37,12 @@ class ChatEncoder {
   // Tokenizer::Encode. Throws a kInput Error for a conversation that the template does not take.
   void Encode(const Tokenizer& tokenizer, std::span<const ChatMessage> messages, bool ask,
               std::string_view where, std::vector<int32_t>& ids) const;
+
+  // The same of messages as JSON, up to where the assistant's answer begins, with the tools that it
+  // may call, or null: what the template takes of them. Throws a kInput Error where it does not
+  // look at the tools. REQUIRES: a template.
+  void EncodeJson(const Tokenizer& tokenizer, const Json& messages, const Json& tools,
+                  std::string_view where, std::vector<int32_t>& ids) const;
 
   // The tokens of roles; null where a template says what turns look like.
   const ChatFormat* format() const { return format_ ? &*format_ : nullptr; }

@@ -12,7 +12,6 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/text/jinja.h"
-#include "folio/text/special_tokens.h"
 
 namespace folio {
 namespace {
@@ -82,6 +81,9 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
   std::vector<jinja::Value> all;
   for (const Json& message : messages) {
     jinja::Members members;
+    const Json* speaker = message.find("role");
+    const bool assistant = speaker != nullptr && *speaker == Json("assistant");
+    const jinja::Char mark = assistant ? jinja::kGiven | jinja::kSaid : jinja::kGiven;
     for (const auto& [name, value] : message.items()) {
       const bool role = name == "role";
       if (role && !IsRole(value)) {
@@ -89,7 +91,7 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
                          "roles are system, user, assistant and tool");
       }
       members.emplace_back(jinja::MakeText(meter, name),
-                           jinja::FromJson(meter, value, role ? 0 : jinja::kGiven));
+                           jinja::FromJson(meter, value, role ? 0 : mark));
     }
     all.push_back(jinja::MakeMapping(meter, std::move(members)));
   }
@@ -115,12 +117,12 @@ std::vector<TextRange> Marked(const jinja::Text& text, jinja::Char mark) {
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string source, std::string where)
-    : source_(std::move(source)), where_(std::move(where)) {
-  if (source_.size() > kLongestTemplate) {
-    throw InputError(fmt::format("{}: a template of {} bytes", where_, source_.size()),
+    : source_(std::make_shared<const std::string>(std::move(source))), where_(std::move(where)) {
+  if (source_->size() > kLongestTemplate) {
+    throw InputError(fmt::format("{}: a template of {} bytes", where_, source_->size()),
                      fmt::format("at most {} are read", kLongestTemplate));
   }
-  tree_ = jinja::ParseTemplate(source_, where_);
+  tree_ = jinja::ParseTemplate(*source_, where_);
 }
 
 ChatTemplate::~ChatTemplate() = default;
@@ -141,7 +143,9 @@ RenderedChat ChatTemplate::Render(const ChatInput& input) const {
   const jinja::Text text = jinja::Render(*tree_, variables, input.now, meter);
   return {.text = jinja::ToUtf8(text),
           .given = Marked(text, jinja::kGiven),
-          .generated = Marked(text, jinja::kGenerated)};
+          .generated = Marked(text, jinja::kGenerated),
+          .said = Marked(text, jinja::kSaid),
+          .source = source_};
 }
 
 std::vector<TextRange> ChatTemplate::Answers(const ChatInput& input) const {
@@ -200,27 +204,28 @@ Json ChatMessagesJson(std::span<const ChatMessage> messages) {
 
 void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::string_view where,
                     std::vector<int32_t>& ids) {
-  const std::string_view text = chat.text;
-  const SpecialFinder finder(tokenizer.special_tokens(), SpecialRule::Allow());
-  size_t from = 0;  // what comes before is encoded
-  const auto ordinary = [&](size_t end) {
-    const std::vector<int32_t> more =
-        tokenizer.EncodeOrdinary(text.substr(from, end - from), where);
-    ids.insert(ids.end(), more.begin(), more.end());
+  // True if the ranges, which are in order, have some or all of [begin, end).
+  const auto touches = [](const std::vector<TextRange>& ranges, size_t begin, size_t end) {
+    const auto first = std::ranges::upper_bound(ranges, begin, {}, &TextRange::end);
+    return begin < end && first != ranges.end() && first->begin < end;
   };
-  // Special tokens are looked for between the parts that were given, so in none of them.
-  size_t at = 0;
-  for (size_t i = 0; i <= chat.given.size(); ++i) {
-    const size_t end = i < chat.given.size() ? chat.given[i].begin : text.size();
-    const std::string_view own = text.substr(0, end);
-    for (SpecialFinder::Match match; (match = finder.Next(own, at)).token != nullptr;) {
-      ordinary(match.begin);
-      ids.push_back(match.token->id);
-      from = at = match.end();
+  const auto given_by_others = [&](size_t begin, size_t end) {
+    size_t at = begin;
+    for (auto said = std::ranges::upper_bound(chat.said, begin, {}, &TextRange::end);
+         said != chat.said.end() && said->begin < end; ++said) {
+      if (touches(chat.given, at, std::max(at, said->begin))) return true;
+      at = said->end;
     }
-    if (i < chat.given.size()) at = chat.given[i].end;
-  }
-  ordinary(text.size());
+    return touches(chat.given, at, std::max(at, end));
+  };
+  tokenizer.EncodeGuarded(
+      chat.text,
+      [&](std::string_view token, bool special, size_t begin, size_t end) {
+        if (special) return !touches(chat.given, begin, end);
+        const bool writes = chat.source != nullptr && chat.source->find(token) != std::string::npos;
+        return !writes || !given_by_others(begin, end);
+      },
+      where, ids);
 }
 
 }  // namespace folio

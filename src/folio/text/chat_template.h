@@ -39,6 +39,8 @@ struct RenderedChat {
   std::string text;
   std::vector<TextRange> given;      // what came out of messages and tools, in order
   std::vector<TextRange> generated;  // what the template says the model is to write
+  std::vector<TextRange> said = {};  // of what is given, the messages of the assistant
+  std::shared_ptr<const std::string> source = {};  // the template's text; none writes no tokens
 };
 
 // The way in which a model was taught to see conversations: a template in the language of Jinja
@@ -49,7 +51,7 @@ class ChatTemplate {
   ChatTemplate(std::string source, std::string where);
   ~ChatTemplate();
 
-  const std::string& source() const { return source_; }
+  const std::string& source() const { return *source_; }
 
   // Throws a kInput Error where the template fails or takes no such conversation.
   RenderedChat Render(const ChatInput& input) const;
@@ -61,7 +63,8 @@ class ChatTemplate {
   std::vector<TextRange> Answers(const ChatInput& input) const;
 
  private:
-  std::string source_, where_;
+  std::shared_ptr<const std::string> source_;
+  std::string where_;
   std::unique_ptr<const jinja::Node> tree_;
 };
 
@@ -73,11 +76,15 @@ std::shared_ptr<const ChatTemplate> OpenChatTemplate(const std::string& name_or_
 // The messages as templates take them.
 Json ChatMessagesJson(std::span<const ChatMessage> messages);
 
-// Appends the ids of the conversation. Special tokens become what they are where the template wrote
-// them, all of their characters; whatever came out of a message is ordinary text, whatever it looks
-// like. What is between two special tokens is encoded as one text, so that the ids are those of
-// other programs. Nothing is added: a beginning-of-text comes from the template. `where` is for
-// errors, as in Tokenizer::Encode.
+// Appends the ids of the conversation. They are those of the whole text with its special tokens, as
+// other programs encode it, but that nobody who is not the template writes a token that structures
+// conversations:
+// - A special token is one where the template wrote all of its characters.
+// - So is an added token that is not special and that the template's source contains (<think>,
+//   <tool_call>), but that the assistant's messages may have it too: its answers had it as a token.
+// - Any other added token is part of ordinary text, whoever wrote it.
+// What looks like a token and is none is encoded as any text. Nothing is added: a beginning of text
+// comes from the template. `where` is for errors, as in Tokenizer::Encode.
 void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::string_view where,
                     std::vector<int32_t>& ids);
 

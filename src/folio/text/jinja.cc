@@ -500,7 +500,7 @@ class Renderer {
     const std::string text = ToUtf8(printed);
     if (function == Function::kStrftimeNow) {
       Char marks = 0;
-      for (const Char c : printed) marks |= c & kMarks;
+      for (const Char c : printed) marks |= c & (kGiven | kGenerated);
       return MakeText(meter_, FromUtf8(Date(text), marks));
     }
     throw InputError(fmt::format("{}, line {}: the template does not take this conversation",

@@ -56,7 +56,8 @@ class Meter {
 using Char = char32_t;
 inline constexpr Char kGiven = Char{1} << 30;  // by whoever talks to the model, not the template
 inline constexpr Char kGenerated = Char{1} << 31;  // between {% generation %} and its end
-inline constexpr Char kMarks = kGiven | kGenerated;
+inline constexpr Char kSaid = Char{1} << 29;       // of what is given: by the assistant
+inline constexpr Char kMarks = kGiven | kGenerated | kSaid;
 constexpr Char Code(Char c) {
   return c & ~kMarks;
 }

@@ -38,6 +38,26 @@ void Tokenizer::EncodeAllowed(std::string_view text, const SpecialRule& rule,
   }
 }
 
+void Tokenizer::EncodeGuarded(std::string_view text, const TokenGuard& guard,
+                              std::string_view where, std::vector<int32_t>& ids) const {
+  const SpecialFinder finder(special_tokens(), SpecialRule::Allow());
+  size_t done = 0;
+  for (size_t at = 0;;) {
+    const SpecialFinder::Match special = finder.Next(text, at);
+    const bool found = special.token != nullptr;
+    if (found && !guard(special.token->text, true, special.begin, special.end())) {
+      at = special.begin + 1;
+      continue;
+    }
+    const size_t end = found ? special.begin : text.size();
+    done += EncodePrefix(text.substr(done, end - done), ids);
+    if (done < end) throw CannotEncode(*this, text.substr(0, end), done, {}, where);
+    if (!found) return;
+    ids.push_back(special.token->id);
+    done = at = special.end();
+  }
+}
+
 std::vector<int32_t> Tokenizer::WithEnds(std::vector<int32_t> ids) const {
   const auto is_there = [](std::span<const int32_t> some, std::span<const int32_t> place) {
     return std::ranges::equal(some, place);

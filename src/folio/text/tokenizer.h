@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -119,6 +120,14 @@ class Tokenizer {
   // in `where` ("prompt", a file).
   std::vector<int32_t> Encode(std::string_view text, std::string_view where = "text",
                               const SpecialRule& rule = SpecialRule::Raise()) const;
+  // Decides whether a token of a file's list may be that where its text stands in [begin, end) of a
+  // text; the range is wider where that is not known to the byte.
+  using TokenGuard =
+      std::function<bool(std::string_view token, bool special, size_t begin, size_t end)>;
+  // Appends the ids of the whole text as Encode with all special tokens allowed, but that no token
+  // is made whole where the guard says no: the text of such is ordinary.
+  virtual void EncodeGuarded(std::string_view text, const TokenGuard& guard, std::string_view where,
+                             std::vector<int32_t>& ids) const;
   // Special tokens are ordinary text.
   std::vector<int32_t> EncodeOrdinary(std::string_view text, std::string_view where = "text") const;
   // Returns how many ids EncodeOrdinary returns.

@@ -6,8 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "folio/text/chat_template.h"
 #include "folio/text/encode_parallel.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/streaming.h"
@@ -61,6 +63,56 @@ TEST(TokenizerGoldens, ComeBackAsTheyAreWritten) {
     EXPECT_EQ(HashOf(*again, SpecialRule::Allow()), HashOf(*tokenizer, SpecialRule::Allow()));
     const auto more = tokenizer->WithSpecials(std::vector<std::string>{"<|new|>"});
     EXPECT_EQ(more->Encode("<|new|>", "text", SpecialRule::Allow()).size(), 1u);
+  }
+}
+
+// How often a token is among ids; 0 if there is no such token.
+int64_t CountToken(const Tokenizer& tokenizer, std::string_view token, const GoldenIds& ids) {
+  const GoldenIds own = tokenizer.Encode(token, "text", SpecialRule::Allow());
+  return own.size() == 1 ? std::ranges::count(ids, own[0]) : 0;
+}
+
+// Conversations have the ids of their whole text, white space that tokens take with it, but that
+// only the template writes tokens that structure them.
+TEST(TokenizerGoldens, ConversationsHaveTheIdsOfTheWholeTextButForTokensOfUsers) {
+  const ChatTemplate chat(
+      "{{- '<s>' }}{% for m in messages %}{{ '<|end|> ' + m.role + '\n' }}"
+      "{% if m.role == 'assistant' %}{{ '<think>\n' }}{% endif %}{{ m.content }}{% endfor %}",
+      "t");
+  struct Case {
+    const char *user, *assistant;
+    int64_t special, think;  // how many of <|end|> and <think> there are
+  };
+  // <|mid|> is special, and the template does not write it.
+  const Case cases[] = {{"a 12", " b", 2, 1},
+                        {"  the café <think>", "x", 2, 1},
+                        {"<|end|><think><|mid|>", "y", 2, 1},
+                        {"<|end", "|>", 2, 1},
+                        {"<", "think> <think> <|end|>", 2, 2}};
+  for (const GoldenJson& entry : TokenizerGoldens()["tokenizers"]) {
+    SCOPED_TRACE(entry["name"].get<std::string>());
+    const auto tokenizer = Golden(entry);
+    // Not every tokenizer has these tokens.
+    const auto times = [&](std::string_view token, int64_t count) {
+      return tokenizer->Encode(token, "text", SpecialRule::Allow()).size() == 1 ? count : 0;
+    };
+    for (const Case& one : cases) {
+      ChatInput input;
+      input.messages = ChatMessagesJson(std::vector<ChatMessage>{
+          {ChatRole::kUser, one.user}, {ChatRole::kAssistant, one.assistant}});
+      const RenderedChat rendered = chat.Render(input);
+      GoldenIds ids;
+      EncodeRendered(*tokenizer, rendered, "test", ids);
+      const GoldenIds whole = tokenizer->Encode(rendered.text, "text", SpecialRule::Allow());
+      bool same = true;  // as where nobody minds who wrote what
+      for (const auto& [token, of_template] :
+           {std::pair("<|end|>", one.special), {"<|mid|>", int64_t{0}}, {"<think>", one.think}}) {
+        const int64_t expected = times(token, of_template);
+        EXPECT_EQ(CountToken(*tokenizer, token, ids), expected) << one.user << " " << token;
+        same = same && CountToken(*tokenizer, token, whole) == expected;
+      }
+      EXPECT_EQ(ids == whole, same) << one.user;
+    }
   }
 }
 

@@ -90,6 +90,7 @@ class DataPrepareCommand final : public Command {
     options_.val_fraction = settings_.config.data.val_fraction;
     options_.val_split = settings_.config.data.val_split;
     options_.field = settings_.config.data.field;
+    options_.chat_template = settings_.config.data.chat_template;
     options_.raw = settings_.config.data.raw;
     TextFiles found = FindTextFiles(options_.files, {.field = options_.field, .raw = options_.raw});
     if (!found.left_out.empty()) context.console.Note(found.left_out);

@@ -13,6 +13,29 @@ namespace {
 class Explain : public InspectTest {
  protected:
   std::string Model() const { return " --model " + At("model").string(); }
+  // Makes a model of Llama's kind; returns where.
+  std::string Llama() const {
+    GptConfig config;
+    config.vocab_size = 257;
+    config.n_positions = 13;
+    config.n_embd = 12;
+    config.n_layer = 2;
+    config.n_head = 6;
+    config.n_kv_head = 2;
+    config.head_dim = 4;
+    config.norm = "rms";
+    config.mlp = "gated";
+    config.activation_function = "silu";
+    config.position_embedding = "rotary";
+    config.bias = false;
+    const GptWeights weights(config);
+    Scatter(weights, 8);
+    const std::filesystem::path dir = At("model") / "llama";
+    std::filesystem::create_directories(dir);
+    SaveModel(dir, weights);
+    ByteTokenizer().Save(dir.string());
+    return dir.string();
+  }
 
   static ProgramRun Run(const std::string& flags) { return RunFolio("explain " + flags); }
   // The walk, whose steps must all be what they say.
@@ -66,25 +89,33 @@ std::string ByIndex(const testing::TestParamInfo<const char*>& test) {
   return std::to_string(test.index);
 }
 
-// Each topic with small flags of its own; MODEL stands for the model's.
+// Each topic with small flags of its own; MODEL and LLAMA stand for those of two models.
 constexpr const char* kTopics[] = {"attention --form grouped",
                                    "attention MODEL --text 'abcab' --layer 1 --head 2",
                                    "positions --positions 5 --channels 4",
                                    "positions MODEL --positions 7",
+                                   "rotary --positions 5 --channels 4",
+                                   "rotary LLAMA --text 'abcab' --layer 1 --head 5 --positions 9",
                                    "layernorm --values 1,2,4",
                                    "layernorm MODEL --text 'abc' --layer 1",
+                                   "rmsnorm --values 1,2,4",
+                                   "rmsnorm LLAMA --text 'abc' --layer 1",
                                    "gelu --values -1,0,1",
+                                   "gated-mlp --values -1,0,1",
+                                   "gated-mlp LLAMA --text 'abc' --layer 1",
                                    "softmax",
                                    "tokenize --text 'of the'",
                                    "tokenize --tokenizer bytes --text 'é'",
                                    "block MODEL --text 'ab a'",
+                                   "block LLAMA --text 'ab a'",
                                    "sampling",
                                    "sampling MODEL --text 'ab' --top-k 3"};
 
 class ExplainTopicTest : public Explain, public testing::WithParamInterface<const char*> {
  protected:
   std::string Flags() const {
-    return std::regex_replace(std::string(GetParam()), std::regex(" MODEL"), Model());
+    const std::string flags = std::regex_replace(GetParam(), std::regex(" MODEL"), Model());
+    return std::regex_replace(flags, std::regex(" LLAMA"), " --model " + Llama());
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, ExplainTopicTest, testing::ValuesIn(kTopics), ByIndex);
@@ -204,7 +235,7 @@ TEST_F(Explain, ColourAndWidthFollowTheTerminal) {
 TEST_F(Explain, AloneItListsTheTopics) {
   const ProgramRun run = Well(RunFolio("explain"));
   for (const char* topic : {"attention", "positions", "layernorm", "gelu", "softmax", "tokenize",
-                            "block", "sampling"}) {
+                            "block", "sampling", "rotary", "rmsnorm", "gated-mlp"}) {
     EXPECT_TRUE(Contains(run.out, std::string("folio explain ") + topic));
   }
 }
@@ -231,6 +262,11 @@ TEST_F(Explain, MistakesAreNamedWithHelp) {
   ExpectError(2, "explain sampling --top-p 0", "--top-p");
   ExpectError(2, "explain positions --channels 3", "channels", "even");
   ExpectError(2, "explain positions --positions 14" + model, "13");
+  ExpectError(2, "explain rotary" + model, "not rotary", "folio explain positions");
+  ExpectError(2, "explain rmsnorm --text a" + model, "LayerNorm", "folio explain layernorm");
+  ExpectError(2, "explain gated-mlp --text a" + model, "no gate", "folio explain block");
+  ExpectError(2, "explain positions --model " + Llama(), "rotary", "folio explain rotary");
+  ExpectError(2, "explain rotary --channels 3", "channels", "even");
   ExpectError(2, "explain atention", "did you mean 'folio explain attention'");
 }
 
