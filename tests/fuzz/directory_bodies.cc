@@ -130,7 +130,7 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
       data.train().Validate(0);
     }
     if (kind == 2) {
-      LoadAdapter(dir, GptWeights(ParamTable(TinyConfig(), LoadAdapterConfig(dir))));
+      LoadAdapter(dir, GptWeights(ParamTable(TinyConfig(), LoadAdapterConfig(dir, TinyConfig()))));
     }
     if (kind == 3) OpenNanoGpt(dir + "/ckpt.pt", Loading::kMap);
   });

@@ -573,6 +573,13 @@ void Scale::Check() const {
   CheckOperand(kName, "x", x, FloatDtype(kName, "x", x), x.shape());
 }
 
+void CopyColumns::Check() const {
+  const Dtype number = x.dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  CheckSequence(kName, "x", x, number, x.B, x.T, x.C);
+  CheckSequence(kName, "out", out, number, x.B, x.T, x.C);
+  CheckOverlap(*this);
+}
+
 void Fill::Check() const {
   NumberDtype(kName, "out", out);
 }

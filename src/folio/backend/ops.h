@@ -701,6 +701,18 @@ struct Scale {
   auto operands() const { return std::tuple(Updates("x", x)); }
 };
 
+// out = x, or += x, where both are columns of wider arrays.
+struct CopyColumns {
+  static constexpr std::string_view kName = "copy_columns";
+  SequenceView x;    // (B,T,C)
+  SequenceView out;  // (B,T,C), overwritten unless accumulate
+  bool accumulate = false;
+
+  void Check() const;
+  double Flops() const { return accumulate ? Count(x) : 0; }
+  auto operands() const { return std::tuple(Reads("x", x), Writes("out", out, accumulate)); }
+};
+
 struct Fill {
   static constexpr std::string_view kName = "fill";
   Tensor out;  // any shape
@@ -725,6 +737,6 @@ using Operations =
                   GatedForward, GatedBackward, AttentionForward, AttentionBackward, CacheWrite,
                   CacheRead, CacheAttention, ResidualForward, ResidualBackward, LogitCap,
                   CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale,
-                  Fill>;
+                  CopyColumns, Fill>;
 
 }  // namespace folio

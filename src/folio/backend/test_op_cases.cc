@@ -592,6 +592,15 @@ void AddOptimizer(Cases& cases) {
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
       return LogitCap{.x = m.Random({1, n}, 20), .cap = 15};
     });
+    for (const bool accumulate : {false, true}) {
+      cases.Add(fmt::format("n{} accumulate {}", n, accumulate), [=](OpMemory& m) {
+        const HeadSizes s = {2, 3, 1, n};
+        const SequenceView x = m.Wide(s.B, s.T, s.C(), 5, 1), out = m.Wide(s.B, s.T, s.C(), 2, 0);
+        m.Randomize(x);
+        if (accumulate) m.Randomize(out);
+        return CopyColumns{.x = x, .out = out, .accumulate = accumulate};
+      });
+    }
     cases.Add(fmt::format("n{}", n),
               [=](OpMemory& m) { return Fill{.out = m.Unset({n}), .value = 0.1}; });
   }

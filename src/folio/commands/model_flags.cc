@@ -189,7 +189,7 @@ void ModelSettings::Resolve(const ConfigSources& sources) {
   settings_.Resolve();
   if (model_.empty()) {
     config_.model.Validate("settings");
-    config_.train.lora.Validate("settings");
+    config_.train.lora.Resolve(config_.model, "settings");
     return;
   }
   for (const Field& field : settings_.fields()) {
@@ -204,6 +204,7 @@ void ModelSettings::Read(const ConfigSources& sources) {
   Resolve(sources);
   if (model_.empty()) return;
   config_.model = FindModel(model_).model.config;
+  config_.train.lora.Resolve(config_.model, "settings");
 }
 
 std::string ModelSettings::name() const {

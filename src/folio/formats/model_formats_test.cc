@@ -499,7 +499,8 @@ TEST_F(Peft, WhatHasNoAdapterIsNotCopied) {
   EXPECT_FALSE(std::ranges::equal(Elements<float>(a.attn.c_attn.weight),
                                   Elements<float>(b.attn.c_attn.weight)));
   // The same numbers as those of a run that trains one.
-  const GptWeights apart(ParamTable(bare->config(), LoadAdapterConfig(At("adapter"))));
+  const GptWeights apart(
+      ParamTable(bare->config(), LoadAdapterConfig(At("adapter"), bare->config())));
   for (size_t i = 0, k = 0; i < apart.tensors().size(); ++i) {
     if (apart.table().params()[i].kind == ParamKind::kAdapter) continue;
     const auto from = Elements<float>(bare->tensors()[k++]);
@@ -539,7 +540,7 @@ TEST_F(Peft, OtherKindsAreRefusedByName) {
                                                           {"layers_to_transform", {0}},
                                                           {"init_lora_weights", "pissa"},
                                                           {"init_lora_weights", "olora"},
-                                                          {"target_modules", ".*attn"},
+                                                          {"target_modules", ""},
                                                           {"target_modules", {"c_attn", "lm_head"}},
                                                           {"target_modules", {"attn"}},
                                                           {"r", 0},

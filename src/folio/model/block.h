@@ -67,6 +67,12 @@ constexpr void ForEachLinear(Visit&& visit, Blocks&... blocks) {
   visit(kMlpCProj, blocks.mlp.c_proj...);
 }
 
+// Returns the width of what a linear layer of a block gives.
+inline int64_t ResultWidth(const PassShape& pass, const Linear& linear) {
+  if (linear.shares_input()) return pass.config.n_embd;
+  return linear.axis == ShardAxis::kQkv ? pass.heads().qkv_width() : pass.up_width();
+}
+
 template <class Visit>
 void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   const PassShape& pass = list.pass;
@@ -92,7 +98,10 @@ void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   branch("mlp.raw", {"mlp.mean", "mlp.rstd"}, h.mlp_branch);
   list.Add("sum_2", h.sum_2, number, {N, C});
   ForEachLinear(
-      [&](const Linear& linear, LinearActivations& acts) { VisitBuffers(list, linear, acts); }, h);
+      [&](const Linear& linear, LinearActivations& acts) {
+        VisitBuffers(list, linear, ResultWidth(pass, linear), acts);
+      },
+      h);
   const LoraConfig& lora = pass.lora();
   if (!pass.training() || !lora.on() || lora.dropout == 0) return;
   list.Add("lora.input", h.adapter_input, list.low(),
@@ -124,7 +133,18 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   }
   if (recompute && lora.Trains(kMlpCProj.name)) list.Add("act", grads.act, low, {N, F});
   if (!lora.on()) return;
-  list.Add("d_lora", grads.d_lora, low, {N, lora.rank});
+  int64_t adapters = 0, spread = 0;
+  ForEachLinear([&](const Linear& linear) {
+    const int64_t width = ResultWidth(pass, linear);
+    const AdaptedColumns adapted = AdaptedColumnsOf(pass.config, lora, linear, width);
+    adapters = std::max(adapters, adapted.count);
+    if (adapted.parts) spread = std::max(spread, width * adapted.count * lora.rank);
+  });
+  list.Add("d_lora", grads.d_lora, low, {N, adapters * lora.rank});
+  if (spread > 0) {
+    list.Add("lora_spread", grads.lora_spread, number, {spread});
+    list.Add("d_lora_spread", grads.d_lora_spread, number, {spread});
+  }
   if (lora.dropout == 0) return;
   list.Add("lora_input", grads.lora_input, low, {N, std::max({C, F, heads.q_width()})});
 }

@@ -149,6 +149,14 @@ std::vector<GradientsCase> GradientsCases() {
     add("activation_dropout", [](C& c) { c.mlp_pdrop = 0.4; });
     add("sublayer_dropout", [](C& c) { c.sublayer_pdrop = 0.4; });
     add("adapters", [](C&) {}).lora = {.rank = 2, .alpha = 3};
+    add("adapters_of_parts", [](C& c) {
+      c.n_head = 4;
+      c.n_kv_head = 2;
+      c.head_dim = 5;
+      c.mlp = "gated";
+    }).lora = {.rank = 2, .alpha = 3, .targets = "k,v,up,mlp.c_proj"};
+    add("adapters_of_parts_dropout", [](C& c) { c.mlp = "gated"; }).lora = {
+        .rank = 2, .alpha = 3, .targets = "q,v,gate", .dropout = 0.3};
     add("adapters_attn_c_proj", [](C&) {}).lora = {.rank = 1, .targets = "attn.c_proj"};
     add("adapters_c_fc", [](C&) {}).lora = {.rank = 1, .targets = "c_fc"};
     add("adapters_mlp_c_proj", [](C&) {}).lora = {.rank = 1, .targets = "mlp.c_proj"};

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
+#include <iterator>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +23,7 @@
 #include "folio/io/torch_file.h"
 #include "folio/model/block.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/families.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/model/weight_init.h"
@@ -33,6 +37,9 @@ bool Names(std::string_view target, std::string_view module) {
   return !target.empty() && module.ends_with(target) &&
          (module.size() == target.size() || module[module.size() - target.size() - 1] == '.');
 }
+
+// The target that means all layers.
+constexpr std::string_view kAllLinear = "all-linear";
 
 // Calls visit(target) for each, until it returns true; whether it did.
 template <class Visit>
@@ -56,6 +63,15 @@ bool LoraConfig::Adapts(std::string_view module) const {
   return on() && AnyTarget(targets, [&](std::string_view target) { return Names(target, module); });
 }
 
+bool LoraConfig::Trains(std::string_view module) const {
+  bool trains = !on() || Adapts(module);
+  ForEachLinear([&](const Linear& linear) {
+    if (linear.name != module) return;
+    for (const std::string_view part : linear.parts) trains = trains || Adapts(part);
+  });
+  return trains;
+}
+
 std::vector<Field> LoraConfig::Fields() {
   return {
       Field{
@@ -67,18 +83,151 @@ std::vector<Field> LoraConfig::Fields() {
       Field{"alpha", &alpha, "what adapters add is multiplied by alpha / rank; 0 means the rank", 0,
             1e6},
       Field{"targets", &targets,
-            "layers with an adapter, between commas: c_attn, attn.c_proj, c_fc, mlp.c_proj; c_proj "
-            "means both"},
+            "layers with an adapter, between commas: c_attn, attn.c_proj, c_fc, mlp.c_proj (c_proj "
+            "means both), or where the model has them apart q, k, v, gate, up; also o and down, "
+            "the model's own names (q_proj), and all-linear"},
       Field{"dropout", &dropout, "dropout of what the adapters read", 0, 1}.MaxExcluded(),
   };
 }
 
+namespace {
+
+// Everything that may have an adapter: layers, and parts of them.
+std::vector<std::string_view> AllTargets() {
+  std::vector<std::string_view> all;
+  ForEachLinear([&](const Linear& linear) {
+    all.push_back(linear.name);
+    std::ranges::copy_if(linear.parts, std::back_inserter(all), [](auto p) { return !p.empty(); });
+  });
+  return all;
+}
+
+// A matrix in files of a model's family that may have an adapter.
+struct AdapterPlace {
+  size_t param = 0;         // the layer's weight among the model's parameters
+  std::string_view target;  // the layer's name, or the part's
+  std::string_view layer;   // the layer's
+  std::string module;       // as files call it, "model.layers.0.self_attn.q_proj"
+  ColumnRange columns;      // of the layer's result
+  int64_t inputs = 0;
+  RowOrder order = RowOrder::kAsHere;  // of rows of B
+
+  // The module's name in a block, "self_attn.q_proj".
+  std::string_view InBlock() const {
+    const std::string_view name = module;
+    return name.substr(name.find('.', name.find_first_of("0123456789")) + 1);
+  }
+};
+
+std::vector<AdapterPlace> AdapterPlaces(const ParamTable& table) {
+  constexpr std::string_view kWeight = ".weight";
+  const Family& family = FamilyFor(table.config(), FileFormat::kHuggingFace);
+  std::vector<AdapterPlace> places;
+  for (size_t i = 0; i < table.params().size(); ++i) {
+    const ParamInfo& info = table.params()[i];
+    if (info.kind != ParamKind::kLinear) continue;
+    const auto tensors = TensorsInFiles(family, FileFormat::kHuggingFace, table.config(), info);
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const RowsInFiles& tensor = tensors[t];
+      AdapterPlace place{.param = i,
+                         .target = info.module,
+                         .layer = info.module,
+                         .module = tensor.name.substr(0, tensor.name.size() - kWeight.size()),
+                         .columns = {0, info.shape[1]},
+                         .inputs = info.shape[0],
+                         .order = tensor.order};
+      if (tensors.size() > 1) {
+        ForEachLinear([&](const Linear& linear) {
+          if (linear.name == info.module) place.target = linear.parts[t];
+        });
+        place.columns = {tensor.first_row, tensor.shape[0]};
+      }
+      places.push_back(std::move(place));
+    }
+  }
+  return places;
+}
+
+// The places of one block.
+std::vector<AdapterPlace> PlacesOfABlock(GptConfig model) {
+  model.n_layer = 1;
+  return AdapterPlaces(ParamTable(model));
+}
+
+// Returns whether files of the model's family have weights as (in,out).
+bool GivesInOut(const GptConfig& model) {
+  const Family& family = FamilyFor(model, FileFormat::kHuggingFace);
+  const auto row = std::ranges::find(family.tensors, kCAttn.name, &TensorRow::module);
+  return row->files[static_cast<size_t>(FileFormat::kHuggingFace)].transform == Transform::kNone;
+}
+
+// The last word of a name, behind the last dot.
+std::string_view LastWord(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+// Targets that name just these layers and parts: `said`, if each of them does.
+std::string TargetsFor(const std::set<std::string_view>& adapted, const std::string& said) {
+  const std::vector<std::string_view> all = AllTargets();
+  const LoraConfig config{.rank = 1, .targets = said};
+  const bool foreign = AnyTarget(said, [&](std::string_view target) {
+    return std::ranges::none_of(all, [&](auto name) { return Names(target, name); });
+  });
+  const bool same = std::ranges::all_of(all, [&](std::string_view target) {
+    return config.Adapts(target) == adapted.contains(target);
+  });
+  if (same && !foreign) return said;
+  std::vector<std::string> names;
+  for (const std::string_view target : all) {
+    if (!adapted.contains(target)) continue;
+    const bool part = std::ranges::count(target, '.') > 1;
+    names.emplace_back(part ? LastWord(target) : target);
+  }
+  return Join(names, ",");
+}
+
+// Returns whether `target` means a place by what the layer does: q, k, v, o, gate, up or down.
+bool IsRole(std::string_view target, const AdapterPlace& place, bool gated) {
+  if (target == "o") return place.target == kAttnCProj.name;
+  if (target == "down") return place.target == kMlpCProj.name;
+  return target == "up" && !gated && place.target == kCFc.name;
+}
+
+}  // namespace
+
+void LoraConfig::Resolve(const GptConfig& model, const std::string& where) {
+  if (!on()) return;
+  const std::vector<AdapterPlace> places = PlacesOfABlock(model);
+  std::set<std::string_view> adapted;
+  AnyTarget(targets, [&](std::string_view target) {
+    const auto add = [&](const auto& is) {
+      bool found = false;
+      for (const AdapterPlace& place : places) {
+        if (!is(place)) continue;
+        adapted.insert(place.target);
+        found = true;
+      }
+      return found;
+    };
+    const bool found = add([&](const AdapterPlace& p) { return Names(target, p.InBlock()); }) ||
+                       add([&](const AdapterPlace& p) {
+                         return target == kAllLinear || Names(target, p.layer) ||
+                                Names(target, p.target) || IsRole(target, p, model.gated());
+                       });
+    if (found) return false;
+    std::vector<std::string_view> names;
+    for (const AdapterPlace& place : places) names.push_back(place.InBlock());
+    throw UsageError(fmt::format("{}: lora.targets names no layer '{}'", where, target), {},
+                     fmt::format("the layers of a block are {}", fmt::join(names, ", ")));
+  });
+  targets = TargetsFor(adapted, targets);
+}
+
 void LoraConfig::Validate(const std::string& where) const {
   if (!on()) return;
+  const std::vector<std::string_view> all = AllTargets();
   AnyTarget(targets, [&](std::string_view target) {
-    if (std::ranges::any_of(kLinearLayers, [&](auto layer) { return Names(target, layer); })) {
-      return false;
-    }
+    if (std::ranges::any_of(all, [&](auto layer) { return Names(target, layer); })) return false;
     throw UsageError(fmt::format("{}: lora.targets names no layer '{}'", where, target), {},
                      fmt::format("the layers of a block are {}", fmt::join(kLinearLayers, ", ")));
   });
@@ -110,6 +259,11 @@ constexpr std::array kOtherKinds = {"alora_invocation_tokens",
                                     "use_qalora",
                                     "velora_config"};
 
+// The name of one of an adapter's tensors, "lora_A" or "lora_B".
+std::string TensorOf(std::string_view module, std::string_view part) {
+  return fmt::format("{}{}.{}.weight", kAdapterPrefix, module, part);
+}
+
 bool SaysNo(const Json& value) {
   return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
          ((value.is_array() || value.is_object()) && value.empty());
@@ -118,7 +272,7 @@ bool SaysNo(const Json& value) {
 [[noreturn]] void RefuseAdapter(const std::string& where, std::string_view key, const Json& value) {
   throw InputError(fmt::format("{}: {} is not supported", where, key),
                    fmt::format("it is {}", value.dump()),
-                   "folio has plain LoRA adapters of the four linear layers of a block");
+                   "folio has plain LoRA adapters of the linear layers of blocks");
 }
 
 // Ways to begin that leave the weights of the model as they are. Others (PiSSA, OLoRA, LoftQ ...)
@@ -132,18 +286,22 @@ void CheckAdapterBeginning(const Json& json, const std::string& where) {
   RefuseAdapter(where, "init_lora_weights", *init);
 }
 
-// The name of a layer as PEFT has it: the end of what the model calls it, "c_proj", "attn.c_proj",
-// up to all of it, "transformer.h.0.attn.c_proj".
-void CheckAdapterTarget(const Json& target, const std::string& where) {
-  const LoraConfig one{.rank = 1, .targets = target.text()};
-  const bool known = std::ranges::any_of(kLinearLayers, [&](std::string_view layer) {
-    return one.Adapts(layer) || target.text().ends_with(fmt::format(".{}", layer));
-  });
-  if (known) return;
-  RefuseAdapter(where, "an adapter of another layer", target);
-}
+// The configuration of an adapter, and the layers that it has, as PEFT says them.
+struct StoredAdapter {
+  LoraConfig config;  // without targets
+  // Ends of layers' names, "c_proj", "attn.c_proj", up to all of one. Without any an expression
+  // says which have an adapter, and here it is those of which there are tensors.
+  std::vector<std::string> targets = {};
+  bool all = false;
 
-LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
+  bool Adapts(const std::string& module, const TensorFile& file) const {
+    if (all) return true;
+    if (targets.empty()) return file.Find(TensorOf(module, "lora_A")) != nullptr;
+    return std::ranges::any_of(targets, [&](const auto& target) { return Names(target, module); });
+  }
+};
+
+StoredAdapter AdapterFromJson(const Json& json, const std::string& where) {
   if (const Json& type = json.at("peft_type"); type != "LORA")
     RefuseAdapter(where, "peft_type", type);
   if (const Json* bias = json.find("bias"); bias != nullptr && *bias != "none") {
@@ -155,15 +313,19 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
     }
   }
   CheckAdapterBeginning(json, where);
-  LoraConfig config{.rank = json.at("r").get<int64_t>(),
-                    .alpha = json.at("lora_alpha").get<double>(),
-                    .targets = ""};
+  StoredAdapter adapter{.config = {.rank = json.at("r").get<int64_t>(),
+                                   .alpha = json.at("lora_alpha").get<double>(),
+                                   .targets = ""}};
+  LoraConfig& config = adapter.config;
   if (const Json* dropout = json.find("lora_dropout")) config.dropout = dropout->get<double>();
   const Json& targets = json.at("target_modules");
-  if (!targets.is_array() || targets.empty()) RefuseAdapter(where, "target_modules", targets);
-  for (const Json& target : targets) {
-    CheckAdapterTarget(target, where);
-    config.targets += (config.targets.empty() ? "" : ",") + target.text();
+  const bool some = targets.is_string() ? !targets.text().empty() : targets.is_array();
+  if (!some || (targets.is_array() && targets.empty())) {
+    RefuseAdapter(where, "target_modules", targets);
+  }
+  adapter.all = targets.is_string() && targets.text() == kAllLinear;
+  for (size_t i = 0; targets.is_array() && i < targets.size(); ++i) {
+    adapter.targets.push_back(targets[i].text());
   }
   constexpr int64_t kMaxRank = 65536;
   if (config.rank < 1 || config.rank > kMaxRank || !(config.alpha > 0) || !(config.dropout >= 0) ||
@@ -178,7 +340,7 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
     if (!rank_stabilized->is_boolean()) RefuseAdapter(where, "use_rslora", *rank_stabilized);
     config.alpha *= std::sqrt(static_cast<double>(config.rank));
   }
-  return config;
+  return adapter;
 }
 
 Json ReadAdapterJson(const fs::path& dir) {
@@ -206,17 +368,18 @@ std::string AdapterHelp(const fs::path& dir) {
 // True if both mean the same adapters; dropout is a matter of training.
 bool Same(const LoraConfig& a, const LoraConfig& b) {
   return a.rank == b.rank && a.scale() == b.scale() &&
-         std::ranges::all_of(kLinearLayers, [&](std::string_view layer) {
-           return a.Adapts(layer) == b.Adapts(layer);
+         std::ranges::all_of(AllTargets(), [&](std::string_view target) {
+           return a.Adapts(target) == b.Adapts(target);
          });
 }
 
-// weight (in,out) += scale (b a)^T, summed in double: a (rank,in), b (out,rank).
+// Columns of weight (in,out) += scale (b a)^T, summed in double: a (rank,in), b (columns,rank).
 template <class T>
-void AddProduct(const Tensor& weight, const Tensor& a, const Tensor& b, double scale) {
-  const int64_t I = weight.dim(0), O = weight.dim(1), R = a.dim(0);
+void AddProduct(const Tensor& weight, int64_t column, const Tensor& a, const Tensor& b,
+                double scale) {
+  const int64_t I = weight.dim(0), width = weight.dim(1), O = b.dim(0), R = a.dim(0);
   const T *pa = a.data<T>(), *pb = b.data<T>();
-  T* w = weight.data<T>();
+  T* w = weight.data<T>() + column;
   std::vector<double> turned(static_cast<size_t>(R * O));  // b, by rank
   for (int64_t r = 0; r < R; ++r) {
     for (int64_t o = 0; o < O; ++o) turned[r * O + o] = static_cast<double>(pb[o * R + r]);
@@ -231,10 +394,88 @@ void AddProduct(const Tensor& weight, const Tensor& a, const Tensor& b, double s
         for (int64_t o = 0; o < O; ++o) sums[o] += factor * row[o];
       }
       for (int64_t o = 0; o < O; ++o) {
-        w[i * O + o] = static_cast<T>(static_cast<double>(w[i * O + o]) + scale * sums[o]);
+        w[i * width + o] = static_cast<T>(static_cast<double>(w[i * width + o]) + scale * sums[o]);
       }
     }
   });
+}
+
+// Rows of B (columns,rank): `file_row` is in files where `row` is here.
+template <class Copy>
+void ForEachRow(const AdapterPlace& place, const HeadLayout& heads, int64_t rank,
+                const Copy& copy) {
+  for (int64_t r = 0; r < place.columns.width; ++r) {
+    copy(static_cast<size_t>(r * rank), static_cast<size_t>(RowAt(place.order, heads, r) * rank));
+  }
+}
+
+std::vector<float> RowsHere(const AdapterPlace& place, const HeadLayout& heads,
+                            std::vector<float> in_file) {
+  if (place.order == RowOrder::kAsHere) return in_file;
+  const auto rank = static_cast<int64_t>(in_file.size()) / place.columns.width;
+  std::vector<float> here(in_file.size());
+  ForEachRow(place, heads, rank, [&](size_t file_row, size_t row) {
+    std::copy_n(in_file.data() + file_row, rank, here.data() + row);
+  });
+  return here;
+}
+
+std::vector<float> RowsInFile(const AdapterPlace& place, const HeadLayout& heads,
+                              std::vector<float> here) {
+  if (place.order == RowOrder::kAsHere) return here;
+  const auto rank = static_cast<int64_t>(here.size()) / place.columns.width;
+  std::vector<float> in_file(here.size());
+  ForEachRow(place, heads, rank, [&](size_t file_row, size_t row) {
+    std::copy_n(here.data() + row, rank, in_file.data() + file_row);
+  });
+  return in_file;
+}
+
+// The names and shapes of an adapter's two tensors.
+std::array<std::pair<std::string, Shape>, 2> TensorsOf(const AdapterPlace& place, int64_t rank) {
+  return {{{TensorOf(place.module, "lora_A"), {rank, place.inputs}},
+           {TensorOf(place.module, "lora_B"), {place.columns.width, rank}}}};
+}
+
+// Calls visit(place, a, b) for each adapter of a model with its matrices.
+template <class Visit>
+void ForEachAdapter(const GptWeights& weights, const Visit& visit) {
+  const ParamTable& table = weights.table();
+  const int64_t rank = table.lora().rank;
+  int64_t a_row = 0, b_row = 0;
+  size_t param = 0, matrices = 0, at = 0;
+  for (const AdapterPlace& place : AdapterPlaces(table)) {
+    if (!table.lora().Adapts(place.target)) continue;
+    if (matrices == 0 || place.param != param) {
+      param = place.param;
+      at = param + 1;
+      while (table.params()[at].kind != ParamKind::kAdapter) ++at;
+      a_row = b_row = 0;
+      matrices += 2;
+    }
+    const Tensor &a = weights.tensors()[at], &b = weights.tensors()[at + 1];
+    visit(place, a.Slice(a_row, a_row + rank), b.Slice(b_row, b_row + place.columns.width));
+    a_row += rank;
+    b_row += place.columns.width;
+  }
+  const auto there = std::ranges::count(table.params(), ParamKind::kAdapter, &ParamInfo::kind);
+  FOLIO_CHECK(static_cast<size_t>(there) == matrices, "adapters of layers of another family");
+}
+
+// Short names of a model's layers that have adapters, which name no other.
+std::vector<std::string> TargetModules(const GptConfig& model, const LoraConfig& lora) {
+  const std::vector<AdapterPlace> places = PlacesOfABlock(model);
+  std::vector<std::string> targets;
+  for (const AdapterPlace& place : places) {
+    if (!lora.Adapts(place.target)) continue;
+    const std::string_view word = LastWord(place.module);
+    const bool all = std::ranges::all_of(places, [&](const AdapterPlace& other) {
+      return LastWord(other.module) != word || lora.Adapts(other.target);
+    });
+    std::string target(all ? word : place.InBlock());
+    if (std::ranges::count(targets, target) == 0) targets.push_back(std::move(target));
+  }
+  return targets;
 }
 
 using AdapterTensors = std::vector<std::pair<std::string, Shape>>;
@@ -251,43 +492,90 @@ void RequireJust(const TensorFile& file, const AdapterTensors& tensors, const st
   }
 }
 
+std::shared_ptr<const TensorFile> OpenAdapterWeights(const fs::path& dir) {
+  if (!fs::exists(dir / kAdapterWeightsFile) && fs::exists(dir / kAdapterTorchFile)) {
+    return std::make_shared<const TorchFile>(dir / kAdapterTorchFile);
+  }
+  return std::make_shared<const SafetensorsFile>(dir / kAdapterWeightsFile);
+}
+
+StoredAdapter ReadAdapter(const fs::path& dir) {
+  const std::string where = (dir / kAdapterConfigFile).string();
+  try {
+    return AdapterFromJson(ReadAdapterJson(dir), where);
+  } catch (const JsonError& error) {
+    throw InputError(fmt::format("{}: not an adapter's configuration", where), error.what());
+  }
+}
+
+// The places of a model that have an adapter in a file. Names there may be those of a model without
+// its head. Throws a kInput Error for a target that no layer has.
+std::vector<AdapterPlace> AdaptedPlaces(const fs::path& dir, const StoredAdapter& adapter,
+                                        const GptConfig& model, const TensorFile& file) {
+  const std::string_view prefix = FamilyFor(model, FileFormat::kHuggingFace).optional_prefix;
+  std::vector<AdapterPlace> places = AdapterPlaces(ParamTable(model));
+  for (const std::string& target : adapter.targets) {
+    const auto names = [&](const AdapterPlace& place) { return Names(target, place.module); };
+    if (std::ranges::any_of(places, names)) continue;
+    RefuseAdapter((dir / kAdapterConfigFile).string(), "an adapter of another layer", target);
+  }
+  std::vector<AdapterPlace> adapted;
+  for (AdapterPlace& place : places) {
+    const std::string bare =
+        place.module.substr(place.module.starts_with(prefix) ? prefix.size() : 0);
+    const bool is_bare = file.Find(TensorOf(place.module, "lora_A")) == nullptr &&
+                         file.Find(TensorOf(bare, "lora_A")) != nullptr;
+    const bool has = adapter.Adapts(place.module, file) || (is_bare && adapter.Adapts(bare, file));
+    if (is_bare) place.module = bare;
+    if (has) adapted.push_back(std::move(place));
+  }
+  return adapted;
+}
+
 }  // namespace
 
 void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::string& base) {
+  const GptConfig& model = weights.config();
   const LoraConfig& lora = weights.table().lora();
   FOLIO_CHECK(lora.on(), "the model has no adapters");
   std::vector<NamedTensor> tensors;
-  for (const ParamInfo& info : weights.table().params()) {
-    if (info.kind != ParamKind::kAdapter) continue;
-    tensors.push_back(
-        {std::string(kAdapterPrefix) + info.name, weights.table().View(info, weights.flat())});
-  }
+  std::deque<std::vector<float>> turned;
+  ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor& a, const Tensor& b) {
+    const std::span<const float> here(b.data<float>(), static_cast<size_t>(b.count()));
+    turned.push_back(RowsInFile(place, model.head_layout(), {here.begin(), here.end()}));
+    tensors.push_back({TensorOf(place.module, "lora_A"), a});
+    tensors.push_back({TensorOf(place.module, "lora_B"), Tensor(turned.back().data(), b.shape())});
+  });
   const GuardedDirectory inside(dir);
   WriteSafetensors(dir / kAdapterWeightsFile, tensors);
+  const bool in_out = GivesInOut(model);
   const Json json = {{"peft_type", "LORA"},
                      {"task_type", "CAUSAL_LM"},
                      {"base_model_name_or_path", base},
                      {"r", lora.rank},
                      {"lora_alpha", lora.scale() * static_cast<double>(lora.rank)},
                      {"lora_dropout", lora.dropout},
-                     {"target_modules", Split(lora.targets, ',')},
-                     {"fan_in_fan_out", true},  // base weights are (in,out)
+                     {"target_modules", TargetModules(model, lora)},
+                     {"fan_in_fan_out", in_out},  // base weights are (in,out)
                      {"bias", "none"},
                      {"inference_mode", true}};
   WriteFileAtomically(dir / kAdapterConfigFile, json.dump(2) + "\n");
 }
 
-LoraConfig LoadAdapterConfig(const fs::path& dir) {
-  const std::string where = (dir / kAdapterConfigFile).string();
-  try {
-    return ConfigFromJson(ReadAdapterJson(dir), where);
-  } catch (const JsonError& error) {
-    throw InputError(fmt::format("{}: not an adapter's configuration", where), error.what());
+LoraConfig LoadAdapterConfig(const fs::path& dir, const GptConfig& model) {
+  const StoredAdapter adapter = ReadAdapter(dir);
+  const auto file = OpenAdapterWeights(dir);
+  std::set<std::string_view> adapted;
+  for (const AdapterPlace& place : AdaptedPlaces(dir, adapter, model, *file)) {
+    adapted.insert(place.target);
   }
+  LoraConfig config = adapter.config;
+  config.targets = TargetsFor(adapted, Join(adapter.targets, ","));
+  return config;
 }
 
 void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
-  const LoraConfig found = LoadAdapterConfig(dir);
+  const LoraConfig found = LoadAdapterConfig(dir, weights.config());
   const LoraConfig& wanted = weights.table().lora();
   if (!Same(found, wanted)) {
     throw InputError(fmt::format("{}: other adapters than those of this run", dir.string()),
@@ -298,58 +586,23 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
                      "go on with the settings that the run began with");
   }
   const SafetensorsFile file(dir / kAdapterWeightsFile);
-  const auto name = [](const ParamInfo& info) { return std::string(kAdapterPrefix) + info.name; };
   AdapterTensors tensors;
-  for (const ParamInfo& info : weights.table().params()) {
-    if (info.kind == ParamKind::kAdapter) tensors.emplace_back(name(info), info.shape);
-  }
+  ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor&, const Tensor&) {
+    for (auto& tensor : TensorsOf(place, wanted.rank)) tensors.push_back(std::move(tensor));
+  });
   RequireJust(file, tensors,
               fmt::format("{} beside it describes one without it", kAdapterConfigFile));
-  for (const ParamInfo& info : weights.table().params()) {
-    if (info.kind != ParamKind::kAdapter) continue;
-    const Tensor to = weights.table().View(info, weights.flat());
-    file.Read(name(info), std::span(to.data<float>(), static_cast<size_t>(to.count())));
-  }
+  ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor& a, const Tensor& b) {
+    const auto read = [&](const char* part) {
+      return file.ReadAs<float>(TensorOf(place.module, part));
+    };
+    std::ranges::copy(read("lora_A"), a.data<float>());
+    std::ranges::copy(RowsHere(place, weights.config().head_layout(), read("lora_B")),
+                      b.data<float>());
+  });
 }
 
 namespace {
-
-std::shared_ptr<const TensorFile> OpenAdapterWeights(const fs::path& dir) {
-  if (!fs::exists(dir / kAdapterWeightsFile) && fs::exists(dir / kAdapterTorchFile)) {
-    return std::make_shared<const TorchFile>(dir / kAdapterTorchFile);
-  }
-  return std::make_shared<const SafetensorsFile>(dir / kAdapterWeightsFile);
-}
-
-// A layer of a model, and what its adapter's tensors are called and must be shaped like.
-struct AdaptedLayer {
-  size_t param = 0;  // the weight among the model's parameters
-  std::string a, b;
-  Shape a_shape, b_shape;
-};
-
-std::vector<AdaptedLayer> AdaptedLayers(const GptConfig& config, const LoraConfig& lora,
-                                        const TensorFile& file) {
-  // PEFT's name for a GPT2LMHeadModel, or for a GPT2Model by itself.
-  const auto named = [&](const std::string& name) {
-    const std::string full = std::string(kAdapterPrefix) + name;
-    const std::string bare = std::string(kAdapterPrefix) + name.substr(kNamePrefix.size());
-    return file.Find(full) == nullptr && file.Find(bare) != nullptr ? bare : full;
-  };
-  std::vector<AdaptedLayer> layers;
-  const ParamTable table(config);
-  for (size_t i = 0; i < table.params().size(); ++i) {
-    const ParamInfo& info = table.params()[i];
-    const std::string module = info.name.substr(0, info.name.rfind('.'));
-    if (info.kind != ParamKind::kLinear || !lora.Adapts(module)) continue;
-    layers.push_back({.param = i,
-                      .a = named(module + ".lora_A.weight"),
-                      .b = named(module + ".lora_B.weight"),
-                      .a_shape = {lora.rank, info.shape[0]},
-                      .b_shape = {info.shape[1], lora.rank}});
-  }
-  return layers;
-}
 
 std::vector<float> FiniteNumbers(const TensorFile& file, const std::string& name) {
   std::vector<float> numbers = file.ReadAs<float>(name);
@@ -385,13 +638,13 @@ class ReplacedTensors : public TensorFile {
 
 StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
   RequireDirectory(dir, "the directory of an adapter");
-  const LoraConfig lora = LoadAdapterConfig(dir);
+  const StoredAdapter adapter = ReadAdapter(dir);
   const auto file = OpenAdapterWeights(dir);
-  const std::vector<AdaptedLayer> layers = AdaptedLayers(model.config, lora, *file);
+  const std::vector<AdapterPlace> places = AdaptedPlaces(dir, adapter, model.config, *file);
+  const int64_t rank = adapter.config.rank;
   AdapterTensors tensors;
-  for (const AdaptedLayer& layer : layers) {
-    tensors.emplace_back(layer.a, layer.a_shape);
-    tensors.emplace_back(layer.b, layer.b_shape);
+  for (const AdapterPlace& place : places) {
+    for (auto& tensor : TensorsOf(place, rank)) tensors.push_back(std::move(tensor));
   }
   try {
     RequireJust(*file, tensors,
@@ -403,33 +656,48 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
   StoredModel merged = model;
   const auto replaced = std::make_shared<ReplacedTensors>(model.file);
   const ParamTable table(model.config);
-  for (const AdaptedLayer& layer : layers) {
-    StoredParam& param = merged.params[layer.param];
+  Tensor weight;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const AdapterPlace& place = places[i];
+    StoredParam& param = merged.params[place.param];
     if (!IsFloating(param.from.dtype)) continue;  // who reads the model refuses it
-    const Shape& shape = table.params()[layer.param].shape;
-    std::vector<float> a = FiniteNumbers(*file, layer.a), b = FiniteNumbers(*file, layer.b);
-    const StoredParam from = std::exchange(param, {});
-    param.from.name = from.from.name;
-    const std::span<float> weight = replaced->Replace(param.from, shape);
-    DecodeParam(from, weight);
-    AddProduct<float>(Tensor(weight.data(), shape), Tensor(a.data(), layer.a_shape),
-                      Tensor(b.data(), layer.b_shape), lora.scale());
+    if (i == 0 || places[i - 1].param != place.param) {
+      const Shape& shape = table.params()[place.param].shape;
+      const StoredParam from = std::exchange(param, {});
+      param.from.name = from.from.name;
+      const std::span<float> numbers = replaced->Replace(param.from, shape);
+      DecodeParam(from, numbers);
+      weight = Tensor(numbers.data(), shape);
+    }
+    const auto [a_tensor, b_tensor] = TensorsOf(place, rank);
+    std::vector<float> a = FiniteNumbers(*file, a_tensor.first);
+    std::vector<float> b =
+        RowsHere(place, model.config.head_layout(), FiniteNumbers(*file, b_tensor.first));
+    AddProduct<float>(weight, place.columns.begin, Tensor(a.data(), a_tensor.second),
+                      Tensor(b.data(), b_tensor.second), adapter.config.scale());
   }
   merged.file = replaced;
   return merged;
 }
 
 std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
-  const double scale = weights.table().lora().scale();
+  const LoraConfig& lora = weights.table().lora();
   auto merged = std::make_unique<GptWeights>(weights.config(), weights.flat().dtype());
   InitWeightsFrom(weights, *merged);
   for (size_t l = 0; l < weights.params().h.size(); ++l) {
     ForEachLinear(
-        [&](const Linear&, const LinearParams& from, const LinearParams& to) {
-          if (!from.lora_a) return;
+        [&](const Linear& linear, const LinearParams& from, const LinearParams& to) {
+          const AdaptedColumns adapted =
+              AdaptedColumnsOf(weights.config(), lora, linear, to.weight.dim(1));
           const auto add =
               to.weight.dtype() == Dtype::kF64 ? AddProduct<double> : AddProduct<float>;
-          add(to.weight, from.lora_a, from.lora_b, scale);
+          int64_t row = 0;
+          for (int64_t i = 0; i < adapted.count; ++i) {
+            const ColumnRange& range = adapted.ranges[static_cast<size_t>(i)];
+            add(to.weight, range.begin, from.lora_a.Slice(i * lora.rank, (i + 1) * lora.rank),
+                from.lora_b.Slice(row, row + range.width), lora.scale());
+            row += range.width;
+          }
         },
         weights.params().h[l], merged->params().h[l]);
   }

@@ -12,28 +12,34 @@
 namespace folio {
 
 class GptWeights;
+struct GptConfig;
 struct StoredModel;
 
 // Adapters of low rank, E. J. Hu et al., arXiv:2106.09685: a linear layer that is a target gives
 //   y = x W + b + scale * (dropout(x) A^T) B^T
 // with A (rank,in) and B (out,rank) of its own, which alone are trained. Conventions are those of
-// Hugging Face's PEFT.
+// Hugging Face's PEFT: where files of the model's family have q, k and v, or gate and up, as
+// matrices of their own, these are the layers that have adapters.
 struct LoraConfig {
   int64_t rank = 0;                // 0: no adapters, and everything is trained
   double alpha = 0;                // 0 means the rank
-  std::string targets = "c_attn";  // names of layers, between commas
+  std::string targets = "c_attn";  // names of layers or parts of them, between commas
   double dropout = 0;              // of what the adapters read
 
   bool on() const { return rank > 0; }
   double scale() const { return alpha == 0 ? 1 : alpha / static_cast<double>(rank); }
-  // True if this layer has an adapter: its name is a target, or ends with "." and one. Allocates
-  // nothing.
+  // True if this layer, or part of one (Linear::parts), has an adapter: its name is a target, or
+  // ends with "." and one. Allocates nothing.
   bool Adapts(std::string_view module) const;
-  // True if the weights that this layer multiplies with, or its adapter's, are trained.
-  bool Trains(std::string_view module) const { return !on() || Adapts(module); }
+  // True if the weights that this layer multiplies with, or those of its adapters, are trained.
+  bool Trains(std::string_view module) const;
 
   std::vector<Field> Fields();
-  // Throws a kUsage Error whose `what` begins with `where` for a target that names no layer.
+  // Makes targets names of layers and parts that have adapters of their own in this model: of "q",
+  // "q_proj", "self_attn.q_proj" or, with k and v, "c_attn", whatever the family calls it, and of
+  // "all-linear". Throws a kUsage Error whose `what` begins with `where` for one that names none.
+  void Resolve(const GptConfig& model, const std::string& where);
+  // Throws such an Error for a target that Resolve does not give.
   void Validate(const std::string& where) const;
 
   bool operator==(const LoraConfig&) const = default;
@@ -56,10 +62,10 @@ inline constexpr char kAdapterTorchFile[] = "adapter_model.bin";
 void SaveAdapter(const std::filesystem::path& dir, const GptWeights& weights,
                  const std::string& base);
 
-// Reads the configuration file of `dir`; use_rslora becomes the factor that it stands for. Throws a
-// kInput Error if it is missing or broken and for adapters of a kind that folio does not have,
-// naming it.
-LoraConfig LoadAdapterConfig(const std::filesystem::path& dir);
+// Reads the configuration of an adapter for such a model, as LoraConfig::Resolve would have it;
+// use_rslora becomes the factor that it stands for. Throws a kInput Error if it is missing or
+// broken and for adapters of a kind that folio does not have, naming it.
+LoraConfig LoadAdapterConfig(const std::filesystem::path& dir, const GptConfig& model);
 
 // Reads the adapters of `dir` into weights that have such. Throws a kInput Error unless the files
 // hold just these: of the same rank, factor, layers and shapes.

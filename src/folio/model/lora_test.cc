@@ -2,12 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "folio/backend/backend.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
+#include "folio/model/checkpoint.h"
 #include "folio/model/decoder.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
@@ -15,6 +24,7 @@
 #include "folio/model/weight_init.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -177,7 +187,7 @@ TEST_F(AdapterFiles, ComeBackBitForBit) {
   LoadAdapter(At(""), loaded);
   const size_t trained = static_cast<size_t>(weights_.table().trained_size()) * sizeof(float);
   EXPECT_EQ(std::memcmp(loaded.flat().raw(), weights_.flat().raw(), trained), 0);
-  const LoraConfig config = LoadAdapterConfig(At(""));
+  const LoraConfig config = LoadAdapterConfig(At(""), weights_.config());
   EXPECT_EQ(config, weights_.table().lora());
 }
 
@@ -192,7 +202,7 @@ TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
       {"bias", "all"},
       {"modules_to_save", {"wte"}},
       {"rank_pattern", {{"c_attn", 4}}},
-      {"target_modules", ".*attn"},
+      {"target_modules", ""},
       {"target_modules", nlohmann::json::array()},
       {"r", 0},
       {"r", -1},
@@ -208,7 +218,7 @@ TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
   }
   Configure("use_dora", false);
   Configure("rank_pattern", nlohmann::json::object());
-  EXPECT_EQ(LoadAdapterConfig(At("")), weights_.table().lora());
+  EXPECT_EQ(LoadAdapterConfig(At(""), weights_.config()), weights_.table().lora());
 }
 
 TEST_F(AdapterFiles, OfAnotherRunAreRefused) {
@@ -255,6 +265,153 @@ TEST_F(AdapterFiles, WithMoreOrFewerTensorsAreRefused) {
   SaveAdapter(At(""), other, "");
   WriteFileAtomically(At(kAdapterConfigFile), config);
   EXPECT_TRUE(Contains(Refusal(), "mlp.c_proj.lora_A.weight"));
+}
+
+// Models of families beside which PEFT trained an adapter (tests/fixtures/peft/families.py).
+class PeftFamily : public InTemporaryDirectory, public testing::WithParamInterface<const char*> {
+ protected:
+  PeftFamily() {
+    InitWeightsFrom(*ReadWeights(model_), weights_);
+    LoadAdapter(dir_, weights_);
+  }
+
+  // Expects numbers to be PEFT's, but for a part of the largest.
+  void ExpectClose(std::span<const float> found, const std::string& name, double part) const {
+    const auto theirs = expected_.ReadAs<double>(name);
+    ASSERT_EQ(found.size(), theirs.size()) << name;
+    double largest = 0;
+    for (const double x : theirs) largest = std::max(largest, std::abs(x));
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(found[i]), theirs[i], part * largest) << name << " " << i;
+    }
+  }
+  // Logits of the last five tokens.
+  void ExpectLogits(const GptWeights& weights, const char* backend_name) const {
+    const auto backend = MakeBackend(backend_name);
+    GptPass pass(*backend, config_, 1, T_, PassKind::kForward, {.lora = weights.table().lora()});
+    pass.Forward(weights.params(), ids_);
+    std::vector<float> logits(static_cast<size_t>(5 * config_.vocab_size));
+    pass.Logits(weights.params(), T_ - 5, T_, Tensor(logits.data(), {5, config_.vocab_size}));
+    ExpectClose(logits, "logits", 2e-5);
+  }
+  // What families.py keeps of an adapter's tensors.
+  static std::vector<float> Kept(const TensorFile& file) {
+    std::set<std::string> names;
+    for (const TensorInfo& info : file.tensors()) names.insert(info.name);
+    std::vector<float> kept;
+    for (const std::string& name : names) {
+      double squares = 0, cosines = 0, sines = 0, at = 0;
+      for (const double x : file.ReadAs<double>(name)) {
+        squares += x * x;
+        cosines += x * std::cos(at);
+        sines += x * std::sin(1.7 * at++);
+      }
+      for (const double x : {std::sqrt(squares), cosines, sines}) {
+        kept.push_back(static_cast<float>(x));
+      }
+    }
+    return kept;
+  }
+
+  const std::filesystem::path dir_ = Fixture("peft") / GetParam(),
+                              base_ = Fixture("families") / GetParam();
+  const SafetensorsFile expected_{dir_ / "expected.safetensors"};
+  const StoredModel model_ = OpenModelDir(base_);
+  const GptConfig& config_ = model_.config;
+  const GptWeights weights_{ParamTable(config_, LoadAdapterConfig(dir_, config_))};
+  const std::vector<int32_t> ids_ =
+      SafetensorsFile(base_ / "expected.safetensors").ReadAs<int32_t>("ids");
+  const int64_t T_ = std::ssize(ids_);
+};
+
+TEST_P(PeftFamily, AnAdapterGivesPeftsLogits) {
+  const auto merged = ReadWeights(WithAdapter(model_, dir_));
+  for (const char* backend : {"reference", "cpu"}) {
+    ExpectLogits(weights_, backend);
+    ExpectLogits(*merged, backend);
+  }
+  EXPECT_TRUE(std::ranges::equal(Elements<float>(MergeAdapter(weights_)->flat()),
+                                 Elements<float>(merged->flat())));
+}
+
+TEST_P(PeftFamily, AnAdapterIsTrainedAndSavedAsPeftDoes) {
+  const auto backend = MakeBackend("cpu");
+  const LoraConfig& lora = weights_.table().lora();
+  GptPass pass(*backend, config_, 1, T_, PassKind::kTraining, {.lora = lora});
+  const GptWeights grads(weights_.table(), Dtype::kF32, ParamPart::kTrained);
+  const GptWeights m(weights_.table(), Dtype::kF32, ParamPart::kTrained);
+  const GptWeights v(weights_.table(), Dtype::kF32, ParamPart::kTrained);
+  std::vector<int32_t> targets(ids_.begin() + 1, ids_.end());
+  targets.push_back(CrossEntropyForward::kIgnore);
+  std::vector<float> losses;
+  for (int64_t step = 1; step <= 5; ++step) {
+    const auto rows = static_cast<double>(T_ - 1);
+    pass.Forward(weights_.params(), ids_);
+    losses.push_back(static_cast<float>(
+        pass.LossAndBackward(weights_.params(), targets, 1 / rows, grads.params(), false) / rows));
+    backend->Run(AdamWUpdate{.param = weights_.flat().Slice(0, weights_.table().trained_size()),
+                             .grad = grads.flat(),
+                             .m = m.flat(),
+                             .v = v.flat(),
+                             .lr = 1e-2,
+                             .eps = 1e-4,
+                             .step = step});
+  }
+  ExpectClose(losses, "losses", 1e-4);
+  SaveAdapter(At(""), weights_, "base");
+  const SafetensorsFile ours(At(kAdapterWeightsFile)), theirs(dir_ / kAdapterWeightsFile);
+  ASSERT_EQ(ours.tensors().size(), theirs.tensors().size());
+  for (const TensorInfo& info : theirs.tensors()) ours.Require(info.name, info.shape);
+  ExpectClose(Kept(ours), "trained", 1e-4);
+  const GptWeights again(ParamTable(config_, LoadAdapterConfig(At(""), config_)));
+  EXPECT_EQ(again.table().lora(), lora);
+  LoadAdapter(At(""), again);
+  const auto trained = static_cast<size_t>(weights_.table().trained_size());
+  EXPECT_TRUE(std::ranges::equal(Elements<float>(again.flat()).first(trained),
+                                 Elements<float>(weights_.flat()).first(trained)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeftFamily, testing::Values("llama", "gpt_neox", "phi3"),
+                         [](const auto& name) { return std::string(name.param); });
+
+TEST(AdaptersOfFamilies, AreOfLayersAsTheFamilyHasThem) {
+  constexpr std::array<std::array<const char*, 3>, 19> kCases = {{
+      {"llama", "c_attn", "q,k,v"},
+      {"llama", "q_proj,self_attn.v_proj", "q,v"},
+      {"llama", "v,o,q", "q,v,attn.c_proj"},
+      {"llama", "c_fc,down", "gate,up,mlp.c_proj"},
+      {"llama", "all-linear", "q,k,v,attn.c_proj,gate,up,mlp.c_proj"},
+      {"llama", "q,v", "q,v"},
+      {"llama", "query_key_value", ""},
+      {"llama", "q_proj,", ""},
+      {"phi3", "qkv_proj,gate_up_proj", "attn.c_attn,mlp.c_fc"},
+      {"phi3", "c_attn", "c_attn"},
+      {"phi3", "q", ""},
+      {"phi3", "up", ""},
+      {"gpt_neox", "query_key_value,dense", "attn.c_attn,attn.c_proj"},
+      {"gpt_neox", "up,o", "attn.c_proj,mlp.c_fc"},
+      {"gpt_neox", "gate", ""},
+      {"starcoder2", "c_proj", "mlp.c_proj"},
+      {"starcoder2", "k,c_proj,o", "k,attn.c_proj,mlp.c_proj"},
+      {"phi", "fc1,fc2,k_proj", "k,mlp.c_fc,mlp.c_proj"},
+      {"phi", "lm_head", ""},
+  }};
+  for (const auto& [family, said, expected] : kCases) {
+    const GptConfig model = OpenModelDir(Fixture("families") / family).config;
+    LoraConfig lora{.rank = 1, .targets = said};
+    if (*expected == 0) {
+      EXPECT_TRUE(
+          Contains(ErrorAndHelp([&, &f = family] { lora.Resolve(model, f); }, ErrorKind::kUsage),
+                   "lora.targets names no layer", "_"))
+          << family << " " << said;
+      continue;
+    }
+    lora.Resolve(model, family);
+    lora.Validate(family);
+    EXPECT_EQ(lora.targets, expected) << family << " " << said;
+    lora.Resolve(model, family);
+    EXPECT_EQ(lora.targets, expected) << "again";
+  }
 }
 
 }  // namespace

@@ -299,7 +299,16 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
                      "it is added to the weights of a model that is there",
                      "give the model: --init MODEL_DIR");
   }
-  config.train.lora.Validate("settings");
+}
+
+// Adapters are of layers as the model has them (LoraConfig::Resolve).
+void ResolveAdapters(RunSettings& settings) {
+  LoraConfig lora = settings.config.train.lora;
+  lora.Resolve(settings.config.model, "settings");
+  if (lora == settings.config.train.lora) return;
+  settings.layers.Set(Layer::kFlag, "lora.targets", lora.targets,
+                      settings.layers.origin("lora.targets"));
+  settings.Resolve();
 }
 
 // Size and steps are open only where a run begins. Whoever says how many steps there are has no
@@ -347,6 +356,7 @@ void StartRun(PreparedRun& run) {
     run.initial.emplace(FindModel(train.init, Loading::kMap, train.init_adapter));
     UseInitialModel(settings, *run.initial);
   }
+  ResolveAdapters(settings);
   ReadBudget(run);
 }
 

@@ -124,8 +124,8 @@ TEST_F(FineTuning, LossesAreThoseOfTransformers) {
 
 TEST_F(FineTuning, LossesOfAdaptersAreThoseOfPeft) {
   const auto model = LoadModel(Fixture("fine-tuning") / "model");
-  GptWeights weights(
-      ParamTable(model->config(), LoadAdapterConfig(Fixture("fine-tuning") / "adapter")));
+  const LoraConfig lora = LoadAdapterConfig(Fixture("fine-tuning") / "adapter", model->config());
+  GptWeights weights(ParamTable(model->config(), lora));
   InitWeightsFrom(*model, weights);
   LoadAdapter(Fixture("fine-tuning") / "adapter", weights);
   ExpectLosses(Steps(weights), "lora");

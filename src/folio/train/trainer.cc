@@ -12,6 +12,7 @@
 #include "folio/io/checksums.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/families.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/buckets.h"
@@ -382,6 +383,8 @@ namespace {
 // Throws unless a run of `saved` can go on as `wanted`: all but dropout and the first weights must
 // be the same.
 void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& where) {
+  saved = WithoutRedundantSizes(saved);
+  wanted = WithoutRedundantSizes(wanted);
   for (double GptConfig::*rate : GptConfig::DropoutRates()) saved.*rate = wanted.*rate;
   saved.init = wanted.init;
   saved.initializer_range = wanted.initializer_range;

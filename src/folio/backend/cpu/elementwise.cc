@@ -382,6 +382,17 @@ void Run(const LogitCap& op, Scratch&) {
   });
 }
 
+void Run(const CopyColumns& op, Scratch&) {
+  const int64_t T = op.x.T, C = op.x.C;
+  ParallelRange(op.x.B * T, TaskRows(C), [&](int64_t begin, int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) {
+      const float* x = op.x.row<float>(n / T, n % T);
+      float* out = op.out.row<float>(n / T, n % T);
+      for (int64_t c = 0; c < C; ++c) out[c] = op.accumulate ? out[c] + x[c] : x[c];
+    }
+  });
+}
+
 void Run(const Fill& op, Scratch&) {
   constexpr int64_t kLarge = 4 << 20;  // 16 MB: more than is left in a cache until it is read
   float* out = op.out.data<float>();

@@ -87,6 +87,7 @@ void Run(const CrossEntropyBackward& op, Scratch& scratch);
 void Run(const AdamWUpdate& op, Scratch& scratch);
 void Run(const SumOfSquares& op, Scratch& scratch);
 void Run(const Scale& op, Scratch& scratch);
+void Run(const CopyColumns& op, Scratch& scratch);
 void Run(const Fill& op, Scratch& scratch);
 
 // Elements of one task: enough work that handing it to a thread costs little beside it, few enough

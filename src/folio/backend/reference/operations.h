@@ -793,6 +793,18 @@ void Scale(Number* x, int64_t count, double factor) {
 }
 
 template <class Number>
+void CopyColumns(int64_t B, int64_t T, int64_t C, Rows<const Number> x, Rows<Number> out,
+                 bool accumulate) {
+  for (int64_t b = 0; b < B; ++b) {
+    for (int64_t t = 0; t < T; ++t) {
+      const Number* from = x.row(b, t);
+      Number* to = out.row(b, t);
+      for (int64_t c = 0; c < C; ++c) to[c] = accumulate ? to[c] + from[c] : from[c];
+    }
+  }
+}
+
+template <class Number>
 void Fill(Number* out, int64_t count, double value) {
   std::fill(out, out + count, Number(value));
 }

@@ -181,6 +181,9 @@ struct Reference {
     }
   }
   static void Run(const Scale& op) { reference::Scale(Out(op.x), op.x.count(), op.factor); }
+  static void Run(const CopyColumns& op) {
+    reference::CopyColumns<Number>(op.x.B, op.x.T, op.x.C, In(op.x), Out(op.out), op.accumulate);
+  }
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
 };
 

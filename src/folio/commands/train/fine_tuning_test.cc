@@ -76,13 +76,41 @@ TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {
 TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
   EXPECT_TRUE(Contains(Well(RunFolio(Init("--lora 3 --set lora.alpha=6"))).err, "of them trained"));
   EXPECT_EQ(Bytes("tuned/base"), Bytes("model/best"));
-  EXPECT_EQ(LoadAdapterConfig(At("tuned/last/adapter")), (LoraConfig{.rank = 3, .alpha = 6}));
+  EXPECT_EQ(LoadAdapterConfig(At("tuned/last/adapter"), {}), (LoraConfig{.rank = 3, .alpha = 6}));
   EXPECT_TRUE(Contains(ReadFile(At("tuned/last/adapter/adapter_config.json")),
                        "\"base_model_name_or_path\": \"" + At("model/best").string() + "\""));
   Well(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()));
   Well(RunFolio("inspect model --model " + At("tuned").string()));
   ExpectError(2, Words("--lora 2 --overwrite"), "--lora needs --init");
   ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=q_proj"), "no layer 'q_proj'");
+}
+
+// Of a model whose family has q, k and v apart, by the family's names and by what the layers do.
+TEST_F(FineTuningProgram, AdaptersAreOfLayersAsTheFamilyHasThem) {
+  fs::remove_all(At("model"));
+  Well(
+      Train("model.norm=rms model.mlp=gated model.position_embedding=rotary model.bias=false "
+            "model.activation_function=silu"));
+  fs::rename(At("run"), At("model"));
+  const std::string lora = "--lora 2 --set lora.targets=q_proj,v,up_proj,down ";
+  Well(RunFolio(Init(lora)));
+  EXPECT_EQ(Chosen("targets"), "\"q,v,up,mlp.c_proj\"");
+  const std::string config = ReadFile(At("tuned/last/adapter/adapter_config.json"));
+  for (const char* name : {"q_proj", "v_proj", "up_proj", "down_proj"}) {
+    EXPECT_TRUE(Contains(config, "\"" + std::string(name) + "\"")) << config;
+  }
+  Well(RunFolio(Init("--max-steps 1 " + lora, "parts")));
+  Well(
+      RunFolio("train --resume --max-steps 3 --set train.decay_steps=3 --set "
+               "lora.targets=q_proj,v,up,down_proj --out " +
+               At("parts").string()));
+  EXPECT_EQ(FilesBelow(At("parts/last")), FilesBelow(At("tuned/last")));
+  const std::string write = "generate --max-tokens 12 --temperature 0 --prompt small --model ";
+  EXPECT_EQ(Well(RunFolio(write + At("model").string() + " --adapter " +
+                          At("tuned/last/adapter").string()))
+                .out,
+            Well(RunFolio(write + At("tuned/last").string())).out);
+  ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=qkv_proj"), "no layer 'qkv_proj'");
 }
 
 TEST_F(FineTuningProgram, AnAdapterIsAddedToTheModelFirst) {

@@ -13,7 +13,9 @@ inline constexpr Linear kCAttn = {.name = "attn.c_attn",
                                   .adapted = "lora.c_attn",
                                   .init = InitKind::kQkvWeight,
                                   .axis = ShardAxis::kQkv,
-                                  .adapter_dropout = {.number = 6}};
+                                  .adapter_dropout = {.number = 6},
+                                  .parts = {"attn.c_attn.q", "attn.c_attn.k", "attn.c_attn.v"},
+                                  .spread = "lora.c_attn.spread"};
 inline constexpr Linear kAttnCProj = {.name = "attn.c_proj",
                                       .adapted = "lora.attn_c_proj",
                                       .init = InitKind::kResidualWeight,

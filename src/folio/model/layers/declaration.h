@@ -74,18 +74,19 @@ struct BufferList {
 
 // Gradients that flow backward, and what the backward recomputes; one set serves all blocks.
 struct GptGradients {
-  Tensor d_stream = {};    // (N,C), of the residual stream
-  Tensor d_branch = {};    // (N,C), of a sublayer's result, or of its input
-  Tensor d_beside = {};    // (N,C), of what the feed-forward sublayer reads beside attention
-  Tensor d_raw = {};       // (N,C), the same before its norm; empty where d_branch can hold it
-  Tensor d_wide = {};      // (N,max((H+2K)D,F or 2F)), elements, of qkv and of fc
-  Tensor d_act = {};       // (N,F), gated: of what the gate lets through
-  Tensor d_attn = {};      // (N,HD)
-  Tensor d_qk_norm = {};   // (2,D), in a shard with weights of q_norm and k_norm: of these
-  Tensor d_logits = {};    // (R,V): the logits' own memory unless their dtypes differ
-  Tensor input = {};       // (N,C), a sublayer's input; empty where the forward's is there
-  Tensor act = {};         // (N,F); empty where the forward's is there
-  Tensor d_lora = {};      // (N,rank), of LinearActivations
+  Tensor d_stream = {};   // (N,C), of the residual stream
+  Tensor d_branch = {};   // (N,C), of a sublayer's result, or of its input
+  Tensor d_beside = {};   // (N,C), of what the feed-forward sublayer reads beside attention
+  Tensor d_raw = {};      // (N,C), the same before its norm; empty where d_branch can hold it
+  Tensor d_wide = {};     // (N,max((H+2K)D,F or 2F)), elements, of qkv and of fc
+  Tensor d_act = {};      // (N,F), gated: of what the gate lets through
+  Tensor d_attn = {};     // (N,HD)
+  Tensor d_qk_norm = {};  // (2,D), in a shard with weights of q_norm and k_norm: of these
+  Tensor d_logits = {};   // (R,V): the logits' own memory unless their dtypes differ
+  Tensor input = {};      // (N,C), a sublayer's input; empty where the forward's is there
+  Tensor act = {};        // (N,F); empty where the forward's is there
+  Tensor d_lora = {};     // (N,p rank), elements, of LinearActivations::adapted
+  Tensor lora_spread = {}, d_lora_spread = {};  // LinearActivations::spread, elements
   Tensor lora_input = {};  // (N,max(C,F,HD)), elements, what an adapter reads, dropped from
 };
 

@@ -11,7 +11,9 @@ inline constexpr Linear kCFc = {.name = "mlp.c_fc",
                                 .adapted = "lora.c_fc",
                                 .init = InitKind::kWeight,
                                 .axis = ShardAxis::kUp,
-                                .adapter_dropout = {.number = 8}};
+                                .adapter_dropout = {.number = 8},
+                                .parts = {"mlp.c_fc.gate", "mlp.c_fc.up"},
+                                .spread = "lora.c_fc.spread"};
 inline constexpr Linear kMlpCProj = {.name = "mlp.c_proj",
                                      .adapted = "lora.mlp_c_proj",
                                      .init = InitKind::kResidualWeight,
