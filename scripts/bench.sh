@@ -36,6 +36,8 @@ for dtype in fp32 bf16 int8 int4; do
   row "generate-$dtype" bench generate --preset gpt2 --dtype "$dtype" --positions 10,1000
 done
 train char-cpu --preset char-cpu --batch 12 --context 64
+train stories --preset stories
+train llama-tiny --preset llama-tiny
 train char-gpu-bf16 --preset char-gpu --dtype bf16
 train growth --preset gpt2 --context 1024 --dtype bf16 --batches 1,2,4,8,16
 

@@ -127,6 +127,46 @@ std::string FileOfBlocks(FuzzInput& input) {
   return bytes.File();
 }
 
+// A small model with rotary positions: of Gemma 3 with windows, or of Llama with divisors.
+std::string FileOfFamily(bool gemma) {
+  const std::string arch = gemma ? "gemma3" : "llama";
+  GgufBytes bytes;
+  bytes.String("general.architecture", arch);
+  const std::pair<const char*, uint32_t> sizes[] = {
+      {"context_length", 4},           {"embedding_length", 2},     {"block_count", 1},
+      {"feed_forward_length", 2},      {"attention.head_count", 1}, {"attention.key_length", 2},
+      {"attention.sliding_window", 2}, {"rope.dimension_count", 2}, {"expert_count", 0}};
+  for (const auto& [name, value] : sizes) bytes.U32(arch + "." + name, value);
+  bytes.Key(arch + ".attention.layer_norm_rms_epsilon", 6, GgufBytes::Raw(0x3727C5ACu));
+  if (gemma) {
+    bytes.U32(arch + ".attention.sliding_window_pattern", 2);
+    bytes.String(arch + ".rope.scaling.type", "linear").U32(arch + ".rope.scaling.factor", 8);
+  }
+  std::vector<std::pair<std::string, std::vector<uint64_t>>> tensors = {{"token_embd", {2, 3}},
+                                                                        {"output_norm", {2}}};
+  for (const char* name :
+       {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+    tensors.push_back({std::string("blk.0.") + name, {2, 2}});
+  }
+  for (const char* name : {"attn_norm", "ffn_norm"}) {
+    tensors.push_back({std::string("blk.0.") + name, {2}});
+  }
+  if (gemma) {
+    for (const char* name :
+         {"attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"}) {
+      tensors.push_back({std::string("blk.0.") + name, {2}});
+    }
+  } else {
+    tensors.push_back({"rope_freqs", {1}});
+  }
+  for (const auto& [name, dims] : tensors) {
+    uint64_t count = 1;
+    for (const uint64_t dim : dims) count *= dim;
+    bytes.Tensor(name + ".weight", dims, 1, std::string(2 * count, '\x3C'));
+  }
+  return bytes.File();
+}
+
 // Changes before the data, where they matter: where, and a number of any size, or bytes.
 std::string ChangedGguf(std::string file, FuzzInput& input) {
   for (int changes = 0; changes < 6 && !input.empty(); ++changes) {
@@ -214,7 +254,8 @@ testing::AssertionResult GgufIsReadOrRefused(std::string_view bytes) {
   const uint8_t kind = input.Byte();
   const std::string path =
       scratch.Write("x", kind < 32    ? std::string(input.Rest())
-                         : kind < 224 ? ChangedGguf(RightFile(kind % 2), input)
+                         : kind < 160 ? ChangedGguf(RightFile(kind % 2), input)
+                         : kind < 224 ? ChangedGguf(FileOfFamily(kind % 2), input)
                                       : ChangedGguf(FileOfBlocks(input), input));
   const auto listed = ReadOrRefused([&] { ListGgufTensors(path); });
   if (!listed) return listed;

@@ -18,9 +18,9 @@ void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
   const double relative = x.dtype() == Dtype::kBF16 ? disturbance_.halves : disturbance_.numbers;
   const CounterRng rng(0, entries_.size());
   std::vector<double> elements = x.Elements();
-  if (entry.rounded != Dtype::kF32) {
+  if (entry.rounded != Rounding::kNone) {
     std::vector<float> rounded(elements.begin(), elements.end());
-    RoundTo(entry.rounded, rounded);
+    RoundNumbers(entry.rounded, rounded);
     elements.assign(rounded.begin(), rounded.end());
   }
   uint32_t bits = 0;  // one for each of 32 numbers
@@ -32,7 +32,7 @@ void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
   }
 }
 
-Tensor OperandCopies::Copy(const Operand& x, Dtype rounded) {
+Tensor OperandCopies::Copy(const Operand& x, Rounding rounded) {
   const bool number = IsFloating(x.dtype());
   const Dtype dtype = number ? Dtype::kF64 : x.dtype();
   const auto* tensor = std::get_if<Tensor>(&x.view);

@@ -39,15 +39,14 @@ class OperandCopies {
  public:
   explicit OperandCopies(Disturbance disturbance) : disturbance_(disturbance) {}
 
-  // The copy is dense, in the operand's row-major order, with its numbers as `rounded` can hold
-  // them.
-  Tensor Copy(const Operand& x, Dtype rounded = Dtype::kF32);
+  // The copy is dense, in the operand's row-major order.
+  Tensor Copy(const Operand& x, Rounding rounded = Rounding::kNone);
 
  private:
   struct Entry {
     const std::byte* source;
     int64_t count;
-    Dtype rounded;
+    Rounding rounded;
     std::vector<double> memory;  // of integers too
   };
   void CopyNumbers(const Operand& x, Entry& entry) const;
@@ -69,8 +68,8 @@ class Twin {
       const Tensor copy = copies_.Copy(operand);
       if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
         operands_.push_back({name, access, copy});
-        const Dtype rounded = EntersAs(original, name);
-        x = rounded == Dtype::kF32 ? copy : copies_.Copy(operand, rounded);
+        const Rounding rounded = EntersAs(original, name);
+        x = rounded == Rounding::kNone ? copy : copies_.Copy(operand, rounded);
       } else {
         x = SequenceView(copy.Reshape({x.B * x.T, x.C}), x.B, x.T, 0, x.C);
         operands_.push_back({name, access, x});

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "folio/backend/ops.h"
@@ -13,6 +15,20 @@
 namespace folio {
 
 namespace {
+
+void RoundBlock(std::span<float> block) {
+  float largest = 0;
+  bool finite = true;
+  for (const float x : block) {
+    finite = finite && std::isfinite(x);
+    largest = std::max(largest, std::abs(x));
+  }
+  if (!finite) std::ranges::fill(block, std::numeric_limits<float>::quiet_NaN());
+  if (!finite || largest == 0) return;
+  const int unit = std::max(std::ilogb(largest) - 12, -126);
+  for (float& x : block)
+    x = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit) + 0.0f;  // not -0
+}
 
 template <class T>
 void CopyRow(const std::byte* row, std::span<double> out) {
@@ -42,6 +58,14 @@ void CopyRow(const std::byte* row, Dtype dtype, std::span<double> out) {
 }
 
 }  // namespace
+
+void RoundNumbers(Rounding rounding, std::span<float> numbers) {
+  constexpr size_t kBlock = 32;
+  if (rounding == Rounding::kBF16) RoundTo(Dtype::kBF16, numbers);
+  if (rounding != Rounding::kBlockFloat) return;
+  FOLIO_CHECK(numbers.size() % kBlock == 0, "part of a block");
+  for (size_t i = 0; i < numbers.size(); i += kBlock) RoundBlock(numbers.subspan(i, kBlock));
+}
 
 Dtype Operand::dtype() const {
   const auto* tensor = std::get_if<Tensor>(&view);

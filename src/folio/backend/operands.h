@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -59,19 +60,25 @@ void VisitMutable(Op& op, F&& f) {
   });
 }
 
-// EntersAs gives the dtype that the float32 operand `name` is rounded to as it enters the
-// operation: F32 if it is not rounded.
+// How numbers of a float32 operand are rounded as they enter an operation.
+enum class Rounding : uint8_t { kNone, kBF16, kBlockFloat };
+
+// RoundNumbers rounds each number, or each 32 of them together (BlockFloat in ops.h). REQUIRES:
+// then whole blocks.
+void RoundNumbers(Rounding rounding, std::span<float> numbers);
+
+// EntersAs says how the operand `name` is rounded.
 template <class Op>
-Dtype EntersAs(const Op&, std::string_view) {
-  return Dtype::kF32;
+Rounding EntersAs(const Op&, std::string_view) {
+  return Rounding::kNone;
 }
-inline Dtype EntersAs(const LinearForward& op, std::string_view name) {
-  if (name == "weight" && op.x.dtype() == Dtype::kBF16) return Dtype::kBF16;
-  if (name != "x" || !IsStored(op.weight.dtype())) return Dtype::kF32;
-  return IsBlocked(op.weight.dtype()) ? Dtype::kQ8_0 : Dtype::kBF16;
+inline Rounding EntersAs(const LinearForward& op, std::string_view name) {
+  if (name == "weight" && op.x.dtype() == Dtype::kBF16) return Rounding::kBF16;
+  if (name != "x" || !IsStored(op.weight.dtype())) return Rounding::kNone;
+  return IsBlocked(op.weight.dtype()) ? Rounding::kBlockFloat : Rounding::kBF16;
 }
-inline Dtype EntersAs(const LinearBackward& op, std::string_view name) {
-  return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Dtype::kBF16 : Dtype::kF32;
+inline Rounding EntersAs(const LinearBackward& op, std::string_view name) {
+  return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Rounding::kBF16 : Rounding::kNone;
 }
 
 // The Check functions of the operations are made of these functions. Each check aborts with the

@@ -336,9 +336,10 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16. Where the
-// weight is stored, x enters rounded: to bfloat16 with BF16, each row to Q8_0 with blocks, of
-// whatever type. Up to kFewRows rows, each comes out the same, bit for bit, whatever other rows
-// there are.
+// weight is stored, x enters rounded: to bfloat16 with BF16, and with blocks, of whatever type,
+// each 32 numbers of a row to multiples of one power of two (block floating point): of 2^(e-13),
+// where 2^e is the lowest above all of them; two signed bytes hold such an integer. Up to kFewRows
+// rows, each comes out the same, bit for bit, whatever other rows there are.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";

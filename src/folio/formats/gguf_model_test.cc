@@ -90,6 +90,7 @@ TEST_F(GgufModel, EveryShapeOfGpt2ComesBackBitForBit) {
   other.layer_norm_epsilon = 1e-6;
   other.bos_token_id = 3;
   other.eos_token_id = 10;
+  other.more_eos_token_ids = {4, 7};
   for (const GptConfig& config : {TinyConfig(), other}) {
     const FoundModel found = Saved(config);
     EXPECT_EQ(found.model.config, config);
@@ -102,6 +103,13 @@ TEST_F(GgufModel, EveryShapeOfGpt2ComesBackBitForBit) {
     SaveModel(At("through"), *MapWeights(found.model));
     EXPECT_EQ(FilesBelow(At("direct")), FilesBelow(At("through")));
   }
+}
+
+TEST_F(GgufModel, HasNamesForThreeTokensThatEndATextAndNoMore) {
+  GptConfig config = TinyConfig();
+  config.eos_token_id = 10;
+  config.more_eos_token_ids = {4, 7, 5};
+  EXPECT_TRUE(Contains(SaveRefused(config), "the model has 4", "names for 3"));
 }
 
 TEST_F(GgufModel, HasTheNamesShapesAndTypesThatOtherProgramsAskFor) {

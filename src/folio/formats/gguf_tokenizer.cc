@@ -358,6 +358,21 @@ void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, bool add_
   header.AddBool("tokenizer.ggml.add_bos_token", add_begin);
 }
 
+// The other tokens that end a text, as those that end a turn and a message, which programs stop at
+// all the same.
+void AddMoreEnds(const GptConfig& config, GgufHeader& header) {
+  constexpr std::array kKeys = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+  const std::vector<int64_t>& more = config.more_eos_token_ids;
+  if (more.size() > kKeys.size()) {
+    RefuseToWrite("so many tokens that end a text",
+                  fmt::format("the model has {}, and GGUF has names for 3", more.size() + 1),
+                  "convert to hf, or leave out some in config.json and generation_config.json");
+  }
+  for (size_t i = 0; i < more.size(); ++i) {
+    header.AddU32(kKeys[i], static_cast<uint32_t>(more[i]));
+  }
+}
+
 // The tokens of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
 // none, so an id that nothing is made of stands in.
 void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Written& written,
@@ -602,6 +617,7 @@ TokenRoles ReadGgufRoles(const GgufFile& file) {
   return {.begin = id("bos"),
           .end = id("eos"),
           .end_of_turn = id("eot"),
+          .end_of_message = id("eom"),
           .unknown = id("unknown"),
           .padding = id("padding"),
           .add_begin = file.Bool("tokenizer.ggml.add_bos_token"),
@@ -622,6 +638,7 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
   } else {
     RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
   }
+  AddMoreEnds(config, header);
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
     header.AddText(kTemplate, RoleTokenTemplate());
   } else if (tokenizer != nullptr && !tokenizer->chat_source().text.empty()) {

@@ -37,64 +37,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Gives files that lie in a commit of a repository their addresses.
-std::vector<PublishedFile> Addressed(std::string_view repository, std::string_view commit,
-                                     std::vector<PublishedFile> files) {
-  static std::deque<std::string> addresses;
-  for (PublishedFile& file : files) {
-    file.url = addresses.emplace_back(fmt::format(
-        "https://huggingface.co/openai-community/{}/resolve/{}/{}", repository, commit, file.name));
-  }
-  return files;
-}
-
-std::vector<PublishedModel> MakeTable() {
-  constexpr std::string_view kGpt2Commit = "607a30d783dfa663caf39e06633721c8d4cfcd7e";
-  // One tokenizer for all of them.
-  const std::vector<PublishedFile> tokenizer =
-      Addressed("gpt2", kGpt2Commit,
-                {{"tokenizer.json", "",
-                  "8414cab924d8b9b33013f0d221c5862f365ee9be39c5c2bfae8a5a9e970478a6", 1355256},
-                 {"tokenizer_config.json", "",
-                  "5e04eb606e3a1583530a42e36c2a6b6615c86f34fe77e44d9ddeb43ff940931f", 26},
-                 {"vocab.json", "",
-                  "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", 1042301},
-                 {"merges.txt", "",
-                  "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", 456318}});
-  const auto model = [&](std::string_view name, std::string_view summary, std::string_view commit,
-                         std::vector<PublishedFile> files) {
-    files = Addressed(name, commit, std::move(files));
-    files.insert(files.end() - 1, tokenizer.begin(), tokenizer.end());
-    return PublishedModel{name, summary, std::move(files)};
-  };
-  constexpr std::string_view kConfig = "config.json", kGeneration = "generation_config.json",
-                             kWeights = "model.safetensors";
-  // The numbers of bytes of the two largest are limits.
-  return {
-      model("gpt2", "124M parameters", kGpt2Commit,
-            {{kConfig, "", "0daed7749b4f02b8f76240d5444551d7b08712dab4d0adb8239c56ba823bb7b4", 665},
-             {kGeneration, "", "ed0b32ac72c0f5f44a719abb2d7786ea5146c871f83717b7f2018065954de02b",
-              124},
-             {kWeights, "", "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
-              548105171}}),
-      model("gpt2-medium", "355M parameters", "6dcaa7a952f72f9298047fd5137cd6e4f05f41da",
-            {{kConfig, "", "ef1a44d889ad1a0acc7731c78134f1b87d2d222f110e97dd10fd4117331caf22", 718},
-             {kGeneration, "", "b90eadacf585a743a30ea51e8b5c88b8d282a2a34dc0c7e556d0987cdbd68805",
-              124},
-             {kWeights, "", "fc5a354a19255ad494f3d71549390baca1ccf61d1d822b9408971705c687c9cd",
-              1519984962}}),
-      model("gpt2-large", "774M parameters", "32b71b12589c2f8d625668d2335a01cac3249519",
-            {{kConfig, "", "7fccdcfd6622055342a734c663ee0b61ff4fd697f42467595df0bf4448c8c170", 666},
-             {kWeights, "", "5f47f3e12f91cd33b662ce7e433b6150ad5512b5884a2cee961b50e9c3bbebce",
-              3247160000}}),
-      model("gpt2-xl", "1558M parameters", "15ea56dee5df4983c59b2538573817e1667135e2",
-            {{kConfig, "", "be48115d52314bc27327e160bf10197760db02ea689d10adb24db4102edf7a8a", 689},
-             {kGeneration, "", "b90eadacf585a743a30ea51e8b5c88b8d282a2a34dc0c7e556d0987cdbd68805",
-              124},
-             {kWeights, "", "0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a",
-              6431830000}})};
-}
-
 // Hugging Face's model directory, which is folio's own too, or the weights in it alone:
 // model/checkpoint.h with the tokenizer.
 
@@ -238,9 +180,40 @@ uint64_t BytesAt(const fs::path& path) {
   return bytes;
 }
 
+// The same for a parameter that lies in a file as several tensors, or in another order of rows, or
+// with something added.
+bool RowsHoldEncoded(const StoredParam& stored, const Tensor* source) {
+  const bool vector = stored.from.shape.rank() == 1;
+  const int64_t columns = vector ? 1 : stored.from.shape.back();
+  std::atomic<bool> same = true;
+  int64_t first = 0;
+  for (const auto& [from, order] : stored.rows) {
+    const size_t row_bytes = DtypeBytes(from.dtype, columns);
+    ParallelRange(from.shape[0], 64,
+                  [&, &tensor = from, how = order](int64_t begin, int64_t end, int) {
+                    std::vector<float> numbers(static_cast<size_t>(columns));
+                    std::vector<std::byte> bytes(row_bytes);
+                    for (int64_t r = begin; r < end; ++r) {
+                      const int64_t row = first + RowAt(how, stored.heads, r);
+                      if (source != nullptr) {
+                        GatherRows(vector ? source->Reshape({source->count(), 1}) : *source,
+                                   stored.transposed, row, numbers);
+                      }
+                      for (float& number : numbers) number -= stored.add;
+                      EncodeFloats(numbers, tensor.dtype, bytes.data());
+                      const std::byte* at = tensor.data + static_cast<size_t>(r) * row_bytes;
+                      if (std::memcmp(bytes.data(), at, row_bytes) != 0) same = false;
+                    }
+                  });
+    first += from.shape[0];
+  }
+  return same;
+}
+
 // Returns whether `stored` holds the source's numbers as its dtype encodes them; zeros where there
 // is no source.
 bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
+  if (!stored.rows.empty()) return RowsHoldEncoded(stored, source);
   constexpr int64_t kGrain = 1 << 15;
   const Shape& shape = stored.from.shape;
   const int64_t columns = shape.back(), rows = shape.count() / columns;
@@ -357,28 +330,6 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
 }
 
 }  // namespace
-
-std::span<const PublishedModel> PublishedModels() {
-  static const std::vector<PublishedModel> table = MakeTable();
-  return table;
-}
-
-std::vector<std::string> PublishedModelNames() {
-  std::vector<std::string> names;
-  for (const PublishedModel& model : PublishedModels()) names.emplace_back(model.name);
-  return names;
-}
-
-const PublishedModel* FindPublishedModel(std::string_view name) {
-  const auto models = PublishedModels();
-  const auto model = std::ranges::find(models, name, &PublishedModel::name);
-  return model == models.end() ? nullptr : &*model;
-}
-
-fs::path PublishedModelDir(const PublishedModel& model) {
-  const fs::path home = FetchedHome("models");
-  return home.empty() ? home : home / model.name;
-}
 
 std::unique_ptr<Tokenizer> FindGpt2Encoding() {
   const std::vector<std::string> files = TokenizerFiles("gpt2");

@@ -75,11 +75,12 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap,
                      const std::filesystem::path& adapter = {});
 
-// A model that OpenAI published, as it lies on huggingface.co: the files of a model directory, the
+// A model that was published, as it lies on huggingface.co: the files of a model directory, the
 // largest last.
 struct PublishedModel {
   std::string_view name;     // "gpt2-medium"
-  std::string_view summary;  // "355M parameters"
+  std::string_view summary;  // how large it is, and its licence
+  std::string page;          // where its files can be seen
   std::vector<PublishedFile> files;
 };
 

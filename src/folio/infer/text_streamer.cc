@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
@@ -73,11 +78,16 @@ size_t StopStrings::Beginning() const {
 
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
                                   std::string_view where) {
-  if (!prompt.empty()) return tokenizer.Encode(prompt, where, SpecialRule::Allow());
+  const std::span<const int32_t> before = tokenizer.before();
+  std::vector<int32_t> ids;
+  if (!prompt.empty()) ids = tokenizer.Encode(prompt, where, SpecialRule::Allow());
+  const bool begun =
+      ids.size() >= before.size() && std::equal(before.begin(), before.end(), ids.begin());
+  if (!begun) ids.insert(ids.begin(), before.begin(), before.end());
+  if (!ids.empty()) return ids;
   if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
-  std::vector<int32_t> line_break;
-  tokenizer.EncodePrefix("\n", line_break);
-  return line_break.empty() ? std::vector<int32_t>{0} : line_break;
+  tokenizer.EncodePrefix("\n", ids);
+  return ids.empty() ? std::vector<int32_t>{0} : ids;
 }
 
 std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids) {

@@ -41,8 +41,9 @@ class StopStrings {
 class StreamingDecoder;
 struct OpenedModel;
 
-// The tokens that a text begins with: those of `prompt`, or for an empty prompt the end-of-text
-// token or, where the tokenizer has none, a line break (else token 0). `where` is for errors.
+// The tokens that a text begins with: those that the tokenizer puts before each text, unless
+// `prompt` begins with them, and those of `prompt`. If that is nothing, the end-of-text token or,
+// where the tokenizer has none, a line break (else token 0). `where` is for errors.
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
                                   std::string_view where = "prompt");
 
@@ -92,8 +93,9 @@ class TextStreamer {
   GeneratedText written_;
 };
 
-// `options` for tokens of a model, with a tokenizer or without: its configuration's end of text
-// ends one too, and so does the end of a turn of its template.
+// `options` for tokens of a model, with a tokenizer or without: its configuration's ends of text
+// end one too, and so do that which the tokenizer's file names and the end of a turn of its
+// template.
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
 // A text of a Generator by a TextStreamer.

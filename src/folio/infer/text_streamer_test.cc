@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "folio/base/utf8.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/test_small_model.h"
@@ -109,6 +115,36 @@ std::unique_ptr<Tokenizer> Letters() {
 
 TEST(TextStreamer, ShowsTokensThatTheTokenizerLacksAsUnknown) {
   EXPECT_EQ(TextOf(*Letters(), std::vector<int32_t>{0, 17, 2}), "a\uFFFDc");
+}
+
+TEST(PromptTokens, BeginOnceWithWhatTheTokenizerPutsBeforeTexts) {
+  BpeVocab vocab = ByteVocab();
+  const int32_t begin = AddSpecial(vocab, "<s>");
+  const BpeTokenizer plain(vocab);
+  vocab.before = {begin};
+  const BpeTokenizer tokenizer(std::move(vocab));
+  EXPECT_EQ(PromptTokens(plain, "ab"), (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_EQ(PromptTokens(plain, ""), (std::vector<int32_t>{'\n'}));
+  EXPECT_EQ(PromptTokens(tokenizer, "ab"), (std::vector<int32_t>{begin, 'a', 'b'}));
+  EXPECT_EQ(PromptTokens(tokenizer, "<s>ab"), (std::vector<int32_t>{begin, 'a', 'b'}));
+  EXPECT_EQ(PromptTokens(tokenizer, ""), (std::vector<int32_t>{begin}));
+}
+
+TEST(ForTokens, StopAtAllThatAnyPlaceNames) {
+  BpeVocab vocab = ByteVocab();
+  const int32_t end = AddSpecial(vocab, "<|endoftext|>"), named = AddSpecial(vocab, "</s>");
+  OpenedModel model;
+  model.tokenizer = std::make_unique<BpeTokenizer>(std::move(vocab));
+  model.tokenizer->set_chat_source({.eos_token = "</s>"});  // of a directory without a template
+  GptConfig config = TinyConfig();
+  config.vocab_size = 300;
+  config.eos_token_id = 5;
+  config.more_eos_token_ids = {7, 9};
+  model.weights = std::make_unique<GptWeights>(config);
+  const GenerateOptions options = ForTokens(model, {.stop_tokens = {3}});
+  const std::set<int32_t> ends(options.stop_tokens.begin(), options.stop_tokens.end());
+  EXPECT_EQ(ends, (std::set<int32_t>{3, 5, 7, 9, end, named}));
+  EXPECT_EQ(options.usable, IdsWithTokens(*model.tokenizer));
 }
 
 // Models whose vocabulary is padded, continued after their last id, which has no token.

@@ -342,6 +342,12 @@ std::optional<bool> GgufFile::Bool(std::string_view key) const {
   return value->bytes[0] != std::byte{0};
 }
 
+std::optional<double> GgufFile::NumberOrTruth(std::string_view key) const {
+  const GgufValue* value = FindValue(key);
+  if (value == nullptr || value->array || value->type != GgufType::kBool) return Number(key);
+  return value->bytes[0] != std::byte{0} ? 1 : 0;
+}
+
 std::optional<std::string_view> GgufFile::Text(std::string_view key) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return std::nullopt;
@@ -387,6 +393,28 @@ bool GgufFile::Floats(std::string_view key, const std::function<void(size_t, flo
   return true;
 }
 
+bool GgufFile::Bools(std::string_view key, const std::function<void(size_t, bool)>& visit) const {
+  const GgufValue* value = FindValue(key);
+  if (value == nullptr) return false;
+  if (!value->array || value->type != GgufType::kBool) RefuseType(key, "an array of truths");
+  for (size_t i = 0; i < value->count; ++i) visit(i, value->bytes[i] != std::byte{0});
+  return true;
+}
+
+bool GgufFile::IsArray(std::string_view key) const {
+  const GgufValue* value = FindValue(key);
+  return value != nullptr && value->array;
+}
+
+std::vector<std::string_view> GgufFile::Keys(std::string_view prefix) const {
+  std::vector<std::string_view> keys;
+  for (auto at = values_.lower_bound(prefix); at != values_.end(); ++at) {
+    if (!at->first.starts_with(prefix)) break;
+    keys.push_back(at->first);
+  }
+  return keys;
+}
+
 uint64_t GgufFile::Count(std::string_view key) const {
   const GgufValue* value = FindValue(key);
   return value == nullptr ? 0 : value->count;
@@ -425,6 +453,11 @@ void GgufHeader::AddI32s(std::string_view key, std::span<const int32_t> values) 
 void GgufHeader::AddF32s(std::string_view key, std::span<const float> values) {
   Array(key, GgufType::kF32, values.size());
   for (const float value : values) AppendLittleEndian(bytes_, value);
+}
+
+void GgufHeader::AddBools(std::string_view key, const std::vector<bool>& values) {
+  Array(key, GgufType::kBool, values.size());
+  for (const bool value : values) AppendLittleEndian(bytes_, uint8_t{value});
 }
 
 void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,

@@ -73,6 +73,8 @@ class GgufFile : public TensorFile {
   std::optional<int64_t> Integer(std::string_view key) const;
   std::optional<double> Number(std::string_view key) const;
   std::optional<bool> Bool(std::string_view key) const;
+  // 1 and 0 for true and false.
+  std::optional<double> NumberOrTruth(std::string_view key) const;
   std::optional<std::string_view> Text(std::string_view key) const;
   // The items of an array, in order; false where there is no such key.
   bool Texts(std::string_view key,
@@ -81,8 +83,13 @@ class GgufFile : public TensorFile {
                 const std::function<void(size_t index, int64_t value)>& visit) const;
   bool Floats(std::string_view key,
               const std::function<void(size_t index, float value)>& visit) const;
+  bool Bools(std::string_view key,
+             const std::function<void(size_t index, bool value)>& visit) const;
   // How many items an array has, or 0 where there is no such key.
   uint64_t Count(std::string_view key) const;
+  bool IsArray(std::string_view key) const;
+  // All keys that begin so, by name.
+  std::vector<std::string_view> Keys(std::string_view prefix) const;
 
  private:
   const GgufValue* FindValue(std::string_view key) const;
@@ -106,6 +113,7 @@ class GgufHeader {
   void AddTexts(std::string_view key, std::span<const std::string> values);
   void AddI32s(std::string_view key, std::span<const int32_t> values);
   void AddF32s(std::string_view key, std::span<const float> values);
+  void AddBools(std::string_view key, const std::vector<bool>& values);
 
   uint64_t count() const { return count_; }
   const std::string& bytes() const { return bytes_; }

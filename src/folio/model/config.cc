@@ -417,6 +417,11 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
   json[kModelTypeKey] = family.model_type;
   json["architectures"] = Json::array({family.architectures.front()});
   GptConfig copy = SaysAllSizes(family) ? WithAllSizes(config) : config, plain;
+  // Biases that a family has keys for: its programs do not take null for an answer.
+  if (SaysAllSizes(family)) {
+    if (AlwaysWritten(family, "attention_bias")) copy.attention_bias = config.has_attention_bias();
+    if (AlwaysWritten(family, "mlp_bias")) copy.mlp_bias = config.has_mlp_bias();
+  }
   SetFields(family.fixed, plain, "a family");
   copy.activation_function.insert(0, family.activation_prefix);
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -49,9 +50,17 @@ constexpr auto kSwitches = std::to_array<std::string_view>({"mlp",
                                                             "layer_norm_bias",
                                                             "lm_head_bias"});
 
+// The same model with no bias said that is as it would be anyway.
+GptConfig WithoutRedundantBiases(GptConfig config) {
+  if (config.qkv_bias == config.has_attention_bias()) config.qkv_bias.reset();
+  if (config.attention_bias == config.bias) config.attention_bias.reset();
+  if (config.mlp_bias == config.bias) config.mlp_bias.reset();
+  return config;
+}
+
 // Why a model is not of the family, whatever the format: switches that stand otherwise.
 void AddSwitches(const Family& family, const GptConfig& config, std::vector<std::string>& reasons) {
-  GptConfig copy = config, plain;
+  GptConfig copy = WithoutRedundantBiases(config), plain;
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
   for (const std::string_view key : kSwitches) {
     const auto fixed = std::ranges::find(family.fixed, key, &FieldValue::field);
@@ -66,11 +75,111 @@ void AddSwitches(const Family& family, const GptConfig& config, std::vector<std:
   }
 }
 
+void CopyFields(std::span<const std::string_view> keys, const GptConfig& from, GptConfig& to) {
+  GptConfig copy = from;
+  const std::vector<Field> fields = copy.Fields(), targets = to.Fields();
+  for (const std::string_view key : keys) {
+    SetField(FieldOf(targets, key), FieldText(FieldOf(fields, key)), "a family");
+  }
+}
+
+// The fields of keys that are written.
+std::vector<std::string_view> WrittenFields(const Family& family) {
+  std::vector<std::string_view> fields;
+  for (const GgufKey& key : family.gguf_keys) {
+    if (key.use != GgufKey::Use::kOnlyRead && !key.field.empty()) fields.push_back(key.field);
+  }
+  return fields;
+}
+
+// The model that a GGUF file of it would be read as.
+GptConfig AsGgufSays(const Family& family, const GptConfig& config) {
+  constexpr auto kRope =
+      std::to_array<std::string_view>({"rope_scaling", "rope_factor", "rope_original_positions"});
+  GptConfig said = GgufUnsaid(family);
+  CopyFields(WrittenFields(family), WithAllSizes(config), said);
+  CopyFields(family.gguf_by_tensors, config, said);
+  if (config.rope_scaling != "llama3" || family.gguf_divisors) CopyFields(kRope, config, said);
+  if (family.gguf_by_sizes != nullptr) family.gguf_by_sizes(said);
+  return said;
+}
+
+std::string KindsOfLayers(const GptConfig& config) {
+  std::string kinds;
+  for (size_t l = 0; std::cmp_less(l, config.n_layer); ++l) {
+    kinds += config.layer_kinds[l % config.layer_kinds.size()];
+  }
+  return kinds;
+}
+
+// The same model with each of these said: which parts have biases, and what scores are multiplied
+// with.
+GptConfig WithAllSaid(GptConfig config) {
+  config.layer_norm_bias = config.has_layer_norm_bias();
+  config.qkv_bias = config.has_qkv_bias();
+  config.attention_bias = config.has_attention_bias();
+  config.mlp_bias = config.has_mlp_bias();
+  config.bias = false;
+  config.attention_scale = config.score_scale(0);
+  config.rotary_dim = config.rotary_width();
+  config.layer_kinds = ShortestPattern(KindsOfLayers(config));
+  return config;
+}
+
+// Why files of GGUF would be read as another model.
+void AddUnsaid(const Family& family, const GptConfig& model, std::vector<std::string>& reasons) {
+  constexpr auto kMore = std::to_array<std::string_view>(
+      {"activation_function", "rope_low_freq_factor", "rope_high_freq_factor", "rope_beta_fast",
+       "rope_beta_slow", "rope_attention_factor"});
+  constexpr auto kOfWindows =
+      std::to_array<std::string_view>({"sliding_window", "layer_kinds", "rope_window_theta"});
+  GptConfig config = WithAllSaid(model), said = WithAllSaid(AsGgufSays(family, model));
+  const std::vector<Field> fields = config.Fields(), others = said.Fields();
+  const auto compare = [&](std::string_view key) {
+    const std::string found = FieldText(FieldOf(fields, key));
+    if (!HasWindow(model) && std::ranges::count(kOfWindows, key) > 0) return;
+    if (found != FieldText(FieldOf(others, key))) {
+      reasons.push_back(fmt::format("{} = {}", key, found));
+    }
+  };
+  std::ranges::for_each(kSwitches, compare);
+  std::ranges::for_each(kMore, compare);
+}
+
 }  // namespace
+
+GptConfig GgufUnsaid(const Family& family) {
+  GptConfig config;
+  SetFields(family.fixed, config, "a family");
+  const auto activation =
+      std::ranges::find(family.absent, "activation_function", &FieldValue::field);
+  if (activation != family.absent.end()) config.activation_function = activation->value;
+  SetFields(family.gguf_unsaid, config, "a family");
+  return config;
+}
+
+bool HasWindow(const GptConfig& config) {
+  if (!config.sliding_window || config.layer_kinds.find('w') == std::string::npos) return false;
+  return *config.sliding_window < config.n_positions || config.rope_window_theta > 0;
+}
+
+std::string ShortestPattern(const std::string& kinds) {
+  for (size_t period = 1; period < kinds.size(); ++period) {
+    if (kinds.compare(period, kinds.npos, kinds, 0, kinds.size() - period) == 0) {
+      return kinds.substr(0, period);
+    }
+  }
+  return kinds;
+}
 
 std::string WhyNot(const Family& family, FileFormat format, const GptConfig& config) {
   std::vector<std::string> reasons;
-  if (&family != &Families().back()) AddSwitches(family, config, reasons);
+  const bool gguf = format == kGguf && SaysAllSizes(family);
+  if (gguf) {
+    AddUnsaid(family, config, reasons);
+  } else if (&family != &Families().back()) {
+    AddSwitches(family, config, reasons);
+  }
   GptConfig copy = config;
   const std::vector<Field> fields = copy.Fields();
   for (const Limit& limit : family.limits) {
@@ -100,9 +209,13 @@ void SetFamily(const Family& family, GptConfig& config) {
 }
 
 void RequireExpressed(const GptConfig& config, FileFormat format, const std::string& what) {
-  const std::string why = WhyNot(FamilyFor(config, format), format, config);
-  if (why.empty()) return;
-  throw InputError(what, "it has " + why + "; GPT-2, as that program runs it, has no such thing",
+  if (WhyNot(FamilyFor(config, format), format, config).empty()) return;
+  const Family& own = FamilyFor(config, kHuggingFace);
+  const Family& family = (own.formats & Formats(format)) != 0 ? own : Gpt2Family();
+  const std::string_view name = &family == &Gpt2Family() ? "GPT-2" : family.model_type;
+  throw InputError(what,
+                   fmt::format("it has {}; {}, as that program runs it, has no such thing",
+                               WhyNot(family, format, config), name),
                    "convert to hf, which keeps it, or train without");
 }
 
@@ -127,6 +240,8 @@ GptConfig WithoutRedundantSizes(GptConfig config) {
   if (config.rotary_dim == config.head_size()) config.rotary_dim.reset();
   if (divides && config.head_dim == config.n_embd / config.n_head) config.head_dim.reset();
   if (config.n_inner == 4 * config.n_embd) config.n_inner.reset();
+  if (config.attention_bias == config.bias) config.attention_bias.reset();
+  if (config.mlp_bias == config.bias) config.mlp_bias.reset();
   const bool windows = config.layer_kinds.find('w') != std::string::npos;
   if (!windows || !config.sliding_window) {
     config.sliding_window.reset();
@@ -257,6 +372,25 @@ StoredParam Assembled(const GptConfig& config, std::span<const StoredRows> rows,
   return param;
 }
 
+// The tensors of a parameter in a file. Some files of GGUF have q | k | v as one where those of
+// the family have three, as Phi-2's had before.
+std::vector<RowsInFiles> PartsIn(const TensorFile& file, const Family& family, FileFormat format,
+                                 const GptConfig& config, const ParamInfo& param) {
+  constexpr std::string_view kOne = ".attn_q.", kAll = ".attn_qkv.";
+  std::vector<RowsInFiles> parts = TensorsInFiles(family, format, config, param);
+  std::string name = parts.front().name;
+  const size_t at = name.find(kOne);
+  if (format != kGguf || at == name.npos || file.Find(name) != nullptr ||
+      parts.front().order != RowOrder::kAsHere) {
+    return parts;
+  }
+  name.replace(at, kOne.size(), kAll);
+  if (file.Find(name) == nullptr) return parts;
+  Shape shape = param.shape;
+  if (shape.rank() == 2) shape = StoredShape(shape, /*transposed=*/true);
+  return {{.name = std::move(name), .shape = shape}};
+}
+
 }  // namespace
 
 StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile> file,
@@ -268,7 +402,7 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
   const ParamTable table(config);
   for (const ParamInfo& info : table.params()) {
     std::vector<StoredRows> rows;
-    for (const RowsInFiles& part : TensorsInFiles(family, format, config, info)) {
+    for (const RowsInFiles& part : PartsIn(*model.file, family, format, config, info)) {
       const std::string name = prefix + part.name;
       const TensorInfo* there = FindTensor(*model.file, family, name);
       const TensorInfo& found =

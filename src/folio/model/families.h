@@ -80,11 +80,18 @@ struct RefusedKey {
   std::string_view key, only, feature;
 };
 
-// A key of GGUF, behind "ARCHITECTURE.", and its field: a size or a number.
+// A key of GGUF, behind "ARCHITECTURE.", and its field: a size or a number, or the kinds of layers.
 struct GgufKey {
-  enum class Reading : uint8_t { kRequired, kOptional, kNever };
+  enum class Use : uint8_t {
+    kRequired,
+    kOptional,
+    kOnlyWritten,
+    kOnlyRead,  // other programs pass over it, and so would compute something else
+    kInverse,   // optional, and 1 / the field
+    kTrue,      // written as true, and of no field
+  };
   std::string_view key, field;
-  Reading reading = Reading::kRequired;
+  Use use = Use::kRequired;
 };
 
 // Models of the family hold to `holds` in these formats; another value of `field` is the reason
@@ -123,6 +130,10 @@ struct Family {
   // GGUF
   std::string_view gguf_architecture;
   std::span<const GgufKey> gguf_keys;
+  std::span<const FieldValue> gguf_unsaid;  // what files mean that have no key of the field
+  std::span<const std::string_view> gguf_by_tensors;  // fields that are true where such tensors are
+  void (*gguf_by_sizes)(GptConfig& config);  // sets what follows from sizes; null: nothing does
+  bool gguf_divisors;                        // a tensor may hold divisors of the rotary frequencies
 
   std::span<const Limit> limits;
 };
@@ -142,6 +153,15 @@ const Family& FamilyFor(const GptConfig& config, FileFormat format);
 
 // Says of which family the model is, unless it would be taken for one of that anyway.
 void SetFamily(const Family& family, GptConfig& config);
+
+// A model of the family as GGUF files say it that have no more keys than they must.
+GptConfig GgufUnsaid(const Family& family);
+
+// Returns whether a window keeps any layer from something: one as long as the context does not.
+bool HasWindow(const GptConfig& config);
+
+// The shortest text that gives the kinds of all layers when it is repeated.
+std::string ShortestPattern(const std::string& kinds);
 
 // Throws a kInput Error that begins with `what` and says why, unless files of the format can hold
 // the model.

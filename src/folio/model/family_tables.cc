@@ -129,8 +129,8 @@ constexpr auto kGpt2GgufKeys = std::to_array<GgufKey>({
     {"block_count", "n_layer"},
     {"feed_forward_length", "n_inner"},
     {"attention.head_count", "n_head"},
-    {"vocab_size", "vocab_size", GgufKey::Reading::kNever},  // the embeddings say it
-    {"attention.layer_norm_epsilon", "layer_norm_epsilon", GgufKey::Reading::kOptional},
+    {"vocab_size", "vocab_size", GgufKey::Use::kOnlyWritten},  // the embeddings say it
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", GgufKey::Use::kOptional},
 });
 
 // transformers has several settings of GPT-2 that the other programs have not, and nanoGPT and
@@ -179,6 +179,10 @@ constexpr Family kGpt2 = {
     .all_biases = true,
     .gguf_architecture = "gpt2",
     .gguf_keys = kGpt2GgufKeys,
+    .gguf_unsaid = {},
+    .gguf_by_tensors = {},
+    .gguf_by_sizes = nullptr,
+    .gguf_divisors = false,
     .limits = kGpt2Limits,
 };
 
@@ -260,16 +264,6 @@ Json WriteRope(const GptConfig& config) {
 }
 
 constexpr std::string_view kFull = "full_attention", kWindow = "sliding_attention";
-
-// The shortest text that gives the kinds of all layers when it is repeated.
-std::string ShortestPattern(const std::string& kinds) {
-  for (size_t period = 1; period < kinds.size(); ++period) {
-    if (kinds.compare(period, kinds.npos, kinds, 0, kinds.size() - period) == 0) {
-      return kinds.substr(0, period);
-    }
-  }
-  return kinds;
-}
 
 void ReadLayerTypes(const Json& types, Json& flat, const std::string& where) {
   if (types.is_null()) return;
@@ -680,7 +674,7 @@ constexpr auto kNeoxTensors = std::to_array<TensorRow>(
 
 // Keys of GGUF. The last is that of the epsilon.
 constexpr auto GgufKeys(std::string_view epsilon) {
-  using enum GgufKey::Reading;
+  using enum GgufKey::Use;
   return std::to_array<GgufKey>({
       {"context_length", "n_positions"},
       {"embedding_length", "n_embd"},
@@ -692,12 +686,76 @@ constexpr auto GgufKeys(std::string_view epsilon) {
       {"attention.value_length", "head_dim", kOptional},
       {"rope.dimension_count", "rotary_dim", kOptional},
       {"rope.freq_base", "rope_theta", kOptional},
-      {"vocab_size", "vocab_size", kNever},  // the embeddings say it
+      {"vocab_size", "vocab_size", kOnlyWritten},  // the embeddings say it
       {epsilon, "layer_norm_epsilon"},
   });
 }
 constexpr auto kRmsGgufKeys = GgufKeys("attention.layer_norm_rms_epsilon");
 constexpr auto kLayerNormGgufKeys = GgufKeys("attention.layer_norm_epsilon");
+
+template <size_t N, size_t M>
+constexpr auto GgufKeysAnd(const std::array<GgufKey, N>& keys, const std::array<GgufKey, M>& more) {
+  std::array<GgufKey, N + M> all = {};
+  std::ranges::copy(keys, all.begin());
+  std::ranges::copy(more, all.begin() + N);
+  return all;
+}
+// llama.cpp runs these without the window that a file may name.
+constexpr auto kWindowKeyRead = std::to_array<GgufKey>(
+    {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOnlyRead}});
+constexpr auto kWindowKey = std::to_array<GgufKey>(
+    {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOptional}});
+constexpr auto kLlamaGgufKeys = GgufKeysAnd(kRmsGgufKeys, kWindowKeyRead);
+constexpr auto kStarcoder2GgufKeys = GgufKeysAnd(kLayerNormGgufKeys, kWindowKeyRead);
+constexpr auto kPhi3GgufKeys = GgufKeysAnd(kRmsGgufKeys, kWindowKey);
+constexpr auto kGemma2GgufKeys =
+    GgufKeysAnd(GgufKeysAnd(kRmsGgufKeys, kWindowKey),
+                std::to_array<GgufKey>({
+                    {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
+                    {"attn_logit_softcapping", "attention_cap", GgufKey::Use::kOptional},
+                    {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
+                }));
+constexpr auto kGemma3GgufKeys =
+    GgufKeysAnd(GgufKeysAnd(kRmsGgufKeys, kWindowKey),
+                std::to_array<GgufKey>({
+                    {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
+                    {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
+                    {"rope.freq_base_swa", "rope_window_theta", GgufKey::Use::kOptional},
+                }));
+constexpr auto kGraniteGgufKeys =
+    GgufKeysAnd(kRmsGgufKeys, std::to_array<GgufKey>({
+                                  {"attention.scale", "attention_scale", GgufKey::Use::kOptional},
+                                  {"embedding_scale", "embedding_scale", GgufKey::Use::kOptional},
+                                  {"residual_scale", "residual_scale", GgufKey::Use::kOptional},
+                                  {"logit_scale", "logit_scale", GgufKey::Use::kInverse},
+                              }));
+
+constexpr auto kNeoxGgufKeys =
+    GgufKeysAnd(kLayerNormGgufKeys, std::to_array<GgufKey>({
+                                        {"use_parallel_residual", "", GgufKey::Use::kTrue},
+                                    }));
+
+// What files mean that do not say it.
+constexpr auto kAllWindows = std::to_array<FieldValue>({{"layer_kinds", "w"}});
+constexpr auto kEveryFourth = std::to_array<FieldValue>({{"no_rope_every", "4"}});
+constexpr auto kGemma2Unsaid = std::to_array<FieldValue>({{"sliding_window", "4096"},
+                                                          {"layer_kinds", "wf"},
+                                                          {"attention_cap", "50"},
+                                                          {"logit_cap", "30"}});
+constexpr auto kGemma3Unsaid =
+    std::to_array<FieldValue>({{"layer_kinds", "wwwwwf"}, {"rope_window_theta", "10000"}});
+constexpr auto kBiasesByTensors = std::to_array<std::string_view>({"attention_bias", "mlp_bias"});
+
+// Gemma multiplies embeddings with the root of C. The scale of its scores no key of GGUF says: it
+// is that of heads of D numbers, and in the one model of each kind that has another, whose layers
+// are `largest`, that of C / H numbers.
+template <int64_t largest>
+void SetGemmaScales(GptConfig& config) {
+  config.embedding_scale = std::sqrt(static_cast<double>(config.n_embd));
+  const int64_t size =
+      config.n_layer == largest ? config.n_embd / config.n_head : config.head_size();
+  config.attention_scale = 1 / std::sqrt(static_cast<double>(size));
+}
 
 constexpr auto kLlamaNames = std::to_array<std::string_view>({"LlamaForCausalLM", "LlamaModel"});
 constexpr auto kMistralNames =
@@ -718,22 +776,44 @@ constexpr auto kStarcoder2Names =
 constexpr auto kNeoxNames = std::to_array<std::string_view>({"GPTNeoXForCausalLM", "GPTNeoXModel"});
 constexpr auto kPhiNames = std::to_array<std::string_view>({"PhiForCausalLM", "PhiModel"});
 
+constexpr Limit kHeadsOfC = {"head_dim", kEverywhere, [](const GptConfig& c) {
+                               return c.n_head * c.head_size() == c.n_embd;
+                             }};
+constexpr Limit kTied = {"tie_word_embeddings", Formats(kGguf),
+                         [](const GptConfig& c) { return c.tie_word_embeddings; }};
+constexpr Limit kHasHead = {"tie_word_embeddings", Formats(kGguf),
+                            [](const GptConfig& c) { return !c.tie_word_embeddings; }};
 // Embeddings are multiplied with the root of their width.
-constexpr auto kGemmaLimits = std::to_array<Limit>({
-    {"embedding_scale", kEverywhere,
-     [](const GptConfig& c) {
-       return c.embedding_scale == std::sqrt(static_cast<double>(c.n_embd));
-     }},
+constexpr Limit kRootOfC = {"embedding_scale", kEverywhere, [](const GptConfig& c) {
+                              return c.embedding_scale == std::sqrt(static_cast<double>(c.n_embd));
+                            }};
+// Where there is a window, all layers have it.
+constexpr Limit kWindowEverywhere = {"layer_kinds", kEverywhere, [](const GptConfig& c) {
+                                       return !c.sliding_window || c.layer_kinds == "w";
+                                     }};
+// llama.cpp divides by the caps of Gemma 2, and scales no positions of layers with a window in
+// Gemma 3.
+constexpr auto kGemma2Limits = std::to_array<Limit>({
+    kRootOfC,
+    kTied,
+    {"attention_cap", Formats(kGguf), [](const GptConfig& c) { return c.attention_cap > 0; }},
+    {"logit_cap", Formats(kGguf), [](const GptConfig& c) { return c.logit_cap > 0; }},
 });
-// What llama.cpp has of these in a form of its own is not written: windows, caps and scales.
-constexpr Limit kNoGgufWindow = {"sliding_window", Formats(kGguf),
-                                 [](const GptConfig& c) { return !c.sliding_window; }};
-constexpr auto kNoWindows = std::to_array<Limit>({kNoGgufWindow});
-constexpr auto kWindowLimits = std::to_array<Limit>({
-    kNoGgufWindow,
-    {"layer_kinds", kEverywhere,
-     [](const GptConfig& c) { return !c.sliding_window || c.layer_kinds == "w"; }},
+constexpr auto kGemma3Limits = std::to_array<Limit>({
+    kRootOfC,
+    {"rope_window_theta", Formats(kGguf),
+     [](const GptConfig& c) { return !HasWindow(c) || c.rope_window_theta > 0; }},
 });
+constexpr auto kHeadsLimits = std::to_array<Limit>({kHeadsOfC});
+constexpr auto kHeadsUntiedLimits = std::to_array<Limit>({kHeadsOfC, kHasHead});
+constexpr auto kNeoxLimits = std::to_array<Limit>({
+    kHeadsOfC,
+    kHasHead,
+    {"n_kv_head", kEverywhere,
+     [](const GptConfig& c) { return c.n_kv_head.value_or(c.n_head) == c.n_head; }},
+});
+constexpr auto kWindowLimits = std::to_array<Limit>({kWindowEverywhere});
+constexpr auto kHeadsWindowLimits = std::to_array<Limit>({kHeadsOfC, kWindowEverywhere});
 
 constexpr Family kLlama = {
     .formats = Formats(kHuggingFace, kGguf),
@@ -754,7 +834,11 @@ constexpr Family kLlama = {
     .not_read = kNotRead,
     .all_biases = false,
     .gguf_architecture = "llama",
-    .gguf_keys = kRmsGgufKeys,
+    .gguf_keys = kLlamaGgufKeys,
+    .gguf_unsaid = kAllWindows,
+    .gguf_by_tensors = kBiasesByTensors,
+    .gguf_by_sizes = nullptr,
+    .gguf_divisors = true,
     .limits = {},
 };
 
@@ -762,12 +846,17 @@ constexpr Family Like(Family family, std::string_view type,
                       std::span<const std::string_view> architectures) {
   family.model_type = family.gguf_architecture = type;
   family.architectures = architectures;
+  family.gguf_keys = kRmsGgufKeys;
+  family.gguf_unsaid = {};
+  family.gguf_by_tensors = {};
+  family.gguf_divisors = false;
   return family;
 }
 
 constexpr Family kMistral = [] {
-  Family family = Like(kLlama, "mistral", kMistralNames);
-  family.formats = Formats(kHuggingFace);
+  Family family = kLlama;  // in GGUF it is one
+  family.model_type = "mistral";
+  family.architectures = kMistralNames;
   family.own = kWindowOwn;
   family.absent = kMistralAbsent;
   family.derived = kWindowDerived;
@@ -780,7 +869,8 @@ constexpr Family kSmolLm3 = [] {
   family.own = kSmolLm3Own;
   family.absent = kSmolLm3Absent;
   family.derived = kSmolLm3Derived;
-  family.limits = kNoWindows;
+  family.gguf_unsaid = kEveryFourth;
+  family.limits = kHeadsLimits;
   return family;
 }();
 
@@ -790,7 +880,7 @@ constexpr Family kQwen2 = [] {
   family.own = kQwen2Own;
   family.derived = kQwenDerived;
   family.tensors = kQwenTensors;
-  family.limits = kNoWindows;
+  family.limits = kHeadsLimits;
   return family;
 }();
 
@@ -799,19 +889,22 @@ constexpr Family kQwen3 = [] {
   family.fixed = kQwen3Fixed;
   family.own = kQwen3Own;
   family.absent = kQwen3Absent;
+  family.limits = {};
   return family;
 }();
 
 constexpr Family kGemma2 = [] {
   Family family = Like(kLlama, "gemma2", kGemma2Names);
-  family.formats = Formats(kHuggingFace);
   family.keys = kGemmaKeys;
   family.fixed = kGemma2Fixed;
   family.own = kGemmaOwn;
   family.absent = kGemma2Absent;
   family.derived = kGemmaDerived;
   family.tensors = kGemmaTensors;
-  family.limits = kGemmaLimits;
+  family.gguf_keys = kGemma2GgufKeys;
+  family.gguf_unsaid = kGemma2Unsaid;
+  family.gguf_by_sizes = &SetGemmaScales<46>;
+  family.limits = kGemma2Limits;
   return family;
 }();
 
@@ -819,6 +912,11 @@ constexpr Family kGemma3 = [] {
   Family family = Like(kGemma2, "gemma3_text", kGemma3Names);
   family.fixed = kGemma3Fixed;
   family.absent = kGemma3Absent;
+  family.gguf_architecture = "gemma3";
+  family.gguf_keys = kGemma3GgufKeys;
+  family.gguf_unsaid = kGemma3Unsaid;
+  family.gguf_by_sizes = &SetGemmaScales<62>;
+  family.limits = kGemma3Limits;
   return family;
 }();
 
@@ -827,6 +925,7 @@ constexpr Family kOlmo2 = [] {
   family.fixed = kOlmo2Fixed;
   family.own = kOlmo2Own;
   family.tensors = kOlmo2Tensors;
+  family.limits = kHeadsUntiedLimits;
   return family;
 }();
 
@@ -836,16 +935,21 @@ constexpr Family kPhi3 = [] {
   family.absent = kMistralAbsent;
   family.derived = kPhi3Derived;
   family.tensors = kPhi3Tensors;
-  family.limits = kWindowLimits;
+  family.gguf_keys = kPhi3GgufKeys;
+  family.gguf_unsaid = kAllWindows;
+  family.limits = kHeadsWindowLimits;
   return family;
 }();
 
 constexpr Family kGranite = [] {
   Family family = Like(kLlama, "granite", kGraniteNames);
-  family.formats = Formats(kHuggingFace);
   family.keys = kGraniteKeys;
   family.own = kNoHeadDimOwn;
   family.derived = kGraniteDerived;
+  family.gguf_keys = kGraniteGgufKeys;
+  family.gguf_by_tensors = kBiasesByTensors;
+  family.gguf_divisors = true;
+  family.limits = kHeadsLimits;
   return family;
 }();
 
@@ -857,8 +961,9 @@ constexpr Family kStarcoder2 = [] {
   family.absent = kStarcoder2Absent;
   family.derived = kWindowDerived;
   family.tensors = kStarcoder2Tensors;
-  family.gguf_keys = kLayerNormGgufKeys;
-  family.limits = kWindowLimits;
+  family.gguf_keys = kStarcoder2GgufKeys;
+  family.gguf_unsaid = kAllWindows;
+  family.limits = kHeadsWindowLimits;
   return family;
 }();
 
@@ -872,7 +977,8 @@ constexpr Family kNeox = [] {
   family.tensors = kNeoxTensors;
   family.optional_prefix = "gpt_neox.";
   family.gguf_architecture = "gptneox";
-  family.gguf_keys = kLayerNormGgufKeys;
+  family.gguf_keys = kNeoxGgufKeys;
+  family.limits = kNeoxLimits;
   return family;
 }();
 
@@ -886,6 +992,7 @@ constexpr Family kPhi = [] {
   family.tensors = kPhiTensors;
   family.gguf_architecture = "phi2";
   family.gguf_keys = kLayerNormGgufKeys;
+  family.limits = kHeadsUntiedLimits;
   return family;
 }();
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
 #include "folio/model/shard.h"
 #include "folio/model/tensor_parallel_group.h"
@@ -15,6 +16,7 @@
 #include "folio/tensor/dtype.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/thread_ranks.h"
 
 namespace folio {
@@ -69,6 +71,38 @@ std::vector<ParallelCase> ParallelCases() {
       add(std::string("dropout_everywhere_") + norm, everything);
       add(std::string("recompute_") + norm, everything).recompute = true;
     }
+    // What the kinds of models have beside GPT-2, in sizes that can be shared.
+    std::vector<std::string> kinds = {"gemma3", "gpt_neox", "qwen3"};
+    if (dtype != Dtype::kBF16) {
+      for (const char* more : {"gemma2", "granite", "llama3", "mistral", "phi", "phi3", "qwen2",
+                               "smollm3", "starcoder2", "yarn"}) {
+        kinds.emplace_back(more);
+      }
+    }
+    for (const std::string& name : kinds) {
+      add(name, [name](C& c) {
+        const C sizes = c;
+        c = OpenModelDir(Fixture("families") / name).config;
+        const bool grouped = c.head_layout().kv_heads < c.n_head;
+        c.vocab_size = sizes.vocab_size;
+        c.n_positions = sizes.n_positions;
+        c.n_embd = sizes.n_embd;
+        c.n_head = grouped ? 8 : 4;
+        c.n_kv_head = 4;
+        c.head_dim = 10;
+        if (c.rotary_dim) c.rotary_dim = 4;
+        c.n_inner = 60;
+        c.n_layer = std::min<int64_t>(c.n_layer, 3);
+        c.attn_pdrop = 0.3;
+      });
+    }
+    add("norm_after_rotary", [](C& c) {
+      c.norm = "rms_no_weight";
+      c.qk_norm = "after_rotary";
+      c.position_embedding = "rotary";
+      c.activation_function = "relu2";
+      c.logit_cap = 15;
+    });
     if (dtype != Dtype::kF32) continue;
     // The head takes its rows in three chunks.
     ParallelCase& chunks = add("chunks", [](C& c) {
@@ -309,6 +343,10 @@ TEST(Shards, ThatDoNotGoIntoTheModelAreRefusedWithTheNearest) {
   config.n_inner = 30;
   config.vocab_size = 2;
   EXPECT_TRUE(Contains(refusal(3), "vocabulary, of 2 tokens"));
+  config.vocab_size = 11;
+  config.qk_norm = "full";
+  EXPECT_TRUE(Contains(refusal(2), "qk_norm is full"));
+  config.qk_norm = "head";
   lora.rank = 2;
   EXPECT_TRUE(Contains(refusal(2), "adapters"));
 }

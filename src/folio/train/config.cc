@@ -300,9 +300,21 @@ Preset Char(const std::string& name, const std::string& summary, const std::stri
   return preset;
 }
 
+constexpr const char* kStories =
+    "model.n_positions=128 train.batch_size=8 train.max_steps=3600 train.decay_steps=3600 "
+    "train.learning_rate=4e-3 train.eval_every=400";
+
+// A small model of what people's decoders have in common, trained as `stories`.
+Preset Modern(const std::string& name, const std::string& of, const std::string& own) {
+  return Char(name, "characters, a small " + of,
+              fmt::format("{} model.norm=rms model.position_embedding=rotary {}", kStories, own));
+}
+
 }  // namespace
 
 std::span<const Preset> Presets() {
+  const std::string kGated =
+      "model.mlp=gated model.activation_function=silu model.n_inner=384 model.n_kv_head=2";
   static const std::vector<Preset>& presets = *new std::vector<Preset>{
       Gpt2("gpt2", "124M", 12, 12, 768),
       Gpt2("gpt2-medium", "355M", 24, 16, 1024),
@@ -314,9 +326,17 @@ std::span<const Preset> Presets() {
            "model.embd_pdrop=0.2 model.attn_pdrop=0.2 model.resid_pdrop=0.2 train.batch_size=64 "
            "train.max_steps=5000 train.decay_steps=5000 train.eval_batches=200"),
       // A minute on two cores takes it from noise to sentences.
-      Char("stories", "characters, for the built-in stories: 4 layers, 128 channels",
-           "model.n_positions=128 train.batch_size=8 train.max_steps=3600 train.decay_steps=3600 "
-           "train.learning_rate=4e-3 train.eval_every=400"),
+      Char("stories", "characters, for the built-in stories: 4 layers, 128 channels", kStories),
+      // Its blocks have as many parameters as those of `stories`.
+      Modern("llama-tiny", "Llama: gated feed-forward layers, heads that share keys", kGated),
+      // Heads are wider than C / H, as in the published ones.
+      Modern("qwen3-tiny", "Qwen 3: as llama-tiny, with wider heads and norms of queries and keys",
+             kGated + " model.head_dim=64 model.qk_norm=head model.rope_theta=1e6 "
+                      "model.layer_norm_epsilon=1e-6"),
+      Modern("nanochat-tiny", "nanochat: norms without weights, ReLU squared, capped logits",
+             "model.norm=rms_no_weight model.activation_function=relu2 model.qk_norm=after_rotary "
+             "model.qk_scale=1.2 model.rope_theta=1e5 model.layer_norm_epsilon=1e-6 "
+             "model.logit_cap=15 model.tie_word_embeddings=false"),
       // To see that data and settings are right, before a run that takes longer, and every number
       // of a step on one page: B 2, T 8, C 4, H 2, F 4.
       Char("debug", "characters, trained in a second: 2 layers, 4 channels, to try out",

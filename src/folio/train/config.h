@@ -114,8 +114,9 @@ struct Preset {
 
 // gpt2, gpt2-medium, gpt2-large and gpt2-xl: the four sizes of A. Radford et al., "Language Models
 // are Unsupervised Multitask Learners" (2019). char-cpu and char-gpu: small models of characters,
-// with the settings of nanoGPT's two character-level runs. stories: what `make demo` trains. debug:
-// the smallest, of a second.
+// with the settings of nanoGPT's two character-level runs. stories: what `make demo` trains.
+// llama-tiny, qwen3-tiny and nanochat-tiny: the same, of what these models are made of. debug: the
+// smallest, of a second.
 std::span<const Preset> Presets();
 
 // Throws a kUsage Error that names the nearest preset if there is none of this name.

@@ -7,6 +7,7 @@
 #include "folio/backend/backend.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
+#include "folio/model/families.h"
 #include "folio/model/params.h"
 #include "folio/tensor/dtype.h"
 #include "tests/kit/expect.h"
@@ -175,6 +176,29 @@ TEST(Presets, DebugIsDoneInAMoment) {
   EXPECT_EQ(train.max_steps, 100);
   EXPECT_EQ(train.eval_every, 50);
   EXPECT_LT(train.warmup_steps, train.max_steps);
+}
+
+// What the presets stand for, and that those which are compared have as many parameters.
+TEST(Presets, OfOtherKindsOfModelsAreThese) {
+  const auto [llama, as_stories] = Apply(FindPreset("llama-tiny"));
+  EXPECT_EQ(FamilyFor(llama, FileFormat::kHuggingFace).model_type, "llama");
+  EXPECT_EQ(llama.head_layout().kv_heads, 2);
+  EXPECT_EQ(as_stories.max_steps, Apply(FindPreset("stories")).train.max_steps);
+  const GptConfig stories = Apply(FindPreset("stories")).model;
+  EXPECT_EQ(ParamTable(llama).matrix_parameters(), ParamTable(stories).matrix_parameters());
+  const GptConfig qwen = Apply(FindPreset("qwen3-tiny")).model;
+  EXPECT_EQ(FamilyFor(qwen, FileFormat::kHuggingFace).model_type, "qwen3");
+  EXPECT_EQ(qwen.head_size(), 64);
+  // What they leave to `bias` is said to other programs, and read back as it was.
+  for (const GptConfig& model : {llama, qwen}) {
+    const std::string json = GptConfigToJson(model);
+    EXPECT_TRUE(Contains(json, R"("attention_bias": false)")) << json;
+    EXPECT_EQ(GptConfigFromJson(json, "config.json"), model);
+  }
+  const GptConfig nanochat = Apply(FindPreset("nanochat-tiny")).model;
+  EXPECT_EQ(ParamTable(nanochat).params().size(), 2u + 4 * 4);  // matrices alone
+  EXPECT_EQ(nanochat.activation(), Activation::kRelu2);
+  EXPECT_EQ(nanochat.logit_cap, 15);
 }
 
 TEST(Presets, AMisspeltNameIsAnsweredWithTheNearest) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "folio/model/checkpoint.h"
@@ -12,6 +13,7 @@
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/thread_ranks.h"
 
 namespace folio {
@@ -86,6 +88,23 @@ TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
     const std::string run = "ranks" + std::to_string(ranks);
     RunOn(ranks, run);
     ExpectSameRun("one", run);
+  }
+}
+
+// Models of other kinds (tests/fixtures/families), with a vocabulary that the data has.
+TEST_F(TrainingOnRanks, LeaveTheSameBytesWhateverTheModelIs) {
+  config_.grad_accumulation = 2;
+  config_.max_steps = 2;
+  config_.eval_every = 0;
+  const int64_t V = model_.vocab_size;
+  for (const std::string kind : {"gemma3", "gpt_neox", "olmo2", "phi", "qwen3"}) {
+    SCOPED_TRACE(kind);
+    model_ = OpenModelDir(Fixture("families") / kind).config;
+    model_.vocab_size = V;
+    model_.n_positions = 9;
+    RunOn(1, kind + "-one");
+    RunOn(2, kind + "-two");
+    ExpectSameRun(kind + "-one", kind + "-two");
   }
 }
 
@@ -185,6 +204,18 @@ TEST_F(TrainingInParts, AreThoseOfOneProcess) {
   }
   // How many share the data changes no bit here either.
   ExpectSameFiles("1x2/last", "2x2/last");
+}
+
+TEST_F(TrainingInParts, WithNormsOfHeadsAndGatesAreThoseOfOneProcess) {
+  model_.norm = "rms";
+  model_.mlp = "gated";
+  model_.n_inner = 60;
+  model_.n_kv_head = 2;
+  model_.qk_norm = "head";
+  model_.position_embedding = "rotary";
+  RunOn(1, 1, "one");
+  RunOn(2, 2, "parts");
+  ExpectCloseRun("one", "parts");
 }
 
 TEST_F(TrainingInParts, PostNormUntiedInBf16LeaveItsCheckpointsToo) {

@@ -11,13 +11,16 @@
 #include <stdexcept>
 
 #include "folio/base/clock.h"
+#include "folio/base/fields.h"
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/train/config.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/fields.h"
 #include "tests/kit/near.h"
 #include "tests/kit/thread_ranks.h"
 
@@ -150,6 +153,27 @@ TEST_F(Training, ConversationsGoOnBitForBit) {
   SetThreads(3);
   Run("threads");
   ExpectSameFiles("whole/last", "threads/last");
+}
+
+// Presets of other kinds of models, with what is large made small.
+TEST_F(Training, ModelsOfOtherKindsGoOnBitForBit) {
+  for (const std::string preset : {"llama-tiny", "qwen3-tiny", "nanochat-tiny"}) {
+    model_ = GptConfig();
+    const std::vector<Field> fields = WithPrefix("model.", model_.Fields());
+    for (const auto& [key, value] : FindPreset(preset).settings) {
+      if (key.starts_with("model.")) SetField(FindField(fields, key), value, preset);
+    }
+    model_.vocab_size = 11;
+    model_.n_positions = 9;
+    model_.n_embd = 16;
+    model_.n_layer = 2;
+    if (model_.n_inner) model_.n_inner = 24;
+    if (model_.head_dim) model_.head_dim = 6;
+    Run(preset + "-whole");
+    RunUntil(preset + "-parts", 7);
+    Resume(preset + "-parts");
+    ExpectSameFiles(preset + "-whole/last", preset + "-parts/last");
+  }
 }
 
 TEST_F(Training, AnotherSeedIsAnotherRun) {

@@ -229,7 +229,10 @@ void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, fl
       layout.unpack(weight + b / parts * bytes, static_cast<size_t>(b % parts), w);
       for (int64_t n = 0; n < x.rows; ++n) {
         const int64_t at = n * x.stride + b;
-        const int8_t* numbers = x.numbers + at * kBlock;
+        int32_t numbers[kBlock];
+        for (int64_t i = 0; i < kBlock; ++i) {
+          numbers[i] = 128 * x.high[at * kBlock + i] + x.low[at * kBlock + i];
+        }
         const float products[2] = {w.scale[0] * x.scales[at], w.scale[1] * x.scales[at]};
         for (int64_t i = 0; i < kBlock; i += 4) {
           const int32_t four = w.q[i] * numbers[i] + w.q[i + 1] * numbers[i + 1] +
@@ -267,35 +270,42 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
     : rows(x.dim(0)), blocks(x.dim(1) / kBlock), stride(CeilDiv(blocks, kGroup) * kGroup) {
   const int64_t all = rows * stride;
   const auto place = [&](ScratchParts parts) {
-    int8_t* to = parts.Take<int8_t>(all * kBlock);
+    int8_t* high_bytes = parts.Take<int8_t>(all * kBlock);
+    int8_t* low_bytes = parts.Take<int8_t>(all * kBlock);
     float* scale = parts.Take<float>(all);
     int32_t* correction = parts.Take<int32_t>(all * kBlock / 4);
     float* sum = parts.Take<float>(all);
-    return std::tuple(to, scale, correction, sum, parts.bytes());
+    return std::tuple(high_bytes, low_bytes, scale, correction, sum, parts.bytes());
   };
-  const int64_t bytes = std::get<4>(place(ScratchParts(nullptr)));
-  const auto [to, scale, correction, sum, unused] =
+  const int64_t bytes = std::get<5>(place(ScratchParts(nullptr)));
+  const auto [high_bytes, low_bytes, scale, correction, sum, unused] =
       place(ScratchParts(scratch.Get<std::byte>(bytes)));
   const int32_t offset = OffsetOf(weight);
-  const auto round = [&, to = to, scale = scale, correction = correction, sum = sum](
-                         int64_t begin, int64_t end, int) {
+  const auto round = [&, to = high_bytes, rest = low_bytes, scale = scale, correction = correction,
+                      sum = sum](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
       RoundToBlocks(x.data<float>() + n * blocks * kBlock, blocks, to + n * stride * kBlock,
-                    scale + n * stride);
-      std::fill_n(to + (n * stride + blocks) * kBlock, (stride - blocks) * kBlock, int8_t{0});
+                    rest + n * stride * kBlock, scale + n * stride);
+      for (int8_t* part : {to, rest}) {
+        std::fill_n(part + (n * stride + blocks) * kBlock, (stride - blocks) * kBlock, int8_t{0});
+      }
       std::fill_n(scale + n * stride + blocks, stride - blocks, 0.0f);
     }
     for (int64_t i = begin * stride * kBlock; i < end * stride * kBlock; i += 4) {
-      const int8_t* four = to + i;
-      correction[i / 4] = -offset * (four[0] + four[1] + four[2] + four[3]);
+      const int32_t four =
+          128 * std::accumulate(to + i, to + i + 4, 0) + std::accumulate(rest + i, rest + i + 4, 0);
+      correction[i / 4] = -offset * four;
     }
     for (int64_t b = begin * stride; offset == 0 && b < end * stride; ++b) {
-      const int32_t total = std::accumulate(to + b * kBlock, to + (b + 1) * kBlock, 0);
+      const int64_t from = b * kBlock, until = from + kBlock;
+      const int32_t total = 128 * std::accumulate(to + from, to + until, 0) +
+                            std::accumulate(rest + from, rest + until, 0);
       sum[b] = scale[b] * static_cast<float>(total);
     }
   };
   ParallelRange(rows, TaskRows(x.dim(1)), round);
-  numbers = to;
+  high = high_bytes;
+  low = low_bytes;
   scales = scale;
   corrections = correction;
   sums = sum;
@@ -376,7 +386,7 @@ void RunTransposed(const LinearForward& op, Scratch& scratch) {
         op, [&](int64_t begin, int64_t end) { MultiplyHalves(x, op, begin, end); });
   }
   const float* x = dtype == Dtype::kBF16
-                       ? RoundedRows(op.x, dtype, scratch.Get<float>(op.x.count()))
+                       ? RoundedRows(op.x, Rounding::kBF16, scratch.Get<float>(op.x.count()))
                        : op.x.data<float>();
   ForFinishedSlices(op, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(TransposedSlice)(x, op, begin, end);
@@ -415,10 +425,10 @@ bool RunsByRows(const LinearForward& op) {
          Bf16UnitInUse() == Bf16Unit::kAvx512;
 }
 
-const float* RoundedRows(const Tensor& x, Dtype as, float* to) {
+const float* RoundedRows(const Tensor& x, Rounding as, float* to) {
   const int64_t I = x.dim(1);
   ParallelRange(x.dim(0), TaskRows(I), [&](int64_t begin, int64_t end, int) {
-    RoundStored(as, x.data<float>() + begin * I, (end - begin) * I, to + begin * I);
+    RoundInto(as, x.data<float>() + begin * I, (end - begin) * I, to + begin * I);
   });
   return to;
 }

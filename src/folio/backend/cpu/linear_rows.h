@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "folio/backend/cpu/kernels.h"
+#include "folio/backend/operands.h"
 #include "folio/backend/ops.h"
 #include "folio/base/check.h"
 #include "folio/tensor/dtype.h"
@@ -24,8 +25,8 @@ bool RunsByRows(const LinearForward& op);
 // REQUIRES: RunsByRows(op), the struct has been checked.
 void RunLinearRows(const LinearForward& op, Scratch& scratch);
 
-// x (N,I) rounded to BF16 or Q8_0, in `to`, which is returned.
-const float* RoundedRows(const Tensor& x, Dtype as, float* to);
+// x (N,I) rounded, in `to`, which is returned.
+const float* RoundedRows(const Tensor& x, Rounding as, float* to);
 
 // ---- Kernels of linear_rows_x86.cc --------------------------------------------------------------
 
@@ -44,14 +45,14 @@ struct HalfRows {
 void MultiplyHalfRows(const HalfRows& x, const BF16* weight, int64_t weight_rows, int64_t I,
                       float* out, int64_t ldo);
 
-// Rows of float32 on their way into products with a weight in blocks (O,I): rounded to Q8_0, so
-// that four products of integers add up exactly. Sixteen sums of such fours, times the two scales
-// of their blocks, are made in the order of I, with one rounding each: those at the same place of
-// every second block. A block of 256 is eight of 32 here, whose scales are exact in float32: of
-// six or eight bits times binary16. The minima of a weight's blocks, times the sums of the blocks
-// of x, are added to four further sums, each of every fourth block. All are joined in one order
-// too. So a result is the same, bit for bit, on every instruction set, and beside whatever it is
-// computed.
+// Rows of float32 on their way into products with a weight in blocks (O,I): rounded to integers and
+// powers of two (kBlockFloat), so that four products of integers add up exactly. Sixteen sums of
+// such fours, times the two scales of their blocks, are made in the order of I, with one rounding
+// each: those at the same place of every second block. A block of 256 is eight of 32 here, whose
+// scales are exact in float32: of six or eight bits times binary16. The minima of a weight's
+// blocks, times the sums of the blocks of x, are added to four further sums, each of every fourth
+// block. All are joined in one order too. So a result is the same, bit for bit, on every
+// instruction set, and beside whatever it is computed.
 struct BlockedRows {
   static constexpr int64_t kBlock = 32;      // numbers
   static constexpr int64_t kScaleBytes = 2;  // with which each block begins
@@ -60,12 +61,14 @@ struct BlockedRows {
   // x (N,I), for weights of that dtype. Lives in `scratch`. REQUIRES: I is whole blocks.
   BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch);
 
-  // Block b of row n has its numbers at numbers + 32 (n stride + b), its scale at
-  // scales[n stride + b]; the stride is whole groups of blocks, with zeros behind the last block.
+  // Block b of row n has its integers, 128 high + low, from high and low + 32 (n stride + b) on,
+  // its scale at scales[n stride + b]; the stride is whole groups of blocks, with zeros behind the
+  // last block.
   int64_t rows = 0, blocks = 0, stride = 0;
-  const int8_t* numbers = nullptr;
+  const int8_t* high = nullptr;
+  const int8_t* low = nullptr;
   const float* scales = nullptr;
-  // corrections[i] is -128, -32 or -8 times the sum of the four numbers from numbers + 4 i on,
+  // corrections[i] is -128, -32 or -8 times the sum of the four integers from high + 4 i on,
   // since kernels have the weight's integers as unsigned ones, which are so much larger. Of weights
   // with minima it is 0, and sums has the sum of each block's numbers times its scale.
   const int32_t* corrections = nullptr;

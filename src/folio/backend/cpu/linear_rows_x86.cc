@@ -410,20 +410,26 @@ struct VnniSums {
   __m128 minima;
 };
 
+// from + w (128 high + low), by fours.
+FOLIO_VNNI FOLIO_INLINE __m512i VnniDot(__m512i from, __m512i w, __m512i high, __m512i low) {
+  const __m512i upper = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, high);
+  return _mm512_add_epi32(_mm512_slli_epi32(upper, 7), _mm512_dpbusd_epi32(from, w, low));
+}
+
 // VnniGroup adds the products of one group of blocks, for one row of x.
 template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE void VnniGroup(const BlockedRows& x, Group group, int64_t block,
                                        VnniSums& sums) {
   const __m512i w0 = TwoOfGroup<dtype, false>(group), w1 = TwoOfGroup<dtype, true>(group);
   const GroupScales scales = ScalesOf<dtype>(group);
-  const int8_t* numbers = x.numbers + block * kBlock;
+  const int8_t *high = x.high + block * kBlock, *low = x.low + block * kBlock;
   const int32_t* corrections = x.corrections + block * kBlock / 4;
   const __m512 scale = _mm512_castps256_ps512(TimesScales<dtype>(scales.scales, x.scales + block));
   const auto dot = [=](__m512i w, int64_t half) FOLIO_VNNI {
     const __m512i from =
         kMinima<dtype> ? _mm512_setzero_si512() : _mm512_load_si512(corrections + half * 16);
-    return _mm512_cvtepi32_ps(
-        _mm512_dpbusd_epi32(from, w, _mm512_load_si512(numbers + half * 2 * kBlock)));
+    return _mm512_cvtepi32_ps(VnniDot(from, w, _mm512_load_si512(high + half * 2 * kBlock),
+                                      _mm512_load_si512(low + half * 2 * kBlock)));
   };
   sums.fours =
       _mm512_fmadd_ps(_mm512_permutexvar_ps(FirstScales<dtype>(), scale), dot(w0, 0), sums.fours);
@@ -604,12 +610,13 @@ FOLIO_VNNI void VnniTile(const BlockedRows& x, int64_t n, const UnpackedTile& w,
         const __m512 second =
             kHalves<dtype> ? _mm512_mul_ps(w_seconds, _mm512_set1_ps(x.scales[at])) : scale;
         const int32_t* corrections = x.corrections + at * kFours;
-        const auto* fours = reinterpret_cast<const int32_t*>(x.numbers + at * kBlock);
+        const auto* high = reinterpret_cast<const int32_t*>(x.high + at * kBlock);
+        const auto* low = reinterpret_cast<const int32_t*>(x.low + at * kBlock);
         for (int j = 0; j < kFours; ++j) {
           const __m512i from =
               kMinima<dtype> ? _mm512_setzero_si512() : _mm512_set1_epi32(corrections[j]);
-          const __m512i dot = _mm512_dpbusd_epi32(from, _mm512_load_si512(w.numbers[b][j]),
-                                                  _mm512_set1_epi32(fours[j]));
+          const __m512i dot = VnniDot(from, _mm512_load_si512(w.numbers[b][j]),
+                                      _mm512_set1_epi32(high[j]), _mm512_set1_epi32(low[j]));
           sums[i][j] =
               _mm512_fmadd_ps(j < kFours / 2 ? scale : second, _mm512_cvtepi32_ps(dot), sums[i][j]);
         }
@@ -722,17 +729,21 @@ FOLIO_AVX2 FOLIO_INLINE __m256i OneBlock(Group group, int64_t i) {
   }
 }
 template <Dtype dtype>
-FOLIO_AVX2 FOLIO_INLINE __m256i Dots(__m256i w, __m256i x, const int32_t* corrections) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  if constexpr (dtype == Dtype::kQ8_0) {
-    // Two products add up to 2 * 128 * 127 at most, which 16 bits hold.
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-    return _mm256_madd_epi16(pairs, ones);
-  } else {
-    const __m256i dots = _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones);
-    if constexpr (kMinima<dtype>) return dots;
-    return _mm256_add_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(corrections)), dots);
-  }
+FOLIO_AVX2 FOLIO_INLINE __m256i BytesDot(__m256i w, const int8_t* bytes) {
+  const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes));
+  // Two products add up to 2 * 128 * 64 at most, which 16 bits hold.
+  const __m256i pairs = dtype == Dtype::kQ8_0
+                            ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                            : _mm256_maddubs_epi16(w, x);
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+template <Dtype dtype>
+FOLIO_AVX2 FOLIO_INLINE __m256i Dots(__m256i w, const BlockedRows& x, int64_t block) {
+  const __m256i upper = _mm256_slli_epi32(BytesDot<dtype>(w, x.high + block * kBlock), 7);
+  const __m256i dots = _mm256_add_epi32(upper, BytesDot<dtype>(w, x.low + block * kBlock));
+  if constexpr (dtype == Dtype::kQ8_0 || kMinima<dtype>) return dots;
+  const auto* corrections = reinterpret_cast<const __m256i*>(x.corrections + block * kBlock / 4);
+  return _mm256_add_epi32(_mm256_load_si256(corrections), dots);
 }
 
 // The sums of one result: of fours in every second block, and of minima.
@@ -754,9 +765,7 @@ FOLIO_AVX2 FOLIO_INLINE void Avx2Group(const BlockedRows& x, int64_t N, Group gr
       const int second = first + (kHalves<dtype> ? 1 : 0);
       const __m256 scale = _mm256_permutevar8x32_ps(
           products, _mm256_setr_epi32(first, first, first, first, second, second, second, second));
-      const auto* numbers = reinterpret_cast<const __m256i*>(x.numbers + (at + i) * kBlock);
-      const __m256i dots =
-          Dots<dtype>(w, _mm256_load_si256(numbers), x.corrections + (at + i) * kBlock / 4);
+      const __m256i dots = Dots<dtype>(w, x, at + i);
       __m256& sum = sums[n].fours[i % 2];
       sum = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(dots), sum);
     }

@@ -12,6 +12,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/decorated_backends.h"
+#include "folio/backend/operands.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
 #include "folio/tensor/blocks.h"
@@ -247,8 +248,8 @@ TEST_F(BlockedWeights, TakeEveryByte) {
   }
 }
 
-// Rows are rounded as RoundTo does it; what cannot be rounded is NaN, and nothing else is.
-TEST_F(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
+// What cannot be rounded is NaN, and nothing else is.
+TEST_F(BlockedWeights, MeetRowsRoundedTogether) {
   constexpr int64_t kI = 32 * 200;
   std::vector<float> x = SomeNumbers(kI, 6), identity(32 * 32);
   for (size_t i = 0; i < x.size(); ++i) {
@@ -256,12 +257,13 @@ TEST_F(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
     x[i] *= std::ldexp(1.0f, static_cast<int>(i / 32) % 60 - 45);
   }
   x[40] = NAN;
-  x[70] = 1e30f;
+  x[70] = INFINITY;
+  x[100] = 1e30f;
   for (int64_t i = 0; i < 32; ++i) identity[static_cast<size_t>(33 * i)] = 127;
   std::vector<std::byte> weight(DtypeBytes(Dtype::kQ8_0, 32 * 32));
   EncodeFloats(identity, Dtype::kQ8_0, weight.data());
   std::vector<float> expected = x, out(x.size());
-  RoundTo(Dtype::kQ8_0, expected);
+  RoundNumbers(Rounding::kBlockFloat, expected);
   for (float& value : expected) value *= 127;
   for (const std::string& target : SimdTargets()) {
     ForceSimdTarget(target);

@@ -1,7 +1,7 @@
 #include "folio/backend/cpu/stored_numbers.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -21,40 +21,39 @@ namespace folio::cpu::HWY_NAMESPACE {
 
 constexpr size_t kBlockNumbers = 32;
 
-// Writes a block's integers and returns their scale, as EncodeFloats does it, but for rounding
-// that. NaN, and zeros, if a number is not finite.
-float RoundBlock(const float* x, int8_t* out) {
+// Writes the integers of a block, and returns the power of two that they are multiples of. NaN, and
+// zeros, if a number is not finite.
+float RoundBlock(const float* x, int8_t* high, int8_t* low) {
   constexpr size_t kCount = kBlockNumbers;
   const hn::CappedTag<float, kCount> d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<int8_t, decltype(d)> d8;
-  auto magnitude = hn::Zero(d);
-  bool finite = true;
+  auto bits = hn::Zero(di);
   for (size_t i = 0; i < kCount; i += hn::Lanes(d)) {
-    const auto v = hn::Abs(LoadU(d, x + i));
-    finite = finite && hn::AllTrue(d, hn::Le(v, hn::Set(d, std::numeric_limits<float>::max())));
-    magnitude = hn::Max(magnitude, v);
+    bits = hn::Max(bits, hn::BitCast(di, hn::Abs(LoadU(d, x + i))));
   }
-  if (!finite) {
-    std::memset(out, 0, kCount);
+  // Exponents as they are stored: those of the largest number, and of the power of two.
+  const int largest = hn::GetLane(hn::MaxOfLanes(di, bits)) >> 23,
+            power = std::max(largest - 12, 1);
+  if (largest == 255) {
+    std::memset(high, 0, kCount);
+    std::memset(low, 0, kCount);
     return std::numeric_limits<float>::quiet_NaN();
   }
-  const float scale = MaxLane(d, magnitude) / 127, inverse = 1.0f / scale;
-  const auto factor = hn::Set(d, inverse <= std::numeric_limits<float>::max() ? inverse : 0.0f);
-  const auto half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
+  const auto factor = hn::BitCast(d, hn::Set(di, (254 - power) << 23));
   for (size_t i = 0; i < kCount; i += hn::Lanes(d)) {
-    const auto v = hn::Mul(LoadU(d, x + i), factor), whole = hn::Trunc(v);
-    const auto away = hn::Ge(hn::Abs(hn::Sub(v, whole)), half);
-    const auto nearest = hn::Add(whole, hn::IfThenElseZero(away, hn::CopySign(one, v)));
-    hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, nearest)), d8, out + i);
+    const auto nearest = hn::NearestInt(hn::Mul(LoadU(d, x + i), factor));
+    const auto upper = hn::ShiftRight<7>(hn::Add(nearest, hn::Set(di, 64)));
+    hn::StoreU(hn::DemoteTo(d8, upper), d8, high + i);
+    hn::StoreU(hn::DemoteTo(d8, hn::Sub(nearest, hn::ShiftLeft<7>(upper))), d8, low + i);
   }
-  return scale;
+  return std::bit_cast<float>(power << 23);
 }
 
-void RoundBlocks(const float* x, int64_t blocks, int8_t* numbers, float* scales) {
+void RoundBlocks(const float* x, int64_t blocks, int8_t* high, int8_t* low, float* scales) {
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t at = b * static_cast<int64_t>(kBlockNumbers);
-    scales[b] = RoundBlock(x + at, numbers + at);
+    scales[b] = RoundBlock(x + at, high + at, low + at);
   }
 }
 
@@ -174,14 +173,17 @@ void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out) 
   });
 }
 
-void RoundStored(Dtype to, const float* x, int64_t count, float* out) {
-  if (to == Dtype::kBF16) return HWY_DYNAMIC_DISPATCH(RoundedFloats)(x, count, out);
-  FOLIO_CHECK(to == Dtype::kQ8_0, "not a dtype that rows are rounded to");
+void RoundInto(Rounding rounding, const float* x, int64_t count, float* out) {
+  if (rounding == Rounding::kBF16) return HWY_DYNAMIC_DISPATCH(RoundedFloats)(x, count, out);
+  FOLIO_CHECK(rounding == Rounding::kBlockFloat, "nothing to be rounded");
   ForSomeBlocks(count, [&](int64_t block, int64_t blocks) {
-    int8_t numbers[kSomeBlocks * kNumbers];
+    int8_t high[kSomeBlocks * kNumbers], low[kSomeBlocks * kNumbers];
     float scales[kSomeBlocks];
-    RoundToBlocks(x + block * kNumbers, blocks, numbers, scales);
-    HWY_DYNAMIC_DISPATCH(ScaleBytes)(numbers, kNumbers, scales, blocks, out + block * kNumbers);
+    RoundToBlocks(x + block * kNumbers, blocks, high, low, scales);
+    float* to = out + block * kNumbers;
+    for (int64_t i = 0; i < blocks * kNumbers; ++i) {
+      to[i] = scales[i / kNumbers] * static_cast<float>(128 * high[i] + low[i]);
+    }
   });
 }
 
@@ -189,20 +191,8 @@ void RoundToHalves(const float* x, int64_t count, BF16* out) {
   HWY_DYNAMIC_DISPATCH(HalvesOf)(x, count, out);
 }
 
-void RoundToBlocks(const float* x, int64_t blocks, int8_t* numbers, float* scales) {
-  HWY_DYNAMIC_DISPATCH(RoundBlocks)(x, blocks, numbers, scales);
-  // Scales are binary16 numbers; one beyond them makes what it is part of NaN.
-  for (int64_t b = 0; b < blocks; b += kSomeBlocks) {
-    const std::span<float> some(scales + b, static_cast<size_t>(std::min(kSomeBlocks, blocks - b)));
-    std::byte halves[kSomeBlocks * sizeof(uint16_t)];
-    EncodeFloats(some, Dtype::kF16, halves);
-    DecodeFloats(halves, Dtype::kF16, some);
-    for (int64_t i = b; i < b + std::ssize(some); ++i) {
-      if (std::isfinite(scales[i])) continue;
-      scales[i] = std::numeric_limits<float>::quiet_NaN();
-      std::memset(numbers + i * kNumbers, 0, kNumbers);
-    }
-  }
+void RoundToBlocks(const float* x, int64_t blocks, int8_t* high, int8_t* low, float* scales) {
+  HWY_DYNAMIC_DISPATCH(RoundBlocks)(x, blocks, high, low, scales);
 }
 
 }  // namespace folio::cpu

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "folio/backend/operands.h"
 #include "folio/base/rng.h"
 #include "folio/base/test_simd_targets.h"
 #include "folio/tensor/dtype.h"
@@ -91,13 +93,13 @@ TEST_P(StoredNumbers, HaveEveryScale) {
   }
 }
 
-TEST_P(StoredNumbers, AreRoundedAsRoundToDoesIt) {
-  for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0}) {
-    const int64_t odd = dtype == Dtype::kBF16 ? 13 : 0;
+TEST_P(StoredNumbers, AreRoundedAsRoundNumbersDoesIt) {
+  for (const Rounding rounding : {Rounding::kBF16, Rounding::kBlockFloat}) {
+    const int64_t odd = rounding == Rounding::kBF16 ? 13 : 0;
     const std::vector<float> x = AwkwardNumbers(kBlocks * kBlock + odd);
     std::vector<float> found(x.size(), 1.0f), expected = x;
-    RoundStored(dtype, x.data(), std::ssize(x), found.data());
-    RoundTo(dtype, expected);
+    RoundInto(rounding, x.data(), std::ssize(x), found.data());
+    RoundNumbers(rounding, expected);
     ExpectSame(found, expected);
   }
 }
@@ -109,20 +111,27 @@ TEST_P(StoredNumbers, BecomeHalvesAsToBF16DoesIt) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(found[i], ToBF16(x[i])) << i;
 }
 
-TEST_P(StoredNumbers, BecomeTheBlocksThatAreEncoded) {
+// A unit is 2^-13 of the power of two above the largest number, unless float32 has no room for it.
+TEST_P(StoredNumbers, BecomeIntegersOfTwoBytes) {
   const std::vector<float> x = AwkwardNumbers(kBlocks * kBlock);
-  std::vector<int8_t> numbers(x.size());
+  std::vector<int8_t> high(x.size()), low(x.size());
   std::vector<float> scales(kBlocks);
-  RoundToBlocks(x.data(), kBlocks, numbers.data(), scales.data());
-  std::vector<std::byte> encoded(DtypeBytes(Dtype::kQ8_0, kBlocks * kBlock));
-  EncodeFloats(x, Dtype::kQ8_0, encoded.data());
-  std::vector<float> expected(kBlocks);
-  for (size_t b = 0; b < kBlocks; ++b) {
-    const std::byte* block = encoded.data() + b * DtypeBytes(Dtype::kQ8_0, kBlock);
-    DecodeFloats(block, Dtype::kF16, std::span(&expected[b], 1));
-    EXPECT_EQ(std::memcmp(numbers.data() + b * kBlock, block + 2, kBlock), 0) << b;
+  RoundToBlocks(x.data(), kBlocks, high.data(), low.data(), scales.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t block = i / kBlock;
+    EXPECT_LE(std::max(std::abs(high[i]), std::abs(low[i])), 64);
+    if (std::isnan(scales[block])) {
+      EXPECT_EQ(high[i], 0);
+      EXPECT_EQ(low[i], 0);
+      continue;
+    }
+    float largest = 0;
+    for (size_t j = 0; j < kBlock; ++j)
+      largest = std::max(largest, std::abs(x[block * kBlock + j]));
+    const double unit = scales[block], off = unit * (128 * high[i] + low[i]) - x[i];
+    EXPECT_TRUE(unit == 0x1p-126 || (largest < unit * 0x1p13 && largest >= unit * 0x1p12)) << i;
+    EXPECT_LE(std::abs(off), unit * 0.5) << i;
   }
-  ExpectSame(scales, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(, StoredNumbers, EverySimdTarget(), SimdTargetName);

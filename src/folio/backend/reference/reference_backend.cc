@@ -199,7 +199,9 @@ class Widened {
     VisitMutable(op_, [&](std::string_view name, auto& x, Access access) {
       if (!x) return;
       if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-        if (const Dtype as = EntersAs(original, name); as != Dtype::kF32) x = RoundedCopy(x, as);
+        if (const Rounding as = EntersAs(original, name); as != Rounding::kNone) {
+          x = RoundedCopy(x, as);
+        }
         if (IsBlocked(x.dtype())) x = DecodedCopy(x);
         if (x.dtype() != Dtype::kBF16) return;
         const Tensor row = x.Reshape({1, x.count()});
@@ -257,9 +259,9 @@ class Widened {
     return copy.memory.data();
   }
 
-  Tensor RoundedCopy(const Tensor& x, Dtype dtype) {
+  Tensor RoundedCopy(const Tensor& x, Rounding rounding) {
     rounded_.assign(x.data<float>(), x.data<float>() + x.count());
-    RoundTo(dtype, rounded_);
+    RoundNumbers(rounding, rounded_);
     return {rounded_.data(), x.shape()};
   }
 

@@ -22,6 +22,9 @@ TEST(InspectModel, CountsOfThePresets) {
       {"gpt2-xl", 1557611200},
       {"char-cpu --set model.vocab_size=65", 804096},
       {"char-gpu --set model.vocab_size=65", 10745088},
+      {"llama-tiny", 65 * 128 + 4 * (12 * 128 * 128 + 2 * 128) + 128},
+      {"qwen3-tiny", 65 * 128 + 4 * (15 * 128 * 128 + 2 * 128 + 2 * 64) + 128},
+      {"nanochat-tiny", 2 * 65 * 128 + 4 * 12 * 128 * 128},
   };
   for (const auto& [preset, parameters] : presets) {
     const std::string command = std::string("inspect model --preset ") + preset;

@@ -24,7 +24,7 @@ class Fetch : public InTemporaryDirectory {
 
 TEST_F(Fetch, EveryFileIsPinned) {
   for (const PublishedModel& model : PublishedModels()) {
-    const std::string site = "https://huggingface.co/openai-community/";
+    const std::string site = "https://huggingface.co/";
     EXPECT_EQ(model.files.front().name, "config.json");
     EXPECT_EQ(model.files.back().name, "model.safetensors");
     for (const PublishedFile& file : model.files) {
@@ -33,7 +33,11 @@ TEST_F(Fetch, EveryFileIsPinned) {
       EXPECT_EQ(file.sha256.find_first_not_of("0123456789abcdef"), file.sha256.npos);
       EXPECT_GT(file.bytes, 0);
     }
-    EXPECT_TRUE(model.files.back().url.starts_with(site + std::string(model.name) + "/resolve/"));
+    // The page is that of the weights' repository, whose commits are named in full.
+    const std::string_view url = model.files.back().url;
+    const size_t at = url.find("/resolve/");
+    EXPECT_TRUE(model.page.starts_with(std::string(url.substr(0, at)) + "/tree/")) << model.page;
+    EXPECT_EQ(url.substr(at + 9).find('/'), 40u) << url;
   }
 }
 
@@ -45,6 +49,11 @@ TEST_F(Fetch, WithoutANetworkOneLineSaysWhatToPutWhere) {
                "https://huggingface.co/openai-community/gpt2-medium/tree/main elsewhere and "
                "put them in home/models/gpt2-medium"));
   EXPECT_TRUE(fs::is_empty(At("home/models/gpt2-medium")));
+  EXPECT_TRUE(
+      Contains(Ended(1, Shell("$F fetch qwen2.5-0.5b -q")).err,
+               "download config.json, generation_config.json, tokenizer.json, "
+               "tokenizer_config.json, model.safetensors from "
+               "https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct/tree/7ae557604adf67be50417f59c"));
 }
 
 TEST_F(Fetch, OtherFilesAreNotTakenForThePublishedOnes) {
@@ -60,6 +69,7 @@ TEST_F(Fetch, KnowsItsModels) {
                        "did you mean 'gpt2-medium'?"));
   const ProgramRun list = Shell("$F fetch --list");
   EXPECT_TRUE(Contains(list.out, "gpt2-xl", "1558M parameters"));
+  EXPECT_TRUE(Contains(list.out, "smollm2-360m", "qwen3-0.6b", "Apache 2.0"));
   EXPECT_TRUE(Contains(Shell("$F fetch --list --json").out, R"("name":"gpt2-large")"));
   Ended(2, Shell("$F fetch"));
 }

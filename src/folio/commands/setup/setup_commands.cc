@@ -52,9 +52,8 @@ std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>
   std::vector<std::string> names;
   for (const size_t file : missing) names.emplace_back(set.files[file].name);
   return fmt::format(
-      "type it again to go on; without a network, download {} from "
-      "https://huggingface.co/openai-community/{}/tree/main elsewhere and put them in {}",
-      Join(names, ", "), set.name, set.dir.string());
+      "type it again to go on; without a network, download {} from {} elsewhere and put them in {}",
+      Join(names, ", "), FindPublishedModel(set.name)->page, set.dir.string());
 }
 
 // The published models, which `--model NAME` opens once they are fetched.
@@ -79,10 +78,12 @@ class FetchCommand final : public FetchPublishedCommand {
             .summary = "download a published model",
             .group = "model",
             .details =
-                "Puts OpenAI's GPT-2, with its tokenizer, where --model NAME looks for it: in\n"
+                "Puts a model, with its tokenizer, where --model NAME looks for it: in\n"
                 "$FOLIO_HOME/models, else ~/.cache/folio/models. A download that was cut goes on\n"
-                "where it was; a file is kept only if it is, byte for byte, the published one.",
-            .examples = {"folio fetch gpt2", "folio fetch --list",
+                "where it was; a file is kept only if it is, byte for byte, the published one.\n"
+                "GPT-2 is OpenAI's (modified MIT licence). SmolLM2 (Hugging Face), Qwen 2.5 and 3\n"
+                "(Alibaba) and TinyLlama are under Apache 2.0; all of these were taught to answer.",
+            .examples = {"folio fetch gpt2", "folio fetch --list", "folio fetch smollm2-135m",
                          "folio fetch gpt2-medium --from ~/Downloads/gpt2-medium"}};
   }
 };

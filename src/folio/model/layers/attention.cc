@@ -56,18 +56,38 @@ void PrepareHeads(const PassContext& pass, int64_t layer, const SelfAttentionPar
   if (!pass.config.norm_after_rotary()) turn();
 }
 
+// The backward of both norms. A shard has the weights of all heads and sees the gradients of its
+// own: what each gives is added up, before it joins what earlier micro-batches gave.
+void NormHeadsBackward(const PassContext& pass, const SelfAttentionParams& params,
+                       const SelfAttentionActivations& acts, const Tensor& d_qkv,
+                       const SelfAttentionParams& d_params, const Tensor& of_shards) {
+  const HeadLayout heads = pass.heads();
+  const auto part = [&](int64_t i) { return of_shards.Slice(i, i + 1); };
+  const auto target = [&](int64_t i, const Tensor& d_weight) {
+    return of_shards ? part(i).Reshape(d_weight.shape()) : d_weight;
+  };
+  if (of_shards) pass.backend.Run(Fill{.out = of_shards});
+  NormHeadsBackward(pass, Columns(pass, d_qkv, heads.q()), params.q_norm, acts.q_norm,
+                    target(0, d_params.q_norm));
+  NormHeadsBackward(pass, Columns(pass, d_qkv, heads.k()), params.k_norm, acts.k_norm,
+                    target(1, d_params.k_norm));
+  if (!of_shards) return;
+  pass.Sum(of_shards);
+  for (const int64_t i : {0, 1}) {
+    const Tensor& d_weight = i == 0 ? d_params.q_norm : d_params.k_norm;
+    const Tensor row = d_weight.Reshape(part(i).shape());
+    pass.backend.Run(ResidualForward{.residual = row, .x = part(i), .out = row});
+  }
+}
+
 // Makes of the gradients of what meets those of the projection's result, in place.
 void PrepareHeadsBackward(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
                           const SelfAttentionActivations& acts, const Tensor& d_qkv,
-                          const SelfAttentionParams& d_params) {
-  const HeadLayout heads = pass.heads();
-  const auto turn = [&] { TurnHeads(pass, layer, Columns(pass, d_qkv, heads.qk()), true); };
+                          const SelfAttentionParams& d_params, const GptGradients& grads) {
+  const auto turn = [&] { TurnHeads(pass, layer, Columns(pass, d_qkv, pass.heads().qk()), true); };
   if (!pass.config.norm_after_rotary()) turn();
   if (pass.config.has_qk_norm()) {
-    NormHeadsBackward(pass, Columns(pass, d_qkv, heads.q()), params.q_norm, acts.q_norm,
-                      d_params.q_norm);
-    NormHeadsBackward(pass, Columns(pass, d_qkv, heads.k()), params.k_norm, acts.k_norm,
-                      d_params.k_norm);
+    NormHeadsBackward(pass, params, acts, d_qkv, d_params, grads.d_qk_norm);
   }
   if (pass.config.norm_after_rotary()) turn();
 }
@@ -201,7 +221,7 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
                                      .causal = pass.config.causal,
                                      .window = pass.config.layer_kind(layer).window,
                                      .dropout = pass.BlockDropout(layer, kAttentionDropout)});
-  PrepareHeadsBackward(pass, layer, params, acts, d_qkv, d_params);
+  PrepareHeadsBackward(pass, layer, params, acts, d_qkv, d_params, grads);
   LinearLayerBackward(
       pass, layer, kCAttn, params.c_attn, acts.c_attn, d_params.c_attn, grads,
       {.x = x, .weight = {}, .d_out = d_qkv, .d_x = d_x, .accumulate_d_x = accumulate});

@@ -17,15 +17,20 @@ std::vector<float> PlainFrequencies(double theta, int64_t r) {
   return inverse;
 }
 
-// Frequencies of Llama 3.1: those of long waves are divided by the factor, those of short ones
-// stay, and between them the two are mixed.
-void ScaleLikeLlama3(const GptConfig& config, std::vector<float>& inverse) {
+// The share of a frequency that Llama 3.1 keeps: all where waves are short, nothing where they are
+// long.
+double KeptByLlama3(const GptConfig& config, float frequency) {
   const auto positions = static_cast<double>(config.rope_positions());
   const double low = config.rope_low_freq_factor, high = config.rope_high_freq_factor;
+  const double turns = positions * static_cast<double>(frequency) / (2 * std::numbers::pi);
+  return std::clamp((turns - low) / (high - low), 0.0, 1.0);
+}
+
+// What is not kept of a frequency is divided by the factor.
+void ScaleLikeLlama3(const GptConfig& config, std::vector<float>& inverse) {
   for (float& frequency : inverse) {
-    const double turns = positions * static_cast<double>(frequency) / (2 * std::numbers::pi);
     const double divided = static_cast<double>(frequency) / config.rope_factor;
-    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    const double kept = KeptByLlama3(config, frequency);
     frequency = static_cast<float>((1 - kept) * divided + kept * static_cast<double>(frequency));
   }
 }
@@ -50,6 +55,15 @@ void ScaleLikeYarn(const GptConfig& config, double theta, std::vector<float>& in
 }
 
 }  // namespace
+
+std::vector<float> Llama3Divisors(const GptConfig& config) {
+  std::vector<float> divisors = PlainFrequencies(config.rope_theta, config.rotary_width());
+  for (float& number : divisors) {
+    const double kept = KeptByLlama3(config, number);
+    number = static_cast<float>(1 / ((1 - kept) / config.rope_factor + kept));
+  }
+  return divisors;
+}
 
 RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table) {
   const int64_t r = config.rotary_width();

@@ -22,6 +22,9 @@ struct RotaryFrequencies {
 // Table 0 is that of all layers but those of a window where these have a base of their own: 1.
 RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table);
 
+// What the frequencies (r/2) are divided by where rope_scaling is llama3.
+std::vector<float> Llama3Divisors(const GptConfig& config);
+
 struct RotaryTable {
   RotaryFrequencies frequencies = {};
   Tensor angles =

@@ -1,0 +1,429 @@
+#include "folio/formats/gguf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/fields.h"
+#include "folio/base/strings.h"
+#include "folio/model/layers/rotary.h"
+#include "folio/tensor/dtype.h"
+
+namespace folio {
+namespace {
+
+constexpr FileFormat kGguf = FileFormat::kGguf;
+constexpr std::string_view kDivisors = "rope_freqs.weight";
+constexpr std::string_view kWindowField = "sliding_window", kKindsField = "layer_kinds";
+constexpr char kConvertAgain[] = "convert the model again with a current program";
+
+[[noreturn]] void RefuseConfig(const GgufFile& file, const std::string& what, std::string cause,
+                               std::string help) {
+  throw InputError(fmt::format("{}: {}", file.path().string(), what), std::move(cause),
+                   std::move(help));
+}
+
+std::string KeyOf(const Family& family, std::string_view name) {
+  return fmt::format("{}.{}", family.gguf_architecture, name);
+}
+
+// --- reading
+
+// A size of the model.
+int64_t SizeAt(const GgufFile& file, const std::string& key, int64_t most) {
+  const std::optional<int64_t> size = file.Integer(key);
+  if (size && *size >= 1 && *size <= most) return *size;
+  RefuseConfig(
+      file, fmt::format("\"{}\" is {}", key, size ? "out of range" : "missing"),
+      fmt::format("{}expected 1 to {}", size ? fmt::format("found {}, ", *size) : "", most),
+      kConvertAgain);
+}
+
+// Heads that share keys, or are of another size, would make another model of the same tensors.
+void CheckHeads(const GgufFile& file, const Family& family, const GptConfig& config) {
+  const int64_t D = config.head_size();
+  for (const auto& [name, expected] :
+       {std::pair{"attention.head_count_kv", config.n_head}, std::pair{"attention.key_length", D},
+        std::pair{"attention.value_length", D}}) {
+    const bool kv = std::string_view(name).ends_with("_kv");
+    if (kv && std::ranges::count(family.gguf_keys, name, &GgufKey::key) > 0) continue;
+    const std::string key = KeyOf(family, name);
+    const int64_t found = file.Integer(key).value_or(expected);
+    if (found == expected) continue;
+    RefuseConfig(file, fmt::format("\"{}\" is not supported", key),
+                 fmt::format("found {}, expected {}", found, expected), "");
+  }
+}
+
+void ReadBiases(const GgufFile& file, const Family& family, GptConfig& config) {
+  const auto has = [&](int64_t layer, std::string_view module) {
+    return file.Find(NameInFiles(family, kGguf, layer, module, "bias")) != nullptr;
+  };
+  if (SaysAllSizes(family)) {
+    // Where no key of config.json says so, the family has them or has them not.
+    const auto says = [&](std::string_view key) { return std::ranges::count(family.own, key) > 0; };
+    if (says("attention_bias")) config.attention_bias = has(0, "attn.c_attn");
+    if (says("mlp_bias")) config.mlp_bias = has(0, "mlp.c_fc");
+    return;
+  }
+  const bool attention = has(0, "attn.c_attn"), mlp = has(0, "mlp.c_fc"), norm = has(-1, "ln_f");
+  config.bias = attention;
+  if (mlp != attention) config.mlp_bias = mlp;
+  if (norm != attention) config.layer_norm_bias = norm;
+}
+
+// Which layers have a window: one truth for each, or n, where each n-th has none.
+std::string ReadKinds(const GgufFile& file, const std::string& key, int64_t L) {
+  constexpr int64_t kMost = 1 << 16;
+  if (!file.IsArray(key)) {
+    const int64_t every = *file.Integer(key);
+    if (every >= 0 && every <= kMost) {
+      return every == 0 ? "w" : std::string(static_cast<size_t>(every) - 1, 'w') + 'f';
+    }
+    RefuseConfig(file, fmt::format("\"{}\" is out of range", key),
+                 fmt::format("found {}, expected 0 to {}", every, kMost), kConvertAgain);
+  }
+  if (file.Count(key) != static_cast<uint64_t>(L)) {
+    RefuseConfig(file, fmt::format("\"{}\" does not fit the model", key),
+                 fmt::format("found {} kinds of layers, expected {}", file.Count(key), L),
+                 kConvertAgain);
+  }
+  std::string kinds;
+  file.Bools(key, [&](size_t, bool window) { kinds += window ? 'w' : 'f'; });
+  return ShortestPattern(kinds);
+}
+
+void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
+  using enum GgufKey::Use;
+  const std::vector<Field> fields = config.Fields();
+  const std::string where = file.path().string();
+  for (const auto& [name, field_key, use] : family.gguf_keys) {
+    const std::string key = KeyOf(family, name);
+    const bool there = file.Count(key) > 0;
+    if (use == kOnlyWritten || use == kTrue || (!there && use != kRequired)) continue;
+    const Field& field = FieldOf(fields, field_key);
+    if (field_key == kKindsField) {
+      config.layer_kinds = ReadKinds(file, key, config.n_layer);
+    } else if (field_key == kWindowField && file.Integer(key) == 0) {
+      config.sliding_window.reset();
+    } else if (std::holds_alternative<double*>(field.value)) {
+      const auto number = file.Number(key);
+      if (!number) RefuseConfig(file, fmt::format("\"{}\" is missing", key), "", kConvertAgain);
+      SetField(field, fmt::format("{}", use == kInverse ? 1 / *number : *number), where);
+    } else {
+      // Each block has its matrices, so that no more are counted than the file holds.
+      const int64_t most = field_key == "n_layer" ? std::ssize(file.tensors()) : 1 << 30;
+      SetField(field, fmt::format("{}", SizeAt(file, key, most)), where);
+    }
+  }
+}
+
+// A key that some files have, behind the architecture or whole, and the only value of it that means
+// nothing; any does where there is none.
+struct NeutralKey {
+  std::string_view key;
+  std::optional<double> value = {};
+};
+constexpr auto kNeutral = std::to_array<NeutralKey>({
+    {"vocab_size"},
+    {"tensor_data_layout"},
+    {"pooling_type"},
+    {"mm.tokens_per_image"},
+    {"granite.rope.scaling.finetuned", 1},  // else there are no rotary positions
+    {"rope.scaling.finetuned"},
+    {"rope.scaling.original_context_length"},
+    {"attention.layer_norm_epsilon"},
+    {"attention.layer_norm_rms_epsilon"},
+    {"rope.scale_linear", 1},
+    {"rope.scaling.attn_factor", 1},
+    {"rope.scaling.yarn_ext_factor", 1},
+    {"rope.scaling.yarn_log_multiplier", 0},
+    {"rope.scaling.alpha", 0},
+    {"attention.causal", 1},
+    {"use_parallel_residual", 1},
+    {"attention.clamp_kqv", 0},
+    {"attention.max_alibi_bias", 0},
+    {"attention.sliding_window", 0},
+    {"expert_count", 0},
+    {"expert_used_count", 0},
+    {"leading_dense_block_count", 0},
+    {"nextn_predict_layers", 0},
+});
+
+// Keys that ReadRopeScaling reads, and those of heads that CheckHeads does.
+constexpr auto kReadApart = std::to_array<std::string_view>(
+    {"rope.scaling.type", "rope.scaling.factor", "rope.scaling.yarn_attn_factor",
+     "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "attention.head_count_kv",
+     "attention.key_length", "attention.value_length"});
+
+// Refuses what may change what the model computes: a key that folio does not know, or one whose
+// value it does not.
+void RefuseUnknownKeys(const GgufFile& file, const Family& family) {
+  const std::string prefix = KeyOf(family, "");
+  for (const std::string_view key : file.Keys(prefix)) {
+    const std::string_view name = key.substr(prefix.size());
+    const auto is_read = [&](const GgufKey& one) {
+      return one.key == name && one.use != GgufKey::Use::kTrue;
+    };
+    if (std::ranges::count_if(family.gguf_keys, is_read) > 0 ||
+        std::ranges::count(kReadApart, name) > 0) {
+      continue;
+    }
+    const auto* const known = std::ranges::find_if(
+        kNeutral, [&](const NeutralKey& one) { return one.key == name || one.key == key; });
+    std::string found = "not understood";
+    if (known != kNeutral.end()) {
+      const double value = known->value ? file.NumberOrTruth(key).value_or(0) : 0;
+      if (!known->value || value == *known->value) continue;
+      found = fmt::format("{}", value);
+    }
+    RefuseConfig(file, fmt::format("\"{}\" is {}", key, found),
+                 fmt::format("folio does not know what it changes in models of the architecture {}",
+                             family.gguf_architecture),
+                 "take the model from its Hugging Face directory, or a newer folio");
+  }
+}
+
+// How keys say that rotary positions are scaled.
+void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& config) {
+  const auto key = [&](std::string_view name) {
+    return KeyOf(family, fmt::format("rope.scaling.{}", name));
+  };
+  // A factor alone is one of all frequencies.
+  const double factor = file.Number(key("factor")).value_or(1);
+  const std::string_view type = file.Text(key("type")).value_or(factor > 1 ? "linear" : "none");
+  if (type == "none" || (type == "linear" && (factor == 1 || factor == 0))) return;
+  if (type != "linear" && type != "yarn") {
+    RefuseConfig(file, fmt::format("rotary positions scaled by \"{}\"", type), "",
+                 "folio has none, linear and yarn");
+  }
+  const std::vector<Field> fields = config.Fields();
+  const auto set = [&](std::string_view name, std::string_view field) {
+    const auto number = file.Number(key(name));
+    if (number) SetField(FieldOf(fields, field), fmt::format("{}", *number), file.path().string());
+  };
+  config.rope_scaling = type;
+  set("factor", "rope_factor");
+  if (type == "linear") return;
+  config.rope_original_positions = file.Integer(key("original_context_length"));
+  set("yarn_attn_factor", "rope_attention_factor");
+  set("yarn_beta_fast", "rope_beta_fast");
+  set("yarn_beta_slow", "rope_beta_slow");
+}
+
+// --- divisors of the rotary frequencies
+
+bool AreDivisors(std::span<const float> divisors, const GptConfig& config) {
+  constexpr float kRounding = 1e-5f;
+  const std::vector<float> expected = Llama3Divisors(config);
+  return std::ranges::equal(divisors, expected,
+                            [](float a, float b) { return std::abs(a - b) <= kRounding * b; });
+}
+
+// The scaling of Llama 3.1 that has these divisors, where waves are long from the original context
+// on and short up to a quarter of it, as in all models of that kind. Sets nothing and returns false
+// where none has.
+bool SetLlama3(std::span<const float> divisors, GptConfig& config) {
+  const std::vector<float> plain = RotaryFrequenciesOf(config, 0).inverse;
+  if (divisors.size() != plain.size()) return false;
+  GptConfig scaled = config;
+  const std::vector<Field> fields = scaled.Fields();
+  const double factor = static_cast<double>(std::ranges::max(divisors));
+  if (!(factor >= 1 && factor <= 1e6)) return false;
+  scaled.rope_scaling = "llama3";
+  SetField(FieldOf(fields, "rope_factor"), fmt::format("{}", std::ranges::max(divisors)), "");
+  const double low = scaled.rope_low_freq_factor, high = scaled.rope_high_freq_factor;
+  // Each divisor says which contexts it would be of: one between 1 and the factor a single one.
+  double least = 1, most = 1 << 30;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const double wave = 2 * std::numbers::pi / static_cast<double>(plain[i]);
+    const auto divisor = static_cast<double>(divisors[i]);
+    const double kept = (1 / divisor - 1 / factor) / (1 - 1 / factor);
+    const double turns = kept * (high - low) + low;
+    if (divisor <= 1) {
+      least = std::max(least, high * wave);
+    } else if (divisor >= factor) {
+      most = std::min(most, low * wave);
+    } else {
+      least = most = std::round(turns * wave);
+      break;
+    }
+  }
+  for (const double positions : {std::ceil(least), std::floor(most)}) {
+    if (!(positions >= 1 && positions <= 1 << 30)) continue;
+    scaled.rope_original_positions = static_cast<int64_t>(positions);
+    if (!AreDivisors(divisors, scaled)) continue;
+    config = scaled;
+    return true;
+  }
+  return false;
+}
+
+void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config) {
+  const TensorInfo* const tensor = family.gguf_divisors ? file.Find(kDivisors) : nullptr;
+  if (tensor == nullptr) return;
+  const bool scaled = config.rope_scaling != "default";
+  const bool sound = tensor->shape.rank() == 1 && tensor->shape[0] == config.rotary_width() / 2;
+  if (!scaled && sound) {
+    const std::vector<float> divisors = file.ReadAs<float>(kDivisors);
+    if (std::ranges::count(divisors, 1) == std::ssize(divisors)) return;
+    if (SetLlama3(divisors, config)) return;
+  }
+  RefuseConfig(file, fmt::format("tensor \"{}\" is not supported", kDivisors),
+               scaled  ? "rotary positions are scaled twice: by keys, and by these divisors"
+               : sound ? "its divisors of rotary frequencies are not those of Llama 3.1"
+                       : fmt::format("its shape is {}, expected ({})", tensor->shape.ToString(),
+                                     config.rotary_width() / 2),
+               "take the model from its Hugging Face directory");
+}
+
+// --- writing
+
+void AddRopeScaling(const Family& family, const GptConfig& config, GgufHeader& header) {
+  const auto key = [&](std::string_view name) {
+    return KeyOf(family, fmt::format("rope.scaling.{}", name));
+  };
+  if (config.rope_scaling != "linear" && config.rope_scaling != "yarn") return;
+  header.AddText(key("type"), config.rope_scaling);
+  header.AddF32(key("factor"), static_cast<float>(config.rope_factor));
+  if (config.rope_scaling == "linear") return;
+  header.AddU32(key("original_context_length"), static_cast<uint32_t>(config.rope_positions()));
+}
+
+// The window, where there is one; one that is too long for any layer to have it where the absence
+// of the key would mean another.
+void AddWindow(const std::string& key, const Family& family, const GptConfig& config,
+               GgufHeader& header) {
+  const bool window = HasWindow(config);
+  if (!window && !GgufUnsaid(family).sliding_window) return;
+  header.AddU32(key, static_cast<uint32_t>(window ? *config.sliding_window : config.n_positions));
+}
+
+void AddKinds(const std::string& key, const Family& family, const GptConfig& config,
+              GgufHeader& header) {
+  const std::string unsaid = GgufUnsaid(family).layer_kinds;
+  bool same = true;
+  std::vector<bool> windows;
+  for (int64_t layer = 0; layer < config.n_layer; ++layer) {
+    windows.push_back(config.layer_kind(layer).window > 0);
+    same = same && windows.back() == (unsaid[static_cast<size_t>(layer) % unsaid.size()] == 'w');
+  }
+  if (HasWindow(config) && !same) header.AddBools(key, windows);
+}
+
+}  // namespace
+
+const Family& GgufFamily(const GgufFile& file) {
+  const std::string_view architecture = file.Text("general.architecture").value_or("");
+  const auto families = Families();
+  const auto family = std::ranges::find_if(families, [&](const Family& one) {
+    return (one.formats & Formats(kGguf)) != 0 && one.gguf_architecture == architecture;
+  });
+  if (family != families.end()) return *family;
+  std::vector<std::string> known;
+  for (const Family& one : families) {
+    const std::string name(one.gguf_architecture);
+    if ((one.formats & Formats(kGguf)) != 0 && std::ranges::count(known, name) == 0) {
+      known.push_back(name);
+    }
+  }
+  RefuseConfig(file, fmt::format("a model of the architecture \"{}\"", architecture),
+               fmt::format("folio runs {}", Join(known, ", ")),
+               "take one of these, or the model's Hugging Face directory if folio has its kind");
+}
+
+GptConfig ReadGgufConfig(const GgufFile& file, const Family& family) {
+  GptConfig config = GgufUnsaid(family);
+  try {
+    RefuseUnknownKeys(file, family);
+    ReadKeys(file, family, config);
+    if (config.rotary()) {
+      ReadRopeScaling(file, family, config);
+      ReadDivisors(file, family, config);
+    }
+    if (family.gguf_by_sizes != nullptr) family.gguf_by_sizes(config);
+    const TensorInfo& embeddings = file.Require(NameInFiles(family, kGguf, -1, "wte", "weight"));
+    if (embeddings.shape.rank() != 2) {
+      RefuseConfig(file, fmt::format("tensor \"{}\" is no matrix", embeddings.name),
+                   fmt::format("its shape is {}", embeddings.shape.ToString()), "");
+    }
+    config.vocab_size = embeddings.shape[0];
+    config.tie_word_embeddings = HeadIsTied(file, family, kGguf);
+    ReadBiases(file, family, config);
+    for (const Field& field : config.Fields()) {
+      SetField(field, FieldText(field), file.path().string());
+    }
+    config = WithoutRedundantSizes(config);
+    config.Validate(file.path().string());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInput) throw;
+    throw InputError(error.what(), error.cause());
+  }
+  CheckHeads(file, family, config);
+  SetFamily(family, config);
+  return config;
+}
+
+void AddGgufConfig(const Family& family, const GptConfig& model, GgufHeader& header) {
+  GptConfig config = WithAllSizes(model);
+  const std::vector<Field> fields = config.Fields();
+  for (const auto& [name, field_key, use] : family.gguf_keys) {
+    const std::string key = KeyOf(family, name);
+    if (use == GgufKey::Use::kTrue) header.AddBool(key, true);
+    if (use == GgufKey::Use::kTrue || use == GgufKey::Use::kOnlyRead) continue;
+    const Field& field = FieldOf(fields, field_key);
+    if (field_key == kWindowField) {
+      AddWindow(key, family, config, header);
+    } else if (field_key == kKindsField) {
+      AddKinds(key, family, config, header);
+    } else if (const auto* number = std::get_if<double*>(&field.value)) {
+      const bool inverse = use == GgufKey::Use::kInverse;
+      header.AddF32(key, static_cast<float>(inverse ? 1 / **number : **number));
+    } else {
+      header.AddU32(key, static_cast<uint32_t>(std::stoul(FieldText(field))));
+    }
+  }
+  AddRopeScaling(family, config, header);
+}
+
+bool IsGgufDivisors(const Family& family, const TensorInfo& tensor) {
+  return family.gguf_divisors && tensor.name == kDivisors;
+}
+
+void AddGgufDivisors(const Family& family, const GptConfig& config,
+                     std::vector<TensorToWrite>& tensors) {
+  if (!family.gguf_divisors || config.rope_scaling != "llama3") return;
+  GptConfig again = config;
+  again.rope_scaling = "default";
+  const std::vector<float> divisors = Llama3Divisors(config);
+  if (!SetLlama3(divisors, again) ||
+      RotaryFrequenciesOf(again, 0).inverse != RotaryFrequenciesOf(config, 0).inverse) {
+    throw InputError("GGUF cannot hold this model",
+                     fmt::format("the divisors of its rotary frequencies do not say that "
+                                 "rope_original_positions = {} and rope_factor = {}",
+                                 config.rope_positions(), config.rope_factor),
+                     "convert to hf, which keeps it");
+  }
+  tensors.push_back({.name = std::string(kDivisors),
+                     .dtype = Dtype::kF32,
+                     .shape = {std::ssize(divisors)},
+                     .read = [divisors](int64_t row, std::span<float> out) {
+                       std::ranges::copy(
+                           std::span(divisors).subspan(static_cast<size_t>(row), out.size()),
+                           out.begin());
+                     }});
+}
+
+}  // namespace folio
