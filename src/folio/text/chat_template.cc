@@ -222,8 +222,8 @@ void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::s
       chat.text,
       [&](std::string_view token, bool special, size_t begin, size_t end) {
         if (special) return !touches(chat.given, begin, end);
-        const bool writes = chat.source != nullptr && chat.source->find(token) != std::string::npos;
-        return !writes || !given_by_others(begin, end);
+        if (chat.source == nullptr || !given_by_others(begin, end)) return true;
+        return chat.source->find(token) == std::string::npos;
       },
       where, ids);
 }

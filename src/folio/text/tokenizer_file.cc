@@ -115,6 +115,8 @@ std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
   return found;
 }
 
+// tokenizer.json alone says what stands around a text: "add_bos_token" and "add_eos_token" of
+// tokenizer_config.json mean nothing beside it, as to transformers.
 std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   std::error_code ignored;
   if (const fs::path file = dir / kTokenizerFile; fs::exists(file, ignored)) {

@@ -333,6 +333,8 @@ TEST_F(TokenizerFile, TokenizerJsonComesFirst) {
   ByteTokenizer().Save(At("").string());
   EXPECT_EQ(LoadTokenizer(At("").string())->kind(), "bytes");
   EXPECT_EQ(LoadTokenizer(At("merges.txt").string())->kind(), "bpe");
+  PutFile("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<|endoftext|>"})");
+  EXPECT_TRUE(LoadTokenizer(At("").string())->before().empty());
 }
 
 TEST_F(TokenizerFile, AMissingPartnerIsNamed) {
