@@ -358,7 +358,8 @@ TEST_P(FlagsOf, NoValueEndsTheProgramByASignal) {
 
 std::string NameOf(const testing::TestParamInfo<std::string>& of) {
   std::string name = of.param;
-  std::ranges::replace(name, ' ', '_');
+  std::ranges::replace_if(
+      name, [](char c) { return c == ' ' || c == '-'; }, '_');
   return name;
 }
 
