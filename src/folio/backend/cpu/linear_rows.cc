@@ -291,7 +291,7 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
       }
       std::fill_n(scale + n * stride + blocks, stride - blocks, 0.0f);
     }
-    for (int64_t i = begin * stride * kBlock; i < end * stride * kBlock; i += 4) {
+    for (int64_t i = begin * stride * kBlock; offset != 0 && i < end * stride * kBlock; i += 4) {
       const int32_t four =
           128 * std::accumulate(to + i, to + i + 4, 0) + std::accumulate(rest + i, rest + i + 4, 0);
       correction[i / 4] = -offset * four;

@@ -69,8 +69,9 @@ struct BlockedRows {
   const int8_t* low = nullptr;
   const float* scales = nullptr;
   // corrections[i] is -128, -32 or -8 times the sum of the four integers from high + 4 i on,
-  // since kernels have the weight's integers as unsigned ones, which are so much larger. Of weights
-  // with minima it is 0, and sums has the sum of each block's numbers times its scale.
+  // since kernels have the weight's integers as unsigned ones, which are so much larger. For
+  // weights with minima there are none, and sums has the sum of each block's numbers times its
+  // scale.
   const int32_t* corrections = nullptr;
   const float* sums = nullptr;
 };
