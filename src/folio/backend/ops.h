@@ -602,6 +602,87 @@ struct ResidualBackward {
   auto operands() const { return std::tuple(Reads("d_out", d_out), Writes("d_x", d_x)); }
 };
 
+// ---- Mix: out = x_factor * x + sign * y_factor * y, where factors are parameters ----------------
+
+struct MixForward {
+  static constexpr std::string_view kName = "mix_forward";
+  Tensor x;              // (N,C)
+  Tensor y;              // (N,C)
+  Tensor x_factor = {};  // (1), optional: 1 otherwise
+  Tensor y_factor;       // (1)
+  double sign = 1;
+  Tensor out;  // (N,C)
+
+  void Check() const;
+  double Flops() const { return Count(x) * 3; }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("y", y), Reads("x_factor", x_factor),
+                      Reads("y_factor", y_factor), Writes("out", out));
+  }
+};
+
+struct MixBackward {
+  static constexpr std::string_view kName = "mix_backward";
+  Tensor x, y, x_factor = {}, y_factor;  // as in the forward
+  double sign = 1;
+  Tensor d_out;            // (N,C)
+  Tensor d_x;              // (N,C), may be d_out itself
+  Tensor d_y;              // (N,C), overwritten unless accumulate_d_y
+  Tensor d_x_factor = {};  // (1) +=, optional
+  Tensor d_y_factor = {};  // (1) +=, optional
+  bool accumulate_d_y = false;
+
+  void Check() const;
+  double Flops() const { return Count(x) * 7; }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("y", y), Reads("x_factor", x_factor),
+                      Reads("y_factor", y_factor), Reads("d_out", d_out), Writes("d_x", d_x),
+                      Writes("d_y", d_y, accumulate_d_y), Updates("d_x_factor", d_x_factor),
+                      Updates("d_y_factor", d_y_factor));
+  }
+};
+
+// ---- Sums with gates: out += scale * factor * sigmoid(weight x) * y -----------------------------
+// Each of G groups of columns has a gate, which the first J columns of x open: that of group g is
+// the logistic function of weight[g] x[:J].
+
+struct GatedAddForward {
+  static constexpr std::string_view kName = "gated_add_forward";
+  Tensor x;            // (N,X) Low, X >= J
+  Tensor weight;       // (G,J)
+  Tensor y;            // (N,C)
+  Tensor factor = {};  // (1), optional: 1 otherwise
+  SequenceView out;    // (B,T,C) own Low, with B*T = N
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("y", y),
+                      Reads("factor", factor), Updates("out", out));
+  }
+};
+
+struct GatedAddBackward {
+  static constexpr std::string_view kName = "gated_add_backward";
+  Tensor x, weight, y, factor = {};  // as in the forward
+  SequenceView d_out;                // (B,T,C) own Low
+  Tensor d_y;                        // (N,C), may be y itself
+  Tensor d_x;                        // (N,X) own Low, +=, may be d_out itself
+  Tensor d_weight = {};              // (G,J) +=, optional
+  Tensor d_factor = {};              // (1) +=, optional
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("y", y),
+                      Reads("factor", factor), Reads("d_out", d_out), Writes("d_y", d_y),
+                      Updates("d_x", d_x), Updates("d_weight", d_weight),
+                      Updates("d_factor", d_factor));
+  }
+};
+
 // ---- Cap of logits: x = cap * tanh(x / cap), in place -------------------------------------------
 
 struct LogitCap {
@@ -735,8 +816,8 @@ using Operations =
                   RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, RotaryAngles,
                   Rotary, LinearForward, LinearBackward, ActivationForward, ActivationBackward,
                   GatedForward, GatedBackward, AttentionForward, AttentionBackward, CacheWrite,
-                  CacheRead, CacheAttention, ResidualForward, ResidualBackward, LogitCap,
-                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale,
-                  CopyColumns, Fill>;
+                  CacheRead, CacheAttention, ResidualForward, ResidualBackward, MixForward,
+                  MixBackward, GatedAddForward, GatedAddBackward, LogitCap, CrossEntropyForward,
+                  CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale, CopyColumns, Fill>;
 
 }  // namespace folio

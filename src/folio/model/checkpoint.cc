@@ -369,7 +369,9 @@ std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
 }
 
 bool IsMatrix(const ParamRow& param) {
-  return param.shape.rank() == 2 && param.module != "wpe" && param.kind != ParamKind::kAdapter;
+  using enum ParamKind;
+  return param.shape.rank() == 2 && param.module != "wpe" && param.kind != kAdapter &&
+         param.kind != kElementwise;
 }
 
 std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype matrices) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -118,7 +119,10 @@ void GptConfig::Validate(const std::string& where) const {
   const double C = static_cast<double>(n_embd), F = static_cast<double>(inner());
   const auto q_width = static_cast<double>(heads.q_width());
   const auto qkv_width = static_cast<double>(heads.qkv_width());
-  const double per_block = (q_width + qkv_width) * C + 2 * C * F + 6 * C + qkv_width + F;
+  const double values =
+      value_embeddings ? static_cast<double>(heads.kv_width()) * static_cast<double>(vocab_size)
+                       : 0;
+  const double per_block = (q_width + qkv_width) * C + 2 * C * F + 6 * C + qkv_width + F + values;
   const double total = C * static_cast<double>(2 * vocab_size + n_positions) +
                        per_block * static_cast<double>(n_layer);
   if (total > kMaxParameters) {
@@ -134,6 +138,20 @@ void GptConfig::Validate(const std::string& where) const {
     throw UsageError(fmt::format("{}: rotary positions turn an even part of a head", where),
                      fmt::format("rotary_dim is {}, a head has {}", rotary_width(), head_size()),
                      fmt::format("set rotary_dim to something even up to {}", head_size()));
+  }
+  const bool added = learned_positions() || position_embedding == "sinusoidal";
+  if (smear && added) {
+    throw UsageError(fmt::format("{}: smear is of embeddings without positions", where),
+                     fmt::format("position_embedding is {}", position_embedding),
+                     "set position_embedding to rotary, or smear to false");
+  }
+  for (const auto& [name, on, least] :
+       {std::tuple{"smear", smear, kSmearChannels},
+        std::tuple{"value_embeddings", value_embeddings, kValueChannels}}) {
+    if (!on || n_embd >= least) continue;
+    throw UsageError(fmt::format("{}: the gates of {} read {} channels", where, name, least),
+                     fmt::format("n_embd is {}", n_embd),
+                     fmt::format("set n_embd to {} or more, or {} to false", least, name));
   }
   if (layer_kinds.empty() || layer_kinds.find_first_not_of("fw") != std::string::npos) {
     throw UsageError(fmt::format("{}: layer_kinds is made of f and w", where),

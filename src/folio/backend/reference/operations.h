@@ -722,6 +722,105 @@ void ResidualBackward(const Number* d_out, Number* d_x, int64_t N, int64_t C,
   }
 }
 
+// All of `count` elements; x_factor may be null.
+template <class Number>
+void MixForward(const Number* x, const Number* y, const Number* x_factor, const Number* y_factor,
+                double sign, Number* out, int64_t count) {
+  using W = Wide<Number>;
+  const W a = x_factor ? W(*x_factor) : W(1), b = sign * W(*y_factor);
+  for (int64_t i = 0; i < count; ++i) out[i] = Number(a * W(x[i]) + b * W(y[i]));
+}
+
+// The gradients of factors may be null.
+template <class Number>
+struct MixGradients {
+  Number *x, *y, *x_factor, *y_factor;
+  bool accumulate_y = false;
+};
+template <class Number>
+void MixBackward(const Number* x, const Number* y, const Number* x_factor, const Number* y_factor,
+                 double sign, const Number* d_out, const MixGradients<Number>& d, int64_t count) {
+  using W = Wide<Number>;
+  const W a = x_factor ? W(*x_factor) : W(1), b = sign * W(*y_factor);
+  W of_a = 0, of_b = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const W g = W(d_out[i]);
+    of_a += g * W(x[i]);
+    of_b += g * W(y[i]) * sign;
+    d.x[i] = Number(a * g);
+    d.y[i] = Number(d.accumulate_y ? W(d.y[i]) + b * g : b * g);
+  }
+  if (d.x_factor) *d.x_factor = Number(W(*d.x_factor) + of_a);
+  if (d.y_factor) *d.y_factor = Number(W(*d.y_factor) + of_b);
+}
+
+// See GatedAddForward in ops.h.
+struct GatedAddShape {
+  int64_t B, T, C, X, G, J;
+  double scale = 1;
+
+  int64_t D() const { return C / G; }
+};
+
+// The gate of group g of a row of x.
+template <class Number>
+Wide<Number> GateOf(const GatedAddShape& s, const Number* x, const Number* weight, int64_t g) {
+  using std::exp;
+  return 1.0 / (1.0 + exp(-Dot(weight + g * s.J, x, s.J)));
+}
+
+// `factor` may be null.
+template <class Number>
+void GatedAddForward(const GatedAddShape& s, const Number* x, const Number* weight, const Number* y,
+                     const Number* factor, Rows<Number> out) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    Number* to = out.row(n / s.T, n % s.T);
+    for (int64_t c = 0; c < s.C; ++c) {
+      const W gate = GateOf(s, x + n * s.X, weight, c / s.D());
+      to[c] = Number(W(to[c]) + s.scale * (factor ? W(*factor) : W(1)) * gate * W(y[n * s.C + c]));
+    }
+  }
+}
+
+// The gradients of weight and factor may be null.
+template <class Number>
+struct GatedAddGradients {
+  Number *y, *x, *weight, *factor;
+};
+template <class Number>
+void GatedAddBackward(const GatedAddShape& s, const Number* x, const Number* weight,
+                      const Number* y, const Number* factor, Rows<const Number> d_out,
+                      const GatedAddGradients<Number>& d) {
+  using W = Wide<Number>;
+  const W f = factor ? W(*factor) : W(1);
+  std::vector<W> of_weight(static_cast<size_t>(s.G * s.J));
+  W of_factor = 0;
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    const Number* from = d_out.row(n / s.T, n % s.T);
+    std::vector<W> of_x(static_cast<size_t>(s.J));  // d.x may be d_out
+    for (int64_t g = 0; g < s.G; ++g) {
+      const W gate = GateOf(s, x + n * s.X, weight, g);
+      const W through = s.scale * Dot(from + g * s.D(), y + n * s.C + g * s.D(), s.D());
+      of_factor += gate * through;
+      const W d_z = f * through * gate * (1.0 - gate);
+      for (int64_t j = 0; j < s.J; ++j) {
+        of_weight[static_cast<size_t>(g * s.J + j)] += d_z * W(x[n * s.X + j]);
+        of_x[static_cast<size_t>(j)] += d_z * W(weight[g * s.J + j]);
+      }
+      for (int64_t c = g * s.D(); c < (g + 1) * s.D(); ++c) {
+        d.y[n * s.C + c] = Number(s.scale * f * gate * W(from[c]));
+      }
+    }
+    for (int64_t j = 0; j < s.J; ++j) {
+      Number& to = d.x[n * s.X + j];
+      to = Number(W(to) + of_x[static_cast<size_t>(j)]);
+    }
+  }
+  AddWide(of_weight, d.weight);
+  if (d.factor) *d.factor = Number(W(*d.factor) + of_factor);
+}
+
 template <class Number>
 void LogitCap(Number* x, int64_t count, double cap) {
   using std::tanh;

@@ -92,6 +92,43 @@ void PrepareHeadsBackward(const PassContext& pass, int64_t layer, const SelfAtte
   if (pass.config.norm_after_rotary()) turn();
 }
 
+constexpr double kValueScale = 3;
+
+// Tokens' own values of the rows of a pass.
+void LookUpValues(const PassContext& pass, const SelfAttentionParams& params, const Tensor& out) {
+  pass.backend.Run(EmbeddingForward{.ids = pass.ids, .wte = params.value_embeds, .out = out});
+}
+
+void AddValues(const PassContext& pass, const SelfAttentionParams& params,
+               const SelfAttentionActivations& acts, const Tensor& x) {
+  if (!params.value_embeds) return;
+  LookUpValues(pass, params, acts.value_rows);
+  pass.backend.Run(GatedAddForward{.x = x,
+                                   .weight = params.value_gate,
+                                   .y = acts.value_rows,
+                                   .out = Columns(pass, acts.qkv, pass.heads().v()),
+                                   .scale = kValueScale});
+}
+
+// d_x has the gradient of x from elsewhere, and gets that from the gates.
+void AddValuesBackward(const PassContext& pass, const SelfAttentionParams& params, const Tensor& x,
+                       const Tensor& d_qkv, const SelfAttentionParams& d_params, const Tensor& rows,
+                       const Tensor& d_x) {
+  if (!params.value_embeds) return;
+  LookUpValues(pass, params, rows);
+  pass.backend.Run(GatedAddBackward{.x = x,
+                                    .weight = params.value_gate,
+                                    .y = rows,
+                                    .d_out = Columns(pass, d_qkv, pass.heads().v()),
+                                    .d_y = rows,
+                                    .d_x = d_x,
+                                    .d_weight = d_params.value_gate,
+                                    .scale = kValueScale});
+  if (!d_params.value_embeds) return;
+  pass.backend.Run(
+      EmbeddingBackward{.ids = pass.ids, .d_out = rows, .d_wte = d_params.value_embeds});
+}
+
 void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivations& acts,
             const SequenceView& k, const SequenceView& v) {
   const int64_t B = pass.B, T = pass.T;
@@ -156,6 +193,7 @@ void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAtte
   const HeadLayout heads = pass.heads();
   LinearLayerForward(pass, layer, kCAttn, params.c_attn, acts.c_attn, scratch,
                      {.x = x, .weight = {}, .out = acts.qkv});
+  AddValues(pass, params, acts, x);
   PrepareHeads(pass, layer, params, acts);
   pass.Show(TracePoint::kQkv, layer, acts.qkv);
   if (pass.cached != nullptr) {
@@ -225,6 +263,7 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
   LinearLayerBackward(
       pass, layer, kCAttn, params.c_attn, acts.c_attn, d_params.c_attn, grads,
       {.x = x, .weight = {}, .d_out = d_qkv, .d_x = d_x, .accumulate_d_x = accumulate});
+  AddValuesBackward(pass, params, x, d_qkv, d_params, grads.value_rows, d_x);
 }
 
 }  // namespace folio

@@ -28,6 +28,9 @@ struct SelfAttentionParams {
   LinearParams c_attn;    // (C,(H+2K)D): columns are q | k | v (config.h)
   LinearParams c_proj;    // (HD,C)
   Tensor q_norm, k_norm;  // (D), or with qk_norm "full" (HD) and (KD)
+  // Where the layer has value_embeddings (Z. Zhou et al., arXiv:2410.17897, and nanochat's form of
+  // it): tokens' own values, which join v times 3 sigmoid(gate x[:12]), a gate for each of K heads.
+  Tensor value_embeds, value_gate;  // (V,KD), (K,12)
 };
 
 // What the backward of the norm of queries or of keys reads.
@@ -38,8 +41,9 @@ struct HeadNormActivations {
 struct SelfAttentionActivations {
   Tensor qkv;  // (N,(H+2K)D), queries and keys as they meet
   HeadNormActivations q_norm, k_norm;
-  Tensor lse;   // (B,H,T)
-  Tensor attn;  // (N,HD), before c_proj
+  Tensor lse;         // (B,H,T)
+  Tensor attn;        // (N,HD), before c_proj
+  Tensor value_rows;  // (N,KD), tokens' own values
   LinearActivations c_attn, c_proj;
 };
 
@@ -50,6 +54,12 @@ void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
   VisitParams(list, kCAttn, params.c_attn, {C, heads.qkv_width()}, list.config.has_qkv_bias());
   VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C},
               list.config.has_attention_bias());
+  if (list.config.has_value_embedding(list.layer)) {
+    list.Add("attn.value_embeds", "weight", params.value_embeds,
+             {list.config.vocab_size, heads.kv_width()}, ParamKind::kEmbedding, InitKind::kWeight);
+    list.Add("attn.value_gate", "weight", params.value_gate, {heads.kv_heads, kValueChannels},
+             ParamKind::kElementwise, InitKind::kGate);
+  }
   if (!list.config.has_qk_norm() || !list.config.norm_weight()) return;
   const auto add = [&](std::string_view module, auto& slot, int64_t width) {
     list.Add(module, "weight", slot, {list.config.full_qk_norm() ? width : heads.head_dim},
@@ -73,6 +83,9 @@ void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivatio
     };
     add("q_norm.raw", "q_norm.rstd", acts.q_norm, heads.query_heads);
     add("k_norm.raw", "k_norm.rstd", acts.k_norm, heads.kv_heads);
+  }
+  if (pass.config.has_value_embedding(list.layer)) {
+    list.Add("value_rows", acts.value_rows, list.number(), {pass.N(), heads.kv_width()});
   }
   list.Add("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T});
   list.Add("attn", acts.attn, list.low(), {pass.N(), heads.q_width()});

@@ -88,6 +88,10 @@ struct GptGradients {
   Tensor d_lora = {};     // (N,p rank), elements, of LinearActivations::adapted
   Tensor lora_spread = {}, d_lora_spread = {};  // LinearActivations::spread, elements
   Tensor lora_input = {};  // (N,max(C,F,HD)), elements, what an adapter reads, dropped from
+  Tensor value_rows = {};  // (N,KD): tokens' own values, made again, then their gradient
+  Tensor d_embedded = {};  // (N,C), residual_lambdas: of the embeddings, from all blocks
+  Tensor d_middle = {};    // (N,C), backout: of the stream in the middle
+  Tensor d_previous = {};  // (N,C), smear: of the embedding of the token before
 };
 
 }  // namespace folio
