@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/model/block.h"
+#include "folio/model/families/tables.h"
 
 namespace folio {
 namespace {
@@ -152,6 +154,18 @@ void AddUnsaid(const Family& family, const GptConfig& model, std::vector<std::st
 }
 
 }  // namespace
+
+std::span<const Family> Families() {
+  static const std::array kFamilies = {
+      Gpt2Table(),    LlamaTable(),      MistralTable(), SmolLm3Table(), Qwen2Table(),
+      Qwen3Table(),   Gemma2Table(),     Gemma3Table(),  Olmo2Table(),   Phi3Table(),
+      GraniteTable(), Starcoder2Table(), NeoxTable(),    PhiTable(),     FolioTable()};
+  return kFamilies;
+}
+
+const Family& Gpt2Family() {
+  return Families().front();
+}
 
 GptConfig GgufUnsaid(const Family& family) {
   GptConfig config;
