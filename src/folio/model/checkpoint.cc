@@ -297,6 +297,8 @@ int64_t RowAt(RowOrder order, const HeadLayout& heads, int64_t row) {
       return head * D + at / 2 + at % 2 * (D / 2);
     case RowOrder::kHeadByHead:
       return head % 3 * heads.q_width() + head / 3 * D + at;
+    case RowOrder::kSwappedHalves:
+      return head * D + (at + D / 2) % D;
   }
   FOLIO_CHECK(false, "no such order");
 }

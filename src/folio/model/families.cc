@@ -157,9 +157,10 @@ void AddUnsaid(const Family& family, const GptConfig& model, std::vector<std::st
 
 std::span<const Family> Families() {
   static const std::array kFamilies = {
-      Gpt2Table(),    LlamaTable(),      MistralTable(), SmolLm3Table(), Qwen2Table(),
-      Qwen3Table(),   Gemma2Table(),     Gemma3Table(),  Olmo2Table(),   Phi3Table(),
-      GraniteTable(), Starcoder2Table(), NeoxTable(),    PhiTable(),     FolioTable()};
+      Gpt2Table(),  LlamaTable(), MistralTable(),  SmolLm3Table(),
+      Qwen2Table(), Qwen3Table(), Gemma2Table(),   Gemma3Table(),
+      Olmo2Table(), Phi3Table(),  GraniteTable(),  Starcoder2Table(),
+      NeoxTable(),  PhiTable(),   NanochatTable(), FolioTable()};
   return kFamilies;
 }
 

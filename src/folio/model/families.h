@@ -18,8 +18,8 @@
 namespace folio {
 
 // The formats in which programs save models (formats/model_formats.h).
-enum class FileFormat : uint8_t { kHuggingFace, kGguf, kNanoGpt, kLlmc, kOpenAi };
-inline constexpr size_t kFileFormats = 5;
+enum class FileFormat : uint8_t { kHuggingFace, kGguf, kNanoGpt, kLlmc, kOpenAi, kNanochat };
+inline constexpr size_t kFileFormats = 6;
 
 // A set of formats: one bit for each.
 template <class... Format>

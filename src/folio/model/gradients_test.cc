@@ -78,7 +78,7 @@ std::vector<GradientsCase> GradientsCases() {
     };
     add("nanochat", [wide](C& c) {
       wide(c);
-      c.embedding_norm = c.smear = c.residual_lambdas = c.value_embeddings = c.backout = true;
+      AddNanochatExtras(c);
       c.embedding_scale = 1.7;
       c.embd_pdrop = 0.2;
     });
@@ -171,8 +171,7 @@ std::vector<GradientsCase> GradientsCases() {
     const auto nanochat = [](C& c) {
       c.n_embd = 24;
       c.n_inner = 5;
-      c.position_embedding = "rotary";
-      c.embedding_norm = c.smear = c.residual_lambdas = c.value_embeddings = c.backout = true;
+      AddNanochatExtras(c);
     };
     add("packed_nanochat", nanochat).packed = true;
     add("key_mask_nanochat", nanochat).key_mask = true;

@@ -154,13 +154,20 @@ constexpr auto kFolioArchitectures =
 constexpr TensorRow FolioRow(std::string_view module, std::string_view hf) {
   return {module, {{{{hf}}, {}, {}, {}, {}}}};
 }
-constexpr auto kFolioTensors =
-    Joined(kGpt2Tensors, std::to_array<TensorRow>({
-                             FolioRow("attn.q_norm", "transformer.h.{}.attn.q_norm.weight"),
-                             FolioRow("attn.k_norm", "transformer.h.{}.attn.k_norm.weight"),
-                             FolioRow("ln_attn", "transformer.h.{}.ln_attn.weight"),
-                             FolioRow("ln_mlp", "transformer.h.{}.ln_mlp.weight"),
-                         }));
+constexpr auto kFolioTensors = Joined(
+    kGpt2Tensors, std::to_array<TensorRow>({
+                      FolioRow("attn.q_norm", "transformer.h.{}.attn.q_norm.weight"),
+                      FolioRow("attn.k_norm", "transformer.h.{}.attn.k_norm.weight"),
+                      FolioRow("ln_attn", "transformer.h.{}.ln_attn.weight"),
+                      FolioRow("ln_mlp", "transformer.h.{}.ln_mlp.weight"),
+                      FolioRow("attn.value_embeds", "transformer.h.{}.attn.value_embeds.weight"),
+                      FolioRow("attn.value_gate", "transformer.h.{}.attn.value_gate.weight"),
+                      FolioRow("smear_gate", "transformer.smear_gate.weight"),
+                      FolioRow("smear_lambda", "transformer.smear_lambda.weight"),
+                      FolioRow("resid_lambdas", "transformer.resid_lambdas.weight"),
+                      FolioRow("x0_lambdas", "transformer.x0_lambdas.weight"),
+                      FolioRow("backout_lambda", "transformer.backout_lambda.weight"),
+                  }));
 
 }  // namespace
 

@@ -31,6 +31,7 @@ Family GraniteTable();
 Family Starcoder2Table();
 Family NeoxTable();
 Family PhiTable();
+Family NanochatTable();
 Family FolioTable();
 
 // The table of another family of Llama's kind to begin with: called `type` by Hugging Face and in
