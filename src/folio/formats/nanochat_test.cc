@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 const fs::path kDir = Fixture("nanochat");
 
-GoldenModel Golden() {
+GoldenModel TinyModel() {
   const auto families = Families();
   const auto family = std::ranges::find(families, "nanochat", &Family::model_type);
   return GoldenModel(FindModel(kDir / "model_000007.pt").model, kDir / "expected.safetensors",
@@ -38,15 +38,15 @@ GoldenModel Golden() {
 }
 
 TEST(Nanochat, GivesItsNumbersForwardAndBackward) {
-  Golden().ExpectNumbersForwardAndBackward();
+  TinyModel().ExpectNumbersForwardAndBackward();
 }
 
 TEST(Nanochat, TrainsAsItDoes) {
-  Golden().ExpectTheSameTraining();
+  TinyModel().ExpectTheSameTraining();
 }
 
 TEST(Nanochat, DecodesWhatItComputesAtOnce) {
-  Golden().ExpectTheSameDecoding();
+  TinyModel().ExpectTheSameDecoding();
 }
 
 class NanochatFiles : public InTemporaryDirectory {
@@ -100,18 +100,18 @@ class NanochatFiles : public InTemporaryDirectory {
   const fs::path dir_ = At("chatsft_checkpoints") / "d1";
 };
 
-constexpr int64_t kTokens = 256 + 12 + 9;  // of the tokenizer
+constexpr int64_t kTokenizerTokens = 256 + 12 + 9;
 
 TEST_F(NanochatFiles, TakeTheLastStepAndTheTokenizerOfTheirDirectory) {
-  Put(kTokens);
+  Put(kTokenizerTokens);
   WriteFileAtomically(dir_ / "model_000002.pt", "an earlier step");
   EXPECT_TRUE(Contains(FindModel(dir_).tokenizer_help, "tokenizer.pkl"));
   fs::create_directories(At("tokenizer"));
-  fs::copy_file(kDir / "tokenizer.pkl", At("tokenizer") / "tokenizer.pkl");
+  fs::copy_file(kDir / "tokens/tokenizer.pkl", At("tokenizer") / "tokenizer.pkl");
   const FoundModel found = FindModel(dir_);
   EXPECT_EQ(found.format, "nanochat");
   const GptConfig& config = found.model.config;
-  EXPECT_EQ(config.vocab_size, kTokens) << "rows beyond are padding";
+  EXPECT_EQ(config.vocab_size, kTokenizerTokens) << "rows beyond are padding";
   const int32_t bos = 256 + 12;
   EXPECT_EQ(config.bos_token_id, bos);
   EXPECT_EQ(config.eos_token_id, bos + 4);  // <|assistant_end|>
@@ -146,7 +146,7 @@ TEST_F(NanochatFiles, AreRefusedByNameWhereTheySayMore) {
               Contains(Refusal(64, {{"vocab_size", 90}}), "wrong shape"));
   EXPECT_TRUE(Contains(Refusal(64, {}, "bigram.weight"), "bigram.weight", "not part"));
   Put(64);
-  fs::copy_file(kDir / "tokenizer.pkl", dir_ / "tokenizer.pkl");
+  fs::copy_file(kDir / "tokens/tokenizer.pkl", dir_ / "tokenizer.pkl");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(dir_); }), "tokenizer of another model"));
 }
 
