@@ -123,7 +123,8 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), pass.up_width())});
   if (pass.config.gated()) list.Add("d_act", grads.d_act, low, {N, F});
   list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()});
-  if (!pass.shard().whole() && pass.config.has_qk_norm() && pass.config.norm_weight()) {
+  if (!pass.shard().whole() && pass.config.has_qk_norm() && !pass.config.full_qk_norm() &&
+      pass.config.norm_weight()) {
     list.Add("d_qk_norm", grads.d_qk_norm, number, {2, heads.head_dim});
   }
   // Pre-norm blocks recompute their norms here, others round or drop from the stream.
