@@ -113,6 +113,10 @@ void CheckHeadNorm(const Op& op, std::string_view name, const SequenceView& x) {
   CheckOptional(kName, "weight", op.weight, number, {op.group});
   CheckOptional(kName, "raw", op.raw, x.dtype, {x.B * x.T, x.C});
   CheckOptional(kName, "rstd", op.rstd, number, {x.B * x.T, x.C / op.group});
+  CheckOptional(kName, "sums", op.sums, number, {x.B * x.T});
+  FOLIO_CHECK(!op.sums || (op.group == x.C && op.whole >= x.C),
+              fmt::format("{}: sums of rows of {} for groups of {} of {} channels", kName, op.whole,
+                          op.group, x.C));
   CheckOverlap(op);
 }
 
@@ -156,6 +160,16 @@ void HeadNormBackward::Check() const {
   CheckOperand(kName, "raw", raw, d_x.dtype, raw.shape());
   CheckOperand(kName, "rstd", rstd, number, rstd.shape());
   CheckOptional(kName, "d_weight", d_weight, number, {group});
+}
+
+void HeadNormSums::Check() const {
+  const Dtype number = NumberOf(kName, "x", x);
+  CheckSequence(kName, "x", x, x.dtype, x.B, x.T, x.C);
+  CheckOptional(kName, "raw", raw, x.dtype, {x.B * x.T, x.C});
+  CheckOptional(kName, "weight", weight, number, {x.C});
+  FOLIO_CHECK(raw || !weight, fmt::format("{}: squares have no weight", kName));
+  CheckOperand(kName, "sums", sums, number, {x.B * x.T});
+  CheckOverlap(*this);
 }
 
 // ---- Rotary positions --------------------------------------------------------------------------

@@ -236,7 +236,9 @@ struct RmsNormBackward {
 };
 
 // The RMSNorm of queries or keys, in place: of each head, where `group` is its width, or of all
-// heads together; then times `scale`.
+// heads together; then times `scale`. Of all heads together it may be x's share of them alone:
+// where `sums` are those of rows of `whole` channels, which HeadNormSums gave and the shards added
+// up, and `group` is C.
 struct HeadNormForward {
   static constexpr std::string_view kName = "head_norm_forward";
   SequenceView x;      // (B,T,C) Low
@@ -247,12 +249,14 @@ struct HeadNormForward {
   double eps = 1e-5;
   double weight_offset = 0;
   double scale = 1;
+  Tensor sums = {};  // (B*T), optional
+  int64_t whole = 0;
 
   void Check() const;
   double Flops() const { return Count(x) * (weight ? 6 : 4); }
   auto operands() const {
     return std::tuple(Updates("x", x), Reads("weight", weight), Writes("raw", raw),
-                      Writes("rstd", rstd));
+                      Writes("rstd", rstd), Reads("sums", sums));
   }
 };
 
@@ -266,12 +270,33 @@ struct HeadNormBackward {
   int64_t group = 1;
   double weight_offset = 0;
   double scale = 1;
+  Tensor sums = {};  // (B*T), optional, as the forward's
+  int64_t whole = 0;
 
   void Check() const;
   double Flops() const { return Count(raw) * (d_weight ? 11 : 9); }
   auto operands() const {
     return std::tuple(Reads("raw", raw), Reads("weight", weight), Reads("rstd", rstd),
-                      Updates("d_x", d_x), Updates("d_weight", d_weight));
+                      Updates("d_x", d_x), Updates("d_weight", d_weight), Reads("sums", sums));
+  }
+};
+
+// The sum of each row of squares for a HeadNormForward of shards, or, with raw, of x raw (weight +
+// weight_offset) scale for a HeadNormBackward, whose d_x is x.
+struct HeadNormSums {
+  static constexpr std::string_view kName = "head_norm_sums";
+  SequenceView x;      // (B,T,C) Low
+  Tensor raw = {};     // (B*T,C) as x, optional
+  Tensor weight = {};  // (C), optional, and only with raw
+  Tensor sums;         // (B*T)
+  double weight_offset = 0;
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const { return Count(x) * (raw ? 3 : 2); }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("raw", raw), Reads("weight", weight),
+                      Writes("sums", sums));
   }
 };
 
@@ -813,11 +838,12 @@ struct OperationList {};
 // are made from this list.
 using Operations =
     OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
-                  RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, RotaryAngles,
-                  Rotary, LinearForward, LinearBackward, ActivationForward, ActivationBackward,
-                  GatedForward, GatedBackward, AttentionForward, AttentionBackward, CacheWrite,
-                  CacheRead, CacheAttention, ResidualForward, ResidualBackward, MixForward,
-                  MixBackward, GatedAddForward, GatedAddBackward, LogitCap, CrossEntropyForward,
-                  CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale, CopyColumns, Fill>;
+                  RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, HeadNormSums,
+                  RotaryAngles, Rotary, LinearForward, LinearBackward, ActivationForward,
+                  ActivationBackward, GatedForward, GatedBackward, AttentionForward,
+                  AttentionBackward, CacheWrite, CacheRead, CacheAttention, ResidualForward,
+                  ResidualBackward, MixForward, MixBackward, GatedAddForward, GatedAddBackward,
+                  LogitCap, CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares,
+                  Scale, CopyColumns, Fill>;
 
 }  // namespace folio

@@ -377,6 +377,32 @@ HeadNormBackward MakeHeadNormBackward(OpMemory& m, HeadSizes s, int64_t group, c
           .scale = 1.2};
 }
 
+// The norm of a shard's share of rows of three times as many channels.
+HeadNormForward MakeSharedHeadNorm(OpMemory& m, HeadSizes s, const NormKind& kind, bool kept) {
+  HeadNormForward norm = MakeHeadNorm(m, s, s.C(), kind, kept);
+  norm.sums = m.Unset({s.B * s.T});
+  norm.whole = 3 * s.C();
+  RunReference(HeadNormSums{.x = norm.x, .sums = norm.sums});
+  return norm;
+}
+
+HeadNormBackward MakeSharedHeadNormBackward(OpMemory& m, HeadSizes s, const NormKind& kind,
+                                            bool frozen) {
+  HeadNormBackward norm = MakeHeadNormBackward(m, s, s.C(), kind, frozen);
+  norm.sums = m.Random({s.B * s.T});
+  norm.whole = 3 * s.C();
+  return norm;
+}
+
+HeadNormSums MakeHeadNormSums(OpMemory& m, HeadSizes s, const NormKind& kind, bool backward) {
+  return {.x = RandomHeads(m, s),
+          .raw = backward ? m.RandomLow({s.B * s.T, s.C()}) : Tensor(),
+          .weight = backward && kind.weight ? m.Random({s.C()}) : Tensor(),
+          .sums = m.Unset({s.B * s.T}),
+          .weight_offset = kind.offset,
+          .scale = 1.2};
+}
+
 void AddHeadNorm(Cases& cases) {
   for (const HeadSizes s : {HeadSizes{1, 1, 1, 1},
                             {2, 3, 2, 5},
@@ -384,6 +410,17 @@ void AddHeadNorm(Cases& cases) {
                             {2, 5, 4, 33},
                             {1, 1, 9, 64},
                             {3, 40, 2, 24}}) {
+    for (const NormKind& kind : kNormKinds) {
+      const std::string name = fmt::format("{} {}", s.ToString(), kind.name);
+      for (const bool flag : {false, true}) {
+        cases.Add(fmt::format("{} shared kept {}", name, flag),
+                  [=](OpMemory& m) { return MakeSharedHeadNorm(m, s, kind, flag); });
+        cases.Add(fmt::format("{} shared frozen {}", name, flag),
+                  [=](OpMemory& m) { return MakeSharedHeadNormBackward(m, s, kind, flag); });
+        cases.Add(fmt::format("{} backward {}", name, flag),
+                  [=](OpMemory& m) { return MakeHeadNormSums(m, s, kind, flag); });
+      }
+    }
     for (const int64_t group : {s.D, s.C()}) {
       for (const NormKind& kind : kNormKinds) {
         const std::string name = fmt::format("{} group {} {}", s.ToString(), group, kind.name);

@@ -128,7 +128,8 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
     list.Add("d_values", grads.value_rows, number, {N, heads.kv_width()});
   }
   list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()});
-  if (!pass.shard().whole() && pass.config.has_qk_norm() && pass.config.norm_weight()) {
+  if (!pass.shard().whole() && pass.config.has_qk_norm() && !pass.config.full_qk_norm() &&
+      pass.config.norm_weight()) {
     list.Add("d_qk_norm", grads.d_qk_norm, number, {2, heads.head_dim});
   }
   // Pre-norm blocks recompute their norms here, others round or drop from the stream.

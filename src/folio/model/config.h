@@ -92,12 +92,13 @@ struct GptConfig {
   std::string position_embedding = "learned";    // learned | sinusoidal | rotary | none
   double rope_theta = 10000;
   std::optional<int64_t> rotary_dim = {};  // r, of D; null means D
-  std::string rope_scaling = "default";    // default | linear | llama3 | yarn
+  std::string rope_scaling = "default";    // default | linear | llama3 | yarn | longrope
   double rope_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn
-  double rope_attention_factor = 0;                     // of yarn; 0 means 0.1 ln(rope_factor) + 1
+  double rope_attention_factor = 0;                     // of yarn and longrope; 0 as they say
   std::optional<int64_t> rope_original_positions = {};  // null means P
+  std::string rope_short_factors = "", rope_long_factors = "";  // of longrope: "1,1.5", r/2 numbers
   int64_t no_rope_every = 0;                   // n: layers n, 2n, ... have no rotary positions
   std::optional<int64_t> sliding_window = {};  // of layers of the kind w
   std::string layer_kinds = "f";               // w and f, repeated: windows and full attention
@@ -150,6 +151,10 @@ struct GptConfig {
   bool rotary() const { return position_embedding == "rotary"; }
   int64_t rotary_width() const { return rotary_dim.value_or(head_size()); }  // r
   int64_t rope_positions() const { return rope_original_positions.value_or(n_positions); }
+  // What longrope divides the frequencies by: the long factors if the model reads more positions
+  // than its original context has, however few a text has. Empty where they are no numbers.
+  bool beyond_original() const { return n_positions > rope_positions(); }
+  std::vector<float> rope_divisors(bool beyond) const;
   LayerKind layer_kind(int64_t layer) const;
   // Every second layer, the last among them.
   bool has_value_embedding(int64_t layer) const {
@@ -221,7 +226,7 @@ struct GptConfig {
         Field{"rotary_dim", &rotary_dim,
               "numbers of a head that rotary positions turn; null means all", 2, kMaxSize},
         Field{"rope_scaling", &rope_scaling, "how rotary positions reach beyond their context"}
-            .Choices({"default", "linear", "llama3", "yarn"}),
+            .Choices({"default", "linear", "llama3", "yarn", "longrope"}),
         Field{"rope_factor", &rope_factor, "how far rope_scaling stretches positions", 1, 1e6},
         Field{"rope_low_freq_factor", &rope_low_freq_factor,
               "llama3: waves longer than the original context by this are stretched", 0, 1e6},
@@ -232,11 +237,15 @@ struct GptConfig {
         Field{"rope_beta_slow", &rope_beta_slow,
               "yarn: pairs that turn less often in the original context are", 0, 1e6},
         Field{"rope_attention_factor", &rope_attention_factor,
-              "yarn: what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) "
-              "+ 1",
+              "what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) + 1 "
+              "for yarn, sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
               0, 1e6},
         Field{"rope_original_positions", &rope_original_positions,
               "context before rope_scaling; null means n_positions", 1, kMaxSize},
+        Field{"rope_short_factors", &rope_short_factors,
+              "longrope: what the frequency of each pair is divided by if n_positions is at most "
+              "rope_original_positions: 1,1.5"},
+        Field{"rope_long_factors", &rope_long_factors, "longrope: the same if it is more"},
         Field{"no_rope_every", &no_rope_every,
               "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535},
         Field{"sliding_window", &sliding_window,

@@ -66,6 +66,7 @@ void Run(const RmsNormForward& op, Scratch& scratch);
 void Run(const RmsNormBackward& op, Scratch& scratch);
 void Run(const HeadNormForward& op, Scratch& scratch);
 void Run(const HeadNormBackward& op, Scratch& scratch);
+void Run(const HeadNormSums& op, Scratch& scratch);
 void Run(const RotaryAngles& op, Scratch& scratch);
 void Run(const Rotary& op, Scratch& scratch);
 void Run(const LinearForward& op, Scratch& scratch);

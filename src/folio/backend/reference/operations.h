@@ -376,34 +376,40 @@ struct NormFactor {
   }
 };
 
-// out = x * rstd * factor for one row, which may be x itself; it gives rstd.
+// out = x * rstd * factor for one row with that average of squares, which may be x itself; it gives
+// rstd.
 template <class Number>
-Wide<Number> RmsNormRow(const Number* x, NormFactor<Number> factor, Number* out, int64_t C,
-                        double eps) {
+Wide<Number> RmsNormRow(const Number* x, Wide<Number> average, NormFactor<Number> factor,
+                        Number* out, int64_t C, double eps) {
   using std::sqrt;
   using W = Wide<Number>;
-  const W rstd = 1.0 / sqrt(Dot(x, x, C) / static_cast<double>(C) + eps);
+  const W rstd = 1.0 / sqrt(average + eps);
   for (int64_t c = 0; c < C; ++c) out[c] = Number(W(x[c]) * rstd * factor(c));
   return rstd;
 }
 
-// With y = x * rstd and g = d_out * factor, of one row: d_x = rstd * (g - y * average(g * y)),
-// where d_x may be d_out itself. weight_sum += d_out * y * factor.scale.
+// The sum of d_out * factor * x over one row.
 template <class Number>
-void RmsNormRowBackward(const Number* x, NormFactor<Number> factor, Number rstd,
-                        const Number* d_out, Number* d_x, Wide<Number>* weight_sum, int64_t C,
-                        bool accumulate_d_x) {
+Wide<Number> RmsNormProducts(const Number* x, NormFactor<Number> factor, const Number* d_out,
+                             int64_t C) {
+  Wide<Number> sum = 0;
+  for (int64_t c = 0; c < C; ++c) sum += Wide<Number>(d_out[c]) * factor(c) * Wide<Number>(x[c]);
+  return sum;
+}
+
+// With y = x * rstd and g = d_out * factor, of one row: d_x = rstd * (g - y * average(g * y)),
+// where d_x may be d_out itself, and the average of g * x is given. weight_sum += d_out * y *
+// factor.scale.
+template <class Number>
+void RmsNormRowBackward(const Number* x, Wide<Number> average, NormFactor<Number> factor,
+                        Number rstd, const Number* d_out, Number* d_x, Wide<Number>* weight_sum,
+                        int64_t C, bool accumulate_d_x) {
   using W = Wide<Number>;
   const W r = rstd;
-  W gy_sum = 0;
   for (int64_t c = 0; c < C; ++c) {
-    const W d = d_out[c], y = W(x[c]) * r;
-    gy_sum += d * factor(c) * y;
-    weight_sum[c] += d * y * factor.scale;
-  }
-  gy_sum /= static_cast<double>(C);
-  for (int64_t c = 0; c < C; ++c) {
-    const W d = r * (W(d_out[c]) * factor(c) - W(x[c]) * r * gy_sum);
+    const W y = W(x[c]) * r;
+    weight_sum[c] += W(d_out[c]) * y * factor.scale;
+    const W d = r * (W(d_out[c]) * factor(c) - y * r * average);
     d_x[c] = Number(accumulate_d_x ? W(d_x[c]) + d : d);
   }
 }
@@ -423,7 +429,9 @@ template <class Number>
 void RmsNormForward(const Number* x, NormFactor<Number> factor, Number* out, Number* rstd,
                     int64_t N, int64_t C, double eps) {
   for (int64_t n = 0; n < N; ++n) {
-    rstd[n] = Number(RmsNormRow(x + n * C, factor, out + n * C, C, eps));
+    const Number* row = x + n * C;
+    const Wide<Number> average = Dot(row, row, C) / static_cast<double>(C);
+    rstd[n] = Number(RmsNormRow(row, average, factor, out + n * C, C, eps));
   }
 }
 
@@ -434,46 +442,68 @@ void RmsNormBackward(const Number* x, NormFactor<Number> factor, const Number* r
                      bool accumulate_d_x) {
   std::vector<Wide<Number>> weight_sum(static_cast<size_t>(C));
   for (int64_t n = 0; n < N; ++n) {
-    RmsNormRowBackward(x + n * C, factor, rstd[n], d_out + n * C, d_x + n * C, weight_sum.data(), C,
-                       accumulate_d_x);
+    const Wide<Number> products = RmsNormProducts(x + n * C, factor, d_out + n * C, C);
+    RmsNormRowBackward(x + n * C, products / static_cast<double>(C), factor, rstd[n], d_out + n * C,
+                       d_x + n * C, weight_sum.data(), C, accumulate_d_x);
   }
   AddWide(weight_sum, d_weight);
 }
 
-// Rows of queries or keys whose channels are normalised in groups.
+// Rows of queries or keys whose channels are normalised in groups, or whose only group is a part of
+// one of `whole` channels.
 struct HeadNormShape {
-  int64_t B = 0, T = 0, C = 0, group = 1;
+  int64_t B = 0, T = 0, C = 0, group = 1, whole = 0;
 
   int64_t groups() const { return C / group; }
 };
 
-// x (B,T,C) in place; raw (B*T,C) and rstd (B*T,groups) may be null.
+// x (B,T,C) in place; raw (B*T,C) and rstd (B*T,groups) may be null. sums (B*T) are the squares of
+// rows of s.whole, or null.
 template <class Number>
 void HeadNormForward(const HeadNormShape& s, Rows<Number> x, NormFactor<Number> factor, Number* raw,
-                     Number* rstd, double eps) {
+                     Number* rstd, double eps, const Number* sums = nullptr) {
   for (int64_t n = 0; n < s.B * s.T; ++n) {
     Number* row = x.row(n / s.T, n % s.T);
     if (raw) std::copy_n(row, s.C, raw + n * s.C);
     for (int64_t g = 0; g < s.groups(); ++g) {
       Number* part = row + g * s.group;
-      const Wide<Number> r = RmsNormRow<Number>(part, factor, part, s.group, eps);
+      const Wide<Number> average = sums ? Wide<Number>(sums[n]) / static_cast<double>(s.whole)
+                                        : Dot(part, part, s.group) / static_cast<double>(s.group);
+      const Wide<Number> r = RmsNormRow<Number>(part, average, factor, part, s.group, eps);
       if (rstd) rstd[n * s.groups() + g] = Number(r);
     }
   }
 }
 
-// d_x (B,T,C) in place; d_weight (group) += or null.
+// d_x (B,T,C) in place; d_weight (group) += or null. sums (B*T) are the RmsNormProducts of rows of
+// s.whole, or null.
 template <class Number>
 void HeadNormBackward(const HeadNormShape& s, const Number* raw, NormFactor<Number> factor,
-                      const Number* rstd, Rows<Number> d_x, Number* d_weight) {
+                      const Number* rstd, Rows<Number> d_x, Number* d_weight,
+                      const Number* sums = nullptr) {
   std::vector<Wide<Number>> weight_sum(static_cast<size_t>(s.group));
   for (int64_t i = 0; i < s.B * s.T * s.groups(); ++i) {
     const int64_t n = i / s.groups(), column = i % s.groups() * s.group;
     Number* part = d_x.row(n / s.T, n % s.T) + column;
-    RmsNormRowBackward<Number>(raw + n * s.C + column, factor, rstd[i], part, part,
-                               weight_sum.data(), s.group, false);
+    const Number* row = raw + n * s.C + column;
+    const Wide<Number> average =
+        sums ? Wide<Number>(sums[n]) / static_cast<double>(s.whole)
+             : RmsNormProducts<Number>(row, factor, part, s.group) / static_cast<double>(s.group);
+    RmsNormRowBackward<Number>(row, average, factor, rstd[i], part, part, weight_sum.data(),
+                               s.group, false);
   }
   AddWide(weight_sum, d_weight);
+}
+
+// x (B,T,C), raw (B*T,C) or null, sums (B*T).
+template <class Number>
+void HeadNormSums(const HeadNormShape& s, Rows<Number> x, const Number* raw,
+                  NormFactor<Number> factor, Number* sums) {
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    const Number* row = x.row(n / s.T, n % s.T);
+    sums[n] =
+        Number(raw ? RmsNormProducts<Number>(raw + n * s.C, factor, row, s.C) : Dot(row, row, s.C));
+  }
 }
 
 // out (N,2 * pairs), of rows at positions (N) or, where that is null, at 0, 1, ...

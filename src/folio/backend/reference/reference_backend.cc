@@ -77,12 +77,18 @@ struct Reference {
                                Out(op.d_weight), op.x.dim(0), op.x.dim(1), op.accumulate_d_x);
   }
   static void Run(const HeadNormForward& op) {
-    reference::HeadNormForward({op.x.B, op.x.T, op.x.C, op.group}, Out(op.x),
-                               FactorOf(op, op.scale), Out(op.raw), Out(op.rstd), op.eps);
+    reference::HeadNormForward({op.x.B, op.x.T, op.x.C, op.group, op.whole}, Out(op.x),
+                               FactorOf(op, op.scale), Out(op.raw), Out(op.rstd), op.eps,
+                               In(op.sums));
   }
   static void Run(const HeadNormBackward& op) {
-    reference::HeadNormBackward({op.d_x.B, op.d_x.T, op.d_x.C, op.group}, In(op.raw),
-                                FactorOf(op, op.scale), In(op.rstd), Out(op.d_x), Out(op.d_weight));
+    reference::HeadNormBackward({op.d_x.B, op.d_x.T, op.d_x.C, op.group, op.whole}, In(op.raw),
+                                FactorOf(op, op.scale), In(op.rstd), Out(op.d_x), Out(op.d_weight),
+                                In(op.sums));
+  }
+  static void Run(const HeadNormSums& op) {
+    reference::HeadNormSums({.B = op.x.B, .T = op.x.T, .C = op.x.C}, Out(op.x), In(op.raw),
+                            FactorOf(op, op.scale), Out(op.sums));
   }
   static void Run(const RotaryAngles& op) {
     reference::RotaryAngles(op.inv_freq.data(), static_cast<int64_t>(op.inv_freq.size()),

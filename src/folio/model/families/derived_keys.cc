@@ -82,9 +82,10 @@ void ReadRope(const Json& rope, Json& flat, const std::string& where) {
     } else if (key == "sliding_attention" && value.is_object() && value.contains("rope_theta")) {
       flat["rope_local_base_freq"] = value["rope_theta"];  // as it was called before
     } else {
-      throw InputError(fmt::format("{}: {} of rotary positions is not supported", where, key),
-                       fmt::format("it is {}", value.dump()),
-                       "folio has the types default, linear, llama3 and yarn");
+      throw InputError(
+          fmt::format("{}: {} of rotary positions is not supported", where, key),
+          fmt::format("it is {}", value.dump()),
+          "folio has the types default, linear, llama3 and yarn, and longrope in Phi-3");
     }
   }
 }

@@ -195,7 +195,7 @@ Family Gpt2Table() {
       .gguf_unsaid = {},
       .gguf_by_tensors = {},
       .gguf_by_sizes = nullptr,
-      .gguf_divisors = false,
+      .gguf_rope = RopeTensors::kNone,
       .limits = kGpt2Limits,
   };
 }

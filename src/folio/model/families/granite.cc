@@ -48,7 +48,7 @@ Family GraniteTable() {
   family.derived = kGraniteDerived;
   family.gguf_keys = kGraniteGgufKeys;
   family.gguf_by_tensors = kBiasesByTensors;
-  family.gguf_divisors = true;
+  family.gguf_rope = RopeTensors::kDivisors;
   family.limits = kHeadsLimits;
   return family;
 }

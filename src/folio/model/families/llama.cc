@@ -67,7 +67,7 @@ Family LlamaTable() {
       .gguf_unsaid = kAllWindows,
       .gguf_by_tensors = kBiasesByTensors,
       .gguf_by_sizes = nullptr,
-      .gguf_divisors = true,
+      .gguf_rope = RopeTensors::kDivisors,
       .limits = {},
   };
 }
@@ -79,7 +79,7 @@ Family FamilyLike(Family family, std::string_view type,
   family.gguf_keys = kRmsGgufKeys;
   family.gguf_unsaid = {};
   family.gguf_by_tensors = {};
-  family.gguf_divisors = false;
+  family.gguf_rope = RopeTensors::kNone;
   return family;
 }
 

@@ -30,6 +30,8 @@ constexpr auto kStarcoder2Tensors = std::to_array<TensorRow>(
 
 constexpr auto kStarcoder2GgufKeys = Joined(kLayerNormGgufKeys, kWindowKeyRead);
 
+constexpr auto kStarcoder2Limits = std::to_array<Limit>({kHeadsOfC, kWindowEverywhere});
+
 }  // namespace
 
 Family Starcoder2Table() {
@@ -42,7 +44,7 @@ Family Starcoder2Table() {
   family.tensors = kStarcoder2Tensors;
   family.gguf_keys = kStarcoder2GgufKeys;
   family.gguf_unsaid = kAllWindows;
-  family.limits = kHeadsWindowLimits;
+  family.limits = kStarcoder2Limits;
   return family;
 }
 

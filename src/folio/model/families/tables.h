@@ -225,6 +225,5 @@ inline constexpr Limit kWindowEverywhere = {"layer_kinds", kEverywhere, [](const
                                             }};
 inline constexpr auto kHeadsLimits = std::to_array<Limit>({kHeadsOfC});
 inline constexpr auto kHeadsUntiedLimits = std::to_array<Limit>({kHeadsOfC, kHasHead});
-inline constexpr auto kHeadsWindowLimits = std::to_array<Limit>({kHeadsOfC, kWindowEverywhere});
 
 }  // namespace folio

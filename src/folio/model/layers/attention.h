@@ -41,6 +41,7 @@ struct HeadNormActivations {
 struct SelfAttentionActivations {
   Tensor qkv;  // (N,(H+2K)D), queries and keys as they meet
   HeadNormActivations q_norm, k_norm;
+  Tensor norm_sums;   // (2,N), in a shard with qk_norm "full": what all give to both norms
   Tensor lse;         // (B,H,T)
   Tensor attn;        // (N,HD), before c_proj
   Tensor value_rows;  // (N,KD), tokens' own values
@@ -61,9 +62,10 @@ void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
              ParamKind::kElementwise, InitKind::kGate);
   }
   if (!list.config.has_qk_norm() || !list.config.norm_weight()) return;
+  const bool full = list.config.full_qk_norm();
   const auto add = [&](std::string_view module, auto& slot, int64_t width) {
-    list.Add(module, "weight", slot, {list.config.full_qk_norm() ? width : heads.head_dim},
-             ParamKind::kElementwise, NormInit(list.config));
+    list.Add(module, "weight", slot, {full ? width : heads.head_dim}, ParamKind::kElementwise,
+             NormInit(list.config), full ? ShardAxis::kRows : ShardAxis::kNone);
   };
   add("attn.q_norm", params.q_norm, heads.q_width());
   add("attn.k_norm", params.k_norm, heads.kv_width());
@@ -74,6 +76,9 @@ void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivatio
   const PassShape& pass = list.pass;
   const HeadLayout heads = pass.heads();
   list.Add("qkv", acts.qkv, list.low(), {pass.N(), heads.qkv_width()});
+  if (pass.config.full_qk_norm() && !pass.shard().whole()) {
+    list.Add("qk_norm.sums", acts.norm_sums, list.number(), {2, pass.N()});
+  }
   if (pass.training() && pass.config.has_qk_norm()) {
     const bool full = pass.config.full_qk_norm();
     const auto add = [&](std::string_view raw, std::string_view rstd, HeadNormActivations& norm,

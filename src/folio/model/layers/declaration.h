@@ -81,7 +81,7 @@ struct GptGradients {
   Tensor d_wide = {};     // (N,max((H+2K)D,F or 2F)), elements, of qkv and of fc
   Tensor d_act = {};      // (N,F), gated: of what the gate lets through
   Tensor d_attn = {};     // (N,HD)
-  Tensor d_qk_norm = {};  // (2,D), in a shard with weights of q_norm and k_norm: of these
+  Tensor d_qk_norm = {};  // (2,D), in a shard with weights of q_norm and k_norm of a head: of these
   Tensor d_logits = {};   // (R,V): the logits' own memory unless their dtypes differ
   Tensor input = {};      // (N,C), a sublayer's input; empty where the forward's is there
   Tensor act = {};        // (N,F); empty where the forward's is there
