@@ -30,10 +30,10 @@ namespace fs = std::filesystem;
 
 const fs::path kDir = Fixture("nanochat");
 
-GoldenNumbers TinyModel() {
+GoldenDecoder TinyModel() {
   const auto families = Families();
   const auto family = std::ranges::find(families, "nanochat", &Family::model_type);
-  return GoldenNumbers(FindModel(kDir / "model_000007.pt").model, kDir / "expected.safetensors",
+  return GoldenDecoder(FindModel(kDir / "model_000007.pt").model, kDir / "expected.safetensors",
                        *family, FileFormat::kNanochat);
 }
 

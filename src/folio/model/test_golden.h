@@ -62,10 +62,10 @@ class HiddenStates : public TraceSink {
 
 // A tiny model of another program, and what that computed of it: the expected.safetensors that a
 // make.py of tests/fixtures writes.
-class GoldenNumbers {
+class GoldenDecoder {
  public:
   // `format` is that of the names there.
-  GoldenNumbers(StoredModel model, const std::filesystem::path& expected, const Family& family,
+  GoldenDecoder(StoredModel model, const std::filesystem::path& expected, const Family& family,
                 FileFormat format)
       : model_(std::move(model)), expected_(expected), family_(family), format_(format) {}
 
