@@ -12,7 +12,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev
   libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev zlib1g-dev
-  libarchive-dev libboost-dev libedit-dev libseccomp-dev libgtest-dev nlohmann-json3-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
+  libarchive-dev libboost-dev libedit-dev libseccomp-dev libgtest-dev nlohmann-json3-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler pkgconf)
 case "${1:-build}" in
   build) ;;
   web)
