@@ -476,7 +476,7 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
     if (!run.config().data.add_tokens.empty()) prepare.special = "allow";
   }
   if (run.ranks.console() == nullptr) {
-    PrepareDataset(prepare);
+    PrepareDataset(prepare, {.progress = run.options.on_prepare});
   } else {
     PrepareWithProgress(prepare, *run.ranks.console(), run.options.progress);
   }
