@@ -11,6 +11,7 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
+#include "folio/io/gguf.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle.h"
@@ -20,6 +21,7 @@
 #include "folio/text/chat.h"
 #include "folio/text/chat_encoder.h"
 #include "folio/text/encodings.h"
+#include "folio/text/gguf_tokenizer.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/vocab_files.h"
 
@@ -102,6 +104,14 @@ std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
 
 std::unique_ptr<Tokenizer> FromTiktoken(const fs::path& path, const std::string& encoding) {
   return std::make_unique<BpeTokenizer>(ReadTiktoken(path.string(), encoding));
+}
+
+std::unique_ptr<Tokenizer> FromGguf(const fs::path& path) {
+  std::unique_ptr<Tokenizer> tokenizer = ReadGgufTokenizer(GgufFile(path));
+  if (tokenizer != nullptr) return tokenizer;
+  throw InputError(fmt::format("{}: no tokenizer here", path.string()),
+                   "the file has a model alone",
+                   "name the tokenizer that the model was trained with");
 }
 
 // The .tiktoken files of published encodings in `dir`.
@@ -198,6 +208,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
     tokenizer->set_chat_source(ReadChatSource(path));
     return tokenizer;
   }
+  if (IsGguf(path)) return FromGguf(path);
   const std::string name = path.filename().string();
   if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
   if (path.extension() == ".pkl") return ReadNanoGptMeta(path);
