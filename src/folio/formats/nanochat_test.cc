@@ -30,11 +30,11 @@ namespace fs = std::filesystem;
 
 const fs::path kDir = Fixture("nanochat");
 
-GoldenModel TinyModel() {
+GoldenDecoder TinyModel() {
   const auto families = Families();
   const auto family = std::ranges::find(families, "nanochat", &Family::model_type);
-  return GoldenModel(FindModel(kDir / "model_000007.pt").model, kDir / "expected.safetensors",
-                     *family, FileFormat::kNanochat);
+  return GoldenDecoder(FindModel(kDir / "model_000007.pt").model, kDir / "expected.safetensors",
+                       *family, FileFormat::kNanochat);
 }
 
 TEST(Nanochat, GivesItsNumbersForwardAndBackward) {

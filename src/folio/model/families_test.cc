@@ -42,7 +42,7 @@ class FamilyGolden : public InTemporaryDirectory, public testing::WithParamInter
   const fs::path dir_ = Fixture("families") / GetParam();
   const StoredModel model_ = OpenModelDir(dir_);
   const GptConfig& config_ = model_.config;
-  const GoldenModel golden_{model_, dir_ / "expected.safetensors", FamilyFor(config_, kHf), kHf};
+  const GoldenDecoder golden_{model_, dir_ / "expected.safetensors", FamilyFor(config_, kHf), kHf};
 };
 
 TEST_P(FamilyGolden, IsReadAsAModelOfItsFamily) {

@@ -62,11 +62,11 @@ class HiddenStates : public TraceSink {
 
 // A tiny model of another program, and what that computed of it: the expected.safetensors that a
 // make.py of tests/fixtures writes.
-class GoldenModel {
+class GoldenDecoder {
  public:
   // `format` is that of the names there.
-  GoldenModel(StoredModel model, const std::filesystem::path& expected, const Family& family,
-              FileFormat format)
+  GoldenDecoder(StoredModel model, const std::filesystem::path& expected, const Family& family,
+                FileFormat format)
       : model_(std::move(model)), expected_(expected), family_(family), format_(format) {}
 
   void ExpectNumbersForwardAndBackward() const {
