@@ -91,7 +91,7 @@ void AddTokenizerFlag(Flags& flags, std::string* spec, bool required) {
   known.insert(known.begin(), "bytes");
   flags.Value(Field{"tokenizer", spec,
                     "a published encoding (gpt2, cl100k_base), bytes, or the path of a tokenizer's "
-                    "directory or file"}
+                    "directory or file, or of a GGUF model"}
                   .Suggestions(std::move(known)),
               {.placeholder = "NAME|DIR|FILE", .required = required});
 }

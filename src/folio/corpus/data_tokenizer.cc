@@ -23,7 +23,7 @@ std::vector<Field> DataConfig::Fields() {
       Field{
           "add_tokens", &add_tokens,
           "special tokens to add to that tokenizer, between commas; where the text has one, it is "
-          "that token"}
+          "that token, and in conversations where the chat template writes one"}
           .WithFlag("--add-tokens"),
       Field{"chat_template", &chat_template,
             fmt::format("how conversations become tokens, instead of as the tokenizer's files say: "

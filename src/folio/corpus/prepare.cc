@@ -951,7 +951,9 @@ DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& ho
         fmt::format("--chat-template {}: the files hold no conversations", options.chat_template),
         {}, "leave it out");
   }
-  return Preparing(options, std::move(inputs), hooks).Run();
+  PrepareOptions texts = options;
+  if (options.added_tokens) texts.special = "allow";
+  return Preparing(texts, std::move(inputs), hooks).Run();
 }
 
 DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,

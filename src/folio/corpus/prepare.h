@@ -20,10 +20,13 @@ struct PrepareOptions {
   std::string val_split = "spread";     // spread | tail: where in the text that is
   bool overwrite = false;               // replace a data set that is already there
   std::string special = "ordinary";     // what special tokens in the text are: allow|raise|ordinary
-  std::string format = "folio";         // folio | llmc
-  int64_t shard_tokens = 0;             // of each file; 0: one file for each part
-  std::string field = "text";           // of JSON lines: the member that is the document
-  std::string chat_template = {};       // of conversations; "" for that of the tokenizer's files
+  // The tokenizer was given special tokens for these files: in texts they are allowed. In
+  // conversations, whose messages are ordinary text, the template writes them.
+  bool added_tokens = false;
+  std::string format = "folio";     // folio | llmc
+  int64_t shard_tokens = 0;         // of each file; 0: one file for each part
+  std::string field = "text";       // of JSON lines: the member that is the document
+  std::string chat_template = {};   // of conversations; "" for that of the tokenizer's files
   bool raw = false;                 // files are bytes, whatever they look like: for `bytes` alone
   std::string standard_input = {};  // a file with what standard input gave; "" to read it here
   bool keep_partial = true;         // what was begun stays when it ends early, to go on with

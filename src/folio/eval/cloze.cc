@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -121,42 +122,50 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
   return item;
 }
 
+namespace {
+
+// What a model reads before the text of a question.
+std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
+                                 const std::string& where) {
+  const std::span<const int32_t> before = tokenizer.before();
+  if (context || !before.empty()) return {before.begin(), before.end()};
+  if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
+  throw InputError(fmt::format("{}: an empty context", where),
+                   "the first token of an ending is predicted from nothing, and the model's "
+                   "tokenizer has no token that stands between texts");
+}
+
+}  // namespace
+
 std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tokenizer,
                                      int64_t n_positions) {
   const size_t end = item.context.find_last_not_of(kWhiteSpace) + 1;  // 0 if there is nothing else
   const std::string context = item.context.substr(0, end);
   const std::string between = item.context.substr(end);
-  const size_t context_tokens = tokenizer.EncodeOrdinary(context, item.where).size();
+  const int64_t context_tokens = std::ssize(tokenizer.EncodeOrdinary(context, item.where));
+  const std::vector<int32_t> beginning = BeginningOf(tokenizer, context_tokens > 0, item.where);
   std::vector<TextWindow> windows;
   for (size_t e = 0; e < item.endings.size(); ++e) {
-    std::vector<int32_t> ids =
+    const std::vector<int32_t> ids =
         tokenizer.EncodeOrdinary(context + between + " " + item.endings[e], item.where);
-    size_t before = context_tokens;
-    if (before == 0) {
-      if (!tokenizer.end_of_text()) {
-        throw InputError(fmt::format("{}: an empty context", item.where),
-                         "the first token of an ending is predicted from nothing, and the model's "
-                         "tokenizer has no token that stands between texts");
-      }
-      ids.insert(ids.begin(), *tokenizer.end_of_text());
-      before = 1;
-    }
-    const int64_t tokens = std::ssize(ids) - static_cast<int64_t>(before);
+    const int64_t tokens = std::ssize(ids) - context_tokens;
     if (tokens < 1) {
       throw InputError(fmt::format("{}: ending {} has no token of its own", item.where, e),
                        "it becomes one with the context");
     }
-    if (tokens > n_positions) {
+    // The last token is not read, and of the context no more than fits.
+    const int64_t room = n_positions - std::ssize(beginning) - (tokens - 1);
+    if (room < 0 || (room == 0 && beginning.empty())) {
       throw InputError(fmt::format("{}: ending {} is too long", item.where, e),
                        fmt::format("it has {} tokens, the model reads {}", tokens, n_positions));
     }
     TextWindow window;
-    const auto split = ids.begin() + static_cast<std::ptrdiff_t>(before);
+    window.ids = beginning;
+    const auto split = ids.begin() + context_tokens;
+    window.ids.insert(window.ids.end(), split - std::min(context_tokens, room), ids.end() - 1);
     window.targets.assign(split, ids.end());
-    const int64_t left_out = std::max<int64_t>(std::ssize(ids) - 1 - n_positions, 0);
-    window.ids.assign(ids.begin() + left_out, ids.end() - 1);
-    window.first = static_cast<int64_t>(before) - 1 - left_out;
-    window.begin = static_cast<int64_t>(before);
+    window.first = std::ssize(window.ids) - tokens;
+    window.begin = context_tokens;
     windows.push_back(std::move(window));
   }
   return windows;

@@ -39,8 +39,9 @@ std::string CleanHellaSwag(std::string_view text);
 
 // Returns a window for each ending: context and ending with a space between are encoded as one, and
 // the tokens beyond as many as the context alone has are the ending's, the targets, as lm-eval does
-// it. (White space at the end of the context belongs to the endings.) An empty context stands for
-// the token between texts. Text that is longer than `n_positions` loses its beginning. Throws a
+// it. (White space at the end of the context belongs to the endings.) What the tokenizer puts
+// before texts comes before each; where that is nothing an empty context stands for the token
+// between texts. Text that is longer than `n_positions` loses what stands first in it. Throws a
 // kInput Error for what cannot be encoded and for endings without a token or too long for the
 // model.
 std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tokenizer,

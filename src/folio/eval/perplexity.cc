@@ -53,37 +53,55 @@ WindowShape ChooseWindows(int64_t context, int64_t stride, int64_t n_positions) 
 WindowCutter::WindowCutter(const WindowShape& shape, OnWindow on_window)
     : shape_(shape), on_window_(std::move(on_window)) {
   FOLIO_CHECK(1 <= shape.stride && shape.stride <= shape.context, "windows that leave tokens out");
+  const int64_t room = shape.context - std::ssize(shape.before);
+  if (room < 1) {
+    throw UsageError(
+        fmt::format("a context of {} tokens has no room for a text", shape.context),
+        fmt::format("what the tokenizer puts before each text has {}", shape.before.size()),
+        fmt::format("give --context {} or more", shape.before.size() + 1));
+  }
+  shape_.stride = std::min(shape.stride, room);
+}
+
+size_t WindowCutter::Room() const {
+  const auto context = static_cast<size_t>(shape_.context);
+  return BeginsWith(held_, shape_.before) ? context : context - shape_.before.size();
 }
 
 void WindowCutter::Emit(size_t ids, size_t targets_end) {
+  TextWindow window;
+  const std::span<const int32_t> read = std::span<const int32_t>(held_).first(ids);
+  if (!BeginsWith(read, shape_.before)) {
+    window.ids.assign(shape_.before.begin(), shape_.before.end());
+  } else if (next_ == 0) {
+    next_ = 1;  // nothing comes before the first token of the text
+  }
   const auto at = static_cast<std::ptrdiff_t>(next_ - base_);
-  TextWindow window{
-      .ids = {held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(ids)},
-      .first = at - 1,
-      .targets = {held_.begin() + at, held_.begin() + static_cast<std::ptrdiff_t>(targets_end)},
-      .begin = next_};
-  next_ = base_ + static_cast<int64_t>(targets_end);
+  const auto end = static_cast<std::ptrdiff_t>(targets_end);
+  if (at >= end) return;
+  window.first = std::ssize(window.ids) + at - 1;
+  window.ids.insert(window.ids.end(), read.begin(), read.end());
+  window.targets.assign(held_.begin() + at, held_.begin() + end);
+  window.begin = next_;
+  next_ = base_ + end;
   on_window_(std::move(window));
 }
 
 void WindowCutter::Add(std::span<const int32_t> ids) {
-  const auto context = static_cast<size_t>(shape_.context);
-  while (!ids.empty()) {
-    const size_t taken = std::min(ids.size(), context + 1 - held_.size());
-    held_.insert(held_.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(taken));
-    ids = ids.subspan(taken);
-    if (held_.size() <= context) return;
-    Emit(context, context + 1);
-    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(shape_.stride));
-    base_ += shape_.stride;
+  for (const int32_t id : ids) {
+    held_.push_back(id);
+    for (size_t room = Room(); held_.size() > room; room = Room()) {
+      Emit(room, room + 1);
+      held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(shape_.stride));
+      base_ += shape_.stride;
+    }
   }
 }
 
 void WindowCutter::Finish() {
-  if (base_ + std::ssize(held_) > next_) Emit(held_.size(), held_.size());
+  Emit(held_.size(), held_.size());
   held_.clear();
-  base_ = 0;
-  next_ = 1;
+  base_ = next_ = 0;
 }
 
 std::vector<TextWindow> CutWindows(std::span<const int32_t> ids, const WindowShape& shape) {
@@ -401,12 +419,13 @@ class WindowReader {
  public:
   WindowReader(const Tokenizer* tokenizer, const ReadingOptions& options,
                const OnWindows& on_windows)
-      : tokenizer_(tokenizer),
-        options_(options),
-        on_windows_(on_windows),
-        cutter_(options.shape, [this](TextWindow window) { Queue(std::move(window)); }) {}
+      : tokenizer_(tokenizer), options_(options), on_windows_(on_windows) {}
 
-  void Begin(size_t text) {
+  // `before` is what each window begins with.
+  void Begin(size_t text, std::span<const int32_t> before) {
+    WindowShape shape = options_.shape;
+    shape.before = before;
+    cutter_.emplace(shape, [this](TextWindow window) { Queue(std::move(window)); });
     text_ = text;
     total_ = {};
     text_tokens_ = predicted_ = 0;
@@ -422,23 +441,24 @@ class WindowReader {
     for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
       const auto piece = ids.first(std::min(ids.size(), kPiece));
       for (const int32_t id : piece) {
-        ends_.push_back(document_bytes_ += std::ssize(BytesOf(tokenizer_, id)));
+        begins_.push_back(document_bytes_);
+        document_bytes_ += std::ssize(BytesOf(tokenizer_, id));
         if (tokenizer_ != nullptr) words_.Add(BytesOf(tokenizer_, id));
       }
       text_tokens_ += std::ssize(piece);
-      cutter_.Add(piece);
+      cutter_->Add(piece);
     }
     if (enough) throw Enough();
   }
   // Returns true where too few tokens are left of max_tokens for another text to be predicted.
   bool enough() const { return options_.max_tokens > 0 && options_.max_tokens - read_ < 2; }
   void EndDocument() {
-    cutter_.Finish();
+    cutter_->Finish();
     ++total_.documents;
     if (tokenizer_ != nullptr) total_.words += words_.Finish();
     ++document_;
-    ends_.clear();
-    ends_begin_ = document_bytes_ = 0;
+    begins_.clear();
+    first_of_begins_ = document_bytes_ = 0;
   }
   // Throws a kInput Error if nothing of the text was predicted.
   TextPerplexity End(const std::string& name) {
@@ -458,14 +478,13 @@ class WindowReader {
 
  private:
   void Queue(TextWindow window) {
-    // ends_[i]: behind token ends_begin_ + i of the document.
-    const int64_t before = window.begin - 1 - ends_begin_;
-    window.byte = ends_[static_cast<size_t>(before)];
+    const int64_t at = window.begin - first_of_begins_;
+    window.byte = begins_[static_cast<size_t>(at)];
     window.text = text_;
     window.document = document_;
-    const int64_t last = before + std::ssize(window.targets);
-    ends_.erase(ends_.begin(), ends_.begin() + last);
-    ends_begin_ += last;
+    const int64_t done = at + std::ssize(window.targets);
+    begins_.erase(begins_.begin(), begins_.begin() + done);
+    first_of_begins_ += done;
     predicted_ += std::ssize(window.targets);
     queued_ += std::ssize(window.ids);
     queue_.push_back(std::move(window));
@@ -475,15 +494,16 @@ class WindowReader {
   const Tokenizer* tokenizer_;
   const ReadingOptions& options_;
   const OnWindows& on_windows_;
-  WindowCutter cutter_;
+  std::optional<WindowCutter> cutter_;  // of the text
   WordCounter words_;
   std::vector<TextWindow> queue_;
   int64_t queued_ = 0;  // tokens
   size_t text_ = 0;
   int64_t document_ = 0;  // of all texts
   int64_t document_bytes_ = 0;
-  std::vector<int64_t> ends_;  // bytes of the document up to each token
-  int64_t ends_begin_ = 0;
+  // Bytes of the document before its tokens from one on.
+  std::vector<int64_t> begins_;
+  int64_t first_of_begins_ = 0;
   TextPerplexity total_;  // its documents and words
   int64_t text_tokens_ = 0, predicted_ = 0;
   int64_t read_ = 0;  // tokens of all texts
@@ -547,12 +567,13 @@ std::vector<TextPerplexity> ReadWindows(std::span<const MeasuredText> texts,
   WindowReader reader(tokenizer, options, on_windows);
   std::vector<TextPerplexity> read;
   for (size_t i = 0; i < texts.size() && !reader.enough(); ++i) {
-    reader.Begin(i);
+    // Prepared data is read as it is trained on.
+    FOLIO_CHECK(texts[i].data_set || tokenizer != nullptr, "a text without a tokenizer");
+    reader.Begin(i, texts[i].data_set ? std::span<const int32_t>() : tokenizer->before());
     try {
       if (texts[i].data_set) {
         ReadDataSet(texts[i].name, tokenizer, vocab_size, reader);
       } else {
-        FOLIO_CHECK(tokenizer != nullptr, "a text without a tokenizer");
         ReadText(texts[i].name, *tokenizer, options, reader);
       }
     } catch (const Enough&) {

@@ -38,6 +38,9 @@ struct TextWindow {
 struct WindowShape {
   int64_t context = 0;  // tokens of a window
   int64_t stride = 0;   // from one window to the next; 1 to context
+  // What each window begins with, before tokens of the text unless these begin so: what the
+  // tokenizer puts before texts, which must outlive the shape.
+  std::span<const int32_t> before = {};
 };
 
 // The shape for a model that reads `n_positions` tokens; 0 stands for its whole context, and for a
@@ -45,14 +48,17 @@ struct WindowShape {
 WindowShape ChooseWindows(int64_t context, int64_t stride, int64_t n_positions);
 
 // Cuts a text that comes in pieces into windows of `context` tokens that begin every `stride`
-// tokens. Every token but the first is a target exactly once, in the first window that has it: the
-// first window predicts all of its own, each later one the last `stride`, so that behind the first
-// window a target has at least context - stride + 1 tokens before it. The last window is as short
-// as what is left makes it. Holds little more than a window.
+// tokens of the text, or every so many as a window has of it if those are fewer. Every token is a
+// target exactly once, in the first window that has something before it, as the first token of a
+// text has where windows have a beginning: the first window predicts all of its own, each later one
+// the last `stride`, so that behind the first window a target has at least context - stride + 1
+// tokens before it. The last window is as short as what is left makes it. Holds little more than a
+// window.
 class WindowCutter {
  public:
   using OnWindow = std::function<void(TextWindow window)>;
 
+  // Throws a kUsage Error where the beginning of a window leaves no room for a text.
   // REQUIRES: 1 <= stride <= context.
   WindowCutter(const WindowShape& shape, OnWindow on_window);
 
@@ -62,12 +68,14 @@ class WindowCutter {
 
  private:
   void Emit(size_t ids, size_t targets_end);
+  // Tokens of the text that fit into the next window.
+  size_t Room() const;
 
   WindowShape shape_;
   OnWindow on_window_;
   std::vector<int32_t> held_;  // from the beginning of the next window on
   int64_t base_ = 0;           // where that is in the text
-  int64_t next_ = 1;           // the next target, in the text
+  int64_t next_ = 0;           // the next target, in the text
 };
 
 // All windows of a text.
@@ -186,7 +194,7 @@ std::string ModelFingerprint(const OpenedModel& model);
 // the held-out part of prepared data, which is one text.
 struct MeasuredText {
   std::string name;
-  bool data_set = false;
+  bool data_set = false;  // read as it is trained on: nothing is put before it
   int64_t size = 0;  // of a data set its tokens, of a plain text its bytes; 0 if not known before
 };
 
@@ -208,8 +216,8 @@ struct ReadingOptions {
   SpecialRule special = {};
 };
 
-// TextPerplexity says how well a model predicts a text: every token of each document but its first,
-// which nothing comes before.
+// TextPerplexity says how well a model predicts a text: every token of each document that something
+// comes before, which is its first, too, where the tokenizer puts something before texts.
 struct TextPerplexity {
   std::string name;
   int64_t documents = 0;  // each by itself: nothing is predicted from another one

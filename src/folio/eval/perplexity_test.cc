@@ -12,10 +12,15 @@
 #include "folio/data/dataset.h"
 #include "folio/data/shard_writer.h"
 #include "folio/eval/test_measured_model.h"
+#include "folio/io/safetensors.h"
+#include "folio/model/checkpoint.h"
 #include "folio/model/transformer.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/threads.h"
 
 namespace folio {
@@ -31,14 +36,17 @@ class Perplexities : public MeasureTest {
     return MeasurePerplexity(model_, FindMeasuredTexts(paths, options.reading.text).texts, options,
                              hooks_);
   }
-  // -ln p of each token but the first of a text of bytes, by a loop over places.
+  // -ln p of each token of a text of bytes that something comes before, by a loop over places.
   std::vector<double> PlainNats(const std::string& text, int64_t context, int64_t stride) const {
     const std::vector<int32_t> ids = model_.tokenizer->Encode(text);
+    const auto before = model_.tokenizer->before();
+    const int64_t room = context - std::ssize(before);
+    stride = std::min(stride, room);
     std::vector<double> nats;
-    for (int64_t t = 1; t < std::ssize(ids); ++t) {
-      const int64_t windows = t <= context ? 0 : (t - context + stride - 1) / stride;
-      const int64_t begin = windows * stride;
-      const auto seen = std::span(ids).subspan(static_cast<size_t>(begin), size_t(t - begin));
+    for (int64_t t = before.empty() ? 1 : 0; t < std::ssize(ids); ++t) {
+      const int64_t windows = t <= room ? 0 : (t - room + stride - 1) / stride;
+      std::vector<int32_t> seen(before.begin(), before.end());
+      seen.insert(seen.end(), ids.begin() + windows * stride, ids.begin() + t);
       nats.push_back(-PlainLogProbabilities(*model_.weights, seen)[size_t(ids[size_t(t)])]);
     }
     return nats;
@@ -69,6 +77,61 @@ TEST_F(Perplexities, AreThoseOfAPlainLoop) {
     EXPECT_DOUBLE_EQ(found.perplexity(), std::exp(found.nats / 59));
     EXPECT_DOUBLE_EQ(found.bits_per_byte(), found.nats / std::numbers::ln2 / 59);
     EXPECT_DOUBLE_EQ(found.word_perplexity(), std::exp(found.nats / double(found.words)));
+  }
+}
+
+// A tokenizer of bytes that puts <s>, 256, before texts, once.
+std::unique_ptr<Tokenizer> BytesBehindBeginning() {
+  BpeVocab vocab = ByteVocab();
+  vocab.before = {AddSpecial(vocab, "<s>")};
+  return std::make_unique<BpeTokenizer>(std::move(vocab));
+}
+
+TEST_F(Perplexities, EachWindowBeginsAsTheTokenizerSaysTextsDo) {
+  model_.tokenizer = BytesBehindBeginning();
+  for (const auto& [context, stride] :
+       {std::pair<int64_t, int64_t>{13, 13}, {13, 6}, {13, 1}, {5, 2}, {2, 1}}) {
+    for (const size_t bytes : {1u, 2u, 12u, 13u, 14u, 15u, 60u}) {
+      const std::string text = SomeText(bytes);
+      PerplexityOptions options = Options(context, stride);
+      options.csv = At("t.csv");
+      const TextPerplexity found = Measure({Put("a.txt", text)}, options)[0];
+      EXPECT_NEAR(found.nats / Sum(PlainNats(text, context, stride)), 1, 1e-5)
+          << context << " " << stride << " " << bytes;
+      EXPECT_EQ(found.tokens, std::ssize(text));
+      EXPECT_EQ(found.bytes, std::ssize(text));
+      EXPECT_TRUE(Split(ReadFile(At("t.csv")), '\n')[1].starts_with("0,0,0,"));
+    }
+  }
+  // A text that has it already says the same, but for where its windows begin.
+  PerplexityOptions options = Options(13, 6);
+  options.reading.special = SpecialRule::Allow();
+  const double plain = Measure({Put("a.txt", SomeText(12))}, options)[0].nats;
+  const TextPerplexity begun = Measure({Put("b.txt", "<s>" + SomeText(12))}, options)[0];
+  EXPECT_EQ(begun.nats, plain);
+  EXPECT_EQ(begun.tokens, 12);
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { Measure({At("a.txt").string()}, Options(1, 1)); }, ErrorKind::kUsage),
+               "no room for a text"));
+}
+
+// Its loss is that of the ids behind the first, which all of them see.
+TEST_F(Perplexities, BehindABeginningAreThoseOfTransformers) {
+  for (const char* family : {"llama", "gemma2"}) {
+    const auto dir = Fixture("families") / family;
+    const SafetensorsFile expected(dir / "expected.safetensors");
+    const auto ids = expected.ReadAs<int32_t>("ids");
+    model_.weights = ReadWeights(OpenModelDir(dir));
+    BpeVocab vocab;
+    const auto letter = [](int32_t id) { return std::string(1, static_cast<char>('@' + id)); };
+    for (int32_t id = 0; id < 256; ++id) AddToken(vocab, letter(id));
+    vocab.before = {ids[0]};
+    model_.tokenizer = std::make_unique<BpeTokenizer>(std::move(vocab));
+    std::string text;
+    for (size_t t = 1; t < ids.size(); ++t) text += letter(ids[t]);
+    const TextPerplexity found = Measure({Put("a.txt", text)}, Options(64, 32))[0];
+    EXPECT_EQ(found.tokens, std::ssize(text));
+    EXPECT_NEAR(found.nats_per_token(), expected.ReadAs<double>("loss")[0], 2e-5) << family;
   }
 }
 

@@ -17,6 +17,8 @@
 #include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
 #include "folio/model/families.h"
+#include "folio/text/gguf_tokenizer.h"
+#include "folio/text/token_roles.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -55,19 +57,6 @@ void SetEnds(const TokenRoles& roles, const Tokenizer* tokenizer, GptConfig& con
       config.more_eos_token_ids.push_back(*more);
     }
   }
-}
-
-// The template of conversations, with the tokens that the file names for it.
-ChatSource ChatOf(const GgufFile& file, const TokenRoles& roles, const Tokenizer& tokenizer,
-                  const GptConfig& config) {
-  const auto text = [&](std::optional<int64_t> id) {
-    const bool known = id && *id < tokenizer.vocab_size();
-    return known ? std::string(tokenizer.TokenBytes(static_cast<int32_t>(*id))) : std::string();
-  };
-  return {.text = roles.chat_template,
-          .where = fmt::format("{}: tokenizer.chat_template", file.path().string()),
-          .bos_token = text(config.bos_token_id),
-          .eos_token = text(config.eos_token_id)};
 }
 
 // --- writing the model
@@ -145,6 +134,21 @@ void Mix(std::span<TensorToWrite> tensors) {
   }
 }
 
+// The tokens that begin and end a text. Those beside the first that ends one are written as those
+// that end a turn and a message, which programs stop at all the same.
+TokenRoles RolesOf(const GptConfig& config) {
+  TokenRoles roles{.begin = config.bos_token_id, .end = config.eos_token_id};
+  const std::vector<int64_t>& more = config.more_eos_token_ids;
+  if (more.size() > 2) {
+    throw InputError("GGUF cannot hold so many tokens that end a text",
+                     fmt::format("the model has {}, and GGUF has names for 3", more.size() + 1),
+                     "convert to hf, or leave out some in config.json and generation_config.json");
+  }
+  if (!more.empty()) roles.end_of_turn = more[0];
+  if (more.size() > 1) roles.end_of_message = more[1];
+  return roles;
+}
+
 GgufHeader MakeHeader(const std::string& name, const Family& family, const ModelToSave& model) {
   constexpr uint32_t kQuantization = 2;
   const GptConfig& config = model.weights.config();
@@ -155,7 +159,7 @@ GgufHeader MakeHeader(const std::string& name, const Family& family, const Model
   header.AddU32("general.file_type", FileType(model.dtype, model.mixed));
   if (DtypeBlock(model.dtype) > 1) header.AddU32("general.quantization_version", kQuantization);
   AddGgufConfig(family, config, header);
-  AddGgufTokenizer(model.tokenizer, config, header);
+  AddGgufTokenizer(model.tokenizer, config.vocab_size, RolesOf(config), header);
   return header;
 }
 
@@ -167,11 +171,7 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   RefuseForeign(*file);
   GptConfig config = ReadGgufConfig(*file, family);
   FoundModel found{.tokenizer = ReadGgufTokenizer(*file)};
-  const TokenRoles roles = ReadGgufRoles(*file);
-  SetEnds(roles, found.tokenizer.get(), config);
-  if (found.tokenizer != nullptr) {
-    found.tokenizer->set_chat_source(ChatOf(*file, roles, *found.tokenizer, config));
-  }
+  SetEnds(ReadGgufRoles(*file), found.tokenizer.get(), config);
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     if (IsGgufDivisors(family, info)) return;  // the configuration has them
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),

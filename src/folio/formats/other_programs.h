@@ -6,9 +6,6 @@
 #include <vector>
 
 #include "folio/formats/model_formats.h"
-#include "folio/io/gguf.h"
-#include "folio/model/config.h"
-#include "folio/text/token_roles.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -24,23 +21,6 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading);
 void SaveGgufModel(const std::filesystem::path& path, const ModelToSave& model);
 
 std::vector<ListedTensor> ListGgufTensors(const std::filesystem::path& path);
-
-// Tokenizers in the header of a GGUF file, as llama.cpp reads them. It has byte-level BPE, with a
-// name for the split pattern, of which folio's byte tokenizer is one without merges, and a
-// vocabulary without merges ("rwkv") that takes the longest token at each place, which is a
-// character tokenizer where no character's bytes begin like another's.
-
-// Null where the file has none. Throws a kInput Error for one that folio does not have.
-std::unique_ptr<Tokenizer> ReadGgufTokenizer(const GgufFile& file);
-
-// What the file says of its tokens, whether the tokenizer is one that folio has or not: ids that
-// are among its tokens, and the chat template.
-TokenRoles ReadGgufRoles(const GgufFile& file);
-
-// Adds the tokenizer of a model to a header: as many tokens as the model has ids, those that stand
-// for nothing named apart. Throws a kInput Error where llama.cpp would make other ids of a text, or
-// end a text where folio goes on. `tokenizer` may be null.
-void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufHeader& header);
 
 // llm.c's model files: 256 integers of 32 bits, then all parameters, each kind for all blocks
 // together, with the weights of Linear layers (out,in) and wte padded with rows of zeros to a

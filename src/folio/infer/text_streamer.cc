@@ -78,12 +78,9 @@ size_t StopStrings::Beginning() const {
 
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
                                   std::string_view where) {
-  const std::span<const int32_t> before = tokenizer.before();
   std::vector<int32_t> ids;
   if (!prompt.empty()) ids = tokenizer.Encode(prompt, where, SpecialRule::Allow());
-  const bool begun =
-      ids.size() >= before.size() && std::equal(before.begin(), before.end(), ids.begin());
-  if (!begun) ids.insert(ids.begin(), before.begin(), before.end());
+  ids = tokenizer.WithBeginning(std::move(ids));
   if (!ids.empty()) return ids;
   if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
   tokenizer.EncodePrefix("\n", ids);

@@ -368,6 +368,24 @@ std::vector<float> PositionTable(const GptWeights& weights) {
   return out;
 }
 
+std::vector<float> RotaryHands(const RotaryFrequencies& frequencies,
+                               std::span<const int64_t> positions) {
+  std::vector<float> rows;
+  for (const int64_t p : positions) {
+    // The product is one of float32, as models have it.
+    const auto angle = [&](float step) {
+      return static_cast<double>(static_cast<float>(p) * step);
+    };
+    for (const float step : frequencies.inverse) {
+      rows.push_back(static_cast<float>(std::cos(angle(step))));
+    }
+    for (const float step : frequencies.inverse) {
+      rows.push_back(static_cast<float>(std::sin(angle(step))));
+    }
+  }
+  return rows;
+}
+
 std::vector<Neighbour> NearestRows(const Tensor& table, std::span<const float> vector, int64_t k,
                                    int64_t except) {
   const int64_t V = table.dim(0);

@@ -10,6 +10,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/inspect/token_names.h"
+#include "folio/model/layers/rotary.h"
 #include "folio/model/params.h"
 #include "folio/report/report.h"
 
@@ -34,6 +35,11 @@ bool AddsPositions(const GptConfig& config);
 // The position embeddings that a model adds to its tokens, learned or sinusoidal: (P,C). REQUIRES:
 // it adds some.
 std::vector<float> PositionTable(const GptWeights& weights);
+
+// Where the hands of rotary positions point that all point to the right at position 0 (n,r): the
+// cosines of their angles at each of the `positions`, then the sines.
+std::vector<float> RotaryHands(const RotaryFrequencies& frequencies,
+                               std::span<const int64_t> positions);
 
 struct Neighbour {
   int64_t row = 0;

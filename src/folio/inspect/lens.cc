@@ -206,8 +206,10 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
   for (const int64_t position : positions) {
     FOLIO_CHECK(0 <= position && position < trace.T(), "no such position");
   }
+  // Positions whose logits are there at a time, here and at the end: 77 MB of 150,000 tokens.
+  constexpr int64_t kMostRows = 64;
   const int64_t L = trace.config().n_layer, V = trace.config().vocab_size;
-  const int64_t count = std::ssize(positions), most = LossChunkRows(count, V);
+  const int64_t count = std::ssize(positions), most = std::min(LossChunkRows(count, V), kMostRows);
   std::vector<LensCell> cells(static_cast<size_t>(count * (L + 1)));
   if (count == 0) return cells;
   MemoryPlan plan;

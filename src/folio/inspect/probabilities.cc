@@ -188,7 +188,10 @@ TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top) {
 
 TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
                         ModelText text, int64_t top) {
-  const WindowShape shape = ChooseWindows(0, 0, weights.config().n_positions);
+  WindowShape shape = ChooseWindows(0, 0, weights.config().n_positions);
+  if (tokenizer != nullptr && BeginsWith(text.ids, tokenizer->before())) {
+    shape.before = tokenizer->before();
+  }
   FOLIO_CHECK(text.mask.empty() || std::ssize(text.ids) <= shape.context, "a mask of windows");
   TokenScores scores;
   for (const TextWindow& window : CutWindows(text.ids, shape)) {

@@ -34,7 +34,8 @@ struct TokenScores {
 
 // Runs the model on the text, of at least two tokens; `top` of the likeliest tokens at each place.
 // A text that is longer than the model's context is seen in windows (eval/perplexity.h) that begin
-// every half of it. REQUIRES: no mask for such a text.
+// every half of it, each with the beginning that the tokenizer puts before texts if the text has
+// it. REQUIRES: no mask for such a text.
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top);
 // Does the same with another backend than the model's, which may be busy. `tokenizer` may be null.
 TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,

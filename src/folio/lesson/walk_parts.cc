@@ -130,6 +130,7 @@ ModelTokens TokensOf(const LessonModel& model, std::string_view text) {
   const GptConfig& config = model.weights->config();
   ModelTokens tokens;
   tokens.ids = model.tokenizer->Encode(text, "text", SpecialRule::Allow());
+  if (!tokens.ids.empty()) tokens.ids = model.tokenizer->WithBeginning(std::move(tokens.ids));
   const auto T = static_cast<int64_t>(tokens.ids.size());
   if (T == 0) throw InputError("text: no tokens", {}, "give it some text");
   if (T > config.n_positions) {

@@ -31,6 +31,7 @@
 #include "folio/run/plan.h"
 #include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
+#include "folio/text/chat.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/train/checkpoints.h"
@@ -473,10 +474,10 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
     CreateDirectories(tokenizer);
     extended->Save(tokenizer.string());
     prepare.tokenizer = tokenizer.string();
-    if (!run.config().data.add_tokens.empty()) prepare.special = "allow";
+    prepare.added_tokens = !run.config().data.add_tokens.empty();
   }
   if (run.ranks.console() == nullptr) {
-    PrepareDataset(prepare);
+    PrepareDataset(prepare, {.progress = run.options.on_prepare});
   } else {
     PrepareWithProgress(prepare, *run.ranks.console(), run.options.progress);
   }
@@ -531,10 +532,15 @@ void RequireTokenizer(const PreparedRun& run) {
   const bool added = !run.config().data.add_tokens.empty();
   const auto given = [&](const char* key) { return run.settings.layers.layer(key) >= Layer::kSet; };
   if ((!given("data.tokenizer") && !given("data.add_tokens")) || run.tokenizer == nullptr) return;
-  const bool same = !added && (asked == "char" || asked == "bytes")
-                        ? run.tokenizer->kind() == asked
-                        : AskedTokenizer(run)->hash() == run.tokenizer->hash();
-  if (same) return;
+  if (!added && (asked == "char" || asked == "bytes")) {
+    if (run.tokenizer->kind() == asked) return;
+  } else {
+    const std::unique_ptr<Tokenizer> own = AskedTokenizer(run);
+    const std::string hash = run.tokenizer->hash();
+    // Conversations without a template have brought the tokens of roles.
+    if (own->hash() == hash || (run.data->info().chat && WithChatTokens(*own)->hash() == hash))
+      return;
+  }
   throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
                                added ? " --add-tokens " + run.config().data.add_tokens : ""),
                    fmt::format("{} was made with a tokenizer of kind {}, hash {}", run.data->dir(),

@@ -502,7 +502,8 @@ HttpReply AnswerEmbedding(const Call& call) {
   TextJob job;
   job.options = {.max_tokens = 0, .when_full = WhenFull::kStop};
   job.prompts = ReadTexts(fields, "input", model, call.limits.prompts, [&](const auto& text) {
-    return model.tokenizer().EncodeOrdinary(text, "'input'");
+    std::vector<int32_t> ids = model.tokenizer().EncodeOrdinary(text, "'input'");
+    return ids.empty() ? ids : model.tokenizer().WithBeginning(std::move(ids));
   });
   for (const std::vector<int32_t>& input : job.prompts) RequireContext(input, "input", model);
   constexpr int64_t kMemoryOfNumber = 96;  // a sum, and its digits

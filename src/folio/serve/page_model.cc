@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <optional>
 #include <random>
 #include <set>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "folio/inspect/probabilities.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
+#include "folio/model/layers/rotary.h"
 #include "folio/model/transformer.h"
 #include "folio/plot/png.h"
 #include "folio/serve/access.h"
@@ -51,6 +54,25 @@ Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
   return pieces;
 }
 
+// What a block is made of, for the words that the page has for it.
+Json BlockJson(const GptConfig& config) {
+  const int64_t width = config.rotary() ? config.rotary_width() : config.n_embd;
+  return {{"positions", config.position_embedding},
+          {"position_channels", config.position_embedding == "none" ? 0 : width},
+          {"norm", config.norm},
+          {"norm_position", config.norm_position},
+          {"qk_norm", config.has_qk_norm()},
+          {"block", config.block},
+          {"gated", config.gated()},
+          {"activation", config.activation_function},
+          {"qkv_bias", config.has_qkv_bias()},
+          {"attention_bias", config.has_attention_bias()},
+          {"mlp_bias", config.has_mlp_bias()},
+          {"embedding_scale", config.embedding_scale},
+          {"residual_scale", config.residual_scale},
+          {"tied", config.tie_word_embeddings}};
+}
+
 // The ids that model and tokenizer both know.
 int64_t KnownTokens(const ServedModel& model) {
   return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
@@ -76,6 +98,7 @@ std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedMod
     ids = ReadTokenIds(*given, "ids", model.config().vocab_size);
   } else {
     ids = model.tokenizer().Encode(fields.Text("text"), "'text'", SpecialRule::Allow());
+    if (!ids.empty()) ids = model.tokenizer().WithBeginning(std::move(ids));
   }
   const std::string key = given != nullptr ? "ids" : "text";
   if (ids.empty()) ThrowBadField(key, "of at least one token");
@@ -109,6 +132,7 @@ Json PageModelJson(const ServedModel& model) {
           {"dtype", MatrixDtypeOf(*model.model.weights)},
           {"causal", summary.causal},
           {"position_embedding", summary.positions},
+          {"block", BlockJson(model.config())},
           {"tokenizer", std::string(model.tokenizer().kind())},
           {"end_of_text", Json(model.tokenizer().end_of_text())},
           {"begin", PromptTokens(model.tokenizer(), "")}};
@@ -131,16 +155,20 @@ HttpReply AnswerVocabulary(const Call& call) {
 HttpReply AnswerPageTokens(const Call& call) {
   const Tokenizer& tokenizer = call.model().tokenizer();
   const std::string text = call.fields.Text("text");
-  const std::vector<int32_t> ids = tokenizer.Encode(text, "'text'", SpecialRule::Allow());
+  std::vector<int32_t> ids = tokenizer.Encode(text, "'text'", SpecialRule::Allow());
+  const size_t of_text = ids.size();
+  if (call.fields.Flag("begin") && !ids.empty()) ids = tokenizer.WithBeginning(std::move(ids));
+  const size_t added = ids.size() - of_text;
+  const size_t begun = BeginsWith(ids, tokenizer.before()) ? tokenizer.before().size() : 0;
   HttpReply reply;
   JsonWriter json(reply.body);
-  json.BeginObject().Key("ids").Array(std::span(ids)).Key("spans").BeginArray();
+  json.BeginObject().Key("ids").Array(std::span<const int32_t>(ids)).Key("spans").BeginArray();
   for (size_t i = 0, begin = 0; i < ids.size(); ++i) {
-    const size_t end = begin + tokenizer.TokenBytes(ids[i]).size();
+    const size_t end = begin + (i < added ? 0 : tokenizer.TokenBytes(ids[i]).size());
     json.BeginArray().Value(begin).Value(end).EndArray();
     begin = end;
   }
-  json.EndArray().Key("bytes").Value(text.size());
+  json.EndArray().Key("bytes").Value(text.size()).Key("begun").Value(begun);
   json.Key("pieces").Value(MergedPieces(tokenizer, text)).EndObject();
   return reply;
 }
@@ -229,27 +257,76 @@ HttpReply ByteReply(Json about, const std::vector<int64_t>& shape, std::span<con
   return PageNumbers(std::move(about)).Add(shape, bytes).reply();
 }
 
-// Rows `which` of `table` (n,C), dense.
-std::vector<float> Gathered(const Tensor& table, std::span<const int64_t> which) {
-  std::vector<float> rows;
-  for (const int64_t row : which) {
-    const std::span<const float> numbers = Row(table, row);
-    rows.insert(rows.end(), numbers.begin(), numbers.end());
+// What stands for positions: what is added to tokens at each, or how queries and keys are turned.
+class Positions {
+ public:
+  explicit Positions(const Call& call) : config_(call.model().config()) {
+    if (AddsPositions(config_)) {
+      table_ = PositionTable(*call.model().model.weights);
+      width_ = config_.n_embd;
+      return;
+    }
+    if (!config_.rotary()) {
+      throw ApiError(400, "the model knows of no positions", "", "no_positions");
+    }
+    const int64_t L = config_.n_layer;
+    int64_t first = 0;
+    while (first + 1 < L && !config_.layer_kind(first).rotary) ++first;
+    layer_ = call.fields.Integer("layer", first, 0, L - 1);
+    const std::optional<size_t> table = config_.layer_kind(*layer_).rotary;
+    if (!table) ThrowBadField("layer", "one that turns queries and keys");
+    frequencies_ = RotaryFrequenciesOf(config_, *table);
+    width_ = 2 * std::ssize(frequencies_.inverse);
   }
-  return rows;
-}
 
-HttpReply Curves(const Tensor& table, const RequestFields& fields) {
+  int64_t width() const { return width_; }
+  // Rows of these positions, dense.
+  std::vector<float> At(std::span<const int64_t> positions) const {
+    if (layer_) return RotaryHands(frequencies_, positions);
+    std::vector<float> rows;
+    for (const int64_t p : positions) {
+      const float* row = table_.data() + p * width_;
+      rows.insert(rows.end(), row, row + width_);
+    }
+    return rows;
+  }
+  // What is to be known of rotary ones.
+  Json About() const {
+    if (!layer_) return Json::object();
+    Json wavelengths = Json::array(), layers = Json::array();
+    for (const float step : frequencies_.inverse) {
+      wavelengths.push_back(ShortNumber(2 * std::numbers::pi / static_cast<double>(step)));
+    }
+    const std::optional<size_t> table = config_.layer_kind(*layer_).rotary;
+    for (int64_t l = 0; l < config_.n_layer; ++l) {
+      if (config_.layer_kind(l).rotary == table) layers.push_back(l);
+    }
+    return {{"layer", *layer_}, {"layers", layers}, {"wavelengths", wavelengths}};
+  }
+
+ private:
+  const GptConfig& config_;
+  std::vector<float> table_;  // (P,C)
+  std::optional<int64_t> layer_;
+  RotaryFrequencies frequencies_;
+  int64_t width_ = 0;
+};
+
+HttpReply Curves(const Positions& positions, int64_t P, const RequestFields& fields) {
   constexpr size_t kMostCurves = 64;
-  std::vector<int64_t> dims = fields.Integers("dims", 0, table.dim(1) - 1, kMostCurves);
+  std::vector<int64_t> dims = fields.Integers("dims", 0, positions.width() - 1, kMostCurves);
   if (dims.empty()) dims = {0};
-  std::vector<float> numbers;
-  for (const int64_t c : dims) {
-    for (int64_t p = 0; p < table.dim(0); ++p) {
-      numbers.push_back(Row(table, p)[static_cast<size_t>(c)]);
+  std::vector<float> numbers(dims.size() * static_cast<size_t>(P));
+  for (int64_t p = 0; p < P; ++p) {
+    const std::vector<float> row = positions.At({&p, 1});
+    for (size_t i = 0; i < dims.size(); ++i) {
+      numbers[i * static_cast<size_t>(P) + static_cast<size_t>(p)] =
+          row[static_cast<size_t>(dims[i])];
     }
   }
-  return PageNumbers(Json{{"dims", dims}}).Add({std::ssize(dims), table.dim(0)}, numbers).reply();
+  Json about = positions.About();
+  about["dims"] = dims;
+  return PageNumbers(std::move(about)).Add({std::ssize(dims), P}, numbers).reply();
 }
 
 }  // namespace
@@ -289,24 +366,20 @@ HttpReply AnswerPositions(const Call& call) {
   constexpr int64_t kSize = 256, kMostSize = 512;
   const ServedModel& model = call.model();
   RequireFloat32(model);
-  if (!AddsPositions(model.config())) {
-    throw ApiError(400,
-                   fmt::format("the model has no table of positions: they are {}",
-                               model.config().position_embedding),
-                   "", "no_positions");
-  }
-  const int64_t P = model.config().n_positions, C = model.config().n_embd;
+  const Positions all(call);
+  const int64_t P =
+      call.fields.Integer("to", model.config().n_positions, 1, model.config().n_positions);
   const int64_t size = call.fields.Integer("size", kSize, 8, kMostSize);
   const std::string view = call.fields.Text("view", "sim");
-  std::vector<float> numbers = PositionTable(*model.model.weights);
-  const Tensor table(numbers.data(), {P, C});
-  if (view == "curves") return Curves(table, call.fields);
+  if (view == "curves") return Curves(all, P, call.fields);
   const std::vector<int64_t> positions = Evenly(P, size);
   const auto n = std::ssize(positions);
-  std::vector<float> rows = Gathered(table, positions);
-  const Tensor chosen(rows.data(), {n, C});
+  std::vector<float> rows = all.At(positions);
+  const Tensor chosen(rows.data(), {n, all.width()});
+  Json about = all.About();
+  about["positions"] = positions;
   if (view == "values") {
-    const std::vector<int64_t> channels = Evenly(C, kMostSize);
+    const std::vector<int64_t> channels = Evenly(all.width(), kMostSize);
     std::vector<float> values;
     double largest = 0;
     for (int64_t row = 0; row < n; ++row) {
@@ -315,11 +388,11 @@ HttpReply AnswerPositions(const Call& call) {
         largest = std::fmax(largest, std::abs(static_cast<double>(values.back())));
       }
     }
-    return ByteReply({{"positions", positions}, {"channels", channels}}, {n, std::ssize(channels)},
-                     values, largest);
+    about["channels"] = channels;
+    return ByteReply(std::move(about), {n, std::ssize(channels)}, values, largest);
   }
   if (view != "sim") ThrowBadField("view", "sim, values or curves");
-  return ByteReply({{"positions", positions}}, {n, n}, CosineSimilarity(chosen, n), 1);
+  return ByteReply(std::move(about), {n, n}, CosineSimilarity(chosen, n), 1);
 }
 
 namespace {

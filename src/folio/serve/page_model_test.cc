@@ -1,6 +1,10 @@
 #include "folio/serve/page_model.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <map>
+#include <numbers>
 #include <set>
 
 #include "folio/base/error.h"
@@ -143,6 +147,38 @@ TEST_F(PageModel, SpansAreTheTokensBytes) {
   EXPECT_EQ(json["pieces"].size(), 0u) << "bytes are not merged";
   EXPECT_EQ(Post("/api/tokenize", {{"text", ""}}).json()["ids"].size(), 0u);
   ErrorOf(Post("/api/tokenize", {{"text", 1}}), 400);
+}
+
+// What a tokenizer puts before texts is seen by the model, shown, and never doubled.
+TEST_F(PageModel, TextsBeginAsTheTokenizerSays) {
+  OpenedModel opened = SmallModel();
+  BpeVocab vocab = ByteVocab();
+  vocab.before = {AddSpecial(vocab, "<s>")};
+  opened.tokenizer = std::make_unique<BpeTokenizer>(std::move(vocab));
+  Serve();
+  service_->Add("begun", std::move(opened));
+  const auto ask = [&](const char* path, const char* text) {
+    return Post(path, {{"model", "begun"}, {"text", text}, {"begin", true}}).json();
+  };
+  const Json begun = ask("/api/tokenize", "ab");
+  EXPECT_EQ(begun["ids"], Json::array({256, 97, 98}));
+  EXPECT_EQ(begun["spans"].dump(), "[[0,0],[0,1],[1,2]]");
+  EXPECT_EQ(begun["begun"], 1);
+  EXPECT_EQ(ask("/api/tokenize", "<s>a")["spans"].dump(), "[[0,3],[3,4]]");
+  const Json plain = Post("/api/tokenize", {{"model", "begun"}, {"text", "ab"}}).json();
+  EXPECT_EQ(plain["ids"], Json::array({97, 98}));
+  for (const char* path : {"/api/score", "/api/trace"}) {
+    EXPECT_EQ(ask(path, "ab")["ids"], begun["ids"]) << path;
+    EXPECT_EQ(ask(path, "<s>ab")["ids"], begun["ids"]) << path;
+    const Json given = Post(path, {{"model", "begun"}, {"ids", {97, 98}}}).json();
+    EXPECT_EQ(given["ids"], Json::array({97, 98})) << path;
+  }
+  EXPECT_EQ(ask("/api/score", "ab")["lp"].size(), 3u);
+  // Beyond the context each window begins with it.
+  const Json length = ask("/api/score", std::string(700, 'a').c_str());
+  EXPECT_EQ(length["lp"].size(), 701u);
+  const Json embedded = Post("/v1/embeddings", {{"model", "begun"}, {"input", "ab"}}).json();
+  EXPECT_EQ(embedded["usage"]["prompt_tokens"], 3);
 }
 
 TEST_F(PageModel, WritesAsTheGeneratorDoes) {
@@ -511,6 +547,46 @@ TEST_F(PageEmbeddingsTest, PositionsAreEvenlyChosen) {
   ASSERT_EQ(curves.size(), 600u);
   EXPECT_EQ(curves[7], Row(positions, 7)[15]);
   EXPECT_EQ(curves[300 + 299], Row(positions, 299)[2]);
+}
+
+// Positions of a model that turns queries and keys: in windows by angles of their own, and not in
+// every third layer.
+TEST(PageOfTurningModels, PositionsAreHands) {
+  OpenedModel model = SmallModel();
+  GptConfig config = model.weights->config();
+  config.n_layer = 3;
+  config.position_embedding = "rotary";
+  config.rotary_dim = 6;
+  config.no_rope_every = 3;
+  config.sliding_window = 4;
+  config.layer_kinds = "wf";
+  config.rope_window_theta = 100;
+  model.weights = std::make_unique<GptWeights>(config);
+  Scatter(*model.weights, 1);
+  Service service({}, {});
+  service.Add("turning", std::move(model));
+  const auto ask = [&](const std::string& path, const std::map<std::string, std::string>& query) {
+    return service.Answer(LocalRequest("GET", path, "", query));
+  };
+  const Json info = ParseJson(ask("/api/info", {}).body, "info");
+  EXPECT_EQ(info["model"]["block"]["position_channels"], 6);
+  for (const auto& [layer, theta] : {std::pair{"0", 100.0}, {"1", 10000.0}}) {
+    const ReadNumbers curves = NumbersIn(
+        ask("/api/wpe", {{"view", "curves"}, {"dims", "1,4"}, {"layer", layer}, {"to", "50"}})
+            .body);
+    EXPECT_EQ(curves.about["layers"].dump(), fmt::format("[{}]", layer));
+    const double step = std::pow(theta, -2.0 / 6);
+    EXPECT_NEAR(curves.about["wavelengths"][1].get<double>(), 2 * std::numbers::pi / step, 1e-3);
+    const auto numbers = curves.Of();
+    ASSERT_EQ(numbers.size(), 100u);
+    for (size_t p = 0; p < 50; ++p) {
+      EXPECT_NEAR(numbers[p], std::cos(double(p) * step), 1e-5) << p;
+      EXPECT_NEAR(numbers[50 + p], std::sin(double(p) * step), 1e-5) << p;
+    }
+  }
+  EXPECT_EQ(ask("/api/wpe", {{"layer", "2"}}).status, 400);
+  EXPECT_EQ(ask("/api/wpe", {{"view", "curves"}, {"dims", "6"}}).status, 400);
+  EXPECT_EQ(NumbersIn(ask("/api/wpe", {{"size", "20"}}).body).shape(), Json::array({20, 20}));
 }
 
 TEST_F(PageEmbeddingsTest, WhatIsNotThereIsRefused) {

@@ -36,8 +36,8 @@ bool RemembersWeights(const GptConfig& config, int64_t T) {
 uint64_t TraceBytes(const GptConfig& config, int64_t T) {
   const int64_t C = config.n_embd, L = config.n_layer, F = config.inner();
   const int64_t qkv = config.head_layout().qkv_width(), heads = config.head_layout().q_width();
-  const int64_t kept = 2 * C + (qkv + C) * L;         // embedded, final; qkv, output
-  const int64_t layer = 7 * C + qkv + heads + 2 * F;  // all points of one
+  const int64_t kept = 2 * C + (qkv + C) * L;  // embedded, final; qkv, output
+  const int64_t layer = 7 * C + qkv + heads + config.up_width() + F;  // all points of one
   const int64_t maps = T * T * (2 + (RemembersWeights(config, T) ? config.n_head : 0));
   return sizeof(float) * static_cast<uint64_t>(T * (kept + layer) + maps);
 }
@@ -325,7 +325,9 @@ HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
   const auto row = [&](const std::vector<float>& x, int64_t width) {
     return std::span(x).subspan(static_cast<size_t>(q * width), static_cast<size_t>(width));
   };
-  std::vector<float> products, masked;
+  const GptConfig& config = of.config();
+  const int64_t window = config.layer_kind(layer).window;
+  std::vector<float> products, capped, masked;
   const std::span<const float> own = row(seen.q, D), scaled = row(seen.scores, T);
   for (int64_t k = 0; k < T; ++k) {
     double product = 0;
@@ -334,12 +336,17 @@ HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
                  static_cast<double>(seen.k[static_cast<size_t>(k * D + d)]);
     }
     products.push_back(static_cast<float>(product));
-    const bool hidden = of.config().causal && k > q;
-    masked.push_back(hidden ? -std::numeric_limits<float>::infinity()
-                            : scaled[static_cast<size_t>(k)]);
+    const double score = static_cast<double>(scaled[static_cast<size_t>(k)]);
+    const double cap = config.attention_cap;
+    capped.push_back(static_cast<float>(cap > 0 ? cap * std::tanh(score / cap) : score));
+    const bool hidden = config.causal && (k > q || (window > 0 && k <= q - window));
+    masked.push_back(hidden ? -std::numeric_limits<float>::infinity() : capped.back());
   }
 
-  return PageNumbers(Json{{"scale", of.config().score_scale(layer)},
+  return PageNumbers(Json{{"scale", config.score_scale(layer)},
+                          {"cap", config.attention_cap},
+                          {"window", window},
+                          {"turned", config.layer_kind(layer).rotary.has_value()},
                           {"layer", layer},
                           {"head", head},
                           {"query", q}})
@@ -347,7 +354,7 @@ HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
       .Add({T, D}, std::span<const float>(seen.k), "k")
       .Add({T, D}, std::span<const float>(seen.v), "v")
       .Add({T}, std::span<const float>(products), "scores")
-      .Add({T}, scaled, "scaled")
+      .Add({T}, std::span<const float>(capped), "scaled")
       .Add({T}, std::span<const float>(masked), "masked")
       .Add({T}, row(seen.weights, T), "softmax")
       .Add({D}, row(seen.context, D), "out")

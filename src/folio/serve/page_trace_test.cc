@@ -172,6 +172,35 @@ TEST_F(PageTraceTest, StepsLeadFromQueriesToTheContext) {
   }
 }
 
+// Of a model whose scores are capped and whose layers see windows, softmax is still that of what
+// stands before it.
+TEST(PageStepsOfWindows, SoftmaxIsOfTheMaskedScores) {
+  OpenedModel model = SmallModel();
+  GptConfig config = model.weights->config();
+  config.sliding_window = 5;
+  config.layer_kinds = "w";
+  config.attention_cap = 0.5;
+  config.position_embedding = "rotary";
+  model.weights = std::make_unique<GptWeights>(config);
+  Scatter(*model.weights, 1);
+  Service service({}, {});
+  service.Add("windows", std::move(model));
+  const HttpReply made =
+      service.Answer(LocalRequest("POST", "/api/trace", R"({"text":"a text of some bytes"})"));
+  const std::string path = "/api/trace/" + ParseJson(made.body, "trace")["trace"].text() + "/steps";
+  const ReadNumbers frame = NumbersIn(
+      service.Answer(LocalRequest("GET", path, "", {{"l", "0"}, {"h", "1"}, {"q", "12"}})).body);
+  EXPECT_EQ(frame.about["window"], 5);
+  EXPECT_EQ(frame.about["turned"], true);
+  const std::vector<float> masked = frame.Of("masked"), softmax = frame.Of("softmax");
+  double sum = 0;
+  for (const float score : masked) sum += std::exp(static_cast<double>(score));
+  for (size_t k = 0; k < masked.size(); ++k) {
+    EXPECT_EQ(std::isinf(masked[k]), k > 12 || k < 8) << k;
+    EXPECT_NEAR(softmax[k], std::exp(static_cast<double>(masked[k])) / sum, 1e-5) << k;
+  }
+}
+
 TEST_F(PageTraceTest, TheLensIsInspects) {
   Begin();
   const Json json = Get(at_ + "lens?pos=3,30&top=4");

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/strings.h"
@@ -24,10 +26,14 @@ namespace folio {
 
 // A request of this machine that never was on a socket.
 inline HttpRequest LocalRequest(const std::string& method, const std::string& path,
-                                const std::string& body = "") {
+                                const std::string& body = "",
+                                std::map<std::string, std::string> query = {}) {
   HttpRequest request{.method = method, .path = path, .body = body, .client = "me"};
   request.header = [](const std::string& name) { return name == "Host" ? "localhost" : ""; };
-  request.parameter = [](const std::string&) { return ""; };
+  request.parameter = [query = std::move(query)](const std::string& name) {
+    const auto found = query.find(name);
+    return found == query.end() ? "" : found->second;
+  };
   return request;
 }
 

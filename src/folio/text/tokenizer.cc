@@ -9,6 +9,11 @@
 
 namespace folio {
 
+bool BeginsWith(std::span<const int32_t> ids, std::span<const int32_t> beginning) {
+  return ids.size() >= beginning.size() &&
+         std::ranges::equal(ids.first(beginning.size()), beginning);
+}
+
 void Tokenizer::CheckId(int32_t id) const {
   if (id >= 0 && id < vocab_size()) return;
   throw InputError(fmt::format("token {} does not exist", id),
@@ -58,15 +63,8 @@ void Tokenizer::EncodeGuarded(std::string_view text, const TokenGuard& guard,
   }
 }
 
-std::vector<int32_t> Tokenizer::WithEnds(std::vector<int32_t> ids) const {
-  const auto is_there = [](std::span<const int32_t> some, std::span<const int32_t> place) {
-    return std::ranges::equal(some, place);
-  };
-  const std::span<const int32_t> all = ids;
-  const bool begun = is_there(before(), all.first(std::min(all.size(), before().size())));
-  const bool ended = is_there(behind(), all.last(std::min(all.size(), behind().size())));
-  if (!ended) ids.insert(ids.end(), behind().begin(), behind().end());
-  if (!begun) ids.insert(ids.begin(), before().begin(), before().end());
+std::vector<int32_t> Tokenizer::WithBeginning(std::vector<int32_t> ids) const {
+  if (!BeginsWith(ids, before())) ids.insert(ids.begin(), before().begin(), before().end());
   return ids;
 }
 

@@ -52,6 +52,9 @@ struct ChatSource {
   bool operator==(const ChatSource&) const = default;
 };
 
+// Returns whether `ids` begin with `beginning`, as all do with an empty one.
+bool BeginsWith(std::span<const int32_t> ids, std::span<const int32_t> beginning);
+
 // Text to token ids and back. Ids are 0 .. vocab_size() - 1. Immutable once made: any number of
 // threads may use one. Nothing is added to a text: no special tokens, and no leading space but by
 // tokenizers of other programs that do (whole_texts).
@@ -83,13 +86,12 @@ class Tokenizer {
   // their special tokens take white space around them. FindCut finds nothing then.
   virtual bool whole_texts() const { return false; }
 
-  // Ids that stand before and behind a text that a model is to go on from, as the tokenizer's file
-  // says: the beginning of text, mostly. No other method adds them.
+  // Ids that stand before and behind a text, as the tokenizer's file says: the beginning of text,
+  // mostly. Models are to see those before it (WithBeginning); no other method adds any.
   virtual std::span<const int32_t> before() const { return {}; }
   virtual std::span<const int32_t> behind() const { return {}; }
-  // Puts them around the ids of a text, each only where it is not there already: templates of
-  // conversations may have written them.
-  std::vector<int32_t> WithEnds(std::vector<int32_t> ids) const;
+  // Returns the ids with before() in front, unless they begin with that already.
+  std::vector<int32_t> WithBeginning(std::vector<int32_t> ids) const;
 
   // True if one space at the beginning of decoded text is not part of it, as encoding puts one
   // there. DecodeText leaves it out.
@@ -175,8 +177,9 @@ Error CannotEncode(const Tokenizer& tokenizer, std::string_view text, size_t at,
                    TextPosition position, std::string_view where);
 
 // Reads a tokenizer from a directory (tokenizer.json, or vocab.json and merges.txt, or encoder.json
-// and vocab.bpe, or nanoGPT's meta.pkl) or from one of these files or a .tiktoken file named for
-// its encoding. What is in a file and not supported is a kInput Error that names it.
+// and vocab.bpe, or nanoGPT's meta.pkl) or from one of these files, a GGUF file (of any size: its
+// header alone is read) or a .tiktoken file named for its encoding. What is in a file and not
+// supported is a kInput Error that names it.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file);
 
 }  // namespace folio

@@ -17,6 +17,7 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
+#include "folio/io/gguf.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle.h"
@@ -27,6 +28,7 @@
 #include "folio/text/chat_encoder.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
+#include "folio/text/gguf_tokenizer.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/vocab_files.h"
@@ -110,6 +112,14 @@ std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
 
 std::unique_ptr<Tokenizer> FromTiktoken(const fs::path& path, const std::string& encoding) {
   return std::make_unique<BpeTokenizer>(ReadTiktoken(path.string(), encoding));
+}
+
+std::unique_ptr<Tokenizer> FromGguf(const fs::path& path) {
+  std::unique_ptr<Tokenizer> tokenizer = ReadGgufTokenizer(GgufFile(path));
+  if (tokenizer != nullptr) return tokenizer;
+  throw InputError(fmt::format("{}: no tokenizer here", path.string()),
+                   "the file has a model alone",
+                   "name the tokenizer that the model was trained with");
 }
 
 // The .tiktoken files of published encodings in `dir`.
@@ -331,6 +341,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
     }
     return tokenizer;
   }
+  if (IsGguf(path)) return FromGguf(path);
   const std::string name = path.filename().string();
   if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
   if (name == kNanochatTokenizerFile) return ReadNanochatTokenizer(path);

@@ -1,5 +1,23 @@
 // Answers of the service, as API.md describes them; keys that the page does not look at are not named.
 
+// What a block is made of.
+export interface BlockInfo {
+  positions: string; // learned, sinusoidal, rotary, none
+  position_channels: number; // of a row of api/wpe; 0 where there are none
+  norm: string;
+  norm_position: string; // pre, post, branch, both
+  qk_norm: boolean;
+  block: string; // serial, parallel, parallel_one_norm
+  gated: boolean;
+  activation: string;
+  qkv_bias: boolean;
+  attention_bias: boolean;
+  mlp_bias: boolean;
+  embedding_scale: number;
+  residual_scale: number;
+  tied: boolean; // its head has the embeddings' matrix
+}
+
 export interface ModelInfo {
   name: string;
   id: string; // no other model's that was ever called so
@@ -10,6 +28,7 @@ export interface ModelInfo {
   params: number;
   dtype: string;
   device?: string;
+  block: BlockInfo;
   begin: number[]; // what an empty prompt stands for
 }
 
@@ -62,6 +81,7 @@ export interface Tokenized {
   ids: number[];
   spans: [number, number][];
   bytes: number;
+  begun: number; // ids that every text of the model begins with
   pieces: MergedPiece[];
 }
 

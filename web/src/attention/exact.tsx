@@ -109,6 +109,17 @@ const kSteps = {
   out: ["× V", "Every token's value v times its weight, added up: what this head hands on."],
 } as const;
 type Step = keyof typeof kSteps;
+// What is particular to a layer's steps.
+function MoreOf(step: Step, frame: Numbers | null): string {
+  const { scale, cap, window, turned } = (frame?.about ?? {}) as Record<string, number>;
+  if (step === "qk" && turned) return " Both are turned by their place in the text.";
+  if (step === "scaled" && scale)
+    return ` (× ${Digits(scale)})${cap ? ` Then held within ±${cap}: ${cap} · tanh(score / ${cap}).` : ""}`;
+  if (step === "masked" && window)
+    return ` So is what stands ${window} tokens before it or more: this layer sees a window.`;
+  return "";
+}
+
 const kMostColumns = 48; // tokens that are drawn
 const kTitle = "How it is computed, step by step";
 
@@ -248,7 +259,7 @@ export function Steps(props: { ids: number[]; layer: number; head: number; query
         <div class="step-body">
           <p class="note">
             {kSteps[open][1]}
-            {open === "scaled" && frame && ` (× ${Digits(frame.about.scale as number)})`}
+            {MoreOf(open, frame)}
           </p>
           <Failure message={failure} />
           {of &&

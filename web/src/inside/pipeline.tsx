@@ -11,63 +11,9 @@ import { useTrace, useTraceNumbers } from "../state/load";
 import { Choice, NumberParam, Param, SetParams } from "../state/route";
 import { info } from "../state/server";
 import { TokenLabel } from "../tokens";
+import { kPoints, PointsOf, type Point, type Told } from "./points";
 
-// The stops on the way, by the service's names of their tensors: a name, a formula, and what it is.
-const kPoints = {
-  embedded: [
-    "Embeddings",
-    "x₀ = E[token] + P[position]",
-    "Each token's row of the embedding table, plus its position's.",
-  ],
-  ln_1: [
-    "LayerNorm 1",
-    "a = LN₁(x)",
-    "Each row to mean 0 and variance 1, then scaled and shifted by learned numbers.",
-  ],
-  qkv: [
-    "Queries, keys, values",
-    "q, k, v = a·W + b",
-    "One matrix product makes the three side by side, for all heads.",
-  ],
-  heads: [
-    "What the heads gather",
-    "softmax(q·kᵀ / √d)·v",
-    "Each head's weighted values, the heads side by side.",
-  ],
-  attention: [
-    "Attention's result",
-    "h·Wₒ + bₒ",
-    "The heads mixed together, before they join the stream.",
-  ],
-  middle: [
-    "Stream after attention",
-    "x ← x + attention",
-    "The residual stream with what attention brought.",
-  ],
-  ln_2: ["LayerNorm 2", "m = LN₂(x)", "The same again, before the feed-forward part."],
-  up: ["Feed-forward, wide", "u = m·W₁ + b₁", "To a vector several times as wide."],
-  activated: [
-    "Activation",
-    "g = φ(u)",
-    "The one step that is not linear: most units go to about 0.",
-  ],
-  mlp: ["Feed-forward's result", "g·W₂ + b₂", "Back to the stream's width, before it joins."],
-  output: ["Stream after the block", "x ← x + feed-forward", "What the next block is given."],
-  final: ["Final LayerNorm", "y = LN(x)", "The last norm, before the stream is read as tokens."],
-  logits: [
-    "Logits",
-    "logits = y·Uᵀ",
-    "One number for every token of the vocabulary: how well its row of the output matrix U (mostly the embeddings again) fits what stands behind the chosen token.",
-  ],
-  probabilities: [
-    "Next token",
-    "p = softmax(logits)",
-    "e to the power of each logit, divided by their sum: how likely each token is to come next. Of these the sampler draws one.",
-  ],
-} as const;
-type Point = keyof typeof kPoints;
-const kAll = Object.keys(kPoints) as Point[];
-const kTensors = kAll.slice(0, -2);
+const kOfModel: readonly Point[] = ["final", "logits", "probabilities"];
 const kStream: readonly Point[] = ["embedded", "middle", "output"]; // what every block adds to
 const kLikeliest = 12;
 const kBins = 32;
@@ -82,8 +28,8 @@ function TensorOf(name: Point, layer: number): string {
   return name === "embedded" || name === "final" ? name : `${layer}.${name}`;
 }
 
-function PointHead({ point, size }: { point: Point; size: string }) {
-  const [name, formula, explain] = kPoints[point];
+function PointHead({ told, size }: { told: Told; size: string }) {
+  const [name, formula, explain] = told;
   return (
     <>
       <div class="panel-head">
@@ -96,7 +42,7 @@ function PointHead({ point, size }: { point: Point; size: string }) {
   );
 }
 
-function TensorPanel({ ids, point, name }: { ids: number[]; point: Point; name: string }) {
+function TensorPanel({ ids, told: of, name }: { ids: number[]; told: Told; name: string }) {
   const [at, setAt] = useState<[row: number, column: number] | null>(null);
   // Another tensor's numbers are none of this one.
   const { fresh: frame, failure } = useTraceNumbers(ids, `tensor/${name}`);
@@ -115,13 +61,13 @@ function TensorPanel({ ids, point, name }: { ids: number[]; point: Point; name: 
   const stats = frame && StatsOf(frame);
   const most = stats ? Math.max(Math.abs(stats.min), Math.abs(stats.max)) : 0;
   return (
-    <section class="panel stack" aria-label={kPoints[point][0]}>
-      <PointHead point={point} size={size} />
+    <section class="panel stack" aria-label={of[0]}>
+      <PointHead told={of} size={size} />
       <Failure message={failure} />
       {frame && stats && (
         <>
           <ValueMap
-            label={`Values of: ${kPoints[point][0]}`}
+            label={`Values of: ${of[0]}`}
             values={frame.data}
             rows={rows}
             columns={columns}
@@ -192,7 +138,13 @@ function HistogramOf(values: Float32Array): TensorStats["histogram"] {
   return { from, to, counts };
 }
 
-function EndingPanel(props: { ids: number[]; place: number; point: Point; ending: Ending }) {
+function EndingPanel(props: {
+  ids: number[];
+  place: number;
+  point: Point;
+  told: Told;
+  ending: Ending;
+}) {
   const { logits, lps, order } = props.ending;
   const ofLogits = props.point === "logits";
   const counts = useMemo(() => HistogramOf(logits), [logits]);
@@ -207,8 +159,8 @@ function EndingPanel(props: { ids: number[]; place: number; point: Point; ending
   const most = sized[0]?.size || 1;
   const entropy = lps.reduce((sum, lp) => sum - Math.exp(lp) * lp, 0);
   return (
-    <section class="panel stack" aria-label={kPoints[props.point][0]}>
-      <PointHead point={props.point} size={`1 × ${logits.length}`} />
+    <section class="panel stack" aria-label={props.told[0]}>
+      <PointHead told={props.told} size={`1 × ${logits.length}`} />
       <h3>Next after</h3>
       <TokenStrip ids={props.ids} at={props.place} locked onPick={(at) => SetParams({ q: at })} />
       <h3>The {order.length} likeliest</h3>
@@ -227,12 +179,17 @@ export function PipelineView({ ids }: { ids: number[] }) {
   const L = info.value?.model?.n_layer ?? 1;
   const place = NumberParam("q", ids.length - 1, 0, ids.length - 1);
   const layer = NumberParam("l", 0, 0, L - 1);
+  const block = info.value?.model?.block;
+  const points = useMemo(() => (block ? PointsOf(block) : new Map<Point, Told>()), [block]);
+  const all = [...points.keys()];
+  const inside = all.filter((one) => one !== "embedded" && !kOfModel.includes(one));
   const point = Choice(
     "p",
-    kAll.map((one) => [one, one] as const),
+    all.map((one) => [one, one] as const),
   );
+  const told = points.get(point);
   const sizes = useTrace(ids, `sizes:${layer}`, async (trace, signal) => {
-    const sized = kTensors.map(async (name) => {
+    const sized = kPoints.slice(0, -2).map(async (name) => {
       const path = `${trace}/tensor/${TensorOf(name, layer)}?slice=0:1,0:1`;
       return [name, StatsOf(await GetNumbers(path, signal)).rms] as const;
     });
@@ -243,12 +200,12 @@ export function PipelineView({ ids }: { ids: number[] }) {
   );
   const ending = ended.value;
   const sizeOf = (name: Point) => (name === "logits" ? ending?.rms : sizes.value?.get(name));
-  const most = Math.max(...kAll.map((name) => sizeOf(name) ?? 0)) || 1;
+  const most = Math.max(...all.map((name) => sizeOf(name) ?? 0)) || 1;
   const best = ending?.order[0] ?? 0;
   const box = (name: Point) => (
     <li key={name} class={kStream.includes(name) ? "stream" : ""}>
       <button class="stop" aria-pressed={name === point} onClick={() => SetParams({ p: name })}>
-        <span>{kPoints[name][0]}</span>
+        <span>{points.get(name)?.[0]}</span>
         <span class="faint small">
           {name === "probabilities"
             ? ending && `${TokenLabel(best)} ${Percent(Math.exp(ending.lps[best] as number))}`
@@ -274,20 +231,20 @@ export function PipelineView({ ids }: { ids: number[] }) {
           />
         </div>
         <Failure message={sizes.failure || ended.failure} />
-        <ol class="stops">{kAll.slice(0, 1).map(box)}</ol>
+        <ol class="stops">{all.slice(0, 1).map(box)}</ol>
         <p class="skip">{skipped(layer, "")}</p>
-        <ol class="stops block">{kAll.slice(1, -3).map(box)}</ol>
+        <ol class="stops block">{inside.map(box)}</ol>
         <p class="skip">{skipped(L - 1 - layer, " more")}</p>
-        <ol class="stops">{kAll.slice(-3).map(box)}</ol>
+        <ol class="stops">{kOfModel.map(box)}</ol>
         <p class="note">
           Numbers are root mean squares. A dot is the residual stream, which every block adds to.
         </p>
       </section>
       <Sheet open={Param("p") !== ""} onClose={() => SetParams({ p: null })}>
-        {point !== "logits" && point !== "probabilities" ? (
-          <TensorPanel ids={ids} point={point} name={TensorOf(point, layer)} />
-        ) : ending ? (
-          <EndingPanel ids={ids} place={place} point={point} ending={ending} />
+        {told && point !== "logits" && point !== "probabilities" ? (
+          <TensorPanel ids={ids} told={told} name={TensorOf(point, layer)} />
+        ) : told && ending ? (
+          <EndingPanel ids={ids} place={place} point={point} told={told} ending={ending} />
         ) : (
           <section class="panel" />
         )}

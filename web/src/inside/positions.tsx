@@ -1,30 +1,50 @@
 import { useState } from "preact/hooks";
-import { GetNumbers, Values } from "../api/numbers";
+import { GetNumbers, Values, type Numbers } from "../api/numbers";
 import { SeriesColour } from "../colour";
 import { Digits } from "../format";
-import { Failure } from "../parts/controls";
+import { Failure, Pick } from "../parts/controls";
 import { LineChart } from "../parts/line_chart";
 import { KeyEntry } from "../parts/lists";
 import { ValueMap } from "../parts/maps";
 import { useLoaded } from "../state/load";
-import { Param, SetParams } from "../state/route";
+import { NumberParam, Param, SetParams } from "../state/route";
 import { info, OfModel } from "../state/server";
 import { theme } from "../state/theme";
 
 const kSize = 256;
 const kMostDims = 8;
+const kFirst = 256; // positions of hands, which come round while others hardly move
 
-// A view of the table of positions; `told` says what a row and a column are, by the positions of the rows and what
+// What is said of a table of positions, and of hands that turn with them.
+const kTable = {
+  sim: "The cosine of each two positions' embeddings; blue is alike, ochre opposite.",
+  map: ["The table itself", "Rows are positions, columns channels."],
+  curves: "Channels over the positions",
+} as const;
+const kHands = {
+  sim: "How well a query meets a key with the same numbers at another place: blue is alike, ochre opposite. It depends on how far apart they are alone.",
+  map: [
+    "Where the hands point",
+    "Queries and keys are turned by their place: two of their numbers are a hand. Rows are the first positions, columns the cosines of the hands' angles, then their sines.",
+  ],
+  curves: "Hands over the positions",
+} as const;
+
+function WavelengthsOf(frame: Numbers | null): number[] {
+  return (frame?.about.wavelengths ?? []) as number[];
+}
+
+// A view of the positions; `told` says what a row and a column are, by the positions of the rows and what
 // the columns are of.
 function Picture(props: {
   title: string;
   explain: string;
-  view: "sim" | "values";
+  path: string;
   told: (row: number, column: number) => string;
 }) {
-  const { title, view } = props;
-  const { value, failure } = useLoaded(view, async (signal) => {
-    const frame = await GetNumbers(OfModel(`api/wpe?view=${view}&size=${kSize}`), signal);
+  const { title, path } = props;
+  const { value, failure } = useLoaded(path, async (signal) => {
+    const frame = await GetNumbers(OfModel(path), signal);
     return { ...frame, values: Values(frame) };
   });
   const [told, setTold] = useState("");
@@ -53,37 +73,79 @@ function Picture(props: {
   );
 }
 
+// How many positions each hand needs to come round.
+function Wavelengths({ frame }: { frame: Numbers }) {
+  const ys = WavelengthsOf(frame);
+  const title = "Positions until a hand comes round";
+  const line = { name: title, colour: SeriesColour(theme.value, 0), ys };
+  return (
+    <section class="panel stack wide" aria-label={title}>
+      <h2>{title}</h2>
+      <LineChart label={title} height={140} lines={[line]} y={{ log: true }} />
+      <p class="note">
+        By its number. The first turns by one radian with every position; the last needs{" "}
+        {Digits(ys.at(-1), 3)} positions, and the model sees {info.value?.model?.n_ctx}.
+      </p>
+    </section>
+  );
+}
+
 export function PositionsView() {
-  const C = info.value?.model?.n_embd ?? 1;
+  const model = info.value?.model;
+  const turned = model?.block.positions === "rotary";
+  const width = model?.block.position_channels ?? 1;
+  const L = model?.n_layer ?? 1;
+  const words = turned ? kHands : kTable;
   const said = Param("dims", "0,1,2,3");
   const named = said.split(",").map((one) => parseInt(one, 10));
-  const dims = [...new Set(named.filter((dim) => dim >= 0 && dim < C))].slice(0, kMostDims);
-  const curves = useLoaded(dims.length > 0 ? dims.join(",") : null, (signal) =>
-    GetNumbers(OfModel(`api/wpe?view=curves&dims=${dims}`), signal),
+  const dims = [...new Set(named.filter((dim) => dim >= 0 && dim < width))].slice(0, kMostDims);
+  const layer = NumberParam("l", -1, 0, L - 1);
+  const first = Math.min(kFirst, model?.n_ctx ?? kFirst);
+  const of = turned ? `&to=${first}${layer >= 0 ? `&layer=${layer}` : ""}` : "";
+  const path = `api/wpe?view=curves&dims=${dims}${of}`;
+  const curves = useLoaded(dims.length > 0 ? path : null, (signal) =>
+    GetNumbers(OfModel(path), signal),
   );
-  const P = curves.fresh?.shape[1] ?? 0;
+  const frame = curves.fresh;
+  const P = frame?.shape[1] ?? 0;
   const lines = dims.map((dim, i) => ({
     name: String(dim),
     colour: SeriesColour(theme.value, i),
-    ys: curves.fresh?.data.subarray(i * P, (i + 1) * P) ?? [],
+    ys: frame?.data.subarray(i * P, (i + 1) * P) ?? [],
   }));
+  const alike = (curves.value?.about.layers ?? []) as number[];
+  const pairs = width / 2;
+  const channel = (at: number) =>
+    turned ? `hand ${at % pairs}, ${at < pairs ? "cosine" : "sine"}` : `channel ${at}`;
   return (
     <div class="positions">
+      {alike.length > 0 && alike.length < L && (
+        <div class="row wide">
+          <Pick
+            name="Layer"
+            value={String(curves.value?.about.layer)}
+            options={Array.from({ length: L }, (_, l) => [String(l), String(l)] as const)}
+            onPick={(l) => SetParams({ l })}
+          />
+          <span class="note">Layers {alike.join(", ")} turn alike.</span>
+        </div>
+      )}
       <Picture
         title="How alike positions are"
-        explain="The cosine of each two positions' embeddings; blue is alike, ochre opposite."
-        view="sim"
+        explain={words.sim}
+        path={`api/wpe?view=sim&size=${kSize}${of}`}
         told={(a, b) => `Positions ${a} and ${b}`}
       />
       <Picture
-        title="The table itself"
-        explain="Rows are positions, columns channels."
-        view="values"
-        told={(position, channel) => `Position ${position}, channel ${channel}`}
+        title={words.map[0]}
+        explain={words.map[1]}
+        path={`api/wpe?view=values&size=${kSize}${of}`}
+        told={(position, at) => `Position ${position}, ${channel(at)}`}
       />
-      <section class="panel stack wide" aria-label="Channels over the positions">
+      {turned && frame && <Wavelengths frame={frame} />}
+      <section class="panel stack wide" aria-label={words.curves}>
         <div class="panel-head">
-          <h2>Channels over the positions</h2>
+          <h2>{words.curves}</h2>
           <span class="grow" />
           <label class="row small">
             <span class="soft">Channels</span>
@@ -95,9 +157,7 @@ export function PositionsView() {
           </label>
         </div>
         <Failure message={curves.failure} />
-        {curves.fresh && (
-          <LineChart label="Channels over the positions" height={180} lines={lines} />
-        )}
+        {frame && <LineChart label={words.curves} height={180} lines={lines} />}
         <div class="row small">
           {lines.map(({ name, colour }) => (
             <KeyEntry key={name} colour={colour}>

@@ -1,6 +1,7 @@
 import { Tabs } from "../parts/controls";
 import { Inspected } from "../parts/inspected";
 import { Choice, SetParams } from "../state/route";
+import { info } from "../state/server";
 import { EmbeddingsView } from "./embeddings";
 import { LensView } from "./lens";
 import { PipelineView } from "./pipeline";
@@ -14,12 +15,14 @@ const kTabs = [
 ] as const;
 
 export function InsideScreen() {
-  const tab = Choice("v", kTabs);
+  const none = info.value?.model?.block.position_channels === 0;
+  const tabs = kTabs.filter(([value]) => value !== "positions" || !none);
+  const tab = Choice("v", tabs);
   return (
     <Tabs
       name="What to look at"
       value={tab}
-      options={kTabs}
+      options={tabs}
       onPick={(v) => SetParams({ v: v === "lens" ? null : v, q: null, l: null })}
     >
       {tab === "embeddings" ? (

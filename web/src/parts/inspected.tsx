@@ -10,16 +10,18 @@ const kExample = "The cat sat on the mat. The cat sat on the rug.";
 const kTypingPause = 250; // milliseconds
 
 // The text that Attention and Inside look at, as the address has it, and what is seen of its tokens: the
-// last, as many as the model's context holds.
+// last, as many as the model's context holds behind what every text of the model begins with.
 export function Inspected({ children }: { children: (ids: number[]) => ComponentChildren }) {
   const said = Param("t") || takeText.peek() || kExample;
   const { value, failure } = useLoaded(
     said,
-    (signal) => PostToModel<Tokenized>("api/tokenize", { text: said }, signal),
+    (signal) => PostToModel<Tokenized>("api/tokenize", { text: said, begin: true }, signal),
     kTypingPause,
   );
   const all = value?.ids ?? [];
-  const ids = all.slice(-(info.value?.model?.n_ctx ?? 1));
+  const begun = value?.begun ?? 0;
+  const most = info.value?.model?.n_ctx ?? 1;
+  const ids = all.length > most ? [...all.slice(0, begun), ...all.slice(begun - most)] : all;
   return (
     <div class="stack">
       <MainField

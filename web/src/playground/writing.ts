@@ -246,7 +246,8 @@ export async function Generate(): Promise<void> {
     const prompt_ids =
       prompt.value === ""
         ? (info.value?.model?.begin ?? [])
-        : (await PostToModel<Tokenized>("api/tokenize", { text: prompt.value })).ids;
+        : (await PostToModel<Tokenized>("api/tokenize", { text: prompt.value, begin: true }))
+            .ids;
     await Begin({ model, prompt: prompt.value, prompt_ids, tokens: [], parent: null, at: 0 });
   } catch (error) {
     failure.value = MessageOf(error);

@@ -29,7 +29,8 @@ std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
   const Tokenizer& tokenizer = model.RequireTokenizer(", or give tokens by number: --ids 5,0,12");
   const SpecialRule rule = SpecialRule::Named(special);
   CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
-  return tokenizer.Encode(text, where, rule);
+  std::vector<int32_t> ids = tokenizer.Encode(text, where, rule);
+  return ids.empty() ? ids : tokenizer.WithBeginning(std::move(ids));
 }
 
 ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_t> ids, bool tail,
@@ -43,7 +44,9 @@ ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_
                      fmt::format("the model sees {} at once (n_positions)", P),
                      fmt::format("shorten the text, or --tail takes its last {} tokens", P));
   }
-  ids.erase(ids.begin(), ids.end() - P);
+  const auto before = model.tokenizer ? model.tokenizer->before() : std::span<const int32_t>();
+  const int64_t kept = BeginsWith(ids, before) ? std::min(std::ssize(before), P - 1) : 0;
+  ids.erase(ids.begin() + kept, ids.end() - (P - kept));
   return {std::move(name), std::move(ids), T - P};
 }
 
@@ -114,9 +117,11 @@ void TextFlags::Add(Flags& flags) {
   flags.List("--text", &texts, "the text to look at", {.placeholder = "TEXT", .meant = " "});
   flags.List("--file", &files, "a file with the text; - for standard input",
              {.placeholder = "FILE"});
-  flags.List("--ids", &ids, "the text as token ids: 5,0,12", {.placeholder = "IDS"});
+  flags.List("--ids", &ids, "the text as token ids, as they are: 5,0,12", {.placeholder = "IDS"});
   AddSpecialFlag(flags, &special);
-  flags.Switch("--tail", &tail, "of a text too long for the model take the last tokens");
+  flags.Switch(
+      "--tail", &tail,
+      "of a text too long for the model take the last tokens, and what all texts begin with");
   flags.Value(
       Field{"mask", &mask,
             "what each token may attend to besides what the model hides: JSON, a row for each "

@@ -26,9 +26,11 @@ struct TextFlags {
   size_t count() const { return texts.size() + files.size() + ids.size(); }
 };
 
-// All texts of the flags: those of --text, then --file, then --ids. Throws a kUsage Error if there
-// is none; a kInput Error for one without tokens, with more than n_positions of them (but --tail
-// keeps the last ones), or that the tokenizer cannot encode. A mask is one text's.
+// All texts of the flags: those of --text, then --file, then --ids. Tokens of texts begin with what
+// the tokenizer puts before texts, which --tail leaves there; those of --ids are as given. Throws a
+// kUsage Error if there is none; a kInput Error for one without tokens, with more than n_positions
+// of them (but --tail keeps the last ones), or that the tokenizer cannot encode. A mask is one
+// text's.
 enum class TextLength { kContext, kAny };  // whether n_positions is the most
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags,
                                  TextLength length = TextLength::kContext);

@@ -2,12 +2,17 @@
 // real program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
+#include "folio/data/dataset.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
+#include "folio/model/checkpoint.h"
 #include "folio/text/tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/json.h"
@@ -120,6 +125,34 @@ TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
       RunFolio("generate --chat --prompt 'what is 3?' --temperature 3 --max-tokens 60 --model " +
                At("run").string()));
   EXPECT_EQ(Count(answer.out, "<|"), 0u) << answer.out;
+}
+
+// Messages are ordinary text all the same.
+TEST_F(TrainsOnConversations, TheTemplateWritesTokensThatWereAdded) {
+  Write(0);
+  const std::string said = ReadFile(data_);
+  WriteFileAtomically(data_, Replaced(said, "it is 3.", "<|im_end|>"));
+  Well(
+      Train("model.n_positions=128 --context 128 --tokenizer bytes --chat-template chatml "
+            "--add-tokens '<|im_start|>,<|im_end|>'"));
+  const Dataset data(At("run/data").string());
+  EXPECT_EQ(data.info().vocab_size, 259);
+  int64_t begins = 0, ends = 0, conversations = 0;
+  for (const TokenFile* part : {&data.train(), &data.val()}) {
+    std::vector<int32_t> ids(static_cast<size_t>(part->size()));
+    part->Read(0, ids);
+    begins += std::ranges::count(ids, 257);
+    ends += std::ranges::count(ids, 258);
+    conversations += std::ranges::count(ids, 256);
+  }
+  EXPECT_EQ(conversations, 40);
+  EXPECT_EQ(begins, 80);
+  EXPECT_EQ(ends, 80);
+  Well(RunFolio(Resumed("--max-steps 5")));
+  // Without a template the tokens of roles come beside them.
+  Well(Train("model.n_positions=64 --context 64 --tokenizer bytes --add-tokens '<a>' --overwrite"));
+  EXPECT_EQ(LoadModelConfig(At("run/last")).vocab_size, 262);
+  Well(RunFolio(Resumed("--max-steps 5")));
 }
 
 TEST_F(TrainsOnConversations, ALengthThatIsChosenHasRoomForAllOfThem) {

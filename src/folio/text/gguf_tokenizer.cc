@@ -1,3 +1,5 @@
+#include "folio/text/gguf_tokenizer.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,9 +18,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
-#include "folio/model/config.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
@@ -86,6 +86,10 @@ constexpr PreTokenizerName kPreTokenizers[] = {
 
 std::string PadName(size_t id) {
   return fmt::format("[PAD{}]", id);
+}
+
+std::string IdKey(std::string_view role) {
+  return fmt::format("tokenizer.ggml.{}_token_id", role);
 }
 
 [[noreturn]] void RefuseTokenizer(const GgufFile& file, const std::string& what,
@@ -327,6 +331,12 @@ std::unique_ptr<Tokenizer> ReadCharacters(const GgufFile& file) {
   throw InputError(fmt::format("GGUF cannot hold {}", what), std::move(cause), std::move(help));
 }
 
+// What is written of the model's ids.
+struct GgufTokens {
+  int64_t vocab_size;
+  const TokenRoles& roles;
+};
+
 // The vocabulary as it is written.
 struct Written {
   std::vector<std::string> tokens;
@@ -351,33 +361,22 @@ void AddPads(int64_t vocab_size, std::string_view prefix, Written& written) {
   }
 }
 
-void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, bool add_begin,
-             GgufHeader& header) {
-  if (begin) header.AddU32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(*begin));
-  if (end) header.AddU32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(*end));
-  header.AddBool("tokenizer.ggml.add_bos_token", add_begin);
+void AddId(std::string_view role, int64_t id, GgufHeader& header) {
+  header.AddU32(IdKey(role), static_cast<uint32_t>(id));
 }
 
-// The other tokens that end a text, as those that end a turn and a message, which programs stop at
-// all the same.
-void AddMoreEnds(const GptConfig& config, GgufHeader& header) {
-  constexpr std::array kKeys = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
-  const std::vector<int64_t>& more = config.more_eos_token_ids;
-  if (more.size() > kKeys.size()) {
-    RefuseToWrite("so many tokens that end a text",
-                  fmt::format("the model has {}, and GGUF has names for 3", more.size() + 1),
-                  "convert to hf, or leave out some in config.json and generation_config.json");
-  }
-  for (size_t i = 0; i < more.size(); ++i) {
-    header.AddU32(kKeys[i], static_cast<uint32_t>(more[i]));
-  }
+void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, bool add_begin,
+             GgufHeader& header) {
+  if (begin) AddId("bos", *begin, header);
+  if (end) AddId("eos", *end, header);
+  header.AddBool("tokenizer.ggml.add_bos_token", add_begin);
 }
 
 // The tokens of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
 // none, so an id that nothing is made of stands in.
-void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Written& written,
+void AddBpeEnds(const Tokenizer& tokenizer, const TokenRoles& roles, const Written& written,
                 GgufHeader& header) {
-  std::optional<int64_t> end = config.eos_token_id;
+  std::optional<int64_t> end = roles.end;
   if (!end) end = tokenizer.end_of_text();
   if (!end) {
     const auto pad = std::ranges::find(written.types, kUnused);
@@ -393,8 +392,7 @@ void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Writt
     RefuseToWrite("this tokenizer", "more than one token stands before or behind texts",
                   "convert to hf");
   }
-  AddEnds(before.empty() ? config.bos_token_id.value_or(*end) : before[0], end, !before.empty(),
-          header);
+  AddEnds(before.empty() ? roles.begin.value_or(*end) : before[0], end, !before.empty(), header);
   if (!behind.empty()) header.AddBool("tokenizer.ggml.add_eos_token", true);
 }
 
@@ -474,12 +472,12 @@ Written WrittenVocabulary(const BpeVocab& vocab) {
   return written;
 }
 
-void AddMerged(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+void AddMerged(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& header) {
   const BpeVocab& vocab = tokenizer.vocab();
   const PreTokenizerName& pre = NameOf(vocab);
   if (pre.whole_pretokens != vocab.whole_pretokens) RequireMergesMakeAll(vocab);
   Written written = WrittenVocabulary(vocab);
-  AddPads(config.vocab_size, "", written);
+  AddPads(to.vocab_size, "", written);
   std::vector<std::string> merges;
   merges.reserve(vocab.merges.size());
   for (const BpeMerge& merge : vocab.merges) {
@@ -490,7 +488,7 @@ void AddMerged(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeade
   header.AddText(kPre, pre.name);
   AddVocabulary(written, header);
   header.AddTexts(kMerges, merges);
-  AddBpeEnds(tokenizer, config, written, header);
+  AddBpeEnds(tokenizer, to.roles, written, header);
 }
 
 // How many pairs of tokens there are that together are a token, all of which scores merge.
@@ -511,7 +509,7 @@ size_t CountPairs(const BpeVocab& vocab, const Written& written) {
 
 // The score of a token says when it is made. Merges that make one token must stand together, and be
 // all that can, as those are that were made of scores.
-void AddScored(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+void AddScored(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& header) {
   const BpeVocab& vocab = tokenizer.vocab();
   const bool each = vocab.space_prefix == SpacePrefix::kEach;
   if ((!each && vocab.space_prefix != SpacePrefix::kNever) || vocab.nfc ||
@@ -538,33 +536,33 @@ void AddScored(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeade
   for (size_t id = 0; id < scores.size(); ++id) {
     if (!made[id] && written.types[id] == kNormal) scores[id] = --score;
   }
-  AddPads(config.vocab_size, "", written);
+  AddPads(to.vocab_size, "", written);
   scores.resize(written.tokens.size());
   header.AddText(kModel, kScored);
   AddVocabulary(written, header);
   header.AddF32s(kScores, scores);
   header.AddBool(kAddSpace, each);
-  AddBpeEnds(tokenizer, config, written, header);
+  AddBpeEnds(tokenizer, to.roles, written, header);
 }
 
-void AddBpe(const BpeTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+void AddBpe(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& header) {
   if (tokenizer.vocab().byte_tokens.empty()) {
-    AddMerged(tokenizer, config, header);
+    AddMerged(tokenizer, to, header);
   } else {
-    AddScored(tokenizer, config, header);
+    AddScored(tokenizer, to, header);
   }
 }
 
-void AddBytes(const ByteTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+void AddBytes(const ByteTokenizer& tokenizer, const GgufTokens& to, GgufHeader& header) {
   BpeVocab vocab;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     vocab.tokens.Add(tokenizer.TokenBytes(id));
   }
   vocab.specials.assign(tokenizer.special_tokens().begin(), tokenizer.special_tokens().end());
-  AddBpe(BpeTokenizer(std::move(vocab)), config, header);
+  AddBpe(BpeTokenizer(std::move(vocab)), to, header);
 }
 
-void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+void AddCharacters(const CharTokenizer& tokenizer, const GgufTokens& to, GgufHeader& header) {
   constexpr char kHelp[] =
       "convert to hf, or train with --tokenizer bytes or one that folio trained";
   if (!tokenizer.special_tokens().empty()) {
@@ -587,10 +585,10 @@ void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, Gguf
     written.Add(Escaped(character), kNormal);
   }
   // 0xFF is in no text.
-  AddPads(config.vocab_size, "\\xff", written);
+  AddPads(to.vocab_size, "\\xff", written);
   header.AddText(kModel, kLongestMatch);
   AddVocabulary(written, header);
-  AddEnds(config.bos_token_id, config.eos_token_id, false, header);
+  AddEnds(to.roles.begin, to.roles.end, false, header);
 }
 
 }  // namespace
@@ -598,18 +596,32 @@ void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, Gguf
 std::unique_ptr<Tokenizer> ReadGgufTokenizer(const GgufFile& file) {
   const std::string_view model = file.Text(kModel).value_or(kNone);
   if (model == kNone || model == "none") return nullptr;
-  if (model == kBpe) return ReadBpe(file);
-  if (model == kScored) return ReadScored(file);
-  if (model == kLongestMatch) return ReadCharacters(file);
-  RefuseTokenizer(file, fmt::format("its tokenizer \"{}\" is not supported", model),
-                  fmt::format("expected \"{}\" or \"{}\"", kBpe, kScored));
+  std::unique_ptr<Tokenizer> tokenizer = model == kBpe            ? ReadBpe(file)
+                                         : model == kScored       ? ReadScored(file)
+                                         : model == kLongestMatch ? ReadCharacters(file)
+                                                                  : nullptr;
+  if (tokenizer == nullptr) {
+    RefuseTokenizer(file, fmt::format("its tokenizer \"{}\" is not supported", model),
+                    fmt::format("expected \"{}\" or \"{}\"", kBpe, kScored));
+  }
+  const TokenRoles roles = ReadGgufRoles(file);
+  std::optional<int64_t> end = roles.end;
+  for (const auto& other : {roles.end_of_turn, roles.end_of_message}) end = end ? end : other;
+  const auto text = [&](std::optional<int64_t> id) {
+    const bool known = id && *id < tokenizer->vocab_size();
+    return known ? std::string(tokenizer->TokenBytes(static_cast<int32_t>(*id))) : std::string();
+  };
+  tokenizer->set_chat_source({.text = roles.chat_template,
+                              .where = fmt::format("{}: {}", file.path().string(), kTemplate),
+                              .bos_token = text(roles.begin),
+                              .eos_token = text(end)});
+  return tokenizer;
 }
 
 TokenRoles ReadGgufRoles(const GgufFile& file) {
   const auto tokens = static_cast<int64_t>(file.Count(kTokensKey));
   const auto id = [&](std::string_view role) {
-    const std::optional<int64_t> found =
-        file.Integer(fmt::format("tokenizer.ggml.{}_token_id", role));
+    const std::optional<int64_t> found = file.Integer(IdKey(role));
     // A file may name ends of texts and leave the tokens out.
     const bool known = found && *found >= 0 && (tokens == 0 || *found < tokens);
     return known ? found : std::nullopt;
@@ -625,20 +637,23 @@ TokenRoles ReadGgufRoles(const GgufFile& file) {
           .chat_template = std::string(file.Text(kTemplate).value_or(""))};
 }
 
-void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufHeader& header) {
+void AddGgufTokenizer(const Tokenizer* tokenizer, int64_t vocab_size, const TokenRoles& roles,
+                      GgufHeader& header) {
+  const GgufTokens to{vocab_size, roles};
   if (tokenizer == nullptr) {
     header.AddText(kModel, kNone);
-    AddEnds(config.bos_token_id, config.eos_token_id, false, header);
+    AddEnds(to.roles.begin, to.roles.end, false, header);
   } else if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(tokenizer)) {
-    AddBpe(*bpe, config, header);
+    AddBpe(*bpe, to, header);
   } else if (const auto* bytes = dynamic_cast<const ByteTokenizer*>(tokenizer)) {
-    AddBytes(*bytes, config, header);
+    AddBytes(*bytes, to, header);
   } else if (const auto* characters = dynamic_cast<const CharTokenizer*>(tokenizer)) {
-    AddCharacters(*characters, config, header);
+    AddCharacters(*characters, to, header);
   } else {
     RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
   }
-  AddMoreEnds(config, header);
+  if (roles.end_of_turn) AddId("eot", *roles.end_of_turn, header);
+  if (roles.end_of_message) AddId("eom", *roles.end_of_message, header);
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
     header.AddText(kTemplate, RoleTokenTemplate());
   } else if (tokenizer != nullptr && !tokenizer->chat_source().text.empty()) {
