@@ -70,6 +70,11 @@ Json BlockJson(const GptConfig& config) {
           {"mlp_bias", config.has_mlp_bias()},
           {"embedding_scale", config.embedding_scale},
           {"residual_scale", config.residual_scale},
+          {"embedding_norm", config.embedding_norm},
+          {"smear", config.smear},
+          {"residual_lambdas", config.residual_lambdas},
+          {"value_embeddings", config.value_embeddings},
+          {"backout", config.backout},
           {"tied", config.tie_word_embeddings}};
 }
 

@@ -15,6 +15,11 @@ export interface BlockInfo {
   mlp_bias: boolean;
   embedding_scale: number;
   residual_scale: number;
+  embedding_norm: boolean;
+  smear: boolean;
+  residual_lambdas: boolean;
+  value_embeddings: boolean;
+  backout: boolean;
   tied: boolean; // its head has the embeddings' matrix
 }
 

@@ -41,7 +41,12 @@ function NormWords(norm: string): string {
 function Embedded(of: BlockInfo): Told {
   const row = "Each token's row of the embedding table";
   const added = { learned: "P[position]", sinusoidal: "sines(position)" }[of.positions];
-  const formula = `x₀ = ${Times(of.embedding_scale, "E[token]")}${added ? ` + ${added}` : ""}`;
+  const sum = `${Times(of.embedding_scale, "E[token]")}${added ? ` + ${added}` : ""}`;
+  const e = of.embedding_norm ? `RMS(${sum})` : sum;
+  const formula = of.smear ? `e = ${e}, x₀ = e + λ·gate·e[before]` : `x₀ = ${e}`;
+  const smeared = of.smear
+    ? " Through a gate, some of the token before is added: so a token knows its neighbour from the start."
+    : "";
   const explain =
     of.positions === "learned"
       ? `${row}, plus its position's.`
@@ -50,7 +55,7 @@ function Embedded(of: BlockInfo): Told {
         : of.positions === "rotary"
           ? `${row}. Its place comes in later: layers turn queries and keys by it.`
           : `${row}. Nothing is added for its place.`;
-  return ["Embeddings", formula, explain];
+  return ["Embeddings", formula, explain + smeared];
 }
 
 // How a model of this kind computes what stands at each stop, and in which order.
@@ -64,6 +69,10 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
   const normed = after ? " Normed, before it joins." : "";
   const joins = (what: string) =>
     post ? `x + ${what}` : `x ← x + ${Times(of.residual_scale, what)}`;
+  const mix = of.residual_lambdas ? "x ← λ·x + μ·x₀, " : "";
+  const mixed = of.residual_lambdas
+    ? " Before that the layer mixes the embeddings in again, as much as two learned numbers say."
+    : "";
   const reads = (which: 1 | 2, letter: string): Told =>
     post
       ? [`${norm} ${which}`, `x ← ${N}(x)`, `The sum, normed. ${NormWords(of.norm)}`]
@@ -74,7 +83,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
             "The stream as it is: norms stand behind the sublayers of this model.",
           ]
         : which === 1
-          ? [`${norm} 1`, `a = ${N}₁(x)`, NormWords(of.norm)]
+          ? [`${norm} 1`, `${mix}a = ${N}₁(x)`, NormWords(of.norm) + mixed]
           : of.block === "parallel_one_norm"
             ? [
                 `${norm} 1, again`,
@@ -88,6 +97,9 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
                   ? "The same again of the block's input, for the feed-forward part beside attention."
                   : "The same again, before the feed-forward part.",
               ];
+  const own = of.value_embeddings
+    ? " In every second layer values get a row of a table of the token's own, through a gate."
+    : "";
   const turned = of.positions === "rotary" ? " Queries and keys are turned by their place." : "";
   const told: Record<Point, Told> = {
     embedded: Embedded(of),
@@ -95,7 +107,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     qkv: [
       "Queries, keys, values",
       `q, k, v = ${post ? "x" : "a"}·W${Plus(of.qkv_bias, "b")}`,
-      `One matrix product makes the three side by side, for all heads.${of.qk_norm ? " Queries and keys are normed." : ""}${turned}`,
+      `One matrix product makes the three side by side, for all heads.${of.qk_norm ? " Queries and keys are normed." : ""}${turned}${own}`,
     ],
     heads: [
       "What the heads gather",
@@ -141,7 +153,13 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
       `Back to the stream's width, before it joins.${normed}`,
     ],
     output: ["Stream after the block", joins("feed-forward"), "What the next block is given."],
-    final: [`Final ${norm}`, `y = ${N}(x)`, "The last norm, before the stream is read as tokens."],
+    final: of.backout
+      ? [
+          `Final ${norm}`,
+          `y = ${N}(x − λ·x of the middle)`,
+          "The last norm, before the stream is read as tokens: without a part of what the stream was in the middle of the model.",
+        ]
+      : [`Final ${norm}`, `y = ${N}(x)`, "The last norm, before the stream is read as tokens."],
     logits: [
       "Logits",
       "logits = y·Uᵀ",
