@@ -62,7 +62,7 @@ fs::path ModelFile(const fs::path& path) {
       if (last.empty() || StepOf(last) < StepOf(entry.path())) last = entry.path();
     }
   }
-  return !last.empty() && fs::exists(MetaOf(last), ignored) ? last : fs::path();
+  return last;
 }
 
 // The settings of a model, of which each must be said, and the fields that they are.
@@ -122,6 +122,12 @@ Json AlwaysSo() {
 
 GptConfig ConfigOf(const fs::path& meta) {
   const std::string where = meta.string();
+  std::error_code ignored;
+  if (!fs::exists(meta, ignored)) {
+    throw InputError(fmt::format("{} is missing", where),
+                     "nanochat says there how large the model beside it is",
+                     "copy it from where the model is from");
+  }
   const Json json = ParseJson(ReadFile(meta, kMaxMeta), where);
   const Json* said = json.find("model_config");
   if (said == nullptr || !said->is_object()) {

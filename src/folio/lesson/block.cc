@@ -168,6 +168,7 @@ class BlockWalk {
     const Tensor middle = Row(TracePoint::kMiddle, layer), norm_1 = Row(TracePoint::kNorm1, layer);
     Mix(layer);
     if (shown) Norm(layer, "ln_1", Into(layer).tensor(), norm_1);
+    Values(layer);
     Heads(layer);
     Attention(layer);
     if (post) Norm(layer, "ln_1", middle, norm_1);
@@ -207,6 +208,33 @@ class BlockWalk {
             fmt::format("{}, times learnt weights: so every sublayer finds numbers of the same "
                         "size, however large the stream has grown.",
                         config_.layer_norm() ? "Mean 0, variance 1" : "Mean square 1"));
+  }
+
+  // How far the gates of tokens' own values are open for this one.
+  void Values(int64_t layer) {
+    if (!config_.has_value_embedding(layer)) return;
+    const SelfAttentionParams& params = params_.h[static_cast<size_t>(layer)].attn;
+    const int64_t K = params.value_gate.dim(0);
+    const StepTensor into = Into(layer);
+    const Tensor read = config_.post_norm() ? into.tensor() : Row(TracePoint::kNorm1, layer);
+    StepTensor first({1, kValueChannels}), gates({1, K});
+    std::copy_n(read.data<float>(), kValueChannels, first.data());
+    backend_.Run(LinearForward{.x = first.tensor(),
+                               .weight = params.value_gate,
+                               .out = gates.tensor(),
+                               .transposed = true});
+    for (float& gate : std::span(gates.data(), static_cast<size_t>(K))) {
+      gate = 3 / (1 + std::exp(-gate));
+    }
+    Matrix values = StackedValues({Doubles(gates.tensor())},
+                                  {.rows = {"gate"}, .columns = Numbered(K, "head ")});
+    values.digits = 3;
+    AddStep(layer, "its own values",
+            fmt::format("v + gate · value_embeds[{}], gate = 3 σ(g · the first {} channels)",
+                        trace_.ids().back(), kValueChannels),
+            std::move(values),
+            "This layer knows something of each token by heart, a row of a table of its own, and "
+            "adds it to what attention passes on: so much of it in each head of values.");
   }
 
   void Heads(int64_t layer) {

@@ -256,7 +256,8 @@ const std::vector<Lesson>& Lessons() {
        .summary = "one token from its id to the probabilities of the next, through a model",
        .details =
            "Look-up, every layer's heads and feed-forward part, the residual stream, logits\n"
-           "and the choice of the next token.",
+           "and the choice of the next token; of models like nanochat also how layers mix the\n"
+           "embedding in again, which values tokens bring by themselves, and what is taken away.",
        .examples = {"folio explain block --model runs/demo --text \"Once upon a time\"",
                     "folio explain block --model runs/demo --html block.html"},
        .parts = kLessonModel | kLessonText | kLessonSampling,

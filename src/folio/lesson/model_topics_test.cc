@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "folio/base/error.h"
+#include "folio/formats/model_formats.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/inspect/attention.h"
 #include "folio/inspect/embeddings.h"
@@ -56,14 +57,14 @@ class ModelTopics : public testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
-  std::unique_ptr<GptWeights> weights_ = LoadModel(Fixture(GetParam()));
+  std::unique_ptr<GptWeights> weights_ = ReadWeights(FindModel(Fixture(GetParam())).model);
   const CharTokenizer tokenizer_ = Letters();
 };
 INSTANTIATE_TEST_SUITE_P(Models, ModelTopics,
                          testing::Values("gpt2-tiny", "gpt2-sinusoid-relu", "gpt2-untied-postnorm",
                                          "families/llama", "families/qwen3", "families/gemma2",
                                          "families/olmo2", "families/granite", "families/phi",
-                                         "families/gpt_neox"),
+                                         "families/gpt_neox", "nanochat"),
                          [](const auto& model) {
                            std::string name = model.param.substr(model.param.find('/') + 1);
                            std::erase(name, '-');
@@ -104,6 +105,11 @@ TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
   for (int64_t l = 0; l < L(); ++l) {
     const std::string layer = "layer " + std::to_string(l) + ": ";
     const ReportPart& attention = StepOf(walk, layer + "attention joins the stream");
+    if (config().residual_lambdas) {
+      EXPECT_EQ(RowOf(walk, layer + "mix", 0), stream);
+      EXPECT_NE(RowOf(walk, layer + "mix", 2), stream);
+      stream = RowOf(walk, layer + "mix", 2);
+    }
     EXPECT_EQ(RowOf(attention.values, 0), stream);
     const Numbers middle = RowOf(attention.values, 2);
     ExpectNear(middle, Added(stream, RowOf(attention.values, 1)), kFloat32Chain);
@@ -112,6 +118,12 @@ TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
     EXPECT_EQ(RowOf(mlp.values, 0), post() ? RowOf(walk, layer + "ln_1", 1) : middle);
     ExpectNear(RowOf(mlp.values, 2), Added(RowOf(mlp.values, 0), RowOf(mlp.values, 1)),
                kFloat32Chain);
+    if (config().backout && l + 1 == L()) {
+      EXPECT_EQ(RowOf(all.values, 2 * l + 2), RowOf(walk, "backout", 1));
+      EXPECT_NE(RowOf(all.values, 2 * l + 2), RowOf(mlp.values, 2));
+      stream = RowOf(all.values, 2 * l + 2);
+      continue;
+    }
     ExpectNear(RowOf(all.values, 2 * l + 2),
                post() ? RowOf(walk, layer + "ln_2", 1) : RowOf(mlp.values, 2), kFloat32Chain);
     stream = RowOf(all.values, 2 * l + 2);
@@ -365,7 +377,7 @@ TEST_P(ModelTopics, SamplingOfATextIsTheBlocksLastPart) {
 
 TEST_P(ModelTopics, WhatTheModelCannotDoIsAnError) {
   EXPECT_THROW(ExplainBlock(*backend_, model(), "", {}), Error);
-  EXPECT_THROW(ExplainBlock(*backend_, model(), std::string(100, 'a'), {}), Error);
+  EXPECT_THROW(ExplainBlock(*backend_, model(), std::string(200, 'a'), {}), Error);
   EXPECT_THROW(ExplainBlock(*backend_, model(), "z", {}), Error);
   EXPECT_THROW(ExplainAttention(*backend_, model(), "a", L(), 0), Error);
   EXPECT_THROW(ExplainAttention(*backend_, model(), "a", 0, config().n_head), Error);

@@ -296,6 +296,24 @@ TEST(ConfigJson, RefusesFieldsThatContradictEachOther) {
   EXPECT_TRUE(Contains(Refusal(R"({"n_embd": 1073741824, "n_head": 1})"), "too large"));
 }
 
+TEST(ConfigValidate, GatesNeedChannelsAndSmearNoAddedPositions) {
+  const auto refusal = [](GptConfig config) {
+    return ErrorAndHelp([&] { config.Validate("here"); }, ErrorKind::kUsage);
+  };
+  GptConfig config;
+  config.smear = true;
+  EXPECT_TRUE(Contains(refusal(config), "smear", "learned", "position_embedding to rotary"));
+  config.position_embedding = "rotary";
+  config.n_embd = config.n_head = 16;
+  config.head_dim = 2;
+  EXPECT_TRUE(Contains(refusal(config), "24 channels", "n_embd is 16"));
+  config.smear = false;
+  config.value_embeddings = true;
+  config.Validate("here");
+  config.n_embd = config.n_head = 8;
+  EXPECT_TRUE(Contains(refusal(config), "12 channels", "n_embd to 12 or more"));
+}
+
 TEST(ConfigValidate, HelpNamesTheNearestNumberOfHeads) {
   GptConfig config{.n_embd = 128, .n_head = 6};
   const Error error = Refused([&] { config.Validate("here"); }, ErrorKind::kUsage);

@@ -171,8 +171,9 @@ double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t
 void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
   VisitParams(config_, pass_.lora, pass_.shard, d_params,
               [&](const ParamRow& row, const Tensor& d) {
-                if (row.trained && !IsLinearWeight(row.kind))
-                  pass_.backend.Run(Fill{.out = d, .value = 0});
+                const bool by_block = row.layer >= 0 && row.kind == ParamKind::kEmbedding;
+                if (!row.trained || by_block || IsLinearWeight(row.kind)) return;
+                pass_.backend.Run(Fill{.out = d, .value = 0});
               });
 }
 

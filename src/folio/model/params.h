@@ -49,7 +49,7 @@ enum class ShardAxis {
 };
 
 // Returns whether LinearBackward writes over the gradient at first. Other gradients are added to,
-// and zeroed before.
+// and zeroed before: of tables in a block by its backward.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;

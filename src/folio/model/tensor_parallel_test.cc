@@ -344,6 +344,13 @@ TEST(Shards, ThatDoNotGoIntoTheModelAreRefusedWithTheNearest) {
   config.vocab_size = 2;
   EXPECT_TRUE(Contains(refusal(3), "vocabulary, of 2 tokens"));
   config.vocab_size = 11;
+  for (bool GptConfig::*extra :
+       {&GptConfig::embedding_norm, &GptConfig::smear, &GptConfig::residual_lambdas,
+        &GptConfig::value_embeddings, &GptConfig::backout}) {
+    config.*extra = true;
+    EXPECT_TRUE(Contains(refusal(2), "value_embeddings", "leave --tensor-parallel out"));
+    config.*extra = false;
+  }
   lora.rank = 2;
   EXPECT_TRUE(Contains(refusal(2), "adapters"));
 }

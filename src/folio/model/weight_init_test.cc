@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -92,6 +93,54 @@ TEST(InitWeights, XavierFillsItsBounds) {
     EXPECT_NEAR(Mean(x), 0, 5 * deviation / std::sqrt(n)) << info.name;
     EXPECT_NEAR(Deviation(x), deviation, 5 * deviation / std::sqrt(n)) << info.name;
   }
+}
+
+TEST(InitWeights, NanochatHasItsOwnForEachKind) {
+  GptConfig config = MiddleConfig();
+  AddNanochatExtras(config);
+  config.init = "nanochat";
+  config.bias = false;
+  config.norm = "rms_no_weight";
+  GptWeights weights(config);
+  InitWeights(weights, 3);
+  const double bound = std::sqrt(3.0 / 64);
+  const auto expect_uniform = [](std::span<const float> x, double low, double high) {
+    const auto [least, most] = std::ranges::minmax(x);
+    EXPECT_GE(least, low * (1 + 1e-6));
+    EXPECT_LT(least, low + 0.2 * (high - low));
+    EXPECT_LE(most, high * (1 + 1e-6));
+    EXPECT_GT(most, high - 0.2 * (high - low));
+    EXPECT_NEAR(Mean(x), (low + high) / 2, 0.2 * (high - low));
+  };
+  size_t checked = 0;
+  for (const ParamInfo& info : weights.table().params()) {
+    const std::span<const float> x = Param(weights, info);
+    SCOPED_TRACE(info.name);
+    ++checked;
+    if (info.module == "wte") {
+      ExpectNormal(x, 0.8, info.name);
+    } else if (info.module == kHeadName) {
+      ExpectNormal(x, 0.001, info.name);
+    } else if (info.module == "attn.c_attn" || info.module == "attn.value_embeds") {
+      expect_uniform(x, -bound, bound);
+    } else if (info.module == "mlp.c_fc") {
+      expect_uniform(x, -0.4 * bound, 0.4 * bound);
+    } else if (info.module.ends_with("c_proj")) {
+      EXPECT_EQ(Deviation(x), 0);
+    } else if (info.module.ends_with("_gate")) {
+      expect_uniform(x, 0, 0.02);
+    } else if (info.module == "resid_lambdas") {
+      EXPECT_EQ(std::vector(x.begin(), x.end()), std::vector({1.15f, 1.10f, 1.05f}));
+    } else if (info.module == "x0_lambdas") {
+      EXPECT_EQ(std::vector(x.begin(), x.end()), std::vector({0.2f, 0.125f, 0.05f}));
+    } else if (info.module == "backout_lambda") {
+      EXPECT_EQ(x[0], 0.2f);
+    } else {
+      EXPECT_EQ(info.module, "smear_lambda");
+      EXPECT_EQ(x[0], 0);
+    }
+  }
+  EXPECT_EQ(checked, 2u + 3 * 4 + 2 * 2 + 2 + 3);
 }
 
 TEST(InitWeights, XavierTakesQkvAsThreeMatricesIfAsked) {

@@ -169,6 +169,8 @@ void AddValuesBackward(const PassContext& pass, const SelfAttentionParams& param
                                     .d_weight = d_params.value_gate,
                                     .scale = kValueScale});
   if (!d_params.value_embeds) return;
+  // Until now another block's gradients may have been in this place.
+  if (!pass.accumulate) pass.backend.Run(Fill{.out = d_params.value_embeds});
   pass.backend.Run(
       EmbeddingBackward{.ids = pass.ids, .d_out = rows, .d_wte = d_params.value_embeds});
 }
