@@ -127,7 +127,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     activated: of.gated
       ? [
           "Gated units",
-          `${of.activation}(g) · u`,
+          `s = ${of.activation}(g) · u`,
           "Each number times its gate, which the activation made: the one step that is not linear.",
         ]
       : [
@@ -137,7 +137,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
         ],
     mlp: [
       "Feed-forward's result",
-      branch(`g·W₂${Plus(of.mlp_bias, "b₂")}`),
+      branch(`${of.gated ? "s" : "g"}·W₂${Plus(of.mlp_bias, "b₂")}`),
       `Back to the stream's width, before it joins.${normed}`,
     ],
     output: ["Stream after the block", joins("feed-forward"), "What the next block is given."],
