@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build build-asan install bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
+.PHONY: help demo test build build-asan install packages bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
   test-cluster format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
@@ -21,6 +21,7 @@ help:
 	@echo 'make test    build and run every test'
 	@echo 'make build   leave the program at build/release/folio'
 	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
+	@echo 'make packages  a tar file that runs wherever it is unpacked, and .deb files, in build/packages'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
@@ -68,6 +69,11 @@ test: configure
 
 install: build
 	@cmake --install build/release --prefix $(PREFIX)
+
+packages:
+	@scripts/bootstrap.sh build
+	@scripts/bootstrap.sh packages
+	@JOBS=$(JOBS) scripts/packages.sh
 
 bench: build
 	@scripts/bench.sh

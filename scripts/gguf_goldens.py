@@ -28,7 +28,8 @@ CHANGES = {
     "starcoder2": {"sliding_window": None},
 }
 NOT_TAKEN = {"phi": ["phi2.attention.head_count_kv", "phi2.feed_forward_length"],
-             "phi3": ["phi3.rope.scaling.original_context_length"]}
+             "phi3": ["phi3.rope.scaling.original_context_length"],
+             "phi3_short": ["phi3.rope.scaling.attn_factor"]}
 
 
 def merged(config, changes):

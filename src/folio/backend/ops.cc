@@ -113,6 +113,10 @@ void CheckHeadNorm(const Op& op, std::string_view name, const SequenceView& x) {
   CheckOptional(kName, "weight", op.weight, number, {op.group});
   CheckOptional(kName, "raw", op.raw, x.dtype, {x.B * x.T, x.C});
   CheckOptional(kName, "rstd", op.rstd, number, {x.B * x.T, x.C / op.group});
+  CheckOptional(kName, "sums", op.sums, number, {x.B * x.T});
+  FOLIO_CHECK(!op.sums || (op.group == x.C && op.whole >= x.C),
+              fmt::format("{}: sums of rows of {} for groups of {} of {} channels", kName, op.whole,
+                          op.group, x.C));
   CheckOverlap(op);
 }
 
@@ -156,6 +160,16 @@ void HeadNormBackward::Check() const {
   CheckOperand(kName, "raw", raw, d_x.dtype, raw.shape());
   CheckOperand(kName, "rstd", rstd, number, rstd.shape());
   CheckOptional(kName, "d_weight", d_weight, number, {group});
+}
+
+void HeadNormSums::Check() const {
+  const Dtype number = NumberOf(kName, "x", x);
+  CheckSequence(kName, "x", x, x.dtype, x.B, x.T, x.C);
+  CheckOptional(kName, "raw", raw, x.dtype, {x.B * x.T, x.C});
+  CheckOptional(kName, "weight", weight, number, {x.C});
+  FOLIO_CHECK(raw || !weight, fmt::format("{}: squares have no weight", kName));
+  CheckOperand(kName, "sums", sums, number, {x.B * x.T});
+  CheckOverlap(*this);
 }
 
 // ---- Rotary positions --------------------------------------------------------------------------
@@ -547,6 +561,81 @@ void CrossEntropyBackward::Check() const {
   CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
   FOLIO_CHECK(cap >= 0, fmt::format("{}: a cap of {}", kName, cap));
   CheckOverlap(*this, "d_logits", {half ? "" : "logits"});
+}
+
+// ---- Mixes and sums with gates -----------------------------------------------------------------
+
+namespace {
+
+// What forward and backward of a mix have in common. Returns the dtype of its numbers.
+template <class Op>
+Dtype CheckMix(const Op& op) {
+  constexpr std::string_view kName = Op::kName;
+  CheckRank(kName, "x", op.x, 2);
+  const Dtype number = NumberDtype(kName, "x", op.x);
+  CheckOperand(kName, "y", op.y, number, op.x.shape());
+  CheckOptional(kName, "x_factor", op.x_factor, number, {1});
+  CheckOperand(kName, "y_factor", op.y_factor, number, {1});
+  return number;
+}
+
+// The same of a sum with gates; `out` is what is added to, or its gradient.
+template <class Op>
+Dtype CheckGatedAdd(const Op& op, std::string_view name, const SequenceView& out) {
+  constexpr std::string_view kName = Op::kName;
+  CheckRank(kName, "weight", op.weight, 2);
+  CheckRank(kName, "x", op.x, 2);
+  const Dtype number = NumberDtype(kName, "weight", op.weight);
+  const int64_t N = op.x.dim(0), G = op.weight.dim(0), J = op.weight.dim(1);
+  CheckOperand(kName, "x", op.x, LowDtype(kName, "x", op.x.dtype(), number), {N, op.x.dim(1)});
+  FOLIO_CHECK(J <= op.x.dim(1),
+              fmt::format("{}: {} columns cannot open gates of {}", kName, op.x.dim(1), J));
+  CheckSequence(kName, name, out, LowDtype(kName, name, out.dtype, number), out.B, out.T, out.C);
+  FOLIO_CHECK(G >= 1 && out.C % G == 0 && out.B * out.T == N,
+              fmt::format("{}: {} rows of {} columns do not divide into {} rows of {} groups",
+                          kName, out.B * out.T, out.C, N, G));
+  CheckOperand(kName, "y", op.y, number, {N, out.C});
+  CheckOptional(kName, "factor", op.factor, number, {1});
+  return number;
+}
+
+}  // namespace
+
+void MixForward::Check() const {
+  CheckOperand(kName, "out", out, CheckMix(*this), x.shape());
+  CheckOverlap(*this);
+}
+
+void MixBackward::Check() const {
+  const Dtype number = CheckMix(*this);
+  CheckOperand(kName, "d_out", d_out, number, x.shape());
+  CheckOperand(kName, "d_x", d_x, number, x.shape());
+  CheckOperand(kName, "d_y", d_y, number, x.shape());
+  CheckOptional(kName, "d_x_factor", d_x_factor, number, {1});
+  CheckOptional(kName, "d_y_factor", d_y_factor, number, {1});
+  CheckOverlap(*this, "d_x", {"d_out"});
+}
+
+double GatedAddForward::Flops() const {
+  return Count(out) * 2 + static_cast<double>(x.dim(0) * weight.count()) * 2;
+}
+
+double GatedAddBackward::Flops() const {
+  return Count(d_out) * 3 + static_cast<double>(x.dim(0) * weight.count()) * (d_weight ? 6 : 4);
+}
+
+void GatedAddForward::Check() const {
+  CheckGatedAdd(*this, "out", out);
+  CheckOverlap(*this);
+}
+
+void GatedAddBackward::Check() const {
+  const Dtype number = CheckGatedAdd(*this, "d_out", d_out);
+  CheckOperand(kName, "d_y", d_y, number, y.shape());
+  CheckOperand(kName, "d_x", d_x, LowDtype(kName, "d_x", d_x.dtype(), number), x.shape());
+  CheckOptional(kName, "d_weight", d_weight, number, weight.shape());
+  CheckOptional(kName, "d_factor", d_factor, number, {1});
+  CheckOverlap(*this, "d_y", {"y"});
 }
 
 // ---- Optimizer ---------------------------------------------------------------------------------

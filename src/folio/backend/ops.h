@@ -236,7 +236,9 @@ struct RmsNormBackward {
 };
 
 // The RMSNorm of queries or keys, in place: of each head, where `group` is its width, or of all
-// heads together; then times `scale`.
+// heads together; then times `scale`. Of all heads together it may be x's share of them alone:
+// where `sums` are those of rows of `whole` channels, which HeadNormSums gave and the shards added
+// up, and `group` is C.
 struct HeadNormForward {
   static constexpr std::string_view kName = "head_norm_forward";
   SequenceView x;      // (B,T,C) Low
@@ -247,12 +249,14 @@ struct HeadNormForward {
   double eps = 1e-5;
   double weight_offset = 0;
   double scale = 1;
+  Tensor sums = {};  // (B*T), optional
+  int64_t whole = 0;
 
   void Check() const;
   double Flops() const { return Count(x) * (weight ? 6 : 4); }
   auto operands() const {
     return std::tuple(Updates("x", x), Reads("weight", weight), Writes("raw", raw),
-                      Writes("rstd", rstd));
+                      Writes("rstd", rstd), Reads("sums", sums));
   }
 };
 
@@ -266,12 +270,33 @@ struct HeadNormBackward {
   int64_t group = 1;
   double weight_offset = 0;
   double scale = 1;
+  Tensor sums = {};  // (B*T), optional, as the forward's
+  int64_t whole = 0;
 
   void Check() const;
   double Flops() const { return Count(raw) * (d_weight ? 11 : 9); }
   auto operands() const {
     return std::tuple(Reads("raw", raw), Reads("weight", weight), Reads("rstd", rstd),
-                      Updates("d_x", d_x), Updates("d_weight", d_weight));
+                      Updates("d_x", d_x), Updates("d_weight", d_weight), Reads("sums", sums));
+  }
+};
+
+// The sum of each row of squares for a HeadNormForward of shards, or, with raw, of x raw (weight +
+// weight_offset) scale for a HeadNormBackward, whose d_x is x.
+struct HeadNormSums {
+  static constexpr std::string_view kName = "head_norm_sums";
+  SequenceView x;      // (B,T,C) Low
+  Tensor raw = {};     // (B*T,C) as x, optional
+  Tensor weight = {};  // (C), optional, and only with raw
+  Tensor sums;         // (B*T)
+  double weight_offset = 0;
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const { return Count(x) * (raw ? 3 : 2); }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("raw", raw), Reads("weight", weight),
+                      Writes("sums", sums));
   }
 };
 
@@ -602,6 +627,87 @@ struct ResidualBackward {
   auto operands() const { return std::tuple(Reads("d_out", d_out), Writes("d_x", d_x)); }
 };
 
+// ---- Mix: out = x_factor * x + sign * y_factor * y, where factors are parameters ----------------
+
+struct MixForward {
+  static constexpr std::string_view kName = "mix_forward";
+  Tensor x;              // (N,C)
+  Tensor y;              // (N,C)
+  Tensor x_factor = {};  // (1), optional: 1 otherwise
+  Tensor y_factor;       // (1)
+  double sign = 1;
+  Tensor out;  // (N,C)
+
+  void Check() const;
+  double Flops() const { return Count(x) * 3; }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("y", y), Reads("x_factor", x_factor),
+                      Reads("y_factor", y_factor), Writes("out", out));
+  }
+};
+
+struct MixBackward {
+  static constexpr std::string_view kName = "mix_backward";
+  Tensor x, y, x_factor = {}, y_factor;  // as in the forward
+  double sign = 1;
+  Tensor d_out;            // (N,C)
+  Tensor d_x;              // (N,C), may be d_out itself
+  Tensor d_y;              // (N,C), overwritten unless accumulate_d_y
+  Tensor d_x_factor = {};  // (1) +=, optional
+  Tensor d_y_factor = {};  // (1) +=, optional
+  bool accumulate_d_y = false;
+
+  void Check() const;
+  double Flops() const { return Count(x) * 7; }
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("y", y), Reads("x_factor", x_factor),
+                      Reads("y_factor", y_factor), Reads("d_out", d_out), Writes("d_x", d_x),
+                      Writes("d_y", d_y, accumulate_d_y), Updates("d_x_factor", d_x_factor),
+                      Updates("d_y_factor", d_y_factor));
+  }
+};
+
+// ---- Sums with gates: out += scale * factor * sigmoid(weight x) * y -----------------------------
+// Each of G groups of columns has a gate, which the first J columns of x open: that of group g is
+// the logistic function of weight[g] x[:J].
+
+struct GatedAddForward {
+  static constexpr std::string_view kName = "gated_add_forward";
+  Tensor x;            // (N,X) Low, X >= J
+  Tensor weight;       // (G,J)
+  Tensor y;            // (N,C)
+  Tensor factor = {};  // (1), optional: 1 otherwise
+  SequenceView out;    // (B,T,C) own Low, with B*T = N
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("y", y),
+                      Reads("factor", factor), Updates("out", out));
+  }
+};
+
+struct GatedAddBackward {
+  static constexpr std::string_view kName = "gated_add_backward";
+  Tensor x, weight, y, factor = {};  // as in the forward
+  SequenceView d_out;                // (B,T,C) own Low
+  Tensor d_y;                        // (N,C), may be y itself
+  Tensor d_x;                        // (N,X) own Low, +=, may be d_out itself
+  Tensor d_weight = {};              // (G,J) +=, optional
+  Tensor d_factor = {};              // (1) +=, optional
+  double scale = 1;
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("y", y),
+                      Reads("factor", factor), Reads("d_out", d_out), Writes("d_y", d_y),
+                      Updates("d_x", d_x), Updates("d_weight", d_weight),
+                      Updates("d_factor", d_factor));
+  }
+};
+
 // ---- Cap of logits: x = cap * tanh(x / cap), in place -------------------------------------------
 
 struct LogitCap {
@@ -732,11 +838,12 @@ struct OperationList {};
 // are made from this list.
 using Operations =
     OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
-                  RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, RotaryAngles,
-                  Rotary, LinearForward, LinearBackward, ActivationForward, ActivationBackward,
-                  GatedForward, GatedBackward, AttentionForward, AttentionBackward, CacheWrite,
-                  CacheRead, CacheAttention, ResidualForward, ResidualBackward, LogitCap,
-                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale,
-                  CopyColumns, Fill>;
+                  RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, HeadNormSums,
+                  RotaryAngles, Rotary, LinearForward, LinearBackward, ActivationForward,
+                  ActivationBackward, GatedForward, GatedBackward, AttentionForward,
+                  AttentionBackward, CacheWrite, CacheRead, CacheAttention, ResidualForward,
+                  ResidualBackward, MixForward, MixBackward, GatedAddForward, GatedAddBackward,
+                  LogitCap, CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares,
+                  Scale, CopyColumns, Fill>;
 
 }  // namespace folio

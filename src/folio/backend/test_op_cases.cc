@@ -377,6 +377,32 @@ HeadNormBackward MakeHeadNormBackward(OpMemory& m, HeadSizes s, int64_t group, c
           .scale = 1.2};
 }
 
+// The norm of a shard's share of rows of three times as many channels.
+HeadNormForward MakeSharedHeadNorm(OpMemory& m, HeadSizes s, const NormKind& kind, bool kept) {
+  HeadNormForward norm = MakeHeadNorm(m, s, s.C(), kind, kept);
+  norm.sums = m.Unset({s.B * s.T});
+  norm.whole = 3 * s.C();
+  RunReference(HeadNormSums{.x = norm.x, .sums = norm.sums});
+  return norm;
+}
+
+HeadNormBackward MakeSharedHeadNormBackward(OpMemory& m, HeadSizes s, const NormKind& kind,
+                                            bool frozen) {
+  HeadNormBackward norm = MakeHeadNormBackward(m, s, s.C(), kind, frozen);
+  norm.sums = m.Random({s.B * s.T});
+  norm.whole = 3 * s.C();
+  return norm;
+}
+
+HeadNormSums MakeHeadNormSums(OpMemory& m, HeadSizes s, const NormKind& kind, bool backward) {
+  return {.x = RandomHeads(m, s),
+          .raw = backward ? m.RandomLow({s.B * s.T, s.C()}) : Tensor(),
+          .weight = backward && kind.weight ? m.Random({s.C()}) : Tensor(),
+          .sums = m.Unset({s.B * s.T}),
+          .weight_offset = kind.offset,
+          .scale = 1.2};
+}
+
 void AddHeadNorm(Cases& cases) {
   for (const HeadSizes s : {HeadSizes{1, 1, 1, 1},
                             {2, 3, 2, 5},
@@ -384,6 +410,17 @@ void AddHeadNorm(Cases& cases) {
                             {2, 5, 4, 33},
                             {1, 1, 9, 64},
                             {3, 40, 2, 24}}) {
+    for (const NormKind& kind : kNormKinds) {
+      const std::string name = fmt::format("{} {}", s.ToString(), kind.name);
+      for (const bool flag : {false, true}) {
+        cases.Add(fmt::format("{} shared kept {}", name, flag),
+                  [=](OpMemory& m) { return MakeSharedHeadNorm(m, s, kind, flag); });
+        cases.Add(fmt::format("{} shared frozen {}", name, flag),
+                  [=](OpMemory& m) { return MakeSharedHeadNormBackward(m, s, kind, flag); });
+        cases.Add(fmt::format("{} backward {}", name, flag),
+                  [=](OpMemory& m) { return MakeHeadNormSums(m, s, kind, flag); });
+      }
+    }
     for (const int64_t group : {s.D, s.C()}) {
       for (const NormKind& kind : kNormKinds) {
         const std::string name = fmt::format("{} group {} {}", s.ToString(), group, kind.name);
@@ -604,6 +641,84 @@ void AddOptimizer(Cases& cases) {
     cases.Add(fmt::format("n{}", n),
               [=](OpMemory& m) { return Fill{.out = m.Unset({n}), .value = 0.1}; });
   }
+}
+
+void AddMixes(Cases& cases) {
+  for (const auto& [N, C] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {7, 33}, {257, 97}}) {
+    for (const bool flag : {false, true}) {
+      const std::string name = fmt::format("N{} C{} {}", N, C, flag);
+      const auto factor = [flag](OpMemory& m) { return flag ? m.Random({1}) : Tensor(); };
+      cases.Add(name, [=, N = N, C = C](OpMemory& m) {
+        return MixForward{.x = m.Random({N, C}),
+                          .y = m.Random({N, C}),
+                          .x_factor = factor(m),
+                          .y_factor = m.Random({1}),
+                          .sign = flag ? 1.0 : -1.0,
+                          .out = m.Unset({N, C})};
+      });
+      cases.Add(name, [=, N = N, C = C](OpMemory& m) {
+        const Tensor d_out = m.Random({N, C});
+        return MixBackward{.x = m.Random({N, C}),
+                           .y = m.Random({N, C}),
+                           .x_factor = factor(m),
+                           .y_factor = m.Random({1}),
+                           .sign = flag ? 1.0 : -1.0,
+                           .d_out = d_out,
+                           .d_x = flag ? d_out : m.Unset({N, C}),
+                           .d_y = flag ? m.Random({N, C}) : m.Unset({N, C}),
+                           .d_x_factor = factor(m),
+                           .d_y_factor = m.Random({1}),
+                           .accumulate_d_y = flag};
+      });
+    }
+  }
+}
+
+void AddGatedSums(Cases& cases) {
+  for (const HeadSizes s : {HeadSizes{1, 1, 1, 1}, {2, 3, 2, 5}, {3, 40, 1, 33}, {2, 150, 5, 7}}) {
+    for (const int64_t J : {int64_t{1}, int64_t{12}}) {
+      for (const bool flag : {false, true}) {
+        const std::string name = fmt::format("{} J{} {}", s.ToString(), J, flag);
+        const int64_t N = s.B * s.T, X = J + 3;
+        const auto factor = [flag](OpMemory& m) { return flag ? m.Random({1}) : Tensor(); };
+        cases.Add(name, [=](OpMemory& m) {
+          return GatedAddForward{.x = m.RandomLow({N, X}),
+                                 .weight = m.Random({s.H, J}, 0.5),
+                                 .y = m.Random({N, s.C()}),
+                                 .factor = factor(m),
+                                 .out = RandomHeads(m, s),
+                                 .scale = flag ? 1.0 : 3.0};
+        });
+        cases.Add(name, [=](OpMemory& m) {
+          const Tensor y = m.Random({N, s.C()});
+          return GatedAddBackward{.x = m.RandomLow({N, X}),
+                                  .weight = m.Random({s.H, J}, 0.5),
+                                  .y = y,
+                                  .factor = factor(m),
+                                  .d_out = RandomHeads(m, s),
+                                  .d_y = flag ? y : m.Unset({N, s.C()}),
+                                  .d_x = flag ? m.RandomLow({N, X}) : m.Random({N, X}),
+                                  .d_weight = flag ? m.Random({s.H, J}) : Tensor(),
+                                  .d_factor = factor(m),
+                                  .scale = flag ? 1.0 : 3.0};
+        });
+      }
+    }
+  }
+  // The gradient of what opens the gates joins that of the sum.
+  cases.AddPlain("in place", [](OpMemory& m) {
+    constexpr int64_t kN = 9, kC = 30;
+    const Tensor d_out = m.Random({kN, kC});
+    return GatedAddBackward{.x = m.Random({kN, kC}),
+                            .weight = m.Random({1, 24}, 0.5),
+                            .y = m.Random({kN, kC}),
+                            .factor = m.Random({1}),
+                            .d_out = SequenceView(d_out, 1, kN, 0, kC),
+                            .d_y = m.Unset({kN, kC}),
+                            .d_x = d_out,
+                            .d_weight = m.Random({1, 24}),
+                            .d_factor = m.Random({1})};
+  });
 }
 
 struct LinearSizes {
@@ -935,6 +1050,8 @@ std::vector<OpCase> OpCases() {
   AddGated(all);
   AddAttention(all);
   AddResidual(all);
+  AddMixes(all);
+  AddGatedSums(all);
   AddCrossEntropy(all);
   AddOptimizer(all);
   return cases;

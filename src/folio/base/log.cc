@@ -20,7 +20,8 @@ void WriteToStderr(LogLevel, std::string_view message) {
 struct Logger {
   std::atomic<LogLevel> level = LogLevel::kInfo;
   std::mutex mutex;
-  LogSink sink = WriteToStderr;  // guarded by mutex
+  LogSink sink = WriteToStderr;  // guarded by mutex, as the next
+  FatalHook fatal = {};
 };
 
 // Never destroyed, so that logging works until the process is gone.
@@ -48,10 +49,23 @@ void Log(LogLevel level, std::string_view message) {
   logger.sink(level, message);
 }
 
+void SetFatalHook(FatalHook hook) {
+  Logger& logger = TheLogger();
+  const std::lock_guard lock(logger.mutex);
+  logger.fatal = std::move(hook);
+}
+
 void CheckFailed(const char* file, int line, const char* condition, std::string_view message) {
-  std::fprintf(stderr, "%s:%d: check failed: %s: %s\n", file, line, condition,
-               Visible(message, {.lines = false}).c_str());
+  const std::string text = std::string(file) + ':' + std::to_string(line) +
+                           ": check failed: " + condition + ": " +
+                           Visible(message, {.lines = false});
+  std::fprintf(stderr, "%s\n", text.c_str());
   std::fflush(stderr);
+  Logger& logger = TheLogger();
+  FatalHook fatal;
+  // A check that fails while a message is written waits for nobody.
+  if (const std::unique_lock lock(logger.mutex, std::try_to_lock); lock) fatal = logger.fatal;
+  if (fatal) fatal(text);
   std::abort();
 }
 

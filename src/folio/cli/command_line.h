@@ -229,6 +229,13 @@ class CommandLine {
 std::string Help(const CommandLine& line, const std::string& name, bool full,
                  const Terminal& terminal);
 
+// The page of `man` for a command, or for folio as a whole: what its full help says.
+struct ManPage {
+  std::string file;  // "folio-train.1"
+  std::string text;  // roff, with the macros of man(7)
+};
+std::vector<ManPage> ManPages(const CommandLine& line, const std::string& version);
+
 struct Completion {
   std::string word;
   std::string help;

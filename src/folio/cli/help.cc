@@ -214,6 +214,11 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
   return Fitted(text, width);
 }
 
+constexpr const char* kExitStatuses =
+    "0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
+    "input, 4 out of memory or no such device, 5 training diverged, 129, 130 and 143 stopped by\n"
+    "SIGHUP, SIGINT and SIGTERM";
+
 // All commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
   std::string text =
@@ -223,14 +228,7 @@ std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
     text += Section(terminal, title, Table(CommandRows(line, title), terminal));
   }
   return text + FlagSections(line.global_flags(), /*full=*/true, terminal) + "\n" +
-         Paragraphs(
-             "exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
-             "input, 4 out of memory or no such device, 5 training diverged, 129, 130 and 143 "
-             "stopped "
-             "by\n"
-             "SIGHUP, SIGINT and SIGTERM",
-             WidthOf(terminal)) +
-         "\n";
+         Paragraphs("exit status: " + std::string(kExitStatuses), WidthOf(terminal)) + "\n";
 }
 
 std::string GroupHelp(const CommandLine& line, const std::string& group, const Terminal& terminal) {
@@ -280,6 +278,103 @@ std::string Help(const CommandLine& line, const std::string& name, bool full,
   return GroupHelp(line, name, terminal);
 }
 
+// --- man pages
+
+namespace {
+
+// A line of text as roff has it: nothing in it is a request or an escape.
+std::string Roff(std::string_view text) {
+  std::string escaped = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
+  for (const char c : text) {
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// Paragraphs, filled by man but for those with lines that are set off.
+std::string RoffParagraphs(const std::string& text) {
+  std::string page;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find("\n\n", at), text.size());
+    const std::vector<std::string> lines = Split(text.substr(at, end - at), '\n');
+    const bool as_is =
+        std::ranges::any_of(lines, [](const std::string& line) { return line.starts_with(' '); });
+    page += as_is ? ".PP\n.nf\n" : ".PP\n";
+    for (const std::string& line : lines) page += Roff(line) + "\n";
+    if (as_is) page += ".fi\n";
+    at = end + 2;
+  }
+  return page;
+}
+
+std::string RoffFlags(const Flags& flags) {
+  std::string page, group;
+  for (const Flag& flag : flags.list()) {
+    if (flag.group != group) {
+      group = flag.group;
+      page += fmt::format(".SS {}\n", Roff(group.empty() ? "more" : group));
+    }
+    page +=
+        fmt::format(".TP\n.B {}\n{}\n", Roff(FlagName(flag)), Roff(FlagHelp(flag, /*full=*/true)));
+  }
+  return page;
+}
+
+std::string RoffHead(const std::string& name, const std::string& version,
+                     const std::string& summary, const std::string& usage) {
+  return fmt::format(
+      ".TH {} 1 \"\" \"folio {}\" \"folio\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n", name,
+      version, Roff(name), Roff(summary), Roff(usage));
+}
+
+std::string ManPageOf(const CommandLine& line, const CommandEntry& entry, const std::string& name,
+                      const std::string& version) {
+  std::string page = RoffHead(name, version, entry.info.summary, Usage(entry));
+  if (!entry.info.details.empty()) {
+    page += ".SH DESCRIPTION\n" + RoffParagraphs(entry.info.details);
+  }
+  page += ".SH OPTIONS\n" + RoffFlags(entry.flags());
+  page += ".SH GLOBAL OPTIONS\n" + RoffFlags(line.global_flags());
+  if (!entry.info.examples.empty()) page += ".SH EXAMPLES\n.nf\n";
+  for (const std::string& example : entry.info.examples) page += Roff(example) + "\n";
+  if (!entry.info.examples.empty()) page += ".fi\n";
+  return page + ".SH SEE ALSO\n.BR folio (1)\n";
+}
+
+std::string ProgramManPage(const CommandLine& line, const std::string& version) {
+  std::string page = RoffHead("folio", version, "train language models and write with them",
+                              "folio COMMAND [FLAGS]");
+  page += ".SH COMMANDS\n";
+  for (const std::string& title : GroupTitles(line)) {
+    page += fmt::format(".SS {}\n", Roff(title));
+    for (const auto& [name, summary] : CommandRows(line, title)) {
+      page += fmt::format(".TP\n.B {}\n{}\n", Roff("folio " + name), Roff(summary));
+    }
+  }
+  return page + ".SH GLOBAL OPTIONS\n" + RoffFlags(line.global_flags()) + ".SH EXIT STATUS\n" +
+         RoffParagraphs(kExitStatuses) + ".SH SEE ALSO\nEach command has a page: " +
+         "folio\\-train(1), folio\\-data\\-prepare(1).\n";
+}
+
+}  // namespace
+
+std::vector<ManPage> ManPages(const CommandLine& line, const std::string& version) {
+  std::vector<ManPage> pages = {{"folio.1", ProgramManPage(line, version)}};
+  for (const CommandEntry& entry : line.commands()) {
+    if (entry.info.group.empty()) continue;
+    std::string name = "folio-" + entry.info.name;
+    std::ranges::replace(name, ' ', '-');
+    pages.push_back({name + ".1", ManPageOf(line, entry, name, version)});
+  }
+  return pages;
+}
+
 // --- completion
 
 namespace {
@@ -318,6 +413,7 @@ _folio() {
   fi
 }
 compdef _folio folio
+[[ ${funcstack[1]} != _folio ]] || _folio
 )";
 
 constexpr const char* kFish = R"(function __folio_complete

@@ -26,6 +26,10 @@ namespace {
 
 constexpr FileFormat kGguf = FileFormat::kGguf;
 constexpr std::string_view kDivisors = "rope_freqs.weight";
+constexpr std::string_view kShortDivisors = "rope_factors_short.weight",
+                           kLongDivisors = "rope_factors_long.weight";
+constexpr std::string_view kAttentionFactor = "rope.scaling.attn_factor",
+                           kOriginalContext = "rope.scaling.original_context_length";
 constexpr std::string_view kWindowField = "sliding_window", kKindsField = "layer_kinds";
 constexpr char kConvertAgain[] = "convert the model again with a current program";
 
@@ -143,11 +147,11 @@ constexpr auto kNeutral = std::to_array<NeutralKey>({
     {"mm.tokens_per_image"},
     {"granite.rope.scaling.finetuned", 1},  // else there are no rotary positions
     {"rope.scaling.finetuned"},
-    {"rope.scaling.original_context_length"},
+    {kOriginalContext},
     {"attention.layer_norm_epsilon"},
     {"attention.layer_norm_rms_epsilon"},
     {"rope.scale_linear", 1},
-    {"rope.scaling.attn_factor", 1},
+    {kAttentionFactor, 1},
     {"rope.scaling.yarn_ext_factor", 1},
     {"rope.scaling.yarn_log_multiplier", 0},
     {"rope.scaling.alpha", 0},
@@ -168,6 +172,12 @@ constexpr auto kReadApart = std::to_array<std::string_view>(
      "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "attention.head_count_kv",
      "attention.key_length", "attention.value_length"});
 
+// Returns whether the file has LongRoPE's divisors.
+bool HasLongRope(const GgufFile& file, const Family& family) {
+  return family.gguf_rope == RopeTensors::kShortAndLong &&
+         (file.Find(kShortDivisors) != nullptr || file.Find(kLongDivisors) != nullptr);
+}
+
 // Refuses what may change what the model computes: a key that folio does not know, or one whose
 // value it does not.
 void RefuseUnknownKeys(const GgufFile& file, const Family& family) {
@@ -178,7 +188,8 @@ void RefuseUnknownKeys(const GgufFile& file, const Family& family) {
       return one.key == name && one.use != GgufKey::Use::kTrue;
     };
     if (std::ranges::count_if(family.gguf_keys, is_read) > 0 ||
-        std::ranges::count(kReadApart, name) > 0) {
+        std::ranges::count(kReadApart, name) > 0 ||
+        (name == kAttentionFactor && HasLongRope(file, family))) {
       continue;
     }
     const auto* const known = std::ranges::find_if(
@@ -205,6 +216,7 @@ void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& conf
   const double factor = file.Number(key("factor")).value_or(1);
   const std::string_view type = file.Text(key("type")).value_or(factor > 1 ? "linear" : "none");
   if (type == "none" || (type == "linear" && (factor == 1 || factor == 0))) return;
+  if (type == "longrope" && HasLongRope(file, family)) return;
   if (type != "linear" && type != "yarn") {
     RefuseConfig(file, fmt::format("rotary positions scaled by \"{}\"", type), "",
                  "folio has none, linear and yarn");
@@ -272,7 +284,8 @@ bool SetLlama3(std::span<const float> divisors, GptConfig& config) {
 }
 
 void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config) {
-  const TensorInfo* const tensor = family.gguf_divisors ? file.Find(kDivisors) : nullptr;
+  const TensorInfo* const tensor =
+      family.gguf_rope == RopeTensors::kDivisors ? file.Find(kDivisors) : nullptr;
   if (tensor == nullptr) return;
   const bool scaled = config.rope_scaling != "default";
   const bool sound = tensor->shape.rank() == 1 && tensor->shape[0] == config.rotary_width() / 2;
@@ -289,12 +302,44 @@ void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config)
                "take the model from its Hugging Face directory");
 }
 
+// One of LongRoPE's lists, as the field's text.
+std::string DivisorsText(const GgufFile& file, std::string_view name, const GptConfig& config) {
+  file.Require(name, {config.rotary_width() / 2});
+  std::vector<std::string> texts;
+  for (const float number : file.ReadAs<float>(name)) texts.push_back(fmt::format("{}", number));
+  return Join(texts, ",");
+}
+
+// What turned heads are multiplied with is said as LongRoPE's own number for these contexts, if it
+// is that.
+void ReadLongRope(const GgufFile& file, const Family& family, GptConfig& config) {
+  if (!HasLongRope(file, family)) return;
+  if (config.rope_scaling != "default") {
+    RefuseConfig(file, "rotary positions are scaled twice",
+                 fmt::format("by keys, and by the divisors \"{}\"", kLongDivisors),
+                 "take the model from its Hugging Face directory");
+  }
+  config.rope_scaling = "longrope";
+  config.rope_short_factors = DivisorsText(file, kShortDivisors, config);
+  config.rope_long_factors = DivisorsText(file, kLongDivisors, config);
+  config.rope_original_positions = SizeAt(file, KeyOf(family, kOriginalContext), 1 << 30);
+  config.rope_factor = std::max(1.0, static_cast<double>(config.n_positions) /
+                                         static_cast<double>(*config.rope_original_positions));
+  const double factor = file.Number(KeyOf(family, kAttentionFactor)).value_or(1);
+  const float usual = RotaryFrequenciesOf(config, 0).attention_factor;
+  if (static_cast<float>(factor) != usual) config.rope_attention_factor = factor;
+}
+
 // --- writing
 
 void AddRopeScaling(const Family& family, const GptConfig& config, GgufHeader& header) {
   const auto key = [&](std::string_view name) {
     return KeyOf(family, fmt::format("rope.scaling.{}", name));
   };
+  if (config.rope_scaling == "longrope") {
+    header.AddU32(KeyOf(family, kOriginalContext), static_cast<uint32_t>(config.rope_positions()));
+    header.AddF32(KeyOf(family, kAttentionFactor), RotaryFrequenciesOf(config, 0).attention_factor);
+  }
   if (config.rope_scaling != "linear" && config.rope_scaling != "yarn") return;
   header.AddText(key("type"), config.rope_scaling);
   header.AddF32(key("factor"), static_cast<float>(config.rope_factor));
@@ -302,13 +347,14 @@ void AddRopeScaling(const Family& family, const GptConfig& config, GgufHeader& h
   header.AddU32(key("original_context_length"), static_cast<uint32_t>(config.rope_positions()));
 }
 
-// The window, where there is one; one that is too long for any layer to have it where the absence
-// of the key would mean another.
-void AddWindow(const std::string& key, const Family& family, const GptConfig& config,
-               GgufHeader& header) {
-  const bool window = HasWindow(config);
-  if (!window && !GgufUnsaid(family).sliding_window) return;
-  header.AddU32(key, static_cast<uint32_t>(window ? *config.sliding_window : config.n_positions));
+// The window, where there is one; 0, or one that is too long for any layer to have it, where the
+// absence of the key would mean another.
+void AddWindow(const std::string& key, GgufKey::Use use, const Family& family,
+               const GptConfig& config, GgufHeader& header) {
+  const bool window = HasWindow(config), zero = use == GgufKey::Use::kZeroForNone;
+  if (!window && !zero && !GgufUnsaid(family).sliding_window) return;
+  const int64_t none = zero ? 0 : config.n_positions;
+  header.AddU32(key, static_cast<uint32_t>(window ? *config.sliding_window : none));
 }
 
 void AddKinds(const std::string& key, const Family& family, const GptConfig& config,
@@ -352,6 +398,7 @@ GptConfig ReadGgufConfig(const GgufFile& file, const Family& family) {
     if (config.rotary()) {
       ReadRopeScaling(file, family, config);
       ReadDivisors(file, family, config);
+      ReadLongRope(file, family, config);
     }
     if (family.gguf_by_sizes != nullptr) family.gguf_by_sizes(config);
     const TensorInfo& embeddings = file.Require(NameInFiles(family, kGguf, -1, "wte", "weight"));
@@ -385,7 +432,7 @@ void AddGgufConfig(const Family& family, const GptConfig& model, GgufHeader& hea
     if (use == GgufKey::Use::kTrue || use == GgufKey::Use::kOnlyRead) continue;
     const Field& field = FieldOf(fields, field_key);
     if (field_key == kWindowField) {
-      AddWindow(key, family, config, header);
+      AddWindow(key, use, family, config, header);
     } else if (field_key == kKindsField) {
       AddKinds(key, family, config, header);
     } else if (const auto* number = std::get_if<double*>(&field.value)) {
@@ -399,12 +446,34 @@ void AddGgufConfig(const Family& family, const GptConfig& model, GgufHeader& hea
 }
 
 bool IsGgufDivisors(const Family& family, const TensorInfo& tensor) {
-  return family.gguf_divisors && tensor.name == kDivisors;
+  switch (family.gguf_rope) {
+    case RopeTensors::kNone:
+      return false;
+    case RopeTensors::kDivisors:
+      return tensor.name == kDivisors;
+    case RopeTensors::kShortAndLong:
+      return tensor.name == kShortDivisors || tensor.name == kLongDivisors;
+  }
+  return false;
 }
 
 void AddGgufDivisors(const Family& family, const GptConfig& config,
                      std::vector<TensorToWrite>& tensors) {
-  if (!family.gguf_divisors || config.rope_scaling != "llama3") return;
+  const auto add = [&](std::string_view name, const std::vector<float>& divisors) {
+    tensors.push_back({.name = std::string(name),
+                       .dtype = Dtype::kF32,
+                       .shape = {std::ssize(divisors)},
+                       .read = [divisors](int64_t row, std::span<float> out) {
+                         std::ranges::copy(
+                             std::span(divisors).subspan(static_cast<size_t>(row), out.size()),
+                             out.begin());
+                       }});
+  };
+  if (family.gguf_rope == RopeTensors::kShortAndLong && config.rope_scaling == "longrope") {
+    add(kLongDivisors, config.rope_divisors(/*beyond=*/true));
+    add(kShortDivisors, config.rope_divisors(/*beyond=*/false));
+  }
+  if (family.gguf_rope != RopeTensors::kDivisors || config.rope_scaling != "llama3") return;
   GptConfig again = config;
   again.rope_scaling = "default";
   const std::vector<float> divisors = Llama3Divisors(config);
@@ -416,14 +485,7 @@ void AddGgufDivisors(const Family& family, const GptConfig& config,
                                  config.rope_positions(), config.rope_factor),
                      "convert to hf, which keeps it");
   }
-  tensors.push_back({.name = std::string(kDivisors),
-                     .dtype = Dtype::kF32,
-                     .shape = {std::ssize(divisors)},
-                     .read = [divisors](int64_t row, std::span<float> out) {
-                       std::ranges::copy(
-                           std::span(divisors).subspan(static_cast<size_t>(row), out.size()),
-                           out.begin());
-                     }});
+  add(kDivisors, divisors);
 }
 
 }  // namespace folio

@@ -10,7 +10,7 @@
 namespace folio {
 
 // The configuration of a model in a GGUF file: in keys, in which tensors there are, and for rotary
-// positions as Llama 3.1 has them in a tensor of divisors.
+// positions as Llama 3.1 and LongRoPE have them in tensors of divisors (RopeTensors).
 
 // The family of the file's architecture. Throws a kInput Error where it is none that folio has.
 const Family& GgufFamily(const GgufFile& file);
@@ -24,8 +24,8 @@ void AddGgufConfig(const Family& family, const GptConfig& config, GgufHeader& he
 // Returns whether a tensor holds divisors of the rotary frequencies, which are no parameter.
 bool IsGgufDivisors(const Family& family, const TensorInfo& tensor);
 
-// Adds that tensor for a model that has such. Throws a kInput Error where it would be read as other
-// ones.
+// Adds those tensors for a model that has such. Throws a kInput Error where it would be read as
+// other ones.
 void AddGgufDivisors(const Family& family, const GptConfig& config,
                      std::vector<TensorToWrite>& tensors);
 

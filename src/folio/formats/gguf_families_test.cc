@@ -159,6 +159,7 @@ class GgufSaying : public InTemporaryDirectory {
     header.AddText("general.architecture", family.gguf_architecture);
     AddGgufConfig(family, config, header);
     auto tensors = TensorsToWrite(weights, config, family, FileFormat::kGguf, Dtype::kF32);
+    AddGgufDivisors(family, config, tensors);
     change(header, tensors);
     WriteGguf(At("x"), header, tensors);
     return FindModel(At("x")).model.config;
@@ -198,6 +199,7 @@ TEST_F(GgufSaying, WhatGgufCannotSayIsNotWritten) {
        "rope_original_positions = 11000"},
       {"yarn", {{"rope_beta_fast", "16"}}, "rope_beta_fast = 16"},
       {"qwen2", {{"rope_scaling", "llama3"}}, "rope_scaling = llama3"},
+      {"phi3_long", {{"model_type", "llama"}, {"norm", "layer"}}, "rope_scaling = longrope"},
       {"qwen3", {{"attention_bias", "true"}}, "attention_bias = true"},
       {"smollm3", {{"no_rope_every", "2"}}, "no_rope_every = 2"},
       {"olmo2", {{"tie_word_embeddings", "true"}}, "tie_word_embeddings = true"},
@@ -291,6 +293,45 @@ TEST_F(GgufSaying, OtherDivisorsAreRefused) {
   EXPECT_TRUE(Contains(ReadRefused(Config("yarn"), Divisors({1, 1, 8, 8})), "scaled twice"));
   EXPECT_TRUE(Contains(ReadRefused(Config("qwen3"), Divisors({1, 1, 8, 8})), "rope_freqs.weight",
                        "not part of the model"));
+}
+
+TEST_F(GgufSaying, LongRopesDivisorsAreWholeOrRefused) {
+  const GptConfig phi3 = Config("phi3_long");
+  const GptConfig saved = Saved(phi3);
+  EXPECT_EQ(saved.rope_long_factors, phi3.rope_long_factors);
+  EXPECT_EQ(saved.rope_short_factors, phi3.rope_short_factors);
+  EXPECT_EQ(saved.rope_original_positions, 4);
+  EXPECT_EQ(saved.rope_factor, 16);
+  EXPECT_EQ(saved.rope_attention_factor, 0);  // it follows from the contexts
+  const auto nothing = [](auto&, auto&) {};
+  EXPECT_EQ(Read(With(phi3, {{"rope_attention_factor", "1.25"}}), nothing).rope_attention_factor,
+            1.25);
+  // Short divisors come behind long ones.
+  const Change half = [](GgufHeader&, auto& tensors) {
+    std::erase_if(tensors, [](const auto& one) { return one.name == "rope_factors_short.weight"; });
+  };
+  EXPECT_TRUE(Contains(ReadRefused(phi3, half), "rope_factors_short.weight"));
+  const auto short_list = [](GgufHeader&, auto& tensors) {
+    for (TensorToWrite& one : tensors) {
+      if (one.name == "rope_factors_long.weight") one.shape = {3};
+    }
+  };
+  EXPECT_TRUE(Contains(ReadRefused(phi3, short_list), "rope_factors_long.weight", "(3)"));
+  const auto negative = [](GgufHeader&, auto& tensors) {
+    for (TensorToWrite& one : tensors) {
+      if (!one.name.starts_with("rope_factors_")) continue;
+      one.read = [](int64_t, std::span<float> out) { std::ranges::fill(out, -1.0F); };
+    }
+  };
+  EXPECT_TRUE(Contains(ReadRefused(phi3, negative), "has not a divisor for each pair"));
+  const auto linear = [](GgufHeader& header, auto&) {
+    header.AddF32("phi3.rope.scaling.factor", 2);
+  };
+  EXPECT_TRUE(Contains(ReadRefused(phi3, linear), "scaled twice"));
+  const auto factor = [](GgufHeader& header, auto&) {
+    header.AddF32("phi3.rope.scaling.attn_factor", 2);
+  };
+  EXPECT_TRUE(Contains(ReadRefused(Config("phi3"), factor), "attn_factor\" is 2"));
 }
 
 TEST_F(GgufSaying, KeysThatMayChangeTheComputationAreUnderstoodOrRefused) {

@@ -62,6 +62,14 @@ FoundModel OpenNanoGpt(const std::filesystem::path& path, Loading loading);
 // neither of characters nor GPT-2's.
 void SaveNanoGpt(const std::filesystem::path& path, const ModelToSave& model);
 
+// A checkpoint of nanochat as its revision of July 2026 writes it: a directory with
+// model_NNNNNN.pt, of which the last step's is taken, or that file, and meta_NNNNNN.json beside it.
+// The tokenizer is the tokenizer.pkl beside it or in nanochat's tokenizer/, and conversations have
+// nanochat's form. Queries and keys are turned the other way round there, which the order of their
+// rows makes up for. https://github.com/karpathy/nanochat
+bool IsNanochat(const std::filesystem::path& path);
+FoundModel OpenNanochat(const std::filesystem::path& path, Loading loading);
+
 // GPT-2 as OpenAI released it: a directory of hparams.json, a TensorFlow checkpoint (model.ckpt, or
 // what the file `checkpoint` names) and the tokenizer's encoder.json and vocab.bpe.
 // https://github.com/openai/gpt-2

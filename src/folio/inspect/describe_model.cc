@@ -89,6 +89,13 @@ std::map<std::string, int64_t> ByDtype(const Seen& seen) {
 std::string InitText(const ParamInfo& info, const GptConfig& config) {
   if (info.init == InitKind::kZero) return "zero";
   if (info.init == InitKind::kOne) return "one";
+  if (info.init == InitKind::kResidualFactor) return "1.15 to 1.05";
+  if (info.init == InitKind::kEmbeddingFactor) return "0.2 to 0.05";
+  if (info.init == InitKind::kBackoutFactor) return "0.2";
+  if (info.init == InitKind::kGate) return "uniform(0, 0.02)";
+  if (config.init == "nanochat") {
+    return fmt::format("{}, {:.4g}", config.init, InitSpread(config, info));
+  }
   if (config.init == "normal") return fmt::format("normal(0, {:.4g})", InitSpread(config, info));
   return info.init == InitKind::kQkvWeight ? config.init : "xavier_uniform";
 }
@@ -159,6 +166,12 @@ std::vector<Cell> SwitchFacts(const GptConfig& config) {
   add(config.logit_cap > 0, "logit cap", fmt::format("{}", config.logit_cap));
   add(config.embedding_scale != 1, "embeddings",
       fmt::format("times {:.6g}", config.embedding_scale));
+  add(config.embedding_norm, "embedding norm", "RMSNorm without weights");
+  add(config.smear, "smear", "of the embedding of the token before, through a gate");
+  add(config.residual_lambdas, "lambdas", "of the stream and of the embeddings, before each block");
+  add(config.value_embeddings, "value embeddings", "in every second layer, through gates");
+  add(config.backout, "backout",
+      fmt::format("of the stream behind block {}", config.middle_layer()));
   add(config.residual_scale != 1, "residuals", fmt::format("times {:.6g}", config.residual_scale));
   add(config.logit_scale != 1, "logits", fmt::format("times {:.6g}", config.logit_scale));
   add(config.attention_scale > 0, "scores", fmt::format("times {:.6g}", config.attention_scale));

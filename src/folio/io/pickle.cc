@@ -66,6 +66,7 @@ class PlainReader {
           return Plain(pickle_[pickle_[value.items[1]].items[0]], name, depth + 1);
         }
         break;
+      case Kind::kObject:
       case Kind::kStored:
         break;
     }
@@ -213,6 +214,7 @@ class PickleReader {
         {'c', [](R& r) { r.NamedGlobal(); }},                                      // GLOBAL
         {0x93, [](R& r) { r.StackGlobal(); }},                                     // STACK_GLOBAL
         {'R', [](R& r) { r.Call(); }},                                             // REDUCE
+        {0x81, [](R& r) { r.NewObject(); }},                                       // NEWOBJ
         {'b', [](R& r) { r.Build(); }},                                            // BUILD
         {'Q', [](R& r) { r.Push({.kind = Kind::kStored, .items = {r.Pop()}}); }},  // BINPERSID
     });
@@ -227,10 +229,23 @@ class PickleReader {
     Global(module, Line());
   }
 
+  void NewObject() {
+    const uint32_t arguments = Pop(), type = Pop();
+    if (values_[type].kind != Kind::kGlobal || values_[arguments].kind != Kind::kTuple) {
+      bytes_.Fail(fmt::format("an object of nothing at byte {}", bytes_.at()));
+    }
+    Push({.kind = Kind::kObject, .items = {type, arguments}});
+  }
+
   // Drops what an OrderedDict knows beside its items.
   void Build() {
-    Pop();
-    if (values_[Top()].kind == Kind::kDict) return;
+    const uint32_t state = Pop();
+    PickleValue& object = values_[Top()];
+    if (object.kind == Kind::kDict) return;
+    if (object.kind == Kind::kObject && object.items.size() == 2) {
+      object.items.push_back(state);
+      return;
+    }
     bytes_.Fail(fmt::format("an object with a state at byte {}", bytes_.at()));
   }
 

@@ -27,6 +27,7 @@ struct PickleValue {
     kDict,    // an OrderedDict too
     kGlobal,  // something that the program is to look up: text is "torch.FloatStorage"
     kCall,    // of a global: items are that and the tuple of arguments
+    kObject,  // of a class, a global: items are that, the tuple of arguments and, if any, the state
     kStored,  // something that lies outside: items are what it is called by
   };
   Kind kind = Kind::kNone;
@@ -37,9 +38,10 @@ struct PickleValue {
 };
 
 // The values of a Python pickle, in the opcodes of protocols 2 to 5 in which torch.save and plain
-// containers are written. It is only described: nothing is looked up, called or executed, and a
-// global that is not among those expected is refused by its name. Values are shared, and may
-// contain themselves: who goes through them needs a limit. Takes less than 60 MB.
+// containers are written, and objects with a state. It is only described: nothing is looked up,
+// called or executed, and a global that is not among those expected is refused by its name. Values
+// are shared, and may contain themselves: who goes through them needs a limit. Takes less than 60
+// MB.
 class Pickle {
  public:
   static constexpr size_t kMaxBytes = size_t{2} << 20, kMaxValues = size_t{1} << 18;

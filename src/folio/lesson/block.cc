@@ -87,6 +87,8 @@ class BlockWalk {
   Tensor BeforeMlp(int64_t layer) const {
     return Row(config_.post_norm() ? TracePoint::kNorm1 : TracePoint::kMiddle, layer);
   }
+  // The row of what a layer takes for the stream.
+  StepTensor Into(int64_t layer) const { return StreamInto(trace_, layer, t_); }
   // A sublayer's result as it joins the stream: (1,C).
   StepTensor Joining(TracePoint point, int64_t layer) const {
     return Scaled(Row(point, layer), config_.residual_scale);
@@ -130,9 +132,11 @@ class BlockWalk {
   void Position() {
     const int32_t id = trace_.ids().back();
     const StepTensor token = Scaled(RowAt(params_.wte, id), config_.embedding_scale);
-    const std::string scaled = config_.embedding_scale == 1
-                                   ? fmt::format("wte[{}]", id)
-                                   : fmt::format("{} · wte[{}]", config_.embedding_scale, id);
+    std::string scaled = config_.embedding_scale == 1
+                             ? fmt::format("wte[{}]", id)
+                             : fmt::format("{} · wte[{}]", config_.embedding_scale, id);
+    if (config_.embedding_norm) scaled = fmt::format("RMSNorm({})", scaled);
+    if (config_.smear) scaled += " + λ · gate · the same of the token before";
     if (!AddsPositions(config_)) {
       walk_.AddNumbers(
           "position", scaled, ChannelRows({Row(TracePoint::kEmbedded)}, {"stream"}),
@@ -162,17 +166,31 @@ class BlockWalk {
     walk_.Section(fmt::format("Layer {}", layer));
     const bool post = config_.post_norm(), shown = config_.pre_norm() && layer == 0;
     const Tensor middle = Row(TracePoint::kMiddle, layer), norm_1 = Row(TracePoint::kNorm1, layer);
-    if (shown) Norm(layer, "ln_1", RowAt(trace_.Stream(layer), t_), norm_1);
+    Mix(layer);
+    if (shown) Norm(layer, "ln_1", Into(layer).tensor(), norm_1);
     Heads(layer);
     Attention(layer);
     if (post) Norm(layer, "ln_1", middle, norm_1);
     if (shown && !config_.one_norm()) {
-      Norm(layer, "ln_2", config_.parallel() ? RowAt(trace_.Stream(layer), t_) : middle,
+      Norm(layer, "ln_2", config_.parallel() ? Into(layer).tensor() : middle,
            Row(TracePoint::kNorm2, layer));
     }
     Units(layer);
     const StepTensor sum = FeedForward(layer);
     if (post) Norm(layer, "ln_2", sum.tensor(), Row(TracePoint::kOutput, layer));
+  }
+
+  void Mix(int64_t layer) {
+    if (!config_.residual_lambdas) return;
+    const auto factor = [&](const Tensor& of) { return of.data<float>()[layer]; };
+    AddStep(layer, "mix",
+            fmt::format("{:.3g} · stream + {:.3g} · embedding", factor(params_.resid_lambdas),
+                        factor(params_.x0_lambdas)),
+            ChannelRows(
+                {RowAt(trace_.Stream(layer), t_), Row(TracePoint::kEmbedded), Into(layer).tensor()},
+                {"stream", "embedding", "mix"}),
+            "Two numbers that the layer has learnt say how much it takes of the stream, and how "
+            "much of what the token was at the beginning: that stays at hand in every layer.");
   }
 
   void AddStep(int64_t layer, const std::string& name, std::string formula, Matrix values,
@@ -222,8 +240,7 @@ class BlockWalk {
     const StepTensor joining = Joining(TracePoint::kAttention, layer);
     AddStep(layer, "attention joins the stream",
             JoiningFormula("c_proj(contexts of all heads)", "ln_attn"),
-            ChannelRows({RowAt(trace_.Stream(layer), t_), joining.tensor(),
-                         Row(TracePoint::kMiddle, layer)},
+            ChannelRows({Into(layer).tensor(), joining.tensor(), Row(TracePoint::kMiddle, layer)},
                         {"stream", "attention", "sum"}),
             "What the heads brought is added: nothing is overwritten, and later layers still find "
             "what was there before.");
@@ -309,7 +326,7 @@ class BlockWalk {
       labels.push_back(std::move(label));
     };
     for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-      add(fmt::format("{} attention", layer), RowAt(trace_.Stream(layer), t_),
+      add(fmt::format("{} attention", layer), Into(layer).tensor(),
           Joining(TracePoint::kAttention, layer));
       add(fmt::format("{} feed-forward", layer), BeforeMlp(layer),
           Joining(TracePoint::kMlp, layer));
@@ -358,6 +375,17 @@ class BlockWalk {
 
   void FinalNorm() {
     walk_.Section("The prediction");
+    if (config_.backout && config_.n_layer > 1) {
+      const int64_t middle = config_.middle_layer();
+      walk_.AddNumbers(
+          "backout",
+          fmt::format("stream − {:.3g} · stream after layer {}",
+                      params_.backout_lambda.data<float>()[0], middle),
+          ChannelRows({Row(TracePoint::kOutput, middle), RowAt(trace_.Stream(config_.n_layer), t_)},
+                      {fmt::format("layer {}", middle), "what is left"}),
+          "A part of what the stream held in the middle of the model has served its purpose, and "
+          "is taken away before the prediction.");
+    }
     walk_.AddNumbers(
         "ln_f", fmt::format("ln_f = {}(stream)", NormName()),
         ChannelRows({RowAt(trace_.Stream(config_.n_layer), t_), Row(TracePoint::kFinal)},

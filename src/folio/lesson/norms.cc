@@ -183,9 +183,11 @@ FirstNorm FirstNormOf(Backend& backend, const LessonModel& model, std::string_vi
   } else {
     norm.formula = config.pre_norm() ? "x = the stream before the layer"
                                      : "x = the stream after the layer's attention";
-    const Tensor stream =
-        config.pre_norm() ? trace.Stream(layer) : trace.At(TracePoint::kMiddle, layer);
-    std::ranges::copy(Row(stream, tokens.last()), norm.x.data());
+    if (config.pre_norm()) {
+      norm.x = StreamInto(trace, layer, tokens.last());
+    } else {
+      std::ranges::copy(Row(trace.At(TracePoint::kMiddle, layer), tokens.last()), norm.x.data());
+    }
   }
   norm.text = fmt::format(
       "What the model holds of “{}”, the last of {} tokens, when it comes to {} of layer {}.",

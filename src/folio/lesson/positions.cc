@@ -211,7 +211,7 @@ StepTensor Turned(Backend& backend, const Tensor& x, const RotaryFrequencies& fr
                   const std::vector<int64_t>& positions, bool back = false) {
   const int64_t N = x.dim(0), D = x.dim(1);
   std::vector<int32_t> places(positions.begin(), positions.end());
-  const double factor = frequencies.attention_factor;
+  const auto factor = static_cast<double>(frequencies.attention_factor);
   const StepTensor table({N, 2 * std::ssize(frequencies.inverse)});
   backend.Run(RotaryAngles{.inv_freq = frequencies.inverse,
                            .positions = Tensor(places.data(), {N}),

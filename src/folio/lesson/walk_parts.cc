@@ -8,6 +8,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/model/transformer.h"
 #include "folio/plot/token_strip.h"
 
 namespace folio {
@@ -69,6 +70,19 @@ StepTensor Scaled(const Tensor& x, double factor) {
   std::transform(x.data<float>(), x.data<float>() + x.count(), out.data(),
                  [factor](float value) { return static_cast<float>(factor) * value; });
   return out;
+}
+
+StepTensor StreamInto(const Trace& trace, int64_t layer, int64_t t) {
+  const GptParams& params = trace.weights().params();
+  const Tensor row = RowAt(trace.Stream(layer), t);
+  if (!trace.config().residual_lambdas) return Scaled(row, 1);
+  StepTensor mixed(row.shape());
+  trace.backend().Run(MixForward{.x = row,
+                                 .y = RowAt(trace.At(TracePoint::kEmbedded), t),
+                                 .x_factor = params.resid_lambdas.Slice(layer, layer + 1),
+                                 .y_factor = params.x0_lambdas.Slice(layer, layer + 1),
+                                 .out = mixed.tensor()});
+  return mixed;
 }
 
 double Total(const Tensor& row) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/lessons.h"
 #include "folio/report/report.h"
 #include "folio/tensor/tensor.h"
@@ -74,6 +75,10 @@ void RequireNumbers(std::span<const float> numbers);
 inline Tensor RowAt(const Tensor& x, int64_t row) {
   return x.Slice(row, row + 1);
 }
+
+// Token t's row of what a block takes for the stream: with residual_lambdas a mix of that and of
+// its embedding. REQUIRES: the trace has kEmbedded and kOutput.
+StepTensor StreamInto(const Trace& trace, int64_t layer, int64_t t);
 
 // A text as a model sees it.
 struct ModelTokens {

@@ -85,11 +85,13 @@ struct BlockPass {
   }
 
   // Returns the norm of x that a pre-norm block's sublayer read: the forward's, or recomputed.
-  // Where `reader`, the linear layer behind it, trains nothing, nobody reads it again.
+  // Where `reader`, the linear layer behind it, trains nothing, and no gate is behind it, nobody
+  // reads it again.
   Tensor ReadNorm(const DropoutPlace& place, const NormParams& params, const Tensor& x,
                   const NormActivations& acts, const GptGradients& grads,
                   const Linear& reader) const {
-    if (!grads.input || !pass.lora.Trains(reader.name)) return acts.out;
+    const bool gates = reader.name == kCAttn.name && pass.config.has_value_embedding(layer);
+    if (!grads.input || !(gates || pass.lora.Trains(reader.name))) return acts.out;
     NormForward(pass, params, x, {.out = grads.input, .mean = acts.mean, .rstd = acts.rstd});
     Drop(place, grads.input);
     return grads.input;

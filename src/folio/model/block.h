@@ -34,6 +34,7 @@ struct BranchActivations {
 
 // Buffers of one block, all (N,...) with N = B*T.
 struct BlockActivations {
+  Tensor mixed;            // (N,C), residual_lambdas: what the block takes for the stream
   NormActivations norm_1;  // in a post-norm block out is the stream itself
   SelfAttentionActivations attn;
   BranchActivations attn_branch;
@@ -81,6 +82,7 @@ void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   const bool before = config.pre_norm() || config.post_norm();
   // A post-norm block's norms are the stream.
   const Dtype number = list.number(), norm = config.post_norm() ? number : list.low();
+  if (config.residual_lambdas) list.Add("mixed", h.mixed, number, {N, C});
   const auto branch = [&](std::string_view raw, const std::array<std::string_view, 2>& names,
                           BranchActivations& acts) {
     if (!config.branch_norm()) return;
@@ -122,8 +124,12 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   if (pass.config.branch_norm() && low != number) list.Add("d_raw", grads.d_raw, number, {N, C});
   list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), pass.up_width())});
   if (pass.config.gated()) list.Add("d_act", grads.d_act, low, {N, F});
+  if (pass.config.value_embeddings) {
+    list.Add("d_values", grads.value_rows, number, {N, heads.kv_width()});
+  }
   list.Add("d_attn", grads.d_attn, low, {N, heads.q_width()});
-  if (!pass.shard().whole() && pass.config.has_qk_norm() && pass.config.norm_weight()) {
+  if (!pass.shard().whole() && pass.config.has_qk_norm() && !pass.config.full_qk_norm() &&
+      pass.config.norm_weight()) {
     list.Add("d_qk_norm", grads.d_qk_norm, number, {2, heads.head_dim});
   }
   // Pre-norm blocks recompute their norms here, others round or drop from the stream.

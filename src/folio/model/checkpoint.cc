@@ -297,6 +297,8 @@ int64_t RowAt(RowOrder order, const HeadLayout& heads, int64_t row) {
       return head * D + at / 2 + at % 2 * (D / 2);
     case RowOrder::kHeadByHead:
       return head % 3 * heads.q_width() + head / 3 * D + at;
+    case RowOrder::kSwappedHalves:
+      return head * D + (at + D / 2) % D;
   }
   FOLIO_CHECK(false, "no such order");
 }
@@ -369,7 +371,9 @@ std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
 }
 
 bool IsMatrix(const ParamRow& param) {
-  return param.shape.rank() == 2 && param.module != "wpe" && param.kind != ParamKind::kAdapter;
+  using enum ParamKind;
+  return param.shape.rank() == 2 && param.module != "wpe" && param.kind != kAdapter &&
+         param.kind != kElementwise;
 }
 
 std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype matrices) {

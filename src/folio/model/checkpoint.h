@@ -21,6 +21,7 @@ enum class RowOrder : uint8_t {
   kAsHere,
   kAdjacentPairs,  // in each head of queries and keys, the two of a rotary pair beside each other
   kHeadByHead,     // q, k and v of one head, then those of the next
+  kSwappedHalves,  // in each head the second half first: rotary positions turn the other way there
 };
 
 // The row that lies at `row` in a file.

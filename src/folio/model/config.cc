@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <optional>
 #include <span>
+#include <system_error>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,6 +32,41 @@ constexpr int64_t kSizeLimit = int64_t{1} << 30;
 std::string NearestMultiples(int64_t d, int64_t n) {
   const int64_t below = n / d * d;
   return below == 0 ? fmt::format("{}", d) : fmt::format("{} or {}", below, below + d);
+}
+
+// The positive numbers of "1,1.5"; none where one is no such.
+std::vector<float> PositiveNumbers(const std::string& text) {
+  std::vector<float> numbers;
+  for (const std::string& part : Split(text, ',')) {
+    double number = 0;
+    const char* end = part.data() + part.size();
+    const auto [stop, problem] = std::from_chars(part.data(), end, number);
+    const auto rounded = static_cast<float>(number);
+    if (problem != std::errc() || stop != end || !(rounded > 0) || !std::isfinite(rounded)) {
+      return {};
+    }
+    numbers.push_back(rounded);
+  }
+  return numbers;
+}
+
+// LongRoPE has a divisor for each pair, in the original context and beyond it.
+void ValidateLongRope(const GptConfig& config, const std::string& where) {
+  if (config.rope_scaling != "longrope") return;
+  const int64_t pairs = config.rotary_width() / 2;
+  for (const auto& [name, text] : {std::pair{"rope_short_factors", &config.rope_short_factors},
+                                   std::pair{"rope_long_factors", &config.rope_long_factors}}) {
+    const int64_t found = std::ssize(PositiveNumbers(*text));
+    if (found == pairs) continue;
+    throw UsageError(fmt::format("{}: {} has not a divisor for each pair", where, name),
+                     fmt::format("found {} positive numbers, expected {}", found, pairs),
+                     "set it to positive numbers with commas between them");
+  }
+  if (config.rope_positions() < 2) {
+    throw UsageError(fmt::format("{}: longrope needs a context to begin with", where),
+                     fmt::format("rope_original_positions is {}", config.rope_positions()),
+                     "set it to 2 or more");
+  }
 }
 
 }  // namespace
@@ -82,6 +120,10 @@ double GptConfig::score_scale(int64_t layer) const {
   return scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
 }
 
+std::vector<float> GptConfig::rope_divisors(bool beyond) const {
+  return PositiveNumbers(beyond ? rope_long_factors : rope_short_factors);
+}
+
 LayerKind GptConfig::layer_kind(int64_t layer) const {
   const auto l = static_cast<size_t>(layer);
   const bool window = sliding_window && layer_kinds[l % layer_kinds.size()] == 'w';
@@ -90,6 +132,28 @@ LayerKind GptConfig::layer_kind(int64_t layer) const {
   if (turns) kind.rotary = window && rope_window_theta > 0 ? 1 : 0;
   return kind;
 }
+
+namespace {
+
+// What smear and value_embeddings need of the rest.
+void ValidateExtras(const GptConfig& config, const std::string& where) {
+  const bool added = config.learned_positions() || config.position_embedding == "sinusoidal";
+  if (config.smear && added) {
+    throw UsageError(fmt::format("{}: smear is of embeddings without positions", where),
+                     fmt::format("position_embedding is {}", config.position_embedding),
+                     "set position_embedding to rotary, or smear to false");
+  }
+  for (const auto& [name, on, least] :
+       {std::tuple{"smear", config.smear, kSmearChannels},
+        std::tuple{"value_embeddings", config.value_embeddings, kValueChannels}}) {
+    if (!on || config.n_embd >= least) continue;
+    throw UsageError(fmt::format("{}: the gates of {} read {} channels", where, name, least),
+                     fmt::format("n_embd is {}", config.n_embd),
+                     fmt::format("set n_embd to {} or more, or {} to false", least, name));
+  }
+}
+
+}  // namespace
 
 void GptConfig::Validate(const std::string& where) const {
   if (!head_dim && n_embd % n_head != 0) {
@@ -118,7 +182,10 @@ void GptConfig::Validate(const std::string& where) const {
   const double C = static_cast<double>(n_embd), F = static_cast<double>(inner());
   const auto q_width = static_cast<double>(heads.q_width());
   const auto qkv_width = static_cast<double>(heads.qkv_width());
-  const double per_block = (q_width + qkv_width) * C + 2 * C * F + 6 * C + qkv_width + F;
+  const double values =
+      value_embeddings ? static_cast<double>(heads.kv_width()) * static_cast<double>(vocab_size)
+                       : 0;
+  const double per_block = (q_width + qkv_width) * C + 2 * C * F + 6 * C + qkv_width + F + values;
   const double total = C * static_cast<double>(2 * vocab_size + n_positions) +
                        per_block * static_cast<double>(n_layer);
   if (total > kMaxParameters) {
@@ -135,6 +202,8 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("rotary_dim is {}, a head has {}", rotary_width(), head_size()),
                      fmt::format("set rotary_dim to something even up to {}", head_size()));
   }
+  ValidateExtras(*this, where);
+  ValidateLongRope(*this, where);
   if (layer_kinds.empty() || layer_kinds.find_first_not_of("fw") != std::string::npos) {
     throw UsageError(fmt::format("{}: layer_kinds is made of f and w", where),
                      fmt::format("it is \"{}\"", layer_kinds),

@@ -63,6 +63,9 @@ struct LayerKind {
   std::optional<size_t> rotary = {};  // which of the tables of rotary angles (layers/rotary.h)
 };
 
+// The channels that open the gates of `smear` and of `value_embeddings`, the first of a row.
+inline constexpr int64_t kSmearChannels = 24, kValueChannels = 12;
+
 // The architecture of a decoder: GPT-2's by default. Names are those of Hugging Face's config.json
 // where it has one.
 struct GptConfig {
@@ -89,12 +92,13 @@ struct GptConfig {
   std::string position_embedding = "learned";    // learned | sinusoidal | rotary | none
   double rope_theta = 10000;
   std::optional<int64_t> rotary_dim = {};  // r, of D; null means D
-  std::string rope_scaling = "default";    // default | linear | llama3 | yarn
+  std::string rope_scaling = "default";    // default | linear | llama3 | yarn | longrope
   double rope_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn
-  double rope_attention_factor = 0;                     // of yarn; 0 means 0.1 ln(rope_factor) + 1
+  double rope_attention_factor = 0;                     // of yarn and longrope; 0 as they say
   std::optional<int64_t> rope_original_positions = {};  // null means P
+  std::string rope_short_factors = "", rope_long_factors = "";  // of longrope: "1,1.5", r/2 numbers
   int64_t no_rope_every = 0;                   // n: layers n, 2n, ... have no rotary positions
   std::optional<int64_t> sliding_window = {};  // of layers of the kind w
   std::string layer_kinds = "f";               // w and f, repeated: windows and full attention
@@ -102,6 +106,11 @@ struct GptConfig {
   std::string norm_position = "pre";           // pre | post | branch | both
   std::string block = "serial";                // serial | parallel | parallel_one_norm
   double embedding_scale = 1;                  // what embeddings of tokens are multiplied with
+  bool embedding_norm = false;                 // RMSNorm without weight of embeddings
+  bool smear = false;                          // of the token before, in what a block sees first
+  bool residual_lambdas = false;               // before each block: l_r stream + l_0 embeddings
+  bool value_embeddings = false;               // tokens' own values, in every second layer
+  bool backout = false;                        // before ln_f: less of the stream in the middle
   double residual_scale = 1;                   // what each sublayer's result is
   double logit_scale = 1;                      // what logits are
   double logit_cap = 0;                        // as attention_cap
@@ -118,7 +127,7 @@ struct GptConfig {
   double resid_pdrop = 0;
   double mlp_pdrop = 0;
   double sublayer_pdrop = 0;
-  std::string init = "normal";  // normal | xavier_uniform | xavier_uniform_split
+  std::string init = "normal";  // normal | xavier_uniform | xavier_uniform_split | nanochat
   double initializer_range = 0.02;
   bool init_zero_positions = false;
   std::string init_scaled_residuals = "true";  // true | false | mlp: of mlp.c_proj alone
@@ -142,7 +151,16 @@ struct GptConfig {
   bool rotary() const { return position_embedding == "rotary"; }
   int64_t rotary_width() const { return rotary_dim.value_or(head_size()); }  // r
   int64_t rope_positions() const { return rope_original_positions.value_or(n_positions); }
+  // What longrope divides the frequencies by: the long factors if the model reads more positions
+  // than its original context has, however few a text has. Empty where they are no numbers.
+  bool beyond_original() const { return n_positions > rope_positions(); }
+  std::vector<float> rope_divisors(bool beyond) const;
   LayerKind layer_kind(int64_t layer) const;
+  // Every second layer, the last among them.
+  bool has_value_embedding(int64_t layer) const {
+    return value_embeddings && (n_layer - 1 - layer) % 2 == 0;
+  }
+  int64_t middle_layer() const { return n_layer / 2; }  // whose result `backout` takes away
   // Where a block's norms stand: on what a sublayer reads, on its result before that joins the
   // stream, or (post) on the sum.
   bool pre_norm() const { return norm_position == "pre" || norm_position == "both"; }
@@ -208,7 +226,7 @@ struct GptConfig {
         Field{"rotary_dim", &rotary_dim,
               "numbers of a head that rotary positions turn; null means all", 2, kMaxSize},
         Field{"rope_scaling", &rope_scaling, "how rotary positions reach beyond their context"}
-            .Choices({"default", "linear", "llama3", "yarn"}),
+            .Choices({"default", "linear", "llama3", "yarn", "longrope"}),
         Field{"rope_factor", &rope_factor, "how far rope_scaling stretches positions", 1, 1e6},
         Field{"rope_low_freq_factor", &rope_low_freq_factor,
               "llama3: waves longer than the original context by this are stretched", 0, 1e6},
@@ -219,11 +237,15 @@ struct GptConfig {
         Field{"rope_beta_slow", &rope_beta_slow,
               "yarn: pairs that turn less often in the original context are", 0, 1e6},
         Field{"rope_attention_factor", &rope_attention_factor,
-              "yarn: what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) "
-              "+ 1",
+              "what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) + 1 "
+              "for yarn, sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
               0, 1e6},
         Field{"rope_original_positions", &rope_original_positions,
               "context before rope_scaling; null means n_positions", 1, kMaxSize},
+        Field{"rope_short_factors", &rope_short_factors,
+              "longrope: what the frequency of each pair is divided by if n_positions is at most "
+              "rope_original_positions: 1,1.5"},
+        Field{"rope_long_factors", &rope_long_factors, "longrope: the same if it is more"},
         Field{"no_rope_every", &no_rope_every,
               "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535},
         Field{"sliding_window", &sliding_window,
@@ -245,6 +267,18 @@ struct GptConfig {
             .Choices({"serial", "parallel", "parallel_one_norm"}),
         Field{"embedding_scale", &embedding_scale, "what embeddings are multiplied with", -1e6,
               1e6},
+        Field{"embedding_norm", &embedding_norm, "RMSNorm without weights of embeddings"},
+        Field{"smear", &smear,
+              "the embedding of the token before is added to each, through a gate that is learned"},
+        Field{
+            "residual_lambdas", &residual_lambdas,
+            "each block reads the stream and the embeddings, times a factor each that is learned"},
+        Field{"value_embeddings", &value_embeddings,
+              "every second layer, the last among them, has a table of tokens' own values, which "
+              "are added to those of attention through gates that are learned"},
+        Field{"backout", &backout,
+              "the stream behind the block in the middle is taken away before ln_f, times a factor "
+              "that is learned"},
         Field{"residual_scale", &residual_scale,
               "what each sublayer's result is multiplied with before it joins the stream", -1e6,
               1e6},
@@ -274,8 +308,9 @@ struct GptConfig {
               "dropout of what each sublayer reads, after the LayerNorm of a pre-norm block", 0, 1}
             .MaxExcluded(),
         Field{"init", &init,
-              "how matrices start; Xavier takes c_attn as one matrix, or split into q, k and v"}
-            .Choices({"normal", "xavier_uniform", "xavier_uniform_split"}),
+              "how matrices start; Xavier takes c_attn as one matrix, or split into q, k and v; "
+              "nanochat's way has one for each kind of matrix"}
+            .Choices({"normal", "xavier_uniform", "xavier_uniform_split", "nanochat"}),
         Field{"initializer_range", &initializer_range, "standard deviation for init = normal", 0,
               100},
         Field{"init_zero_positions", &init_zero_positions, "learned positions start at zero"},

@@ -7,9 +7,13 @@
 
 #include "folio/backend/ops.h"
 #include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/model/families.h"
+#include "folio/model/layers/rotary.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 
@@ -53,7 +57,9 @@ TEST(ConfigJson, EveryFieldReadsBack) {
     }
   }
   config.n_kv_head = 6;
-  config.rotary_dim = 16;
+  config.rotary_dim = 4;
+  config.rope_short_factors = "1,1.5";  // of longrope, the last of the scalings
+  config.rope_long_factors = "1.25,1e3";
   config.block = "serial";
   config.model_type = "";
   other.model_type = "folio";
@@ -168,6 +174,57 @@ TEST(ConfigJson, RefusesOtherModels) {
   EXPECT_TRUE(Contains(Refusal(R"({"pruned_heads": {"0": [1]}})"), "pruned heads"));
   EXPECT_EQ(Parse(R"({"pruned_heads": {}, "architectures": null, "quantization_config": null})"),
             Parse("{}"));
+}
+
+// Phi-3's first files, and what transformers writes today.
+TEST(ConfigJson, LongRopeIsReadInBothSpellings) {
+  const std::string today = ReadFile(Fixture("families/phi3_long/config.json"), 1 << 16);
+  const auto with = [&](const char* changes) {
+    Json json = ParseJson(today, "");
+    json.update(ParseJson(changes, ""));
+    return json.dump();
+  };
+  const Json all = ParseJson(today, "");
+  Json first = Json::object();
+  for (const auto& [key, value] : all.items()) {
+    if (key != "rope_parameters") first[key] = value;
+  }
+  first.update(ParseJson(R"({"rope_theta": 5000.0, "rope_scaling": {
+      "type": "su", "short_factor": [1, 1.05, 1.25, 1.5], "long_factor": [1.1, 1.9, 5.5, 12.25]}})",
+                         ""));
+  EXPECT_EQ(Parse(first.dump()), Parse(today));
+  struct Case {
+    const char *changes, *refusal;
+  };
+  const Case cases[] = {
+      {R"({"rope_parameters": {"type": "longrope", "short_factor": "1", "long_factor": [1]}})",
+       "short_factor is no list of numbers"},
+      {R"({"rope_parameters": {"type": "longrope", "short_factor": [], "long_factor": [1]}})",
+       "short_factor is no list of numbers"},
+      {R"({"rope_parameters": {"type": "longrope", "long_factor": [1, 1, 1, 1]}})",
+       "rope_short_factors has not a divisor for each pair"},
+      {R"({"rope_parameters": {"type": "longrope", "short_factor": [1, 1, 1, 1],
+                               "long_factor": [1, 1, 0, 1]}})",
+       "rope_long_factors has not a divisor for each pair"},
+      {R"({"original_max_position_embeddings": 8})", "two values of original_max_position"},
+      {R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})",
+       "long_factor of rotary"},
+  };
+  for (const auto& [changes, refusal] : cases) {
+    EXPECT_TRUE(Contains(Refusal(with(changes)), refusal)) << changes;
+  }
+}
+
+TEST(ConfigJson, LongRopeTakesTheDivisorsOfTheModelsContext) {
+  GptConfig config = Parse(ReadFile(Fixture("families/phi3_long/config.json"), 1 << 16));
+  const RotaryFrequencies beyond = RotaryFrequenciesOf(config, 0);
+  EXPECT_FLOAT_EQ(beyond.inverse[0], 1 / 1.1F);
+  config.n_positions = 4;  // as many as before the scaling
+  const RotaryFrequencies within = RotaryFrequenciesOf(config, 0);
+  EXPECT_FLOAT_EQ(within.inverse[0], 1);
+  // The model was trained with one factor for both.
+  EXPECT_EQ(within.attention_factor, beyond.attention_factor);
+  EXPECT_EQ(Parse(GptConfigToJson(config)), config);
 }
 
 TEST(ConfigJson, RefusesTwoContextLengths) {

@@ -78,7 +78,8 @@ struct DropoutPlace {
 
 // Places in a pass where its insides can be taken, in the order of a pass with norm_position "pre".
 // N rows of the width given. With "post" ln_1 stands behind kMiddle, which is what it is given, and
-// ln_2 at the end, where its result is kOutput too.
+// ln_2 at the end, where its result is kOutput too. With `backout` kOutput of the last block is
+// what is left of its stream, for ln_f.
 enum class TracePoint {
   kEmbedded,   // (N,C) token and position embeddings, what the first block sees; layer 0
   kNorm1,      // (N,C) result of ln_1
@@ -180,6 +181,7 @@ struct PassContext {
   Tensor positions = {};                 // (B,T) i32, optional: of each token, instead of 0 to T-1
   const CachedRows* cached = nullptr;    // optional, with positions
   std::array<Tensor, 2> angles = {};     // (N,r), of rotary positions (layers/rotary.h)
+  Tensor ids = {};                       // (B,T) i32, of its rows
   bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }

@@ -120,6 +120,7 @@ int32_t KvCache::Find(int32_t before, std::span<const int32_t> ids) const {
 CachedSequence::CachedSequence(CachedSequence&& other) noexcept
     : cache_(other.cache_),
       size_(std::exchange(other.size_, 0)),
+      ids_(std::exchange(other.ids_, {})),
       pages_(std::exchange(other.pages_, {})),
       shared_(std::exchange(other.shared_, 0)),
       first_window_(std::exchange(other.first_window_, 0)) {}
@@ -127,6 +128,7 @@ CachedSequence::CachedSequence(CachedSequence&& other) noexcept
 CachedSequence& CachedSequence::operator=(CachedSequence&& other) noexcept {
   std::swap(cache_, other.cache_);
   std::swap(size_, other.size_);
+  std::swap(ids_, other.ids_);
   std::swap(pages_, other.pages_);
   std::swap(shared_, other.shared_);
   std::swap(first_window_, other.first_window_);
@@ -142,6 +144,7 @@ void CachedSequence::WindowPages(int32_t* to) const {
 void CachedSequence::Truncate(int64_t size) {
   FOLIO_CHECK(size <= size_, "a sequence cannot be cut to more than it has");
   size_ = size;
+  ids_.resize(static_cast<size_t>(size));
   const auto kept = static_cast<size_t>(cache_->PagesOf(size));
   for (; pages_.size() > kept; pages_.pop_back()) {
     if (cache_->window_ > 0 && std::ssize(pages_) > first_window_) {
@@ -176,6 +179,7 @@ void CachedSequence::Recall(std::span<const int32_t> ids) {
     pages_.push_back(page);
     ++shared_;
     size_ += cache_->R_;
+    ids_.insert(ids_.end(), ids.begin(), ids.begin() + cache_->R_);
   }
   if (cache_->window_ == 0) return;
   first_window_ = std::ssize(pages_);
@@ -189,6 +193,7 @@ void CachedSequence::Grow(int64_t rows) {
 CachedSequence CachedSequence::Copy() const {
   CachedSequence copy(*cache_);
   copy.size_ = size_;
+  copy.ids_.assign(ids_.begin(), ids_.end());
   copy.pages_ = pages_;
   copy.shared_ = shared_;
   copy.first_window_ = first_window_;
@@ -210,6 +215,7 @@ void CachedSequence::Advance(std::span<const int32_t> ids) {
   const int64_t R = cache_->R_, place = size_ / R;
   const bool whole = size_ % R == 0 && std::ssize(ids) == R;
   size_ += std::ssize(ids);
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
   if (whole && shared_ == place) Share(ids);
   LeaveWindows();
 }
@@ -342,6 +348,12 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
   for (const SequencePiece& piece : pieces) {
     const int64_t count = std::ssize(piece.ids), size = piece.sequence->size();
     CopyTokens(piece.ids, buffers_.ids.Reshape({N}).Slice(n, n + count), 0, config().vocab_size);
+    if (buffers_.previous) {
+      // The last token so far, if there is one, and then those of the piece.
+      int32_t* previous = buffers_.previous.data<int32_t>() + n;
+      previous[0] = size == 0 ? kElsewhere : piece.sequence->tokens().back();
+      std::copy_n(piece.ids.begin(), count - 1, previous + 1);
+    }
     for (int64_t i = 0; i < count; ++i, ++n) {
       positions_.data<int32_t>()[n] = static_cast<int32_t>(size + i);
       std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);

@@ -99,6 +99,7 @@ class CachedSequence {
  public:
   // `cache` must outlive it.
   explicit CachedSequence(KvCache& cache) : cache_(&cache) {
+    ids_.reserve(static_cast<size_t>(cache.capacity()));
     pages_.reserve(
         static_cast<size_t>((cache.capacity() + cache.page_tokens() - 1) / cache.page_tokens()));
   }
@@ -106,7 +107,8 @@ class CachedSequence {
   CachedSequence& operator=(CachedSequence&& other) noexcept;
   ~CachedSequence() { Clear(); }
 
-  int64_t size() const { return size_; }  // tokens
+  int64_t size() const { return size_; }                    // tokens
+  std::span<const int32_t> tokens() const { return ids_; }  // so many
   std::span<const int32_t> pages() const { return pages_; }
   // Writes the page of layers with windows for each page, -1 where nothing needs it.
   void WindowPages(int32_t* to) const;
@@ -138,7 +140,7 @@ class CachedSequence {
 
   KvCache* cache_;
   int64_t size_ = 0;
-  std::vector<int32_t> pages_ = {};
+  std::vector<int32_t> ids_ = {}, pages_ = {};
   int64_t shared_ = 0;        // of these, from the first: can be shared
   int64_t first_window_ = 0;  // of these: it and those behind are kept in layers with windows
 };

@@ -30,7 +30,11 @@ class Decoding : public testing::TestWithParam<DecoderCase> {
  protected:
   Decoding() {
     config_.norm_position = GetParam().norm;
-    config_.position_embedding = GetParam().positions;
+    if (GetParam().positions == "nanochat") {
+      AddNanochatExtras(config_);
+    } else {
+      config_.position_embedding = GetParam().positions;
+    }
     config_.n_positions = 19;
     config_.n_embd = 36;
     config_.n_layer = 3;
@@ -107,16 +111,20 @@ INSTANTIATE_TEST_SUITE_P(Models, Decoding,
                                          DecoderCase{"reference", "pre", "learned", Dtype::kF64, 1},
                                          DecoderCase{"cpu", "pre", "learned", Dtype::kF32, 1},
                                          DecoderCase{"cpu", "pre", "sinusoidal", Dtype::kF32},
+                                         DecoderCase{"reference", "pre", "nanochat", Dtype::kF64},
+                                         DecoderCase{"cpu", "pre", "nanochat", Dtype::kF32, 1},
                                          DecoderCase{"cpu", "post", "learned", Dtype::kF32}),
                          DecoderName);
 
-// With contexts of several pages.
+// With contexts of several pages; some with a cache in bfloat16, of a model that looks at the token
+// before.
 class DecodingTogether : public testing::TestWithParam<bool> {
  protected:
   DecodingTogether() {
     config_.n_positions = 300;
     config_.n_embd = 64;
     config_.n_head = 2;
+    if (GetParam()) AddNanochatExtras(config_);
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);
     ids_ = RandomTokens(300, config_.vocab_size, 2);

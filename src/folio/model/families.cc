@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/model/block.h"
+#include "folio/model/families/tables.h"
 
 namespace folio {
 namespace {
@@ -32,6 +34,7 @@ constexpr auto kSwitches = std::to_array<std::string_view>({"mlp",
                                                             "rope_theta",
                                                             "rotary_dim",
                                                             "rope_scaling",
+                                                            "rope_short_factors",
                                                             "no_rope_every",
                                                             "sliding_window",
                                                             "layer_kinds",
@@ -39,6 +42,11 @@ constexpr auto kSwitches = std::to_array<std::string_view>({"mlp",
                                                             "norm_position",
                                                             "block",
                                                             "embedding_scale",
+                                                            "embedding_norm",
+                                                            "smear",
+                                                            "residual_lambdas",
+                                                            "value_embeddings",
+                                                            "backout",
                                                             "residual_scale",
                                                             "logit_scale",
                                                             "logit_cap",
@@ -96,10 +104,17 @@ std::vector<std::string_view> WrittenFields(const Family& family) {
 GptConfig AsGgufSays(const Family& family, const GptConfig& config) {
   constexpr auto kRope =
       std::to_array<std::string_view>({"rope_scaling", "rope_factor", "rope_original_positions"});
+  constexpr auto kLongRope = std::to_array<std::string_view>(
+      {"rope_short_factors", "rope_long_factors", "rope_attention_factor"});
   GptConfig said = GgufUnsaid(family);
   CopyFields(WrittenFields(family), WithAllSizes(config), said);
   CopyFields(family.gguf_by_tensors, config, said);
-  if (config.rope_scaling != "llama3" || family.gguf_divisors) CopyFields(kRope, config, said);
+  const bool llama3 = config.rope_scaling == "llama3", longrope = config.rope_scaling == "longrope";
+  if ((!llama3 || family.gguf_rope == RopeTensors::kDivisors) &&
+      (!longrope || family.gguf_rope == RopeTensors::kShortAndLong)) {
+    CopyFields(kRope, config, said);
+    if (longrope) CopyFields(kLongRope, config, said);
+  }
   if (family.gguf_by_sizes != nullptr) family.gguf_by_sizes(said);
   return said;
 }
@@ -130,7 +145,7 @@ GptConfig WithAllSaid(GptConfig config) {
 void AddUnsaid(const Family& family, const GptConfig& model, std::vector<std::string>& reasons) {
   constexpr auto kMore = std::to_array<std::string_view>(
       {"activation_function", "rope_low_freq_factor", "rope_high_freq_factor", "rope_beta_fast",
-       "rope_beta_slow", "rope_attention_factor"});
+       "rope_beta_slow", "rope_attention_factor", "rope_long_factors"});
   constexpr auto kOfWindows =
       std::to_array<std::string_view>({"sliding_window", "layer_kinds", "rope_window_theta"});
   GptConfig config = WithAllSaid(model), said = WithAllSaid(AsGgufSays(family, model));
@@ -147,6 +162,19 @@ void AddUnsaid(const Family& family, const GptConfig& model, std::vector<std::st
 }
 
 }  // namespace
+
+std::span<const Family> Families() {
+  static const std::array kFamilies = {
+      Gpt2Table(),  LlamaTable(), MistralTable(),  SmolLm3Table(),
+      Qwen2Table(), Qwen3Table(), Gemma2Table(),   Gemma3Table(),
+      Olmo2Table(), Phi3Table(),  GraniteTable(),  Starcoder2Table(),
+      NeoxTable(),  PhiTable(),   NanochatTable(), FolioTable()};
+  return kFamilies;
+}
+
+const Family& Gpt2Family() {
+  return Families().front();
+}
 
 GptConfig GgufUnsaid(const Family& family) {
   GptConfig config;

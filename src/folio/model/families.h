@@ -18,8 +18,8 @@
 namespace folio {
 
 // The formats in which programs save models (formats/model_formats.h).
-enum class FileFormat : uint8_t { kHuggingFace, kGguf, kNanoGpt, kLlmc, kOpenAi };
-inline constexpr size_t kFileFormats = 5;
+enum class FileFormat : uint8_t { kHuggingFace, kGguf, kNanoGpt, kLlmc, kOpenAi, kNanochat };
+inline constexpr size_t kFileFormats = 6;
 
 // A set of formats: one bit for each.
 template <class... Format>
@@ -86,12 +86,20 @@ struct GgufKey {
     kRequired,
     kOptional,
     kOnlyWritten,
-    kOnlyRead,  // other programs pass over it, and so would compute something else
-    kInverse,   // optional, and 1 / the field
-    kTrue,      // written as true, and of no field
+    kOnlyRead,     // other programs pass over it, and so would compute something else
+    kInverse,      // optional, and 1 / the field
+    kTrue,         // written as true, and of no field
+    kZeroForNone,  // optional, and written as 0 where the field is null
   };
   std::string_view key, field;
   Use use = Use::kRequired;
+};
+
+// Tensors of GGUF that hold divisors of the rotary frequencies.
+enum class RopeTensors : uint8_t {
+  kNone,
+  kDivisors,      // of the scaling of Llama 3.1
+  kShortAndLong,  // of longrope
 };
 
 // Models of the family hold to `holds` in these formats; another value of `field` is the reason
@@ -133,7 +141,7 @@ struct Family {
   std::span<const FieldValue> gguf_unsaid;  // what files mean that have no key of the field
   std::span<const std::string_view> gguf_by_tensors;  // fields that are true where such tensors are
   void (*gguf_by_sizes)(GptConfig& config);  // sets what follows from sizes; null: nothing does
-  bool gguf_divisors;                        // a tensor may hold divisors of the rotary frequencies
+  RopeTensors gguf_rope;                     // that files may have
 
   std::span<const Limit> limits;
 };

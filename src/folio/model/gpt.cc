@@ -35,6 +35,19 @@ void CopyTokensOf(const Shard& shard, int64_t V, std::span<const int32_t> from, 
   }
 }
 
+// The tokens before those of `ids`, (B,T), kElsewhere in front of a text: where its position is 0,
+// or its first key that may be attended to.
+void FillPrevious(std::span<const int32_t> ids, int64_t T, const PassContext& pass,
+                  const Tensor& to) {
+  const auto* position = pass.positions.data<int32_t>();
+  const auto* seen = pass.key_mask.data<uint8_t>();
+  for (size_t n = 0; n < ids.size(); ++n) {
+    const bool first = position != nullptr ? position[n] == 0 : std::ssize(ids.first(n)) % T == 0;
+    const bool hidden = !first && seen != nullptr && seen[n - 1] == 0;
+    to.data<int32_t>()[n] = first || hidden ? kElsewhere : ids[n - 1];
+  }
+}
+
 }  // namespace
 
 MemoryPlan GptPass::Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
@@ -125,6 +138,7 @@ void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
                       DropoutContext dropout) {
   FOLIO_CHECK(!dropout.on || shape_.training(), "dropout is for training");
   CopyTokensOf(pass_.shard, config_.vocab_size, ids, buffers_->ids, 0);
+  if (buffers_->previous) FillPrevious(ids, T(), pass_, buffers_->previous);
   pass_.dropout = dropout;
   TransformerForward(pass_, params, *buffers_);
 }

@@ -70,6 +70,31 @@ std::vector<GradientsCase> GradientsCases() {
         c.resid_pdrop = 0.2;
       });
     }
+    const auto wide = [](C& c) {
+      c.n_embd = 24;
+      c.n_inner = 5;
+      c.n_layer = 3;
+      c.norm = "rms_no_weight";
+    };
+    add("nanochat", [wide](C& c) {
+      wide(c);
+      AddNanochatExtras(c);
+      c.embedding_scale = 1.7;
+      c.embd_pdrop = 0.2;
+    });
+    if (norm == std::string("pre")) {
+      for (const auto& [name, on] :
+           {std::pair{"embedding_norm", &C::embedding_norm}, std::pair{"smear", &C::smear},
+            std::pair{"residual_lambdas", &C::residual_lambdas},
+            std::pair{"value_embeddings", &C::value_embeddings},
+            std::pair{"backout", &C::backout}}) {
+        add(name, [wide, on = on](C& c) {
+          wide(c);
+          c.n_layer = 2;
+          c.*on = true;
+        });
+      }
+    }
     add("full_qk_norm", [](C& c) {
       c.qk_norm = "full";
       c.rotary_dim = 2;
@@ -143,6 +168,14 @@ std::vector<GradientsCase> GradientsCases() {
     add("ignored_targets", [](C&) {}).ignore_targets = true;
     add("packed", [](C&) {}).packed = true;
     add("packed_sinusoidal", [](C& c) { c.position_embedding = "sinusoidal"; }).packed = true;
+    const auto nanochat = [](C& c) {
+      c.n_embd = 24;
+      c.n_inner = 5;
+      AddNanochatExtras(c);
+    };
+    add("packed_nanochat", nanochat).packed = true;
+    add("key_mask_nanochat", nanochat).key_mask = true;
+    add("adapters_nanochat", nanochat).lora = {.rank = 1, .targets = "c_fc"};
     add("embedding_dropout", [](C& c) { c.embd_pdrop = 0.4; });
     add("attention_dropout", [](C& c) { c.attn_pdrop = 0.4; });
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });

@@ -24,6 +24,10 @@ enum class InitKind {
   kFanIn,           // uniform up to 1 / sqrt(in), as PyTorch's linear layers
   kZero,
   kOne,
+  kResidualFactor,   // for each layer, 1.15 to 1.05
+  kEmbeddingFactor,  // for each layer, 0.2 to 0.05
+  kBackoutFactor,    // 0.2
+  kGate,             // uniform up to 0.02
 };
 
 enum class ParamKind {
@@ -33,7 +37,7 @@ enum class ParamKind {
   kHead,           // (out,in), the same
   kAdapter,        // (out,in), the same
   kBias,           // of the linear operation whose weight comes before it
-  kElementwise,    // what a LayerNorm multiplies with and adds
+  kElementwise,    // what a LayerNorm multiplies with and adds; factors, and what opens gates
 };
 
 // The dimension of a parameter that shards divide.

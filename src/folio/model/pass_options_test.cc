@@ -22,13 +22,15 @@ struct RecomputeCase {
   std::string norm;
   double dropout;
   std::string adapters = "";  // their targets
+  bool nanochat = false;
 };
 
 std::string RecomputeName(const testing::TestParamInfo<RecomputeCase>& info) {
   const RecomputeCase& c = info.param;
   return c.backend + "_" + std::string(DtypeName(c.dtype)) + "_" + c.norm +
          (c.dropout > 0 ? "_dropout" : "") +
-         (c.adapters.empty() ? "" : "_adapters_" + c.adapters.substr(c.adapters.size() - 4));
+         (c.adapters.empty() ? "" : "_adapters_" + c.adapters.substr(c.adapters.size() - 4)) +
+         (c.nanochat ? "_nanochat" : "");
 }
 
 std::vector<RecomputeCase> RecomputeCases() {
@@ -43,6 +45,8 @@ std::vector<RecomputeCase> RecomputeCases() {
       cases.push_back({"reference", Dtype::kF64, norm, dropout});
       cases.push_back({"cpu", Dtype::kBF16, norm, dropout, "c_attn,mlp.c_proj"});
       cases.push_back({"cpu", Dtype::kF32, norm, dropout, "attn.c_proj,c_fc"});
+      cases.push_back({"cpu", Dtype::kBF16, norm, dropout, "", true});
+      cases.push_back({"cpu", Dtype::kF32, norm, dropout, "attn.c_proj,c_fc", true});
     }
   }
   return cases;
@@ -58,6 +62,10 @@ class Recomputation : public testing::TestWithParam<RecomputeCase> {
     config_.n_embd = 20;
     config_.n_inner = 51;
     config_.norm_position = GetParam().norm;
+    if (GetParam().nanochat) {
+      config_.n_embd = 24;
+      AddNanochatExtras(config_);
+    }
     for (double GptConfig::*rate : GptConfig::DropoutRates()) {
       config_.*rate = GetParam().dropout;
     }

@@ -16,9 +16,11 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
     throw UsageError(fmt::format("{} ranks cannot share the layers of this model", count), why,
                      how);
   };
-  if (config.full_qk_norm()) {
-    refuse("qk_norm is full: the norms of its queries and keys are of all heads together",
-           "leave --tensor-parallel out");
+  if (config.embedding_norm || config.smear || config.residual_lambdas || config.value_embeddings ||
+      config.backout) {
+    refuse(
+        "embedding_norm, smear, residual_lambdas, value_embeddings and backout are of whole models",
+        "leave --tensor-parallel out");
   }
   if (lora.on()) {
     refuse("adapters are trained by each rank whole", "leave --tensor-parallel or --lora out");

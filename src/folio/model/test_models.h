@@ -16,16 +16,24 @@ inline GptConfig TinyConfig() {
   return {.vocab_size = 11, .n_positions = 5, .n_embd = 6, .n_layer = 2, .n_head = 2};
 }
 
+// Turns all of nanochat's extras on. REQUIRES: n_embd is 24 or more, and heads are even.
+inline void AddNanochatExtras(GptConfig& config) {
+  config.position_embedding = "rotary";
+  config.embedding_norm = config.smear = config.residual_lambdas = config.value_embeddings =
+      config.backout = true;
+}
+
 // Fills every parameter with numbers that are far from its first value and from each other, so that
 // no term of the model is too small to be seen: weights and biases normal(0, 0.4), LayerNorm
-// weights around 1. The gaps of the flat array stay zero.
+// weights and the factors of the stream around 1. The gaps of the flat array stay zero.
 inline void Scatter(const GptWeights& weights, uint64_t seed) {
   uint64_t stream = 0;
   for (const ParamInfo& info : weights.table().params()) {
     const Tensor x = weights.table().View(info, weights.flat());
     const CounterRng rng(seed, stream++);
     for (int64_t i = 0; i < x.count(); ++i) {
-      const double center = info.init == InitKind::kOne ? 1 : 0;
+      const bool around_one = info.init == InitKind::kOne || info.init == InitKind::kResidualFactor;
+      const double center = around_one ? 1 : 0;
       const double value = center + 0.4 * rng.Normal(static_cast<uint64_t>(i));
       if (x.dtype() == Dtype::kF64) {
         x.data<double>()[i] = value;

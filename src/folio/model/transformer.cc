@@ -143,8 +143,90 @@ Tensor StreamBefore(const GptConfig& config, const GptActivations& acts, size_t 
   return layer == 0 ? acts.embedded : BlockOutput(config, acts.h[layer - 1]);
 }
 
-PassContext WithAngles(PassContext pass, const PassBuffers& buffers) {
+// What a block takes for the stream before it.
+Tensor InputOf(const GptConfig& config, const GptActivations& acts, size_t layer) {
+  const Tensor& mixed = acts.h[layer].mixed;
+  return mixed ? mixed : StreamBefore(config, acts, layer);
+}
+
+// What ln_f reads.
+Tensor LastStream(const GptConfig& config, const GptActivations& acts) {
+  return acts.backed_out ? acts.backed_out : StreamBefore(config, acts, acts.h.size());
+}
+
+// The layer's of a parameter that has one number for each, or nothing of none.
+Tensor OfLayer(const Tensor& factors, size_t layer) {
+  const auto l = static_cast<int64_t>(layer);
+  return factors ? factors.Slice(l, l + 1) : Tensor();
+}
+
+// The mixes of a pass: residual_lambdas before each block, and backout behind the last.
+struct Mixes {
+  const PassContext& pass;
+  const GptParams& params;
+  const GptActivations& acts;
+
+  size_t middle() const { return static_cast<size_t>(pass.config.middle_layer()); }
+  Tensor Stream(size_t layer) const { return StreamBefore(pass.config, acts, layer); }
+
+  void Before(size_t layer) const {
+    if (!pass.config.residual_lambdas) return;
+    pass.backend.Run(MixForward{.x = Stream(layer),
+                                .y = acts.embedded,
+                                .x_factor = OfLayer(params.resid_lambdas, layer),
+                                .y_factor = OfLayer(params.x0_lambdas, layer),
+                                .out = acts.h[layer].mixed});
+  }
+  void Last() const {
+    if (!pass.config.backout) return;
+    pass.backend.Run(MixForward{.x = Stream(acts.h.size()),
+                                .y = Stream(middle() + 1),
+                                .y_factor = params.backout_lambda,
+                                .sign = -1,
+                                .out = acts.backed_out});
+    pass.Show(TracePoint::kOutput, pass.config.n_layer - 1, acts.backed_out);
+  }
+
+  void LastBackward(const GptParams& d_params, const GptGradients& grads) const {
+    if (!pass.config.backout) return;
+    pass.backend.Run(MixBackward{.x = Stream(acts.h.size()),
+                                 .y = Stream(middle() + 1),
+                                 .y_factor = params.backout_lambda,
+                                 .sign = -1,
+                                 .d_out = grads.d_stream,
+                                 .d_x = grads.d_stream,
+                                 .d_y = grads.d_middle,
+                                 .d_y_factor = d_params.backout_lambda});
+  }
+  // Before the block's own backward: d_stream gets what the end took away of its result.
+  void BehindBackward(size_t layer, const GptGradients& grads) const {
+    if (pass.config.backout && layer == middle()) AddToStream(grads.d_middle, grads);
+  }
+  void BeforeBackward(size_t layer, const GptParams& d_params, const GptGradients& grads) const {
+    if (!pass.config.residual_lambdas) return;
+    pass.backend.Run(MixBackward{.x = Stream(layer),
+                                 .y = acts.embedded,
+                                 .x_factor = OfLayer(params.resid_lambdas, layer),
+                                 .y_factor = OfLayer(params.x0_lambdas, layer),
+                                 .d_out = grads.d_stream,
+                                 .d_x = grads.d_stream,
+                                 .d_y = grads.d_embedded,
+                                 .d_x_factor = OfLayer(d_params.resid_lambdas, layer),
+                                 .d_y_factor = OfLayer(d_params.x0_lambdas, layer),
+                                 .accumulate_d_y = layer + 1 < acts.h.size()});
+    if (layer == 0) AddToStream(grads.d_embedded, grads);
+  }
+
+ private:
+  void AddToStream(const Tensor& d, const GptGradients& grads) const {
+    pass.backend.Run(ResidualForward{.residual = grads.d_stream, .x = d, .out = grads.d_stream});
+  }
+};
+
+// The pass with what the buffers have for all layers.
+PassContext Bound(PassContext pass, const PassBuffers& buffers) {
   for (size_t i = 0; i < pass.angles.size(); ++i) pass.angles[i] = buffers.rotary[i].angles;
+  pass.ids = buffers.ids;
   return pass;
 }
 
@@ -161,44 +243,51 @@ void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest,
 
 void TransformerForward(const PassContext& rows, const GptParams& params,
                         const PassBuffers& buffers) {
-  const PassContext pass = WithAngles(rows, buffers);
+  const PassContext pass = Bound(rows, buffers);
   const GptActivations& acts = buffers.acts;
   const size_t L = acts.h.size();
+  const Mixes mixes{pass, params, acts};
   const auto ready = [&](size_t layer) {
     if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
   };
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
   FillRotaryAngles(pass, buffers.rotary);
-  EmbedForward(pass, params, buffers.ids, buffers.sinusoids, acts.embedded);
+  EmbedForward(pass, params, buffers.previous, buffers.sinusoids, acts);
   for (size_t l = 0; l < L; ++l) {
     ready(l);
+    mixes.Before(l);
     BlockForward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
-                 StreamBefore(pass.config, acts, l), acts.branch);
+                 InputOf(pass.config, acts, l), acts.branch);
   }
   ready(L);
-  NormForward(pass, params.ln_f, StreamBefore(pass.config, acts, L), acts.norm_f);
+  mixes.Last();
+  NormForward(pass, params.ln_f, LastStream(pass.config, acts), acts.norm_f);
   pass.Show(TracePoint::kFinal, 0, acts.norm_f.out);
 }
 
 void TransformerBackward(const PassContext& rows, const GptParams& params,
                          const PassBuffers& buffers, const GptParams& d_params) {
-  const PassContext pass = WithAngles(rows, buffers);
+  const PassContext pass = Bound(rows, buffers);
   const GptActivations& acts = buffers.acts;
   const GptGradients& grads = buffers.grads;
   const size_t L = acts.h.size();
-  NormBackward(pass, params.ln_f, StreamBefore(pass.config, acts, L), acts.norm_f, grads.d_branch,
+  const Mixes mixes{pass, params, acts};
+  NormBackward(pass, params.ln_f, LastStream(pass.config, acts), acts.norm_f, grads.d_branch,
                d_params.ln_f, grads.d_stream, false);
+  mixes.LastBackward(d_params, grads);
   const auto done = [&](int64_t layer) {
     if (pass.gate != nullptr) pass.gate->AfterBackward(layer);
   };
   done(static_cast<int64_t>(L));
   for (size_t l = L; l-- > 0;) {
     if (pass.gate != nullptr) pass.gate->BeforeBackward(static_cast<int64_t>(l));
+    mixes.BehindBackward(l, grads);
     BlockBackward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
-                  StreamBefore(pass.config, acts, l), d_params.h[l], grads);
+                  InputOf(pass.config, acts, l), d_params.h[l], grads);
+    mixes.BeforeBackward(l, d_params, grads);
     done(static_cast<int64_t>(l));
   }
-  EmbedBackward(pass, buffers.ids, grads.d_stream, d_params);
+  EmbedBackward(pass, params, buffers.previous, acts, d_params, grads);
   done(-1);
 }
 

@@ -17,6 +17,7 @@ namespace folio {
 // The parameters of a model, or their gradients; what the configuration leaves out is empty.
 struct GptParams : EmbeddingParams, HeadParams {
   std::vector<BlockParams> h;
+  Tensor resid_lambdas, x0_lambdas, backout_lambda;  // (L), (L), (1), where there are such
   NormParams ln_f;
 };
 
@@ -33,19 +34,30 @@ void VisitParams(const GptConfig& config, const LoraConfig& lora, const Shard& s
     VisitBlockParams(list, h);
   }
   list.layer = -1;
+  const auto factors = [&](std::string_view name, auto& slot, int64_t count, InitKind init) {
+    list.Add(name, "weight", slot, {count}, ParamKind::kElementwise, init);
+  };
+  if (config.residual_lambdas) {
+    factors("resid_lambdas", params.resid_lambdas, config.n_layer, InitKind::kResidualFactor);
+    factors("x0_lambdas", params.x0_lambdas, config.n_layer, InitKind::kEmbeddingFactor);
+  }
+  if (config.backout) {
+    factors("backout_lambda", params.backout_lambda, 1, InitKind::kBackoutFactor);
+  }
   VisitNormParams(list, "ln_f", params.ln_f);
   VisitHeadParams(list, params);
 }
 
-struct GptActivations : HeadActivations {
-  Tensor embedded;  // (N,C)
-  Tensor branch;    // (N,C), a sublayer's result before it joins the sum
+struct GptActivations : EmbeddingActivations, HeadActivations {
+  Tensor branch;      // (N,C), a sublayer's result before it joins the sum
+  Tensor backed_out;  // (N,C), backout: what ln_f reads
   std::vector<BlockActivations> h;
 };
 
 // All that a pass over (B,T) tokens reads and writes, but parameters.
 struct PassBuffers {
   Tensor ids, targets;          // (B,T) and (N) i32
+  Tensor previous;              // (B,T) i32, smear: the tokens before, as EmbedForward has them
   Tensor sinusoids;             // (P,C), empty unless positions are
   RotaryTables rotary;          // empty unless positions are
   Tensor positions, same_text;  // (B,T) i32 and (B,1,T,T) u8 if packed: GptPass::set_begins
@@ -61,6 +73,8 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   const BufferList<std::remove_reference_t<Visit>> list{pass, visit};
   const bool decode = pass.kind == PassKind::kDecode;
   list.Add("ids", buffers.ids, Dtype::kI32, {B, T}, Beyond::kInput);
+  if (pass.config.smear)
+    list.Add("previous", buffers.previous, Dtype::kI32, {B, T}, Beyond::kInput);
   if (!decode) list.Add("targets", buffers.targets, Dtype::kI32, {N}, Beyond::kInput);
   if (pass.options.packed) {
     list.Add("positions", buffers.positions, Dtype::kI32, {B, T}, Beyond::kInput);
@@ -69,7 +83,7 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   VisitPositionBuffers(list, buffers.sinusoids);
   VisitRotaryBuffers(list, buffers.rotary);
   GptActivations& acts = buffers.acts;
-  list.Add("embedded", acts.embedded, list.number(), {N, C});
+  VisitEmbeddingBuffers(list, acts);
   list.Add("branch", acts.branch, list.low(), {N, C});
   acts.h.resize(static_cast<size_t>(pass.config.n_layer));
   auto block = list;
@@ -77,8 +91,16 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
     ++block.layer;
     VisitBlockBuffers(block, h);
   }
+  if (pass.config.backout) list.Add("backed_out", acts.backed_out, list.number(), {N, C});
   VisitHeadBuffers(list, acts);
   if (!pass.training()) return;
+  VisitEmbeddingGradients(list, buffers.grads);
+  if (pass.config.residual_lambdas) {
+    list.Add("d_embedded", buffers.grads.d_embedded, list.number(), {N, C});
+  }
+  if (pass.config.backout) {
+    list.Add("d_middle", buffers.grads.d_middle, list.number(), {N, C});
+  }
   VisitHeadGradients(list, buffers.grads);
   VisitBlockGradients(list, buffers.grads);
 }

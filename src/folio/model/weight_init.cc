@@ -36,16 +36,55 @@ void FillWith(const Tensor& x, Value&& value) {
   });
 }
 
-// Returns whether that is the first value of all elements.
-bool FillConstant(InitKind init, const Tensor& x) {
-  if (init != InitKind::kZero && init != InitKind::kOne) return false;
-  FillWith(x, [&](int64_t) { return init == InitKind::kOne ? 1.0 : 0.0; });
-  return true;
+// Returns whether first values that nobody draws are those of this kind, and gives x these.
+bool FillConstant(const GptConfig& config, const ParamRow& row, const Tensor& x) {
+  const auto last = static_cast<double>(std::max<int64_t>(config.n_layer - 1, 1));
+  const auto falling = [&](double from, double by) {
+    FillWith(x, [=](int64_t i) { return from - by * static_cast<double>(i) / last; });
+  };
+  switch (row.init) {
+    case InitKind::kZero:
+      falling(0, 0);
+      return true;
+    case InitKind::kOne:
+      falling(1, 0);
+      return true;
+    case InitKind::kResidualFactor:
+      falling(1.15, 0.1);
+      return true;
+    case InitKind::kEmbeddingFactor:
+      falling(0.2, 0.15);
+      return true;
+    case InitKind::kBackoutFactor:
+      falling(0.2, 0);
+      return true;
+    case InitKind::kResidualWeight:
+      if (config.init != "nanochat") return false;
+      falling(0, 0);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// nanochat's first values of what is drawn: normal ones of rows of tokens and of the head, and
+// uniform ones, with a deviation of 1 / sqrt(C), or in c_fc less.
+bool NormalInNanochat(const ParamRow& row) {
+  return row.layer < 0;
+}
+double SpreadInNanochat(const GptConfig& config, const ParamRow& row) {
+  if (NormalInNanochat(row)) return row.kind == ParamKind::kHead ? 0.001 : 0.8;
+  const double bound = std::sqrt(3 / static_cast<double>(config.n_embd));
+  return row.module == kCFc.name ? 0.4 * bound : bound;
 }
 
 }  // namespace
 
 double InitSpread(const GptConfig& config, const ParamInfo& info, int64_t column) {
+  if (info.init == InitKind::kGate) return 0.02;
+  if (config.init == "nanochat" && info.init != InitKind::kFanIn) {
+    return SpreadInNanochat(config, info);
+  }
   if (info.init == InitKind::kFanIn) return 1 / std::sqrt(static_cast<double>(info.shape[1]));
   if (config.init == "normal") {
     return config.initializer_range * (IsScaled(config, info) ? ResidualScale(config) : 1);
@@ -67,11 +106,16 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
     const CounterRng rng(seed, RngStream(RngPurpose::kInit, number++));
     if (part == ParamPart::kTrained && !info.trained) continue;
     const Tensor x = weights.table().View(info, weights.flat());
-    if (FillConstant(info.init, x)) continue;
+    if (FillConstant(config, info, x)) continue;
     const double spread = InitSpread(config, whole);
     const PlaceInWhole place(weights.table(), info, whole.shape);
     const auto index = [&](int64_t i) { return static_cast<uint64_t>(place(i)); };
-    if (info.init != InitKind::kFanIn && config.init == "normal") {
+    const bool of_config = info.init != InitKind::kFanIn && info.init != InitKind::kGate;
+    const bool normal =
+        config.init == "normal" || (config.init == "nanochat" && NormalInNanochat(info));
+    if (info.init == InitKind::kGate) {
+      FillWith(x, [&](int64_t i) { return rng.Uniform(index(i)) * spread; });
+    } else if (of_config && normal) {
       FillWith(x, [&](int64_t i) { return rng.Normal(index(i)) * spread; });
     } else {
       const auto width = static_cast<uint64_t>(whole.shape[1]);
@@ -194,7 +238,7 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
   }
   // Module.apply: every matrix again, the tied head as wte a second time.
   for (const ParamInfo& info : params) {
-    if (FillConstant(info.init, weights.table().View(info, weights.flat()))) continue;
+    if (FillConstant(config, info, weights.table().View(info, weights.flat()))) continue;
     draw(info);
     rng.Normal(drawn, 0, config.initializer_range);
     keep(info);

@@ -477,7 +477,7 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
     prepare.added_tokens = !run.config().data.add_tokens.empty();
   }
   if (run.ranks.console() == nullptr) {
-    PrepareDataset(prepare);
+    PrepareDataset(prepare, {.progress = run.options.on_prepare});
   } else {
     PrepareWithProgress(prepare, *run.ranks.console(), run.options.progress);
   }

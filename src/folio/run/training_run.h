@@ -40,6 +40,9 @@ struct TrainingRunOptions {
   ConfigSources sources = {.discover = false};
   // Progress and notes go here, with --json's events as its result; null for nowhere.
   Console* console = nullptr;
+  // Without a console: called while texts become tokens, with the bytes that are dealt with and
+  // their total. May throw to stop.
+  std::function<void(int64_t done, int64_t total)> on_prepare = {};
   ProgressMode progress = ProgressMode::kAuto;
   // The ranks that train together (dist/group.h), each with a TrainingRun of the same settings and
   // options; null for one alone. The first makes the data, writes and tells; the directory and the

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,9 +26,11 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/chat_encoder.h"
+#include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/text/gguf_tokenizer.h"
 #include "folio/text/special_tokens.h"
+#include "folio/text/split.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
@@ -151,8 +159,9 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
         fmt::format("{} and {}", ranks[0].filename().string(), ranks[1].filename().string()),
         "give the path of one of the files");
   }
-  const fs::path meta = dir / kNanoGptMetaFile;
+  const fs::path meta = dir / kNanoGptMetaFile, pickled = dir / kNanochatTokenizerFile;
   if (fs::exists(meta, ignored)) return ReadNanoGptMeta(meta);
+  if (fs::exists(pickled, ignored)) return ReadNanochatTokenizer(pickled);
   throw InputError(
       fmt::format("{}: no tokenizer here", dir.string()),
       fmt::format("expected {}, or vocab.json and merges.txt, or encoder.json and vocab.bpe",
@@ -181,6 +190,128 @@ std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path
   return std::make_unique<CharTokenizer>(std::move(tokens.characters), tokens.specials);
 }
 
+namespace {
+
+// What the state of a pickled Encoding says, checked. Errors begin with `path`.
+class EncodingState {
+ public:
+  EncodingState(const Pickle& pickle, std::string path)
+      : pickle_(pickle), path_(std::move(path)), state_(StateOf(pickle.root())) {}
+
+  SplitPattern Pattern() const {
+    const std::string_view regex = Member("pat_str", PickleValue::Kind::kText).text;
+    for (const SplitPattern pattern : kSplitPatterns) {
+      if (SplitPatternRegex(pattern) == regex) return pattern;
+    }
+    Fail(fmt::format("it splits text by {}", regex.substr(0, 200)));
+  }
+
+  // The bytes of each rank.
+  std::vector<std::string_view> Ranks() const {
+    const PickleValue& ranks = Member("mergeable_ranks", PickleValue::Kind::kDict);
+    std::vector<std::string_view> tokens(ranks.items.size() / 2);
+    for (const auto& [token, rank] : Entries(ranks)) {
+      if (rank < 0 || rank >= std::ssize(tokens) || token.empty()) {
+        Fail(fmt::format("a token of {} bytes has the rank {} of {}", token.size(), rank,
+                         tokens.size()));
+      }
+      std::string_view& slot = tokens[static_cast<size_t>(rank)];
+      if (!slot.empty()) Fail(fmt::format("two tokens have the rank {}", rank));
+      slot = token;
+    }
+    return tokens;
+  }
+
+  // Those behind the ranks, in order.
+  std::vector<SpecialToken> Specials(size_t ranks) const {
+    const PickleValue& specials = Member("special_tokens", PickleValue::Kind::kDict);
+    std::vector<SpecialToken> tokens;
+    for (const auto& [text, id] : Entries(specials)) {
+      if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
+        Fail(fmt::format("a special token has the id {}", id));
+      }
+      tokens.push_back({std::string(text), static_cast<int32_t>(id)});
+    }
+    std::ranges::sort(tokens, {}, &SpecialToken::id);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (std::cmp_equal(tokens[i].id, ranks + i)) continue;
+      Fail(fmt::format("special token {} has the id {}, behind {} ranks", i, tokens[i].id, ranks));
+    }
+    return tokens;
+  }
+
+ private:
+  [[noreturn]] void Fail(std::string cause) const {
+    throw InputError(fmt::format("{}: not a tokenizer that folio knows", path_), std::move(cause),
+                     "folio reads the tokenizer.pkl that nanochat's tok_train writes");
+  }
+
+  const PickleValue& StateOf(const PickleValue& root) const {
+    using Kind = PickleValue::Kind;
+    if (root.kind != Kind::kObject || root.items.size() < 3 ||
+        pickle_[root.items[2]].kind != Kind::kDict) {
+      Fail("expected a pickled Encoding of tiktoken, with its state");
+    }
+    return pickle_[root.items[2]];
+  }
+
+  const PickleValue& Member(std::string_view name, PickleValue::Kind kind) const {
+    for (size_t i = 0; i < state_.items.size(); i += 2) {
+      const PickleValue& value = pickle_[state_.items[i + 1]];
+      if (pickle_[state_.items[i]].text == name && value.kind == kind) return value;
+    }
+    Fail(fmt::format("its state has no {}", name));
+  }
+
+  std::vector<std::pair<std::string_view, int64_t>> Entries(const PickleValue& dict) const {
+    std::vector<std::pair<std::string_view, int64_t>> entries;
+    for (size_t i = 0; i < dict.items.size(); i += 2) {
+      const PickleValue &key = pickle_[dict.items[i]], &id = pickle_[dict.items[i + 1]];
+      if (key.kind != PickleValue::Kind::kText || id.kind != PickleValue::Kind::kInt) {
+        Fail("a token is no text, or its id no number");
+      }
+      entries.emplace_back(key.text, id.integer);
+    }
+    return entries;
+  }
+
+  const Pickle& pickle_;
+  std::string path_;
+  const PickleValue& state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> ReadNanochatTokenizer(const std::filesystem::path& path) {
+  constexpr std::array<std::string_view, 1> kClasses = {"tiktoken.core.Encoding"};
+  const std::string bytes = ReadFile(path, Pickle::kMaxBytes);
+  const Pickle pickle(std::as_bytes(std::span(bytes)), path.string(), kClasses);
+  const EncodingState state(pickle, path.string());
+  const std::vector<std::string_view> ranks = state.Ranks();
+  BpeVocab vocab{.pattern = state.Pattern(), .specials = state.Specials(ranks.size())};
+  ByteStrings ranked;
+  for (const std::string_view token : ranks) ranked.Add(token);
+  for (const std::string_view token : ranks) vocab.tokens.Add(token);
+  for (const SpecialToken& special : vocab.specials) vocab.tokens.Add(special.text);
+  CheckBpeVocab(vocab, path.string());
+  vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(ranks.size()));
+  constexpr size_t kBytes = 256;
+  vocab.whole_pretokens = vocab.merges.size() + kBytes < ranks.size();
+  ChatSource chat{.text = OpenChatTemplate("nanochat")->source(), .where = "the template nanochat"};
+  for (const SpecialToken& special : vocab.specials) {
+    if (special.text == "<|bos|>") {
+      vocab.before = {special.id};
+      chat.bos_token = special.text;
+    }
+    if (special.text == "<|assistant_end|>") chat.eos_token = special.text;
+  }
+  auto tokenizer = std::make_unique<BpeTokenizer>(std::move(vocab));
+  if (!chat.bos_token.empty() && !chat.eos_token.empty()) {
+    tokenizer->set_chat_source(std::move(chat));
+  }
+  return tokenizer;
+}
+
 void Tokenizer::Save(const std::string& dir) const {
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false}};
@@ -205,12 +336,15 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     std::unique_ptr<Tokenizer> tokenizer = FromDirectory(path);
-    tokenizer->set_chat_source(ReadChatSource(path));
+    if (ChatSource source = ReadChatSource(path); !source.text.empty()) {
+      tokenizer->set_chat_source(std::move(source));
+    }
     return tokenizer;
   }
   if (IsGguf(path)) return FromGguf(path);
   const std::string name = path.filename().string();
   if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
+  if (name == kNanochatTokenizerFile) return ReadNanochatTokenizer(path);
   if (path.extension() == ".pkl") return ReadNanoGptMeta(path);
   for (const FilePair& pair : kPairs) {
     if (name == pair.vocab || name == pair.merges) return FromPair(path.parent_path(), pair);

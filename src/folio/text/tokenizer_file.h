@@ -16,6 +16,7 @@ inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr std::string_view kVocabFile = "vocab.json";
 inline constexpr std::string_view kMergesFile = "merges.txt";
+inline constexpr std::string_view kNanochatTokenizerFile = "tokenizer.pkl";
 // Older writers of transformers leave special tokens beyond the vocabulary in a file beside these
 // two.
 inline constexpr std::string_view kAddedTokensFile = "added_tokens.json";
@@ -47,5 +48,12 @@ bool IsDefault(const Json& value);
 // is read. Throws a kInput Error for anything else; whatever the pickle holds is only read, and
 // nothing of it executed.
 std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path);
+
+// The tokenizer that nanochat's tokenizer.pkl says: a pickled Encoding of tiktoken, of which the
+// ranks of tokens, the special tokens and the pattern are read, and nothing executed. Texts begin
+// with <|bos|>, and conversations have nanochat's template. Throws a kInput Error for a pickle of
+// anything else, and for a pattern that folio does not have.
+// https://github.com/karpathy/nanochat
+std::unique_ptr<Tokenizer> ReadNanochatTokenizer(const std::filesystem::path& path);
 
 }  // namespace folio

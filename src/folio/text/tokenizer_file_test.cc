@@ -101,6 +101,62 @@ TEST_F(NanoGptMeta, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadNanoGptMeta(At("meta.pkl")); }), "Python 3"));
 }
 
+// tests/fixtures/nanochat/make.py pickled it with tiktoken, which made the ids too.
+class NanochatTokenizer : public InTemporaryDirectory {
+ protected:
+  const std::filesystem::path dir_ = SourceDir() / "tests/fixtures/nanochat/tokens";
+  const std::filesystem::path file_ = dir_ / "tokenizer.pkl";
+};
+
+TEST_F(NanochatTokenizer, GivesTheIdsOfTiktoken) {
+  std::filesystem::copy_file(file_, At("tokenizer.pkl"));
+  for (const auto& place : {file_, At("")}) {
+    const auto tokenizer = LoadTokenizer(place.string());
+    EXPECT_EQ(tokenizer->vocab_size(), 256 + 12 + 9);
+    const auto cases = OrderedJson::parse(ReadFile(dir_ / "tokens.json"));
+    EXPECT_EQ(cases.size(), 5u);
+    SCOPED_TRACE(place.string());
+    for (const auto& one : cases) {
+      const std::string text = one[0];
+      EXPECT_EQ(tokenizer->EncodeOrdinary(text), one[1].get<std::vector<int32_t>>()) << text;
+    }
+    EXPECT_EQ(tokenizer->special_tokens().front().text, "<|bos|>");
+    EXPECT_TRUE(Contains(tokenizer->chat_source().text, "<|assistant_start|>"));
+    // As tokenizer.json it is the same.
+    std::filesystem::create_directories(At("saved"));
+    tokenizer->Save(At("saved").string());
+    EXPECT_EQ(LoadTokenizer(At("saved").string())->hash(), tokenizer->hash());
+  }
+}
+
+TEST_F(NanochatTokenizer, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
+  const std::string whole = ReadFile(file_);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const int kind : {0, 1, 2}) {
+      std::string damaged = kind == 0 ? whole.substr(0, at) : whole;
+      if (kind > 0) damaged[at] = kind == 1 ? '\0' : '\x81';
+      PutFile("tokenizer.pkl", damaged);
+      try {
+        EXPECT_LE(ReadNanochatTokenizer(At("tokenizer.pkl"))->vocab_size(), 277);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
+      }
+    }
+  }
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string other = whole;
+    other.replace(other.find(from), from.size(), to);
+    PutFile("tokenizer.pkl", other);
+    return ErrorAndHelp([&] { ReadNanochatTokenizer(At("tokenizer.pkl")); });
+  };
+  EXPECT_TRUE(Contains(refusal("{1,2}", "{1,9}"), "it splits text by", "tok_train"));
+  EXPECT_TRUE(Contains(refusal("Encoding", "Decoding"), "tiktoken.core.Decoding"));
+  EXPECT_TRUE(Contains(refusal("pat_str", "pat_stx"), "has no pat_str"));
+  PutFile("tokenizer.pkl", WholePickle(PickleDict({{"itos", "}"}})));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { ReadNanochatTokenizer(At("tokenizer.pkl")); }),
+                       "a pickled Encoding"));
+}
+
 class TokenizerFile : public InTemporaryDirectory {
  protected:
   // Returns what LoadTokenizer says about the file.

@@ -333,10 +333,12 @@ std::span<const Preset> Presets() {
       Modern("qwen3-tiny", "Qwen 3: as llama-tiny, with wider heads and norms of queries and keys",
              kGated + " model.head_dim=64 model.qk_norm=head model.rope_theta=1e6 "
                       "model.layer_norm_epsilon=1e-6"),
-      Modern("nanochat-tiny", "nanochat: norms without weights, ReLU squared, capped logits",
+      Modern("nanochat-tiny", "nanochat: ReLU squared, value embeddings, what comes before smeared",
              "model.norm=rms_no_weight model.activation_function=relu2 model.qk_norm=after_rotary "
              "model.qk_scale=1.2 model.rope_theta=1e5 model.layer_norm_epsilon=1e-6 "
-             "model.logit_cap=15 model.tie_word_embeddings=false"),
+             "model.logit_cap=15 model.tie_word_embeddings=false model.embedding_norm=true "
+             "model.smear=true model.residual_lambdas=true model.value_embeddings=true "
+             "model.backout=true model.init=nanochat"),
       // To see that data and settings are right, before a run that takes longer, and every number
       // of a step on one page: B 2, T 8, C 4, H 2, F 4.
       Char("debug", "characters, trained in a second: 2 layers, 4 channels, to try out",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
@@ -11,16 +12,19 @@ namespace folio {
 namespace {
 
 // The place of the gradient of one micro-batch, or of several in a row: that of embeddings, head
-// and what does not decay in its order, then the places of blocks.
+// and what does not decay in its order, then the places of blocks, each as large as the largest.
 struct PartLayout {
   PartLayout(const Shards& shards, int64_t layers, int64_t reduce_every)
       : n_layer(layers), turns(GradientSum::PlacesOf(layers, reduce_every)) {
+    int64_t layer = -1, of_layer = 0;
     for (const ShardBucket& bucket : shards.buckets()) {
-      if (IsBlock(bucket.layer)) {
-        if (bucket.layer == 0) block += bucket.size();
+      if (!IsBlock(bucket.layer)) {
+        size += bucket.size();
         continue;
       }
-      size += bucket.size();
+      if (std::exchange(layer, bucket.layer) != bucket.layer) of_layer = 0;
+      of_layer += bucket.size();
+      block = std::max(block, of_layer);
     }
     places = size;
     size += turns * block;

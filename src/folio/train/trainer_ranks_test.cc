@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "folio/model/checkpoint.h"
+#include "folio/model/test_models.h"
 #include "folio/train/ranks.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
@@ -97,9 +98,10 @@ TEST_F(TrainingOnRanks, LeaveTheSameBytesWhateverTheModelIs) {
   config_.max_steps = 2;
   config_.eval_every = 0;
   const int64_t V = model_.vocab_size;
-  for (const std::string kind : {"gemma3", "gpt_neox", "olmo2", "phi", "qwen3"}) {
+  for (const std::string kind : {"gemma3", "gpt_neox", "olmo2", "phi", "qwen3", "nanochat"}) {
     SCOPED_TRACE(kind);
     model_ = OpenModelDir(Fixture("families") / kind).config;
+    if (kind == "nanochat") AddNanochatExtras(model_);
     model_.vocab_size = V;
     model_.n_positions = 9;
     RunOn(1, kind + "-one");

@@ -165,7 +165,7 @@ TEST_F(Training, ModelsOfOtherKindsGoOnBitForBit) {
     }
     model_.vocab_size = 11;
     model_.n_positions = 9;
-    model_.n_embd = 16;
+    model_.n_embd = 24;
     model_.n_layer = 2;
     if (model_.n_inner) model_.n_inner = 24;
     if (model_.head_dim) model_.head_dim = 6;

@@ -149,11 +149,15 @@ void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t e
   }
 }
 
-// One row of an RMSNorm, times `factors`; it gives rstd. `out` may be x.
+template <class T>
+double MeanSquare(const T* x, int64_t C) {
+  return static_cast<double>(Dot(hn::ScalableTag<float>(), x, x, C)) * (1 / static_cast<double>(C));
+}
+
+// One row of an RMSNorm with that mean of squares, times `factors`; it gives rstd. `out` may be x.
 template <class In, class Out>
-float RmsRow(const In* x, const float* factors, double eps, int64_t C, Out* out) {
+float RmsRow(const In* x, double mean, const float* factors, double eps, int64_t C, Out* out) {
   const hn::ScalableTag<float> d;
-  const double mean = static_cast<double>(Dot(d, x, x, C)) * (1 / static_cast<double>(C));
   const float rstd = static_cast<float>(1 / std::sqrt(mean + eps));
   const auto r = hn::Set(d, rstd);
   Map(
@@ -161,11 +165,9 @@ float RmsRow(const In* x, const float* factors, double eps, int64_t C, Out* out)
   return rstd;
 }
 
-// The gradient of one row: d_x, which may be d_out, and d_weight += d_out * x * rstd, unless that
-// is null.
-template <class X, class DOut, class DX>
-void RmsRowGradient(const X* x, const DOut* d_out, const float* factors, float rstd, int64_t C,
-                    bool add, DX* d_x, float* d_weight) {
+// The sum over one row of d_out * factors * x * rstd.
+template <class X, class DOut>
+float RmsRowProducts(const X* x, const DOut* d_out, const float* factors, float rstd, int64_t C) {
   const hn::ScalableTag<float> d;
   const auto r = hn::Set(d, rstd);
   const auto sum = Fold(
@@ -173,7 +175,16 @@ void RmsRowGradient(const X* x, const DOut* d_out, const float* factors, float r
       [&](auto acc, auto v, auto dy, auto f)
           HWY_ATTR { return hn::MulAdd(hn::Mul(dy, f), hn::Mul(v, r), acc); },
       [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, x, d_out, factors);
-  const auto mean_gn = hn::Set(d, SumLanes(d, sum) / static_cast<float>(C));
+  return SumLanes(d, sum);
+}
+
+// The gradient of one row, where `mean` is that of the products: d_x, which may be d_out, and
+// d_weight += d_out * x * rstd, unless that is null.
+template <class X, class DOut, class DX>
+void RmsRowGradient(const X* x, const DOut* d_out, const float* factors, float rstd, float mean,
+                    int64_t C, bool add, DX* d_x, float* d_weight) {
+  const hn::ScalableTag<float> d;
+  const auto r = hn::Set(d, rstd), mean_gn = hn::Set(d, mean);
   if (d_weight != nullptr) {
     Map(
         d, C, d_weight,
@@ -198,8 +209,9 @@ template <class T>
 void RmsNormRowsOf(const RmsNormForward& op, const float* factors, int64_t begin, int64_t end) {
   const int64_t C = op.x.dim(1);
   for (int64_t n = begin; n < end; ++n) {
-    op.rstd.data<float>()[n] = RmsRow(static_cast<const float*>(op.x.data<float>() + n * C),
-                                      factors, op.eps, C, op.out.data<T>() + n * C);
+    const float* x = op.x.data<float>() + n * C;
+    op.rstd.data<float>()[n] =
+        RmsRow(x, MeanSquare(x, C), factors, op.eps, C, op.out.data<T>() + n * C);
   }
 }
 
@@ -215,7 +227,9 @@ void RmsNormGradientOf(const RmsNormBackward& op, const float* factors, int64_t 
   for (int64_t n = begin; n < end; ++n) {
     const float* x = op.x.data<float>() + n * C;
     const T* d_out = op.d_out.data<T>() + n * C;
-    RmsRowGradient(x, d_out, factors, op.rstd.data<float>()[n], C, op.accumulate_d_x,
+    const float rstd = op.rstd.data<float>()[n];
+    const float mean = RmsRowProducts(x, d_out, factors, rstd, C) / static_cast<float>(C);
+    RmsRowGradient(x, d_out, factors, rstd, mean, C, op.accumulate_d_x,
                    op.d_x.data<float>() + n * C, d_weight);
   }
 }
@@ -235,7 +249,10 @@ void HeadNormRowsOf(const HeadNormForward& op, const float* factors, int64_t beg
     if (op.raw) std::copy_n(x, C, op.raw.data<T>() + n * C);
     for (int64_t g = 0; g < groups; ++g) {
       T* part = x + g * op.group;
-      const float rstd = RmsRow(static_cast<const T*>(part), factors, op.eps, op.group, part);
+      const double mean =
+          op.sums ? static_cast<double>(op.sums.data<float>()[n]) / static_cast<double>(op.whole)
+                  : MeanSquare(part, op.group);
+      const float rstd = RmsRow(static_cast<const T*>(part), mean, factors, op.eps, op.group, part);
       if (op.rstd) op.rstd.data<float>()[n * groups + g] = rstd;
     }
   }
@@ -255,11 +272,31 @@ void HeadNormGradientOf(const HeadNormBackward& op, const float* factors, int64_
     T* d_x = op.d_x.row<T>(n / op.d_x.T, n % op.d_x.T);
     for (int64_t g = 0; g < groups; ++g) {
       T* part = d_x + g * op.group;
-      RmsRowGradient(raw + g * op.group, static_cast<const T*>(part), factors,
-                     op.rstd.data<float>()[n * groups + g], op.group, /*add=*/false, part,
-                     d_weight);
+      const T* of_raw = raw + g * op.group;
+      const T* d_out = part;
+      const float rstd = op.rstd.data<float>()[n * groups + g];
+      const float mean = op.sums ? op.sums.data<float>()[n] * rstd / static_cast<float>(op.whole)
+                                 : RmsRowProducts(of_raw, d_out, factors, rstd, op.group) /
+                                       static_cast<float>(op.group);
+      RmsRowGradient(of_raw, d_out, factors, rstd, mean, op.group, /*add=*/false, part, d_weight);
     }
   }
+}
+
+template <class T>
+void HeadNormSumsOf(const HeadNormSums& op, const float* factors, int64_t begin, int64_t end) {
+  const int64_t C = op.x.C;
+  for (int64_t n = begin; n < end; ++n) {
+    const T* x = op.x.row<T>(n / op.x.T, n % op.x.T);
+    op.sums.data<float>()[n] =
+        op.raw ? RmsRowProducts(static_cast<const T*>(op.raw.data<T>() + n * C), x, factors, 1, C)
+               : Dot(hn::ScalableTag<float>(), x, x, C);
+  }
+}
+
+void HeadNormSumsRows(const HeadNormSums& op, const float* factors, int64_t begin, int64_t end) {
+  op.x.dtype == Dtype::kBF16 ? HeadNormSumsOf<BF16>(op, factors, begin, end)
+                             : HeadNormSumsOf<float>(op, factors, begin, end);
 }
 
 // As RmsNormGradientRows, with d_weight (group).
@@ -349,6 +386,7 @@ HWY_EXPORT(RmsNormRows);
 HWY_EXPORT(RmsNormGradientRows);
 HWY_EXPORT(HeadNormRows);
 HWY_EXPORT(HeadNormGradientRows);
+HWY_EXPORT(HeadNormSumsRows);
 HWY_EXPORT(RmsNormFactors);
 
 namespace {
@@ -413,6 +451,15 @@ void Run(const HeadNormBackward& op, Scratch& scratch) {
   const SequenceView& d_x = op.d_x;
   RunNormGradient(op, d_x.B * d_x.T, d_x.C, op.group, op.scale, scratch, [&](auto... args) {
     HWY_DYNAMIC_DISPATCH(HeadNormGradientRows)(op, args...);
+  });
+}
+
+void Run(const HeadNormSums& op, Scratch& scratch) {
+  const int64_t C = op.x.C;
+  const float* factors =
+      NormFactors(op.weight, op.weight_offset, op.scale, C, scratch.Get<float>(C));
+  ParallelRange(op.x.B * op.x.T, TaskRows(C), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(HeadNormSumsRows)(op, factors, begin, end);
   });
 }
 

@@ -196,6 +196,58 @@ TEST(ReferenceGradients, HeadNorm) {
   }
 }
 
+TEST(ReferenceGradients, Mix) {
+  constexpr int64_t kCount = 12;
+  const Real x0 = RandomNumbers(kCount, 1), y0 = RandomNumbers(kCount, 2);
+  Numbers x = ToComplex(x0), y = ToComplex(y0), a = {0.7}, b = {-1.3};
+  const Real d_out = RandomNumbers(kCount, 3), a0 = {0.7}, b0 = {-1.3};
+  for (const bool flag : {false, true}) {
+    const double sign = flag ? 1 : -1;
+    const auto loss = [&] {
+      Numbers out(kCount);
+      MixForward(x.data(), y.data(), flag ? a.data() : nullptr, b.data(), sign, out.data(), kCount);
+      return Loss(out, d_out);
+    };
+    const Real before = RandomNumbers(kCount, 4), one_before = {0.25};
+    Real d_x = d_out, d_y = before, d_a = one_before, d_b = one_before;
+    MixBackward(
+        x0.data(), y0.data(), flag ? a0.data() : nullptr, b0.data(), sign, d_x.data(),
+        MixGradients<double>{d_x.data(), d_y.data(), flag ? d_a.data() : nullptr, d_b.data(), flag},
+        kCount);
+    ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
+    ExpectGradient(d_y, ComplexStep(y, loss), flag ? before : Real(), "d_y");
+    if (flag) ExpectGradient(d_a, ComplexStep(a, loss), one_before, "d_x_factor");
+    ExpectGradient(d_b, ComplexStep(b, loss), one_before, "d_y_factor");
+  }
+}
+
+TEST(ReferenceGradients, GatedAdd) {
+  for (const bool flag : {false, true}) {
+    const GatedAddShape s = {.B = 2, .T = 3, .C = 6, .X = 5, .G = 2, .J = 3, .scale = 3};
+    const int64_t N = s.B * s.T;
+    const Real x0 = RandomNumbers(N * s.X, 1), weight0 = RandomNumbers(s.G * s.J, 2);
+    const Real y0 = RandomNumbers(N * s.C, 3), d_out = RandomNumbers(N * s.C, 4), factor0 = {0.6};
+    Numbers x = ToComplex(x0), weight = ToComplex(weight0), y = ToComplex(y0), factor = {0.6};
+    const auto loss = [&] {
+      Numbers out(d_out.size());
+      GatedAddForward<Complex>(s, x.data(), weight.data(), y.data(), flag ? factor.data() : nullptr,
+                               {out.data(), s.T * s.C, s.C});
+      return Loss(out, d_out);
+    };
+    const Real x_before = RandomNumbers(N * s.X, 5), weight_before = RandomNumbers(s.G * s.J, 6);
+    const Real factor_before = {0.25};
+    Real d_y = y0, d_x = x_before, d_weight = weight_before, d_factor = factor_before;
+    GatedAddBackward<double>(s, x0.data(), weight0.data(), d_y.data(),
+                             flag ? factor0.data() : nullptr, {d_out.data(), s.T * s.C, s.C},
+                             GatedAddGradients<double>{d_y.data(), d_x.data(), d_weight.data(),
+                                                       flag ? d_factor.data() : nullptr});
+    ExpectGradient(d_y, ComplexStep(y, loss), {}, "d_y");
+    ExpectGradient(d_x, ComplexStep(x, loss), x_before, "d_x");
+    ExpectGradient(d_weight, ComplexStep(weight, loss), weight_before, "d_weight");
+    if (flag) ExpectGradient(d_factor, ComplexStep(factor, loss), factor_before, "d_factor");
+  }
+}
+
 TEST(ReferenceGradients, Rotary) {
   const HeadSizes shape = {.B = 2, .T = 3, .H = 2, .D = 7};
   const int64_t C = shape.H * shape.D, count = shape.B * shape.T * C;

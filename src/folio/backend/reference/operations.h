@@ -376,34 +376,40 @@ struct NormFactor {
   }
 };
 
-// out = x * rstd * factor for one row, which may be x itself; it gives rstd.
+// out = x * rstd * factor for one row with that average of squares, which may be x itself; it gives
+// rstd.
 template <class Number>
-Wide<Number> RmsNormRow(const Number* x, NormFactor<Number> factor, Number* out, int64_t C,
-                        double eps) {
+Wide<Number> RmsNormRow(const Number* x, Wide<Number> average, NormFactor<Number> factor,
+                        Number* out, int64_t C, double eps) {
   using std::sqrt;
   using W = Wide<Number>;
-  const W rstd = 1.0 / sqrt(Dot(x, x, C) / static_cast<double>(C) + eps);
+  const W rstd = 1.0 / sqrt(average + eps);
   for (int64_t c = 0; c < C; ++c) out[c] = Number(W(x[c]) * rstd * factor(c));
   return rstd;
 }
 
-// With y = x * rstd and g = d_out * factor, of one row: d_x = rstd * (g - y * average(g * y)),
-// where d_x may be d_out itself. weight_sum += d_out * y * factor.scale.
+// The sum of d_out * factor * x over one row.
 template <class Number>
-void RmsNormRowBackward(const Number* x, NormFactor<Number> factor, Number rstd,
-                        const Number* d_out, Number* d_x, Wide<Number>* weight_sum, int64_t C,
-                        bool accumulate_d_x) {
+Wide<Number> RmsNormProducts(const Number* x, NormFactor<Number> factor, const Number* d_out,
+                             int64_t C) {
+  Wide<Number> sum = 0;
+  for (int64_t c = 0; c < C; ++c) sum += Wide<Number>(d_out[c]) * factor(c) * Wide<Number>(x[c]);
+  return sum;
+}
+
+// With y = x * rstd and g = d_out * factor, of one row: d_x = rstd * (g - y * average(g * y)),
+// where d_x may be d_out itself, and the average of g * x is given. weight_sum += d_out * y *
+// factor.scale.
+template <class Number>
+void RmsNormRowBackward(const Number* x, Wide<Number> average, NormFactor<Number> factor,
+                        Number rstd, const Number* d_out, Number* d_x, Wide<Number>* weight_sum,
+                        int64_t C, bool accumulate_d_x) {
   using W = Wide<Number>;
   const W r = rstd;
-  W gy_sum = 0;
   for (int64_t c = 0; c < C; ++c) {
-    const W d = d_out[c], y = W(x[c]) * r;
-    gy_sum += d * factor(c) * y;
-    weight_sum[c] += d * y * factor.scale;
-  }
-  gy_sum /= static_cast<double>(C);
-  for (int64_t c = 0; c < C; ++c) {
-    const W d = r * (W(d_out[c]) * factor(c) - W(x[c]) * r * gy_sum);
+    const W y = W(x[c]) * r;
+    weight_sum[c] += W(d_out[c]) * y * factor.scale;
+    const W d = r * (W(d_out[c]) * factor(c) - y * r * average);
     d_x[c] = Number(accumulate_d_x ? W(d_x[c]) + d : d);
   }
 }
@@ -423,7 +429,9 @@ template <class Number>
 void RmsNormForward(const Number* x, NormFactor<Number> factor, Number* out, Number* rstd,
                     int64_t N, int64_t C, double eps) {
   for (int64_t n = 0; n < N; ++n) {
-    rstd[n] = Number(RmsNormRow(x + n * C, factor, out + n * C, C, eps));
+    const Number* row = x + n * C;
+    const Wide<Number> average = Dot(row, row, C) / static_cast<double>(C);
+    rstd[n] = Number(RmsNormRow(row, average, factor, out + n * C, C, eps));
   }
 }
 
@@ -434,46 +442,68 @@ void RmsNormBackward(const Number* x, NormFactor<Number> factor, const Number* r
                      bool accumulate_d_x) {
   std::vector<Wide<Number>> weight_sum(static_cast<size_t>(C));
   for (int64_t n = 0; n < N; ++n) {
-    RmsNormRowBackward(x + n * C, factor, rstd[n], d_out + n * C, d_x + n * C, weight_sum.data(), C,
-                       accumulate_d_x);
+    const Wide<Number> products = RmsNormProducts(x + n * C, factor, d_out + n * C, C);
+    RmsNormRowBackward(x + n * C, products / static_cast<double>(C), factor, rstd[n], d_out + n * C,
+                       d_x + n * C, weight_sum.data(), C, accumulate_d_x);
   }
   AddWide(weight_sum, d_weight);
 }
 
-// Rows of queries or keys whose channels are normalised in groups.
+// Rows of queries or keys whose channels are normalised in groups, or whose only group is a part of
+// one of `whole` channels.
 struct HeadNormShape {
-  int64_t B = 0, T = 0, C = 0, group = 1;
+  int64_t B = 0, T = 0, C = 0, group = 1, whole = 0;
 
   int64_t groups() const { return C / group; }
 };
 
-// x (B,T,C) in place; raw (B*T,C) and rstd (B*T,groups) may be null.
+// x (B,T,C) in place; raw (B*T,C) and rstd (B*T,groups) may be null. sums (B*T) are the squares of
+// rows of s.whole, or null.
 template <class Number>
 void HeadNormForward(const HeadNormShape& s, Rows<Number> x, NormFactor<Number> factor, Number* raw,
-                     Number* rstd, double eps) {
+                     Number* rstd, double eps, const Number* sums = nullptr) {
   for (int64_t n = 0; n < s.B * s.T; ++n) {
     Number* row = x.row(n / s.T, n % s.T);
     if (raw) std::copy_n(row, s.C, raw + n * s.C);
     for (int64_t g = 0; g < s.groups(); ++g) {
       Number* part = row + g * s.group;
-      const Wide<Number> r = RmsNormRow<Number>(part, factor, part, s.group, eps);
+      const Wide<Number> average = sums ? Wide<Number>(sums[n]) / static_cast<double>(s.whole)
+                                        : Dot(part, part, s.group) / static_cast<double>(s.group);
+      const Wide<Number> r = RmsNormRow<Number>(part, average, factor, part, s.group, eps);
       if (rstd) rstd[n * s.groups() + g] = Number(r);
     }
   }
 }
 
-// d_x (B,T,C) in place; d_weight (group) += or null.
+// d_x (B,T,C) in place; d_weight (group) += or null. sums (B*T) are the RmsNormProducts of rows of
+// s.whole, or null.
 template <class Number>
 void HeadNormBackward(const HeadNormShape& s, const Number* raw, NormFactor<Number> factor,
-                      const Number* rstd, Rows<Number> d_x, Number* d_weight) {
+                      const Number* rstd, Rows<Number> d_x, Number* d_weight,
+                      const Number* sums = nullptr) {
   std::vector<Wide<Number>> weight_sum(static_cast<size_t>(s.group));
   for (int64_t i = 0; i < s.B * s.T * s.groups(); ++i) {
     const int64_t n = i / s.groups(), column = i % s.groups() * s.group;
     Number* part = d_x.row(n / s.T, n % s.T) + column;
-    RmsNormRowBackward<Number>(raw + n * s.C + column, factor, rstd[i], part, part,
-                               weight_sum.data(), s.group, false);
+    const Number* row = raw + n * s.C + column;
+    const Wide<Number> average =
+        sums ? Wide<Number>(sums[n]) / static_cast<double>(s.whole)
+             : RmsNormProducts<Number>(row, factor, part, s.group) / static_cast<double>(s.group);
+    RmsNormRowBackward<Number>(row, average, factor, rstd[i], part, part, weight_sum.data(),
+                               s.group, false);
   }
   AddWide(weight_sum, d_weight);
+}
+
+// x (B,T,C), raw (B*T,C) or null, sums (B*T).
+template <class Number>
+void HeadNormSums(const HeadNormShape& s, Rows<Number> x, const Number* raw,
+                  NormFactor<Number> factor, Number* sums) {
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    const Number* row = x.row(n / s.T, n % s.T);
+    sums[n] =
+        Number(raw ? RmsNormProducts<Number>(raw + n * s.C, factor, row, s.C) : Dot(row, row, s.C));
+  }
 }
 
 // out (N,2 * pairs), of rows at positions (N) or, where that is null, at 0, 1, ...
@@ -720,6 +750,105 @@ void ResidualBackward(const Number* d_out, Number* d_x, int64_t N, int64_t C,
       d_x[n * C + c] = Number(W(d_out[n * C + c]) * DropoutFactor(dropout, n, c, C) * factor);
     }
   }
+}
+
+// All of `count` elements; x_factor may be null.
+template <class Number>
+void MixForward(const Number* x, const Number* y, const Number* x_factor, const Number* y_factor,
+                double sign, Number* out, int64_t count) {
+  using W = Wide<Number>;
+  const W a = x_factor ? W(*x_factor) : W(1), b = sign * W(*y_factor);
+  for (int64_t i = 0; i < count; ++i) out[i] = Number(a * W(x[i]) + b * W(y[i]));
+}
+
+// The gradients of factors may be null.
+template <class Number>
+struct MixGradients {
+  Number *x, *y, *x_factor, *y_factor;
+  bool accumulate_y = false;
+};
+template <class Number>
+void MixBackward(const Number* x, const Number* y, const Number* x_factor, const Number* y_factor,
+                 double sign, const Number* d_out, const MixGradients<Number>& d, int64_t count) {
+  using W = Wide<Number>;
+  const W a = x_factor ? W(*x_factor) : W(1), b = sign * W(*y_factor);
+  W of_a = 0, of_b = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const W g = W(d_out[i]);
+    of_a += g * W(x[i]);
+    of_b += g * W(y[i]) * sign;
+    d.x[i] = Number(a * g);
+    d.y[i] = Number(d.accumulate_y ? W(d.y[i]) + b * g : b * g);
+  }
+  if (d.x_factor) *d.x_factor = Number(W(*d.x_factor) + of_a);
+  if (d.y_factor) *d.y_factor = Number(W(*d.y_factor) + of_b);
+}
+
+// See GatedAddForward in ops.h.
+struct GatedAddShape {
+  int64_t B, T, C, X, G, J;
+  double scale = 1;
+
+  int64_t D() const { return C / G; }
+};
+
+// The gate of group g of a row of x.
+template <class Number>
+Wide<Number> GateOf(const GatedAddShape& s, const Number* x, const Number* weight, int64_t g) {
+  using std::exp;
+  return 1.0 / (1.0 + exp(-Dot(weight + g * s.J, x, s.J)));
+}
+
+// `factor` may be null.
+template <class Number>
+void GatedAddForward(const GatedAddShape& s, const Number* x, const Number* weight, const Number* y,
+                     const Number* factor, Rows<Number> out) {
+  using W = Wide<Number>;
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    Number* to = out.row(n / s.T, n % s.T);
+    for (int64_t c = 0; c < s.C; ++c) {
+      const W gate = GateOf(s, x + n * s.X, weight, c / s.D());
+      to[c] = Number(W(to[c]) + s.scale * (factor ? W(*factor) : W(1)) * gate * W(y[n * s.C + c]));
+    }
+  }
+}
+
+// The gradients of weight and factor may be null.
+template <class Number>
+struct GatedAddGradients {
+  Number *y, *x, *weight, *factor;
+};
+template <class Number>
+void GatedAddBackward(const GatedAddShape& s, const Number* x, const Number* weight,
+                      const Number* y, const Number* factor, Rows<const Number> d_out,
+                      const GatedAddGradients<Number>& d) {
+  using W = Wide<Number>;
+  const W f = factor ? W(*factor) : W(1);
+  std::vector<W> of_weight(static_cast<size_t>(s.G * s.J));
+  W of_factor = 0;
+  for (int64_t n = 0; n < s.B * s.T; ++n) {
+    const Number* from = d_out.row(n / s.T, n % s.T);
+    std::vector<W> of_x(static_cast<size_t>(s.J));  // d.x may be d_out
+    for (int64_t g = 0; g < s.G; ++g) {
+      const W gate = GateOf(s, x + n * s.X, weight, g);
+      const W through = s.scale * Dot(from + g * s.D(), y + n * s.C + g * s.D(), s.D());
+      of_factor += gate * through;
+      const W d_z = f * through * gate * (1.0 - gate);
+      for (int64_t j = 0; j < s.J; ++j) {
+        of_weight[static_cast<size_t>(g * s.J + j)] += d_z * W(x[n * s.X + j]);
+        of_x[static_cast<size_t>(j)] += d_z * W(weight[g * s.J + j]);
+      }
+      for (int64_t c = g * s.D(); c < (g + 1) * s.D(); ++c) {
+        d.y[n * s.C + c] = Number(s.scale * f * gate * W(from[c]));
+      }
+    }
+    for (int64_t j = 0; j < s.J; ++j) {
+      Number& to = d.x[n * s.X + j];
+      to = Number(W(to) + of_x[static_cast<size_t>(j)]);
+    }
+  }
+  AddWide(of_weight, d.weight);
+  if (d.factor) *d.factor = Number(W(*d.factor) + of_factor);
 }
 
 template <class Number>

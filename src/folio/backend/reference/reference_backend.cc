@@ -77,12 +77,18 @@ struct Reference {
                                Out(op.d_weight), op.x.dim(0), op.x.dim(1), op.accumulate_d_x);
   }
   static void Run(const HeadNormForward& op) {
-    reference::HeadNormForward({op.x.B, op.x.T, op.x.C, op.group}, Out(op.x),
-                               FactorOf(op, op.scale), Out(op.raw), Out(op.rstd), op.eps);
+    reference::HeadNormForward({op.x.B, op.x.T, op.x.C, op.group, op.whole}, Out(op.x),
+                               FactorOf(op, op.scale), Out(op.raw), Out(op.rstd), op.eps,
+                               In(op.sums));
   }
   static void Run(const HeadNormBackward& op) {
-    reference::HeadNormBackward({op.d_x.B, op.d_x.T, op.d_x.C, op.group}, In(op.raw),
-                                FactorOf(op, op.scale), In(op.rstd), Out(op.d_x), Out(op.d_weight));
+    reference::HeadNormBackward({op.d_x.B, op.d_x.T, op.d_x.C, op.group, op.whole}, In(op.raw),
+                                FactorOf(op, op.scale), In(op.rstd), Out(op.d_x), Out(op.d_weight),
+                                In(op.sums));
+  }
+  static void Run(const HeadNormSums& op) {
+    reference::HeadNormSums({.B = op.x.B, .T = op.x.T, .C = op.x.C}, Out(op.x), In(op.raw),
+                            FactorOf(op, op.scale), Out(op.sums));
   }
   static void Run(const RotaryAngles& op) {
     reference::RotaryAngles(op.inv_freq.data(), static_cast<int64_t>(op.inv_freq.size()),
@@ -179,6 +185,37 @@ struct Reference {
       op.out.data<double>()[i] =
           reference::Dot(In(op.x) + begin, In(op.x) + begin, std::min(n, begin + block) - begin);
     }
+  }
+  static void Run(const MixForward& op) {
+    reference::MixForward(In(op.x), In(op.y), In(op.x_factor), In(op.y_factor), op.sign,
+                          Out(op.out), op.x.count());
+  }
+  static void Run(const MixBackward& op) {
+    reference::MixBackward(
+        In(op.x), In(op.y), In(op.x_factor), In(op.y_factor), op.sign, In(op.d_out),
+        reference::MixGradients<Number>{Out(op.d_x), Out(op.d_y), Out(op.d_x_factor),
+                                        Out(op.d_y_factor), op.accumulate_d_y},
+        op.x.count());
+  }
+  template <class Op>
+  static reference::GatedAddShape GatesOf(const Op& op, const SequenceView& out) {
+    return {.B = out.B,
+            .T = out.T,
+            .C = out.C,
+            .X = op.x.dim(1),
+            .G = op.weight.dim(0),
+            .J = op.weight.dim(1),
+            .scale = op.scale};
+  }
+  static void Run(const GatedAddForward& op) {
+    reference::GatedAddForward(GatesOf(op, op.out), In(op.x), In(op.weight), In(op.y),
+                               In(op.factor), Out(op.out));
+  }
+  static void Run(const GatedAddBackward& op) {
+    reference::GatedAddBackward<Number>(
+        GatesOf(op, op.d_out), In(op.x), In(op.weight), In(op.y), In(op.factor), In(op.d_out),
+        reference::GatedAddGradients<Number>{Out(op.d_y), Out(op.d_x), Out(op.d_weight),
+                                             Out(op.d_factor)});
   }
   static void Run(const Scale& op) { reference::Scale(Out(op.x), op.x.count(), op.factor); }
   static void Run(const CopyColumns& op) {

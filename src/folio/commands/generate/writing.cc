@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <random>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "folio/base/fields.h"
 #include "folio/base/strings.h"
 #include "folio/commands/model_flags.h"
+#include "folio/infer/sampling_fields.h"
 #include "folio/inspect/token_names.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
@@ -27,35 +29,17 @@ std::vector<int32_t> AllIds(const std::vector<std::string>& lists, const std::st
   return ids;
 }
 
+// Fields by the names of their flags.
+std::vector<Field> Dashed(std::vector<Field> fields) {
+  for (Field& field : fields) std::ranges::replace(field.key, '_', '-');
+  return fields;
+}
+
 }  // namespace
 
-std::vector<Field> SamplingFlags::Penalties() {
-  PenaltyOptions& of = options_.penalties;
-  return {
-      {"repetition-penalty", &of.repetition, "above 1: less likely if in prompt or text", 0.01,
-       100},
-      {"presence-penalty", &of.presence, "taken off the logit of a token that was written", -100,
-       100},
-      {"frequency-penalty", &of.frequency, "the same for each time that it was written", -100, 100},
-      {"no-repeat-ngram", &of.no_repeat_ngram, "no n tokens in a row come twice; 0 for any", 0,
-       1e9},
-      {"min-tokens", &of.min_tokens, "the text does not end before so many tokens", 0, 1e12}};
-}
-
-std::vector<Field> SamplingFlags::Choice() {
-  SamplingOptions& of = options_;
-  return {
-      {"temperature", &of.temperature, "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6},
-      {"top-k", &of.top_k, "of the k likeliest and equals of the last; 0 for all", 0, 1e9},
-      {"top-p", &of.top_p, "of the likeliest that reach probability p", 1e-9, 1},
-      {"min-p", &of.min_p, "of those with at least p times the likeliest's", 0, 1},
-      {"typical", &of.typical, "of those near the expected surprise, up to p", 1e-9, 1},
-      {"seed", &seed_, "of the choices; a random one if not given", 0, 9e15}};
-}
-
 std::vector<Field> SamplingFlags::Fields() {
-  std::vector<Field> fields = Penalties();
-  for (Field& field : Choice()) fields.push_back(std::move(field));
+  std::vector<Field> fields = Dashed(PenaltyFields(options_.penalties));
+  for (Field& field : Dashed(ChoiceFields(options_, seed_))) fields.push_back(std::move(field));
   return fields;
 }
 
@@ -63,11 +47,11 @@ void SamplingFlags::Add(Flags& flags) {
   flags.Group("how a token is chosen, in this order");
   flags.List("--logit-bias", &biases_, "added to a token's logit: 50256=-5,198=1",
              {.placeholder = "ID=X"});
-  for (Field& field : Penalties()) flags.Value(std::move(field));
+  for (Field& field : Dashed(PenaltyFields(options_.penalties))) flags.Value(std::move(field));
   flags.List("--ban", &banned_, "tokens never to choose: 464,2068", {.placeholder = "IDS"});
   flags.List("--force", &forced_, "tokens that the text begins with", {.placeholder = "IDS"});
   flags.Switch("--greedy", &greedy_, "always take the likeliest token");
-  for (Field& field : Choice()) flags.Value(std::move(field));
+  for (Field& field : Dashed(ChoiceFields(options_, seed_))) flags.Value(std::move(field));
   flags.Group("");
 }
 

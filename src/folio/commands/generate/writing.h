@@ -32,8 +32,6 @@ class SamplingFlags {
   bool given();
 
  private:
-  std::vector<Field> Penalties();
-  std::vector<Field> Choice();
   std::vector<LogitBias> Biases() const;
 
   SamplingOptions options_;  // without what the next lines say

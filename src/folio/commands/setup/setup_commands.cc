@@ -325,15 +325,25 @@ class HelpCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     flags.Positionals("COMMAND", &words_, "the command to explain; all of them if left out");
+    flags.Value(Field{"man", &man_, "write a page of man for each command there instead"},
+                {.placeholder = "DIR"});
   }
 
   int Run(const Context& context) override {
+    if (!man_.empty()) {
+      CreateDirectories(man_);
+      for (const ManPage& page : ManPages(context.command_line, Version())) {
+        WriteFileAtomically(std::filesystem::path(man_) / page.file, page.text);
+      }
+      return 0;
+    }
     context.console.Result(
         Help(context.command_line, Join(words_, " "), /*full=*/true, context.console.out()));
     return 0;
   }
 
  private:
+  std::string man_;
   std::vector<std::string> words_;
 };
 

@@ -18,8 +18,23 @@ int64_t NormGroup(const PassContext& pass, int64_t width) {
   return pass.config.full_qk_norm() ? width : pass.config.head_size();
 }
 
+// What one of two norms asks for of all shards: a row of the sums, and how many channels they are
+// of.
+struct SumsOfShards {
+  Tensor sums = {};  // (N), empty where a norm asks for nothing
+  int64_t channels = 0;
+};
+SumsOfShards OfQueries(const PassContext& pass, const Tensor& sums) {
+  if (!sums) return {};
+  return {sums.Slice(0, 1).Reshape({pass.N()}), pass.config.head_layout().q_width()};
+}
+SumsOfShards OfKeys(const PassContext& pass, const Tensor& sums) {
+  if (!sums) return {};
+  return {sums.Slice(1, 2).Reshape({pass.N()}), pass.config.head_layout().kv_width()};
+}
+
 void NormHeads(const PassContext& pass, const SequenceView& heads, const Tensor& weight,
-               const HeadNormActivations& acts) {
+               const HeadNormActivations& acts, const SumsOfShards& of_shards) {
   pass.backend.Run(HeadNormForward{.x = heads,
                                    .weight = weight,
                                    .raw = acts.raw,
@@ -27,11 +42,14 @@ void NormHeads(const PassContext& pass, const SequenceView& heads, const Tensor&
                                    .group = NormGroup(pass, heads.C),
                                    .eps = pass.config.layer_norm_epsilon,
                                    .weight_offset = pass.config.norm_offset(),
-                                   .scale = pass.config.qk_scale});
+                                   .scale = pass.config.qk_scale,
+                                   .sums = of_shards.sums,
+                                   .whole = of_shards.channels});
 }
 
 void NormHeadsBackward(const PassContext& pass, const SequenceView& d_heads, const Tensor& weight,
-                       const HeadNormActivations& acts, const Tensor& d_weight) {
+                       const HeadNormActivations& acts, const Tensor& d_weight,
+                       const SumsOfShards& of_shards) {
   pass.backend.Run(HeadNormBackward{.raw = acts.raw,
                                     .weight = weight,
                                     .rstd = acts.rstd,
@@ -39,7 +57,9 @@ void NormHeadsBackward(const PassContext& pass, const SequenceView& d_heads, con
                                     .d_weight = d_weight,
                                     .group = NormGroup(pass, d_heads.C),
                                     .weight_offset = pass.config.norm_offset(),
-                                    .scale = pass.config.qk_scale});
+                                    .scale = pass.config.qk_scale,
+                                    .sums = of_shards.sums,
+                                    .whole = of_shards.channels});
 }
 
 // Makes of queries and keys what meets: normed and turned, in the order that the configuration
@@ -50,14 +70,33 @@ void PrepareHeads(const PassContext& pass, int64_t layer, const SelfAttentionPar
   const auto turn = [&] { TurnHeads(pass, layer, Columns(pass, acts.qkv, heads.qk())); };
   if (pass.config.norm_after_rotary()) turn();
   if (pass.config.has_qk_norm()) {
-    NormHeads(pass, Columns(pass, acts.qkv, heads.q()), params.q_norm, acts.q_norm);
-    NormHeads(pass, Columns(pass, acts.qkv, heads.k()), params.k_norm, acts.k_norm);
+    const SequenceView q = Columns(pass, acts.qkv, heads.q());
+    const SequenceView k = Columns(pass, acts.qkv, heads.k());
+    const SumsOfShards of_q = OfQueries(pass, acts.norm_sums), of_k = OfKeys(pass, acts.norm_sums);
+    if (acts.norm_sums) {
+      pass.backend.Run(HeadNormSums{.x = q, .sums = of_q.sums});
+      pass.backend.Run(HeadNormSums{.x = k, .sums = of_k.sums});
+      pass.Sum(acts.norm_sums);
+    }
+    NormHeads(pass, q, params.q_norm, acts.q_norm, of_q);
+    NormHeads(pass, k, params.k_norm, acts.k_norm, of_k);
   }
   if (!pass.config.norm_after_rotary()) turn();
 }
 
-// The backward of both norms. A shard has the weights of all heads and sees the gradients of its
-// own: what each gives is added up, before it joins what earlier micro-batches gave.
+void SumProducts(const PassContext& pass, const SequenceView& d_heads, const Tensor& weight,
+                 const HeadNormActivations& acts, const Tensor& sums) {
+  pass.backend.Run(HeadNormSums{.x = d_heads,
+                                .raw = acts.raw,
+                                .weight = weight,
+                                .sums = sums,
+                                .weight_offset = pass.config.norm_offset(),
+                                .scale = pass.config.qk_scale});
+}
+
+// The backward of both norms. Where heads are normed one by one, a shard has the weights of all
+// heads and sees the gradients of its own: what each gives is added up, before it joins what
+// earlier micro-batches gave.
 void NormHeadsBackward(const PassContext& pass, const SelfAttentionParams& params,
                        const SelfAttentionActivations& acts, const Tensor& d_qkv,
                        const SelfAttentionParams& d_params, const Tensor& of_shards) {
@@ -66,11 +105,16 @@ void NormHeadsBackward(const PassContext& pass, const SelfAttentionParams& param
   const auto target = [&](int64_t i, const Tensor& d_weight) {
     return of_shards ? part(i).Reshape(d_weight.shape()) : d_weight;
   };
+  const SequenceView d_q = Columns(pass, d_qkv, heads.q()), d_k = Columns(pass, d_qkv, heads.k());
+  const SumsOfShards of_q = OfQueries(pass, acts.norm_sums), of_k = OfKeys(pass, acts.norm_sums);
+  if (acts.norm_sums) {
+    SumProducts(pass, d_q, params.q_norm, acts.q_norm, of_q.sums);
+    SumProducts(pass, d_k, params.k_norm, acts.k_norm, of_k.sums);
+    pass.Sum(acts.norm_sums);
+  }
   if (of_shards) pass.backend.Run(Fill{.out = of_shards});
-  NormHeadsBackward(pass, Columns(pass, d_qkv, heads.q()), params.q_norm, acts.q_norm,
-                    target(0, d_params.q_norm));
-  NormHeadsBackward(pass, Columns(pass, d_qkv, heads.k()), params.k_norm, acts.k_norm,
-                    target(1, d_params.k_norm));
+  NormHeadsBackward(pass, d_q, params.q_norm, acts.q_norm, target(0, d_params.q_norm), of_q);
+  NormHeadsBackward(pass, d_k, params.k_norm, acts.k_norm, target(1, d_params.k_norm), of_k);
   if (!of_shards) return;
   pass.Sum(of_shards);
   for (const int64_t i : {0, 1}) {
@@ -90,6 +134,43 @@ void PrepareHeadsBackward(const PassContext& pass, int64_t layer, const SelfAtte
     NormHeadsBackward(pass, params, acts, d_qkv, d_params, grads.d_qk_norm);
   }
   if (pass.config.norm_after_rotary()) turn();
+}
+
+constexpr double kValueScale = 3;
+
+// Tokens' own values of the rows of a pass.
+void LookUpValues(const PassContext& pass, const SelfAttentionParams& params, const Tensor& out) {
+  pass.backend.Run(EmbeddingForward{.ids = pass.ids, .wte = params.value_embeds, .out = out});
+}
+
+void AddValues(const PassContext& pass, const SelfAttentionParams& params,
+               const SelfAttentionActivations& acts, const Tensor& x) {
+  if (!params.value_embeds) return;
+  LookUpValues(pass, params, acts.value_rows);
+  pass.backend.Run(GatedAddForward{.x = x,
+                                   .weight = params.value_gate,
+                                   .y = acts.value_rows,
+                                   .out = Columns(pass, acts.qkv, pass.heads().v()),
+                                   .scale = kValueScale});
+}
+
+// d_x has the gradient of x from elsewhere, and gets that from the gates.
+void AddValuesBackward(const PassContext& pass, const SelfAttentionParams& params, const Tensor& x,
+                       const Tensor& d_qkv, const SelfAttentionParams& d_params, const Tensor& rows,
+                       const Tensor& d_x) {
+  if (!params.value_embeds) return;
+  LookUpValues(pass, params, rows);
+  pass.backend.Run(GatedAddBackward{.x = x,
+                                    .weight = params.value_gate,
+                                    .y = rows,
+                                    .d_out = Columns(pass, d_qkv, pass.heads().v()),
+                                    .d_y = rows,
+                                    .d_x = d_x,
+                                    .d_weight = d_params.value_gate,
+                                    .scale = kValueScale});
+  if (!d_params.value_embeds) return;
+  pass.backend.Run(
+      EmbeddingBackward{.ids = pass.ids, .d_out = rows, .d_wte = d_params.value_embeds});
 }
 
 void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivations& acts,
@@ -156,6 +237,7 @@ void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAtte
   const HeadLayout heads = pass.heads();
   LinearLayerForward(pass, layer, kCAttn, params.c_attn, acts.c_attn, scratch,
                      {.x = x, .weight = {}, .out = acts.qkv});
+  AddValues(pass, params, acts, x);
   PrepareHeads(pass, layer, params, acts);
   pass.Show(TracePoint::kQkv, layer, acts.qkv);
   if (pass.cached != nullptr) {
@@ -225,6 +307,7 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
   LinearLayerBackward(
       pass, layer, kCAttn, params.c_attn, acts.c_attn, d_params.c_attn, grads,
       {.x = x, .weight = {}, .d_out = d_qkv, .d_x = d_x, .accumulate_d_x = accumulate});
+  AddValuesBackward(pass, params, x, d_qkv, d_params, grads.value_rows, d_x);
 }
 
 }  // namespace folio

@@ -28,6 +28,9 @@ struct SelfAttentionParams {
   LinearParams c_attn;    // (C,(H+2K)D): columns are q | k | v (config.h)
   LinearParams c_proj;    // (HD,C)
   Tensor q_norm, k_norm;  // (D), or with qk_norm "full" (HD) and (KD)
+  // Where the layer has value_embeddings (Z. Zhou et al., arXiv:2410.17897, and nanochat's form of
+  // it): tokens' own values, which join v times 3 sigmoid(gate x[:12]), a gate for each of K heads.
+  Tensor value_embeds, value_gate;  // (V,KD), (K,12)
 };
 
 // What the backward of the norm of queries or of keys reads.
@@ -38,8 +41,10 @@ struct HeadNormActivations {
 struct SelfAttentionActivations {
   Tensor qkv;  // (N,(H+2K)D), queries and keys as they meet
   HeadNormActivations q_norm, k_norm;
-  Tensor lse;   // (B,H,T)
-  Tensor attn;  // (N,HD), before c_proj
+  Tensor norm_sums;   // (2,N), in a shard with qk_norm "full": what all give to both norms
+  Tensor lse;         // (B,H,T)
+  Tensor attn;        // (N,HD), before c_proj
+  Tensor value_rows;  // (N,KD), tokens' own values
   LinearActivations c_attn, c_proj;
 };
 
@@ -50,10 +55,17 @@ void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
   VisitParams(list, kCAttn, params.c_attn, {C, heads.qkv_width()}, list.config.has_qkv_bias());
   VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C},
               list.config.has_attention_bias());
+  if (list.config.has_value_embedding(list.layer)) {
+    list.Add("attn.value_embeds", "weight", params.value_embeds,
+             {list.config.vocab_size, heads.kv_width()}, ParamKind::kEmbedding, InitKind::kWeight);
+    list.Add("attn.value_gate", "weight", params.value_gate, {heads.kv_heads, kValueChannels},
+             ParamKind::kElementwise, InitKind::kGate);
+  }
   if (!list.config.has_qk_norm() || !list.config.norm_weight()) return;
+  const bool full = list.config.full_qk_norm();
   const auto add = [&](std::string_view module, auto& slot, int64_t width) {
-    list.Add(module, "weight", slot, {list.config.full_qk_norm() ? width : heads.head_dim},
-             ParamKind::kElementwise, NormInit(list.config));
+    list.Add(module, "weight", slot, {full ? width : heads.head_dim}, ParamKind::kElementwise,
+             NormInit(list.config), full ? ShardAxis::kRows : ShardAxis::kNone);
   };
   add("attn.q_norm", params.q_norm, heads.q_width());
   add("attn.k_norm", params.k_norm, heads.kv_width());
@@ -64,6 +76,9 @@ void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivatio
   const PassShape& pass = list.pass;
   const HeadLayout heads = pass.heads();
   list.Add("qkv", acts.qkv, list.low(), {pass.N(), heads.qkv_width()});
+  if (pass.config.full_qk_norm() && !pass.shard().whole()) {
+    list.Add("qk_norm.sums", acts.norm_sums, list.number(), {2, pass.N()});
+  }
   if (pass.training() && pass.config.has_qk_norm()) {
     const bool full = pass.config.full_qk_norm();
     const auto add = [&](std::string_view raw, std::string_view rstd, HeadNormActivations& norm,
@@ -73,6 +88,9 @@ void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivatio
     };
     add("q_norm.raw", "q_norm.rstd", acts.q_norm, heads.query_heads);
     add("k_norm.raw", "k_norm.rstd", acts.k_norm, heads.kv_heads);
+  }
+  if (pass.config.has_value_embedding(list.layer)) {
+    list.Add("value_rows", acts.value_rows, list.number(), {pass.N(), heads.kv_width()});
   }
   list.Add("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T});
   list.Add("attn", acts.attn, list.low(), {pass.N(), heads.q_width()});

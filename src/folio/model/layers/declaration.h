@@ -81,13 +81,17 @@ struct GptGradients {
   Tensor d_wide = {};     // (N,max((H+2K)D,F or 2F)), elements, of qkv and of fc
   Tensor d_act = {};      // (N,F), gated: of what the gate lets through
   Tensor d_attn = {};     // (N,HD)
-  Tensor d_qk_norm = {};  // (2,D), in a shard with weights of q_norm and k_norm: of these
+  Tensor d_qk_norm = {};  // (2,D), in a shard with weights of q_norm and k_norm of a head: of these
   Tensor d_logits = {};   // (R,V): the logits' own memory unless their dtypes differ
   Tensor input = {};      // (N,C), a sublayer's input; empty where the forward's is there
   Tensor act = {};        // (N,F); empty where the forward's is there
   Tensor d_lora = {};     // (N,p rank), elements, of LinearActivations::adapted
   Tensor lora_spread = {}, d_lora_spread = {};  // LinearActivations::spread, elements
   Tensor lora_input = {};  // (N,max(C,F,HD)), elements, what an adapter reads, dropped from
+  Tensor value_rows = {};  // (N,KD): tokens' own values, made again, then their gradient
+  Tensor d_embedded = {};  // (N,C), residual_lambdas: of the embeddings, from all blocks
+  Tensor d_middle = {};    // (N,C), backout: of the stream in the middle
+  Tensor d_previous = {};  // (N,C), smear: of the embedding of the token before
 };
 
 }  // namespace folio

@@ -24,35 +24,84 @@ void FillSinusoids(const Tensor& out) {
   }
 }
 
-void EmbedForward(const PassContext& pass, const EmbeddingParams& params, const Tensor& ids,
-                  const Tensor& sinusoids, const Tensor& out) {
-  // The first shard adds the position.
-  const Tensor wpe = sinusoids ? sinusoids : params.wpe;
-  pass.backend.Run(EmbeddingForward{.ids = ids,
-                                    .wte = params.wte,
-                                    .wpe = pass.shard.index == 0 ? wpe : Tensor(),
-                                    .out = out,
-                                    .positions = pass.positions});
-  pass.Sum(out);
-  if (pass.config.embedding_scale != 1) {
-    pass.backend.Run(Scale{.x = out, .factor = pass.config.embedding_scale});
+namespace {
+
+// One lookup of a pass: of its tokens, or of those before them.
+struct Lookup {
+  const PassContext& pass;
+  const Tensor& ids;
+  const LookupActivations& acts;
+
+  void Forward(const Tensor& wte, const Tensor& wpe, const Tensor& out) const {
+    const Tensor& rows = acts.raw ? acts.raw : out;
+    // The first shard adds the position.
+    pass.backend.Run(EmbeddingForward{.ids = ids,
+                                      .wte = wte,
+                                      .wpe = pass.shard.index == 0 ? wpe : Tensor(),
+                                      .out = rows,
+                                      .positions = pass.positions});
+    pass.Sum(rows);
+    if (pass.config.embedding_scale != 1) {
+      pass.backend.Run(Scale{.x = rows, .factor = pass.config.embedding_scale});
+    }
+    if (!acts.raw) return;
+    pass.backend.Run(RmsNormForward{
+        .x = rows, .out = out, .rstd = acts.rstd, .eps = pass.config.layer_norm_epsilon});
+  }
+
+  // d_out is overwritten.
+  void Backward(const Tensor& d_out, const Tensor& d_wte, const Tensor& d_wpe) const {
+    if (acts.raw) {
+      pass.backend.Run(
+          RmsNormBackward{.x = acts.raw, .rstd = acts.rstd, .d_out = d_out, .d_x = d_out});
+    }
+    if (pass.config.embedding_scale != 1) {
+      pass.backend.Run(Scale{.x = d_out, .factor = pass.config.embedding_scale});
+    }
+    pass.backend.Run(EmbeddingBackward{
+        .ids = ids, .d_out = d_out, .d_wte = d_wte, .d_wpe = d_wpe, .positions = pass.positions});
+  }
+};
+
+}  // namespace
+
+void EmbedForward(const PassContext& pass, const EmbeddingParams& params, const Tensor& previous,
+                  const Tensor& sinusoids, const EmbeddingActivations& acts) {
+  const Tensor& wpe = sinusoids ? sinusoids : params.wpe;
+  const Tensor& out = acts.embedded;
+  Lookup{pass, pass.ids, acts.tokens_raw}.Forward(params.wte, wpe, acts.tokens ? acts.tokens : out);
+  if (acts.tokens) {
+    Lookup{pass, previous, acts.previous_raw}.Forward(params.wte, {}, acts.previous);
+    pass.backend.Run(ResidualForward{.x = acts.tokens, .out = out});
+    pass.backend.Run(GatedAddForward{.x = acts.tokens,
+                                     .weight = params.smear_gate,
+                                     .y = acts.previous,
+                                     .factor = params.smear_lambda,
+                                     .out = SequenceView(out, 1, pass.N(), 0, out.dim(1))});
   }
   pass.Drop(out, pass.EmbeddingDropout());
   pass.Show(TracePoint::kEmbedded, 0, out);
 }
 
-void EmbedBackward(const PassContext& pass, const Tensor& ids, const Tensor& d_out,
-                   const EmbeddingParams& d_params) {
+void EmbedBackward(const PassContext& pass, const EmbeddingParams& params, const Tensor& previous,
+                   const EmbeddingActivations& acts, const EmbeddingParams& d_params,
+                   const GptGradients& grads) {
   if (!d_params.wte) return;
+  const Tensor& d_out = grads.d_stream;
   pass.Drop(d_out, pass.EmbeddingDropout());
-  if (pass.config.embedding_scale != 1) {
-    pass.backend.Run(Scale{.x = d_out, .factor = pass.config.embedding_scale});
+  if (acts.tokens) {
+    pass.backend.Run(GatedAddBackward{.x = acts.tokens,
+                                      .weight = params.smear_gate,
+                                      .y = acts.previous,
+                                      .factor = params.smear_lambda,
+                                      .d_out = SequenceView(d_out, 1, pass.N(), 0, d_out.dim(1)),
+                                      .d_y = grads.d_previous,
+                                      .d_x = d_out,
+                                      .d_weight = d_params.smear_gate,
+                                      .d_factor = d_params.smear_lambda});
+    Lookup{pass, previous, acts.previous_raw}.Backward(grads.d_previous, d_params.wte, {});
   }
-  pass.backend.Run(EmbeddingBackward{.ids = ids,
-                                     .d_out = d_out,
-                                     .d_wte = d_params.wte,
-                                     .d_wpe = d_params.wpe,
-                                     .positions = pass.positions});
+  Lookup{pass, pass.ids, acts.tokens_raw}.Backward(d_out, d_params.wte, d_params.wpe);
 }
 
 }  // namespace folio

@@ -31,10 +31,25 @@ void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
 // is (P,C), float32 or float64; C is even.
 void FillSinusoids(const Tensor& out);
 
-// Embeddings: the rows of tokens in wte and those of their positions, times embedding_scale.
+// Embeddings: the rows of tokens in wte and those of their positions, times embedding_scale, which
+// may be normed, and smeared: to each is added that of the token before (modded-nanogpt, record
+// 34).
+//   e = norm(wte[token]);  result e + factor * sigmoid(gate e[:24]) * e of the token before
 
 struct EmbeddingParams : PositionParams {
-  Tensor wte;  // (V,C)
+  Tensor wte;                       // (V,C)
+  Tensor smear_gate, smear_lambda;  // (1,24) and (1)
+};
+
+// What the backward of a norm of embeddings reads; empty without such a norm.
+struct LookupActivations {
+  Tensor raw, rstd;  // (N,C), (N)
+};
+
+struct EmbeddingActivations {
+  Tensor embedded;                             // (N,C), what the first block sees
+  Tensor tokens, previous;                     // (N,C), smear: of the token and of the one before
+  LookupActivations tokens_raw, previous_raw;  // what these, or `embedded`, were made of
 };
 
 template <class Visit, class Params>
@@ -44,14 +59,46 @@ void VisitEmbeddingParams(const ParamList<Visit>& list, Params& params) {
            config.tie_word_embeddings ? ParamKind::kTiedEmbedding : ParamKind::kEmbedding,
            InitKind::kWeight, ShardAxis::kRows);
   VisitPositionParams(list, params);
+  if (!config.smear) return;
+  list.Add("smear_gate", "weight", params.smear_gate, {1, kSmearChannels}, ParamKind::kElementwise,
+           InitKind::kGate);
+  list.Add("smear_lambda", "weight", params.smear_lambda, {1}, ParamKind::kElementwise,
+           InitKind::kZero);
 }
 
-// ids are (B,T) i32, `sinusoids` empty for learned positions; out is (N,C).
-void EmbedForward(const PassContext& pass, const EmbeddingParams& params, const Tensor& ids,
-                  const Tensor& sinusoids, const Tensor& out);
+template <class Visit>
+void VisitEmbeddingBuffers(const BufferList<Visit>& list, EmbeddingActivations& acts) {
+  const GptConfig& config = list.pass.config;
+  const Shape rows = {list.pass.N(), config.n_embd};
+  const auto add = [&](std::string_view raw, std::string_view rstd, LookupActivations& lookup) {
+    if (!config.embedding_norm) return;
+    list.Add(raw, lookup.raw, list.number(), rows);
+    list.Add(rstd, lookup.rstd, list.number(), {list.pass.N()});
+  };
+  add("embedded.raw", "embedded.rstd", acts.tokens_raw);
+  if (config.smear) {
+    list.Add("embedded.token", acts.tokens, list.number(), rows);
+    add("previous.raw", "previous.rstd", acts.previous_raw);
+    list.Add("previous.token", acts.previous, list.number(), rows);
+  }
+  list.Add("embedded", acts.embedded, list.number(), rows);
+}
 
-// d_out (N,C) is the gradient of out, and is dropped from in place.
-void EmbedBackward(const PassContext& pass, const Tensor& ids, const Tensor& d_out,
-                   const EmbeddingParams& d_params);
+template <class Visit>
+void VisitEmbeddingGradients(const BufferList<Visit>& list, GptGradients& grads) {
+  if (!list.pass.config.smear) return;
+  list.Add("d_previous", grads.d_previous, list.number(), {list.pass.N(), list.pass.config.n_embd});
+}
+
+// Tokens of the rows of a pass, pass.ids, are (B,T) i32; `previous` are those before them,
+// kElsewhere where a text begins, and empty without smear; so are `sinusoids` for learned
+// positions.
+void EmbedForward(const PassContext& pass, const EmbeddingParams& params, const Tensor& previous,
+                  const Tensor& sinusoids, const EmbeddingActivations& acts);
+
+// grads.d_stream (N,C) is the gradient of acts.embedded, and is overwritten.
+void EmbedBackward(const PassContext& pass, const EmbeddingParams& params, const Tensor& previous,
+                   const EmbeddingActivations& acts, const EmbeddingParams& d_params,
+                   const GptGradients& grads);
 
 }  // namespace folio

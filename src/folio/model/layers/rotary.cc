@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 namespace folio {
 namespace {
 
-// theta^(-2i/r)
-std::vector<float> PlainFrequencies(double theta, int64_t r) {
+// theta^(-2i/r) / divisors[i], or undivided where there are no divisors.
+std::vector<float> PlainFrequencies(double theta, int64_t r, std::span<const float> divisors = {}) {
   std::vector<float> inverse(static_cast<size_t>(r / 2));
   for (size_t i = 0; i < inverse.size(); ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(r);
-    inverse[i] = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+    const auto wave = static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+    inverse[i] = 1.0f / (divisors.empty() ? wave : divisors[i] * wave);
   }
   return inverse;
 }
@@ -54,6 +56,12 @@ void ScaleLikeYarn(const GptConfig& config, double theta, std::vector<float>& in
   }
 }
 
+// What the configuration says, or else the scaling's own number.
+float AttentionFactor(const GptConfig& config, double usual) {
+  return static_cast<float>(config.rope_attention_factor > 0 ? config.rope_attention_factor
+                                                             : usual);
+}
+
 }  // namespace
 
 std::vector<float> Llama3Divisors(const GptConfig& config) {
@@ -75,9 +83,13 @@ RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table) {
     ScaleLikeLlama3(config, result.inverse);
   } else if (config.rope_scaling == "yarn") {
     ScaleLikeYarn(config, config.rope_theta, result.inverse);
-    result.attention_factor = config.rope_attention_factor > 0
-                                  ? config.rope_attention_factor
-                                  : 0.1 * std::log(config.rope_factor) + 1;
+    result.attention_factor = AttentionFactor(config, 0.1 * std::log(config.rope_factor) + 1);
+  } else if (config.rope_scaling == "longrope") {
+    result.inverse =
+        PlainFrequencies(config.rope_theta, r, config.rope_divisors(config.beyond_original()));
+    const auto original = static_cast<double>(config.rope_positions());
+    result.attention_factor =
+        AttentionFactor(config, std::sqrt(1 + std::log(config.rope_factor) / std::log(original)));
   }
   return result;
 }
@@ -91,10 +103,11 @@ void FillRotaryFrequencies(const GptConfig& config, RotaryTables& tables) {
 void FillRotaryAngles(const PassContext& pass, const RotaryTables& tables) {
   for (const auto& [frequencies, angles] : tables) {
     if (!angles) continue;
-    pass.backend.Run(RotaryAngles{.inv_freq = frequencies.inverse,
-                                  .positions = pass.positions,
-                                  .out = angles,
-                                  .attention_factor = frequencies.attention_factor});
+    pass.backend.Run(
+        RotaryAngles{.inv_freq = frequencies.inverse,
+                     .positions = pass.positions,
+                     .out = angles,
+                     .attention_factor = static_cast<double>(frequencies.attention_factor)});
   }
 }
 

@@ -12,14 +12,15 @@ namespace folio {
 // of each head of queries and keys are turned by an angle: the position times a frequency of the
 // pair.
 
-// The frequencies (r/2), in float32 as other programs have them, and what cosines and sines are
-// multiplied with.
+// The frequencies (r/2) and what cosines and sines are multiplied with, both in float32 as other
+// programs have them.
 struct RotaryFrequencies {
   std::vector<float> inverse = {};
-  double attention_factor = 1;
+  float attention_factor = 1;
 };
 
-// Table 0 is that of all layers but those of a window where these have a base of their own: 1.
+// Scaled as rope_scaling says; LongRoPE: Y. Ding et al., arXiv:2402.13753. Table 0 is that of all
+// layers but those of a window where these have a base of their own: 1.
 RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table);
 
 // What the frequencies (r/2) are divided by where rope_scaling is llama3.

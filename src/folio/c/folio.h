@@ -1,0 +1,286 @@
+/* folio for C, and for every language that calls C: tokenizers, writing with models, looking
+ * inside, training and fine-tuning, in one shared library.
+ *
+ *   pkg-config --cflags --libs folio
+ *
+ * Rules that hold for every function:
+ *
+ * Errors. A function that can fail returns a folio_status and takes a `folio_error **` last, which
+ * may be NULL. It is set only where the status is not FOLIO_OK; free it with folio_error_free.
+ * Results are written only with FOLIO_OK. Wrong arguments, broken files and a lack of memory are
+ * such errors: nothing here ends the process, but a mistake in folio itself (folio_set_fatal).
+ * Ownership. What comes through an `out` parameter or from a function that ends in _new is freed by
+ * the _free of its kind; NULL is freed as nothing. All else is borrowed, as long as its comment
+ * says. Handles hold what they are made of: they may be freed in any order. Threads. A `const`
+ * handle may be used by any number of threads at a time, any other by one. Calls that compute with
+ * one model wait for each other; all share the threads of folio_set_threads, on which no result
+ * depends. Texts are UTF-8 with a length in bytes, and may hold zeros; names and paths end in a
+ * zero. Ids of tokens are int32_t. Sizes: T tokens, V tokens of the vocabulary, C channels, H
+ * heads. Callbacks run on the thread that called, may call folio_cancel_request and functions of
+ * const handles, and must not leave by longjmp or an exception. One that returns an int goes on
+ * with 0. The library is silent, takes no signals, and reads no environment but FOLIO_HOME and
+ * XDG_CACHE_HOME, where a published tokenizer is asked for by its name.
+ * Until version 1.0 functions may change with a minor version; then they are only added. */
+#ifndef FOLIO_H
+#define FOLIO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FOLIO_API __attribute__((visibility("default")))
+#else
+#define FOLIO_API
+#endif
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* 0, or whose mistake it was. Statuses may be added; treat an unknown one as FOLIO_RUNTIME. */
+typedef int32_t folio_status;
+enum {
+  FOLIO_OK = 0,
+  FOLIO_RUNTIME = 1,   /* something failed while running: a full disk, no permission */
+  FOLIO_USAGE = 2,     /* an argument or an option */
+  FOLIO_INPUT = 3,     /* a file or a model is missing or damaged */
+  FOLIO_RESOURCE = 4,  /* out of memory, or no such device */
+  FOLIO_DIVERGED = 5,  /* losses or logits that are not finite */
+  FOLIO_CANCELLED = 6, /* a folio_cancel or a callback asked for it */
+  FOLIO_INTERNAL = 7   /* a mistake in folio: please report it */
+};
+typedef struct folio_error folio_error;
+
+/* "usage" of FOLIO_USAGE; "unknown" of what is no status. */
+FOLIO_API const char* folio_status_name(folio_status status);
+/* Where and what; what was expected and found; what to do. Each may be "", none is NULL. They live
+ * as long as the error. */
+FOLIO_API const char* folio_error_message(const folio_error* error);
+FOLIO_API const char* folio_error_cause(const folio_error* error);
+FOLIO_API const char* folio_error_help(const folio_error* error);
+FOLIO_API void folio_error_free(folio_error* error);
+
+/* ---- The library ----------------------------------------------------------------------------- */
+
+/* major << 16 | minor << 8 | patch, of the library that runs. */
+FOLIO_API uint32_t folio_version(void);
+
+enum { FOLIO_LOG_DEBUG = 0, FOLIO_LOG_INFO = 1, FOLIO_LOG_WARNING = 2, FOLIO_LOG_ERROR = 3 };
+/* Messages from `level` on go to `log`, one at a time, from any thread; NULL for nowhere, as at
+ * first. */
+FOLIO_API void folio_set_log(int32_t level,
+                             void (*log)(void* user, int32_t level, const char* text,
+                                         size_t length),
+                             void* user);
+/* Called before the process aborts, which only a mistake in folio makes it do: `text` says where.
+ */
+FOLIO_API void folio_set_fatal(void (*fatal)(void* user, const char* text), void* user);
+/* The threads of all computing, 1 to 4096; at first as many as there are processor cores. Not while
+ * anything computes. */
+FOLIO_API folio_status folio_set_threads(int32_t threads, folio_error** error);
+
+/* ---- Buffers, options, cancelling ------------------------------------------------------------ */
+
+/* A result whose size only folio knows. Each call that fills it replaces what it held; one that is
+ * used again does not allocate again. */
+typedef struct folio_buffer folio_buffer;
+FOLIO_API folio_buffer* folio_buffer_new(void); /* NULL where there is no memory, as all of _new */
+/* Aligned for every type of number; a zero that does not count stands behind the last byte. Valid
+ * until the buffer is filled again or freed. */
+FOLIO_API const void* folio_buffer_data(const folio_buffer* buffer);
+FOLIO_API size_t folio_buffer_size(const folio_buffer* buffer); /* bytes */
+FOLIO_API void folio_buffer_free(folio_buffer* buffer);
+
+/* Options by name. Wherever options are taken, NULL stands for the usual ones. */
+typedef struct folio_options folio_options;
+/* `of` is "open", "generate" or "train"; NULL for any other. */
+FOLIO_API folio_options* folio_options_new(const char* of);
+/* Sets one, from text: ("temperature", "0.8"). A name that does not exist and a value out of its
+ * range are a FOLIO_USAGE. "stop" of "generate" adds a text that ends the text. */
+FOLIO_API folio_status folio_options_set(folio_options* options, const char* name,
+                                         const char* value, folio_error** error);
+/* All options of a kind as JSON: [{"name", "type", "value", "help"}, ...], value the usual one. */
+FOLIO_API folio_status folio_options_describe(const char* of, folio_buffer* json,
+                                              folio_error** error);
+FOLIO_API void folio_options_free(folio_options* options);
+
+/* A request to stop, which any thread and any signal handler may make. What is stopped returns
+ * FOLIO_CANCELLED and leaves nothing half-done, but that texts and runs say how they ended;
+ * wherever one is taken it may be NULL. */
+typedef struct folio_cancel folio_cancel;
+FOLIO_API folio_cancel* folio_cancel_new(void);
+FOLIO_API void folio_cancel_request(folio_cancel* cancel);
+FOLIO_API void folio_cancel_reset(folio_cancel* cancel);
+FOLIO_API void folio_cancel_free(folio_cancel* cancel);
+
+/* ---- Tokenizers ------------------------------------------------------------------------------ */
+
+typedef struct folio_tokenizer folio_tokenizer;
+/* What `spec` names: a published encoding that was fetched ("gpt2", "o200k_base"), "bytes", or a
+ * path: a directory or file of a tokenizer, or a training run. */
+FOLIO_API folio_status folio_tokenizer_open(const char* spec, folio_tokenizer** out,
+                                            folio_error** error);
+/* What texts of special tokens ("<|endoftext|>") become. */
+enum {
+  FOLIO_SPECIAL_ORDINARY = 0, /* text as any other */
+  FOLIO_SPECIAL_ALLOW = 1,    /* the tokens */
+  FOLIO_SPECIAL_RAISE = 2     /* a FOLIO_INPUT */
+};
+/* The ids (int32_t) of a text, on all threads where it is long and special texts are ordinary. */
+FOLIO_API folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
+                                              size_t length, int32_t special, folio_buffer* ids,
+                                              folio_error** error);
+/* The same of many texts, with special texts as ordinary ones: the ids of text i are
+ * ids[offsets[i]] to ids[offsets[i + 1] - 1], of `count` + 1 offsets (int64_t). */
+FOLIO_API folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
+                                                    const char* const* texts, const size_t* lengths,
+                                                    size_t count, folio_buffer* ids,
+                                                    folio_buffer* offsets, folio_error** error);
+/* The bytes of tokens, which need not be UTF-8. */
+FOLIO_API folio_status folio_tokenizer_decode(const folio_tokenizer* tokenizer, const int32_t* ids,
+                                              size_t count, folio_buffer* bytes,
+                                              folio_error** error);
+/* The bytes of one token, which live as long as the tokenizer and do not end in a zero. */
+FOLIO_API folio_status folio_tokenizer_token(const folio_tokenizer* tokenizer, int32_t id,
+                                             const char** bytes, size_t* length,
+                                             folio_error** error);
+/* {"kind", "vocab_size", "end_of_text", "special_tokens": [{"text", "id"}, ...], "hash"} */
+FOLIO_API folio_status folio_tokenizer_info(const folio_tokenizer* tokenizer, folio_buffer* json,
+                                            folio_error** error);
+/* Writes tokenizer.json and what belongs to it into an existing directory. */
+FOLIO_API folio_status folio_tokenizer_save(const folio_tokenizer* tokenizer, const char* directory,
+                                            folio_error** error);
+FOLIO_API void folio_tokenizer_free(folio_tokenizer* tokenizer);
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+typedef struct folio_model folio_model;
+/* What `path` names, in any format that folio reads: a training run, a directory of Hugging Face's,
+ * a GGUF file. `options` of "open". The file is mapped: it must stay as it is while the model is
+ * open. */
+FOLIO_API folio_status folio_model_open(const char* path, const folio_options* options,
+                                        folio_model** out, folio_error** error);
+/* {"config": {...}, "parameters", "dtype", "path", "note"} */
+FOLIO_API folio_status folio_model_info(const folio_model* model, folio_buffer* json,
+                                        folio_error** error);
+/* V, C and the longest context, for those who give out room; 0 for NULL. */
+FOLIO_API int64_t folio_model_vocab_size(const folio_model* model);
+FOLIO_API int64_t folio_model_width(const folio_model* model);
+FOLIO_API int64_t folio_model_context(const folio_model* model);
+/* The tokenizer that came with it, or NULL. It lives as long as the model. */
+FOLIO_API const folio_tokenizer* folio_model_tokenizer(const folio_model* model);
+/* The ids that the model is to go on from: the text with the tokens that the tokenizer puts before
+ * texts. Never none: of an empty text it is what stands between texts. */
+FOLIO_API folio_status folio_model_prompt(const folio_model* model, const char* text, size_t length,
+                                          folio_buffer* ids, folio_error** error);
+/* The same of a conversation by the model's own template, up to where its answer begins. `roles`
+ * are "system", "user" and "assistant"; both texts of a message end in a zero. */
+FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* const* roles,
+                                        const char* const* texts, size_t count, folio_buffer* ids,
+                                        folio_error** error);
+FOLIO_API void folio_model_free(folio_model* model);
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* The reason why a text ended. */
+enum {
+  FOLIO_END_LENGTH = 0,  /* max_tokens */
+  FOLIO_END_STOP = 1,    /* an end of text or of a turn, a text of "stop", or the callback */
+  FOLIO_END_CONTEXT = 2, /* the context is full, with when_full=stop */
+  FOLIO_END_CANCELLED = 3
+};
+/* Writes on from `ids`, with `options` of "generate". Each part of the text goes to `text` as soon
+ * as it is known, whole characters only; it returns other than 0 to end the text. `text`, `whole`
+ * (all of the text) and `end` may be NULL. The same seed gives the same text. */
+FOLIO_API folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t count,
+                                      const folio_options* options,
+                                      int (*text)(void* user, const char* text, size_t length),
+                                      void* user, const folio_cancel* cancel, folio_buffer* whole,
+                                      int32_t* end, folio_error** error);
+
+/* Texts that are written together: they join and leave between steps, each is what it would be
+ * alone, and several cost little more than one. */
+typedef struct folio_batch folio_batch;
+/* A batch of at most so many texts at once; more wait for their turn. */
+FOLIO_API folio_status folio_batch_new(const folio_model* model, int32_t texts, folio_batch** out,
+                                       folio_error** error);
+/* Adds a text, with callbacks as folio_generate has, and `ended`, which is called once; all may be
+ * NULL. `id`, which may be NULL too, is for folio_batch_cancel. */
+FOLIO_API folio_status folio_batch_add(folio_batch* batch, const int32_t* ids, size_t count,
+                                       const folio_options* options,
+                                       int (*text)(void* user, const char* text, size_t length),
+                                       void (*ended)(void* user, int32_t end), void* user,
+                                       uint64_t* id, folio_error** error);
+/* A token more for each text, or a part of one long prompt: a few milliseconds for a small model,
+ * so that a loop that draws pictures can call it between two. `more` is 0 when there is nothing
+ * left. After an error all texts are gone. */
+FOLIO_API folio_status folio_batch_step(folio_batch* batch, int32_t* more, folio_error** error);
+/* Ends a text as FOLIO_END_CANCELLED; nothing for one that has ended. */
+FOLIO_API folio_status folio_batch_cancel(folio_batch* batch, uint64_t id, folio_error** error);
+FOLIO_API void folio_batch_free(folio_batch* batch);
+
+/* ---- Looking inside -------------------------------------------------------------------------- */
+
+/* `ids` are 1 to folio_model_context of the model's tokens. All results are float32 in row-major
+ * order unless something else is said. */
+
+/* Logits of the token behind each of ids[first] and later: (count - first, V). */
+FOLIO_API folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t count,
+                                    size_t first, const folio_cancel* cancel, folio_buffer* logits,
+                                    folio_error** error);
+/* ln of the probability (double) that the model gives ids[i] behind those before it, for i from
+ * `first`, 1 at least: (count - first). V logits at a time are in memory, not all. */
+FOLIO_API folio_status folio_score(const folio_model* model, const int32_t* ids, size_t count,
+                                   size_t first, const folio_cancel* cancel,
+                                   folio_buffer* log_probabilities, folio_error** error);
+/* The last layer's normed output: "mean" over the tokens (C), that of the "last" (C), or of "all"
+ * (count, C). */
+FOLIO_API folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t count,
+                                   const char* pooling, const folio_cancel* cancel,
+                                   folio_buffer* embedding, folio_error** error);
+/* What each token attends to, of one head of one layer, both from 0: (count, count), rows are
+ * queries. The model must be opened with dtype=fp32. */
+FOLIO_API folio_status folio_attention(const folio_model* model, const int32_t* ids, size_t count,
+                                       int64_t layer, int64_t head, folio_buffer* weights,
+                                       folio_error** error);
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+/* What is told of training; any of the callbacks may be NULL. A callback that returns other than 0
+ * stops, as `cancel` does. */
+typedef struct folio_watch {
+  size_t size; /* sizeof(folio_watch), for versions that have more members */
+  void* user;
+  const folio_cancel* cancel;
+  /* The text becomes tokens: so many of all bytes are dealt with. */
+  int (*progress)(void* user, int64_t done, int64_t total);
+  /* A step is done, counted from 0; the loss is in nats per token. */
+  int (*step)(void* user, int64_t step, double loss, double learning_rate,
+              double tokens_per_second);
+  /* Losses before a step, on training data and on held-out data. */
+  int (*evaluation)(void* user, int64_t step, double train_loss, double held_out_loss);
+} folio_watch;
+
+typedef struct folio_train folio_train;
+/* Prepares training on texts (files, directories, or one data set) into the run directory `run`:
+ * gathers the settings, makes tokens. `options` of "train": every setting of `folio config show`,
+ * and "preset", "resume" and "overwrite"; LoRA by train.init and lora.rank. Stopped or failed, it
+ * leaves `run` as it was. `watch` may be NULL. */
+FOLIO_API folio_status folio_train_new(const char* const* data, size_t count, const char* run,
+                                       const folio_options* options, const folio_watch* watch,
+                                       folio_train** out, folio_error** error);
+/* Trains, once, to the end or until it is stopped, and leaves a checkpoint in either case: a run
+ * that was stopped returns FOLIO_OK and goes on with "resume". `json`, which may be NULL, becomes
+ * {"step", "tokens", "seconds", "stopped", "ended_by", "train_loss", "val_loss", "best_val_loss",
+ * "best_step"}. The run directory is a model for folio_model_open. */
+FOLIO_API folio_status folio_train_run(folio_train* train, const folio_watch* watch,
+                                       folio_buffer* json, folio_error** error);
+FOLIO_API void folio_train_free(folio_train* train);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,128 @@
+#include <algorithm>
+
+#include "folio/c/handles.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/text/encode_parallel.h"
+#include "folio/text/encodings.h"
+
+using folio::Guarded;
+using folio::IdsArgument;
+using folio::Json;
+using folio::RequireArgument;
+using folio::TextArgument;
+
+namespace {
+
+folio::SpecialRule RuleOf(int32_t special) {
+  switch (special) {
+    case FOLIO_SPECIAL_ORDINARY:
+      return folio::SpecialRule::Ordinary();
+    case FOLIO_SPECIAL_ALLOW:
+      return folio::SpecialRule::Allow();
+    case FOLIO_SPECIAL_RAISE:
+      return folio::SpecialRule::Raise();
+    default:
+      throw folio::UsageError("special: no such value",
+                              "expected FOLIO_SPECIAL_ORDINARY, _ALLOW or _RAISE");
+  }
+}
+
+}  // namespace
+
+folio_status folio_tokenizer_open(const char* spec, folio_tokenizer** out, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(spec, "spec");
+    RequireArgument(out, "out");
+    *out = new folio_tokenizer{folio::OpenTokenizer(spec)};
+  });
+}
+
+folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
+                                    size_t length, int32_t special, folio_buffer* ids,
+                                    folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(tokenizer, "tokenizer");
+    RequireArgument(ids, "ids");
+    const std::string_view all = TextArgument(text, length);
+    const folio::SpecialRule rule = RuleOf(special);
+    ids->Set(special == FOLIO_SPECIAL_ORDINARY ? EncodeParallel(*tokenizer->of, all)
+                                               : tokenizer->of->Encode(all, "text", rule));
+  });
+}
+
+folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
+                                          const char* const* texts, const size_t* lengths,
+                                          size_t count, folio_buffer* ids, folio_buffer* offsets,
+                                          folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(tokenizer, "tokenizer");
+    RequireArgument(ids, "ids");
+    RequireArgument(offsets, "offsets");
+    if (count > 0) RequireArgument(texts, "texts");
+    if (count > 0) RequireArgument(lengths, "lengths");
+    std::vector<std::string_view> views(count);
+    for (size_t i = 0; i < count; ++i) views[i] = TextArgument(texts[i], lengths[i]);
+    const std::vector<std::vector<int32_t>> encoded = EncodeBatch(*tokenizer->of, views);
+    std::vector<int64_t> begins = {0};
+    for (const std::vector<int32_t>& one : encoded) begins.push_back(begins.back() + ssize(one));
+    std::vector<int32_t> all;
+    all.reserve(static_cast<size_t>(begins.back()));
+    for (const std::vector<int32_t>& one : encoded) all.insert(all.end(), one.begin(), one.end());
+    ids->Set(all);
+    offsets->Set(begins);
+  });
+}
+
+folio_status folio_tokenizer_decode(const folio_tokenizer* tokenizer, const int32_t* ids,
+                                    size_t count, folio_buffer* bytes, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(tokenizer, "tokenizer");
+    RequireArgument(bytes, "bytes");
+    bytes->Set(tokenizer->of->Decode(IdsArgument(ids, count)));
+  });
+}
+
+folio_status folio_tokenizer_token(const folio_tokenizer* tokenizer, int32_t id, const char** bytes,
+                                   size_t* length, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(tokenizer, "tokenizer");
+    RequireArgument(bytes, "bytes");
+    RequireArgument(length, "length");
+    const std::string_view token = tokenizer->of->TokenBytes(id);
+    *bytes = token.data();
+    *length = token.size();
+  });
+}
+
+folio_status folio_tokenizer_info(const folio_tokenizer* tokenizer, folio_buffer* json,
+                                  folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(tokenizer, "tokenizer");
+    RequireArgument(json, "json");
+    const folio::Tokenizer& of = *tokenizer->of;
+    Json specials = Json::array();
+    for (const folio::SpecialToken& token : of.special_tokens()) {
+      specials.push_back({{"text", token.text}, {"id", token.id}});
+    }
+    json->Set(Json{{"kind", of.kind()},
+                   {"vocab_size", of.vocab_size()},
+                   {"end_of_text", of.end_of_text()},
+                   {"special_tokens", std::move(specials)},
+                   {"hash", of.hash()}}
+                  .dump());
+  });
+}
+
+folio_status folio_tokenizer_save(const folio_tokenizer* tokenizer, const char* directory,
+                                  folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(tokenizer, "tokenizer");
+    RequireArgument(directory, "directory");
+    tokenizer->of->Save(directory);
+  });
+}
+
+void folio_tokenizer_free(folio_tokenizer* tokenizer) {
+  delete tokenizer;
+}

@@ -1,0 +1,180 @@
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "folio/io/json.h"
+#include "folio/model/config.h"
+#include "folio/model/families.h"
+#include "folio/model/families/tables.h"
+
+namespace folio {
+namespace {
+
+constexpr auto kGemma2Names = std::to_array<std::string_view>({"Gemma2ForCausalLM", "Gemma2Model"});
+constexpr auto kGemma3Names =
+    std::to_array<std::string_view>({"Gemma3ForCausalLM", "Gemma3TextModel"});
+
+constexpr auto kGemmaKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
+    {"activation_function", {"hidden_activation", "hidden_act"}},
+    {"attention_cap", {"attn_logit_softcapping"}},
+    {"logit_cap", {"final_logit_softcapping"}},
+    {"rope_window_theta", {"rope_local_base_freq"}},
+}));
+
+// Gemma 3's older form: every n-th layer has full attention.
+void ReadWindowPattern(const Json& every, Json& flat, const std::string&) {
+  const bool fits =
+      every.is_number_integer() && every.get<int64_t>() > 0 && every.get<int64_t>() <= 1 << 16;
+  if (!fits || flat.contains("layer_types")) return;
+  flat["layer_kinds"] = std::string(static_cast<size_t>(every.get<int64_t>()) - 1, 'w') + 'f';
+}
+
+constexpr DerivedKey kWindowPattern = {"sliding_window_pattern", "layer_kinds", &ReadWindowPattern,
+                                       nullptr};
+
+constexpr DerivedKey kQueryScalar = {
+    "query_pre_attn_scalar", "attention_scale",
+    [](const Json& value, Json& flat, const std::string&) {
+      SetNumber(value, flat, "attention_scale", [](double x) { return 1 / std::sqrt(x); });
+    },
+    [](const GptConfig& c) {
+      const double scale = c.score_scale(0);
+      return Json(static_cast<int64_t>(Rounded(1 / (scale * scale))));
+    }};
+
+// Gemma multiplies embeddings with the root of C, which no key says.
+constexpr DerivedKey kRootOfWidth = {"hidden_size", "embedding_scale",
+                                     [](const Json& value, Json& flat, const std::string&) {
+                                       SetNumber(value, flat, "embedding_scale",
+                                                 [](double x) { return std::sqrt(x); });
+                                     },
+                                     nullptr};
+
+constexpr auto kGemmaDerived = std::to_array<DerivedKey>(
+    {kRopeScaling, kRopeParameters, kRootOfWidth, kQueryScalar, kWindowPattern, kLayerTypes});
+
+constexpr auto kGemmaOwn = Joined(
+    kPlainOwn, std::to_array<std::string_view>({"head_dim", "sliding_window", "attention_bias"}));
+
+constexpr auto kGemma2Fixed = std::to_array<FieldValue>({{"norm", "rms_one_plus"},
+                                                         {"norm_position", "both"},
+                                                         {"position_embedding", "rotary"},
+                                                         {"mlp", "gated"},
+                                                         {"bias", "false"}});
+constexpr auto kGemma3Fixed =
+    Joined(kGemma2Fixed, std::to_array<FieldValue>({{"qk_norm", "head"}}));
+
+constexpr auto kGemma2Absent = std::to_array<FieldValue>(
+    {{"activation_function", "gelu_new"}, {"head_dim", "256"}, {"layer_kinds", "wf"}});
+constexpr auto kGemma3Absent = std::to_array<FieldValue>({{"activation_function", "gelu_new"},
+                                                          {"head_dim", "256"},
+                                                          {"layer_kinds", "wwwwwf"},
+                                                          {"rope_theta", "1000000"},
+                                                          {"rope_window_theta", "10000"}});
+
+// GGUF has 1 + w where Hugging Face has w.
+constexpr auto kGemmaTensors = std::to_array<TensorRow>(
+    {kEmbedRow,
+     NamedRow("ln_1", "model.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", 1),
+     TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
+     NamedRow("attn.q_norm", "model.layers.{}.self_attn.q_norm.weight", "blk.{}.attn_q_norm.weight",
+              1),
+     NamedRow("attn.k_norm", "model.layers.{}.self_attn.k_norm.weight", "blk.{}.attn_k_norm.weight",
+              1),
+     kOutRow,
+     NamedRow("ln_attn", "model.layers.{}.post_attention_layernorm.weight",
+              "blk.{}.post_attention_norm.weight", 1),
+     NamedRow("ln_2", "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight",
+              1),
+     kGateUpRow, kDownRow,
+     NamedRow("ln_mlp", "model.layers.{}.post_feedforward_layernorm.weight",
+              "blk.{}.post_ffw_norm.weight", 1),
+     NamedRow("ln_f", "model.norm.weight", "output_norm.weight", 1), kHeadRow});
+
+constexpr auto kGemma2GgufKeys =
+    Joined(Joined(kRmsGgufKeys, kWindowKey),
+           std::to_array<GgufKey>({
+               {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
+               {"attn_logit_softcapping", "attention_cap", GgufKey::Use::kOptional},
+               {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
+           }));
+constexpr auto kGemma3GgufKeys =
+    Joined(Joined(kRmsGgufKeys, kWindowKey),
+           std::to_array<GgufKey>({
+               {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
+               {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
+               {"rope.freq_base_swa", "rope_window_theta", GgufKey::Use::kOptional},
+           }));
+
+constexpr auto kGemma2Unsaid = std::to_array<FieldValue>({{"sliding_window", "4096"},
+                                                          {"layer_kinds", "wf"},
+                                                          {"attention_cap", "50"},
+                                                          {"logit_cap", "30"}});
+constexpr auto kGemma3Unsaid =
+    std::to_array<FieldValue>({{"layer_kinds", "wwwwwf"}, {"rope_window_theta", "10000"}});
+
+// Gemma multiplies embeddings with the root of C. The scale of its scores no key of GGUF says: it
+// is that of heads of D numbers, and in the one model of each kind that has another, whose layers
+// are `largest`, that of C / H numbers.
+template <int64_t largest>
+void SetGemmaScales(GptConfig& config) {
+  config.embedding_scale = std::sqrt(static_cast<double>(config.n_embd));
+  const int64_t size =
+      config.n_layer == largest ? config.n_embd / config.n_head : config.head_size();
+  config.attention_scale = 1 / std::sqrt(static_cast<double>(size));
+}
+
+// Embeddings are multiplied with the root of their width.
+constexpr Limit kRootOfC = {"embedding_scale", kEverywhere, [](const GptConfig& c) {
+                              return c.embedding_scale == std::sqrt(static_cast<double>(c.n_embd));
+                            }};
+
+// llama.cpp divides by the caps of Gemma 2, and scales no positions of layers with a window in
+// Gemma 3.
+constexpr auto kGemma2Limits = std::to_array<Limit>({
+    kRootOfC,
+    {"tie_word_embeddings", Formats(FileFormat::kGguf),
+     [](const GptConfig& c) { return c.tie_word_embeddings; }},
+    {"attention_cap", Formats(FileFormat::kGguf),
+     [](const GptConfig& c) { return c.attention_cap > 0; }},
+    {"logit_cap", Formats(FileFormat::kGguf), [](const GptConfig& c) { return c.logit_cap > 0; }},
+});
+constexpr auto kGemma3Limits = std::to_array<Limit>({
+    kRootOfC,
+    {"rope_window_theta", Formats(FileFormat::kGguf),
+     [](const GptConfig& c) { return !HasWindow(c) || c.rope_window_theta > 0; }},
+});
+
+}  // namespace
+
+Family Gemma2Table() {
+  Family family = FamilyLike(LlamaTable(), "gemma2", kGemma2Names);
+  family.keys = kGemmaKeys;
+  family.fixed = kGemma2Fixed;
+  family.own = kGemmaOwn;
+  family.absent = kGemma2Absent;
+  family.derived = kGemmaDerived;
+  family.tensors = kGemmaTensors;
+  family.gguf_keys = kGemma2GgufKeys;
+  family.gguf_unsaid = kGemma2Unsaid;
+  family.gguf_by_sizes = &SetGemmaScales<46>;
+  family.limits = kGemma2Limits;
+  return family;
+}
+
+Family Gemma3Table() {
+  Family family = FamilyLike(Gemma2Table(), "gemma3_text", kGemma3Names);
+  family.fixed = kGemma3Fixed;
+  family.absent = kGemma3Absent;
+  family.gguf_architecture = "gemma3";
+  family.gguf_keys = kGemma3GgufKeys;
+  family.gguf_unsaid = kGemma3Unsaid;
+  family.gguf_by_sizes = &SetGemmaScales<62>;
+  family.limits = kGemma3Limits;
+  return family;
+}
+
+}  // namespace folio
