@@ -488,7 +488,8 @@ Converted ConvertModel(const Conversion& conversion,
   const auto weights = MapWeights(source.model);
   Converted converted{.from = source.path,
                       .from_format = source.format,
-                      .parameters = ModelSummary(weights->table()).parameters()};
+                      .parameters = ModelSummary(weights->table()).parameters(),
+                      .note = source.model.note};
   progress(0, "writing");
   const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
   format.save(to, {.weights = *weights,
