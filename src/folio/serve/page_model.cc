@@ -69,6 +69,11 @@ Json BlockJson(const GptConfig& config) {
           {"attention_bias", config.has_attention_bias()},
           {"mlp_bias", config.has_mlp_bias()},
           {"embedding_scale", config.embedding_scale},
+          {"embedding_norm", config.embedding_norm},
+          {"smear", config.smear},
+          {"residual_lambdas", config.residual_lambdas},
+          {"value_embeddings", config.value_embeddings},
+          {"backout", config.backout},
           {"residual_scale", config.residual_scale},
           {"tied", config.tie_word_embeddings}};
 }

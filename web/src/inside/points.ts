@@ -41,7 +41,9 @@ function NormWords(norm: string): string {
 function Embedded(of: BlockInfo): Told {
   const row = "Each token's row of the embedding table";
   const added = { learned: "P[position]", sinusoidal: "sines(position)" }[of.positions];
-  const formula = `x₀ = ${Times(of.embedding_scale, "E[token]")}${added ? ` + ${added}` : ""}`;
+  const looked = Times(of.embedding_scale, of.embedding_norm ? "RMS(E[token])" : "E[token]");
+  const smeared = Plus(of.smear, "λ·gate·(the token before's)");
+  const formula = `x₀ = ${looked}${added ? ` + ${added}` : ""}${smeared}`;
   const explain =
     of.positions === "learned"
       ? `${row}, plus its position's.`
@@ -60,10 +62,11 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
   const post = of.norm_position === "post";
   const after = of.norm_position === "branch" || of.norm_position === "both";
   const parallel = of.block !== "serial";
+  const stream = of.residual_lambdas ? "λ·x + λ₀·x₀" : "x"; // what a block takes for it
   const branch = (what: string) => (after ? `${N}(${what})` : what);
   const normed = after ? " Normed, before it joins." : "";
-  const joins = (what: string) =>
-    post ? `x + ${what}` : `x ← x + ${Times(of.residual_scale, what)}`;
+  const joins = (what: string, from = "x") =>
+    post ? `x + ${what}` : `x ← ${from} + ${Times(of.residual_scale, what)}`;
   const reads = (which: 1 | 2, letter: string): Told =>
     post
       ? [`${norm} ${which}`, `x ← ${N}(x)`, `The sum, normed. ${NormWords(of.norm)}`]
@@ -74,7 +77,11 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
             "The stream as it is: norms stand behind the sublayers of this model.",
           ]
         : which === 1
-          ? [`${norm} 1`, `a = ${N}₁(x)`, NormWords(of.norm)]
+          ? [
+              `${norm} 1`,
+              `a = ${N}₁(${stream})`,
+              `${NormWords(of.norm)}${of.residual_lambdas ? " Before that a block mixes the stream with the embeddings, by two learned numbers." : ""}`,
+            ]
           : of.block === "parallel_one_norm"
             ? [
                 `${norm} 1, again`,
@@ -88,6 +95,9 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
                   ? "The same again of the block's input, for the feed-forward part beside attention."
                   : "The same again, before the feed-forward part.",
               ];
+  const own = of.value_embeddings
+    ? " In every second layer each token's own values are added, through gates."
+    : "";
   const turned = of.positions === "rotary" ? " Queries and keys are turned by their place." : "";
   const told: Record<Point, Told> = {
     embedded: Embedded(of),
@@ -95,7 +105,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     qkv: [
       "Queries, keys, values",
       `q, k, v = ${post ? "x" : "a"}·W${Plus(of.qkv_bias, "b")}`,
-      `One matrix product makes the three side by side, for all heads.${of.qk_norm ? " Queries and keys are normed." : ""}${turned}`,
+      `One matrix product makes the three side by side, for all heads.${of.qk_norm ? " Queries and keys are normed." : ""}${turned}${own}`,
     ],
     heads: [
       "What the heads gather",
@@ -109,7 +119,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     ],
     middle: [
       "Stream after attention",
-      joins("attention"),
+      joins("attention", stream),
       "The residual stream with what attention brought.",
     ],
     ln_2: reads(2, "m"),
@@ -127,7 +137,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     activated: of.gated
       ? [
           "Gated units",
-          `${of.activation}(g) · u`,
+          `s = ${of.activation}(g) · u`,
           "Each number times its gate, which the activation made: the one step that is not linear.",
         ]
       : [
@@ -137,11 +147,15 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
         ],
     mlp: [
       "Feed-forward's result",
-      branch(`g·W₂${Plus(of.mlp_bias, "b₂")}`),
+      branch(`${of.gated ? "s" : "g"}·W₂${Plus(of.mlp_bias, "b₂")}`),
       `Back to the stream's width, before it joins.${normed}`,
     ],
     output: ["Stream after the block", joins("feed-forward"), "What the next block is given."],
-    final: [`Final ${norm}`, `y = ${N}(x)`, "The last norm, before the stream is read as tokens."],
+    final: [
+      `Final ${norm}`,
+      `y = ${N}(${of.backout ? "x − λ·(x of the middle block)" : "x"})`,
+      "The last norm, before the stream is read as tokens.",
+    ],
     logits: [
       "Logits",
       "logits = y·Uᵀ",
