@@ -101,10 +101,11 @@ testing::AssertionResult SafetensorsAreReadOrRefused(std::string_view bytes) {
 testing::AssertionResult ModelDirectoryIsReadOrRefused(std::string_view bytes) {
   static const Files sharded = FilesBelow(Fixture("transformers") / "sharded"),
                      old = FilesBelow(Fixture("transformers") / "old"),
+                     longrope = FilesBelow(Fixture("families") / "phi3_long"),
                      openai = FilesBelow(Fixture("openai-tiny"));
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte();
-  WriteChanged(kind < 100 ? sharded : kind < 192 ? old : openai, input);
+  WriteChanged(kind < 65 ? sharded : kind < 100 ? longrope : kind < 192 ? old : openai, input);
   return ReadOrRefused([&] {
     const FoundModel found = kind < 192 ? SavedFormat("hf").open(TheScratch().dir(), Loading::kMap)
                                         : OpenOpenAiCheckpoint(TheScratch().dir(), Loading::kMap);

@@ -8,8 +8,13 @@ const on = Stage(async ({ workshop, Serve }) => {
   const tiny = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=64");
   const sizes = ["--batch", "1", "--set", "model.n_positions=1024"];
   const wide = workshop.Train("wide", "--max-steps", "1", ...sizes);
+  const kind = (name, ...more) =>
+    workshop.Train(name, "--max-steps", "1", "--set", "model.norm=rms", ...more);
+  const turning = kind("turning", "model.mlp=gated", "model.position_embedding=rotary");
+  const nowhere = kind("nowhere", "model.position_embedding=none");
   return {
     service: await Serve("--model", tiny, "--dtype", "fp32"),
+    others: await Serve("--model", turning, "--model", nowhere, "--dtype", "fp32"),
     long: await Serve("--model", wide, "--dtype", "fp32"),
   };
 });
@@ -179,4 +184,20 @@ test("1024 tokens: little is sent before the first picture", async () => {
   await Until("exact numbers", async () => (await page.locator(".query-list output").count()) > 0);
   const bytes = (await Promise.all(bodies)).reduce((sum, body) => sum + body.length, 0);
   assert.ok(bytes > 300e3 && bytes < 1.2e6, `${bytes} bytes`);
+});
+
+test("other kinds of models have words and pictures of their own", async () => {
+  const page = await Open(`${on.others.url}/#/inside?${new URLSearchParams({ v: "pipeline", t: kText })}`);
+  await page.waitForSelector(".tensor-facts");
+  const stops = await page.locator(".stop").allTextContents();
+  for (const name of ["RMSNorm 1", "Gated units", "Final RMSNorm"])
+    assert.ok(stops.some((stop) => stop.includes(name)), `${name} in ${stops}`);
+  await Says(page, ".formula", /E\[token\]$/);
+  await page.click("text=Positions");
+  await page.waitForSelector(".value-map >> nth=1");
+  await Says(page, "[aria-label='Positions until a hand comes round'] .note", /radian/);
+  assert.equal(await page.locator(".failure").count(), 0);
+  await page.goto(`${on.others.url}/#/inside?${new URLSearchParams({ m: "nowhere", t: kText })}`);
+  await page.waitForSelector(".lens-cell");
+  assert.equal(await page.locator("role=tab[name=Positions]").count(), 0);
 });

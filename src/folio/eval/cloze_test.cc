@@ -8,6 +8,8 @@
 #include "folio/eval/test_measured_model.h"
 #include "folio/io/json.h"
 #include "folio/model/transformer.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/thread_ranks.h"
 #include "tests/kit/threads.h"
@@ -162,6 +164,25 @@ TEST_F(Cloze, AnEmptyContextStandsForTheTokenBetweenTexts) {
   EXPECT_EQ(windows[0].ids, (std::vector<int32_t>{256, ' '}));
   EXPECT_EQ(windows[0].targets, (std::vector<int32_t>{' ', 'x'}));
   EXPECT_EQ(windows[0].first, 0);
+}
+
+// However much of the context does not fit.
+TEST_F(Cloze, WhatTheTokenizerPutsBeforeTextsComesFirst) {
+  BpeVocab vocab = ByteVocab();
+  vocab.before = {AddSpecial(vocab, "<s>")};
+  const BpeTokenizer tokenizer(std::move(vocab));
+  const auto ids = [&](const std::string& context, int64_t n_positions) {
+    const ClozeItem item{.context = context, .endings = {"xy", "z"}, .where = "a:1"};
+    const TextWindow window = ClozeWindows(item, tokenizer, n_positions)[0];
+    EXPECT_EQ(window.targets, (std::vector<int32_t>{' ', 'x', 'y'}));
+    EXPECT_EQ(window.first, std::ssize(window.ids) - 3);
+    return window.ids;
+  };
+  EXPECT_EQ(ids("abc", 13), (std::vector<int32_t>{256, 'a', 'b', 'c', ' ', 'x'}));
+  EXPECT_EQ(ids("abc", 5), (std::vector<int32_t>{256, 'b', 'c', ' ', 'x'}));
+  EXPECT_EQ(ids("abc", 3), (std::vector<int32_t>{256, ' ', 'x'}));
+  EXPECT_EQ(ids("", 13), (std::vector<int32_t>{256, ' ', 'x'}));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ids("abc", 2); }), "ending 0 is too long"));
 }
 
 // The expected texts are those of Python's preprocess of lm-eval's task.

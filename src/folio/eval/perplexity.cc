@@ -889,8 +889,11 @@ void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbe
 
 void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
   const auto refuse = [&](std::string cause) {
-    throw InputError(fmt::format("{} and {} cannot be compared", a.path.string(), b.path.string()),
-                     std::move(cause), "models are compared that predict the same tokens");
+    throw InputError(
+        fmt::format("{} and {} cannot be compared", a.path.string(), b.path.string()),
+        std::move(cause),
+        "models are compared that predict the same tokens; bits/byte of folio eval perplexity "
+        "compare all others");
   };
   const int64_t V_a = a.weights->config().vocab_size, V_b = b.weights->config().vocab_size;
   if (V_a != V_b) refuse(fmt::format("their vocabularies have {} and {} tokens", V_a, V_b));

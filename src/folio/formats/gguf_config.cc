@@ -31,6 +31,7 @@ constexpr std::string_view kShortDivisors = "rope_factors_short.weight",
 constexpr std::string_view kAttentionFactor = "rope.scaling.attn_factor",
                            kOriginalContext = "rope.scaling.original_context_length";
 constexpr std::string_view kWindowField = "sliding_window", kKindsField = "layer_kinds";
+constexpr auto kByLayer = std::to_array<std::string_view>({"n_head", "n_kv_head", "n_inner"});
 constexpr char kConvertAgain[] = "convert the model again with a current program";
 
 [[noreturn]] void RefuseConfig(const GgufFile& file, const std::string& what, std::string cause,
@@ -53,6 +54,25 @@ int64_t SizeAt(const GgufFile& file, const std::string& key, int64_t most) {
       file, fmt::format("\"{}\" is {}", key, size ? "out of range" : "missing"),
       fmt::format("{}expected 1 to {}", size ? fmt::format("found {}, ", *size) : "", most),
       kConvertAgain);
+}
+
+// The size of every layer, which may be said as one number or layer by layer.
+int64_t SizeOfLayers(const GgufFile& file, const std::string& key, int64_t L, int64_t most) {
+  if (!file.IsArray(key)) return SizeAt(file, key, most);
+  std::vector<int64_t> sizes;
+  file.Integers(key, [&](size_t, int64_t size) { sizes.push_back(size); });
+  if (std::ssize(sizes) != L || sizes[0] < 1 || sizes[0] > most) {
+    RefuseConfig(
+        file, fmt::format("\"{}\" does not fit the model", key),
+        fmt::format("found {} sizes of layers, expected {} from 1 to {}", sizes.size(), L, most),
+        kConvertAgain);
+  }
+  const auto other = std::ranges::find_if(sizes, [&](int64_t size) { return size != sizes[0]; });
+  if (other == sizes.end()) return sizes[0];
+  RefuseConfig(file, fmt::format("\"{}\" differs between layers", key),
+               fmt::format("it is {} in layer 0 and {} in layer {}", sizes[0], *other,
+                           other - sizes.begin()),
+               "folio runs models whose layers have all the same sizes");
 }
 
 // Heads that share keys, or are of another size, would make another model of the same tensors.
@@ -129,7 +149,10 @@ void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
     } else {
       // Each block has its matrices, so that no more are counted than the file holds.
       const int64_t most = field_key == "n_layer" ? std::ssize(file.tensors()) : 1 << 30;
-      SetField(field, fmt::format("{}", SizeAt(file, key, most)), where);
+      const bool by_layer = std::ranges::count(kByLayer, field_key) > 0;
+      const int64_t size =
+          by_layer ? SizeOfLayers(file, key, config.n_layer, most) : SizeAt(file, key, most);
+      SetField(field, fmt::format("{}", size), where);
     }
   }
 }

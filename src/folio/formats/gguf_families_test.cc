@@ -334,6 +334,42 @@ TEST_F(GgufSaying, LongRopesDivisorsAreWholeOrRefused) {
   EXPECT_TRUE(Contains(ReadRefused(Config("phi3"), factor), "attn_factor\" is 2"));
 }
 
+TEST_F(GgufSaying, SizesLayerByLayerAreOneOrRefused) {
+  const GptConfig qwen2 = Config("qwen2");  // of 4 layers, 3 heads, 1 of keys, F = 40
+  // The key's array instead of its number, which is then nobody's.
+  const auto with = [&](const std::string& key, const std::vector<int32_t>& sizes) {
+    const std::string own = "qwen2." + key, added = "added." + key, nobodys = "other." + key;
+    const auto add = [&](GgufHeader& header, auto&) { header.AddI32s(added, sizes); };
+    Read(qwen2, add);
+    std::string bytes = ReadFile(At("x"), size_t{1} << 20);
+    const auto rename = [&](const std::string& from, const std::string& to) {
+      const size_t at =
+          bytes.find(std::string(1, static_cast<char>(from.size())) + std::string(7, '\0') + from) +
+          8;
+      bytes.replace(at, from.size(), to);
+    };
+    rename(own, nobodys);
+    rename(added, own);
+    PutFile("x", bytes);
+    return FindModel(At("x")).model.config;
+  };
+  const auto refusal = [&](const std::string& key, const std::vector<int32_t>& sizes) {
+    return ErrorAndHelp([&] { with(key, sizes); });
+  };
+  const GptConfig plain = Read(qwen2, [](auto&, auto&) {});
+  EXPECT_EQ(with("feed_forward_length", {40, 40, 40, 40}), plain);
+  EXPECT_EQ(with("attention.head_count", {3, 3, 3, 3}), plain);
+  EXPECT_EQ(with("attention.head_count_kv", {1, 1, 1, 1}), plain);
+  EXPECT_TRUE(Contains(refusal("attention.head_count_kv", {1, 1, 3, 1}),
+                       "\"qwen2.attention.head_count_kv\" differs between layers",
+                       "1 in layer 0 and 3 in layer 2", "all the same sizes"));
+  EXPECT_TRUE(Contains(refusal("feed_forward_length", {40, 40, 40}), "does not fit the model",
+                       "3 sizes of layers, expected 4"));
+  EXPECT_TRUE(Contains(refusal("feed_forward_length", {0, 0, 0, 0}), "does not fit the model"));
+  EXPECT_TRUE(Contains(refusal("feed_forward_length", {}), "feed_forward_length"));
+  EXPECT_TRUE(Contains(refusal("embedding_length", {24, 24}), "embedding_length", "an integer"));
+}
+
 TEST_F(GgufSaying, KeysThatMayChangeTheComputationAreUnderstoodOrRefused) {
   const auto key = [](const char* name, const auto& value) {
     return [=](GgufHeader& header, std::vector<TensorToWrite>&) {

@@ -403,14 +403,35 @@ std::vector<ListedTensor> ListTensors(const TensorFile& file) {
   return listed;
 }
 
+namespace {
+
+// Throws a kInput Error for a directory without a model of its own that has a GGUF file in it.
+void RefuseGgufBeside(const fs::path& dir) {
+  std::error_code ignored;
+  if (!fs::is_directory(dir, ignored) || fs::exists(dir / kConfigFile, ignored)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
+    if (entry.path().extension() != ".gguf") continue;
+    throw InputError(fmt::format("{}: no model here", dir.string()),
+                     fmt::format("{} is one by itself", entry.path().filename().string()),
+                     fmt::format("give the file: {}", entry.path().string()));
+  }
+}
+
+}  // namespace
+
 const ModelFormat& FormatOf(const fs::path& path) {
   const auto formats = ModelFormats();
   const auto format = std::ranges::find_if(
       formats, [&](const ModelFormat& candidate) { return candidate.recognises(path); });
-  if (format != formats.end()) return *format;
-  throw InputError(fmt::format("{}: no model here", path.string()),
-                   "expected config.json and model.safetensors, or another program's model",
-                   "give a run, or the directory of a checkpoint, such as RUN/last or RUN/best");
+  if (format != formats.end()) {
+    if (format->name == "hf") RefuseGgufBeside(path);
+    return *format;
+  }
+  throw InputError(
+      fmt::format("{}: no model here", path.string()),
+      "expected config.json and model.safetensors, or another program's model",
+      "give a run, the directory of a checkpoint, such as RUN/last or RUN/best, or a model "
+      "file of another program");
 }
 
 FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adapter) {
@@ -467,7 +488,8 @@ Converted ConvertModel(const Conversion& conversion,
   const auto weights = MapWeights(source.model);
   Converted converted{.from = source.path,
                       .from_format = source.format,
-                      .parameters = ModelSummary(weights->table()).parameters()};
+                      .parameters = ModelSummary(weights->table()).parameters(),
+                      .note = source.model.note};
   progress(0, "writing");
   const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
   format.save(to, {.weights = *weights,

@@ -122,7 +122,7 @@ struct Converted {
   int64_t prompt = 0;   // tokens that were run through both
   // The largest difference of a logit, and the largest logit of the source by magnitude.
   double logit_difference = 0, largest_logit = 0;
-  std::string note = {};  // what the other program computes otherwise, "" for nothing
+  std::string note = {};  // what was left out or the other program computes otherwise, "" for none
 };
 
 // Steps that a conversion takes, which `progress` is called at the beginning of.

@@ -103,6 +103,9 @@ TEST_F(Formats, AMatrixThatLiesTheOtherWayRoundIsTurned) {
 
 TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("")); }), "config.json", "RUN/best"));
+  WriteFileAtomically(At("a.gguf"), "GGUF");
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("")); }), "a.gguf is one by itself",
+                       "give the file: " + At("a.gguf").string()));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("nowhere")); }), "nowhere", "spelling"));
   WriteFileAtomically(At("text"), "no model");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }), "text: no model here"));

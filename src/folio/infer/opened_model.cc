@@ -75,16 +75,18 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
   RequireFit(model);
 }
 
-// Says which types of the file are kept as another although all were to be kept as they are.
+// Says what of the file is left out, and which types of it are kept as another although all were to
+// be kept as they are.
 std::string NoteOf(const StoredModel& model, const GptWeights& weights, MatrixDtype matrices) {
   std::set<std::string_view> types;
   for (size_t i = 0; i < model.params.size() && matrices.as_stored; ++i) {
     const Dtype stored = model.params[i].from.dtype, kept = weights.tensors()[i].dtype();
     if (IsBlocked(kept) && kept != stored) types.insert(DtypeName(stored));
   }
-  if (types.empty()) return {};
-  return fmt::format("weights of the type {} are kept as {} while they are multiplied",
-                     fmt::join(types, ", "), DtypeName(Dtype::kQ8_0));
+  if (types.empty()) return model.note;
+  return fmt::format("{}{}weights of the type {} are kept as {} while they are multiplied",
+                     model.note, model.note.empty() ? "" : "; ", fmt::join(types, ", "),
+                     DtypeName(Dtype::kQ8_0));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct OpenedModel {
   std::unique_ptr<Backend> backend = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};            // then: how to get it, where more is known
-  std::string note = {};  // which types of the file the matrices are not kept as, "" for none
+  std::string note = {};  // what of the file is left out or kept as another type, "" for nothing
   std::optional<ChatEncoder> chat = {};  // by a template; of roles the tokenizer has tokens
   std::string chat_help = {};            // why it is not there although there is a template
 

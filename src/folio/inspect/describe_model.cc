@@ -307,6 +307,9 @@ Report DescribeModel(const fs::path& path, const fs::path& adapter) {
   };
   if (seen.found) {
     add({{"refused", "", Json()}});
+    if (const std::string& note = seen.found->model.note; !note.empty()) {
+      add({{"note", "note", note}});
+    }
     add(TokenizerFacts(seen.found->tokenizer.get()));
     add(SummaryFacts(ParamTable(seen.found->model.config)));
   } else {

@@ -60,7 +60,8 @@ struct StoredModel {
   GptConfig config = {};
   std::vector<StoredParam> params = {};  // one for each of ParamTable(config), in its order
   std::shared_ptr<const TensorFile> file =
-      {};  // what `params` point into; null if nothing in a file
+      {};                 // what `params` point into; null if nothing in a file
+  std::string note = {};  // which of its tensors are left out, for people; "" for none
 };
 
 // The tensors of a model by the names of their parameters; valid as long as it.

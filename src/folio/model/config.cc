@@ -238,7 +238,8 @@ void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view nam
 
 namespace {
 
-constexpr std::string_view kModelTypeKey = "model_type";
+constexpr std::string_view kModelTypeKey = "model_type", kTextKey = "text_config",
+                           kArchitecturesKey = "architectures";
 
 // Other names of our activations in transformers, which has several libraries' forms of them.
 struct Alias {
@@ -299,6 +300,52 @@ std::string TypesOfFamilies() {
                    "folio runs models that continue text, of these types: " + TypesOfFamilies());
 }
 
+// Refuses a configuration whose architectures are all others.
+void RequireArchitecture(const Json& json, std::span<const std::string_view> known,
+                         const std::string& where) {
+  const Json* names = json.find(kArchitecturesKey);
+  const auto is_known = [&](const Json& name) {
+    return std::ranges::any_of(known, [&](std::string_view one) { return name == Json(one); });
+  };
+  if (names != nullptr && names->is_array() && !names->empty() &&
+      std::ranges::none_of(*names, is_known)) {
+    Refuse(where, fmt::format("the architecture {}", names->at(0).dump()),
+           fmt::format("expected \"{}\"", known.front()));
+  }
+}
+
+// The configuration of the text part, where one is of a model of more than text: what is said of
+// the whole counts where the part says nothing.
+Json TextPart(const Json& given, const std::string& where) {
+  const auto families = Families();
+  const Json* type = given.find(kModelTypeKey);
+  const auto family = std::ranges::find_if(families, [&](const Family& one) {
+    const std::string_view whole = one.enclosing.model_type;
+    return !whole.empty() && type != nullptr && *type == Json(whole);
+  });
+  if (family == families.end()) return given;
+  RequireArchitecture(given, std::span(&family->enclosing.architecture, 1), where);
+  const Json* part = given.find(kTextKey);
+  const Json* part_type = part == nullptr ? nullptr : part->find(kModelTypeKey);
+  if (part == nullptr || !part->is_object() ||
+      (part_type != nullptr && *part_type != Json(family->model_type))) {
+    throw InputError(
+        fmt::format("{}: {} is not that of a text model", where, kTextKey),
+        fmt::format("expected an object whose model_type is \"{}\"", family->model_type),
+        "copy the model's own config.json");
+  }
+  Json text = Json::object();
+  for (const auto& [key, value] : family->enclosing.unsaid) {
+    text[key] = ParseJson(value, std::string(key));
+  }
+  for (const auto& [key, value] : given.items()) {
+    if (key != kTextKey && key != kArchitecturesKey) text[key] = value;
+  }
+  text.update(*part);
+  text[kModelTypeKey] = family->model_type;
+  return text;
+}
+
 // The family that a configuration says to be of; GPT-2 if it says nothing.
 const Family& FamilyOf(const Json& json, const std::string& where) {
   const Json gpt2(Gpt2Family().model_type);
@@ -310,16 +357,7 @@ const Family& FamilyOf(const Json& json, const std::string& where) {
   if (family == families.end()) {
     Refuse(where, fmt::format("model_type {}", type->dump()), "");
   }
-  const auto known = [&](const Json& name) {
-    return std::ranges::any_of(family->architectures,
-                               [&](std::string_view one) { return name == Json(one); });
-  };
-  const Json* names = json.find("architectures");
-  if (names != nullptr && names->is_array() && !names->empty() &&
-      std::ranges::none_of(*names, known)) {
-    Refuse(where, fmt::format("the architecture {}", names->at(0).dump()),
-           fmt::format("expected \"{}\"", family->architectures.front()));
-  }
+  RequireArchitecture(json, family->architectures, where);
   return *family;
 }
 
@@ -415,8 +453,9 @@ bool IsTokenId(const Field& field) {
 }  // namespace
 
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
-  const Json given = ParseJson(text, where);
-  if (!given.is_object()) throw InputError(where + ": not a JSON object");
+  const Json whole = ParseJson(text, where);
+  if (!whole.is_object()) throw InputError(where + ": not a JSON object");
+  const Json given = TextPart(whole, where);
   const Family& family = FamilyOf(given, where);
   RefuseOtherModels(given, family, where);
   Json json = given;
@@ -484,7 +523,7 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
   Json json;
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
   json[kModelTypeKey] = family.model_type;
-  json["architectures"] = Json::array({family.architectures.front()});
+  json[kArchitecturesKey] = Json::array({family.architectures.front()});
   GptConfig copy = SaysAllSizes(family) ? WithAllSizes(config) : config, plain;
   // Biases that a family has keys for: its programs do not take null for an answer.
   if (SaysAllSizes(family)) {

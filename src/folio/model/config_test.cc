@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "folio/backend/ops.h"
 #include "folio/base/error.h"
@@ -225,6 +228,37 @@ TEST(ConfigJson, LongRopeTakesTheDivisorsOfTheModelsContext) {
   // The model was trained with one factor for both.
   EXPECT_EQ(within.attention_factor, beyond.attention_factor);
   EXPECT_EQ(Parse(GptConfigToJson(config)), config);
+}
+
+// As Gemma 3's first files with pictures have it.
+TEST(ConfigJson, TextPartsOfLargerModelsAreRead) {
+  const char kText[] = R"("text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+      "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}})";
+  const auto with = [&](const std::string& text, const char* more = "") {
+    return R"({"model_type": "gemma3", "eos_token_id": [1, 106], "vision_config": {})" +
+           std::string(more) + ", " + text + "}";
+  };
+  const GptConfig config =
+      Parse(with(kText, R"(, "architectures": ["Gemma3ForConditionalGeneration"])"));
+  EXPECT_EQ(FamilyFor(config, FileFormat::kHuggingFace).model_type, "gemma3_text");
+  EXPECT_EQ(config.n_head, 8);
+  EXPECT_EQ(config.n_kv_head, 4);
+  EXPECT_EQ(config.head_size(), 256);
+  EXPECT_EQ(config.vocab_size, 262208);
+  EXPECT_EQ(config.n_positions, 131072);
+  EXPECT_EQ(config.layer_kinds, "wwwwwf");
+  EXPECT_EQ(config.rope_factor, 8);
+  EXPECT_EQ(config.more_eos_token_ids, std::vector<int64_t>({106}));
+  EXPECT_DOUBLE_EQ(config.embedding_scale, std::sqrt(2560.0));
+  EXPECT_TRUE(
+      Contains(Refusal(R"({"model_type": "gemma3"})"), "text_config is not that of a text"));
+  EXPECT_TRUE(Contains(Refusal(with(R"("text_config": {"model_type": "llama"})")),
+                       "text_config is not that of a text", "\"gemma3_text\""));
+  EXPECT_TRUE(Contains(Refusal(with(kText, R"(, "architectures": ["Gemma3ForPictures"])")),
+                       "Gemma3ForPictures", "Gemma3ForConditionalGeneration"));
+  EXPECT_TRUE(Contains(Refusal(with(kText, R"(, "quantization_config": {"bits": 4})")),
+                       "a quantised model"));
 }
 
 TEST(ConfigJson, RefusesTwoContextLengths) {

@@ -361,7 +361,12 @@ std::vector<RowsInFiles> TensorsInFiles(const Family& family, FileFormat format,
 const TensorInfo* FindTensor(const TensorFile& file, const Family& family, std::string_view name) {
   const TensorInfo* found = file.Find(name);
   if (found != nullptr || !name.starts_with(family.optional_prefix)) return found;
-  return file.Find(name.substr(family.optional_prefix.size()));
+  const std::string_view rest = name.substr(family.optional_prefix.size());
+  for (const std::string_view prefix : family.enclosing.prefixes) {
+    found = file.Find(fmt::format("{}{}", prefix, rest));
+    if (found != nullptr) return found;
+  }
+  return file.Find(rest);
 }
 
 void RequireBlocks(const GptConfig& config, int64_t tensors, const std::string& where) {
@@ -445,7 +450,13 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
   }
   const TensorInfo& wte = model.params.front().from;
   const std::string head = prefix + NameInFiles(family, format, -1, kHeadName, "weight");
+  int64_t set_aside = 0;
   for (const TensorInfo& info : model.file->tensors()) {
+    const auto begins = [&](std::string_view start) { return info.name.starts_with(start); };
+    if (std::ranges::any_of(family.enclosing.not_text, begins)) {
+      ++set_aside;
+      continue;
+    }
     const auto ends = [&](std::string_view end) { return info.name.ends_with(end); };
     const bool repeated = config.tie_word_embeddings && info.name == head && SameNumbers(info, wte);
     if (repeated || used.contains(info.name) || !info.name.starts_with(prefix) ||
@@ -453,6 +464,12 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
       continue;
     }
     other(info);
+  }
+  if (set_aside > 0) {
+    model.note = fmt::format(
+        "{} tensors are set aside that are not of text: of {} folio has the "
+        "text model",
+        set_aside, family.enclosing.model_type);
   }
   return model;
 }

@@ -102,6 +102,16 @@ enum class RopeTensors : uint8_t {
   kShortAndLong,  // of longrope
 };
 
+// Models of more than text whose "text_config" is one of the family: of these folio has that part
+// alone, as transformers' class of the family and llama.cpp's converter do.
+struct Enclosing {
+  std::string_view model_type, architecture;   // empty where there are none
+  std::span<const FieldValue> unsaid;          // keys of text_config and, in JSON, what they mean
+                                               // where it has them not
+  std::span<const std::string_view> prefixes;  // what names have for the family's optional_prefix
+  std::span<const std::string_view> not_text;  // how names of other parts' tensors begin
+};
+
 // Models of the family hold to `holds` in these formats; another value of `field` is the reason
 // why one cannot be written there.
 struct Limit {
@@ -134,6 +144,8 @@ struct Family {
   std::string_view optional_prefix;            // which names in a file may lack, all of them
   std::span<const std::string_view> not_read;  // ends of names of what is no parameter
   bool all_biases;  // files have all biases: zeros for those that a model does without
+
+  Enclosing enclosing;
 
   // GGUF
   std::string_view gguf_architecture;
@@ -211,8 +223,8 @@ struct RowsInFiles {
 std::vector<RowsInFiles> TensorsInFiles(const Family& family, FileFormat format,
                                         const GptConfig& config, const ParamRow& param);
 
-// The tensor of that name in a file, or of the name without the family's optional prefix; null if
-// there is none.
+// The tensor of that name in a file, or of the name without the family's optional prefix or with
+// that of an enclosing model; null if there is none.
 const TensorInfo* FindTensor(const TensorFile& file, const Family& family, std::string_view name);
 
 // Throws a kInput Error that begins with `where` where so many tensors are too few for the model's
@@ -226,8 +238,9 @@ bool HeadIsTied(const TensorFile& file, const Family& family, FileFormat format,
 
 // The parameters of a model in a file, where names are behind `prefix`. Calls `other` for each
 // tensor behind the prefix that is neither one of them, nor one that the family's readers pass
-// over, nor a head that repeats the embeddings to which the model ties it. Throws a kInput Error
-// where a parameter is missing or has another shape.
+// over, nor a head that repeats the embeddings to which the model ties it; those of the other parts
+// of an enclosing model the note tells. Throws a kInput Error where a parameter is missing or has
+// another shape.
 StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile> file,
                        const Family& family, FileFormat format,
                        const std::function<void(const TensorInfo&)>& other,

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/io/file.h"
@@ -82,6 +83,44 @@ TEST_P(FamilyGolden, IsWrittenAsItWasRead) {
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyGolden, testing::ValuesIn(Models()),
                          [](const auto& name) { return name.param; });
+
+using EnclosedModels = InTemporaryDirectory;
+
+// Gemma 3 with pictures, by the names of its first files and of today's.
+TEST_F(EnclosedModels, PartsThatAreNoTextAreSetAsideAndTold) {
+  const StoredModel plain = OpenModelDir(Fixture("families/gemma3"));
+  const auto weights = ReadWeights(plain);
+  const std::string config = ReadFile(Fixture("families/gemma3/config.json"), 1 << 16);
+  PutFile("config.json", R"({"model_type": "gemma3", "text_config": )" + config + "}");
+  const Tensor picture = weights->params().h[0].attn.q_norm;
+  const auto write = [&](const std::string& text, const std::string& others) {
+    std::vector<NamedTensor> tensors;
+    for (TensorToWrite& tensor :
+         TensorsToWrite(*weights, plain.config, FamilyFor(plain.config, kHf), kHf, Dtype::kF32)) {
+      tensors.push_back({.name = text + tensor.name.substr(std::string("model.").size()),
+                         .tensor = Tensor(nullptr, Dtype::kF32, tensor.shape),
+                         .read = std::move(tensor.read)});
+    }
+    for (const char* name : {"a.weight", "b.weight"}) {
+      tensors.push_back({.name = others + name, .tensor = picture});
+    }
+    WriteSafetensorsShards(At(""), tensors, 1 << 30);
+  };
+  for (const auto& [text, others] :
+       {std::pair{"language_model.model.", "vision_tower."},
+        std::pair{"model.language_model.", "model.multi_modal_projector."}}) {
+    write(text, others);
+    const StoredModel model = OpenModelDir(At(""));
+    EXPECT_EQ(model.config, plain.config);
+    EXPECT_TRUE(std::ranges::equal(Elements<float>(ReadWeights(model)->flat()),
+                                   Elements<float>(weights->flat())));
+    EXPECT_TRUE(Contains(model.note, "2 tensors", "not of text", "gemma3"));
+  }
+  EXPECT_EQ(plain.note, "");
+  write("language_model.model.", "audio_tower.");
+  EXPECT_TRUE(Contains(ErrorOf([&] { OpenModelDir(At("")); }, ErrorKind::kInput),
+                       "audio_tower.a.weight", "not part of the model"));
+}
 
 }  // namespace
 }  // namespace folio

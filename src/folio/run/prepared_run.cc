@@ -356,6 +356,7 @@ void StartRun(PreparedRun& run) {
     const TrainConfig& train = settings.config.train;
     run.initial.emplace(FindModel(train.init, Loading::kMap, train.init_adapter));
     UseInitialModel(settings, *run.initial);
+    if (const std::string& note = run.initial->model.note; !note.empty()) run.ranks.Note(note);
   }
   ResolveAdapters(settings);
   ReadBudget(run);

@@ -69,12 +69,12 @@ Json BlockJson(const GptConfig& config) {
           {"attention_bias", config.has_attention_bias()},
           {"mlp_bias", config.has_mlp_bias()},
           {"embedding_scale", config.embedding_scale},
-          {"residual_scale", config.residual_scale},
           {"embedding_norm", config.embedding_norm},
           {"smear", config.smear},
           {"residual_lambdas", config.residual_lambdas},
           {"value_embeddings", config.value_embeddings},
           {"backout", config.backout},
+          {"residual_scale", config.residual_scale},
           {"tied", config.tie_word_embeddings}};
 }
 

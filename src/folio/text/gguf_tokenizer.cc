@@ -171,6 +171,7 @@ bool IsByteVocab(const BpeVocab& vocab) {
   const ByteTokenizer bytes;
   const auto size = static_cast<size_t>(bytes.vocab_size());
   if (!vocab.merges.empty() || vocab.tokens.size() != size) return false;
+  if (!vocab.before.empty() || !vocab.behind.empty()) return false;
   for (size_t id = 0; id < size; ++id) {
     if (vocab.tokens[id] != bytes.TokenBytes(static_cast<int32_t>(id))) return false;
   }

@@ -305,6 +305,17 @@ TEST_F(GgufTokenizer, TheConfigurationSaysWhichTokensBeginAndEnd) {
   EXPECT_EQ(file.Integer("tokenizer.ggml.eos_token_id"), 4);
 }
 
+// Also of bytes alone, which are a tokenizer of their own where nothing stands before texts.
+TEST_F(GgufTokenizer, WhatStandsBeforeTextsComesBack) {
+  BpeVocab bytes = ByteVocab();
+  bytes.before = {AddSpecial(bytes, "<|endoftext|>")};
+  const BpeTokenizer tokenizer(std::move(bytes));
+  const auto read = ReadGgufTokenizer(Written(tokenizer));
+  EXPECT_EQ(read->WithBeginning({'a'}), (std::vector<int32_t>{256, 'a'}));
+  const auto again = TokenizerFromJson(read->FileContents(), "again");
+  EXPECT_EQ(again->WithBeginning({'a'}), (std::vector<int32_t>{256, 'a'}));
+}
+
 TEST_F(GgufTokenizer, WithoutAnEndAnUnusedIdStandsInOrItIsRefused) {
   const BpeTokenizer endless(ByteVocab());
   EXPECT_EQ(Written(endless, 258).Integer("tokenizer.ggml.eos_token_id"), 256);

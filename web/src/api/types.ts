@@ -14,12 +14,12 @@ export interface BlockInfo {
   attention_bias: boolean;
   mlp_bias: boolean;
   embedding_scale: number;
-  residual_scale: number;
   embedding_norm: boolean;
   smear: boolean;
   residual_lambdas: boolean;
   value_embeddings: boolean;
   backout: boolean;
+  residual_scale: number;
   tied: boolean; // its head has the embeddings' matrix
 }
 

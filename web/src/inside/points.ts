@@ -41,12 +41,9 @@ function NormWords(norm: string): string {
 function Embedded(of: BlockInfo): Told {
   const row = "Each token's row of the embedding table";
   const added = { learned: "P[position]", sinusoidal: "sines(position)" }[of.positions];
-  const sum = `${Times(of.embedding_scale, "E[token]")}${added ? ` + ${added}` : ""}`;
-  const e = of.embedding_norm ? `RMS(${sum})` : sum;
-  const formula = of.smear ? `e = ${e}, x₀ = e + λ·gate·e[before]` : `x₀ = ${e}`;
-  const smeared = of.smear
-    ? " Through a gate, some of the token before is added: so a token knows its neighbour from the start."
-    : "";
+  const looked = Times(of.embedding_scale, of.embedding_norm ? "RMS(E[token])" : "E[token]");
+  const smeared = Plus(of.smear, "λ·gate·(the token before's)");
+  const formula = `x₀ = ${looked}${added ? ` + ${added}` : ""}${smeared}`;
   const explain =
     of.positions === "learned"
       ? `${row}, plus its position's.`
@@ -55,7 +52,7 @@ function Embedded(of: BlockInfo): Told {
         : of.positions === "rotary"
           ? `${row}. Its place comes in later: layers turn queries and keys by it.`
           : `${row}. Nothing is added for its place.`;
-  return ["Embeddings", formula, explain + smeared];
+  return ["Embeddings", formula, explain];
 }
 
 // How a model of this kind computes what stands at each stop, and in which order.
@@ -65,14 +62,11 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
   const post = of.norm_position === "post";
   const after = of.norm_position === "branch" || of.norm_position === "both";
   const parallel = of.block !== "serial";
+  const stream = of.residual_lambdas ? "λ·x + λ₀·x₀" : "x"; // what a block takes for it
   const branch = (what: string) => (after ? `${N}(${what})` : what);
   const normed = after ? " Normed, before it joins." : "";
-  const joins = (what: string) =>
-    post ? `x + ${what}` : `x ← x + ${Times(of.residual_scale, what)}`;
-  const mix = of.residual_lambdas ? "x ← λ·x + μ·x₀, " : "";
-  const mixed = of.residual_lambdas
-    ? " Before that the layer mixes the embeddings in again, as much as two learned numbers say."
-    : "";
+  const joins = (what: string, from = "x") =>
+    post ? `x + ${what}` : `x ← ${from} + ${Times(of.residual_scale, what)}`;
   const reads = (which: 1 | 2, letter: string): Told =>
     post
       ? [`${norm} ${which}`, `x ← ${N}(x)`, `The sum, normed. ${NormWords(of.norm)}`]
@@ -83,7 +77,11 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
             "The stream as it is: norms stand behind the sublayers of this model.",
           ]
         : which === 1
-          ? [`${norm} 1`, `${mix}a = ${N}₁(x)`, NormWords(of.norm) + mixed]
+          ? [
+              `${norm} 1`,
+              `a = ${N}₁(${stream})`,
+              `${NormWords(of.norm)}${of.residual_lambdas ? " Before that a block mixes the stream with the embeddings, by two learned numbers." : ""}`,
+            ]
           : of.block === "parallel_one_norm"
             ? [
                 `${norm} 1, again`,
@@ -98,7 +96,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
                   : "The same again, before the feed-forward part.",
               ];
   const own = of.value_embeddings
-    ? " In every second layer values get a row of a table of the token's own, through a gate."
+    ? " In every second layer each token's own values are added, through gates."
     : "";
   const turned = of.positions === "rotary" ? " Queries and keys are turned by their place." : "";
   const told: Record<Point, Told> = {
@@ -121,7 +119,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     ],
     middle: [
       "Stream after attention",
-      joins("attention"),
+      joins("attention", stream),
       "The residual stream with what attention brought.",
     ],
     ln_2: reads(2, "m"),
@@ -139,7 +137,7 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
     activated: of.gated
       ? [
           "Gated units",
-          `${of.activation}(g) · u`,
+          `s = ${of.activation}(g) · u`,
           "Each number times its gate, which the activation made: the one step that is not linear.",
         ]
       : [
@@ -149,17 +147,15 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
         ],
     mlp: [
       "Feed-forward's result",
-      branch(`g·W₂${Plus(of.mlp_bias, "b₂")}`),
+      branch(`${of.gated ? "s" : "g"}·W₂${Plus(of.mlp_bias, "b₂")}`),
       `Back to the stream's width, before it joins.${normed}`,
     ],
     output: ["Stream after the block", joins("feed-forward"), "What the next block is given."],
-    final: of.backout
-      ? [
-          `Final ${norm}`,
-          `y = ${N}(x − λ·x of the middle)`,
-          "The last norm, before the stream is read as tokens: without a part of what the stream was in the middle of the model.",
-        ]
-      : [`Final ${norm}`, `y = ${N}(x)`, "The last norm, before the stream is read as tokens."],
+    final: [
+      `Final ${norm}`,
+      `y = ${N}(${of.backout ? "x − λ·(x of the middle block)" : "x"})`,
+      "The last norm, before the stream is read as tokens.",
+    ],
     logits: [
       "Logits",
       "logits = y·Uᵀ",

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { GetNumbers, Values, type Numbers } from "../api/numbers";
 import { SeriesColour } from "../colour";
-import { Digits } from "../format";
+import { Digits, Whole } from "../format";
 import { Failure, Pick } from "../parts/controls";
 import { LineChart } from "../parts/line_chart";
 import { KeyEntry } from "../parts/lists";
@@ -22,7 +22,7 @@ const kTable = {
   curves: "Channels over the positions",
 } as const;
 const kHands = {
-  sim: "How well a query meets a key with the same numbers at another place: blue is alike, ochre opposite. It depends on how far apart they are alone.",
+  sim: "How well a query meets a key with the same numbers at another place: blue is alike, ochre opposite. It depends only on how far apart they are.",
   map: [
     "Where the hands point",
     "Queries and keys are turned by their place: two of their numbers are a hand. Rows are the first positions, columns the cosines of the hands' angles, then their sines.",
@@ -81,10 +81,11 @@ function Wavelengths({ frame }: { frame: Numbers }) {
   return (
     <section class="panel stack wide" aria-label={title}>
       <h2>{title}</h2>
-      <LineChart label={title} height={140} lines={[line]} y={{ log: true }} />
+      <LineChart label={title} height={140} lines={[line]} y={{ log: true, whole: true }} />
       <p class="note">
-        By its number. The first turns by one radian with every position; the last needs{" "}
-        {Digits(ys.at(-1), 3)} positions, and the model sees {info.value?.model?.n_ctx}.
+        Hands by their number. The first turns by one radian with every position; the last needs{" "}
+        {Whole(Math.round(ys.at(-1) ?? 0))} positions, and the model sees{" "}
+        {Whole(info.value?.model?.n_ctx ?? 0)}.
       </p>
     </section>
   );
@@ -111,7 +112,10 @@ export function PositionsView() {
   const lines = dims.map((dim, i) => ({
     name: String(dim),
     colour: SeriesColour(theme.value, i),
-    ys: frame?.data.subarray(i * P, (i + 1) * P) ?? [],
+    // Of hands no more than is drawn: their ends are 1 and -1.
+    ys: Array.from(frame?.data.subarray(i * P, (i + 1) * P) ?? [], (y) =>
+      turned ? Math.round(y * 1000) / 1000 : y,
+    ),
   }));
   const alike = (curves.value?.about.layers ?? []) as number[];
   const pairs = width / 2;
@@ -148,7 +152,7 @@ export function PositionsView() {
           <h2>{words.curves}</h2>
           <span class="grow" />
           <label class="row small">
-            <span class="soft">Channels</span>
+            <span class="soft">{turned ? "Columns" : "Channels"}</span>
             <input
               type="text"
               value={said}

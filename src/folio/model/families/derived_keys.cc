@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/fields.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/model/families.h"

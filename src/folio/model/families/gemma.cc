@@ -75,6 +75,26 @@ constexpr auto kGemma3Absent = std::to_array<FieldValue>({{"activation_function"
                                                           {"rope_theta", "1000000"},
                                                           {"rope_window_theta", "10000"}});
 
+// Gemma 3 with pictures. Its first files leave out what is as in transformers' class.
+constexpr auto kGemma3TextUnsaid = std::to_array<FieldValue>({{"vocab_size", "262208"},
+                                                              {"max_position_embeddings", "131072"},
+                                                              {"num_hidden_layers", "26"},
+                                                              {"hidden_size", "2304"},
+                                                              {"intermediate_size", "9216"},
+                                                              {"num_attention_heads", "8"},
+                                                              {"num_key_value_heads", "4"},
+                                                              {"head_dim", "256"},
+                                                              {"query_pre_attn_scalar", "256"},
+                                                              {"rms_norm_eps", "1e-6"},
+                                                              {"sliding_window", "4096"},
+                                                              {"bos_token_id", "2"},
+                                                              {"eos_token_id", "1"}});
+constexpr auto kGemma3TextPrefixes =
+    std::to_array<std::string_view>({"language_model.model.", "model.language_model."});
+constexpr auto kGemma3NotText =
+    std::to_array<std::string_view>({"vision_tower.", "multi_modal_projector.",
+                                     "model.vision_tower.", "model.multi_modal_projector."});
+
 // GGUF has 1 + w where Hugging Face has w.
 constexpr auto kGemmaTensors = std::to_array<TensorRow>(
     {kEmbedRow,
@@ -169,6 +189,11 @@ Family Gemma3Table() {
   Family family = FamilyLike(Gemma2Table(), "gemma3_text", kGemma3Names);
   family.fixed = kGemma3Fixed;
   family.absent = kGemma3Absent;
+  family.enclosing = {.model_type = "gemma3",
+                      .architecture = "Gemma3ForConditionalGeneration",
+                      .unsaid = kGemma3TextUnsaid,
+                      .prefixes = kGemma3TextPrefixes,
+                      .not_text = kGemma3NotText};
   family.gguf_architecture = "gemma3";
   family.gguf_keys = kGemma3GgufKeys;
   family.gguf_unsaid = kGemma3Unsaid;

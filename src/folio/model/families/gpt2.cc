@@ -190,6 +190,7 @@ Family Gpt2Table() {
       .optional_prefix = "transformer.",
       .not_read = kGpt2NotRead,
       .all_biases = true,
+      .enclosing = {},
       .gguf_architecture = "gpt2",
       .gguf_keys = kGpt2GgufKeys,
       .gguf_unsaid = {},

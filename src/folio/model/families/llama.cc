@@ -62,6 +62,7 @@ Family LlamaTable() {
       .optional_prefix = "model.",
       .not_read = kNotRead,
       .all_biases = false,
+      .enclosing = {},
       .gguf_architecture = "llama",
       .gguf_keys = kLlamaGgufKeys,
       .gguf_unsaid = kAllWindows,
