@@ -87,10 +87,12 @@ TEST(Pickle, WhatIsNeitherPlainNorKnownIsRefusedByName) {
   EXPECT_TRUE(Contains(ValueRefusal("ccollections.OrderedDict\n\n"), "refused"));
   EXPECT_TRUE(Contains(ValueRefusal("c" + std::string(5000, 'm') + "\nf\n"), "mmm.f"));
   for (const char opcode :
-       {'0', '2', 'F', 'I',    'L',    'S',    'V',    'P',    'p',    'g',    'i',   'o',
-        'l', 'd', '1', '\x81', '\x92', '\x82', '\x8b', '\x8e', '\x8f', '\x96', '\x97'}) {
+       {'0', '2', 'F', 'I', 'L',    'S',    'V',    'P',    'p',    'g',    'i',
+        'o', 'l', 'd', '1', '\x92', '\x82', '\x8b', '\x8e', '\x8f', '\x96', '\x97'}) {
     EXPECT_TRUE(Contains(ValueRefusal("N)"s + opcode + "N"), "opcode")) << int(opcode);
   }
+  EXPECT_TRUE(Contains(ValueRefusal("N)\x81"s), "an object of nothing"));
+  EXPECT_TRUE(Contains(ValueRefusal("cos\nsystem\n)\x81"s), "os.system"));
   EXPECT_TRUE(Contains(ValueRefusal("NQ"), "neither a tensor nor a plain value"));
 }
 
