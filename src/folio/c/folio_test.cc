@@ -77,9 +77,9 @@ Handle<folio_buffer> NewBuffer() {
 Handle<folio_options> Options(const char* of,
                               const std::vector<std::pair<std::string, std::string>>& values) {
   Handle<folio_options> options(folio_options_new(of));
-  for (const auto& [name, value] : values) {
+  for (const auto& one : values) {
     Do([&](folio_error** e) {
-      return folio_options_set(options.get(), name.c_str(), value.c_str(), e);
+      return folio_options_set(options.get(), one.first.c_str(), one.second.c_str(), e);
     });
   }
   return options;

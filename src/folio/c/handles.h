@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +82,8 @@ namespace folio {
 
 // An opened model, which whatever works with it holds.
 struct SharedModel {
+  explicit SharedModel(OpenedModel of) : opened(std::move(of)) {}
+
   OpenedModel opened;
   std::mutex computing = {};                // held by whoever computes with it
   std::unique_ptr<DecodeBatch> texts = {};  // of one at a time, once somebody asked

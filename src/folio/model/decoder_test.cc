@@ -254,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(Caches, DecodingTogether, testing::Bool());
 // Two layers with a window, one without, and a context of many pages.
 class DecodingInWindows : public testing::Test {
  protected:
-  static constexpr int64_t kP = 1300, kR = 128;
+  static constexpr int64_t kP = 1300;
 
   DecodingInWindows() {
     config_.n_positions = kP;
