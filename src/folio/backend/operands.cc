@@ -51,7 +51,7 @@ void CopyRow(const std::byte* row, Dtype dtype, std::span<double> out) {
     case Dtype::kI32:
       return CopyRow<int32_t>(row, out);
     default:
-      if (IsBlocked(dtype)) return DecodeFloats(row, dtype, out);
+      if (IsStored(dtype)) return DecodeFloats(row, dtype, out);
       FOLIO_CHECK(dtype == Dtype::kU8, "no operand has this dtype");
       return CopyRow<uint8_t>(row, out);
   }

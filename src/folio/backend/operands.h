@@ -74,8 +74,9 @@ Rounding EntersAs(const Op&, std::string_view) {
 }
 inline Rounding EntersAs(const LinearForward& op, std::string_view name) {
   if (name == "weight" && op.x.dtype() == Dtype::kBF16) return Rounding::kBF16;
-  if (name != "x" || !IsStored(op.weight.dtype())) return Rounding::kNone;
-  return IsBlocked(op.weight.dtype()) ? Rounding::kBlockFloat : Rounding::kBF16;
+  if (name != "x") return Rounding::kNone;
+  if (op.weight.dtype() == Dtype::kBF16) return Rounding::kBF16;
+  return IsBlocked(op.weight.dtype()) ? Rounding::kBlockFloat : Rounding::kNone;
 }
 inline Rounding EntersAs(const LinearBackward& op, std::string_view name) {
   return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Rounding::kBF16 : Rounding::kNone;

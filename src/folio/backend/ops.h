@@ -11,8 +11,8 @@
 // those of one operation together, but one marked "own Low" may then also stay Number. They are
 // rounded when they are written, to nearest even; what is computed from them is computed and summed
 // in float32, and nothing else is rounded to bfloat16 unless the operation says so. A weight marked
-// "stored" may, where Number is float32, also lie in memory as BF16 or in blocks: Q8_0, Q4_0, Q4_1,
-// Q4_K, Q5_K or Q6_K, whose numbers are those that DecodeFloats gives. An operand
+// "stored" may, where Number is float32, also lie in memory as F16, BF16 or in blocks: Q8_0, Q4_0,
+// Q4_1, Q4_K, Q5_K or Q6_K, whose numbers are those that DecodeFloats gives. An operand
 // marked "optional" may be an empty Tensor. Inputs are never written. Gradients marked "+=" are
 // added to what is there; the others are overwritten. Operands may not overlap unless said.
 //
@@ -91,8 +91,8 @@ struct Dropout {
 
 // IsStored says whether a weight of that dtype is "stored".
 inline bool IsStored(Dtype weight) {
-  constexpr Dtype kStored[] = {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1,
-                               Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K};
+  constexpr Dtype kStored[] = {Dtype::kF16,  Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0,
+                               Dtype::kQ4_1, Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K};
   return std::ranges::find(kStored, weight) != std::end(kStored);
 }
 

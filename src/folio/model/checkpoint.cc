@@ -142,6 +142,8 @@ int64_t FindNotFinite(const Tensor& x) {
       return FindNotFinite<uint64_t>(x.raw(), sizeof(double), count, 52);
     case Dtype::kF32:
       return FindNotFinite<uint32_t>(x.raw(), sizeof(float), count, 23);
+    case Dtype::kF16:
+      return FindNotFinite<uint16_t>(x.raw(), sizeof(uint16_t), count, 10);
     case Dtype::kBF16:
       return FindNotFinite<uint16_t>(x.raw(), sizeof(uint16_t), count, 7);
     default: {

@@ -194,6 +194,9 @@ void TransposedSlice(const float* x, const LinearForward& op, int64_t begin, int
   float* out = op.out.data<float>() + begin;
   if (op.weight.dtype() == Dtype::kBF16) {
     RowsOf(x, N, I, op.weight.data<BF16>() + begin * I, end - begin, out, O);
+  } else if (op.weight.dtype() == Dtype::kF16) {
+    const auto* w = reinterpret_cast<const F16*>(op.weight.raw());
+    RowsOf(x, N, I, w + begin * I, end - begin, out, O);
   } else {
     RowsOf(x, N, I, op.weight.data<float>() + begin * I, end - begin, out, O);
   }

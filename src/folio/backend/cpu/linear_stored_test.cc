@@ -196,9 +196,10 @@ TEST_P(StoredWeights, ProductsAreAddedToWhatIsThere) {
   }
 }
 
-constexpr Storage kStorages[] = {{Dtype::kF32, false}, {Dtype::kF32, true},  {Dtype::kBF16, true},
-                                 {Dtype::kQ8_0, true}, {Dtype::kQ4_0, true}, {Dtype::kQ4_1, true},
-                                 {Dtype::kQ4_K, true}, {Dtype::kQ5_K, true}, {Dtype::kQ6_K, true}};
+constexpr Storage kStorages[] = {{Dtype::kF32, false}, {Dtype::kF32, true},  {Dtype::kF16, true},
+                                 {Dtype::kBF16, true}, {Dtype::kQ8_0, true}, {Dtype::kQ4_0, true},
+                                 {Dtype::kQ4_1, true}, {Dtype::kQ4_K, true}, {Dtype::kQ5_K, true},
+                                 {Dtype::kQ6_K, true}};
 INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), StoredName);
 
 class BlockedWeights : public testing::Test {
@@ -287,8 +288,8 @@ TEST(StoredEmbeddings, AreDecoded) {
   constexpr int64_t V = 5, C = 256;
   const std::vector<float> numbers = SomeNumbers(V * C, 5);
   std::vector<int32_t> ids = {3, 0, 3};
-  for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1, Dtype::kQ4_K,
-                            Dtype::kQ5_K, Dtype::kQ6_K}) {
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_1,
+                            Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K}) {
     std::vector<std::byte> wte(DtypeBytes(dtype, V * C));
     if (IsBlocked(dtype)) {
       FillBlocks(dtype, 5, wte);

@@ -97,6 +97,11 @@ void WidenHalves(const BF16* x, int64_t count, float* out) {
       hn::ScalableTag<float>(), count, out, [](auto v) HWY_ATTR { return v; }, x);
 }
 
+void WidenF16s(const F16* x, int64_t count, float* out) {
+  Map(
+      hn::ScalableTag<float>(), count, out, [](auto v) HWY_ATTR { return v; }, x);
+}
+
 void HalvesOf(const float* x, int64_t count, BF16* out) {
   Map(
       hn::ScalableTag<float>(), count, out, [](auto v) HWY_ATTR { return v; }, x);
@@ -122,6 +127,7 @@ HWY_EXPORT(RoundBlocks);
 HWY_EXPORT(ScaleBytes);
 HWY_EXPORT(ScaleNibbles);
 HWY_EXPORT(WidenHalves);
+HWY_EXPORT(WidenF16s);
 HWY_EXPORT(HalvesOf);
 HWY_EXPORT(RoundedFloats);
 
@@ -151,6 +157,9 @@ void DecodeScales(const std::byte* data, size_t stride, int64_t blocks, float* s
 void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out) {
   if (from == Dtype::kBF16) {
     return HWY_DYNAMIC_DISPATCH(WidenHalves)(reinterpret_cast<const BF16*>(data), count, out);
+  }
+  if (from == Dtype::kF16) {
+    return HWY_DYNAMIC_DISPATCH(WidenF16s)(reinterpret_cast<const F16*>(data), count, out);
   }
   if (from != Dtype::kQ8_0 && from != Dtype::kQ4_0) {
     return DecodeFloats(data, from, std::span(out, static_cast<size_t>(count)));

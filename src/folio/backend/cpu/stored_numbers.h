@@ -11,7 +11,12 @@ namespace folio::cpu {
 // Decoding and rounding, many numbers at a time, on the calling thread. What comes out is what
 // tensor/dtype.h and operands.h make of them, bit for bit, but for which NaN stands for NaN.
 
-// DecodeStored does as DecodeFloats. REQUIRES: BF16 or blocks, whole ones.
+// A binary16 number as it lies in a weight.
+struct F16 {
+  uint16_t bits = 0;
+};
+
+// DecodeStored does as DecodeFloats. REQUIRES: F16, BF16 or blocks, whole ones.
 void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out);
 
 // RoundInto does as RoundNumbers, out of place. REQUIRES: rounding is not kNone; whole blocks.

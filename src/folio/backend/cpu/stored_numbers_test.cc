@@ -61,7 +61,7 @@ class StoredNumbers : public OnSimdTarget {};
 
 TEST_P(StoredNumbers, OfEveryPatternAreDecoded) {
   const CounterRng rng(3, 0);
-  for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
     for (const int64_t blocks : {int64_t{1}, kBlocks}) {
       // The numbers lie as rows of a file may: on any even address.
       std::vector<std::byte> bytes(2 + DtypeBytes(dtype, blocks * kBlock));
@@ -72,6 +72,19 @@ TEST_P(StoredNumbers, OfEveryPatternAreDecoded) {
       DecodeFloats(bytes.data() + 2, dtype, std::span(expected));
       ExpectSame(found, expected);
     }
+  }
+}
+
+TEST_P(StoredNumbers, AreEveryBinary16Number) {
+  constexpr int64_t kCount = 65536;
+  std::vector<uint16_t> bits(kCount);
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(i);
+  const auto* bytes = reinterpret_cast<const std::byte*>(bits.data());
+  for (const int64_t begin : {0, 1, 13}) {  // the last vector is a part of one
+    std::vector<float> found(static_cast<size_t>(kCount - begin)), expected(found.size());
+    DecodeStored(Dtype::kF16, bytes + 2 * begin, kCount - begin, found.data());
+    DecodeFloats(bytes + 2 * begin, Dtype::kF16, std::span(expected));
+    ExpectSame(found, expected);
   }
 }
 

@@ -12,15 +12,17 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "folio/backend/cpu/stored_numbers.h"
 #include "folio/tensor/dtype.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// bfloat16 arrays are vectors of float32 here: loads widen, stores round as ToBF16 does.
+// bfloat16 arrays are vectors of float32 here: loads widen, stores round as ToBF16 does. Those of
+// binary16 are only loaded.
 
-static_assert(sizeof(BF16) == sizeof(uint16_t));
+static_assert(sizeof(BF16) == sizeof(uint16_t) && sizeof(F16) == sizeof(uint16_t));
 
 // Bf16Tag<D> has as many 16-bit numbers as D has floats.
 template <class D>
@@ -49,10 +51,33 @@ HWY_INLINE hn::Vec<Bf16Tag<D>> Round(D d, hn::Vec<D> v) {
   return hn::TruncateTo(Bf16Tag<D>(), hn::ShiftRight<16>(RoundedBits(d, v)));
 }
 
-// Called without hn::, these two and Highway's of the same names take BF16 and float alike.
+template <class D>
+HWY_INLINE hn::Vec<D> WidenF16(D d, hn::Vec<Bf16Tag<D>> bits) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+  return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+#else
+  // In place of an instruction for it: exponent and mantissa, moved, are those of 2^-112 of the
+  // number; infinities and NaN get the exponent that they have in float32.
+  const hn::RebindToUnsigned<D> du;
+  const auto wide = hn::PromoteTo(du, bits);
+  const auto size = hn::And(wide, hn::Set(du, 0x7FFF));
+  const auto sign = hn::ShiftLeft<16>(hn::Xor(wide, size));
+  const auto moved = hn::BitCast(d, hn::ShiftLeft<13>(size));
+  const auto number = hn::BitCast(du, hn::Mul(moved, hn::Set(d, 0x1p112f)));
+  const auto endless = hn::Or(number, hn::Set(du, 0x7F800000));
+  const auto any = hn::IfThenElse(hn::Gt(size, hn::Set(du, 0x7BFF)), endless, number);
+  return hn::BitCast(d, hn::Or(any, sign));
+#endif
+}
+
+// Called without hn::, these and Highway's of the same names take F16, BF16 and float alike.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadU(D d, const BF16* p) {
   return Widen(d, hn::LoadU(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadU(D d, const F16* p) {
+  return WidenF16(d, hn::LoadU(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p)));
 }
 
 template <class D>
@@ -81,6 +106,10 @@ HWY_INLINE hn::Vec<D> LoadPart(D d, const hn::TFromD<D>* p, int64_t n) {
 template <class D>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const BF16* p, int64_t n) {
   return Widen(d, LoadPart(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p), n));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const F16* p, int64_t n) {
+  return WidenF16(d, LoadPart(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p), n));
 }
 
 // Writes the first n lanes to p and nothing beyond them. REQUIRES: n < Lanes(d).

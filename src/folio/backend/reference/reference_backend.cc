@@ -242,8 +242,10 @@ class Widened {
         if (const Rounding as = EntersAs(original, name); as != Rounding::kNone) {
           x = RoundedCopy(x, as);
         }
-        if (IsBlocked(x.dtype())) x = DecodedCopy(x);
-        if (x.dtype() != Dtype::kBF16) return;
+        if (x.dtype() != Dtype::kBF16) {
+          if (IsStored(x.dtype())) x = DecodedCopy(x);
+          return;
+        }
         const Tensor row = x.Reshape({1, x.count()});
         x = Tensor(Widen(SequenceView(row, 1, 1, 0, x.count()), access), x.shape());
       } else if (x.dtype == Dtype::kBF16) {
@@ -330,7 +332,7 @@ class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
   template <class Op>
   void Apply(const Op& op) {
     op.Check();
-    if (Has(op, [](Dtype dtype) { return dtype == Dtype::kBF16 || IsBlocked(dtype); })) {
+    if (Has(op, [](Dtype dtype) { return IsStored(dtype); })) {
       RunWidened(op);
     } else if (Has(op, [](Dtype dtype) { return dtype == Dtype::kF32; })) {
       Reference<float>::Run(op);
