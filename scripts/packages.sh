@@ -5,7 +5,7 @@
 #   folio_*.deb libfolio0_*.deb libfolio-dev_*.deb   for the release of Debian that this is; only where dpkg is
 #   SBOM.cdx.json                     the libraries inside the tar file, as CycloneDX 1.5 lists them
 #   MAINTAINER='Name <address>' names who made the .deb files.
-# Two runs on the same sources leave the same bytes, wherever these lie.
+# Archives are sorted and dated by the commit, so that two runs on it should leave the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 LC_ALL=C TZ=UTC
