@@ -5,22 +5,31 @@
  *
  * Rules that hold for every function:
  *
- * Errors. A function that can fail returns a folio_status and takes a `folio_error **` last, which
- * may be NULL. It is set only where the status is not FOLIO_OK; free it with folio_error_free.
- * Results are written only with FOLIO_OK. Wrong arguments, broken files and a lack of memory are
- * such errors: nothing here ends the process, but a mistake in folio itself (folio_set_fatal).
- * Ownership. What comes through an `out` parameter or from a function that ends in _new is freed by
- * the _free of its kind; NULL is freed as nothing. All else is borrowed, as long as its comment
- * says. Handles hold what they are made of: they may be freed in any order. Threads. A `const`
- * handle may be used by any number of threads at a time, any other by one. Calls that compute with
- * one model wait for each other; all share the threads of folio_set_threads, on which no result
- * depends. Texts are UTF-8 with a length in bytes, and may hold zeros; names and paths end in a
- * zero. Ids of tokens are int32_t. Sizes: T tokens, V tokens of the vocabulary, C channels, H
- * heads. Callbacks run on the thread that called, may call folio_cancel_request and functions of
- * const handles, and must not leave by longjmp or an exception. One that returns an int goes on
- * with 0. The library is silent, takes no signals, and reads no environment but FOLIO_HOME and
- * XDG_CACHE_HOME, where a published tokenizer is asked for by its name.
- * Until version 1.0 functions may change with a minor version; then they are only added. */
+ * - Errors. A function that can fail returns a folio_status and takes a `folio_error **` last,
+ *   which may be NULL. It is set only where the status is not FOLIO_OK; free it with
+ *   folio_error_free. Results are written only with FOLIO_OK. Wrong arguments, broken files and a
+ *   lack of memory are such errors: nothing here ends the process, but a mistake in folio itself
+ *   (folio_set_fatal).
+ *
+ * - Ownership. What comes through an `out` parameter or from a function that ends in _new is freed
+ *   by the _free of its kind; NULL is freed as nothing. All else is borrowed, as long as its
+ *   comment says. Handles hold what they are made of: they may be freed in any order.
+ *
+ * - Threads. A `const` handle may be used by any number of threads at a time, any other by one.
+ *   Calls that compute with one model wait for each other; all share the threads of
+ *   folio_set_threads, on which no result depends.
+ *
+ * - Texts are UTF-8 with a length in bytes, and may hold zeros; names and paths end in a zero. Ids
+ *   of tokens are int32_t. Sizes: T tokens, V tokens of the vocabulary, C channels, H heads.
+ *
+ * - Callbacks run on the thread that called, may call folio_cancel_request and functions of
+ *   tokenizers (what would compute with the same model is a FOLIO_USAGE), and must not leave by
+ *   longjmp or an exception. One that returns an int goes on with 0.
+ *
+ * - The library is silent, takes no signals, and reads no environment but FOLIO_HOME,
+ *   XDG_CACHE_HOME and HOME, where a published tokenizer is asked for by its name.
+ *
+ * - Until version 1.0 functions may change with a minor version; then they are only added. */
 #ifndef FOLIO_H
 #define FOLIO_H
 

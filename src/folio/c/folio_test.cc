@@ -514,6 +514,35 @@ TEST_F(CApi, OneModelServesManyThreads) {
   for (const std::string& text : texts) EXPECT_EQ(text, alone);
 }
 
+// A callback that would wait for itself is told so; a tokenizer it may use.
+TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
+  struct Seen {
+    folio_model* model;
+    Ids ids;
+    folio_status logits = FOLIO_OK, encode = FOLIO_USAGE;
+  } seen{model_.get(), Prompt("line")};
+  const auto greedy = Options("generate", {{"temperature", "0"}, {"max_tokens", "5"}});
+  const std::string before = Write(seen.ids, greedy.get());
+  const auto whole = NewBuffer();
+  Do([&](folio_error** e) {
+    return folio_generate(
+        model_.get(), seen.ids.data(), seen.ids.size(), greedy.get(),
+        [](void* user, const char* text, size_t length) {
+          auto& of = *static_cast<Seen*>(user);
+          const auto buffer = NewBuffer();
+          of.logits = folio_logits(of.model, of.ids.data(), of.ids.size(), 0, nullptr, buffer.get(),
+                                   nullptr);
+          of.encode = folio_tokenizer_encode(folio_model_tokenizer(of.model), text, length,
+                                             FOLIO_SPECIAL_ORDINARY, buffer.get(), nullptr);
+          return 0;
+        },
+        &seen, nullptr, whole.get(), nullptr, e);
+  });
+  EXPECT_EQ(seen.logits, FOLIO_USAGE);
+  EXPECT_EQ(seen.encode, FOLIO_OK);
+  EXPECT_EQ(TextIn(whole), before);
+}
+
 struct Told {
   folio_cancel* cancel = nullptr;
   int64_t steps = 0, evaluations = 0, progress = 0, stop_at = -1;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -85,12 +86,36 @@ struct SharedModel {
   explicit SharedModel(OpenedModel of) : opened(std::move(of)) {}
 
   OpenedModel opened;
-  std::mutex computing = {};                // held by whoever computes with it
-  std::unique_ptr<DecodeBatch> texts = {};  // of one at a time, once somebody asked
+  std::mutex computing = {};                       // of Computing
+  std::atomic<std::thread::id> computing_by = {};  // the thread that holds it
+  std::unique_ptr<DecodeBatch> texts = {};         // of one at a time, once somebody asked
 
   const GptConfig& config() const { return opened.weights->config(); }
   // Runs a text to its end, or until it is asked to stop. Throws what DecodeBatch throws.
   FinishReason Run(TextRequest request, const folio_cancel* cancel);
+};
+
+// Keeps a model to the thread that computes with it. Throws a kUsage Error where that thread does
+// so already: a callback would wait for itself.
+class Computing {
+ public:
+  explicit Computing(SharedModel& model) : model_(model) {
+    if (model.computing_by == std::this_thread::get_id()) {
+      throw UsageError("a callback computes with the model that called it", {},
+                       "do it when the call has returned");
+    }
+    model.computing.lock();
+    model.computing_by = std::this_thread::get_id();
+  }
+  ~Computing() {
+    model_.computing_by = std::thread::id();
+    model_.computing.unlock();
+  }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+
+ private:
+  SharedModel& model_;
 };
 
 }  // namespace folio

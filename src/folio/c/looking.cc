@@ -118,7 +118,7 @@ folio_status folio_attention(const folio_model* model, const int32_t* ids, size_
     RequireArgument(model, "model");
     RequireArgument(weights, "weights");
     folio::SharedModel& of = *model->of;
-    const std::lock_guard lock(of.computing);
+    const folio::Computing alone(of);
     const folio::Trace trace(*of.opened.backend, *of.opened.weights, folio::IdsArgument(ids, count),
                              {folio::TracePoint::kQkv});
     std::vector<float> all(count * count);

@@ -18,7 +18,7 @@ using folio::TextArgument;
 namespace folio {
 
 FinishReason SharedModel::Run(TextRequest request, const folio_cancel* cancel) {
-  const std::lock_guard lock(computing);
+  const Computing alone(*this);
   if (texts == nullptr) texts = std::make_unique<DecodeBatch>(*opened.backend, *opened.weights);
   FinishReason reason = FinishReason::kCancelled;
   request.on_end = [&](FinishReason of, const GenerateStats&) { reason = of; };

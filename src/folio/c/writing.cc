@@ -86,7 +86,7 @@ folio_status folio_batch_new(const folio_model* model, int32_t texts, folio_batc
     RequireArgument(out, "out");
     folio::OpenedModel& opened = model->of->opened;
     opened.RequireTokenizer();
-    const std::lock_guard lock(model->of->computing);
+    const folio::Computing alone(*model->of);
     *out = new folio_batch{
         model->of, std::make_unique<DecodeBatch>(*opened.backend, *opened.weights,
                                                  folio::DecodeBatchOptions{.texts = texts})};
@@ -99,7 +99,7 @@ folio_status folio_batch_add(folio_batch* batch, const int32_t* ids, size_t coun
                              folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(batch, "batch");
-    const std::lock_guard lock(batch->model->computing);
+    const folio::Computing alone(*batch->model);
     const folio::GenerateOptions asked = GenerateArgument(options);
     const uint64_t number = batch->added;
     auto writer = std::make_unique<folio::TextStreamer>(*batch->model->opened.tokenizer, asked,
@@ -128,7 +128,7 @@ folio_status folio_batch_step(folio_batch* batch, int32_t* more, folio_error** e
   return Guarded(error, [&] {
     RequireArgument(batch, "batch");
     RequireArgument(more, "more");
-    const std::lock_guard lock(batch->model->computing);
+    const folio::Computing alone(*batch->model);
     try {
       *more = batch->Working().Step() ? 1 : 0;
     } catch (...) {
@@ -142,7 +142,7 @@ folio_status folio_batch_step(folio_batch* batch, int32_t* more, folio_error** e
 folio_status folio_batch_cancel(folio_batch* batch, uint64_t id, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(batch, "batch");
-    const std::lock_guard lock(batch->model->computing);
+    const folio::Computing alone(*batch->model);
     batch->Working().Cancel(id);
   });
 }
