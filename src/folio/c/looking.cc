@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <functional>
+#include <span>
 
 #include "folio/c/handles.h"
 #include "folio/infer/token_probabilities.h"
@@ -22,8 +23,14 @@ void Read(const folio_model* model, const int32_t* ids, size_t count, folio::Tex
   if (reason == folio::FinishReason::kCancelled) throw folio::CallCancelled{};
 }
 
-std::span<const float> RowOf(const Tensor& rows, int64_t row) {
-  return folio::Row(rows, row);
+// Calls f(place of the token, row) for each row that is shown.
+template <class F>
+std::function<void(int64_t, const Tensor&)> EachRow(F f) {
+  return [f](int64_t begin, const Tensor& rows) {
+    for (int64_t row = 0; row < rows.dim(0); ++row) {
+      f(static_cast<size_t>(begin + row), folio::Row(rows, row));
+    }
+  };
 }
 
 void RequireFirst(size_t first, size_t least, size_t count) {
@@ -43,13 +50,9 @@ folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t c
     RequireFirst(first, 0, count);
     std::vector<float> all;
     folio::TextRequest request;
-    request.on_logits = [&](int64_t begin, const Tensor& rows) {
-      for (int64_t row = 0; row < rows.dim(0); ++row) {
-        if (std::cmp_less(begin + row, first)) continue;
-        const std::span<const float> one = RowOf(rows, row);
-        all.insert(all.end(), one.begin(), one.end());
-      }
-    };
+    request.logits_from = static_cast<int64_t>(first);
+    request.on_logits = EachRow(
+        [&](size_t, std::span<const float> row) { all.insert(all.end(), row.begin(), row.end()); });
     Read(model, ids, count, std::move(request), cancel);
     logits->Set(all);
   });
@@ -64,16 +67,14 @@ folio_status folio_score(const folio_model* model, const int32_t* ids, size_t co
     RequireFirst(first, 1, count);
     std::vector<double> scores;
     folio::TextRequest request;
-    request.on_logits = [&](int64_t begin, const Tensor& rows) {
-      for (int64_t row = 0; row < rows.dim(0); ++row) {
-        const auto next = static_cast<size_t>(begin + row + 1);  // the token that is predicted
-        if (next < first || next >= count) continue;
-        const std::span<const float> one = RowOf(rows, row);
-        folio::RequireFiniteLogits(one);
-        scores.push_back(static_cast<double>(one[static_cast<size_t>(ids[next])]) -
-                         folio::LogSum(one));
-      }
-    };
+    request.logits_from = static_cast<int64_t>(first) - 1;
+    request.on_logits = EachRow([&](size_t place, std::span<const float> row) {
+      const size_t next = place + 1;  // the token that is predicted
+      if (next >= count) return;
+      folio::RequireFiniteLogits(row);
+      scores.push_back(static_cast<double>(row[static_cast<size_t>(ids[next])]) -
+                       folio::LogSum(row));
+    });
     Read(model, ids, count, std::move(request), cancel);
     log_probabilities->Set(scores);
   });
@@ -93,14 +94,11 @@ folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t co
     std::vector<float> rows;
     std::vector<double> sums(static_cast<size_t>(model->of->config().n_embd));
     folio::TextRequest request;
-    request.on_norm = [&](int64_t, const Tensor& norm) {
-      for (int64_t row = 0; row < norm.dim(0); ++row) {
-        const std::span<const float> one = RowOf(norm, row);
-        if (named != "all") rows.clear();
-        rows.insert(rows.end(), one.begin(), one.end());
-        for (size_t i = 0; i < one.size(); ++i) sums[i] += static_cast<double>(one[i]);
-      }
-    };
+    request.on_norm = EachRow([&](size_t, std::span<const float> row) {
+      if (named != "all") rows.clear();
+      rows.insert(rows.end(), row.begin(), row.end());
+      for (size_t i = 0; i < row.size(); ++i) sums[i] += static_cast<double>(row[i]);
+    });
     Read(model, ids, count, std::move(request), cancel);
     if (named == "mean") {
       for (size_t i = 0; i < sums.size(); ++i) {

@@ -168,7 +168,8 @@ class Sequence {
                   before = static_cast<int64_t>(window_) + cached_.size() - rows;
     if (request_.on_norm) request_.on_norm(before, norm);
     if (!request_.on_logits) return;
-    for (int64_t row = 0; row < rows; row += Decoder::kFewRows) {
+    const int64_t wanted = std::max<int64_t>(request_.logits_from - before, 0);
+    for (int64_t row = wanted; row < rows; row += Decoder::kFewRows) {
       const int64_t end = std::min(rows, row + Decoder::kFewRows);
       request_.on_logits(before + row, decoder.LogitsOf(row, end));
     }

@@ -86,6 +86,7 @@ struct TextRequest {
   // call. All of the prompt is then computed, even if nothing is to be written.
   std::function<void(int64_t first, const Tensor& norm)> on_norm = {};
   std::function<void(int64_t first, const Tensor& logits)> on_logits = {};
+  int64_t logits_from = 0;  // the token of the prompt from which on on_logits is called
   // Called when the model has read so many tokens of the prompt, for prompts that take several
   // passes.
   std::function<void(int64_t done, int64_t total)> on_read = {};

@@ -50,10 +50,8 @@ void RunStored(const LinearForward& op, Scratch& scratch) {
   constexpr int64_t kColumns = 512;
   const Dtype dtype = op.weight.dtype();
   const int64_t I = op.x.dim(1), O = op.out.dim(1), width = std::min(O, kColumns);
-  const Rounding as = EntersAs(op, "x");
-  float* decoded = scratch.Get<float>(I * width + (as == Rounding::kNone ? 0 : op.x.count()));
-  const float* x =
-      as == Rounding::kNone ? op.x.data<float>() : RoundedRows(op.x, as, decoded + I * width);
+  float* decoded = scratch.Get<float>(I * width + op.x.count());
+  const float* x = RoundedRows(op.x, EntersAs(op, "x"), decoded + I * width);
   for (int64_t begin = 0; begin < O; begin += width) {
     const int64_t columns = std::min(O - begin, width);
     ParallelRange(columns, TaskRows(I), [&](int64_t first, int64_t last, int) {

@@ -9,6 +9,7 @@
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_epilogue.h"
 #include "folio/backend/cpu/stored_numbers.h"
+#include "folio/backend/operands.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/blocks.h"
@@ -388,9 +389,7 @@ void RunTransposed(const LinearForward& op, Scratch& scratch) {
     return ForFinishedSlices(
         op, [&](int64_t begin, int64_t end) { MultiplyHalves(x, op, begin, end); });
   }
-  const float* x = dtype == Dtype::kBF16
-                       ? RoundedRows(op.x, Rounding::kBF16, scratch.Get<float>(op.x.count()))
-                       : op.x.data<float>();
+  const float* x = RoundedRows(op.x, EntersAs(op, "x"), scratch.Get<float>(op.x.count()));
   ForFinishedSlices(op, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(TransposedSlice)(x, op, begin, end);
   });
@@ -429,6 +428,7 @@ bool RunsByRows(const LinearForward& op) {
 }
 
 const float* RoundedRows(const Tensor& x, Rounding as, float* to) {
+  if (as == Rounding::kNone) return x.data<float>();
   const int64_t I = x.dim(1);
   ParallelRange(x.dim(0), TaskRows(I), [&](int64_t begin, int64_t end, int) {
     RoundInto(as, x.data<float>() + begin * I, (end - begin) * I, to + begin * I);

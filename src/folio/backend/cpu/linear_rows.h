@@ -25,7 +25,7 @@ bool RunsByRows(const LinearForward& op);
 // REQUIRES: RunsByRows(op), the struct has been checked.
 void RunLinearRows(const LinearForward& op, Scratch& scratch);
 
-// x (N,I) rounded, in `to`, which is returned.
+// Returns x (N,I) rounded, in `to`; x itself where nothing is rounded.
 const float* RoundedRows(const Tensor& x, Rounding as, float* to);
 
 // ---- Kernels of linear_rows_x86.cc --------------------------------------------------------------

@@ -165,8 +165,8 @@ HWY_EXPORT(GatedAddGradientRows);
 
 namespace {
 
-float FactorOf(const Tensor& factor, double otherwise = 1) {
-  return factor ? *factor.data<float>() : static_cast<float>(otherwise);
+float FactorOf(const Tensor& factor) {
+  return factor ? *factor.data<float>() : 1.0f;
 }
 
 // Each chunk of `grain` things of n sums `count` gradients of its own, in `room` doubles, and what
