@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
   static struct character characters[kMost];
   const int count = argc - 2;
   if (count < 1 || count > kMost) return fprintf(stderr, "usage: %s MODEL LINE...\n", argv[0]), 2;
-  if (folio_model_open(argv[1], NULL, &model, &error) != FOLIO_OK) return Fail(error);
+  if (folio_model_open(argv[1], NULL, NULL, &model, &error) != FOLIO_OK) return Fail(error);
   folio_options *options = folio_options_new("generate");
   if (folio_options_set(options, "max_tokens", "60", &error) != FOLIO_OK ||
       folio_options_set(options, "seed", "3", &error) != FOLIO_OK ||

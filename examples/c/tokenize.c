@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     if (text == NULL) {
       fprintf(stderr, "%s: cannot be read\n", argv[i]);
       status = 1;
-    } else if (folio_tokenizer_encode(tokenizer, text, length, FOLIO_SPECIAL_ORDINARY, ids,
+    } else if (folio_tokenizer_encode(tokenizer, text, length, FOLIO_SPECIAL_ORDINARY, NULL, ids,
                                       &error) != FOLIO_OK) {
       status = Fail(error);
     } else {

@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
   cancel = folio_cancel_new();
   signal(SIGINT, Stop);
 
-  if (folio_model_open(argv[1], NULL, &model, &error) != FOLIO_OK) return Fail(error);
+  if (folio_model_open(argv[1], NULL, NULL, &model, &error) != FOLIO_OK) return Fail(error);
   folio_buffer *ids = folio_buffer_new();
   const folio_status asked =
       ask ? folio_model_chat(model, &role, &text, 1, ids, &error)

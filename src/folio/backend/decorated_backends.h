@@ -219,6 +219,32 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
   std::string near_;  // name_of an operand of the last operation that had such
 };
 
+// Hands operations to another backend, and calls a function before each, which may throw: the
+// operation is then not done.
+class WatchedBackend final : public GenericBackend<WatchedBackend> {
+ public:
+  // `backend` must outlive it.
+  explicit WatchedBackend(Backend& backend) : backend_(backend) {}
+
+  void Watch(std::function<void()> before) { before_ = std::move(before); }
+
+  std::string name() const override { return backend_.name(); }
+  std::string description() const override { return backend_.description(); }
+  bool Supports(Dtype dtype) const override { return backend_.Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_.PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_.ProductUnit(dtype); }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    if (before_) before_();
+    backend_.Run(op);
+  }
+
+ private:
+  Backend& backend_;
+  std::function<void()> before_;
+};
+
 struct NonFinite {
   int64_t element = 0;  // in row-major order
   double value = 0;

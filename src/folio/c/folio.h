@@ -1,5 +1,6 @@
 /* folio for C, and for every language that calls C: tokenizers, writing with models, looking
- * inside, training and fine-tuning, in one shared library.
+ * inside, training and fine-tuning, in one shared library. For C++ see api/model.h and
+ * api/batch_trainer.h, over which this lies.
  *
  *   pkg-config --cflags --libs folio
  *
@@ -104,10 +105,11 @@ FOLIO_API void folio_buffer_free(folio_buffer* buffer);
 
 /* Options by name. Wherever options are taken, NULL stands for the usual ones. */
 typedef struct folio_options folio_options;
-/* `of` is "open", "generate" or "train"; NULL for any other. */
+/* `of` is "open", "generate", "train", "prepare" or "tokenizer"; NULL for any other. */
 FOLIO_API folio_options* folio_options_new(const char* of);
 /* Sets one, from text: ("temperature", "0.8"). A name that does not exist and a value out of its
- * range are a FOLIO_USAGE. "stop" of "generate" adds a text that ends the text. */
+ * range are a FOLIO_USAGE. "stop" of "generate" adds a text that ends the text, "special_token" of
+ * "tokenizer" a token. */
 FOLIO_API folio_status folio_options_set(folio_options* options, const char* name,
                                          const char* value, folio_error** error);
 /* All options of a kind as JSON: [{"name", "type", "value", "help"}, ...], value the usual one. */
@@ -124,6 +126,52 @@ FOLIO_API void folio_cancel_request(folio_cancel* cancel);
 FOLIO_API void folio_cancel_reset(folio_cancel* cancel);
 FOLIO_API void folio_cancel_free(folio_cancel* cancel);
 
+/* What is told of long work; any of the callbacks may be NULL. A callback that returns other than 0
+ * stops, as `cancel` does. */
+typedef struct folio_watch {
+  size_t size; /* sizeof(folio_watch), for versions that have more members */
+  void* user;
+  const folio_cancel* cancel;
+  /* So much of all is done: of text in bytes, of a model in parameters, of a tokenizer first in
+   * bytes of text and then in merges. */
+  int (*progress)(void* user, int64_t done, int64_t total);
+  /* A step is done, counted from 0; the loss is in nats per token. */
+  int (*step)(void* user, int64_t step, double loss, double learning_rate,
+              double tokens_per_second);
+  /* Losses before a step, on training data and on held-out data. */
+  int (*evaluation)(void* user, int64_t step, double train_loss, double held_out_loss);
+} folio_watch;
+
+/* Numbers that lie in memory, in row-major order. */
+typedef struct folio_tensor {
+  size_t size; /* sizeof(folio_tensor), which the caller sets */
+  const void* data;
+  const char* dtype; /* "F32", "BF16", "F16", or a block type of ggml, "Q8_0" */
+  uint64_t bytes;
+  int32_t rank;
+  int64_t shape[8]; /* `rank` of them */
+} folio_tensor;
+
+/* ---- Files in memory ------------------------------------------------------------------------- */
+
+/* A directory of files that are in memory alone. Its path, and that of a file in it, are taken
+ * wherever a model or a tokenizer is opened. What was opened keeps what it needs when this is
+ * freed. */
+typedef struct folio_files folio_files;
+FOLIO_API folio_files* folio_files_new(void);
+/* Adds a file, whose bytes are copied. */
+FOLIO_API folio_status folio_files_add(folio_files* files, const char* name, const void* bytes,
+                                       size_t size, folio_error** error);
+/* The same of a file that `read` gives, piece by piece: it fills `bytes` with `count` of them from
+ * `offset` on, and returns other than 0 where it cannot (FOLIO_INPUT). */
+FOLIO_API folio_status folio_files_read(folio_files* files, const char* name, uint64_t size,
+                                        int (*read)(void* user, uint64_t offset, void* bytes,
+                                                    size_t count),
+                                        void* user, folio_error** error);
+/* Lives as long as it; "" for NULL. */
+FOLIO_API const char* folio_files_path(const folio_files* files);
+FOLIO_API void folio_files_free(folio_files* files);
+
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 typedef struct folio_tokenizer folio_tokenizer;
@@ -139,14 +187,16 @@ enum {
 };
 /* The ids (int32_t) of a text, on all threads where it is long and special texts are ordinary. */
 FOLIO_API folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
-                                              size_t length, int32_t special, folio_buffer* ids,
+                                              size_t length, int32_t special,
+                                              const folio_cancel* cancel, folio_buffer* ids,
                                               folio_error** error);
 /* The same of many texts, with special texts as ordinary ones: the ids of text i are
  * ids[offsets[i]] to ids[offsets[i + 1] - 1], of `count` + 1 offsets (int64_t). */
 FOLIO_API folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
                                                     const char* const* texts, const size_t* lengths,
-                                                    size_t count, folio_buffer* ids,
-                                                    folio_buffer* offsets, folio_error** error);
+                                                    size_t count, const folio_cancel* cancel,
+                                                    folio_buffer* ids, folio_buffer* offsets,
+                                                    folio_error** error);
 /* The bytes of tokens, which need not be UTF-8. */
 FOLIO_API folio_status folio_tokenizer_decode(const folio_tokenizer* tokenizer, const int32_t* ids,
                                               size_t count, folio_buffer* bytes,
@@ -162,6 +212,11 @@ FOLIO_API folio_status folio_tokenizer_info(const folio_tokenizer* tokenizer, fo
 FOLIO_API folio_status folio_tokenizer_save(const folio_tokenizer* tokenizer, const char* directory,
                                             folio_error** error);
 FOLIO_API void folio_tokenizer_free(folio_tokenizer* tokenizer);
+/* Makes a byte-level BPE of the documents of texts (files or directories), with `options` of
+ * "tokenizer", in a directory that appears when it is whole. */
+FOLIO_API folio_status folio_tokenizer_train(const char* const* texts, size_t count,
+                                             const char* directory, const folio_options* options,
+                                             const folio_watch* watch, folio_error** error);
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
@@ -170,8 +225,9 @@ typedef struct folio_model folio_model;
  * a GGUF file. `options` of "open". The file is mapped: it must stay as it is while the model is
  * open. */
 FOLIO_API folio_status folio_model_open(const char* path, const folio_options* options,
-                                        folio_model** out, folio_error** error);
-/* {"config": {...}, "parameters", "dtype", "path", "note"} */
+                                        const folio_watch* watch, folio_model** out,
+                                        folio_error** error);
+/* {"config": {...}, "parameters", "dtype", "path", "note", "tensors": [name, ...]} */
 FOLIO_API folio_status folio_model_info(const folio_model* model, folio_buffer* json,
                                         folio_error** error);
 /* V, C and the longest context, for those who give out room; 0 for NULL. */
@@ -189,6 +245,14 @@ FOLIO_API folio_status folio_model_prompt(const folio_model* model, const char* 
 FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* const* roles,
                                         const char* const* texts, size_t count, folio_buffer* ids,
                                         folio_error** error);
+/* A parameter by its name, where it lies: valid as long as the model. */
+FOLIO_API folio_status folio_model_tensor(const folio_model* model, const char* name,
+                                          folio_tensor* out, folio_error** error);
+/* Writes a model that was opened with dtype=fp32, and its tokenizer, as "hf", "gguf" or another
+ * format of `folio convert`, with matrices as "fp32", "bf16", "q8_0" or another dtype of that.
+ * Nothing may be at `path`. */
+FOLIO_API folio_status folio_model_save(const folio_model* model, const char* path,
+                                        const char* format, const char* dtype, folio_error** error);
 FOLIO_API void folio_model_free(folio_model* model);
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -255,22 +319,21 @@ FOLIO_API folio_status folio_attention(const folio_model* model, const int32_t* 
                                        int64_t layer, int64_t head, folio_buffer* weights,
                                        folio_error** error);
 
+/* What a pass has at one point of one layer, from 0: (count, its width). Points are, in their
+ * order, "embedded", "ln_1", "qkv", "heads", "attention", "middle", "ln_2", "up", "activated",
+ * "mlp", "output" and "final"; the first and the last are there once, as layer 0. The model must be
+ * opened with dtype=fp32. */
+FOLIO_API folio_status folio_trace(const folio_model* model, const int32_t* ids, size_t count,
+                                   const char* point, int64_t layer, folio_buffer* rows,
+                                   folio_error** error);
+
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* What is told of training; any of the callbacks may be NULL. A callback that returns other than 0
- * stops, as `cancel` does. */
-typedef struct folio_watch {
-  size_t size; /* sizeof(folio_watch), for versions that have more members */
-  void* user;
-  const folio_cancel* cancel;
-  /* The text becomes tokens: so many of all bytes are dealt with. */
-  int (*progress)(void* user, int64_t done, int64_t total);
-  /* A step is done, counted from 0; the loss is in nats per token. */
-  int (*step)(void* user, int64_t step, double loss, double learning_rate,
-              double tokens_per_second);
-  /* Losses before a step, on training data and on held-out data. */
-  int (*evaluation)(void* user, int64_t step, double train_loss, double held_out_loss);
-} folio_watch;
+/* Makes a data set of texts (files, directories, lines of JSON) in a directory, which appears when
+ * it is whole, with `options` of "prepare"; stopped, the same call goes on. */
+FOLIO_API folio_status folio_data_prepare(const char* const* texts, size_t count,
+                                          const char* directory, const folio_options* options,
+                                          const folio_watch* watch, folio_error** error);
 
 typedef struct folio_train folio_train;
 /* Prepares training on texts (files, directories, or one data set) into the run directory `run`:
@@ -281,12 +344,62 @@ FOLIO_API folio_status folio_train_new(const char* const* data, size_t count, co
                                        const folio_options* options, const folio_watch* watch,
                                        folio_train** out, folio_error** error);
 /* Trains, once, to the end or until it is stopped, and leaves a checkpoint in either case: a run
- * that was stopped returns FOLIO_OK and goes on with "resume". `json`, which may be NULL, becomes
+ * that was stopped returns FOLIO_OK and goes on with "resume"; `cancel` drops the step that is
+ * being made. `json`, which may be NULL, becomes
  * {"step", "tokens", "seconds", "stopped", "ended_by", "train_loss", "val_loss", "best_val_loss",
  * "best_step"}. The run directory is a model for folio_model_open. */
 FOLIO_API folio_status folio_train_run(folio_train* train, const folio_watch* watch,
                                        folio_buffer* json, folio_error** error);
 FOLIO_API void folio_train_free(folio_train* train);
+
+/* Training step by step, on batches of the caller's, in memory alone. */
+typedef struct folio_trainer folio_trainer;
+/* A new model of `options` of "train" (model.vocab_size must be given, or a preset with it), or,
+ * where it is not NULL, one that begins as `from`, opened with dtype=fp32; with lora.rank adapters
+ * are trained beside that. */
+FOLIO_API folio_status folio_trainer_new(const folio_options* options, const folio_model* from,
+                                         folio_trainer** out, folio_error** error);
+/* {"step", "sequences" of a batch, "sequences_at_a_time", "context", "config": {...}, "tensors":
+ * [name, ...]} */
+FOLIO_API folio_status folio_trainer_info(const folio_trainer* trainer, folio_buffer* json,
+                                          folio_error** error);
+/* The numbers of a step, counted from 0. */
+typedef struct folio_step {
+  size_t size; /* sizeof(folio_step), which the caller sets */
+  int64_t step;
+  double loss; /* in nats per token */
+  double learning_rate, gradient_norm, tokens_per_second;
+  int32_t
+      skipped; /* not 0: a loss or gradient was not finite, or a spike, and nothing was changed */
+} folio_step;
+/* Makes a step. `inputs` and `targets` are `count` ids each, (sequences, context); a target of -1
+ * is none. What is cancelled has not begun. `out` may be NULL. FOLIO_DIVERGED after
+ * train.max_skipped_steps skipped in a row. */
+FOLIO_API folio_status folio_trainer_step(folio_trainer* trainer, const int32_t* inputs,
+                                          const int32_t* targets, size_t count,
+                                          const folio_cancel* cancel, folio_step* out,
+                                          folio_error** error);
+/* The mean loss, without learning, of any number of times sequences_at_a_time. */
+FOLIO_API folio_status folio_trainer_evaluate(folio_trainer* trainer, const int32_t* inputs,
+                                              const int32_t* targets, size_t count,
+                                              const folio_cancel* cancel, double* loss,
+                                              folio_error** error);
+/* A parameter where it lies, or with `gradient` other than 0 the last step's gradient of it, before
+ * clipping: both change with the next step and live as long as the trainer. */
+FOLIO_API folio_status folio_trainer_tensor(folio_trainer* trainer, const char* name,
+                                            int32_t gradient, folio_tensor* out,
+                                            folio_error** error);
+/* Writes a model that folio_model_open opens, with the tokenizer if there is one, adapters merged,
+ * and what folio_trainer_resume goes on from, byte for byte. The directory appears as a whole. */
+FOLIO_API folio_status folio_trainer_save(const folio_trainer* trainer, const char* directory,
+                                          const folio_tokenizer* tokenizer, folio_error** error);
+FOLIO_API folio_status folio_trainer_resume(folio_trainer* trainer, const char* directory,
+                                            folio_error** error);
+/* A copy of the model as it is now, with the tokenizer if there is one: to write with. */
+FOLIO_API folio_status folio_trainer_model(const folio_trainer* trainer,
+                                           const folio_tokenizer* tokenizer, folio_model** out,
+                                           folio_error** error);
+FOLIO_API void folio_trainer_free(folio_trainer* trainer);
 
 #ifdef __cplusplus
 }

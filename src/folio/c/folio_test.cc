@@ -32,10 +32,19 @@ struct Freed {
   void operator()(folio_model* of) const { folio_model_free(of); }
   void operator()(folio_batch* of) const { folio_batch_free(of); }
   void operator()(folio_train* of) const { folio_train_free(of); }
+  void operator()(folio_trainer* of) const { folio_trainer_free(of); }
+  void operator()(folio_files* of) const { folio_files_free(of); }
 };
 template <class T>
 using Handle = std::unique_ptr<T, Freed>;
 using Ids = std::vector<int32_t>;
+
+template <class T>
+T Sized() {
+  T of{};
+  of.size = sizeof(T);
+  return of;
+}
 
 // Fails the test where a call fails, and says why.
 void Check(folio_status status, folio_error* error) {
@@ -105,7 +114,9 @@ std::string SomeText() {
 Handle<folio_model> Open(const std::filesystem::path& path,
                          const folio_options* options = nullptr) {
   folio_model* model = nullptr;
-  Do([&](folio_error** e) { return folio_model_open(path.string().c_str(), options, &model, e); });
+  Do([&](folio_error** e) {
+    return folio_model_open(path.string().c_str(), options, nullptr, &model, e);
+  });
   return Handle<folio_model>(model);
 }
 
@@ -156,7 +167,8 @@ TEST(CTokenizer, EncodesAndDecodesAsTheLibraryDoes) {
   const auto ids = NewBuffer(), text = NewBuffer(), offsets = NewBuffer();
   const std::string with_zero("a\0b", 3);
   Do([&](folio_error** e) {
-    return folio_tokenizer_encode(bytes, with_zero.data(), 3, FOLIO_SPECIAL_ORDINARY, ids.get(), e);
+    return folio_tokenizer_encode(bytes, with_zero.data(), 3, FOLIO_SPECIAL_ORDINARY, nullptr,
+                                  ids.get(), e);
   });
   EXPECT_EQ(Numbers<int32_t>(ids), (Ids{'a', 0, 'b'}));
   const Ids all = Numbers<int32_t>(ids);
@@ -167,7 +179,8 @@ TEST(CTokenizer, EncodesAndDecodesAsTheLibraryDoes) {
   const char* texts[] = {"xy", "", "z"};
   const size_t lengths[] = {2, 0, 1};
   Do([&](folio_error** e) {
-    return folio_tokenizer_encode_batch(bytes, texts, lengths, 3, ids.get(), offsets.get(), e);
+    return folio_tokenizer_encode_batch(bytes, texts, lengths, 3, nullptr, ids.get(), offsets.get(),
+                                        e);
   });
   EXPECT_EQ(Numbers<int32_t>(ids), (Ids{'x', 'y', 'z'}));
   EXPECT_EQ(Numbers<int64_t>(offsets), (std::vector<int64_t>{0, 2, 2, 3}));
@@ -238,17 +251,20 @@ TEST_F(CApi, ANullIsRefusedWhereverItStands) {
   const folio_tokenizer* t = folio_model_tokenizer(m);
   refused([&](folio_error** e) { return folio_tokenizer_open(nullptr, nullptr, e); });
   refused([&](folio_error** e) { return folio_tokenizer_open("bytes", nullptr, e); });
-  refused(
-      [&](folio_error** e) { return folio_tokenizer_encode(t, nullptr, 3, 0, buffer.get(), e); });
-  refused([&](folio_error** e) { return folio_tokenizer_encode(t, "", 0, 0, nullptr, e); });
   refused([&](folio_error** e) {
-    return folio_tokenizer_encode_batch(t, nullptr, nullptr, 1, buffer.get(), buffer.get(), e);
+    return folio_tokenizer_encode(t, nullptr, 3, 0, nullptr, buffer.get(), e);
+  });
+  refused(
+      [&](folio_error** e) { return folio_tokenizer_encode(t, "", 0, 0, nullptr, nullptr, e); });
+  refused([&](folio_error** e) {
+    return folio_tokenizer_encode_batch(t, nullptr, nullptr, 1, nullptr, buffer.get(), buffer.get(),
+                                        e);
   });
   refused([&](folio_error** e) { return folio_tokenizer_decode(t, nullptr, 1, buffer.get(), e); });
   refused([&](folio_error** e) { return folio_tokenizer_token(t, 0, nullptr, nullptr, e); });
   refused([&](folio_error** e) { return folio_tokenizer_info(nullptr, buffer.get(), e); });
   refused([&](folio_error** e) { return folio_tokenizer_save(t, nullptr, e); });
-  refused([&](folio_error** e) { return folio_model_open(nullptr, nullptr, nullptr, e); });
+  refused([&](folio_error** e) { return folio_model_open(nullptr, nullptr, nullptr, nullptr, e); });
   refused([&](folio_error** e) { return folio_model_info(m, nullptr, e); });
   refused([&](folio_error** e) { return folio_model_prompt(nullptr, "", 0, buffer.get(), e); });
   refused([&](folio_error** e) { return folio_model_chat(m, nullptr, nullptr, 0, nullptr, e); });
@@ -274,6 +290,25 @@ TEST_F(CApi, ANullIsRefusedWhereverItStands) {
     return folio_train_new(nullptr, 0, nullptr, nullptr, nullptr, nullptr, e);
   });
   refused([&](folio_error** e) { return folio_train_run(nullptr, nullptr, nullptr, e); });
+  refused([&](folio_error** e) { return folio_files_add(nullptr, "a", "b", 1, e); });
+  refused([&](folio_error** e) { return folio_files_read(nullptr, "a", 1, nullptr, nullptr, e); });
+  refused(
+      [&](folio_error** e) { return folio_tokenizer_train(nullptr, 1, "x", nullptr, nullptr, e); });
+  refused(
+      [&](folio_error** e) { return folio_data_prepare(nullptr, 1, "x", nullptr, nullptr, e); });
+  refused([&](folio_error** e) { return folio_model_tensor(m, nullptr, nullptr, e); });
+  refused([&](folio_error** e) { return folio_model_save(m, "x", nullptr, nullptr, e); });
+  refused(
+      [&](folio_error** e) { return folio_trace(m, ids.data(), n, nullptr, 0, buffer.get(), e); });
+  refused([&](folio_error** e) { return folio_trainer_new(nullptr, nullptr, nullptr, e); });
+  refused([&](folio_error** e) {
+    return folio_trainer_step(nullptr, ids.data(), ids.data(), n, nullptr, nullptr, e);
+  });
+  refused([&](folio_error** e) { return folio_trainer_info(nullptr, buffer.get(), e); });
+  refused([&](folio_error** e) { return folio_trainer_save(nullptr, "x", nullptr, e); });
+  refused([&](folio_error** e) { return folio_trainer_resume(nullptr, "x", e); });
+  refused([&](folio_error** e) { return folio_trainer_tensor(nullptr, "x", 0, nullptr, e); });
+  refused([&](folio_error** e) { return folio_trainer_model(nullptr, nullptr, nullptr, e); });
   refused([&](folio_error** e) { return folio_options_set(nullptr, "a", "b", e); });
   refused([&](folio_error** e) { return folio_options_describe(nullptr, buffer.get(), e); });
 
@@ -285,6 +320,8 @@ TEST_F(CApi, ANullIsRefusedWhereverItStands) {
   folio_model_free(nullptr);
   folio_batch_free(nullptr);
   folio_train_free(nullptr);
+  folio_trainer_free(nullptr);
+  folio_files_free(nullptr);
   EXPECT_EQ(folio_buffer_size(nullptr), 0u);
   EXPECT_EQ(folio_model_vocab_size(nullptr), 0);
 }
@@ -456,13 +493,16 @@ TEST_F(CApi, WrongArgumentsAreErrorsAndTheModelGoesOn) {
                              buffer.get(), e);
     });
   }
-  const char *role = "owner", *text = "hello";
-  EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
-                             [&](folio_error** e) {
-                               return folio_model_chat(model_.get(), &role, &text, 1, buffer.get(),
-                                                       e);
-                             }),
-                       "not a model for conversations"));
+  const char* text = "hello";
+  for (const auto& [role, says] : {std::pair{"owner", "system, user or assistant"},
+                                   std::pair{"user", "not a model for conversations"}}) {
+    EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                               [&, role = role](folio_error** e) {
+                                 return folio_model_chat(model_.get(), &role, &text, 1,
+                                                         buffer.get(), e);
+                               }),
+                         says));
+  }
   Fails(FOLIO_USAGE, [&](folio_error** e) {
     folio_batch* none = nullptr;
     return folio_batch_new(model_.get(), 0, &none, e);
@@ -470,7 +510,7 @@ TEST_F(CApi, WrongArgumentsAreErrorsAndTheModelGoesOn) {
   Fails(FOLIO_USAGE, [&](folio_error** e) { return folio_set_threads(0, e); });
   Fails(FOLIO_INPUT, [&](folio_error** e) {
     folio_model* none = nullptr;
-    return folio_model_open(At("nothing").string().c_str(), nullptr, &none, e);
+    return folio_model_open(At("nothing").string().c_str(), nullptr, nullptr, &none, e);
   });
   EXPECT_EQ(Write(ids, greedy.get()), before);
 }
@@ -532,8 +572,9 @@ TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
           const auto buffer = NewBuffer();
           of.logits = folio_logits(of.model, of.ids.data(), of.ids.size(), 0, nullptr, buffer.get(),
                                    nullptr);
-          of.encode = folio_tokenizer_encode(folio_model_tokenizer(of.model), text, length,
-                                             FOLIO_SPECIAL_ORDINARY, buffer.get(), nullptr);
+          of.encode =
+              folio_tokenizer_encode(folio_model_tokenizer(of.model), text, length,
+                                     FOLIO_SPECIAL_ORDINARY, nullptr, buffer.get(), nullptr);
           return 0;
         },
         &seen, nullptr, whole.get(), nullptr, e);
@@ -690,6 +731,233 @@ TEST_F(CApi, RandomCallsAreAnsweredOrRefused) {
   }
   EXPECT_GT(answered, 50);
   EXPECT_GT(refused, 50);
+}
+
+std::vector<float> LogitsOf(const folio_model* model, const Ids& ids) {
+  const auto logits = NewBuffer();
+  Do([&](folio_error** e) {
+    return folio_logits(model, ids.data(), ids.size(), 0, nullptr, logits.get(), e);
+  });
+  return Numbers<float>(logits);
+}
+
+// Files are read in whatever pieces are asked for.
+int GiveBytes(void* user, uint64_t offset, void* bytes, size_t count) {
+  const std::string& all = *static_cast<const std::string*>(user);
+  if (offset + count > all.size()) return 1;
+  std::memcpy(bytes, all.data() + offset, count);
+  return 0;
+}
+
+TEST_F(CApi, OpensWhatIsInMemory) {
+  const auto fp32 = Options("open", {{"dtype", "fp32"}});
+  const Handle<folio_model> saved = Open(At("run"), fp32.get());
+  Do([&](folio_error** e) {
+    return folio_model_save(saved.get(), At("model.gguf").string().c_str(), "gguf", "fp32", e);
+  });
+  const Ids ids = Prompt("line 3");
+  Handle<folio_model> of_directory, of_file;
+  {
+    const Handle<folio_files> files(folio_files_new());
+    for (const auto& entry : std::filesystem::directory_iterator(At("run") / "best")) {
+      if (!entry.is_regular_file()) continue;
+      const std::string bytes = ReadFile(entry.path()), name = entry.path().filename().string();
+      Do([&](folio_error** e) {
+        return folio_files_add(files.get(), name.c_str(), bytes.data(), bytes.size(), e);
+      });
+    }
+    std::string gguf = ReadFile(At("model.gguf"));
+    Do([&](folio_error** e) {
+      return folio_files_read(files.get(), "model.gguf", gguf.size(), GiveBytes, &gguf, e);
+    });
+    const std::string path = folio_files_path(files.get());
+    of_directory = Open(path, fp32.get());
+    of_file = Open(path + "/model.gguf", fp32.get());
+
+    // What is wrong is named as what is in files.
+    EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                               [&](folio_error** e) {
+                                 return folio_files_add(files.get(), "model.gguf", "x", 1, e);
+                               }),
+                         "already"));
+    EXPECT_TRUE(Contains(
+        Fails(FOLIO_USAGE,
+              [&](folio_error** e) { return folio_files_add(files.get(), "../x", "x", 1, e); }),
+        "slashes"));
+    EXPECT_TRUE(Contains(Fails(FOLIO_INPUT,
+                               [&](folio_error** e) {
+                                 return folio_files_read(files.get(), "long", gguf.size() + 1,
+                                                         GiveBytes, &gguf, e);
+                               }),
+                         "reader"));
+    gguf.resize(gguf.size() / 2);
+    Do([&](folio_error** e) {
+      return folio_files_add(files.get(), "half.gguf", gguf.data(), gguf.size(), e);
+    });
+    folio_model* none = nullptr;
+    EXPECT_TRUE(Contains(Fails(FOLIO_INPUT,
+                               [&](folio_error** e) {
+                                 return folio_model_open((path + "/half.gguf").c_str(), nullptr,
+                                                         nullptr, &none, e);
+                               }),
+                         "half.gguf"));
+    EXPECT_TRUE(Contains(Fails(FOLIO_INPUT,
+                               [&](folio_error** e) {
+                                 return folio_model_open((path + "/nothing").c_str(), nullptr,
+                                                         nullptr, &none, e);
+                               }),
+                         "nothing"));
+  }
+  // The files are gone, and the models go on.
+  EXPECT_EQ(LogitsOf(of_directory.get(), ids), LogitsOf(saved.get(), ids));
+  EXPECT_EQ(LogitsOf(of_file.get(), ids), LogitsOf(saved.get(), ids));
+}
+
+TEST_F(CApi, TensorsLieWhereTheyAre) {
+  const Handle<folio_model> model = Open(At("run"), Options("open", {{"dtype", "fp32"}}).get());
+  auto wte = Sized<folio_tensor>();
+  Do([&](folio_error** e) {
+    return folio_model_tensor(model.get(), "transformer.wte.weight", &wte, e);
+  });
+  ASSERT_EQ(wte.rank, 2);
+  EXPECT_STREQ(wte.dtype, "F32");
+  EXPECT_EQ(wte.shape[0], folio_model_vocab_size(model.get()));
+  EXPECT_EQ(wte.shape[1], folio_model_width(model.get()));
+  EXPECT_EQ(wte.bytes, static_cast<uint64_t>(4 * wte.shape[0] * wte.shape[1]));
+  // The embedded token is its row, and that of its position.
+  auto wpe = Sized<folio_tensor>();
+  Do([&](folio_error** e) {
+    return folio_model_tensor(model.get(), "transformer.wpe.weight", &wpe, e);
+  });
+  const Ids ids = {3};
+  const auto rows = NewBuffer();
+  Do([&](folio_error** e) {
+    return folio_trace(model.get(), ids.data(), 1, "embedded", 0, rows.get(), e);
+  });
+  const auto row = Numbers<float>(rows);
+  for (size_t i = 0; i < row.size(); ++i) {
+    EXPECT_EQ(row[i], static_cast<const float*>(wte.data)[3 * row.size() + i] +
+                          static_cast<const float*>(wpe.data)[i]);
+  }
+  EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                             [&](folio_error** e) {
+                               return folio_trace(model.get(), ids.data(), 1, "x", 0, rows.get(),
+                                                  e);
+                             }),
+                       "embedded, ln_1"));
+  EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                             [&](folio_error** e) {
+                               return folio_trace(model.get(), ids.data(), 1, "mlp", 99, rows.get(),
+                                                  e);
+                             }),
+                       "layer 99"));
+  wte.size = 8;
+  EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                             [&](folio_error** e) {
+                               return folio_model_tensor(model.get(), "transformer.wte.weight",
+                                                         &wte, e);
+                             }),
+                       "sizeof(folio_tensor)"));
+}
+
+TEST_F(CApi, ATokenizerAndADataSetAreMade) {
+  const std::string text = At("text.txt").string(), tokenizer = At("bpe").string(),
+                    data = At("data").string();
+  const char* texts[] = {text.c_str()};
+  const auto bpe = Options("tokenizer", {{"vocab_size", "300"}, {"special_token", "<|end|>"}});
+  auto watch = Sized<folio_watch>();
+  int calls = 0;
+  watch.user = &calls;
+  watch.progress = [](void* user, int64_t, int64_t) { return ++*static_cast<int*>(user) * 0; };
+  Do([&](folio_error** e) {
+    return folio_tokenizer_train(texts, 1, tokenizer.c_str(), bpe.get(), &watch, e);
+  });
+  EXPECT_GT(calls, 0);
+  const auto of = Options("prepare", {{"tokenizer", tokenizer}, {"val_fraction", "0.2"}});
+  watch.progress = [](void*, int64_t, int64_t) { return 1; };
+  EXPECT_TRUE(Contains(Fails(FOLIO_CANCELLED,
+                             [&](folio_error** e) {
+                               return folio_data_prepare(texts, 1, data.c_str(), of.get(), &watch,
+                                                         e);
+                             }),
+                       "stopped"));
+  EXPECT_FALSE(std::filesystem::exists(data));
+  Do([&](folio_error** e) {
+    return folio_data_prepare(texts, 1, data.c_str(), of.get(), nullptr, e);
+  });
+  EXPECT_TRUE(std::filesystem::exists(At("data") / "val.bin"));
+  folio_tokenizer* made = nullptr;
+  Do([&](folio_error** e) { return folio_tokenizer_open(data.c_str(), &made, e); });
+  const Handle<folio_tokenizer> opened(made);
+  const auto json = NewBuffer();
+  Do([&](folio_error** e) { return folio_tokenizer_info(opened.get(), json.get(), e); });
+  const auto info = nlohmann::json::parse(TextIn(json));
+  EXPECT_EQ(info["special_tokens"][0]["text"], "<|end|>");
+}
+
+TEST_F(CApi, TrainsStepByStep) {
+  const auto options = Options("train", {{"preset", "debug"},
+                                         {"model.vocab_size", "32"},
+                                         {"train.batch_size", "2"},
+                                         {"train.context", "8"},
+                                         {"train.warmup_steps", "0"},
+                                         {"train.learning_rate", "0.05"},
+                                         {"train.max_steps", "100"}});
+  folio_trainer* made = nullptr;
+  Do([&](folio_error** e) { return folio_trainer_new(options.get(), nullptr, &made, e); });
+  const Handle<folio_trainer> trainer(made);
+  Ids inputs(16), targets(16);
+  for (size_t i = 0; i < 16; ++i) {
+    inputs[i] = static_cast<int32_t>(i);
+    targets[i] = static_cast<int32_t>((i + 1) % 16);
+  }
+  const auto step = [&](const folio_cancel* cancel, folio_step* out, folio_error** e) {
+    return folio_trainer_step(trainer.get(), inputs.data(), targets.data(), 16, cancel, out, e);
+  };
+  auto first = Sized<folio_step>(), last = Sized<folio_step>();
+  Do([&](folio_error** e) { return step(nullptr, &first, e); });
+  for (int i = 1; i < 30; ++i) Do([&](folio_error** e) { return step(nullptr, &last, e); });
+  EXPECT_EQ(last.step, 29);
+  EXPECT_LT(last.loss, first.loss / 2);
+  double loss = 0;
+  Do([&](folio_error** e) {
+    return folio_trainer_evaluate(trainer.get(), inputs.data(), targets.data(), 16, nullptr, &loss,
+                                  e);
+  });
+  EXPECT_LT(loss, last.loss);
+
+  // The norm of the gradient is that of its parts.
+  const auto json = NewBuffer();
+  Do([&](folio_error** e) { return folio_trainer_info(trainer.get(), json.get(), e); });
+  double sum = 0;
+  const auto info = nlohmann::json::parse(TextIn(json));
+  for (const auto& name : info["tensors"]) {
+    auto gradient = Sized<folio_tensor>();
+    Do([&](folio_error** e) {
+      return folio_trainer_tensor(trainer.get(), name.get<std::string>().c_str(), 1, &gradient, e);
+    });
+    const auto* numbers = static_cast<const float*>(gradient.data);
+    for (uint64_t i = 0; i < gradient.bytes / 4; ++i) sum += double(numbers[i]) * numbers[i];
+  }
+  EXPECT_NEAR(std::sqrt(sum), last.gradient_norm, 1e-5 * last.gradient_norm);
+
+  // What is saved is a model, and so is the copy.
+  Do([&](folio_error** e) {
+    return folio_trainer_save(trainer.get(), At("saved").string().c_str(), nullptr, e);
+  });
+  folio_model* copy = nullptr;
+  Do([&](folio_error** e) { return folio_trainer_model(trainer.get(), nullptr, &copy, e); });
+  const Handle<folio_model> model(copy);
+  const Ids some(inputs.begin(), inputs.begin() + 8);
+  EXPECT_EQ(LogitsOf(model.get(), some), LogitsOf(Open(At("saved")).get(), some));
+
+  inputs[3] = 32;
+  EXPECT_TRUE(Contains(
+      Fails(FOLIO_USAGE, [&](folio_error** e) { return step(nullptr, nullptr, e); }), "inputs[3]"));
+  targets.assign(16, -1);
+  inputs[3] = 0;
+  EXPECT_TRUE(Contains(
+      Fails(FOLIO_USAGE, [&](folio_error** e) { return step(nullptr, nullptr, e); }), "target"));
 }
 
 TEST(CLog, IsSilentUntilItIsAskedFor) {

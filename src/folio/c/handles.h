@@ -16,12 +16,19 @@
 #include <utility>
 #include <vector>
 
+#include "folio/api/batch_trainer.h"
+#include "folio/api/model.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
 #include "folio/c/folio.h"
+#include "folio/corpus/prepare.h"
+#include "folio/corpus/train_tokenizer.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/sampling_fields.h"
+#include "folio/io/memory_files.h"
+#include "folio/run/run_config.h"
+#include "folio/tensor/tensor.h"
 #include "folio/text/tokenizer.h"
 
 // What is behind the handles of folio.h.
@@ -51,9 +58,13 @@ struct folio_cancel {
   static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may set it
 };
 
-// Of the three kinds of options the one that `kind` names; all know their fields.
+struct folio_files {
+  folio::MemoryFiles of = {};
+};
+
+// Of the kinds of options the one that `kind` names; all know their fields.
 struct folio_options {
-  enum class Kind { kOpen, kGenerate, kTrain };
+  enum class Kind { kOpen, kGenerate, kTrain, kPrepare, kTokenizer };
 
   struct Training {
     std::string preset = {};
@@ -70,6 +81,10 @@ struct folio_options {
   std::string when_full = "slide";
   std::optional<int64_t> seed = {};
   Training train = {};
+  folio::PrepareOptions prepare = {};
+  folio::TrainTokenizerOptions tokenizer = {};
+  std::string pattern = "gpt2";
+  bool own_special_tokens = false;  // some were given
 
   // The fields of one value of its kind but for settings of training. They point into this object.
   std::vector<folio::Field> Fields();
@@ -79,56 +94,12 @@ struct folio_tokenizer {
   std::shared_ptr<const folio::Tokenizer> of;
 };
 
-namespace folio {
-
-// An opened model, which whatever works with it holds.
-struct SharedModel {
-  explicit SharedModel(OpenedModel of) : opened(std::move(of)) {}
-
-  OpenedModel opened;
-  std::mutex computing = {};                       // of Computing
-  std::atomic<std::thread::id> computing_by = {};  // the thread that holds it
-  std::unique_ptr<DecodeBatch> texts = {};         // of one at a time, once somebody asked
-
-  const GptConfig& config() const { return opened.weights->config(); }
-  // Runs a text to its end, or until it is asked to stop. Throws what DecodeBatch throws.
-  FinishReason Run(TextRequest request, const folio_cancel* cancel);
-};
-
-// Keeps a model to the thread that computes with it. Throws a kUsage Error where that thread does
-// so already: a callback would wait for itself.
-class Computing {
- public:
-  explicit Computing(SharedModel& model) : model_(model) {
-    if (model.computing_by == std::this_thread::get_id()) {
-      throw UsageError("a callback computes with the model that called it", {},
-                       "do it when the call has returned");
-    }
-    model.computing.lock();
-    model.computing_by = std::this_thread::get_id();
-  }
-  ~Computing() {
-    model_.computing_by = std::thread::id();
-    model_.computing.unlock();
-  }
-  Computing(const Computing&) = delete;
-  Computing& operator=(const Computing&) = delete;
-
- private:
-  SharedModel& model_;
-};
-
-}  // namespace folio
-
 struct folio_model {
-  std::shared_ptr<folio::SharedModel> of;
+  std::shared_ptr<const folio::Model> of;
   folio_tokenizer tokenizer;  // of null where it has none
 };
 
 namespace folio {
-
-// Thrown to leave what somebody asked to stop.
-struct CallCancelled {};
 
 inline bool IsRequested(const folio_cancel* cancel) {
   return cancel != nullptr && cancel->requested.load(std::memory_order_relaxed);
@@ -144,7 +115,7 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
   try {
     body();
     return FOLIO_OK;
-  } catch (const CallCancelled&) {
+  } catch (const CallStopped&) {
     return fail(FOLIO_CANCELLED, std::string("stopped as asked"));
   } catch (const Error& e) {
     return fail(static_cast<folio_status>(e.kind()), std::string(e.what()), e.cause(), e.help());
@@ -173,6 +144,25 @@ inline std::span<const int32_t> IdsArgument(const int32_t* ids, size_t count) {
   if (count > 0) RequireArgument(ids, "ids");
   return {ids, count};
 }
+
+inline StopRequest StopOf(const folio_cancel* cancel) {
+  if (cancel == nullptr) return {};
+  return [cancel] { return IsRequested(cancel); };
+}
+
+// The members that the caller's version of the struct has, and nothing in place of the others.
+folio_watch WatchArgument(const folio_watch* watch);
+// Tells of progress; throws CallStopped where somebody wants no more.
+void Tell(const folio_watch& watch, int64_t done, int64_t total);
+// Paths or texts, none of them null.
+std::vector<std::string> NamesArgument(const char* const* names, size_t count,
+                                       std::string_view what);
+// Describes `tensor` in the caller's version of the struct.
+void SetTensor(folio_tensor* out, const Tensor& tensor);
+// A handle of a model.
+folio_model* NewModel(std::shared_ptr<const Model> model);
+// The settings of "train".
+void Apply(const folio_options& options, RunSettings& settings);
 
 // Options of this kind, or the usual ones for null. Throws a kUsage Error for another kind.
 folio_options OptionsArgument(const folio_options* options, folio_options::Kind kind);

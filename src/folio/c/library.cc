@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
+#include <cstring>
 #include <mutex>
 #include <ranges>
 
@@ -19,7 +21,7 @@ namespace {
 
 constexpr std::array kStatusNames = {"ok",       "runtime",  "usage",     "input",
                                      "resource", "diverged", "cancelled", "internal"};
-constexpr std::array kOptionKinds = {"open", "generate", "train"};
+constexpr std::array kOptionKinds = {"open", "generate", "train", "prepare", "tokenizer"};
 
 void LogNowhere(folio::LogLevel, std::string_view) {}
 
@@ -53,6 +55,12 @@ void SetOption(folio_options& options, const std::string& name, const std::strin
   if (options.kind == Kind::kGenerate && name == "stop") {
     if (value.empty()) throw folio::UsageError("stop: an empty text ends nothing");
     options.generate.stop_strings.push_back(value);
+    return;
+  }
+  if (options.kind == Kind::kTokenizer && name == "special_token") {
+    std::vector<std::string>& specials = options.tokenizer.trainer.specials;
+    if (!std::exchange(options.own_special_tokens, true)) specials.clear();
+    specials.push_back(value);
     return;
   }
   folio::RunConfig config;  // only to look at a value
@@ -107,6 +115,33 @@ std::vector<folio::Field> folio_options::Fields() {
       }
       return fields;
     }
+    case Kind::kPrepare:
+      return {
+          {"tokenizer", &prepare.tokenizer, "char, bytes, a published one, or a path"},
+          Field{"val_fraction", &prepare.val_fraction, "of the text that is held out", 0, 1}
+              .MaxExcluded(),
+          Field{"val_split", &prepare.val_split, "where in the text that is"}.Choices(
+              {"spread", "tail"}),
+          Field{"special", &prepare.special, "what special tokens in the text are"}.Choices(
+              {"allow", "raise", "ordinary"}),
+          Field{"format", &prepare.format, "of the files of tokens"}.Choices({"folio", "llmc"}),
+          {"shard_tokens", &prepare.shard_tokens, "of each file; 0: one for each part", 0, 1e15},
+          {"field", &prepare.field, "of JSON lines: the member that is the document"},
+          {"chat_template", &prepare.chat_template,
+           "of conversations, instead of the tokenizer's own"},
+          {"raw", &prepare.raw, "files are bytes, whatever they look like"},
+          {"overwrite", &prepare.overwrite, "replace a data set that is there"}};
+    case Kind::kTokenizer:
+      return {
+          {"vocab_size", &tokenizer.trainer.vocab_size, "with bytes and special tokens", 256,
+           1 << 21},
+          Field{"pattern", &pattern, "how text is cut into pieces before it is merged"}.Choices(
+              {"gpt2", "cl100k", "o200k"}),
+          {"specials_first", &tokenizer.trainer.specials_first,
+           "special tokens have the first ids"},
+          {"min_count", &tokenizer.trainer.min_count, "least count of a pair that is merged", 1},
+          {"field", &tokenizer.texts.field, "of JSON lines: the member that is the document"},
+          {"overwrite", &tokenizer.overwrite, "replace a tokenizer that is there"}};
     case Kind::kTrain:
       break;
   }
@@ -127,7 +162,95 @@ folio_options OptionsArgument(const folio_options* options, folio_options::Kind 
   return copy;
 }
 
+folio_watch WatchArgument(const folio_watch* watch) {
+  folio_watch all{};
+  if (watch == nullptr) return all;
+  constexpr size_t kLeast = offsetof(folio_watch, evaluation) + sizeof(all.evaluation);
+  if (watch->size < kLeast) {
+    throw UsageError(fmt::format("watch: its size is {}", watch->size),
+                     fmt::format("expected {} at least", kLeast),
+                     "set size to sizeof(folio_watch)");
+  }
+  std::memcpy(&all, watch, std::min(watch->size, sizeof(all)));
+  return all;
+}
+
+void Tell(const folio_watch& watch, int64_t done, int64_t total) {
+  if (IsRequested(watch.cancel)) throw CallStopped{};
+  if (watch.progress != nullptr && watch.progress(watch.user, done, total) != 0)
+    throw CallStopped{};
+}
+
+std::vector<std::string> NamesArgument(const char* const* names, size_t count,
+                                       std::string_view what) {
+  if (count > 0) RequireArgument(names, what);
+  std::vector<std::string> all;
+  for (size_t i = 0; i < count; ++i) {
+    RequireArgument(names[i], fmt::format("{}[{}]", what, i));
+    all.emplace_back(names[i]);
+  }
+  return all;
+}
+
+void SetTensor(folio_tensor* out, const Tensor& tensor) {
+  RequireArgument(out, "out");
+  folio_tensor all{};
+  if (out->size < sizeof(all)) {
+    throw UsageError(fmt::format("out: its size is {}", out->size),
+                     fmt::format("expected {} at least", sizeof(all)),
+                     "set size to sizeof(folio_tensor)");
+  }
+  all.size = sizeof(all);
+  all.data = tensor.raw();
+  all.dtype = DtypeName(tensor.dtype()).data();
+  all.bytes = tensor.bytes();
+  all.rank = tensor.shape().rank();
+  for (int i = 0; i < all.rank; ++i) all.shape[i] = tensor.dim(i);
+  std::memcpy(out, &all, sizeof(all));
+}
+
 }  // namespace folio
+
+folio_files* folio_files_new() {
+  try {
+    return new folio_files;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+folio_status folio_files_add(folio_files* files, const char* name, const void* bytes, size_t size,
+                             folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(files, "files");
+    RequireArgument(name, "name");
+    if (size > 0) RequireArgument(bytes, "bytes");
+    files->of.Add(name, {static_cast<const std::byte*>(bytes), size});
+  });
+}
+
+folio_status folio_files_read(folio_files* files, const char* name, uint64_t size,
+                              int (*read)(void* user, uint64_t offset, void* bytes, size_t count),
+                              void* user, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(files, "files");
+    RequireArgument(name, "name");
+    if (read == nullptr) throw folio::UsageError("read: NULL", "expected a function");
+    files->of.Add(name, size, [&](uint64_t offset, std::span<std::byte> to) {
+      if (read(user, offset, to.data(), to.size()) == 0) return;
+      throw folio::InputError(
+          fmt::format("{}: cannot be read", name),
+          fmt::format("its reader refused {} bytes from {} on", to.size(), offset));
+    });
+  });
+}
+
+const char* folio_files_path(const folio_files* files) {
+  return files == nullptr ? "" : files->of.path().c_str();
+}
+void folio_files_free(folio_files* files) {
+  delete files;
+}
 
 const char* folio_status_name(folio_status status) {
   const auto i = static_cast<size_t>(status);
@@ -216,7 +339,7 @@ folio_status folio_options_describe(const char* of, folio_buffer* json, folio_er
     const auto kind = KindNamed(of);
     if (!kind) {
       throw folio::UsageError(fmt::format("no options of '{}'", of),
-                              "there are those of open, generate and train");
+                              fmt::format("there are those of {}", fmt::join(kOptionKinds, ", ")));
     }
     folio_options options(*kind);
     folio::RunConfig config;

@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "folio/c/handles.h"
-#include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
+#include "folio/model/checkpoint.h"
 #include "folio/model/params.h"
 #include "folio/text/chat.h"
-#include "folio/text/chat_encoder.h"
 
 using folio::Guarded;
 using folio::Json;
@@ -17,21 +17,9 @@ using folio::TextArgument;
 
 namespace folio {
 
-FinishReason SharedModel::Run(TextRequest request, const folio_cancel* cancel) {
-  const Computing alone(*this);
-  if (texts == nullptr) texts = std::make_unique<DecodeBatch>(*opened.backend, *opened.weights);
-  FinishReason reason = FinishReason::kCancelled;
-  request.on_end = [&](FinishReason of, const GenerateStats&) { reason = of; };
-  const DecodeBatch::Id id = texts->Add(std::move(request));
-  try {
-    do {
-      if (IsRequested(cancel)) texts->Cancel(id);
-    } while (texts->Step());
-  } catch (...) {  // nothing is to be asked of it any more
-    texts.reset();
-    throw;
-  }
-  return reason;
+folio_model* NewModel(std::shared_ptr<const Model> model) {
+  std::shared_ptr<const Tokenizer> tokenizer = model->opened().tokenizer;
+  return new folio_model{std::move(model), {std::move(tokenizer)}};
 }
 
 }  // namespace folio
@@ -64,16 +52,16 @@ std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* c
 
 }  // namespace
 
-folio_status folio_model_open(const char* path, const folio_options* options, folio_model** out,
-                              folio_error** error) {
+folio_status folio_model_open(const char* path, const folio_options* options,
+                              const folio_watch* watch, folio_model** out, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(path, "path");
     RequireArgument(out, "out");
+    const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kOpen);
     named.open.matrices = folio::MatrixDtypeNamed(named.dtype);
-    auto model = std::make_shared<folio::SharedModel>(folio::OpenModel(path, named.open));
-    const std::shared_ptr<const folio::Tokenizer> tokenizer(model, model->opened.tokenizer.get());
-    *out = new folio_model{std::move(model), {tokenizer}};
+    named.open.progress = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
+    *out = folio::NewModel(std::make_shared<const folio::Model>(path, named.open));
   });
 }
 
@@ -81,16 +69,46 @@ folio_status folio_model_info(const folio_model* model, folio_buffer* json, foli
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(json, "json");
-    const folio::OpenedModel& opened = model->of->opened;
+    const folio::OpenedModel& opened = model->of->opened();
     folio::GptConfig config = model->of->config();
-    Json settings = Json::object();
+    Json settings = Json::object(), tensors = Json::array();
     for (const folio::Field& field : config.Fields()) settings[field.key] = ValueOf(field);
+    for (const folio::ParamInfo& info : opened.weights->table().params())
+      tensors.push_back(info.name);
     json->Set(Json{{"config", std::move(settings)},
                    {"parameters", folio::ModelSummary(config).parameters()},
                    {"dtype", folio::MatrixDtypeOf(*opened.weights)},
                    {"path", opened.path.string()},
-                   {"note", opened.note}}
+                   {"note", opened.note},
+                   {"tensors", std::move(tensors)}}
                   .dump());
+  });
+}
+
+folio_status folio_model_tensor(const folio_model* model, const char* name, folio_tensor* out,
+                                folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(model, "model");
+    RequireArgument(name, "name");
+    const folio::GptWeights& weights = *model->of->opened().weights;
+    const auto tensors = folio::TensorsByName(weights);
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) {
+      throw folio::UsageError(fmt::format("no parameter '{}'", name), {},
+                              "folio_model_info lists them");
+    }
+    folio::SetTensor(out, *found->second);
+  });
+}
+
+folio_status folio_model_save(const folio_model* model, const char* path, const char* format,
+                              const char* dtype, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(model, "model");
+    RequireArgument(path, "path");
+    RequireArgument(format, "format");
+    RequireArgument(dtype, "dtype");
+    model->of->Save(path, format, dtype);
   });
 }
 
@@ -113,8 +131,7 @@ folio_status folio_model_prompt(const folio_model* model, const char* text, size
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
-    ids->Set(folio::PromptTokens(model->of->opened.RequireTokenizer(), TextArgument(text, length),
-                                 "text"));
+    ids->Set(model->of->Prompt(TextArgument(text, length)));
   });
 }
 
@@ -124,17 +141,7 @@ folio_status folio_model_chat(const folio_model* model, const char* const* roles
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
-    const folio::OpenedModel& opened = model->of->opened;
-    const folio::Tokenizer& tokenizer = opened.RequireTokenizer();
-    const std::optional<folio::ChatEncoder> chat = opened.FindChat();
-    if (!chat) {
-      throw folio::UsageError(
-          fmt::format("{}: not a model for conversations", opened.path.string()), opened.chat_help,
-          "open one with a chat template, or give the option chat_template");
-    }
-    std::vector<int32_t> asked;
-    chat->Encode(tokenizer, Messages(roles, texts, count), /*ask=*/true, "texts", asked);
-    ids->Set(asked);
+    ids->Set(model->of->Chat(Messages(roles, texts, count)));
   });
 }
 

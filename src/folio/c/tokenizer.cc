@@ -1,10 +1,14 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "folio/c/handles.h"
+#include "folio/corpus/text_files.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/text/encode_parallel.h"
 #include "folio/text/encodings.h"
+#include "folio/text/split.h"
 
 using folio::Guarded;
 using folio::IdsArgument;
@@ -28,6 +32,29 @@ folio::SpecialRule RuleOf(int32_t special) {
   }
 }
 
+// Bytes of text between two looks at a request to stop.
+constexpr size_t kPiece = size_t{32} << 20;
+
+std::vector<int32_t> EncodeOrdinary(const folio::Tokenizer& tokenizer, std::string_view text,
+                                    const folio_cancel* cancel) {
+  std::vector<int32_t> ids;
+  for (size_t at = 0;;) {
+    if (folio::IsRequested(cancel)) throw folio::CallStopped{};
+    const std::string_view rest = text.substr(at);
+    const size_t cut = rest.size() <= kPiece ? rest.size() : tokenizer.FindCut(rest, kPiece);
+    std::vector<int32_t> piece =
+        EncodeParallel(tokenizer, rest.substr(0, cut),
+                       at == 0 ? std::string("text") : fmt::format("text, from byte {} on", at));
+    if (at == 0) {
+      ids = std::move(piece);
+    } else {
+      ids.insert(ids.end(), piece.begin(), piece.end());
+    }
+    at += cut;
+    if (at == text.size()) return ids;
+  }
+}
+
 }  // namespace
 
 folio_status folio_tokenizer_open(const char* spec, folio_tokenizer** out, folio_error** error) {
@@ -39,21 +66,22 @@ folio_status folio_tokenizer_open(const char* spec, folio_tokenizer** out, folio
 }
 
 folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
-                                    size_t length, int32_t special, folio_buffer* ids,
-                                    folio_error** error) {
+                                    size_t length, int32_t special, const folio_cancel* cancel,
+                                    folio_buffer* ids, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(ids, "ids");
     const std::string_view all = TextArgument(text, length);
     const folio::SpecialRule rule = RuleOf(special);
-    ids->Set(special == FOLIO_SPECIAL_ORDINARY ? EncodeParallel(*tokenizer->of, all)
+    ids->Set(special == FOLIO_SPECIAL_ORDINARY ? EncodeOrdinary(*tokenizer->of, all, cancel)
                                                : tokenizer->of->Encode(all, "text", rule));
   });
 }
 
 folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
                                           const char* const* texts, const size_t* lengths,
-                                          size_t count, folio_buffer* ids, folio_buffer* offsets,
+                                          size_t count, const folio_cancel* cancel,
+                                          folio_buffer* ids, folio_buffer* offsets,
                                           folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
@@ -63,12 +91,17 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
     if (count > 0) RequireArgument(lengths, "lengths");
     std::vector<std::string_view> views(count);
     for (size_t i = 0; i < count; ++i) views[i] = TextArgument(texts[i], lengths[i]);
-    const std::vector<std::vector<int32_t>> encoded = EncodeBatch(*tokenizer->of, views);
     std::vector<int64_t> begins = {0};
-    for (const std::vector<int32_t>& one : encoded) begins.push_back(begins.back() + ssize(one));
     std::vector<int32_t> all;
-    all.reserve(static_cast<size_t>(begins.back()));
-    for (const std::vector<int32_t>& one : encoded) all.insert(all.end(), one.begin(), one.end());
+    for (size_t first = 0, last = 0; first < count; first = last) {
+      if (folio::IsRequested(cancel)) throw folio::CallStopped{};
+      for (size_t bytes = 0; last < count && bytes < kPiece; ++last) bytes += lengths[last];
+      const auto some = std::span(views).subspan(first, last - first);
+      for (const std::vector<int32_t>& one : EncodeBatch(*tokenizer->of, some)) {
+        begins.push_back(begins.back() + ssize(one));
+        all.insert(all.end(), one.begin(), one.end());
+      }
+    }
     ids->Set(all);
     offsets->Set(begins);
   });
@@ -120,6 +153,22 @@ folio_status folio_tokenizer_save(const folio_tokenizer* tokenizer, const char* 
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(directory, "directory");
     tokenizer->of->Save(directory);
+  });
+}
+
+folio_status folio_tokenizer_train(const char* const* texts, size_t count, const char* directory,
+                                   const folio_options* options, const folio_watch* watch,
+                                   folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(directory, "directory");
+    const folio_watch watching = folio::WatchArgument(watch);
+    folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTokenizer);
+    folio::TrainTokenizerOptions& of = named.tokenizer;
+    of.files = folio::FindTextFiles(folio::NamesArgument(texts, count, "texts"), of.texts).files;
+    of.out = directory;
+    of.trainer.pattern = *folio::FindSplitPattern(named.pattern);
+    const auto tell = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
+    folio::TrainTokenizer(of, {.counting = tell, .merging = tell});
   });
 }
 

@@ -1,8 +1,9 @@
-#include <fmt/format.h>
-
-#include <cstring>
+#include <cmath>
+#include <memory>
 
 #include "folio/c/handles.h"
+#include "folio/corpus/prepare.h"
+#include "folio/corpus/text_files.h"
 #include "folio/io/json.h"
 #include "folio/run/run_config.h"
 #include "folio/run/training_run.h"
@@ -16,23 +17,32 @@ struct folio_train {
   std::unique_ptr<folio::TrainingRun> run = {};
 };
 
-namespace {
+namespace folio {
 
-// The members that the caller's version of the struct has, and nothing in place of the others.
-folio_watch WatchArgument(const folio_watch* watch) {
-  folio_watch all{};
-  if (watch == nullptr) return all;
-  constexpr size_t kLeast = offsetof(folio_watch, evaluation) + sizeof(all.evaluation);
-  if (watch->size < kLeast) {
-    throw folio::UsageError(fmt::format("watch: its size is {}", watch->size),
-                            fmt::format("expected {} at least", kLeast),
-                            "set size to sizeof(folio_watch)");
-  }
-  std::memcpy(&all, watch, std::min(watch->size, sizeof(all)));
-  return all;
+void Apply(const folio_options& options, RunSettings& settings) {
+  settings.UsePreset(options.train.preset);
+  for (const auto& [key, value] : options.train.settings) settings.Set(key, value);
 }
 
-}  // namespace
+}  // namespace folio
+
+folio_status folio_data_prepare(const char* const* texts, size_t count, const char* directory,
+                                const folio_options* options, const folio_watch* watch,
+                                folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(directory, "directory");
+    const folio_watch watching = folio::WatchArgument(watch);
+    folio_options named = folio::OptionsArgument(options, folio_options::Kind::kPrepare);
+    folio::PrepareOptions& of = named.prepare;
+    of.files = folio::FindTextFiles(folio::NamesArgument(texts, count, "texts"),
+                                    {.field = of.field, .raw = of.raw})
+                   .files;
+    of.out = directory;
+    folio::PrepareHooks hooks;
+    hooks.progress = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
+    folio::PrepareDataset(of, hooks);
+  });
+}
 
 folio_status folio_train_new(const char* const* data, size_t count, const char* run,
                              const folio_options* options, const folio_watch* watch,
@@ -40,26 +50,16 @@ folio_status folio_train_new(const char* const* data, size_t count, const char* 
   return Guarded(error, [&] {
     RequireArgument(run, "run");
     RequireArgument(out, "out");
-    if (count > 0) RequireArgument(data, "data");
-    const folio_watch watching = WatchArgument(watch);
+    const folio_watch watching = folio::WatchArgument(watch);
     const folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTrain);
-    folio::TrainingRunOptions of{.out = run,
-                                 .resume = named.train.resume,
-                                 .overwrite = named.train.overwrite,
-                                 .on_prepare = [&](int64_t done, int64_t total) {
-                                   if (folio::IsRequested(watching.cancel) ||
-                                       (watching.progress != nullptr &&
-                                        watching.progress(watching.user, done, total) != 0)) {
-                                     throw folio::CallCancelled{};
-                                   }
-                                 }};
-    for (size_t i = 0; i < count; ++i) {
-      RequireArgument(data[i], fmt::format("data[{}]", i));
-      of.data.emplace_back(data[i]);
-    }
+    folio::TrainingRunOptions of{
+        .data = folio::NamesArgument(data, count, "data"),
+        .out = run,
+        .resume = named.train.resume,
+        .overwrite = named.train.overwrite,
+        .on_prepare = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); }};
     auto train = std::make_unique<folio_train>();
-    train->settings.UsePreset(named.train.preset);
-    for (const auto& [key, value] : named.train.settings) train->settings.Set(key, value);
+    folio::Apply(named, train->settings);
     train->run = std::make_unique<folio::TrainingRun>(train->settings, std::move(of));
     *out = train.release();
   });
@@ -70,7 +70,7 @@ folio_status folio_train_run(folio_train* train, const folio_watch* watch, folio
   return Guarded(error, [&] {
     RequireArgument(train, "train");
     if (train->run == nullptr) throw folio::UsageError("train: the run has been trained");
-    const folio_watch watching = WatchArgument(watch);
+    const folio_watch watching = folio::WatchArgument(watch);
     bool stop = false;
     folio::RunHooks hooks;
     hooks.on_step = [&](const folio::StepMetrics& m) {
@@ -83,6 +83,7 @@ folio_status folio_train_run(folio_train* train, const folio_watch* watch, folio
       stop |= watching.evaluation(watching.user, step, losses.train_loss, losses.val_loss) != 0;
     };
     hooks.stop_requested = [&] { return stop || folio::IsRequested(watching.cancel); };
+    hooks.abandon_requested = [&] { return folio::IsRequested(watching.cancel); };
     const std::unique_ptr<folio::TrainingRun> run = std::move(train->run);
     const folio::TrainResult result = run->Train(hooks);
     if (json == nullptr) return;

@@ -42,9 +42,7 @@ namespace fs = std::filesystem;
 
 // Whatever else lies there: what is missing is said when it is opened.
 bool IsHfDirectory(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored) ||
-         (fs::is_regular_file(path, ignored) && IsWeightsName(path));
+  return IsDirectory(path) || (IsFile(path) && IsWeightsName(path));
 }
 
 FoundModel OpenHfDirectory(const fs::path& path, Loading loading) {
@@ -70,9 +68,8 @@ std::vector<ListedTensor> ListHfTensors(const fs::path& path) {
 fs::path FetchedModelDir(const PublishedModel& model) {
   fs::path dir = PublishedModelDir(model);
   std::vector<std::string> missing;
-  std::error_code ignored;
   for (const PublishedFile& file : model.files) {
-    if (!fs::exists(dir / file.name, ignored)) missing.emplace_back(file.name);
+    if (!Exists(dir / file.name)) missing.emplace_back(file.name);
   }
   if (missing.empty()) return dir;
   throw InputError(fmt::format("the model {} is not on this machine", model.name),
@@ -82,9 +79,8 @@ fs::path FetchedModelDir(const PublishedModel& model) {
 }
 
 fs::path Located(const fs::path& path) {
-  std::error_code ignored;
   const PublishedModel* published = FindPublishedModel(path.string());
-  if (published != nullptr && !fs::exists(path, ignored)) {
+  if (published != nullptr && !Exists(path)) {
     return FetchedModelDir(*published);
   }
   RequireTyped(path);
@@ -97,7 +93,7 @@ fs::path Located(const fs::path& path) {
 void RequireSound(const fs::path& at) {
   const fs::path list = at / kChecksumsFile;
   std::error_code ignored;
-  if (!fs::is_directory(at, ignored)) return;
+  if (!IsDirectory(at)) return;
   for (fs::file_time_type listed;;) {
     const auto before = std::exchange(listed, fs::last_write_time(list, ignored));
     try {
@@ -107,9 +103,9 @@ void RequireSound(const fs::path& at) {
       // A run that goes on may have put a newer checkpoint there meanwhile.
       if (listed != before) continue;
       // The error of a list that was not copied along says already what to do.
-      if (error.kind() != ErrorKind::kInput || !fs::exists(list, ignored)) throw;
+      if (error.kind() != ErrorKind::kInput || !Exists(list)) throw;
       const fs::path run = at.parent_path();
-      const bool best = at.filename() == kBestDir && fs::exists(run / kLastDir, ignored);
+      const bool best = at.filename() == kBestDir && Exists(run / kLastDir);
       throw InputError(
           error.what(), error.cause(),
           (best
@@ -155,7 +151,7 @@ void CheckTarget(const Conversion& conversion, const fs::path& from) {
     throw UsageError(fmt::format("{} would be converted to itself", conversion.to.string()),
                      "a model is not written over what it is read from", "name another place");
   }
-  if (fs::is_directory(conversion.to, ignored)) {
+  if (IsDirectory(conversion.to)) {
     CheckReplaceable(conversion.to.string(), "model", conversion.overwrite, IsPartOfModel);
   } else {
     CheckNewFile(conversion.to.string(), conversion.overwrite);
@@ -172,7 +168,7 @@ fs::path TargetOf(const Conversion& conversion) {
 }
 
 uint64_t BytesAt(const fs::path& path) {
-  if (!fs::is_directory(path)) return fs::file_size(path);
+  if (!IsDirectory(path)) return fs::file_size(path);
   uint64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     if (entry.is_regular_file()) bytes += entry.file_size();
@@ -333,7 +329,7 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
 
 std::unique_ptr<Tokenizer> FindGpt2Encoding() {
   const std::vector<std::string> files = TokenizerFiles("gpt2");
-  const bool there = std::ranges::all_of(files, [](const auto& file) { return fs::exists(file); });
+  const bool there = std::ranges::all_of(files, [](const auto& file) { return Exists(file); });
   return there ? OpenTokenizer("gpt2") : nullptr;
 }
 
@@ -407,13 +403,12 @@ namespace {
 
 // Throws a kInput Error for a directory without a model of its own that has a GGUF file in it.
 void RefuseGgufBeside(const fs::path& dir) {
-  std::error_code ignored;
-  if (!fs::is_directory(dir, ignored) || fs::exists(dir / kConfigFile, ignored)) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
-    if (entry.path().extension() != ".gguf") continue;
+  if (!IsDirectory(dir) || Exists(dir / kConfigFile)) return;
+  for (const std::string& name : NamesIn(dir)) {
+    if (!name.ends_with(".gguf")) continue;
     throw InputError(fmt::format("{}: no model here", dir.string()),
-                     fmt::format("{} is one by itself", entry.path().filename().string()),
-                     fmt::format("give the file: {}", entry.path().string()));
+                     fmt::format("{} is one by itself", name),
+                     fmt::format("give the file: {}", (dir / name).string()));
   }
 }
 

@@ -52,14 +52,13 @@ fs::path MetaOf(const fs::path& model) {
 
 // The file of the last step in a directory, or the file itself; empty for what is neither.
 fs::path ModelFile(const fs::path& path) {
-  std::error_code ignored;
   fs::path last;
-  if (fs::is_regular_file(path, ignored)) {
+  if (IsFile(path)) {
     last = StepOf(path) >= 0 ? path : fs::path();
   } else {
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
-      if (StepOf(entry.path()) < 0) continue;
-      if (last.empty() || StepOf(last) < StepOf(entry.path())) last = entry.path();
+    for (const std::string& name : NamesIn(path)) {
+      if (StepOf(name) < 0) continue;
+      if (last.empty() || StepOf(last) < StepOf(name)) last = path / name;
     }
   }
   return last;
@@ -122,8 +121,7 @@ Json AlwaysSo() {
 
 GptConfig ConfigOf(const fs::path& meta) {
   const std::string where = meta.string();
-  std::error_code ignored;
-  if (!fs::exists(meta, ignored)) {
+  if (!Exists(meta)) {
     throw InputError(fmt::format("{} is missing", where),
                      "nanochat says there how large the model beside it is",
                      "copy it from where the model is from");
@@ -196,10 +194,9 @@ class NanochatFile : public TensorFile {
 fs::path FindTokenizerFile(const fs::path& model) {
   const fs::path dir = fs::absolute(model).parent_path();
   const fs::path home = dir.parent_path().parent_path();
-  std::error_code ignored;
   for (const fs::path& place :
        {dir, dir / "tokenizer", dir.parent_path() / "tokenizer", home / "tokenizer"}) {
-    if (fs::exists(place / kNanochatTokenizerFile, ignored)) return place / kNanochatTokenizerFile;
+    if (Exists(place / kNanochatTokenizerFile)) return place / kNanochatTokenizerFile;
   }
   return {};
 }

@@ -284,7 +284,7 @@ void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
         "convert it to another format");
   }
   const fs::path path = model.parent_path() / kLlmcTokenizerFile;
-  if (!fs::exists(path)) return WriteFileAtomically(path, bytes);
+  if (!Exists(path)) return WriteFileAtomically(path, bytes);
   std::error_code ignored;
   const bool same_size = fs::file_size(path, ignored) == bytes.size();
   if (same_size && ReadFile(path, bytes.size()) == bytes) return;
@@ -331,7 +331,7 @@ FoundModel OpenLlmc(const fs::path& path, Loading loading) {
   FoundModel found{.model = FindParams(file->config(), file, Gpt2Family(), FileFormat::kLlmc,
                                        [](const TensorInfo&) {})};
   const fs::path tokenizer = path.parent_path() / kLlmcTokenizerFile;
-  if (fs::exists(tokenizer)) found.tokenizer = ReadLlmcTokenizer(tokenizer);
+  if (Exists(tokenizer)) found.tokenizer = ReadLlmcTokenizer(tokenizer);
   if (found.tokenizer == nullptr) {
     UseGpt2Encoding(found, "put llm.c's gpt2_tokenizer.bin beside the model");
   } else if (found.tokenizer->vocab_size() > file->config().vocab_size) {
@@ -380,7 +380,7 @@ constexpr char kCheckpointFile[] = "ckpt.pt";
 constexpr char kModelPrefix[] = "model/", kCompiled[] = "model/_orig_mod.";
 
 fs::path FileOf(const fs::path& path) {
-  return fs::is_directory(path) ? path / kCheckpointFile : path;
+  return IsDirectory(path) ? path / kCheckpointFile : path;
 }
 
 constexpr auto kModelArgs = std::to_array<Renamed>({
@@ -413,9 +413,8 @@ fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
   if (dataset != nullptr && dataset->is_string() && IsFileName(dataset->text())) {
     places.push_back(dir.parent_path() / "data" / dataset->text() / kNanoGptMetaFile);
   }
-  std::error_code ignored;
   for (const fs::path& place : places) {
-    if (fs::is_regular_file(place, ignored)) return place;
+    if (IsFile(place)) return place;
   }
   return {};
 }
@@ -474,10 +473,9 @@ Json CheckpointValues(GptConfig config) {
 }  // namespace
 
 bool IsNanoGpt(const fs::path& path) {
-  std::error_code ignored;
   const fs::path file = FileOf(path);
-  const bool may_be_hf = fs::is_directory(path, ignored) || IsWeightsName(path);
-  return IsTorchFile(file) && !(may_be_hf && fs::exists(DirOfModel(file) / kConfigFile, ignored));
+  const bool may_be_hf = IsDirectory(path) || IsWeightsName(path);
+  return IsTorchFile(file) && !(may_be_hf && Exists(DirOfModel(file) / kConfigFile));
 }
 
 FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
@@ -542,8 +540,7 @@ constexpr uint64_t kMaxText = 1 << 20;
 // model_checkpoint_path: "NAME"; of a path, which is of another machine, the name.
 std::string PrefixName(const fs::path& dir) {
   constexpr std::string_view kField = "model_checkpoint_path: \"";
-  std::error_code ignored;
-  if (!fs::exists(dir / kCheckpointState, ignored)) return "model.ckpt";
+  if (!Exists(dir / kCheckpointState)) return "model.ckpt";
   const std::string text = ReadFile(dir / kCheckpointState, kMaxText);
   const size_t at = text.find(kField);
   if (at == text.npos) return "model.ckpt";
@@ -563,9 +560,7 @@ constexpr auto kHparamNames = std::to_array<Renamed>({
 }  // namespace
 
 bool IsOpenAiCheckpoint(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path / kHparams, ignored) &&
-         fs::exists(path / (PrefixName(path) + ".index"), ignored);
+  return Exists(path / kHparams) && Exists(path / (PrefixName(path) + ".index"));
 }
 
 FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {

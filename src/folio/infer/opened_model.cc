@@ -117,7 +117,8 @@ std::string_view MatrixDtypeOf(const GptWeights& weights) {
 
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
   FoundModel found = FindModel(path, options.loading, options.adapter);
-  OpenedModel model{.path = found.path, .weights = MapWeights(found.model, options.matrices)};
+  OpenedModel model{.path = found.path,
+                    .weights = MapWeights(found.model, options.matrices, options.progress)};
   model.note = NoteOf(found.model, *model.weights, options.matrices);
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);

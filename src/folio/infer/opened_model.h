@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +22,8 @@ struct OpenedModel {
   std::filesystem::path path = {};           // the file or directory that it was read from
   std::unique_ptr<GptWeights> weights = {};  // only to be read
   std::unique_ptr<Backend> backend = {};
-  std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
-  std::string tokenizer_help = {};            // then: how to get it, where more is known
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // null where it came without one
+  std::string tokenizer_help = {};                  // then: how to get it, where more is known
   std::string note = {};  // what of the file is left out or kept as another type, "" for nothing
   std::optional<ChatEncoder> chat = {};  // by a template; of roles the tokenizer has tokens
   std::string chat_help = {};            // why it is not there although there is a template
@@ -39,6 +41,8 @@ struct OpenOptions {
   Loading loading = Loading::kMap;
   std::string chat_template = {};  // the name or file of one to take instead of the model's own
   MatrixDtype matrices = {};       // what only decodes takes any, the rest of folio float32
+  // Called with the parameters that are read and their number. May throw to stop.
+  std::function<void(int64_t done, int64_t total)> progress = {};
 };
 
 // "auto" (as stored), "fp32", "bf16", "int8" (Q8_0) and "int4" (Q4_0). Throws a kUsage Error for

@@ -92,7 +92,9 @@ std::optional<Sums> ReadChecksums(const fs::path& dir) {
   const fs::path path = dir / kChecksumsFile;
   Sums sums;
   std::error_code ignored;
-  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
+  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found && !Exists(path)) {
+    return {};
+  }
   const std::string text = ReadFile(path, kMost);
   if (text.empty()) {
     throw InputError(fmt::format("{} is damaged", path.string()), "it is empty");
@@ -256,7 +258,7 @@ bool VerifyChecksums(const fs::path& dir, bool below) {
     std::error_code ignored;  // a name may be too long for any file
     const fs::path path = dir / inside;
     if (inside.is_absolute() || *inside.begin() == ".." ||
-        !fs::exists(fs::symlink_status(path, ignored))) {
+        (!fs::exists(fs::symlink_status(path, ignored)) && !Exists(path))) {
       throw InputError(fmt::format("{} is missing", path.string()),
                        fmt::format("{} names it", kChecksumsFile));
     }

@@ -26,6 +26,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/byte_reader.h"
+#include "folio/io/memory_files.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -202,18 +203,42 @@ void ReportMappedFaults() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+bool Exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) || internal::IsMemoryDirectory(path) ||
+         internal::FindMemoryFile(path).has_value();
+}
+
+bool IsFile(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) || internal::FindMemoryFile(path).has_value();
+}
+
+bool IsDirectory(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) || internal::IsMemoryDirectory(path);
+}
+
+std::vector<std::string> NamesIn(const fs::path& directory) {
+  return internal::IsMemoryDirectory(directory) ? internal::MemoryNames(directory)
+                                                : internal::NamesIn(directory);
+}
+
 std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   constexpr size_t kPiece = size_t{1} << 16;
-  const FileDescriptor fd = internal::OpenForReading(path);
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
-
   const auto refuse = [&](uint64_t bytes) {
     throw InputError(
         fmt::format("cannot read {}", path.string()),
         fmt::format("it has {} bytes, and such a file is read up to {}", bytes, max_bytes),
         "look whether it is the file that was meant");
   };
+  if (const auto held = internal::FindMemoryFile(path)) {
+    if (held->size > max_bytes) refuse(held->size);
+    return std::string(AsText(std::span(held->data.get(), held->size)));
+  }
+  const FileDescriptor fd = internal::OpenForReading(path);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
   if (static_cast<uint64_t>(info.st_size) > max_bytes) {
     refuse(static_cast<uint64_t>(info.st_size));
   }
@@ -239,14 +264,13 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
 }
 
 bool FileBeginsWith(const fs::path& path, std::string_view bytes) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return false;
+  if (!IsFile(path)) return false;
   return AsText(MappedFile(path).bytes()).starts_with(bytes);
 }
 
 void RequireTyped(const fs::path& path) {
   std::error_code error;
-  if (fs::status(path, error).type() != fs::file_type::not_found) return;
+  if (fs::status(path, error).type() != fs::file_type::not_found || Exists(path)) return;
   throw InputError(fmt::format("cannot read {}", path.string()), internal::ErrnoText(ENOENT),
                    kSpelling);
 }
@@ -254,7 +278,7 @@ void RequireTyped(const fs::path& path) {
 void RequireDirectory(const fs::path& path, std::string_view what) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) return;
+  if (fs::is_directory(status) || internal::IsMemoryDirectory(path)) return;
   std::string cause = internal::ErrnoText(error ? error.value() : ENOTDIR);
   throw InputError(fmt::format("{} {} is not there", what, path.string()), std::move(cause),
                    fs::exists(status) ? "give the directory that holds the file" : kSpelling);
@@ -348,6 +372,11 @@ void CheckNewFile(const std::string& path, bool overwrite) {
 }
 
 MappedFile::MappedFile(const fs::path& path, Loading loading) : path_(path) {
+  if (const auto held = internal::FindMemoryFile(path)) {
+    in_memory_ = held->data;
+    data_ = {held->data.get(), internal::UnmapFile{.size = held->size, .owned = false}};
+    return;
+  }
   const FileDescriptor fd = internal::OpenForReading(path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
@@ -371,7 +400,7 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : path_(path) {
 
 void internal::UnmapFile::operator()(const std::byte* data) const {
   if (mapped) RemoveMappedBytes(data);
-  munmap(const_cast<std::byte*>(data), size + kPast);
+  if (owned) munmap(const_cast<std::byte*>(data), size + kPast);
 }
 
 void MappedFile::Forget(std::span<const std::byte> part) const {
@@ -388,7 +417,8 @@ void MappedFile::Advise(Access access) const {
   const int advice = access == Access::kSequential ? MADV_SEQUENTIAL
                      : access == Access::kRandom   ? MADV_RANDOM
                                                    : MADV_NORMAL;
-  if (data_ != nullptr) madvise(const_cast<std::byte*>(data_.get()), bytes().size(), advice);
+  if (data_ == nullptr || in_memory_ != nullptr) return;
+  madvise(const_cast<std::byte*>(data_.get()), bytes().size(), advice);
 }
 
 AtomicFile::AtomicFile(const fs::path& target)

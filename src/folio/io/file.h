@@ -17,7 +17,7 @@ namespace internal {
 struct Unfinished;  // file.cc
 struct UnmapFile {
   size_t size = 0;
-  bool mapped = false;  // else read
+  bool mapped = false, owned = true;  // not mapped: read; not owned: another's memory
   void operator()(const std::byte* data) const;
 };
 }  // namespace internal
@@ -29,6 +29,14 @@ std::string ReadFile(const std::filesystem::path& path, uint64_t max_bytes = uin
 // Returns whether `path` is a regular file that begins with these bytes. Throws a kInput Error if
 // it cannot be read.
 bool FileBeginsWith(const std::filesystem::path& path, std::string_view bytes);
+
+// Returns what is at `path`, links followed, also in memory (memory_files.h): nothing where it
+// cannot be looked at.
+bool Exists(const std::filesystem::path& path);
+bool IsFile(const std::filesystem::path& path);
+bool IsDirectory(const std::filesystem::path& path);
+// The names in a directory, likewise, in no order; none where it cannot be read.
+std::vector<std::string> NamesIn(const std::filesystem::path& directory);
 
 // Throws a kInput Error if there is nothing at `path`, which somebody typed and may have misspelt.
 void RequireTyped(const std::filesystem::path& path);
@@ -98,6 +106,7 @@ class MappedFile {
  private:
   std::filesystem::path path_;
   std::unique_ptr<const std::byte, internal::UnmapFile> data_;
+  std::shared_ptr<const std::byte> in_memory_;  // then data_ lies there
 };
 
 // Somebody may shorten a file while it is mapped; who then looks at what is gone gets SIGBUS. From

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/file.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -32,12 +33,8 @@ bool IsVariant(std::string_view name, std::string_view plain) {
 
 // The variants of the first of kWeightsFiles of which there are some, by name.
 std::vector<std::string> FindVariants(const fs::path& dir) {
-  std::error_code error;
-  std::vector<std::string> names, found;
-  for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
+  const std::vector<std::string> names = NamesIn(dir);
+  std::vector<std::string> found;
   for (const char* plain : kWeightsFiles) {
     std::ranges::copy_if(names, std::back_inserter(found),
                          [&](const std::string& name) { return IsVariant(name, plain); });
@@ -48,16 +45,14 @@ std::vector<std::string> FindVariants(const fs::path& dir) {
 }
 
 fs::path FindPlainWeights(const fs::path& dir) {
-  std::error_code ignored;
   for (const char* name : kWeightsFiles) {
-    if (fs::exists(dir / name, ignored)) return dir / name;
+    if (Exists(dir / name)) return dir / name;
   }
   return {};
 }
 
 bool HoldsModel(const fs::path& dir) {
-  std::error_code ignored;
-  return fs::exists(dir / kConfigFile, ignored) &&
+  return Exists(dir / kConfigFile) &&
          (!FindPlainWeights(dir).empty() || !FindVariants(dir).empty());
 }
 
@@ -89,8 +84,7 @@ bool IsWeightsName(const fs::path& path) {
 }
 
 fs::path DirOfModel(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return path;
+  if (!IsFile(path)) return path;
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
@@ -103,14 +97,13 @@ fs::path FindModelDir(const fs::path& dir) {
     return {};
   };
   fs::path found = checkpoint_of(dir);
-  std::error_code ignored;
-  if (found.empty() && fs::is_directory(dir, ignored)) {
+  if (found.empty() && IsDirectory(dir)) {
     const GuardedDirectory inside(dir);
     for (const char* checkpoint : {kBestDir, kLastDir}) {
       internal::CleanLeftovers(internal::HeldName(dir / checkpoint));
     }
     found = checkpoint_of(dir);
-    const bool interrupted = fs::exists(dir / kNewRunDir, ignored);
+    const bool interrupted = Exists(dir / kNewRunDir);
     if (found.empty() && interrupted) found = checkpoint_of(dir / kOldRunDir);
   }
   return found.empty() ? dir : found;

@@ -18,6 +18,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/io/byte_reader.h"
+#include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
@@ -237,8 +238,7 @@ std::filesystem::path ShardPath(const std::filesystem::path& index, const std::s
     Refuse(index, fmt::format("{} is not the name of a file beside it", Json(name).dump()));
   }
   std::filesystem::path path = index.parent_path() / name;
-  std::error_code ignored;  // a name may be too long for any file
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!Exists(path)) {
     throw InputError(fmt::format("{} is missing", path.string()),
                      fmt::format("{} names it", index.filename().string()), kHelp);
   }

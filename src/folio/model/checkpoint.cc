@@ -378,13 +378,16 @@ bool IsMatrix(const ParamRow& param) {
          param.kind != kElementwise;
 }
 
-std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype matrices) {
+std::unique_ptr<GptWeights> MapWeights(
+    const StoredModel& model, MatrixDtype matrices,
+    const std::function<void(int64_t done, int64_t total)>& progress) {
   Check(model);
   const ParamTable table(model.config);
   auto owner = std::make_shared<Mapped>();
   owner->file = model.file;
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < model.params.size(); ++i) {
+    if (progress) progress(static_cast<int64_t>(i), std::ssize(model.params));
     const ParamInfo& info = table.params()[i];
     const StoredParam& stored = model.params[i];
     const Dtype dtype = TargetOf(stored, info, matrices);
@@ -470,13 +473,13 @@ GptConfig LoadModelConfig(const std::filesystem::path& model) {
   const std::filesystem::path dir = DirOfModel(model);
   RequireDirectory(dir, "the model directory");
   const std::filesystem::path path = dir / kConfigFile;
-  const bool config_there = std::filesystem::exists(path);
+  const bool config_there = Exists(path);
   if (!config_there && dir != model) {
     throw InputError(fmt::format("{}: weights without their configuration", model.string()),
                      fmt::format("{} is missing beside it", kConfigFile),
                      fmt::format("copy the model's {} there too", kConfigFile));
   }
-  if (!config_there && std::filesystem::exists(dir / kAdapterConfigFile)) {
+  if (!config_there && Exists(dir / kAdapterConfigFile)) {
     throw InputError(
         fmt::format("{}: an adapter, and no model", dir.string()),
         fmt::format("it holds {}", kAdapterConfigFile),
@@ -490,7 +493,7 @@ GptConfig LoadModelConfig(const std::filesystem::path& model) {
   }
   GptConfig config = GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
   const std::filesystem::path generation = dir / kGenerationConfigFile;
-  if (std::filesystem::exists(generation)) {
+  if (Exists(generation)) {
     AddGenerationConfig(ReadFile(generation, kMaxConfig), generation.string(), config);
   }
   return config;

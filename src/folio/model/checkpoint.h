@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -93,7 +94,10 @@ struct MatrixDtype {
 // The same for those who only look: parameters that lie in the file just as they are needed are not
 // copied. Throws a kUsage Error where rows of the model are not whole blocks of that dtype, and a
 // kInput Error where it cannot hold a number of the model.
-std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype matrices = {});
+// `progress`, called with the parameters that are read and their number, may throw to stop.
+std::unique_ptr<GptWeights> MapWeights(
+    const StoredModel& model, MatrixDtype matrices = {},
+    const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 // The model part of a checkpoint directory, as Hugging Face lays it out: config.json,
 // generation_config.json and model.safetensors, or shards of it. The tokenizer's files and

@@ -346,7 +346,7 @@ StoredAdapter AdapterFromJson(const Json& json, const std::string& where) {
 Json ReadAdapterJson(const fs::path& dir) {
   constexpr uint64_t kMostBytes = 1 << 20;
   const fs::path path = dir / kAdapterConfigFile;
-  if (!fs::exists(path)) {
+  if (!Exists(path)) {
     throw InputError(fmt::format("{}: no adapter here", dir.string()),
                      fmt::format("{} is missing", kAdapterConfigFile),
                      "give the directory that PEFT's save_pretrained wrote, or RUN/last/adapter");
@@ -493,7 +493,7 @@ void RequireJust(const TensorFile& file, const AdapterTensors& tensors, const st
 }
 
 std::shared_ptr<const TensorFile> OpenAdapterWeights(const fs::path& dir) {
-  if (!fs::exists(dir / kAdapterWeightsFile) && fs::exists(dir / kAdapterTorchFile)) {
+  if (!Exists(dir / kAdapterWeightsFile) && Exists(dir / kAdapterTorchFile)) {
     return std::make_shared<const TorchFile>(dir / kAdapterTorchFile);
   }
   return std::make_shared<const SafetensorsFile>(dir / kAdapterWeightsFile);

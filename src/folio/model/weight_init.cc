@@ -173,7 +173,7 @@ void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
     while (next < sources.size() && is_adapter(sources[next])) ++next;
     FOLIO_CHECK(next < sources.size() && sources[next].name == info.name,
                 "parameters of another model");
-    const Tensor source = from.table().View(sources[next++], from.flat());
+    const Tensor& source = from.tensors()[next++];
     const Tensor target = to.table().View(info, to.flat());
     target.dtype() == Dtype::kF64 ? CopyRows<double>(source, target)
                                   : CopyRows<float>(source, target);

@@ -451,6 +451,7 @@ class RunInTraining {
     all.layer_norms_every = config().log.layer_norms;
     all.sample_every = tokenizer() != nullptr ? config().log.sample_every : 0;
     all.stop_requested = [this] { return StopAsked(); };
+    all.abandon_requested = hooks_.abandon_requested;
     all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
     all.on_plan = [this](int64_t steps) { FollowPlan(steps); };
     all.budget_began = run_.began;

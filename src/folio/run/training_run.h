@@ -21,6 +21,8 @@ struct RunHooks {
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
   std::function<void(int64_t step, const std::string& text)> on_sample = {};
   std::function<bool()> stop_requested = {};  // asked after each step
+  // Asked between the operations of a step, of one rank alone: true drops the step and stops.
+  std::function<bool()> abandon_requested = {};
 };
 
 struct TrainingRunOptions {

@@ -68,16 +68,15 @@ std::optional<int32_t> EndOfTurn(const Tokenizer& tokenizer, const ChatTemplate&
 
 ChatSource ReadChatSource(const fs::path& dir) {
   ChatSource source;
-  std::error_code ignored;
   const fs::path config_path = dir / kTokenizerConfigFile, file = dir / kTemplateFile;
-  if (fs::exists(config_path, ignored)) {
+  if (Exists(config_path)) {
     const Json config = ParseJson(ReadFile(config_path, kMostConfigBytes), config_path.string());
     source = {.text = TemplateText(config),
               .where = config_path.string(),
               .bos_token = TokenText(config, "bos_token"),
               .eos_token = TokenText(config, "eos_token")};
   }
-  if (fs::exists(file, ignored)) {
+  if (Exists(file)) {
     source.text = ReadFile(file, kMostConfigBytes);
     source.where = file.string();
   }

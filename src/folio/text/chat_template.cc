@@ -185,8 +185,7 @@ std::shared_ptr<const ChatTemplate> OpenChatTemplate(const std::string& name_or_
     return std::make_shared<const ChatTemplate>(std::string(one.source),
                                                 fmt::format("the template {}", one.name));
   }
-  std::error_code ignored;
-  if (!std::filesystem::exists(name_or_file, ignored)) {
+  if (!Exists(name_or_file)) {
     throw InputError(fmt::format("{}: neither a chat template nor a file", name_or_file), {},
                      fmt::format("name a file, or one of: {}", Join(BuiltinChatTemplates(), ", ")));
   }

@@ -47,8 +47,7 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
   const fs::path dir = fs::path(home) / encoding.name;
   std::vector<std::string> missing;
   for (const PublishedFile& file : encoding.files) {
-    std::error_code ignored;
-    if (!fs::exists(EncodingFile(encoding, file), ignored)) missing.emplace_back(file.name);
+    if (!Exists(EncodingFile(encoding, file))) missing.emplace_back(file.name);
   }
   if (!missing.empty()) {
     throw InputError(fmt::format("the tokenizer {} is not on this machine", encoding.name),
@@ -70,9 +69,8 @@ constexpr std::string_view kFileNames[] = {kTokenizerFile,  kTokenizerConfigFile
 
 // `spec`, or the checkpoint in the run directory that it is.
 std::string CheckpointOfRun(const std::string& spec) {
-  std::error_code ignored;
   for (const std::string_view name : kFileNames) {
-    if (fs::exists(fs::path(spec) / name, ignored)) return spec;
+    if (Exists(fs::path(spec) / name)) return spec;
   }
   return FindModelDir(spec).string();
 }
@@ -164,13 +162,12 @@ std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile&
   const fs::path home = FetchedHome("tokenizers");
   if (home.empty()) return "";
   const fs::path own = home / encoding.name / file.name;
-  std::error_code ignored;
-  if (fs::exists(own, ignored)) return own;
+  if (Exists(own)) return own;
   for (const PublishedEncoding& other : PublishedEncodings()) {
     const fs::path path = home / other.name / file.name;
     const bool same = std::ranges::any_of(
         other.files, [&](const PublishedFile& theirs) { return theirs.sha256 == file.sha256; });
-    if (same && fs::exists(path, ignored)) return path;
+    if (same && Exists(path)) return path;
   }
   return own;
 }
@@ -180,8 +177,7 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
   if (const PublishedEncoding* encoding = FindPublishedEncoding(spec)) {
     return OpenPublished(*encoding);
   }
-  std::error_code ignored;
-  if (spec.find('/') != spec.npos || fs::exists(spec, ignored)) {
+  if (spec.find('/') != spec.npos || Exists(spec)) {
     RequireTyped(spec);
     return LoadTokenizer(CheckpointOfRun(spec));
   }
@@ -204,10 +200,9 @@ std::vector<std::string> TokenizerFiles(const std::string& spec) {
     return files;
   }
   const fs::path path = CheckpointOfRun(spec);
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return {path.string()};
+  if (!IsDirectory(path)) return {path.string()};
   for (const std::string_view name : kFileNames) {
-    if (fs::exists(path / name, ignored)) files.push_back((path / name).string());
+    if (Exists(path / name)) files.push_back((path / name).string());
   }
   return files;
 }

@@ -81,8 +81,7 @@ constexpr FilePair kPairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "voca
 // Settings that transformers keeps beside a vocabulary and its merges could change ids: such are
 // refused.
 void CheckTokenizerConfig(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return;
+  if (!Exists(path)) return;
   const Json config = ParseJson(ReadFile(path, kMaxVocabFileBytes), path.string());
   for (const char* flag : {"add_prefix_space", "add_bos_token", "add_eos_token"}) {
     const Json* found = config.find(flag);
@@ -95,19 +94,17 @@ void CheckTokenizerConfig(const fs::path& path) {
 
 std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
   for (const std::string_view name : {pair.vocab, pair.merges}) {
-    std::error_code ignored;
-    if (fs::exists(dir / name, ignored)) continue;
+    if (Exists(dir / name)) continue;
     const std::string_view other = name == pair.vocab ? pair.merges : pair.vocab;
     throw InputError(fmt::format("{} is missing", (dir / name).string()),
                      fmt::format("{} is of no use without it", other),
                      fmt::format("put the {} there that was published with {}", name, other));
   }
   CheckTokenizerConfig(dir / kTokenizerConfigFile);
-  std::error_code ignored;
   const fs::path added = dir / kAddedTokensFile;
   return std::make_unique<BpeTokenizer>(
       ReadVocabAndMerges((dir / pair.vocab).string(), (dir / pair.merges).string(),
-                         {.added_tokens = fs::exists(added, ignored) ? added.string() : ""}));
+                         {.added_tokens = Exists(added) ? added.string() : ""}));
 }
 
 std::unique_ptr<Tokenizer> FromTiktoken(const fs::path& path, const std::string& encoding) {
@@ -127,8 +124,7 @@ std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
   std::vector<fs::path> found;
   for (const PublishedEncoding& encoding : PublishedEncodings()) {
     const fs::path path = dir / fmt::format("{}.tiktoken", encoding.name);
-    std::error_code ignored;
-    if (fs::exists(path, ignored)) found.push_back(path);
+    if (Exists(path)) found.push_back(path);
   }
   return found;
 }
@@ -136,12 +132,11 @@ std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
 // tokenizer.json alone says what stands around a text: "add_bos_token" and "add_eos_token" of
 // tokenizer_config.json mean nothing beside it, as to transformers.
 std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
-  std::error_code ignored;
-  if (const fs::path file = dir / kTokenizerFile; fs::exists(file, ignored)) {
+  if (const fs::path file = dir / kTokenizerFile; Exists(file)) {
     return TokenizerFromJson(ReadFile(file, kMaxVocabFileBytes), file.string());
   }
   for (const FilePair& pair : kPairs) {
-    if (fs::exists(dir / pair.vocab, ignored) || fs::exists(dir / pair.merges, ignored)) {
+    if (Exists(dir / pair.vocab) || Exists(dir / pair.merges)) {
       return FromPair(dir, pair);
     }
   }
@@ -160,8 +155,8 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
         "give the path of one of the files");
   }
   const fs::path meta = dir / kNanoGptMetaFile, pickled = dir / kNanochatTokenizerFile;
-  if (fs::exists(meta, ignored)) return ReadNanoGptMeta(meta);
-  if (fs::exists(pickled, ignored)) return ReadNanochatTokenizer(pickled);
+  if (Exists(meta)) return ReadNanoGptMeta(meta);
+  if (Exists(pickled)) return ReadNanochatTokenizer(pickled);
   throw InputError(
       fmt::format("{}: no tokenizer here", dir.string()),
       fmt::format("expected {}, or vocab.json and merges.txt, or encoder.json and vocab.bpe",
@@ -333,8 +328,7 @@ void Tokenizer::Save(const std::string& dir) const {
 
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   const fs::path path(dir_or_file);
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
+  if (IsDirectory(path)) {
     std::unique_ptr<Tokenizer> tokenizer = FromDirectory(path);
     if (ChatSource source = ReadChatSource(path); !source.text.empty()) {
       tokenizer->set_chat_source(std::move(source));

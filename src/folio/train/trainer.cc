@@ -25,6 +25,9 @@ namespace folio {
 
 namespace {
 
+// Thrown between the operations of a step that is not to be made.
+struct StepDropped {};
+
 double ToMilliseconds(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
 }
@@ -49,8 +52,9 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       ranks_(group != nullptr && !group->alone() ? group : nullptr),
+      watched_(backend),
       weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()))),
-      train_step_(backend, weights_, config.batch_size, ContextOf(model, config),
+      train_step_(watched_, weights_, config.batch_size, ContextOf(model, config),
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
                   ParallelismOf(config, ranks_.group())),
       layer_norms_(backend, weights_, train_step_.tensor_communicator()),
@@ -142,12 +146,24 @@ void Trainer::Sample() {
   if (hooks_.on_sample) hooks_.on_sample(state_.step, whole ? *whole : weights_);
 }
 
-StepMetrics Trainer::TakeStep() {
+std::optional<StepMetrics> Trainer::TakeStep() {
   const double begin = SteadySeconds();
   const double waited = ranks_.seconds_waited();
   const int64_t tokens = config_.batch_size * train_step_.pass().T() * config_.grad_accumulation;
   StepMetrics metrics{.step = state_.step};
-  const double loss = Accumulate();
+  double loss = 0;
+  try {
+    if (hooks_.abandon_requested && ranks_.group() == nullptr && !torch_) {
+      watched_.Watch([this] {
+        if (hooks_.abandon_requested()) throw StepDropped{};
+      });
+    }
+    loss = Accumulate();
+    watched_.Watch({});
+  } catch (const StepDropped&) {
+    watched_.Watch({});
+    return {};
+  }
   const double lr = LearningRate(config_, state_.step);
   const double norm = train_step_.Norm();
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
@@ -313,10 +329,11 @@ TrainResult Trainer::Run() {
     BeginSave(std::exchange(flags_.checkpoint, false) || regular);
     ranks_.TellProgress(fmt::format("in step {}; {}", state_.step, policy_.Newest("the last")));
     const double begin = Clock();
-    const StepMetrics metrics = TakeStep();
+    const std::optional<StepMetrics> metrics = TakeStep();
+    if (!metrics) break;
     if (RollBackIfLost()) continue;
-    if (log_) log_->Write(metrics);
-    if (hooks_.on_step) hooks_.on_step(metrics);
+    if (log_) log_->Write(*metrics);
+    if (hooks_.on_step) hooks_.on_step(*metrics);
     FollowClock(begin);
     if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
     longest_step_ = std::max(longest_step_, Clock() - begin);

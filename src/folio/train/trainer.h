@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/backend/decorated_backends.h"
 #include "folio/base/clock.h"
 #include "folio/base/rng.h"
 #include "folio/data/dataset.h"
@@ -46,6 +47,9 @@ struct TrainerHooks {
   int64_t layer_norms_every = 0;              // steps whose metrics have layer_norms; 0 for none
   bool rank_seconds = false;                  // metrics have rank_seconds
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
+  // Asked between the operations of a step: true drops the step, as if it had not begun, and stops.
+  // For one rank alone, and not with PyTorch's random numbers.
+  std::function<bool()> abandon_requested = {};
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
   // Tells the first rank of a run with train.budget that it is now to make so many steps.
   std::function<void(int64_t steps)> on_plan = {};
@@ -106,7 +110,7 @@ class Trainer {
 
  private:
   void FetchBatch(int64_t turn);
-  StepMetrics TakeStep();
+  std::optional<StepMetrics> TakeStep();  // none for a step that was dropped
   double Accumulate();
   std::string NonFinite();
   void Sample();
@@ -133,6 +137,7 @@ class Trainer {
   std::filesystem::path run_;
   TrainerHooks hooks_;
   RankControl ranks_;
+  WatchedBackend watched_;
   GptWeights weights_;
   TrainStep train_step_;
   LayerNormMeter layer_norms_;

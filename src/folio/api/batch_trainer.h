@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "folio/api/model.h"
+#include "folio/backend/backend.h"
+#include "folio/backend/decorated_backends.h"
+#include "folio/model/params.h"
+#include "folio/run/run_config.h"
+#include "folio/train/run_log.h"
+#include "folio/train/train_state.h"
+#include "folio/train/train_step.h"
+
+namespace folio {
+
+// Trains a model on batches that the caller brings, a step for each call, in memory alone: whoever
+// wants a run directory, data from files, and evaluation as settings say has a TrainingRun
+// (run/training_run.h), whose step this is. Same settings and batches, same numbers, whatever the
+// number of threads.
+//
+// Of the settings those of model, lora and train count that are about the arithmetic of a step:
+// size, batch_size (sequences that are computed at a time, B), grad_accumulation (so many times of
+// them make a batch), context (T), learning rate and its schedule, optimizer, dropout, dtype,
+// recompute, seed.
+class BatchTrainer {
+ public:
+  // A new model, or one that begins as `from` does, which was opened with float32 matrices; with
+  // lora.rank adapters are trained beside it. Completes `settings`. Throws a kUsage Error where
+  // settings do not fit each other or the model, and a kResource Error where memory does not
+  // suffice.
+  explicit BatchTrainer(RunSettings& settings, const Model* from = nullptr);
+  BatchTrainer(const BatchTrainer&) = delete;
+
+  const GptConfig& config() const { return weights_.config(); }
+  int64_t B() const { return config_.batch_size; }
+  int64_t T() const { return config_.context; }
+  int64_t step() const { return state_.step; }  // steps done
+
+  // Makes a step with a batch of S = B * grad_accumulation sequences: `inputs` and `targets` are
+  // (S, T), targets usually the inputs one token later, -1 where nothing is to be predicted. A loss
+  // or gradient that is not finite, or a spike (train/health.h), makes no update, which `skipped`
+  // says. Throws a kUsage Error for a batch of another shape, ids that are no tokens and no target
+  // at all, a kDiverged Error after train.max_skipped_steps in a row, and CallStopped where `stop`,
+  // asked between operations, wants no more: the step then has not begun.
+  StepMetrics Step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                   const StopRequest& stop = {});
+  // The mean loss of any number of times B sequences, in nats per token, without dropout and
+  // without learning.
+  double Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                  const StopRequest& stop = {});
+
+  // The parameters, whose numbers change with each step; the gradient of the last step, before
+  // clipping, laid out as what is trained of them; views of both by the parameter's name. Throw a
+  // kUsage Error with the nearest name for another.
+  const GptWeights& weights() const { return weights_; }
+  Tensor Parameter(std::string_view name) const;
+  Tensor Gradient(std::string_view name);
+
+  // Writes a model directory that everything opens, with the adapters merged and beside it in
+  // adapter/, and with what Resume needs. It appears as a whole; one that is there is replaced.
+  // Throws a kRuntime Error.
+  void Save(const std::filesystem::path& dir, const Tokenizer* tokenizer = nullptr) const;
+  // Goes on from what Save wrote, byte for byte. Throws a kInput Error where it is another model's.
+  void Resume(const std::filesystem::path& dir);
+  // The model as it is now, to write with: a copy.
+  std::unique_ptr<Model> Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const;
+
+ private:
+  void RequireBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                    bool step) const;
+  const ParamInfo& Named(std::string_view name) const;
+
+  TrainConfig config_;
+  std::unique_ptr<Backend> backend_;
+  WatchedBackend watched_;
+  GptWeights weights_;
+  TrainStep train_step_;
+  TrainState state_;
+};
+
+}  // namespace folio

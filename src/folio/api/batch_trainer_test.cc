@@ -1,0 +1,141 @@
+#include "folio/api/batch_trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/data/batch_sampler.h"
+#include "folio/data/dataset.h"
+#include "folio/io/file.h"
+#include "folio/run/run_directory.h"
+#include "folio/run/training_run.h"
+#include "folio/train/evaluate.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+// A run of 20 steps on a text, and what a BatchTrainer needs to make the same steps.
+class BatchTraining : public InTemporaryDirectory {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "line " + std::to_string(i * 7 % 100) + " of a text.\n";
+    PutFile("text.txt", text);
+    Choose(settings_);
+    TrainingRun(settings_, {.data = {At("text.txt").string()}, .out = At("run")}).Train();
+    data_.emplace((At("run") / kRunDataDir).string());
+  }
+
+  static void Choose(RunSettings& settings) {
+    settings.UsePreset("debug");
+    settings.Set("train.max_steps", "20");
+    settings.Set("train.grad_accumulation", "2");
+    settings.Set("model.resid_pdrop", "0.1");
+  }
+
+  // Makes the steps of the run from `first` on.
+  void Train(BatchTrainer& trainer, int64_t first, int64_t end) {
+    std::optional<TorchRng> none;
+    const RunSamplers samplers = MakeRunSamplers(*data_, settings_.config.train, trainer.T(), none);
+    Batch batch;
+    for (int64_t step = first; step < end; ++step) {
+      std::vector<int32_t> inputs, targets;
+      for (int64_t micro = 0; micro < 2; ++micro) {
+        samplers.train->Fill(static_cast<uint64_t>(step), micro, batch);
+        inputs.insert(inputs.end(), batch.inputs.begin(), batch.inputs.end());
+        targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
+      }
+      // A step that is given up after some operations is as if it had not begun.
+      int operations = 0;
+      const auto stop = [&] { return ++operations > 7; };
+      if (step % 3 == 1) {
+        EXPECT_THROW(trainer.Step(inputs, targets, stop), CallStopped);
+      }
+      EXPECT_EQ(trainer.step(), step);
+      trainer.Step(inputs, targets);
+    }
+  }
+
+  std::unique_ptr<BatchTrainer> New() {
+    own_ = std::make_unique<RunSettings>();
+    Choose(*own_);
+    own_->Set("model.vocab_size", std::to_string(settings_.config.model.vocab_size));
+    return std::make_unique<BatchTrainer>(*own_);
+  }
+
+  std::string Weights(const std::string& dir) { return ReadFile(At(dir) / "model.safetensors"); }
+
+  RunSettings settings_;
+  std::unique_ptr<RunSettings> own_;
+  std::optional<Dataset> data_;
+};
+
+TEST_F(BatchTraining, LeavesTheBytesOfARunOnItsBatches) {
+  const auto whole = New();
+  Train(*whole, 0, 20);
+  whole->Save(At("whole"));
+  EXPECT_EQ(Weights("whole"), Weights("run/last"));
+
+  const auto first = New();
+  Train(*first, 0, 9);
+  first->Save(At("first"));
+  const auto second = New();
+  second->Resume(At("first"));
+  Train(*second, 9, 20);
+  second->Save(At("second"));
+  for (const char* name : {"model.safetensors", "train_state/optimizer.safetensors"}) {
+    EXPECT_EQ(ReadFile(At("second") / name), ReadFile(At("whole") / name)) << name;
+  }
+}
+
+TEST_F(BatchTraining, AdaptersLeaveTheModelAsItWas) {
+  const Model base(At("run"), {.matrices = MatrixDtypeNamed("fp32")});
+  RunSettings settings;
+  settings.Set("lora.rank", "2");
+  settings.Set("train.learning_rate", "0.05");
+  settings.Set("train.warmup_steps", "0");
+  settings.Set("train.batch_size", "1");
+  settings.Set("train.context", "7");
+  BatchTrainer trainer(settings, &base);
+  const std::vector<int32_t> inputs = {1, 2, 3, 4, 5, 6, 7}, targets = {2, 3, 4, 5, 6, 7, 8};
+  const double before = trainer.Evaluate(inputs, targets);
+  double scores = 0;
+  for (const double score : base.Score(std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8}))
+    scores += score;
+  EXPECT_NEAR(before, -scores / 7, 1e-5);
+  for (int i = 0; i < 20; ++i) trainer.Step(inputs, targets);
+  EXPECT_LT(trainer.Evaluate(inputs, targets), before - 0.1);
+  EXPECT_THROW(trainer.Gradient("transformer.wte.weight"), Error);
+  trainer.Save(At("tuned"));
+  const auto snapshot = trainer.Snapshot(nullptr);
+  const Model opened(At("tuned"), {.matrices = MatrixDtypeNamed("fp32")});
+  EXPECT_EQ(snapshot->Logits(inputs), opened.Logits(inputs));
+  const Model again(At("run"), {.matrices = MatrixDtypeNamed("fp32")});
+  EXPECT_EQ(again.Logits(inputs), base.Logits(inputs));
+}
+
+TEST_F(BatchTraining, WhatDoesNotFitIsRefused) {
+  const auto refused = [](auto&& call, const char* says) {
+    EXPECT_TRUE(Contains(ErrorOf(call, ErrorKind::kUsage), says));
+  };
+  const auto trainer = New();
+  const std::vector<int32_t> few(3, 1);
+  refused([&] { trainer->Step(few, few); }, "a batch of 3 inputs");
+  refused([&] { trainer->Parameter("transformer.wte.weigth"); }, "transformer.wte.weigth");
+  RunSettings torch;
+  torch.UsePreset("debug");
+  torch.Set("train.rng", "torch");
+  refused([&] { BatchTrainer of(torch); }, "train.rng torch");
+  const Model blocks(At("run"), {.matrices = MatrixDtypeNamed("bf16")});
+  RunSettings more;
+  refused([&] { BatchTrainer of(more, &blocks); }, "bf16");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,281 @@
+#include "folio/api/model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/formats/model_formats.h"
+#include "folio/infer/token_probabilities.h"
+#include "folio/inspect/trace.h"
+#include "folio/io/file.h"
+#include "folio/tensor/dtype.h"
+#include "folio/text/chat_encoder.h"
+
+namespace folio {
+
+namespace {
+
+// Calls f(place of the token, row) for each row that is shown.
+template <class F>
+std::function<void(int64_t, const Tensor&)> EachRow(F f) {
+  return [f](int64_t begin, const Tensor& rows) {
+    for (int64_t row = 0; row < rows.dim(0); ++row)
+      f(static_cast<size_t>(begin + row), Row(rows, row));
+  };
+}
+
+void RequireFirst(size_t first, size_t least, size_t count) {
+  if (first >= least && first < count) return;
+  throw UsageError(
+      fmt::format("first: {}", first),
+      fmt::format("expected {} to {}, of {} tokens", least, count > 0 ? count - 1 : 0, count));
+}
+
+// A text to be written with `options`, by `writer`.
+TextRequest RequestOf(const OpenedModel& model, std::span<const int32_t> ids,
+                      const GenerateOptions& options, TextStreamer& writer, uint64_t rng_stream) {
+  return {.prompt = {ids.begin(), ids.end()},
+          .options = ForTokens(model, options),
+          .rng_stream = rng_stream,
+          .on_token = [&writer](const NewToken& token) { return writer.Take(token); }};
+}
+
+std::function<bool(std::string_view)> Shown(const std::function<bool(std::string_view)>& on_text) {
+  return on_text ? on_text : [](std::string_view) { return true; };
+}
+
+}  // namespace
+
+Pooling PoolingNamed(std::string_view name) {
+  if (name == "mean") return Pooling::kMean;
+  if (name == "last") return Pooling::kLast;
+  if (name == "all") return Pooling::kAll;
+  throw UsageError(fmt::format("pooling: '{}'", name), "expected mean, last or all");
+}
+
+void RequireFloat32(const Model& model) {
+  const GptWeights& weights = *model.opened().weights;
+  for (const Tensor& tensor : weights.tensors()) {
+    if (tensor.dtype() == Dtype::kF32) continue;
+    throw UsageError(
+        fmt::format("{}: its weights are {}", model.opened().path.string(), MatrixDtypeOf(weights)),
+        "this wants float32 numbers", "open it with dtype=fp32");
+  }
+}
+
+Computing::Computing(const Model& model) : model_(model) {
+  if (model.computing_by_ == std::this_thread::get_id()) {
+    throw UsageError("a callback computes with the model that called it", {},
+                     "do it when the call has returned");
+  }
+  model.computing_.lock();
+  model.computing_by_ = std::this_thread::get_id();
+}
+
+Computing::~Computing() {
+  model_.computing_by_ = std::thread::id();
+  model_.computing_.unlock();
+}
+
+Model::Model(OpenedModel opened) : opened_(std::move(opened)) {}
+Model::~Model() = default;
+
+std::vector<int32_t> Model::Prompt(std::string_view text) const {
+  return PromptTokens(tokenizer(), text, "text");
+}
+
+std::vector<int32_t> Model::Chat(std::span<const ChatMessage> messages) const {
+  const Tokenizer& of = tokenizer();
+  const std::optional<ChatEncoder> chat = opened_.FindChat();
+  if (!chat) {
+    throw UsageError(fmt::format("{}: not a model for conversations", opened_.path.string()),
+                     opened_.chat_help,
+                     "open one with a chat template, or give the option chat_template");
+  }
+  std::vector<int32_t> asked;
+  chat->Encode(of, messages, /*ask=*/true, "texts", asked);
+  return asked;
+}
+
+FinishReason Model::Run(TextRequest request, const StopRequest& stop) const {
+  const Computing alone(*this);
+  if (texts_ == nullptr) texts_ = std::make_unique<DecodeBatch>(*opened_.backend, *opened_.weights);
+  FinishReason reason = FinishReason::kCancelled;
+  request.on_end = [&](FinishReason of, const GenerateStats&) { reason = of; };
+  const DecodeBatch::Id id = texts_->Add(std::move(request));
+  try {
+    do {
+      if (stop && stop()) texts_->Cancel(id);
+    } while (texts_->Step());
+  } catch (...) {  // nothing is to be asked of it any more
+    texts_.reset();
+    throw;
+  }
+  return reason;
+}
+
+// The model reads all of a text, and shows what `request` asks for.
+void Model::Read(std::span<const int32_t> ids, TextRequest request, const StopRequest& stop) const {
+  request.prompt.assign(ids.begin(), ids.end());
+  request.options.max_tokens = 0;
+  if (Run(std::move(request), stop) == FinishReason::kCancelled) throw CallStopped{};
+}
+
+GeneratedText Model::Write(std::span<const int32_t> ids, const GenerateOptions& options,
+                           const std::function<bool(std::string_view)>& on_text,
+                           const StopRequest& stop) const {
+  TextStreamer writer(tokenizer(), options, Shown(on_text));
+  return writer.Finish(Run(RequestOf(opened_, ids, options, writer, /*rng_stream=*/0), stop));
+}
+
+std::vector<float> Model::Logits(std::span<const int32_t> ids, size_t first,
+                                 const StopRequest& stop) const {
+  RequireFirst(first, 0, ids.size());
+  std::vector<float> all;
+  TextRequest request;
+  request.logits_from = static_cast<int64_t>(first);
+  request.on_logits = EachRow(
+      [&](size_t, std::span<const float> row) { all.insert(all.end(), row.begin(), row.end()); });
+  Read(ids, std::move(request), stop);
+  return all;
+}
+
+std::vector<double> Model::Score(std::span<const int32_t> ids, size_t first,
+                                 const StopRequest& stop) const {
+  RequireFirst(first, 1, ids.size());
+  std::vector<double> scores;
+  TextRequest request;
+  request.logits_from = static_cast<int64_t>(first) - 1;
+  request.on_logits = EachRow([&](size_t place, std::span<const float> row) {
+    const size_t next = place + 1;  // the token that is predicted
+    if (next >= ids.size()) return;
+    RequireFiniteLogits(row);
+    scores.push_back(static_cast<double>(row[static_cast<size_t>(ids[next])]) - LogSum(row));
+  });
+  Read(ids, std::move(request), stop);
+  return scores;
+}
+
+std::vector<float> Model::Embed(std::span<const int32_t> ids, Pooling pooling,
+                                const StopRequest& stop) const {
+  std::vector<float> rows;
+  std::vector<double> sums(static_cast<size_t>(config().n_embd));
+  TextRequest request;
+  request.on_norm = EachRow([&](size_t, std::span<const float> row) {
+    if (pooling != Pooling::kAll) rows.clear();
+    rows.insert(rows.end(), row.begin(), row.end());
+    for (size_t i = 0; i < row.size(); ++i) sums[i] += static_cast<double>(row[i]);
+  });
+  Read(ids, std::move(request), stop);
+  if (pooling == Pooling::kMean) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      rows[i] = static_cast<float>(sums[i] / static_cast<double>(ids.size()));
+    }
+  }
+  return rows;
+}
+
+std::vector<float> Model::Attention(std::span<const int32_t> ids, int64_t layer,
+                                    int64_t head) const {
+  const Computing alone(*this);
+  const Trace trace(*opened_.backend, *opened_.weights, ids, {TracePoint::kQkv});
+  std::vector<float> weights(ids.size() * ids.size());
+  trace.HeadWeights(layer, head, weights);
+  return weights;
+}
+
+std::vector<float> Model::Inside(std::span<const int32_t> ids, TracePoint point,
+                                 int64_t layer) const {
+  if (layer < 0 || layer >= config().n_layer) {
+    throw UsageError(fmt::format("layer {}", layer),
+                     fmt::format("expected 0 to {}", config().n_layer - 1));
+  }
+  const Computing alone(*this);
+  const Trace trace(*opened_.backend, *opened_.weights, ids, {point});
+  const Tensor rows = trace.At(point, layer);
+  return {rows.data<float>(), rows.data<float>() + rows.count()};
+}
+
+void Model::Save(const std::filesystem::path& path, std::string_view format,
+                 std::string_view dtype) const {
+  const ModelFormat& of = SavedFormat(format);
+  std::vector<std::string> names;
+  std::optional<Dtype> as;
+  for (const Dtype one : of.dtypes) {
+    names.push_back(NameOfSaved(one));
+    if (names.back() == dtype || DtypeSetting(one) == dtype) as = one;
+  }
+  if (!as) {
+    throw UsageError(fmt::format("{} holds no '{}'", format, dtype),
+                     fmt::format("expected one of {}", fmt::join(names, ", ")));
+  }
+  if (Exists(path)) throw UsageError(fmt::format("{}: is there already", path.string()));
+  RequireFloat32(*this);
+  const Computing alone(*this);
+  of.save(path, {.weights = *opened_.weights, .tokenizer = opened_.tokenizer.get(), .dtype = *as});
+}
+
+Model::Texts::Texts(std::shared_ptr<const Model> model, int64_t texts) : model_(std::move(model)) {
+  model_->tokenizer();
+  const Computing alone(*model_);
+  batch_ = std::make_unique<DecodeBatch>(*model_->opened_.backend, *model_->opened_.weights,
+                                         DecodeBatchOptions{.texts = texts});
+}
+
+DecodeBatch& Model::Texts::Working() const {
+  if (batch_ == nullptr) {
+    throw UsageError("batch: a step has failed, its texts are gone", {}, "make another batch");
+  }
+  return *batch_;
+}
+
+Model::Texts::Id Model::Texts::Add(std::span<const int32_t> ids, const GenerateOptions& options,
+                                   const std::function<bool(std::string_view)>& on_text,
+                                   const std::function<void(const GeneratedText&)>& on_end) {
+  const Computing alone(*model_);
+  const uint64_t number = added_;
+  auto writer = std::make_unique<TextStreamer>(model_->tokenizer(), options, Shown(on_text));
+  TextRequest request = RequestOf(model_->opened_, ids, options, *writer, number);
+  request.on_end = [this, number, on_end](FinishReason reason, const GenerateStats&) {
+    const auto node = writers_.extract(number);
+    const GeneratedText written = node.mapped()->Finish(reason);
+    if (on_end) on_end(written);
+  };
+  writers_.emplace(number, std::move(writer));
+  try {
+    const Id id = Working().Add(std::move(request));
+    ++added_;
+    return id;
+  } catch (...) {
+    writers_.erase(number);
+    throw;
+  }
+}
+
+bool Model::Texts::Step() {
+  const Computing alone(*model_);
+  try {
+    return Working().Step();
+  } catch (...) {
+    batch_.reset();
+    writers_.clear();
+    throw;
+  }
+}
+
+void Model::Texts::Cancel(Id id) {
+  const Computing alone(*model_);
+  Working().Cancel(id);
+}
+
+}  // namespace folio

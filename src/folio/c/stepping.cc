@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "folio/api/batch_trainer.h"
+#include "folio/c/handles.h"
+#include "folio/io/json.h"
+
+using folio::Guarded;
+using folio::IdsArgument;
+using folio::Json;
+using folio::RequireArgument;
+
+// Training on the caller's batches.
+struct folio_trainer {
+  folio::RunSettings settings = {};
+  std::unique_ptr<folio::BatchTrainer> of = {};
+};
+
+folio_status folio_trainer_new(const folio_options* options, const folio_model* from,
+                               folio_trainer** out, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(out, "out");
+    const folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTrain);
+    auto trainer = std::make_unique<folio_trainer>();
+    folio::Apply(named, trainer->settings);
+    trainer->of = std::make_unique<folio::BatchTrainer>(trainer->settings,
+                                                        from == nullptr ? nullptr : from->of.get());
+    *out = trainer.release();
+  });
+}
+
+folio_status folio_trainer_info(const folio_trainer* trainer, folio_buffer* json,
+                                folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    RequireArgument(json, "json");
+    const folio::BatchTrainer& of = *trainer->of;
+    folio::GptConfig model = of.config();
+    Json config = Json::object(), tensors = Json::array();
+    for (const folio::Field& field : model.Fields()) {
+      config[field.key] =
+          std::visit([](const auto* value) -> Json { return Json(*value); }, field.value);
+    }
+    for (const folio::ParamInfo& info : of.weights().table().params()) tensors.push_back(info.name);
+    json->Set(Json{{"step", of.step()},
+                   {"sequences", of.B() * trainer->settings.config.train.grad_accumulation},
+                   {"sequences_at_a_time", of.B()},
+                   {"context", of.T()},
+                   {"config", std::move(config)},
+                   {"tensors", std::move(tensors)}}
+                  .dump());
+  });
+}
+
+folio_status folio_trainer_step(folio_trainer* trainer, const int32_t* inputs,
+                                const int32_t* targets, size_t count, const folio_cancel* cancel,
+                                folio_step* out, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    if (out != nullptr && out->size < sizeof(folio_step)) {
+      throw folio::UsageError(fmt::format("out: its size is {}", out->size),
+                              fmt::format("expected {} at least", sizeof(folio_step)),
+                              "set size to sizeof(folio_step)");
+    }
+    const folio::StepMetrics made = trainer->of->Step(
+        IdsArgument(inputs, count), IdsArgument(targets, count), folio::StopOf(cancel));
+    if (out == nullptr) return;
+    *out = {.size = sizeof(folio_step),
+            .step = made.step,
+            .loss = made.loss.value_or(NAN),
+            .learning_rate = made.lr.value_or(NAN),
+            .gradient_norm = made.grad_norm.value_or(NAN),
+            .tokens_per_second = made.tokens_per_second.value_or(NAN),
+            .skipped = made.skipped.empty() ? 0 : 1};
+  });
+}
+
+folio_status folio_trainer_evaluate(folio_trainer* trainer, const int32_t* inputs,
+                                    const int32_t* targets, size_t count,
+                                    const folio_cancel* cancel, double* loss, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    RequireArgument(loss, "loss");
+    *loss = trainer->of->Evaluate(IdsArgument(inputs, count), IdsArgument(targets, count),
+                                  folio::StopOf(cancel));
+  });
+}
+
+folio_status folio_trainer_tensor(folio_trainer* trainer, const char* name, int32_t gradient,
+                                  folio_tensor* out, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    RequireArgument(name, "name");
+    folio::SetTensor(out,
+                     gradient != 0 ? trainer->of->Gradient(name) : trainer->of->Parameter(name));
+  });
+}
+
+folio_status folio_trainer_save(const folio_trainer* trainer, const char* directory,
+                                const folio_tokenizer* tokenizer, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    RequireArgument(directory, "directory");
+    trainer->of->Save(directory, tokenizer == nullptr ? nullptr : tokenizer->of.get());
+  });
+}
+
+folio_status folio_trainer_resume(folio_trainer* trainer, const char* directory,
+                                  folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    RequireArgument(directory, "directory");
+    trainer->of->Resume(directory);
+  });
+}
+
+folio_status folio_trainer_model(const folio_trainer* trainer, const folio_tokenizer* tokenizer,
+                                 folio_model** out, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(trainer, "trainer");
+    RequireArgument(out, "out");
+    *out = folio::NewModel(trainer->of->Snapshot(tokenizer == nullptr ? nullptr : tokenizer->of));
+  });
+}
+
+void folio_trainer_free(folio_trainer* trainer) {
+  delete trainer;
+}
