@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "folio/backend/backend.h"
+#include "folio/backend/decorated_backends.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
@@ -25,6 +27,8 @@
 #include "folio/train/optimizer.h"
 #include "folio/train/ranks.h"
 #include "folio/train/schedule.h"
+#include "folio/train/train_state.h"
+#include "folio/train/train_step.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -79,37 +83,51 @@ int64_t CountTargets(std::span<const int32_t> targets) {
 
 }  // namespace
 
-BatchTrainer::BatchTrainer(RunSettings& settings, const Model* from)
-    : config_(Completed(settings, from).train),
-      backend_(MakeBackend(config_.backend)),
-      watched_(*backend_),
-      weights_(ParamTable(settings.config.model, config_.lora)),
-      train_step_(watched_, weights_, config_.batch_size, config_.context,
-                  PassOptionsOf(config_, settings.config.model, watched_),
-                  ParallelismOf(config_, nullptr)) {
-  state_.seed = config_.seed;
-  if (from == nullptr || config_.lora.on()) {
-    InitWeights(weights_, static_cast<uint64_t>(config_.seed),
+struct BatchTrainer::Impl {
+  Impl(const RunConfig& settings, const Model* from);
+
+  void RequireBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                    bool step) const;
+  const ParamInfo& Named(std::string_view name) const;
+
+  TrainConfig config;
+  std::unique_ptr<Backend> backend;
+  WatchedBackend watched;
+  GptWeights weights;
+  TrainStep train_step;
+  TrainState state;
+};
+
+BatchTrainer::Impl::Impl(const RunConfig& settings, const Model* from)
+    : config(settings.train),
+      backend(MakeBackend(config.backend)),
+      watched(*backend),
+      weights(ParamTable(settings.model, config.lora)),
+      train_step(watched, weights, config.batch_size, config.context,
+                 PassOptionsOf(config, settings.model, watched), ParallelismOf(config, nullptr)) {
+  state.seed = config.seed;
+  if (from == nullptr || config.lora.on()) {
+    InitWeights(weights, static_cast<uint64_t>(config.seed),
                 from == nullptr ? ParamPart::kAll : ParamPart::kTrained);
   }
   if (from == nullptr) return;
   RequireFloat32(*from);
-  InitWeightsFrom(*from->opened().weights, weights_);
+  InitWeightsFrom(*from->opened().weights, weights);
 }
 
-void BatchTrainer::RequireBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                                bool step) const {
-  const auto micro = static_cast<size_t>(B() * T());
-  const size_t whole = micro * static_cast<size_t>(config_.grad_accumulation);
+void BatchTrainer::Impl::RequireBatch(std::span<const int32_t> inputs,
+                                      std::span<const int32_t> targets, bool step) const {
+  const auto micro = static_cast<size_t>(config.batch_size * config.context);
+  const size_t whole = micro * static_cast<size_t>(config.grad_accumulation);
   const bool sized = step ? inputs.size() == whole : !inputs.empty() && inputs.size() % micro == 0;
   if (!sized || inputs.size() != targets.size()) {
     throw UsageError(
         fmt::format("a batch of {} inputs and {} targets", inputs.size(), targets.size()),
         fmt::format("expected {}{} of each, in sequences of {} tokens",
-                    step ? "" : "a multiple of ", step ? whole : micro, T()),
+                    step ? "" : "a multiple of ", step ? whole : micro, config.context),
         "set train.batch_size, train.grad_accumulation and train.context to the batch's");
   }
-  const int64_t V = weights_.config().vocab_size;
+  const int64_t V = weights.config().vocab_size;
   const auto require = [&](std::span<const int32_t> ids, int32_t least, std::string_view what) {
     const auto wrong = std::ranges::find_if(ids, [&](int32_t id) { return id < least || id >= V; });
     if (wrong == ids.end()) return;
@@ -123,70 +141,9 @@ void BatchTrainer::RequireBatch(std::span<const int32_t> inputs, std::span<const
   }
 }
 
-StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                               const StopRequest& stop) {
-  RequireBatch(inputs, targets, /*step=*/true);
-  const double begin = SteadySeconds();
-  const auto micro = static_cast<size_t>(B() * T());
-  const int64_t count = CountTargets(targets);
-  double loss = 0, norm = 0;
-  {
-    const Watching watching(watched_, stop);
-    train_step_.Begin();
-    for (size_t at = 0; at < inputs.size(); at += micro) {
-      loss += train_step_.Accumulate(inputs.subspan(at, micro), targets.subspan(at, micro),
-                                     1.0 / static_cast<double>(count),
-                                     {.on = true,
-                                      .seed = static_cast<uint64_t>(config_.seed),
-                                      .step = static_cast<uint64_t>(state_.step),
-                                      .first_sequence = static_cast<int64_t>(at) / T()});
-    }
-    norm = train_step_.Norm();
-  }
-  loss /= static_cast<double>(count);
-  StepMetrics metrics{.step = state_.step, .loss = loss, .grad_norm = norm};
-  metrics.lr = LearningRate(config_, state_.step);
-  StepHealth& health = state_.health;
-  const auto skipped = health.Judge(loss, norm, config_.spike_zscore, config().vocab_size, [&] {
-    return FirstNonFinite(weights_.table(), train_step_.Gradient());
-  });
-  health.Count(skipped, loss, norm, config_.spike_zscore);
-  if (skipped) {
-    metrics.skipped = skipped->reason;
-    metrics.skipped_parameter = skipped->parameter;
-    if (health.skipped_in_a_row > config_.max_skipped_steps) {
-      throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
-                  fmt::format("{}: loss {:.4g}, gradient norm {:.4g}", skipped->reason, loss, norm),
-                  "lower train.learning_rate, raise train.warmup_steps or lower train.grad_clip");
-    }
-  } else {
-    train_step_.Update(OptimizerSettingsOf(config_), *metrics.lr, config_.grad_clip,
-                       state_.step + 1 - health.skipped, norm);
-  }
-  state_.step += 1;
-  state_.tokens += std::ssize(inputs);
-  metrics.tokens = state_.tokens;
-  metrics.seconds = SteadySeconds() - begin;
-  metrics.tokens_per_second = static_cast<double>(inputs.size()) / metrics.seconds;
-  return metrics;
-}
-
-double BatchTrainer::Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                              const StopRequest& stop) {
-  RequireBatch(inputs, targets, /*step=*/false);
-  const Watching watching(watched_, stop);
-  const auto micro = static_cast<size_t>(B() * T());
-  double loss = 0;
-  for (size_t at = 0; at < inputs.size(); at += micro) {
-    train_step_.pass().Forward(weights_.params(), inputs.subspan(at, micro));
-    loss += train_step_.pass().Loss(weights_.params(), targets.subspan(at, micro));
-  }
-  return loss / static_cast<double>(CountTargets(targets));
-}
-
-const ParamInfo& BatchTrainer::Named(std::string_view name) const {
+const ParamInfo& BatchTrainer::Impl::Named(std::string_view name) const {
   std::vector<std::string> names;
-  for (const ParamInfo& info : weights_.table().params()) {
+  for (const ParamInfo& info : weights.table().params()) {
     if (info.name == name) return info;
     names.push_back(info.name);
   }
@@ -194,27 +151,108 @@ const ParamInfo& BatchTrainer::Named(std::string_view name) const {
                    fmt::format("is {} meant?", Nearest(std::string(name), names)));
 }
 
+BatchTrainer::BatchTrainer(RunSettings& settings, const Model* from)
+    : impl_(std::make_unique<Impl>(Completed(settings, from), from)) {}
+BatchTrainer::~BatchTrainer() = default;
+
+int64_t BatchTrainer::B() const {
+  return impl_->config.batch_size;
+}
+int64_t BatchTrainer::T() const {
+  return impl_->config.context;
+}
+int64_t BatchTrainer::step() const {
+  return impl_->state.step;
+}
+const GptWeights& BatchTrainer::weights() const {
+  return impl_->weights;
+}
+
+StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                               const StopRequest& stop) {
+  impl_->RequireBatch(inputs, targets, /*step=*/true);
+  const double begin = SteadySeconds();
+  const auto micro = static_cast<size_t>(B() * T());
+  const int64_t count = CountTargets(targets);
+  double loss = 0, norm = 0;
+  {
+    const Watching watching(impl_->watched, stop);
+    impl_->train_step.Begin();
+    for (size_t at = 0; at < inputs.size(); at += micro) {
+      loss += impl_->train_step.Accumulate(inputs.subspan(at, micro), targets.subspan(at, micro),
+                                           1.0 / static_cast<double>(count),
+                                           {.on = true,
+                                            .seed = static_cast<uint64_t>(impl_->config.seed),
+                                            .step = static_cast<uint64_t>(impl_->state.step),
+                                            .first_sequence = static_cast<int64_t>(at) / T()});
+    }
+    norm = impl_->train_step.Norm();
+  }
+  loss /= static_cast<double>(count);
+  StepMetrics metrics{.step = impl_->state.step, .loss = loss, .grad_norm = norm};
+  metrics.lr = LearningRate(impl_->config, impl_->state.step);
+  StepHealth& health = impl_->state.health;
+  const auto skipped = health.Judge(
+      loss, norm, impl_->config.spike_zscore, config().vocab_size,
+      [&] { return FirstNonFinite(impl_->weights.table(), impl_->train_step.Gradient()); });
+  health.Count(skipped, loss, norm, impl_->config.spike_zscore);
+  if (skipped) {
+    metrics.skipped = skipped->reason;
+    metrics.skipped_parameter = skipped->parameter;
+    if (health.skipped_in_a_row > impl_->config.max_skipped_steps) {
+      throw Error(ErrorKind::kDiverged,
+                  fmt::format("training diverged at step {}", impl_->state.step),
+                  fmt::format("{}: loss {:.4g}, gradient norm {:.4g}", skipped->reason, loss, norm),
+                  "lower train.learning_rate, raise train.warmup_steps or lower train.grad_clip");
+    }
+  } else {
+    impl_->train_step.Update(OptimizerSettingsOf(impl_->config), *metrics.lr,
+                             impl_->config.grad_clip, impl_->state.step + 1 - health.skipped, norm);
+  }
+  impl_->state.step += 1;
+  impl_->state.tokens += std::ssize(inputs);
+  metrics.tokens = impl_->state.tokens;
+  metrics.seconds = SteadySeconds() - begin;
+  metrics.tokens_per_second = static_cast<double>(inputs.size()) / metrics.seconds;
+  return metrics;
+}
+
+double BatchTrainer::Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                              const StopRequest& stop) {
+  impl_->RequireBatch(inputs, targets, /*step=*/false);
+  const Watching watching(impl_->watched, stop);
+  const auto micro = static_cast<size_t>(B() * T());
+  double loss = 0;
+  for (size_t at = 0; at < inputs.size(); at += micro) {
+    impl_->train_step.pass().Forward(impl_->weights.params(), inputs.subspan(at, micro));
+    loss += impl_->train_step.pass().Loss(impl_->weights.params(), targets.subspan(at, micro));
+  }
+  return loss / static_cast<double>(CountTargets(targets));
+}
+
 Tensor BatchTrainer::Parameter(std::string_view name) const {
-  return weights_.table().View(Named(name), weights_.flat());
+  return impl_->weights.table().View(impl_->Named(name), impl_->weights.flat());
 }
 
 Tensor BatchTrainer::Gradient(std::string_view name) {
-  const ParamInfo& info = Named(name);
+  const ParamInfo& info = impl_->Named(name);
   if (!info.trained) throw UsageError(fmt::format("{} is not trained", name), "adapters are");
-  return weights_.table().View(info, train_step_.Gradient());
+  return impl_->weights.table().View(info, impl_->train_step.Gradient());
 }
 
 void BatchTrainer::Save(const fs::path& dir, const Tokenizer* tokenizer) const {
   const MadeParents parents(dir);
   AtomicDirectory made(dir);
-  const std::unique_ptr<GptWeights> merged = config_.lora.on() ? MergeAdapter(weights_) : nullptr;
-  SaveModel(made.path(), merged != nullptr ? *merged : weights_, {.checksums = true});
+  const std::unique_ptr<GptWeights> merged =
+      impl_->config.lora.on() ? MergeAdapter(impl_->weights) : nullptr;
+  SaveModel(made.path(), merged != nullptr ? *merged : impl_->weights, {.checksums = true});
   if (merged != nullptr) {
     CreateDirectories(made.path() / kAdapterDir);
-    SaveAdapter(made.path() / kAdapterDir, weights_, "");
+    SaveAdapter(made.path() / kAdapterDir, impl_->weights, "");
   }
   if (tokenizer != nullptr) tokenizer->Save(made.path().string());
-  SaveTrainState(made.path(), state_, weights_.table(), train_step_.optimizer().State());
+  SaveTrainState(made.path(), impl_->state, impl_->weights.table(),
+                 impl_->train_step.optimizer().State());
   WriteChecksums(made.path());
   made.Commit();
 }
@@ -228,20 +266,21 @@ void BatchTrainer::Resume(const fs::path& dir) {
         fmt::format("it has {} parameters, the one that is trained {}",
                     ParamTable(saved).parameters(), ParamTable(config()).parameters()));
   }
-  if (config_.lora.on()) {
-    LoadAdapter(dir / kAdapterDir, weights_);
+  if (impl_->config.lora.on()) {
+    LoadAdapter(dir / kAdapterDir, impl_->weights);
   } else {
-    InitWeightsFrom(*LoadModel(dir), weights_);
+    InitWeightsFrom(*LoadModel(dir), impl_->weights);
   }
-  state_ = LoadTrainState(dir, weights_.table(), train_step_.optimizer(), &train_step_.shards());
+  impl_->state = LoadTrainState(dir, impl_->weights.table(), impl_->train_step.optimizer(),
+                                &impl_->train_step.shards());
 }
 
 std::unique_ptr<Model> BatchTrainer::Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const {
-  OpenedModel opened{.weights = config_.lora.on() ? MergeAdapter(weights_)
-                                                  : std::make_unique<GptWeights>(config()),
-                     .backend = MakeBackend(config_.backend),
+  OpenedModel opened{.weights = impl_->config.lora.on() ? MergeAdapter(impl_->weights)
+                                                        : std::make_unique<GptWeights>(config()),
+                     .backend = MakeBackend(impl_->config.backend),
                      .tokenizer = std::move(tokenizer)};
-  if (!config_.lora.on()) InitWeightsFrom(weights_, *opened.weights);
+  if (!impl_->config.lora.on()) InitWeightsFrom(impl_->weights, *opened.weights);
   return std::make_unique<Model>(std::move(opened));
 }
 

@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "folio/api/model.h"
-#include "folio/backend/backend.h"
-#include "folio/backend/decorated_backends.h"
 #include "folio/model/params.h"
 #include "folio/run/run_config.h"
+#include "folio/tensor/tensor.h"
+#include "folio/text/tokenizer.h"
 #include "folio/train/run_log.h"
-#include "folio/train/train_state.h"
-#include "folio/train/train_step.h"
 
 namespace folio {
 
@@ -34,12 +32,12 @@ class BatchTrainer {
   // settings do not fit each other or the model, and a kResource Error where memory does not
   // suffice.
   explicit BatchTrainer(RunSettings& settings, const Model* from = nullptr);
-  BatchTrainer(const BatchTrainer&) = delete;
+  ~BatchTrainer();
 
-  const GptConfig& config() const { return weights_.config(); }
-  int64_t B() const { return config_.batch_size; }
-  int64_t T() const { return config_.context; }
-  int64_t step() const { return state_.step; }  // steps done
+  const GptConfig& config() const { return weights().config(); }
+  int64_t B() const;
+  int64_t T() const;
+  int64_t step() const;  // steps done
 
   // Makes a step with a batch of S = B * grad_accumulation sequences: `inputs` and `targets` are
   // (S, T), targets usually the inputs one token later, -1 where nothing is to be predicted. A loss
@@ -57,7 +55,7 @@ class BatchTrainer {
   // The parameters, whose numbers change with each step; the gradient of the last step, before
   // clipping, laid out as what is trained of them; views of both by the parameter's name. Throw a
   // kUsage Error with the nearest name for another.
-  const GptWeights& weights() const { return weights_; }
+  const GptWeights& weights() const;
   Tensor Parameter(std::string_view name) const;
   Tensor Gradient(std::string_view name);
 
@@ -71,16 +69,8 @@ class BatchTrainer {
   std::unique_ptr<Model> Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const;
 
  private:
-  void RequireBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                    bool step) const;
-  const ParamInfo& Named(std::string_view name) const;
-
-  TrainConfig config_;
-  std::unique_ptr<Backend> backend_;
-  WatchedBackend watched_;
-  GptWeights weights_;
-  TrainStep train_step_;
-  TrainState state_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace folio
