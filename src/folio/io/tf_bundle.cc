@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "folio/io/checksums.h"
+#include "folio/io/crc32c.h"
 
 namespace folio {
 namespace {

@@ -14,7 +14,6 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/io/byte_reader.h"
-#include "folio/io/checksums.h"
 #include "folio/io/pickle.h"
 #include "folio/tensor/dtype.h"
 
