@@ -36,8 +36,8 @@ for tool in patchelf gcc; do
 done
 triplet="$(gcc -print-multiarch 2>/dev/null || true)"
 libdir="lib${triplet:+/$triplet}"
-build=build/packages/build
-stage="$PWD/build/packages/stage"
+build=build/package  # as deep as other presets' directories, so that ccache finds what they compiled
+stage="$PWD/build/package/stage"
 out="$PWD/build/packages"
 mkdir -p "$out"
 
