@@ -74,7 +74,7 @@ install: build
 packages:
 	@scripts/bootstrap.sh build
 	@scripts/bootstrap.sh packages
-	@JOBS=$(JOBS) scripts/packages.sh
+	@JOBS=$(JOBS) WERROR=$(WERROR) scripts/packages.sh
 
 site: build
 	@scripts/bootstrap.sh site

@@ -41,7 +41,7 @@ stage="$PWD/build/package/stage"
 out="$PWD/build/packages"
 mkdir -p "$out"
 
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOLIO_UNITS=ON -DFOLIO_TESTS=OFF \
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOLIO_UNITS=ON -DFOLIO_TESTS=OFF "-DFOLIO_WERROR=${WERROR:-0}" \
   -DCMAKE_INSTALL_PREFIX=/usr "-DCMAKE_INSTALL_LIBDIR=$libdir" --log-level=WARNING >/dev/null
 cmake --build "$build" -j "${JOBS:-$(nproc)}"
 version="$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")"
