@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
 #include <mutex>
 #include <ranges>
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::array kStatusNames = {"ok",       "runtime",  "usage",     "input",
                                      "resource", "diverged", "cancelled", "internal"};
-constexpr std::array kOptionKinds = {"open", "generate", "train"};
+constexpr const char* kOptionKinds[] = {"open", "generate", "train"};
 
 void LogNowhere(folio::LogLevel, std::string_view) {}
 
@@ -31,8 +32,8 @@ void LogNowhere(folio::LogLevel, std::string_view) {}
 
 std::optional<folio_options::Kind> KindNamed(std::string_view name) {
   const auto* const found = std::ranges::find(kOptionKinds, name);
-  if (found == kOptionKinds.end()) return std::nullopt;
-  return static_cast<folio_options::Kind>(found - kOptionKinds.begin());
+  if (found == std::end(kOptionKinds)) return std::nullopt;
+  return static_cast<folio_options::Kind>(found - kOptionKinds);
 }
 
 const char* NameOf(folio_options::Kind kind) {
