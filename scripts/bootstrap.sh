@@ -22,7 +22,7 @@ case "${1:-build}" in
     command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
     ;;
   checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm libopenmpi-dev openmpi-bin
-    libmpich-dev mpich caddy haproxy nginx systemd) ;;
+    libmpich-dev mpich abigail-tools caddy haproxy nginx systemd) ;;
   packages) packages=(patchelf dpkg-dev) ;;
   site) packages=(doxygen python3-venv) ;;
   cluster)
