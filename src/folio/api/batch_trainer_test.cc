@@ -94,6 +94,25 @@ TEST_F(BatchTraining, LeavesTheBytesOfARunOnItsBatches) {
   }
 }
 
+TEST_F(BatchTraining, ARunThatDropsAStepGoesOnAsIfItHadNot) {
+  for (const bool resume : {false, true}) {
+    RunSettings settings;
+    Choose(settings);
+    TrainingRun run(settings, {.data = resume ? std::vector<std::string>()
+                                              : std::vector{At("text.txt").string()},
+                               .out = At("dropped"),
+                               .resume = resume});
+    int64_t steps = 0, operations = 0;
+    RunHooks hooks;
+    hooks.on_step = [&](const StepMetrics& made) { steps = made.step + 1; };
+    hooks.abandon_requested = [&] { return !resume && steps == 7 && ++operations > 9; };
+    const TrainResult result = run.Train(hooks);
+    EXPECT_EQ(result.step, resume ? 20 : 7);
+    EXPECT_EQ(result.stopped, !resume);
+  }
+  EXPECT_EQ(Weights("dropped/last"), Weights("run/last"));
+}
+
 TEST_F(BatchTraining, AdaptersLeaveTheModelAsItWas) {
   const Model base(At("run"), {.matrices = MatrixDtypeNamed("fp32")});
   RunSettings settings;
