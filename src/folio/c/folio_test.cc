@@ -687,8 +687,16 @@ TEST_F(CApi, RandomCallsAreAnsweredOrRefused) {
   folio_batch* made = nullptr;
   Do([&](folio_error** e) { return folio_batch_new(model_.get(), 2, &made, e); });
   const Handle<folio_batch> batch(made);
+  const auto of_trainer = Options("train", {{"preset", "debug"},
+                                            {"model.vocab_size", "25"},
+                                            {"train.batch_size", "1"},
+                                            {"train.context", "4"}});
+  folio_trainer* training = nullptr;
+  Do([&](folio_error** e) { return folio_trainer_new(of_trainer.get(), nullptr, &training, e); });
+  const Handle<folio_trainer> trainer(training);
+  const char* tensors[] = {"transformer.wte.weight", "lm_head.weight", "", "x"};
   int answered = 0, refused = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 600; ++i) {
     Ids ids(static_cast<size_t>(any(0, 12)));
     for (int32_t& id : ids) id = static_cast<int32_t>(any(any(0, 9) == 0 ? -2 : 0, 25));
     const Handle<folio_options> options(folio_options_new("generate"));
@@ -699,7 +707,9 @@ TEST_F(CApi, RandomCallsAreAnsweredOrRefused) {
     const auto first = static_cast<size_t>(any(0, 12));
     int32_t more = 0;
     folio_status status = FOLIO_OK;
-    switch (any(0, 6)) {
+    auto tensor = Sized<folio_tensor>();
+    double loss = 0;
+    switch (any(0, 10)) {
       case 0:
         status = folio_generate(model_.get(), ids.data(), ids.size(), options.get(), nullptr,
                                 nullptr, nullptr, buffer.get(), nullptr, nullptr);
@@ -722,6 +732,22 @@ TEST_F(CApi, RandomCallsAreAnsweredOrRefused) {
         break;
       case 5:
         status = folio_batch_cancel(batch.get(), static_cast<uint64_t>(any(0, 50)), nullptr);
+        break;
+      case 6:
+        status = folio_trainer_step(trainer.get(), ids.data(), ids.data(), ids.size(), nullptr,
+                                    nullptr, nullptr);
+        break;
+      case 7:
+        status = folio_trainer_evaluate(trainer.get(), ids.data(), ids.data(), ids.size() / 4 * 4,
+                                        nullptr, &loss, nullptr);
+        break;
+      case 8:
+        status = folio_trainer_tensor(trainer.get(), tensors[any(0, 3)],
+                                      static_cast<int32_t>(any(0, 1)), &tensor, nullptr);
+        break;
+      case 9:
+        status = folio_trace(model_.get(), ids.data(), ids.size(), any(0, 1) == 0 ? "mlp" : "qkw",
+                             any(-1, 3), buffer.get(), nullptr);
         break;
       default:
         status = folio_batch_step(batch.get(), &more, nullptr);
