@@ -3,7 +3,7 @@
 
 set(folio_thread_tests_of_base Parallel* Log* Machine.*)
 set(folio_thread_tests_of_io FetchTest* LargeFetch* MappedFaults* AtomicTest*)
-set(folio_thread_tests_of_backend CpuBackend* Bf16KernelThreads* OneDnn* MatMul* StoredWeights*)
+set(folio_thread_tests_of_backend CpuBackend* Bf16KernelThreads* MatMul* StoredWeights*)
 set(folio_thread_tests_of_text BpeTokenizer.* EncodeParallelTest* PretokenCounter* StreamingEncoder*)
 set(folio_thread_tests_of_dist *)
 set(folio_thread_tests_of_data Samplers* Datasets* Shards* Conversations*)

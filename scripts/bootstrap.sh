@@ -11,7 +11,7 @@
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev
+packages=(g++ cmake ninja-build ccache libhwy-dev libfmt-dev
   libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev zlib1g-dev
   libarchive-dev libboost-dev libedit-dev libseccomp-dev libgtest-dev nlohmann-json3-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler pkgconf)
 case "${1:-build}" in
