@@ -28,8 +28,6 @@ check(io/a.cc "#include \"../base/error.h\"\n" "include from the root")
 
 check(backend/cpu/a.cc "#include <hwy/highway.h>\n" "")
 check(backend/reference/a.cc "#include <hwy/highway.h>\n" "hwy/highway.h does not belong here")
-check(base/thread_pool.cc "#include <omp.h>\n" "")
-check(backend/cpu/a.cc "#include <omp.h>\n" "omp.h does not belong here")
 check(text/a_test.cc "#include <nlohmann/json.hpp>\n" "")
 check(text/a.cc "#include <nlohmann/json.hpp>\n" "does not belong here")
 check(text/a.h "#include <nlohmann/json_fwd.hpp>\n" "does not belong here")

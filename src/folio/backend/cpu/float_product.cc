@@ -294,7 +294,9 @@ class Multiplier {
     const int64_t width = PanelWidth(), left = blocks_.count - 1 - block;
     x.next = nullptr;
     if (left > 0 && (packed_a_ == nullptr || part.column == 0) && n + width >= part.columns) {
-      x.next = A(blocks_.begin(block + 1), part.k);
+      // A row of the transpose is a line and a half, of which this block has read the beginning.
+      x.next =
+          A(args_.transpose_a ? blocks_.begin(block + 2) - 1 : blocks_.begin(block + 1), part.k);
       x.next_row = args_.lda;
       x.next_column = args_.transpose_a ? args_.lda : 1;
     } else if (block > 0 && 16 * left < width) {
