@@ -72,7 +72,7 @@ set(folio_cold_rooms plot report lesson run cli commands)
 set(folio_hot_rooms base io text data tensor backend model corpus infer inspect)
 
 # What nearly every source includes, compiled once for all rooms. Clang wants an own one for each set of
-# options; rooms with OpenMP's option do without.
+# options.
 set(folio_headers <fmt/format.h> <algorithm> <cmath> <filesystem> <functional> <limits> <map> <memory>
                   <optional> <span> <string> <string_view> <utility> <variant> <vector>)
 function(folio_precompile target position_independent)
@@ -174,7 +174,7 @@ function(folio_room room)
   if(room IN_LIST folio_cold_rooms AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     set(own_level ON)
   endif()
-  if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS AND NOT own_level)
+  if(TARGET folio_room_headers AND NOT own_level)
     target_precompile_headers(${target} REUSE_FROM folio_room_headers)
   endif()
   if(folio_sanitized AND room IN_LIST folio_hot_rooms)

@@ -3,7 +3,7 @@
 
 set(folio_thread_tests_of_base Parallel* Log* Machine.*)
 set(folio_thread_tests_of_io FetchTest* LargeFetch* MappedFaults* AtomicTest*)
-set(folio_thread_tests_of_backend CpuBackend* Bf16KernelThreads* OneDnn* MatMul* StoredWeights*)
+set(folio_thread_tests_of_backend CpuBackend* Bf16KernelThreads* MatMul* StoredWeights*)
 set(folio_thread_tests_of_text BpeTokenizer.* EncodeParallelTest* PretokenCounter* StreamingEncoder*)
 set(folio_thread_tests_of_dist *)
 set(folio_thread_tests_of_data Samplers* Datasets* Shards* Conversations*)
@@ -21,8 +21,7 @@ set(folio_thread_tests_of_memory MemoryOfRequests.Many* MemoryOfTokenizers.Keep*
 set(folio_thread_tests_of_commands Generate* Serve* Train* FirstRun* Resum* CrashTest* RunDirectory* Prepare*
                                    FineTuningProgram* TensorBoardFlag* Eval.* ProgramTest*)
 
-# The first race ends the process. Libraries that were built without the sanitizer are not looked at:
-# their atomic numbers and generated code are not seen. OpenMP's are among them; folio's own pool is made
-# of standard threads and atomics and needs no annotations. Tests of the sandbox begin threads in a fork.
+# The first race ends the process. Libraries that were built without the sanitizer are not looked at, since their
+# atomic numbers are not seen. Tests of the sandbox begin threads in a fork.
 set(folio_thread_sanitizer_options
-    "suppressions=${PROJECT_SOURCE_DIR}/tests/thread_suppressions.txt:halt_on_error=1:die_after_fork=0:ignore_noninstrumented_modules=1")
+    "halt_on_error=1:die_after_fork=0:ignore_noninstrumented_modules=1")

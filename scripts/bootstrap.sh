@@ -5,14 +5,14 @@
 #   scripts/bootstrap.sh packages  what make packages packs with
 #   scripts/bootstrap.sh site    what make site reads headers with
 #   scripts/bootstrap.sh cluster what make test-cluster puts several machines and their Slurm together from
-#   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy,
+#   scripts/bootstrap.sh checks  the same, clang with its sanitizers and coverage, clang-format, clang-tidy,
 #                                two MPIs (folio finds whichever is there, and does without), and the proxies and systemd that
 #                                folio serve is tested with
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev
+packages=(g++ cmake ninja-build ccache libhwy-dev libfmt-dev
   libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev zlib1g-dev
   libarchive-dev libboost-dev libedit-dev libseccomp-dev libgtest-dev nlohmann-json3-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler pkgconf)
 case "${1:-build}" in
@@ -21,7 +21,7 @@ case "${1:-build}" in
     packages=(chromium)
     command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
     ;;
-  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm libopenmpi-dev openmpi-bin
+  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev llvm libopenmpi-dev openmpi-bin
     libmpich-dev mpich abigail-tools caddy haproxy nginx systemd) ;;
   packages) packages=(patchelf dpkg-dev) ;;
   site) packages=(doxygen python3-venv) ;;
@@ -38,8 +38,8 @@ esac
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   for tool in c++ cmake ninja; do
     if ! command -v "$tool" >/dev/null; then
-      echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler with OpenMP," >&2
-      echo "  CMake 3.25 or later, Ninja, and the development files of oneDNN (2.6 or later)," >&2
+      echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler," >&2
+      echo "  CMake 3.25 or later, Ninja, and the development files of" >&2
       echo "  Highway, fmt, toml++, xxHash, libcurl (7.85 or later), OpenSSL, zlib," >&2
       echo "  libpng, libarchive, Boost (1.74 or later), libedit, libseccomp, and for tests GoogleTest, nlohmann-json and pugixml ('$tool' is missing)." >&2
       exit 1

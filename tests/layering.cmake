@@ -34,13 +34,9 @@ set(uses_commands base tensor io backend text plot data model dist formats term 
                   serve bench run cli report)
 
 # An outside header, and the only files that may include it.
-set(outside hwy dnnl omp json toml curl openssl png zlib archive boost edit mpi seccomp)
+set(outside hwy json toml curl openssl png zlib archive boost edit mpi seccomp)
 set(hwy_header "^hwy/")
 set(hwy_place "^backend/cpu/|^text/|^base/(simd_targets|math)\\.cc$")
-set(dnnl_header "dnnl")
-set(dnnl_place "^backend/cpu/")
-set(omp_header "^omp\\.h$")
-set(omp_place "^base/thread_pool\\.cc$")
 set(json_header "^nlohmann/")
 set(json_place "_test\\.cc$")  # as a second opinion
 set(toml_header "^toml\\+\\+/")

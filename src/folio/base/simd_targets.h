@@ -12,8 +12,7 @@ namespace folio {
 std::vector<std::string> SimdTargets();
 
 // Makes kernels use this one from now on; "" is the best. Throws a kUsage Error for a name not in
-// SimdTargets(). Not to be called while an operation runs. Best called before the first operation:
-// oneDNN stays with the one that it began with, and is not used with another.
+// SimdTargets(). Not to be called while an operation runs.
 void ForceSimdTarget(const std::string& name);
 
 // The one in use, and its place in SimdTargets().

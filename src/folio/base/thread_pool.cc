@@ -1,7 +1,6 @@
 #include "folio/base/thread_pool.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <array>
@@ -33,28 +32,20 @@ std::atomic<int>& ThreadCount() {
   return threads;
 }
 
-// Signals that come from outside; those that an instruction of the thread itself raises stay out.
-sigset_t OutsideSignals() {
+// Keeps signals that come from outside away from this thread: handlers run on the program's own
+// threads. Those that an instruction of the thread itself raises come through.
+void BlockOutsideSignals() {
   sigset_t signals;
   sigfillset(&signals);
   for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&signals, own);
-  return signals;
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// While it lives, this thread is thread `number` of a ParallelFor. OpenMP has one thread here (it
-// is used for this alone): libraries that split their work by OpenMP must not split a task again,
-// for their sums would then depend on the number of threads.
+// While it lives, this thread is thread `number` of a ParallelFor.
 class Inside {
  public:
-  explicit Inside(int number) : number_(number), outside_(omp_get_max_threads()) {
-    t_inside = this;
-    omp_set_num_threads(1);
-  }
-  ~Inside() {
-    omp_set_num_threads(outside_);
-    t_inside = nullptr;
-    if (holds_signals_) pthread_sigmask(SIG_SETMASK, &outside_mask_, nullptr);
-  }
+  explicit Inside(int number) : number_(number) { t_inside = this; }
+  ~Inside() { t_inside = nullptr; }
   Inside(const Inside&) = delete;
 
   // The one that this thread is in, or nullptr.
@@ -62,20 +53,10 @@ class Inside {
 
   int number() const { return number_; }
 
-  void HoldSignals() {
-    if (holds_signals_) return;
-    static const sigset_t signals = OutsideSignals();
-    pthread_sigmask(SIG_BLOCK, &signals, &outside_mask_);
-    holds_signals_ = true;
-  }
-
  private:
   static thread_local constinit Inside* t_inside;
 
   const int number_;
-  const int outside_;
-  bool holds_signals_ = false;
-  sigset_t outside_mask_;
 };
 
 thread_local constinit Inside* Inside::t_inside = nullptr;
@@ -245,8 +226,8 @@ class Pool {
 
    private:
     void Loop(Pool& pool, int number) {
-      Inside inside(number);
-      inside.HoldSignals();
+      const Inside inside(number);
+      BlockOutsideSignals();
       for (uint32_t seen = 0; !stop_;) {
         waiter_.Until([&] { return invitations_ != seen; },
                       [&pool] { return IsOnProcessor(pool.caller_processor_); });
@@ -320,11 +301,6 @@ void SetThreads(int threads) {
                 fmt::format("from 1 to {} can", kMaxThreads));
   }
   ThreadCount() = threads;
-}
-
-void HoldSignals() {
-  FOLIO_CHECK(Inside::Here() != nullptr, "within a ParallelFor");
-  Inside::Here()->HoldSignals();
 }
 
 namespace internal {

@@ -38,11 +38,6 @@ void ParallelFor(int64_t tasks, F&& f) {
       const_cast<void*>(static_cast<const void*>(&f)));
 }
 
-// Makes signals to this thread wait until it has left the ParallelFor that it runs a task of: for
-// code on whose stack no handler's frame may lie. (The threads that are not the caller run none
-// while they run tasks.)
-void HoldSignals();
-
 inline constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }

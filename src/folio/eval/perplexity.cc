@@ -200,9 +200,6 @@ Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, 
                        "its tokens see those behind them (model.causal = false)");
     }
     limit_ = std::min(limit_, config.n_positions);
-    // oneDNN's products without AVX-512 round by the number of rows.
-    const std::string unit = model->backend->ProductUnit(Dtype::kF32);
-    apart_ = apart_ && unit != "AVX2" && unit != "SSE4";
     logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
   }
   plan_.Place();
@@ -287,7 +284,7 @@ void Predictor::RunHere(std::span<const Item> items) {
   std::map<int64_t, std::vector<Item>> by_length;
   for (const Item& item : items) by_length[Padded(std::ssize(item.window->ids))].push_back(item);
   for (const auto& [T, alike] : by_length) {
-    const auto most = static_cast<size_t>(apart_ ? std::max<int64_t>(positions_ / T, 1) : 1);
+    const auto most = static_cast<size_t>(std::max<int64_t>(positions_ / T, 1));
     for (size_t begin = 0; begin < alike.size(); begin += most) {
       if (first()) ThrowIfStopRequested();  // whom the others follow
       RunTogether(std::span(alike).subspan(begin, std::min(most, alike.size() - begin)), T);

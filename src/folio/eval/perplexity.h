@@ -142,7 +142,6 @@ class Predictor {
   std::vector<const OpenedModel*> models_;
   int64_t positions_;  // of each rank
   size_t numbers_;     // of a target
-  bool apart_ = true;  // windows may run beside each other without a change of any bit
   Measure measure_;
   Workers workers_;
   int64_t limit_;  // n_positions of the model that reads least

@@ -70,7 +70,7 @@ int LandlockVersion() {
   return version > 0 ? static_cast<int>(version) : 0;
 }
 
-// Libraries read these files of the system when it pleases them: libc and OpenMP how many
+// Libraries read these files of the system when it pleases them: libc how many
 // processors there are and how much memory, the loader what is opened late, the clock its zone,
 // OpenSSL its settings.
 std::vector<fs::path> FilesOfSystem() {

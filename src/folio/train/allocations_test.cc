@@ -1,6 +1,6 @@
 // The steady state of training allocates nothing. Counted is every call of operator new, of any
 // thread, whose caller lies in this program, into which folio is linked; calls from inside shared
-// libraries (oneDNN) are not folio's. Sanitizers have an operator new of their own.
+// libraries are not folio's. Sanitizers have an operator new of their own.
 
 #include <gtest/gtest.h>
 #include <link.h>

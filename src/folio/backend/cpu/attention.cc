@@ -173,7 +173,7 @@ void MultiplyQueries(const TilePlace& at, const HeadRows& x, const float* y, int
                      float* tile) {
   ForColumns(at, [&](int64_t column, int64_t columns, int64_t first, int64_t end) {
     if (first >= end) return;
-    SmallProduct({.M = end - first,
+    FloatProduct({.M = end - first,
                   .N = columns,
                   .K = D,
                   .a = x.data + first * x.stride,
@@ -195,7 +195,7 @@ void SumOverKeys(const TilePlace& at, const HeadRows& x, const float* tile, int6
       }
       return;
     }
-    SmallProduct({.M = D,
+    FloatProduct({.M = D,
                   .N = columns,
                   .K = end - first,
                   .a = x.data + first * x.stride,
@@ -218,7 +218,7 @@ void AddOverQueries(const TilePlace& at, const float* tile, const HeadRows& x, i
     const int64_t rows = std::min(step, at.keys - row);
     const int64_t first = at.FirstQuery(row), end = at.QueriesBefore(row + rows);
     if (first >= end) continue;
-    SmallProduct({.M = rows,
+    FloatProduct({.M = rows,
                   .N = D,
                   .K = end - first,
                   .a = tile + row * kScoreQueries + first,

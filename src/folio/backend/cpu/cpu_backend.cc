@@ -1,8 +1,5 @@
-#include <fmt/format.h>
-
 #include "folio/backend/backend.h"
 #include "folio/backend/cpu/kernels.h"
-#include "folio/backend/cpu/matmul.h"
 #include "folio/base/simd_targets.h"
 
 namespace folio {
@@ -11,9 +8,7 @@ namespace {
 class CpuBackend final : public GenericBackend<CpuBackend> {
  public:
   std::string name() const override { return "cpu"; }
-  std::string description() const override {
-    return fmt::format("{}, {}", SimdTarget(), cpu::OneDnnDescription());
-  }
+  std::string description() const override { return SimdTarget(); }
   bool Supports(Dtype dtype) const override {
     return dtype == Dtype::kF32 || dtype == Dtype::kBF16;
   }

@@ -25,7 +25,7 @@ ResultBlock BlockOf(const MatMulTile& tile, const Tensor& out) {
 
 // Columns [begin, begin + columns) of the result: `weight` is (I,columns), or (columns,I).
 void RunColumns(const LinearForward& op, const float* x, const float* weight, int64_t begin,
-                int64_t columns) {
+                int64_t columns, float* memory) {
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
   const MatMulArgs product{.M = N,
                            .N = columns,
@@ -38,8 +38,8 @@ void RunColumns(const LinearForward& op, const float* x, const float* weight, in
                            .c = op.out.data<float>() + begin,
                            .ldc = O,
                            .beta = op.accumulate ? 1.0f : 0.0f};
-  if (!op.bias && !op.act) return MatMul(product);
-  MatMul(product, [&](MatMulTile tile) {
+  if (!op.bias && !op.act) return MatMul(product, memory);
+  MatMul(product, memory, [&](MatMulTile tile) {
     tile.column += begin;
     StoreForward(BlockOf(tile, op.out), op);
   });
@@ -50,7 +50,8 @@ void RunStored(const LinearForward& op, Scratch& scratch) {
   constexpr int64_t kColumns = 512;
   const Dtype dtype = op.weight.dtype();
   const int64_t I = op.x.dim(1), O = op.out.dim(1), width = std::min(O, kColumns);
-  float* decoded = scratch.Get<float>(I * width + op.x.count());
+  float* memory = scratch.Get<float>(MatMulFloats() + I * width + op.x.count());
+  float* decoded = memory + MatMulFloats();
   const float* x = RoundedRows(op.x, EntersAs(op, "x"), decoded + I * width);
   for (int64_t begin = 0; begin < O; begin += width) {
     const int64_t columns = std::min(O - begin, width);
@@ -58,11 +59,12 @@ void RunStored(const LinearForward& op, Scratch& scratch) {
       DecodeStored(dtype, op.weight.raw() + DtypeBytes(dtype, (begin + first) * I),
                    (last - first) * I, decoded + first * I);
     });
-    RunColumns(op, x, decoded, begin, columns);
+    RunColumns(op, x, decoded, begin, columns, memory);
   }
 }
 
-void RunFloat(const LinearBackward& op) {
+void RunFloat(const LinearBackward& op, Scratch& scratch) {
+  float* memory = scratch.Get<float>(MatMulFloats());
   const int64_t N = op.d_out.dim(0), O = op.d_out.dim(1), I = op.weight.dim(op.transposed ? 1 : 0);
   const float* d_out = op.d_out.data<float>();
   // forward: out = x weight + bias
@@ -78,7 +80,7 @@ void RunFloat(const LinearBackward& op) {
                              .c = op.d_x.data<float>(),
                              .ldc = I,
                              .beta = op.accumulate_d_x ? 1.0f : 0.0f};
-    MatMul(product, [&](const MatMulTile& tile) {
+    MatMul(product, memory, [&](const MatMulTile& tile) {
       if (op.pre) StoreGradient(BlockOf(tile, op.d_x), op);
     });
   }
@@ -95,7 +97,8 @@ void RunFloat(const LinearBackward& op) {
             .ldb = t ? I : O,
             .c = op.d_weight.data<float>(),
             .ldc = t ? I : O,
-            .beta = op.accumulate_d_weight ? 1.0f : 0.0f});
+            .beta = op.accumulate_d_weight ? 1.0f : 0.0f},
+           memory);
   }
   if (op.d_bias) AddColumnSums(op.d_out, op.d_bias.data<float>());
 }
@@ -291,11 +294,12 @@ void Run(const LinearForward& op, Scratch& scratch) {
     return stored ? RunProduct<float, BF16>(op, scratch) : RunProduct<BF16, float>(op, scratch);
   }
   if (op.weight.dtype() != Dtype::kF32) return RunStored(op, scratch);
-  RunColumns(op, op.x.data<float>(), op.weight.data<float>(), 0, op.out.dim(1));
+  RunColumns(op, op.x.data<float>(), op.weight.data<float>(), 0, op.out.dim(1),
+             scratch.Get<float>(MatMulFloats()));
 }
 
 void Run(const LinearBackward& op, Scratch& scratch) {
-  op.d_out.dtype() == Dtype::kBF16 ? RunBf16(op, scratch) : RunFloat(op);
+  op.d_out.dtype() == Dtype::kBF16 ? RunBf16(op, scratch) : RunFloat(op, scratch);
 }
 
 }  // namespace folio::cpu

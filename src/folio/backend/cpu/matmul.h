@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "folio/base/thread_pool.h"
 
@@ -23,30 +22,17 @@ struct MatMulArgs {
   float beta = 0;
 };
 
-// The whole product on the calling thread, by one of the two that follow. REQUIRES: called from
-// within a ParallelFor, which keeps the library from starting threads of its own.
-void MatMulOnThread(const MatMulArgs& args);
+// The product of any size on the calling thread. Every element of C is a sum in an order that
+// depends on K alone, whatever part of C a call covers: all targets with fused multiply-adds give
+// the same bits. With beta 0, C is not read. C may not overlap A or B. `packed_a` has room for
+// kPackedFloats; without it A is read where it lies, which is as good for small products.
+// REQUIRES: M, N, K >= 1.
+void FloatProduct(const MatMulArgs& args, float* packed_a = nullptr);
 
-// The whole product on the calling thread, for operands that fit in the second-level cache: rows
-// that are contiguous are read where they lie, so that little is paid before the first
-// multiply-add. Every element of C is a sum in the order of K, whatever part of C a call covers.
-// With beta 0, C is not read. C may not overlap A or B. SmallProduct needs nothing of the thread:
-// signals may arrive, and OpenMP is not used. REQUIRES: M, N, K >= 1.
-void SmallProduct(const MatMulArgs& args);
+inline constexpr int64_t kMaxProductRows = 256;      // that are multiplied at a time
+inline constexpr int64_t kPackedFloats = 344 * 384;  // those rows of A, up to 384 of their columns
 
-// oneDNN keeps the instruction set of its first product for the life of the process. It is given
-// the target in use then; it serves that one from then on, and those that it cannot tell from it
-// (all with AVX-512). Below SSE4, the least that it knows, it serves none but the machine's best.
-
-// The whole product on the calling thread; false, with nothing done, for a target that oneDNN does
-// not serve. REQUIRES: called from within a ParallelFor.
-bool OneDnnProduct(const MatMulArgs& args);
-
-// Name and version, and the target that it serves where that is not the one in use.
-std::string OneDnnDescription();
-
-// A MatMulCut says how C is cut into tiles that threads share: by the sizes alone, and never along
-// K, so that the result does not depend on the number of threads.
+// A MatMulCut says how C is cut into tiles that threads share, never along K.
 struct MatMulCut {
   int64_t rows = 0, columns = 0;  // of a tile; the last ones may be smaller
   int64_t row_tiles = 0, column_tiles = 0;
@@ -60,22 +46,28 @@ struct MatMulTile {
 };
 MatMulTile TileOf(const MatMulCut& cut, int64_t M, int64_t N, int64_t index);
 
-// Computes one tile on the calling thread, under MatMulOnThread's condition.
-void RunTile(const MatMulArgs& args, const MatMulTile& tile);
+// Computes one tile on the calling thread.
+void RunTile(const MatMulArgs& args, const MatMulTile& tile, float* packed_a);
 
-// The product on Threads() threads. `epilogue(const MatMulTile&)` is called for each tile when it
-// is done, on the thread that made it, while it is still in that thread's cache.
+// Working memory of MatMul, a part for each of Threads() threads.
+inline int64_t MatMulFloats() {
+  return Threads() * kPackedFloats;
+}
+
+// The product on Threads() threads, whose number it does not depend on; `memory` has
+// MatMulFloats(). `epilogue(const MatMulTile&)` is called for each tile when it is done, on the
+// thread that made it, while it is still in that thread's cache.
 template <class Epilogue>
-void MatMul(const MatMulArgs& args, Epilogue&& epilogue) {
+void MatMul(const MatMulArgs& args, float* memory, Epilogue&& epilogue) {
   const MatMulCut cut = CutMatMul(args.M, args.N, args.K);
-  ParallelFor(cut.tiles(), [&](int64_t index, int) {
+  ParallelFor(cut.tiles(), [&](int64_t index, int thread) {
     const MatMulTile tile = TileOf(cut, args.M, args.N, index);
-    RunTile(args, tile);
+    RunTile(args, tile, memory + thread * kPackedFloats);
     epilogue(tile);
   });
 }
-inline void MatMul(const MatMulArgs& args) {
-  MatMul(args, [](const MatMulTile&) {});
+inline void MatMul(const MatMulArgs& args, float* memory) {
+  MatMul(args, memory, [](const MatMulTile&) {});
 }
 
 }  // namespace folio::cpu

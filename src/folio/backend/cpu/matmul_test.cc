@@ -1,72 +1,20 @@
 #include "folio/backend/cpu/matmul.h"
 
-#include <dnnl.h>
 #include <gtest/gtest.h>
-#include <sys/time.h>
 
-#include <atomic>
 #include <cmath>
-#include <csignal>
-#include <cstdlib>
-#include <iostream>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/test_guarded_memory.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/test_simd_targets.h"
 #include "folio/base/thread_pool.h"
 
 namespace folio::cpu {
 namespace {
-
-std::atomic<int> g_signals = 0;
-
-// Sends this process a signal every 200 us, with a handler on the normal stack.
-class SignalStorm {
- public:
-  SignalStorm() {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { ++g_signals; };
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGALRM, &action, &before_);
-    const itimerval timer{.it_interval = {0, 200}, .it_value = {0, 200}};
-    setitimer(ITIMER_REAL, &timer, nullptr);
-  }
-  ~SignalStorm() {
-    const itimerval off{};
-    setitimer(ITIMER_REAL, &off, nullptr);
-    sigaction(SIGALRM, &before_, nullptr);
-  }
-
- private:
-  struct sigaction before_ = {};
-};
-
-// A handler's frame on the stack of a thread inside oneDNN's product of this shape lands in the
-// heap.
-TEST(MatMul, SignalsDoNotDisturbProducts) {
-  constexpr int64_t kRows = 2048, kIn = 57, kOut = 128;
-  std::vector<float> x(kRows * kIn), d_out(kRows * kOut), weight(kIn * kOut), d_weight(kIn * kOut);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
-  for (size_t i = 0; i < d_out.size(); ++i) d_out[i] = static_cast<float>(i % 5) - 2;
-  Scratch scratch;
-  const LinearBackward op{.x = Tensor(x.data(), {kRows, kIn}),
-                          .weight = Tensor(weight.data(), {kIn, kOut}),
-                          .d_out = Tensor(d_out.data(), {kRows, kOut}),
-                          .d_weight = Tensor(d_weight.data(), {kIn, kOut})};
-  cpu::Run(op, scratch);
-  const std::vector<float> expected = d_weight;
-  const SignalStorm storm;
-  g_signals = 0;
-  for (int i = 0; i < 100000 && g_signals < 500; ++i) {
-    std::fill(d_weight.begin(), d_weight.end(), 0.0f);
-    cpu::Run(op, scratch);
-    ASSERT_EQ(d_weight, expected);
-  }
-  EXPECT_GE(g_signals, 500);
-}
 
 TEST(MatMul, TilesCoverTheProductOnce) {
   for (int64_t M : {1, 7, 64, 257, 2048}) {
@@ -187,7 +135,7 @@ void ExpectProduct(const Case& x) {
   if (x.beta == 0) {
     for (int64_t i = 0; i < x.M * x.N; ++i) product.c.at(i / x.N, i % x.N) = kNaN;
   }
-  SmallProduct(product.args);
+  FloatProduct(product.args);
   for (int64_t m = 0; m < x.M; ++m) {
     for (int64_t n = 0; n < x.N; ++n) {
       const Element expected = Expected(x, before, m, n);
@@ -201,9 +149,9 @@ void ExpectProduct(const Case& x) {
   ASSERT_TRUE(product.b.Equals(before.b));
 }
 
-class SmallProducts : public OnSimdTarget {};
+class FloatProducts : public OnSimdTarget {};
 
-TEST_P(SmallProducts, EveryTranspositionAndOddSize) {
+TEST_P(FloatProducts, EveryTranspositionAndOddSize) {
   int64_t gap = 0;
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
@@ -219,7 +167,7 @@ TEST_P(SmallProducts, EveryTranspositionAndOddSize) {
   }
 }
 
-TEST_P(SmallProducts, EveryHeightOfABlock) {
+TEST_P(FloatProducts, EveryHeightOfABlock) {
   for (int64_t M = 1; M <= 30; ++M) {
     for (const bool transpose_a : {false, true}) {
       ExpectProduct({M, 33, 5, transpose_a, false, 1, 2});
@@ -228,7 +176,7 @@ TEST_P(SmallProducts, EveryHeightOfABlock) {
 }
 
 // More rows than are read in place, more depth than is multiplied at a time, and both ends odd.
-TEST_P(SmallProducts, LongSumsAndManyRows) {
+TEST_P(FloatProducts, LongSumsAndManyRows) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       ExpectProduct({17, 35, 515, transpose_a, transpose_b, 0, 1});
@@ -237,19 +185,19 @@ TEST_P(SmallProducts, LongSumsAndManyRows) {
   }
 }
 
-TEST_P(SmallProducts, AddToWhatIsThere) {
+TEST_P(FloatProducts, AddToWhatIsThere) {
   for (const float beta : {0.0f, 1.0f, -2.0f}) {
     for (const int64_t K : {3, 260}) ExpectProduct({7, 33, K, false, true, beta, 1});
   }
 }
 
 // The bits of an element do not depend on which part of C it is computed with.
-TEST_P(SmallProducts, PartsAreThePartsOfTheWhole) {
+TEST_P(FloatProducts, PartsAreThePartsOfTheWhole) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       const Case x{131, 70, 260, transpose_a, transpose_b, 1, 0};
       const Product whole(x), parts(x);
-      SmallProduct(whole.args);
+      FloatProduct(whole.args);
       for (const int64_t m : {0, 11, 60}) {
         for (const int64_t n : {0, 1, 40}) {
           MatMulArgs part = parts.args;
@@ -258,7 +206,7 @@ TEST_P(SmallProducts, PartsAreThePartsOfTheWhole) {
           part.a += transpose_a ? m : m * part.lda;
           part.b += transpose_b ? n * part.ldb : n;
           part.c += m * part.ldc + n;
-          SmallProduct(part);
+          FloatProduct(part);
         }
       }
       ASSERT_TRUE(parts.c.Equals(whole.c)) << transpose_a << transpose_b;
@@ -267,121 +215,69 @@ TEST_P(SmallProducts, PartsAreThePartsOfTheWhole) {
 }
 
 // One bad element of B spoils its own column alone.
-TEST_P(SmallProducts, InfinitiesStayInTheirColumn) {
+TEST_P(FloatProducts, InfinitiesStayInTheirColumn) {
   const Case x{9, 33, 4, false, true, 0, 0};
   const Product product(x);
   product.b.at(32, 1) = std::numeric_limits<float>::infinity();
-  SmallProduct(product.args);
+  FloatProduct(product.args);
   for (int64_t m = 0; m < x.M; ++m) {
     for (int64_t n = 0; n < 32; ++n) ASSERT_TRUE(std::isfinite(product.c.at(m, n)));
     ASSERT_FALSE(std::isfinite(product.c.at(m, 32)));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, SmallProducts, EverySimdTarget(), SimdTargetName);
-
-// ProductIsRight says whether oneDNN made the right product if `used`, and otherwise whether it
-// declined and left c alone.
-bool ProductIsRight(bool used) {
-  constexpr int64_t kM = 37, kN = 29, kK = 41;
-  std::vector<float> a(kM * kK), b(kK * kN), c(kM * kN, -1), expected = c;
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7) - 3;
-  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 5) - 2;
-  for (int64_t i = 0; used && i < kM * kN; ++i) {
-    expected[i] = 0;
-    for (int64_t k = 0; k < kK; ++k) expected[i] += a[i / kN * kK + k] * b[k * kN + i % kN];
+// Packing A changes where numbers are read, not one bit of the result.
+TEST_P(FloatProducts, PackedRowsGiveTheSameBits) {
+  std::vector<float> packed_a(kPackedFloats);
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const auto& [M, K] :
+           {std::pair<int64_t, int64_t>{1, 3}, {15, 391}, {kMaxProductRows + 29, 5}}) {
+        const Case x{M, 547, K, transpose_a, transpose_b, 1, M % 3};
+        SCOPED_TRACE(x.ToString());
+        const Product in_place(x), packed(x);
+        FloatProduct(in_place.args);
+        FloatProduct(packed.args, packed_a.data());
+        ASSERT_TRUE(packed.c.Equals(in_place.c));
+        const Element expected = Expected(x, Product(x), M - 1, 546);
+        ASSERT_NEAR(packed.c.at(M - 1, 546), expected.value, expected.bound);
+      }
+    }
   }
-  const MatMulArgs args{.M = kM,
-                        .N = kN,
-                        .K = kK,
-                        .a = a.data(),
-                        .lda = kK,
-                        .b = b.data(),
-                        .ldb = kN,
-                        .c = c.data(),
-                        .ldc = kN};
-  bool right = false;
-  ParallelFor(1, [&](int64_t, int) { right = OneDnnProduct(args) == used; });
-  return right && c == expected;
 }
 
-// HeldTo is the instruction set that oneDNN must be held to, 0 where it cannot be.
-int HeldTo(const std::string& target) {
-  if (target == "AMX" || target.starts_with("AVX3")) return dnnl_cpu_isa_avx512_core;
-  if (target == "AVX2") return dnnl_cpu_isa_avx2;
-  return target == "SSE4" ? dnnl_cpu_isa_sse41 : 0;
+// Sums have one order, and a fused multiply-add rounds alike everywhere.
+TEST(FloatProduct, IsTheSameOnAllTargetsWithFusedMultiplyAdds) {
+  const KeptSimdTarget kept;
+  const Case x{31, 70, 400, false, true, 1, 0};
+  const Product first(x);
+  FloatProduct(first.args);
+  for (const std::string& target : SimdTargets()) {
+    if (target != "AMX" && target != "AVX2" && !target.starts_with("AVX3")) continue;
+    ForceSimdTarget(target);
+    const Product product(x);
+    FloatProduct(product.args);
+    EXPECT_TRUE(product.c.Equals(first.c)) << target;
+  }
 }
 
-bool LikeTheBest(const std::string& target) {
-  const std::string best = SimdTargets().front();
-  return target == best || (HeldTo(target) != 0 && HeldTo(target) == HeldTo(best));
+// However many threads share the tiles, and however they are cut for them.
+TEST(MatMul, DoesNotDependOnThreads) {
+  const int threads = Threads();
+  const Case x{267, 1100, 390, false, false, 1, 0};
+  const Product first(x);
+  FloatProduct(first.args);
+  for (const int count : {1, 2, 3, 7}) {
+    SetThreads(count);
+    const Product product(x);
+    std::vector<float> memory(static_cast<size_t>(MatMulFloats()));
+    MatMul(product.args, memory.data());
+    EXPECT_TRUE(product.c.Equals(first.c)) << count;
+  }
+  SetThreads(threads);
 }
 
-// The instruction set belongs to the process: each target gets one of its own.
-class OneDnn : public testing::TestWithParam<std::string> {
- protected:
-  OneDnn() { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
-};
-
-[[noreturn]] void EndWith(bool right) {
-  std::cerr << OneDnnDescription();
-  std::_Exit(right ? 0 : 1);
-}
-
-TEST_P(OneDnn, IsHeldToTheTargetOfItsFirstProduct) {
-  const std::string target = GetParam();
-  const int isa = target == SimdTargets().front() ? 0 : HeldTo(target);
-  if (isa == 0) return;  // it chooses for itself
-  EXPECT_EXIT(
-      {
-        ForceSimdTarget(target);
-        EndWith(ProductIsRight(true) && dnnl_get_effective_cpu_isa() == isa);
-      },
-      testing::ExitedWithCode(0), "^oneDNN [0-9.]+$");
-}
-
-TEST_P(OneDnn, DoesNotServeTheBestAfterALesserOne) {
-  const bool held = HeldTo(GetParam()) != 0, serves = !held || LikeTheBest(GetParam());
-  EXPECT_EXIT(
-      {
-        ForceSimdTarget(GetParam());
-        const bool first = ProductIsRight(held || LikeTheBest(GetParam()));
-        ForceSimdTarget("");
-        EndWith(first && ProductIsRight(serves));
-      },
-      testing::ExitedWithCode(0), serves ? "^oneDNN [0-9.]+$" : "stays with " + GetParam());
-}
-
-// An embedding program may have used oneDNN before, so that it can no longer be held.
-TEST_P(OneDnn, IsNotUsedBelowTheBestWhereItCannotBeHeld) {
-  if (LikeTheBest(GetParam())) return;
-  EXPECT_EXIT(
-      {
-        float one = 1;
-        float result = 0;
-        dnnl_sgemm('N', 'N', 1, 1, 1, 1, &one, 1, &one, 1, 0, &result, 1);
-        ForceSimdTarget(GetParam());
-        EndWith(ProductIsRight(false));
-      },
-      testing::ExitedWithCode(0), "stays with " + SimdTargets().front());
-}
-
-// oneDNN points the stack register into a buffer of the heap: a handler's frame would land there.
-TEST(OneDnnProduct, IsMadeWithSignalsHeld) {
-  ParallelFor(1, [](int64_t, int) {
-    const float one = 1;
-    float c = 0;
-    const MatMulArgs args{
-        .M = 1, .N = 1, .K = 1, .a = &one, .lda = 1, .b = &one, .ldb = 1, .c = &c, .ldc = 1};
-    ASSERT_TRUE(OneDnnProduct(args));
-    sigset_t mask;
-    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
-    EXPECT_EQ(sigismember(&mask, SIGALRM), 1);
-    EXPECT_EQ(c, 1);
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(, OneDnn, EverySimdTarget(), SimdTargetName);
+INSTANTIATE_TEST_SUITE_P(, FloatProducts, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio::cpu

@@ -14,7 +14,6 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
-#include "folio/base/thread_pool.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
@@ -248,9 +247,6 @@ class ServeCommand final : public Command {
     // SIGHUP opens what has their names then.
     if (!key_file_.empty()) AddDirectoriesOf(key_file_, rules.readable);
     if (!log_file_.empty() && log_file_ != "-") AddDirectoriesOf(log_file_, rules.writable);
-    // OpenMP sets itself up while it may open what it likes; LLVM's shares a name in /dev/shm. No
-    // thread begins for one task.
-    ParallelFor(1, [](int64_t /*task*/, int /*thread*/) {});
     const Sandbox sandbox = EnterSandbox(rules);
     if (sandbox.landlock == 0 || !sandbox.seccomp) {
       console.Note(fmt::format(
