@@ -13,7 +13,7 @@ configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) -
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test build build-asan install packages site bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
-  test-cluster format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
+  test-cluster test-arm format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make web     make web/dist of web/src, the page of folio serve; needs node and npm'
 	@echo 'make test-web  the tests of the page in a browser; skipped without node and chromium'
 	@echo 'make test-cluster  mpirun and Slurm over a network made here: links cut, ranks killed; as root, 15 minutes'
+	@echo 'make test-arm  tests of text, model and backend for 64-bit Arm, under emulation; as root, with debootstrap'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
 	@echo 'make torture  kill, fail and cut the power of whatever writes: TORTURE_KILLS=1000, at most'
 	@echo '              TORTURE_SECONDS=1800; TORTURE_SEED=N repeats (build/release/tests/torture/folio_torture --help)'
@@ -104,6 +105,9 @@ test-web: build
 test-cluster: configure
 	@cmake --build --preset cluster -j $(JOBS)
 	@scripts/test_cluster.sh
+
+test-arm:
+	@JOBS=$(JOBS) scripts/test_arm.sh
 
 docs: configure
 	@cmake --build --preset docs -j $(JOBS)
