@@ -25,6 +25,10 @@ function(folio_compile_options target)
   if(NOT folio_sanitized)
     target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
   endif()
+  # No processor that has SSSE3 alone is still in use.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    target_compile_definitions(${target} PRIVATE HWY_DISABLED_TARGETS=HWY_SSSE3)
+  endif()
   # On Arm, Highway's kernels are built for NEON: they keep vectors in lambdas and arrays, which the
   # types of SVE, whose size is not known, cannot do.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
@@ -65,8 +69,10 @@ endfunction()
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
 set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
 
-# Rooms that no one waits for: optimising them more than a little takes longer than they ever run.
-set(folio_cold_rooms plot report lesson run cli commands)
+# Rooms whose loops a program waits for, as they are optimised: those of numbers and of text. What the others do is done
+# by these, so that they are compiled for size.
+set(folio_fast_rooms base tensor text)
+set(folio_quick_rooms io data corpus term infer serve)
 
 # Rooms that are optimised a little under the sanitizers, since they go through large arrays.
 set(folio_hot_rooms base io text data tensor backend model corpus infer inspect)
@@ -88,8 +94,12 @@ function(folio_precompile target position_independent)
   endif()
 endfunction()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  folio_precompile(folio_room_headers ON)
-  folio_harden(folio_room_headers)
+  # GCC takes headers only where the same macros are defined, and -Os defines one; from version 13 on only at the same level.
+  foreach(level O3 O2 Os)
+    folio_precompile(folio_room_headers_${level} ON)
+    folio_harden(folio_room_headers_${level})
+    target_compile_options(folio_room_headers_${level} PRIVATE $<$<CONFIG:Release>:-${level}>)
+  endforeach()
 endif()
 
 # Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each. By itself is compiled
@@ -156,6 +166,13 @@ endfunction()
 function(folio_room room)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   folio_sources(sources FALSE)
+  foreach(source ${sources})  # kernels
+    file(STRINGS ${source} lines REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
+    if(lines OR source MATCHES "_x86\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
+                                  SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+  endforeach()
   set(target folio_${room})
   folio_units(units ${target} "${sources}")
   add_library(${target} STATIC ${units})
@@ -166,16 +183,16 @@ function(folio_room room)
   target_compile_features(${target} PUBLIC cxx_std_20)
   folio_compile_options(${target})
   folio_harden(${target})
-  if(room IN_LIST folio_cold_rooms)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(room IN_LIST folio_quick_rooms)
+    set(level O2)
+  elseif(room IN_LIST folio_fast_rooms)
+    set(level O3)
+  else()
+    set(level Os)
   endif()
-  # GCC takes headers compiled at one level of optimisation at another up to version 12.
-  set(own_level OFF)
-  if(room IN_LIST folio_cold_rooms AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-    set(own_level ON)
-  endif()
-  if(TARGET folio_room_headers AND NOT own_level)
-    target_precompile_headers(${target} REUSE_FROM folio_room_headers)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-${level}>)
+  if(TARGET folio_room_headers_${level})
+    target_precompile_headers(${target} REUSE_FROM folio_room_headers_${level})
   endif()
   if(folio_sanitized AND room IN_LIST folio_hot_rooms)
     target_compile_options(${target} PRIVATE -O1)

@@ -115,9 +115,9 @@ TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
   const auto both = [&](const std::string& one, const std::string& other) {
     return RunShell(".", "unset HOME; " + Ranks(1) + "$F " + one + " : -n 1 $F " + other);
   };
-  const ProgramRun simd = Ended(2, both(words + " --simd SSE4", words + " --simd SSSE3"));
+  const ProgramRun simd = Ended(2, both(words + " --simd SSE4", words + " --simd AVX2"));
   EXPECT_TRUE(Contains(simd.err, "rank 1 (", "other instruction sets than the first rank",
-                       "'SSSE3' there, 'SSE4' at rank 0", "--simd NAME"));
+                       "'AVX2' there, 'SSE4' at rank 0", "--simd NAME"));
   EXPECT_TRUE(Contains(Ended(2, both(words, "data prepare " + data_ + " --out " +
                                                 At("data").string() + " --no-config"))
                            .err,
@@ -127,7 +127,7 @@ TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
   Well(Train());
   const std::string measure =
       "eval perplexity --no-config --model " + At("run").string() + " " + data_;
-  EXPECT_TRUE(Contains(Ended(2, both(measure + " --simd SSE4", measure + " --simd SSSE3")).err,
+  EXPECT_TRUE(Contains(Ended(2, both(measure + " --simd SSE4", measure + " --simd AVX2")).err,
                        "other instruction sets"));
 }
 
