@@ -81,7 +81,7 @@ struct Block {
   int64_t columns = 0;  // of c
   float beta = 0;
   float* panel = nullptr;  // takes what a block that packs reads of b
-  // What the next block will need of A, or nullptr. It is asked for meanwhile, with each k of the
+  // What will be read from afar next, or nullptr. It is asked for meanwhile, with each k of the
   // depth the cache line that lies k % 16 rows and k / 16 * 16 columns from there.
   const float* next = nullptr;
   int64_t next_row = 0, next_column = 0;
