@@ -270,7 +270,9 @@ bool FileBeginsWith(const fs::path& path, std::string_view bytes) {
 
 void RequireTyped(const fs::path& path) {
   std::error_code error;
-  if (fs::status(path, error).type() != fs::file_type::not_found || Exists(path)) return;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) internal::ThrowCannotRead(path, error.value());
+  if (type != fs::file_type::not_found || Exists(path)) return;
   throw InputError(fmt::format("cannot read {}", path.string()), internal::ErrnoText(ENOENT),
                    kSpelling);
 }
