@@ -27,7 +27,8 @@ if [[ "${1:-}" == --compare ]]; then
   exit "$status"
 fi
 
-export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 LC_ALL=C TZ=UTC
+export LC_ALL=C TZ=UTC
+unset CCACHE_BASEDIR  # with it the compiler is given other names of files, and these are in the program
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 
@@ -36,7 +37,7 @@ for tool in patchelf gcc; do
 done
 triplet="$(gcc -print-multiarch 2>/dev/null || true)"
 libdir="lib${triplet:+/$triplet}"
-build=build/package  # as deep as other presets' directories, so that ccache finds what they compiled
+build=build/package
 stage="$PWD/build/package/stage"
 out="$PWD/build/packages"
 mkdir -p "$out"

@@ -22,7 +22,7 @@ cp README.md "$sources/index.md"
 cp -r CHANGELOG.md SECURITY.md LICENSE CMakeLists.txt docs examples install packaging "$sources/"
 mkdir "$sources/web"
 cp web/API.md "$sources/web/"
-ln -s "$PWD/src" "$sources/src"
+ln -s "$PWD/src" "$PWD/tests" "$sources/"
 mv "$sources"/docs/site/* "$sources/"
 "$program" help --man "$sources/man" >/dev/null
 FOLIO_MAN="$sources/man" "$venv/bin/sphinx-build" -W --keep-going -q -j auto -c "$sources" "$sources" build/site
