@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build build-asan install packages bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
+.PHONY: help demo test build build-asan install packages bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web test-python wheel \
   test-cluster format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
@@ -22,11 +22,13 @@ help:
 	@echo 'make build   leave the program at build/release/folio'
 	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
 	@echo 'make packages  a tar file that runs wherever it is unpacked, and .deb files, in build/packages'
+	@echo 'make wheel   the Python package with all that it needs, in build/packages'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
 	@echo 'make web     make web/dist of web/src, the page of folio serve; needs node and npm'
 	@echo 'make test-web  the tests of the page in a browser; skipped without node and chromium'
+	@echo 'make test-python  the Python package in every Python at hand; skipped where PyPI is not reached'
 	@echo 'make test-cluster  mpirun and Slurm over a network made here: links cut, ranks killed; as root, 15 minutes'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
 	@echo 'make torture  kill, fail and cut the power of whatever writes: TORTURE_KILLS=1000, at most'
@@ -74,6 +76,14 @@ packages:
 	@scripts/bootstrap.sh build
 	@scripts/bootstrap.sh packages
 	@JOBS=$(JOBS) scripts/packages.sh
+
+wheel:
+	@scripts/bootstrap.sh build
+	@JOBS=$(JOBS) scripts/wheel.sh repair
+
+test-python:
+	@scripts/bootstrap.sh build
+	@JOBS=$(JOBS) WERROR=$(WERROR) scripts/test_python.sh
 
 bench: build
 	@scripts/bench.sh
