@@ -12,7 +12,8 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build build-asan install packages bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web test-python wheel \
+.PHONY: help demo test build build-asan install packages site wheel bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web \
+  test-web test-python \
   test-cluster format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
@@ -23,6 +24,7 @@ help:
 	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
 	@echo 'make packages  a tar file that runs wherever it is unpacked, and .deb files, in build/packages'
 	@echo 'make wheel   the Python package with all that it needs, in build/packages'
+	@echo 'make site    the documents as a site, with references of commands, C and C++, in build/site'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
@@ -75,7 +77,11 @@ install: build
 packages:
 	@scripts/bootstrap.sh build
 	@scripts/bootstrap.sh packages
-	@JOBS=$(JOBS) scripts/packages.sh
+	@JOBS=$(JOBS) WERROR=$(WERROR) scripts/packages.sh
+
+site: build
+	@scripts/bootstrap.sh site
+	@scripts/site.sh build/release/folio
 
 wheel:
 	@scripts/bootstrap.sh build

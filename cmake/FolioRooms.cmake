@@ -92,10 +92,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   folio_harden(folio_room_headers)
 endif()
 
-# Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each, and by itself
-# what has options of its own, or is compiled by Highway once for each instruction set, by including it again. A unit names its sources from an include
-# directory, so that it is the same in every checkout (CMake's unity builds name them by their whole path), and ccache
-# finds what another one compiled.
+# Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each. By itself is compiled
+# what has options of its own, what Highway compiles once for each instruction set by including it again, and what calls an
+# outside library, with which a program then is not linked that calls no such source. A unit names its sources from an
+# include directory, so that it is the same in every checkout (CMake's unity builds name them by their whole path), and
+# ccache finds what another one compiled.
 set(FOLIO_UNITS OFF CACHE BOOL "Compile sources in batches")
 set(CMAKE_UNITY_BUILD OFF)  # whatever a build directory of before, or its user, says: units of units do not compile
 function(folio_units out target sources)
@@ -113,7 +114,7 @@ function(folio_units out target sources)
   set(in_unit 0)
   set(number 0)
   foreach(source ${sources})
-    file(STRINGS ${source} lines REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
+    file(STRINGS ${source} lines REGEX "hwy/foreach_target.h|#include <(openssl|curl|toml|archive|png)" LIMIT_COUNT 1)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     if(lines OR options OR definitions)
@@ -168,7 +169,12 @@ function(folio_room room)
   if(room IN_LIST folio_cold_rooms)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)
+  # GCC takes headers compiled at one level of optimisation at another up to version 12.
+  set(own_level OFF)
+  if(room IN_LIST folio_cold_rooms AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    set(own_level ON)
+  endif()
+  if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS AND NOT own_level)
     target_precompile_headers(${target} REUSE_FROM folio_room_headers)
   endif()
   if(folio_sanitized AND room IN_LIST folio_hot_rooms)
@@ -181,6 +187,8 @@ function(folio_room room)
     target_link_libraries(${target} PUBLIC folio::${dep})
   endforeach()
   target_link_libraries(${target} PRIVATE ${ARG_LIBS})
+  # Who links a room takes of it and of its libraries what it calls.
+  target_link_options(${target} INTERFACE $<INSTALL_INTERFACE:LINKER:--gc-sections,--as-needed>)
 endfunction()
 
 # The same for all test programs, whose code depends on its position as that of a program does.

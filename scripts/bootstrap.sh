@@ -3,6 +3,7 @@
 #   scripts/bootstrap.sh build   compiler, CMake and libraries: enough for make build, test and demo
 #   scripts/bootstrap.sh web     what the page of folio serve is made and tested with
 #   scripts/bootstrap.sh packages  what make packages packs with
+#   scripts/bootstrap.sh site    what make site reads headers with
 #   scripts/bootstrap.sh cluster what make test-cluster puts several machines and their Slurm together from
 #   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy,
 #                                two MPIs (folio finds whichever is there, and does without), and the proxies and systemd that
@@ -21,14 +22,15 @@ case "${1:-build}" in
     command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
     ;;
   checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm libopenmpi-dev openmpi-bin
-    libmpich-dev mpich caddy haproxy nginx systemd) ;;
+    libmpich-dev mpich abigail-tools caddy haproxy nginx systemd) ;;
   packages) packages=(patchelf dpkg-dev) ;;
+  site) packages=(doxygen python3-venv) ;;
   cluster)
     packages=(iproute2 munge openssh-client openssh-server procps slurm-client slurm-wlm-basic-plugins slurmctld
       slurmd libopenmpi-dev openmpi-bin libmpich-dev mpich)
     ;;
   *)
-    echo "usage: scripts/bootstrap.sh build|web|packages|cluster|checks" >&2
+    echo "usage: scripts/bootstrap.sh build|web|packages|site|cluster|checks" >&2
     exit 2
     ;;
 esac

@@ -5,9 +5,28 @@
 #   folio_*.deb libfolio0_*.deb libfolio-dev_*.deb   for the release of Debian that this is; only where dpkg is
 #   SBOM.cdx.json                     the libraries inside the tar file, as CycloneDX 1.5 lists them
 #   MAINTAINER='Name <address>' names who made the .deb files.
-# Archives are sorted and dated by the commit, so that two runs on it should leave the same bytes.
+# Archives are sorted and dated by the commit, so that two runs on it leave the same bytes.
+#   scripts/packages.sh --compare   makes them of the commit in two directories, in the second without ccache, and fails
+#                                   where a byte differs
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [[ "${1:-}" == --compare ]]; then
+  places=build/compare
+  rm -rf "$places"
+  for clone in "$places/one" "$places/another/directory"; do
+    git clone --quiet . "$clone"
+    [[ "$clone" == */one ]] || export CCACHE_DISABLE=1
+    "$clone/scripts/packages.sh"
+  done
+  status=0
+  for file in "$places"/one/build/packages/*.{tar.gz,deb,json}; do
+    cmp "$file" "$places/another/directory/build/packages/$(basename "$file")" || status=1
+  done
+  [[ "$status" -ne 0 ]] || echo "packages: the same bytes in both directories"
+  exit "$status"
+fi
+
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 LC_ALL=C TZ=UTC
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
@@ -17,12 +36,12 @@ for tool in patchelf gcc; do
 done
 triplet="$(gcc -print-multiarch 2>/dev/null || true)"
 libdir="lib${triplet:+/$triplet}"
-build=build/packages/build
-stage="$PWD/build/packages/stage"
+build=build/package  # as deep as other presets' directories, so that ccache finds what they compiled
+stage="$PWD/build/package/stage"
 out="$PWD/build/packages"
 mkdir -p "$out"
 
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOLIO_UNITS=ON -DFOLIO_TESTS=OFF \
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOLIO_UNITS=ON -DFOLIO_TESTS=OFF "-DFOLIO_WERROR=${WERROR:-0}" \
   -DCMAKE_INSTALL_PREFIX=/usr "-DCMAKE_INSTALL_LIBDIR=$libdir" --log-level=WARNING >/dev/null
 cmake --build "$build" -j "${JOBS:-$(nproc)}"
 version="$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")"

@@ -1,9 +1,7 @@
 #include "folio/base/machine.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,12 +11,18 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+
+#ifdef __linux__
+#include <sched.h>
+#include <sys/syscall.h>
+#endif
 
 namespace folio {
 namespace {
@@ -118,6 +122,7 @@ double ShareOf(const std::filesystem::path& group) {
       Share(FirstLine(group / "cpu.cfs_quota_us") + " " + FirstLine(group / "cpu.cfs_period_us")));
 }
 
+#ifdef __linux__
 // sched_attr of Linux, whose header cannot stand beside the C library's.
 struct SchedAttr {
   uint32_t size = sizeof(SchedAttr);
@@ -127,6 +132,7 @@ struct SchedAttr {
   uint32_t priority = 0;
   uint64_t runtime = 0, deadline = 0, period = 0;  // nanoseconds
 };
+#endif
 
 }  // namespace
 
@@ -196,17 +202,31 @@ bool ResetPeakMemory() {
 }
 
 std::vector<int> ProcessorsOfThisProcess() {
-  std::array<cpu_set_t, 8> sets = {};  // room for 8192
   std::vector<int> processors;
+#ifdef __linux__
+  std::array<cpu_set_t, 8> sets = {};  // room for 8192
   if (sched_getaffinity(0, sizeof(sets), sets.data()) == 0) {
     for (int i = 0; i < static_cast<int>(sets.size()) * CPU_SETSIZE; ++i) {
       if (CPU_ISSET_S(static_cast<size_t>(i), sizeof(sets), sets.data())) processors.push_back(i);
     }
-  } else {
-    processors.resize(std::max(1u, std::thread::hardware_concurrency()));
-    for (size_t i = 0; i < processors.size(); ++i) processors[i] = static_cast<int>(i);
+    return processors;
   }
+#endif
+  processors.resize(std::max(1u, std::thread::hardware_concurrency()));
+  std::iota(processors.begin(), processors.end(), 0);
   return processors;
+}
+
+int ThisProcessor() {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+bool IsOnProcessor(int number) {
+  return number >= 0 && number == ThisProcessor();
 }
 
 int UsableCores(const std::vector<int>& processors, const MachineFiles& files) {
@@ -223,11 +243,13 @@ int UsableCores(const std::vector<int>& processors, const MachineFiles& files) {
 }
 
 void TakeShortTurns() {
+#ifdef __linux__
   SchedAttr turns;
   if (syscall(SYS_sched_getattr, 0, &turns, sizeof(turns), 0) != 0) return;
   if (turns.policy != SCHED_OTHER) return;
   turns.runtime = 100'000;  // nanoseconds, the least that Linux takes
   syscall(SYS_sched_setattr, 0, &turns, 0);
+#endif
 }
 
 }  // namespace folio

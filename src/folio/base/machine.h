@@ -53,6 +53,9 @@ void UnmapZeros(std::byte* memory, size_t bytes);
 
 // The processors that this process may run on, by Linux's numbers.
 std::vector<int> ProcessorsOfThisProcess();
+// The number of the one that this thread is on just now; -1 where the system does not say.
+int ThisProcessor();
+bool IsOnProcessor(int number);  // never for a number below 0
 
 // Returns how many threads that compute all the time these processors have room for: one for each
 // physical core among them (hyperthreads share a core's arithmetic), and no more than the time that

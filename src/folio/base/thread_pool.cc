@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -176,7 +175,7 @@ class Pool {
     const Release release{busy_};
     Resize(static_cast<size_t>(Threads() - 1));
     job_ = job;
-    caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
+    caller_processor_.store(ThisProcessor(), std::memory_order_relaxed);
     unfinished_ = job.tasks;
     const int64_t threads = std::min<int64_t>(std::ssize(workers_) + 1, job.tasks);
     sharing_ = static_cast<int>(threads);
@@ -250,9 +249,9 @@ class Pool {
       inside.HoldSignals();
       for (uint32_t seen = 0; !stop_;) {
         waiter_.Until([&] { return invitations_ != seen; },
-                      [&pool] { return sched_getcpu() == pool.caller_processor_; });
+                      [&pool] { return IsOnProcessor(pool.caller_processor_); });
         seen = invitations_;
-        processor_.store(sched_getcpu(), std::memory_order_relaxed);
+        processor_.store(ThisProcessor(), std::memory_order_relaxed);
         pool.RunClaimed(number);
         processor_.store(-1, std::memory_order_relaxed);
       }
@@ -280,11 +279,8 @@ class Pool {
   }
 
   bool BlocksAWorker() const {
-    const int processor = sched_getcpu();
-    for (const auto& worker : workers_) {
-      if (worker->processor() == processor) return true;
-    }
-    return false;
+    return std::ranges::any_of(
+        workers_, [](const auto& worker) { return IsOnProcessor(worker->processor()); });
   }
 
   void RunClaimed(int number) noexcept {

@@ -30,7 +30,8 @@
  * - The library is silent, takes no signals, and reads no environment but FOLIO_HOME,
  *   XDG_CACHE_HOME and HOME, where a published tokenizer is asked for by its name.
  *
- * - Until version 1.0 functions may change with a minor version; then they are only added. */
+ * - Until version 1.0 functions may change with a minor version; then they are only added. A test
+ *   compares them with those of the last release (tests/abi_test.cmake). */
 #ifndef FOLIO_H
 #define FOLIO_H
 

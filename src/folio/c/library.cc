@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <ranges>
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::array kStatusNames = {"ok",       "runtime",  "usage",     "input",
                                      "resource", "diverged", "cancelled", "internal"};
-constexpr std::array kOptionKinds = {"open", "generate", "train", "prepare", "tokenizer"};
+constexpr const char* kOptionKinds[] = {"open", "generate", "train", "prepare", "tokenizer"};
 
 void LogNowhere(folio::LogLevel, std::string_view) {}
 
@@ -33,8 +34,8 @@ void LogNowhere(folio::LogLevel, std::string_view) {}
 
 std::optional<folio_options::Kind> KindNamed(std::string_view name) {
   const auto* const found = std::ranges::find(kOptionKinds, name);
-  if (found == kOptionKinds.end()) return std::nullopt;
-  return static_cast<folio_options::Kind>(found - kOptionKinds.begin());
+  if (found == std::end(kOptionKinds)) return std::nullopt;
+  return static_cast<folio_options::Kind>(found - kOptionKinds);
 }
 
 const char* NameOf(folio_options::Kind kind) {

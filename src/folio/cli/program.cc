@@ -25,6 +25,10 @@
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
 
+#ifdef __APPLE__
+extern "C" char** environ;  // no header of its own declares it
+#endif
+
 namespace folio {
 namespace {
 

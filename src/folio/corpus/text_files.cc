@@ -128,7 +128,7 @@ PrepareSource::PrepareSource(TextInput input, const TextOptions& options, std::s
   bytes_ = static_cast<int64_t>(fs::file_size(text_));
   if (options.raw) return;
   std::string begin;
-  Read(0, std::min(bytes_, std::ssize(kByteOrderMark)), begin);
+  Read(0, std::min<int64_t>(bytes_, std::ssize(kByteOrderMark)), begin);
   if (begin != kByteOrderMark) return;
   mark_ = std::ssize(kByteOrderMark);
   bytes_ -= mark_;

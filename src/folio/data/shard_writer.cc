@@ -145,9 +145,9 @@ ShardProgress ShardWriter::Checkpoint() {
   for (; durable_ < progress_.finished.size(); ++durable_) {
     const fs::path path = dir_ / progress_.finished[durable_].file;
     const internal::FileDescriptor fd(internal::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
-    if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(path, errno);
+    if (fd.get() < 0 || internal::FlushFile(fd.get()) != 0) ThrowCannotWrite(path, errno);
   }
-  if (fd_ >= 0 && fsync(fd_) != 0) ThrowCannotWrite(Path(), errno);
+  if (fd_ >= 0 && internal::FlushFile(fd_) != 0) ThrowCannotWrite(Path(), errno);
   return progress_;
 }
 

@@ -23,7 +23,7 @@
 #include "folio/formats/model_formats.h"
 #include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
-#include "folio/io/checksums.h"
+#include "folio/io/crc32c.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/io/safetensors.h"

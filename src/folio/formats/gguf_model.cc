@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,19 +66,12 @@ uint32_t FileType(Dtype dtype, bool mixed) {
   constexpr uint32_t kMixed = 15;
   if (mixed) return kMixed;
   using Type = std::pair<Dtype, uint32_t>;
-  constexpr std::array<Type, 11> kTypes = {{{Dtype::kF32, 0},
-                                            {Dtype::kF16, 1},
-                                            {Dtype::kQ4_0, 2},
-                                            {Dtype::kQ4_1, 3},
-                                            {Dtype::kQ8_0, 7},
-                                            {Dtype::kQ5_0, 8},
-                                            {Dtype::kQ5_1, 9},
-                                            {Dtype::kQ4_K, 14},
-                                            {Dtype::kQ5_K, 16},
-                                            {Dtype::kQ6_K, 18},
-                                            {Dtype::kBF16, 32}}};
+  constexpr Type kTypes[] = {{Dtype::kF32, 0},   {Dtype::kF16, 1},   {Dtype::kQ4_0, 2},
+                             {Dtype::kQ4_1, 3},  {Dtype::kQ8_0, 7},  {Dtype::kQ5_0, 8},
+                             {Dtype::kQ5_1, 9},  {Dtype::kQ4_K, 14}, {Dtype::kQ5_K, 16},
+                             {Dtype::kQ6_K, 18}, {Dtype::kBF16, 32}};
   const auto* const type = std::ranges::find(kTypes, dtype, &Type::first);
-  FOLIO_CHECK(type != kTypes.end(), "GGUF holds no such dtype");
+  FOLIO_CHECK(type != std::end(kTypes), "GGUF holds no such dtype");
   return type->second;
 }
 

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -53,7 +53,7 @@ void TakeTemplate(OpenedModel& model, const std::string& named) {
 }
 
 constexpr std::string_view kAsStored = "auto";
-constexpr std::array kMatrixDtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
+constexpr Dtype kMatrixDtypes[] = {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
 
 void RequireFit(const OpenedModel& model) {
   const int64_t V = model.weights->config().vocab_size;
@@ -94,7 +94,7 @@ std::string NoteOf(const StoredModel& model, const GptWeights& weights, MatrixDt
 MatrixDtype MatrixDtypeNamed(std::string_view name) {
   if (name == kAsStored) return {.as_stored = true};
   const auto* const found = std::ranges::find(kMatrixDtypes, name, DtypeSetting);
-  if (found != kMatrixDtypes.end()) return {.dtype = *found};
+  if (found != std::end(kMatrixDtypes)) return {.dtype = *found};
   throw UsageError(fmt::format("unknown dtype '{}' of weights", name),
                    fmt::format("expected one of {}", fmt::join(MatrixDtypeNames(), ", ")));
 }

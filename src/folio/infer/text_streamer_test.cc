@@ -134,8 +134,9 @@ TEST(ForTokens, StopAtAllThatAnyPlaceNames) {
   BpeVocab vocab = ByteVocab();
   const int32_t end = AddSpecial(vocab, "<|endoftext|>"), named = AddSpecial(vocab, "</s>");
   OpenedModel model;
-  model.tokenizer = std::make_unique<BpeTokenizer>(std::move(vocab));
-  model.tokenizer->set_chat_source({.eos_token = "</s>"});  // of a directory without a template
+  auto tokenizer = std::make_unique<BpeTokenizer>(std::move(vocab));
+  tokenizer->set_chat_source({.eos_token = "</s>"});  // of a directory without a template
+  model.tokenizer = std::move(tokenizer);
   GptConfig config = TinyConfig();
   config.vocab_size = 300;
   config.eos_token_id = 5;
@@ -285,10 +286,12 @@ TEST_F(Written, ProbabilitiesComeWithEveryToken) {
 
 TEST(ModelsTexts, EndWhereTheTokenizersFilesSaySo) {
   OpenedModel model = SmallModel();
-  model.tokenizer = ByteTokenizer().WithSpecials(std::vector<std::string>{"</s>"});
-  const int32_t end = model.tokenizer->special_tokens().back().id;
+  const std::shared_ptr<Tokenizer> tokenizer =
+      ByteTokenizer().WithSpecials(std::vector<std::string>{"</s>"});
+  model.tokenizer = tokenizer;
+  const int32_t end = tokenizer->special_tokens().back().id;
   EXPECT_EQ(std::ranges::count(ForTokens(model, {}).stop_tokens, end), 0);
-  model.tokenizer->set_chat_source({.eos_token = "</s>"});
+  tokenizer->set_chat_source({.eos_token = "</s>"});
   EXPECT_EQ(std::ranges::count(ForTokens(model, {}).stop_tokens, end), 1);
 }
 

@@ -4,8 +4,6 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,7 +12,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/thread_pool.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -30,51 +27,6 @@ namespace fs = std::filesystem;
 void Require(bool done) {
   if (!done) throw RuntimeError("cannot compute SHA-256", "OpenSSL's libcrypto refuses to");
 }
-
-constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
-constexpr size_t kStep = sizeof(uint64_t);    // bytes at a time
-
-// The sum that a byte with i more behind it adds, by [i][byte].
-constexpr auto kTables = [] {
-  std::array<std::array<uint32_t, 256>, kStep> tables{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
-    tables[0][byte] = crc;
-  }
-  for (size_t i = 1; i < kStep; ++i) {
-    for (size_t byte = 0; byte < 256; ++byte) {
-      const uint32_t before = tables[i - 1][byte];
-      tables[i][byte] = before >> 8 ^ tables[0][before & 0xFF];
-    }
-  }
-  return tables;
-}();
-
-uint32_t CrcByTables(uint32_t crc, std::string_view bytes) {
-  for (; bytes.size() >= kStep; bytes.remove_prefix(kStep)) {
-    const uint64_t eight = LittleEndian<uint64_t>(bytes.data()) ^ crc;
-    crc = 0;
-    for (size_t i = 0; i < kStep; ++i) crc ^= kTables[kStep - 1 - i][eight >> (8 * i) & 0xFF];
-  }
-  for (const char c : bytes) {
-    crc = crc >> 8 ^ kTables[0][(crc ^ static_cast<unsigned char>(c)) & 0xFF];
-  }
-  return crc;
-}
-
-#if defined(__x86_64__)
-// The instruction of SSE 4.2, which nearly every processor has.
-__attribute__((target("sse4.2"))) uint32_t CrcByInstruction(uint32_t crc, std::string_view bytes) {
-  uint64_t wide = crc;
-  for (; bytes.size() >= kStep; bytes.remove_prefix(kStep)) {
-    wide = __builtin_ia32_crc32di(wide, LittleEndian<uint64_t>(bytes.data()));
-  }
-  crc = static_cast<uint32_t>(wide);
-  for (const char c : bytes) crc = __builtin_ia32_crc32qi(crc, static_cast<unsigned char>(c));
-  return crc;
-}
-#endif
 
 constexpr size_t kDigits = 64;
 
@@ -198,19 +150,6 @@ std::string Sha256Hex(std::string_view bytes) {
   return hash.Hex();
 }
 
-uint32_t Crc32c(std::string_view bytes, bool instruction) {
-#if defined(__x86_64__)
-  static const bool there = __builtin_cpu_supports("sse4.2") != 0;
-  if (instruction && there) return ~CrcByInstruction(~uint32_t{0}, bytes);
-#endif
-  return ~CrcByTables(~uint32_t{0}, bytes);
-}
-
-uint32_t MaskedCrc32c(std::string_view bytes) {
-  const uint32_t crc = Crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xA282EAD8u;
-}
-
 void WriteChecksums(const fs::path& dir, const fs::path& known) {
   const Sums before = known.empty() ? Sums() : ReadChecksums(known).value_or(Sums());
   Sums sums;
@@ -225,20 +164,6 @@ void WriteChecksums(const fs::path& dir, const fs::path& known) {
   for (const auto& [name, sum] : sums) text += sum + "  " + name + "\n";
   const GuardedDirectory inside(dir);
   WriteFileAtomically(dir / kChecksumsFile, text);
-}
-
-void CheckParts(const fs::path& file, int64_t count, const std::function<bool(int64_t)>& sound,
-                const std::function<std::string(int64_t)>& cause) {
-  std::atomic<int64_t> first = count;
-  ParallelFor(count, [&](int64_t i, int) {
-    if (sound(i)) return;
-    int64_t before = first;
-    while (i < before && !first.compare_exchange_weak(before, i)) {
-    }
-  });
-  if (first == count) return;
-  throw InputError(fmt::format("{} is damaged", file.string()), cause(first),
-                   "copy or download it again");
 }
 
 bool VerifyChecksums(const fs::path& dir, bool below) {

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,13 +25,6 @@ class Sha256 {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// CRC-32C: Castagnoli's polynomial 0x1EDC6F41, reflected, as in RFC 3720, appendix B.4.
-// `instruction` false does without the processor's own, to the same number.
-uint32_t Crc32c(std::string_view bytes, bool instruction = true);
-
-// The same as TensorFlow's files have it: against zeros that check themselves (its crc32c.h).
-uint32_t MaskedCrc32c(std::string_view bytes);
-
 // The SHA-256 of files, as `sha256sum --check` reads them: a line "<64 hex digits>  <name>" for
 // each, sorted by name.
 inline constexpr char kChecksumsFile[] = "SHA256SUMS";
@@ -51,11 +42,5 @@ inline constexpr char kChecksumsKey[] = "checksums";
 // each .json and .safetensors: others may be put beside a checkpoint. Returns false if there is no
 // list. Without `below` files in directories are not looked at.
 bool VerifyChecksums(const std::filesystem::path& dir, bool below = true);
-
-// Throws a kInput Error, "FILE is damaged", with the cause of the first of `count` parts that is
-// not sound. `sound` is asked by several threads.
-void CheckParts(const std::filesystem::path& file, int64_t count,
-                const std::function<bool(int64_t index)>& sound,
-                const std::function<std::string(int64_t index)>& cause);
 
 }  // namespace folio

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "folio/io/crc32c.h"
 #include "folio/io/file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -115,7 +115,7 @@ void SyncTree(const fs::path& directory) {
     if (S_ISDIR(info.st_mode)) SyncTree(inside);
     if (!S_ISREG(info.st_mode)) continue;
     const FileDescriptor fd(held.Open(O_RDONLY | O_NOFOLLOW));
-    if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(inside, errno);
+    if (fd.get() < 0 || internal::FlushFile(fd.get()) != 0) ThrowCannotWrite(inside, errno);
   }
   if (unread) ThrowCannotWrite(directory, unread.value());
   internal::SyncDirectory(directory);
@@ -183,7 +183,7 @@ struct internal::Unfinished {
   }
   // Makes the file durable, and gives it the target's name.
   void PutInPlace() {
-    if (fsync(fd) != 0 || target.Rename(temporary, target.name()) != 0 ||
+    if (internal::FlushFile(fd) != 0 || target.Rename(temporary, target.name()) != 0 ||
         close(std::exchange(fd, -1)) != 0 || target.SyncDirectory() != 0) {
       ThrowCannotWrite(name, errno);
     }
@@ -509,12 +509,12 @@ void LineFile::Write(std::string_view line) {
 }
 
 void LineFile::Sync() {
-  if (fdatasync(fd_) != 0) Warn(errno);
+  if (internal::FlushData(fd_) != 0) Warn(errno);
 }
 
 void LineFile::Finish() {
   int error = TryToWrite();
-  if (error == 0 && fdatasync(fd_) != 0) error = errno;
+  if (error == 0 && internal::FlushData(fd_) != 0) error = errno;
   if (error != 0) internal::ThrowCannotWrite(path_, error);
 }
 

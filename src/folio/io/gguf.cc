@@ -7,6 +7,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -32,15 +33,12 @@ struct GgmlType {
 
 // The types that folio does not have, with the sizes that ggml gives them; ids that are missing
 // were given up.
-constexpr std::array kForeignTypes = {
-    GgmlType{9, "Q8_1", 32, 40},      GgmlType{15, "Q8_K", 256, 292},
-    GgmlType{16, "IQ2_XXS", 256, 66}, GgmlType{17, "IQ2_XS", 256, 74},
-    GgmlType{18, "IQ3_XXS", 256, 98}, GgmlType{19, "IQ1_S", 256, 50},
-    GgmlType{21, "IQ3_S", 256, 110},  GgmlType{22, "IQ2_S", 256, 82},
-    GgmlType{23, "IQ4_XS", 256, 136}, GgmlType{29, "IQ1_M", 256, 56},
-    GgmlType{34, "TQ1_0", 256, 54},   GgmlType{35, "TQ2_0", 256, 66},
-    GgmlType{39, "MXFP4", 32, 17},    GgmlType{40, "NVFP4", 64, 36},
-    GgmlType{41, "Q1_0", 128, 18},
+constexpr GgmlType kForeignTypes[] = {
+    {9, "Q8_1", 32, 40},     {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66},
+    {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},
+    {21, "IQ3_S", 256, 110}, {22, "IQ2_S", 256, 82},   {23, "IQ4_XS", 256, 136},
+    {29, "IQ1_M", 256, 56},  {34, "TQ1_0", 256, 54},   {35, "TQ2_0", 256, 66},
+    {39, "MXFP4", 32, 17},   {40, "NVFP4", 64, 36},    {41, "Q1_0", 128, 18},
 };
 
 // None if there is no such id.
@@ -51,7 +49,7 @@ std::optional<GgmlType> FindGgmlType(uint32_t id) {
     return GgmlType{id, DtypeName(*dtype), block, bytes, dtype};
   }
   const auto* const type = std::ranges::find(kForeignTypes, id, &GgmlType::id);
-  return type == kForeignTypes.end() ? std::nullopt : std::optional(*type);
+  return type == std::end(kForeignTypes) ? std::nullopt : std::optional(*type);
 }
 
 // REQUIRES: ggml has that dtype.

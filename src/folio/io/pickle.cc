@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -178,7 +178,7 @@ class PickleReader {
   bool Run(uint8_t opcode) {
     using R = PickleReader;
     using Opcode = std::pair<uint8_t, void (*)(R&)>;
-    static constexpr auto kOpcodes = std::to_array<Opcode>({
+    static constexpr Opcode kOpcodes[] = {
         {'N', [](R& r) { r.Push({}); }},                                    // NONE
         {0x88, [](R& r) { r.Push({.kind = Kind::kBool, .integer = 1}); }},  // NEWTRUE
         {0x89, [](R& r) { r.Push({.kind = Kind::kBool}); }},                // NEWFALSE
@@ -217,9 +217,9 @@ class PickleReader {
         {0x81, [](R& r) { r.NewObject(); }},                                       // NEWOBJ
         {'b', [](R& r) { r.Build(); }},                                            // BUILD
         {'Q', [](R& r) { r.Push({.kind = Kind::kStored, .items = {r.Pop()}}); }},  // BINPERSID
-    });
+    };
     const auto* const found = std::ranges::find(kOpcodes, opcode, &Opcode::first);
-    if (found == kOpcodes.end()) return false;
+    if (found == std::end(kOpcodes)) return false;
     found->second(*this);
     return true;
   }

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,9 @@
 
 #include "folio/base/error.h"
 
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #if __has_include(<linux/openat2.h>)
 #include <linux/openat2.h>
 #endif
@@ -39,6 +41,9 @@ namespace {
 using Guard = GuardedDirectory::Guard;
 using internal::FileDescriptor;
 
+#ifndef O_PATH
+#define O_PATH O_RDONLY  // of Linux alone: a name that is held without being read
+#endif
 constexpr int kDirectory = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 std::mutex g_guards_mutex;
@@ -261,12 +266,18 @@ int HeldName::MakeDirectory(const std::string& name) const {
   return Ready() ? mkdirat(directory_.get(), name.c_str(), 0777) : -1;
 }
 
-int HeldName::Rename(const std::string& from, const std::string& to, unsigned flags) const {
+int HeldName::Rename(const std::string& from, const std::string& to) const {
+  return Ready() ? renameat(directory_.get(), from.c_str(), directory_.get(), to.c_str()) : -1;
+}
+
+int HeldName::Exchange(const std::string& one, const std::string& other) const {
   if (!Ready()) return -1;
-  // Without flags also where the file system does not know the newer call.
-  return flags == 0
-             ? renameat(directory_.get(), from.c_str(), directory_.get(), to.c_str())
-             : renameat2(directory_.get(), from.c_str(), directory_.get(), to.c_str(), flags);
+  const int directory = directory_.get();
+#ifdef __APPLE__
+  return renameatx_np(directory, one.c_str(), directory, other.c_str(), RENAME_SWAP);
+#else
+  return renameat2(directory, one.c_str(), directory, other.c_str(), RENAME_EXCHANGE);
+#endif
 }
 
 int HeldName::RenameTo(const HeldName& to) const {
@@ -596,6 +607,22 @@ void CleanLeftovers(const HeldName& target) {
   }
 }
 
+int FlushFile(int fd) {
+#ifdef __APPLE__
+  return fcntl(fd, F_FULLFSYNC);  // fsync leaves it in the disk's own memory there
+#else
+  return fsync(fd);
+#endif
+}
+
+int FlushData(int fd) {
+#ifdef __APPLE__
+  return FlushFile(fd);
+#else
+  return fdatasync(fd);
+#endif
+}
+
 void LockTemporary(int fd) {
   flock(fd, LOCK_EX | LOCK_NB);
 }
@@ -617,7 +644,7 @@ void ReplaceDirectory(const HeldName& to, const std::string& from, const fs::pat
     return;
   }
   std::string old = from;
-  if (!may_exchange || to.Rename(from, to.name(), RENAME_EXCHANGE) != 0) {
+  if (!may_exchange || to.Exchange(from, to.name()) != 0) {
     // Under this name it is known to be whole, whatever happens between the steps.
     const std::string whole = OwnName(to, kWholeMark);
     check(to.Rename(from, whole));

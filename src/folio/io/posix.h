@@ -119,7 +119,9 @@ class HeldName {
   int Stat(const std::string& name, struct stat& info) const;
   bool IsThere() const;
   int MakeDirectory(const std::string& name) const;
-  int Rename(const std::string& from, const std::string& to, unsigned flags = 0) const;
+  int Rename(const std::string& from, const std::string& to) const;
+  // In one step; fails where the file system cannot do that.
+  int Exchange(const std::string& one, const std::string& other) const;
   int RenameTo(const HeldName& to) const;
   int LinkTo(const HeldName& to) const;
   int Remove(const std::string& name) const;      // a file or a link
@@ -175,6 +177,11 @@ std::string TemporaryFor(const HeldName& target);
 // takes its place; without one
 // `.NAME.old-PID` is put back if the target is missing, else removed.
 void CleanLeftovers(const HeldName& target);
+
+// Put what was written to a file on the disk; FlushData without what only describes the file. 0, or
+// -1 and errno.
+int FlushFile(int fd);
+int FlushData(int fd);
 
 // Takes the lock that marks a temporary as being written. On a file system without locks it does
 // nothing, and CleanLeftovers removes nothing.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {
@@ -138,5 +140,20 @@ template void TensorFile::Read(std::string_view name, std::span<float> out) cons
 template void TensorFile::Read(std::string_view name, std::span<double> out) const;
 template void TensorFile::Read(std::string_view name, std::span<int64_t> out) const;
 template void TensorFile::Read(std::string_view name, std::span<int32_t> out) const;
+
+void CheckParts(const std::filesystem::path& file, int64_t count,
+                const std::function<bool(int64_t)>& sound,
+                const std::function<std::string(int64_t)>& cause) {
+  std::atomic<int64_t> first = count;
+  ParallelFor(count, [&](int64_t i, int) {
+    if (sound(i)) return;
+    int64_t before = first;
+    while (i < before && !first.compare_exchange_weak(before, i)) {
+    }
+  });
+  if (first == count) return;
+  throw InputError(fmt::format("{} is damaged", file.string()), cause(first),
+                   "copy or download it again");
+}
 
 }  // namespace folio

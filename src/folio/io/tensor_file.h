@@ -48,6 +48,12 @@ bool MultiplyBytes(uint64_t& bytes, uint64_t size);
 // Returns whether a tensor's numbers can be read where they lie.
 bool IsAligned(const TensorInfo& info);
 
+// Throws a kInput Error, "FILE is damaged", with the cause of the first of `count` parts that is
+// not sound. `sound` is asked by several threads.
+void CheckParts(const std::filesystem::path& file, int64_t count,
+                const std::function<bool(int64_t index)>& sound,
+                const std::function<std::string(int64_t index)>& cause);
+
 // Tensors by name, in one file or several, mapped and wholly validated when opened: whatever is
 // wrong with them throws a kInput Error naming file and tensor, and no later call meets a bad
 // offset. What reads a format derives from it and adds what it finds. Errors of the calls below

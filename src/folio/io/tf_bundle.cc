@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <utility>
 
-#include "folio/io/checksums.h"
+#include "folio/io/crc32c.h"
 
 namespace folio {
 namespace {
@@ -35,16 +36,9 @@ enum ShapeField { kDim = 2, kUnknownRank = 3 };
 enum DimField { kDimSize = 1 };
 
 // Dtypes by their numbers in TensorFlow's messages.
-constexpr std::array<std::pair<uint64_t, Dtype>, 10> kTfDtypes = {{{1, Dtype::kF32},
-                                                                   {2, Dtype::kF64},
-                                                                   {3, Dtype::kI32},
-                                                                   {4, Dtype::kU8},
-                                                                   {5, Dtype::kI16},
-                                                                   {6, Dtype::kI8},
-                                                                   {9, Dtype::kI64},
-                                                                   {10, Dtype::kBool},
-                                                                   {14, Dtype::kBF16},
-                                                                   {19, Dtype::kF16}}};
+constexpr std::pair<uint64_t, Dtype> kTfDtypes[] = {
+    {1, Dtype::kF32}, {2, Dtype::kF64}, {3, Dtype::kI32},   {4, Dtype::kU8},    {5, Dtype::kI16},
+    {6, Dtype::kI8},  {9, Dtype::kI64}, {10, Dtype::kBool}, {14, Dtype::kBF16}, {19, Dtype::kF16}};
 
 // A field of a message in the encoding of protocol buffers.
 struct ProtoField {
@@ -190,7 +184,7 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
     if (field.number == kSlices) entry.Fail(what + " is partitioned, which folio does not read");
   });
   const auto* const dtype = std::ranges::find(kTfDtypes, type, &std::pair<uint64_t, Dtype>::first);
-  if (dtype == kTfDtypes.end()) {
+  if (dtype == std::end(kTfDtypes)) {
     entry.Fail(fmt::format("{} has type {}, which folio does not read", what, type));
   }
   TensorInfo info{.name = std::string(name), .dtype = dtype->second};

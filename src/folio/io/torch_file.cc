@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -14,7 +15,6 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/io/byte_reader.h"
-#include "folio/io/checksums.h"
 #include "folio/io/pickle.h"
 #include "folio/tensor/dtype.h"
 
@@ -310,17 +310,12 @@ struct TorchStorage {
   std::string_view global;
   Dtype dtype;
 };
-constexpr std::array kTorchStorages = {
-    TorchStorage{"torch.FloatStorage", Dtype::kF32},
-    TorchStorage{"torch.DoubleStorage", Dtype::kF64},
-    TorchStorage{"torch.HalfStorage", Dtype::kF16},
-    TorchStorage{"torch.BFloat16Storage", Dtype::kBF16},
-    TorchStorage{"torch.LongStorage", Dtype::kI64},
-    TorchStorage{"torch.IntStorage", Dtype::kI32},
-    TorchStorage{"torch.ShortStorage", Dtype::kI16},
-    TorchStorage{"torch.CharStorage", Dtype::kI8},
-    TorchStorage{"torch.ByteStorage", Dtype::kU8},
-    TorchStorage{"torch.BoolStorage", Dtype::kBool},
+constexpr TorchStorage kTorchStorages[] = {
+    {"torch.FloatStorage", Dtype::kF32}, {"torch.DoubleStorage", Dtype::kF64},
+    {"torch.HalfStorage", Dtype::kF16},  {"torch.BFloat16Storage", Dtype::kBF16},
+    {"torch.LongStorage", Dtype::kI64},  {"torch.IntStorage", Dtype::kI32},
+    {"torch.ShortStorage", Dtype::kI16}, {"torch.CharStorage", Dtype::kI8},
+    {"torch.ByteStorage", Dtype::kU8},   {"torch.BoolStorage", Dtype::kBool},
 };
 constexpr std::string_view kRebuiltTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
@@ -333,7 +328,7 @@ constexpr std::array kTorchGlobals = [] {
       kRebuiltTensor,  kRebuiltParameter, kTorchSize,      kOrderedDict,
       "torch.float32", "torch.float64",   "torch.float16", "torch.bfloat16",
       "torch.int64",   "torch.int32",     "torch.uint8",   "torch.bool"};
-  std::array<std::string_view, kOthers.size() + kTorchStorages.size()> all;
+  std::array<std::string_view, kOthers.size() + std::size(kTorchStorages)> all;
   std::ranges::copy(kOthers, all.begin());
   std::ranges::transform(kTorchStorages, all.begin() + kOthers.size(), &TorchStorage::global);
   return all;
@@ -372,7 +367,7 @@ std::string PickledSizes(std::span<const int64_t> sizes) {
 // The tensor that lies in the entry data/`index`.
 std::string PickledTensor(const TensorToWrite& tensor, size_t index) {
   const auto* const storage = std::ranges::find(kTorchStorages, tensor.dtype, &TorchStorage::dtype);
-  FOLIO_CHECK(storage != kTorchStorages.end(), "PyTorch has no such storage");
+  FOLIO_CHECK(storage != std::end(kTorchStorages), "PyTorch has no such storage");
   const std::vector<std::string> stored = {Pickled("storage"), PickledGlobal(storage->global),
                                            Pickled(fmt::format("{}", index)), Pickled("cpu"),
                                            Pickled(tensor.shape.count())};
@@ -521,8 +516,8 @@ class TorchReader {
     const PickleValue& key = pickle_[id[2]];
     const PickleValue& count = pickle_[id[4]];
     const auto* const known = std::ranges::find(kTorchStorages, type.text, &TorchStorage::global);
-    if (type.kind != Kind::kGlobal || known == kTorchStorages.end() || key.kind != Kind::kText ||
-        count.kind != Kind::kInt || pickle_[id[0]].text != "storage") {
+    if (type.kind != Kind::kGlobal || known == std::end(kTorchStorages) ||
+        key.kind != Kind::kText || count.kind != Kind::kInt || pickle_[id[0]].text != "storage") {
       Refuse(name, "its storage is not described");
     }
     dtype = known->dtype;

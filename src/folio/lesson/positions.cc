@@ -47,8 +47,10 @@ std::vector<std::string> Labels(const std::vector<int64_t>& positions) {
 
 // Some of `count` indices, from the first to the last.
 std::vector<int64_t> Spread(int64_t count) {
-  std::vector<int64_t> picked = {0, count / 8, count / 4, count / 2};
-  picked.erase(std::unique(picked.begin(), picked.end()), picked.end());
+  std::vector<int64_t> picked = {0};
+  for (const int64_t part : {8, 4, 2}) {
+    if (count / part > picked.back()) picked.push_back(count / part);
+  }
   return picked;
 }
 

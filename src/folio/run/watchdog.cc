@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -58,8 +59,12 @@ Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
 Watchdog::FileState Watchdog::StateOf(const fs::path& path) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) return {};
-  return {found.st_size, static_cast<int64_t>(found.st_ino), found.st_mtim.tv_sec,
-          found.st_mtim.tv_nsec};
+#ifdef __APPLE__
+  const timespec changed = found.st_mtimespec;
+#else
+  const timespec changed = found.st_mtim;
+#endif
+  return {found.st_size, static_cast<int64_t>(found.st_ino), changed.tv_sec, changed.tv_nsec};
 }
 
 void Watchdog::Step() {

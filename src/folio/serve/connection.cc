@@ -369,8 +369,10 @@ void Connection::Step() {
     if (turned_away_ != 0) return NoRoom();
     const std::chrono::duration<double> since = Clock::now() - begun_;
     deadline_.Set(std::max(context_.limits.receive_seconds - since.count(), 0.0));
+#ifdef TCP_QUICKACK
     const int on = 1;  // a client that sends a head and then its body may wait for word of the head
     setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+#endif
     if (reader_->expects_continue() && !std::exchange(told_to_continue_, true)) {
       Push("HTTP/1.1 100 Continue\r\n\r\n");
       Flush();

@@ -23,6 +23,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/serve/sockets.h"
 
 namespace folio {
 namespace {
@@ -61,8 +62,7 @@ bool HttpClient::Connect(std::string& why) {
     why = fmt::format("'{}' is no numeric address", host_);
     return false;
   }
-  socket_.emplace(
-      ::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  socket_.emplace(OpenSocket(is_v6 ? AF_INET6 : AF_INET));
   rest_.clear();
   const auto* const address =
       is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);

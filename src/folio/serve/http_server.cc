@@ -22,6 +22,7 @@
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/serve/connection.h"
+#include "folio/serve/sockets.h"
 
 namespace folio {
 namespace {
@@ -127,7 +128,7 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
   }
   AllowFiles(context_.limits.connections);
   auto* address = reinterpret_cast<sockaddr*>(&storage);
-  const int socket = ::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int socket = OpenSocket(storage.ss_family);
   const int on = 1;
   if (socket >= 0) setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (socket < 0 || bind(socket, address, size) != 0 || listen(socket, SOMAXCONN) != 0) {
@@ -154,8 +155,8 @@ void HttpServer::Impl::AcceptAll() {
   for (int i = 0; i < kAtOnce; ++i) {
     sockaddr_storage name{};
     socklen_t size = sizeof name;
-    const int client = accept4(listening_.native_handle(), reinterpret_cast<sockaddr*>(&name),
-                               &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int client =
+        AcceptSocket(listening_.native_handle(), reinterpret_cast<sockaddr*>(&name), &size);
     const int error = client >= 0 ? 0 : errno;
     if (error == EAGAIN) break;
     if (client >= 0 && Take(client, AddressOf(name))) continue;

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -292,17 +292,16 @@ std::unique_ptr<Tokenizer> ReadBpe(const GgufFile& file) {
 
 // What llama.cpp's "rwkv" writes for a character.
 using Escape = std::pair<std::string_view, std::string_view>;
-constexpr std::array<Escape, 4> kEscapes = {
-    {{"\n", "\\n"}, {"\t", "\\t"}, {"\r", "\\r"}, {"\\", "\\\\"}}};
+constexpr Escape kEscapes[] = {{"\n", "\\n"}, {"\t", "\\t"}, {"\r", "\\r"}, {"\\", "\\\\"}};
 
 std::string Unescaped(std::string_view text) {
   const auto* const escape = std::ranges::find(kEscapes, text, &Escape::second);
-  return std::string(escape == kEscapes.end() ? text : escape->first);
+  return std::string(escape == std::end(kEscapes) ? text : escape->first);
 }
 
 std::string Escaped(std::string_view character) {
   const auto* const escape = std::ranges::find(kEscapes, character, &Escape::first);
-  return std::string(escape == kEscapes.end() ? character : escape->second);
+  return std::string(escape == std::end(kEscapes) ? character : escape->second);
 }
 
 std::unique_ptr<Tokenizer> ReadCharacters(const GgufFile& file) {

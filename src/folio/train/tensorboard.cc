@@ -17,7 +17,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
-#include "folio/io/checksums.h"
+#include "folio/io/crc32c.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 

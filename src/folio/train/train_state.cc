@@ -33,7 +33,7 @@ void WriteAt(const internal::FileDescriptor& file, const std::filesystem::path& 
 }
 
 void Flush(const internal::FileDescriptor& file, const std::filesystem::path& path) {
-  if (fsync(file.get()) != 0) internal::ThrowCannotWrite(path, errno);
+  if (internal::FlushFile(file.get()) != 0) internal::ThrowCannotWrite(path, errno);
 }
 
 std::string FileName(const NamedTensor& array, const ParamInfo& info) {

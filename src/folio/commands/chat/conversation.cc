@@ -248,7 +248,7 @@ int64_t Dialogue::Lengthen(const std::string& message, int64_t max_tokens) {
   const int64_t longest = std::max<int64_t>(context() - std::min(max_tokens, context() / 4), 1);
   if (std::ssize(prompt_) <= longest) return 0;
   // Half of the context goes at a time, so that the rest is not read again for every message.
-  const int64_t kept = std::min(std::max(context() / 2, std::ssize(more)), longest);
+  const int64_t kept = std::min(std::max<int64_t>(context() / 2, std::ssize(more)), longest);
   const int64_t forgotten = std::ssize(prompt_) - kept;
   prompt_.erase(prompt_.begin(), prompt_.begin() + forgotten);
   return forgotten;
