@@ -1,9 +1,15 @@
-"""How fast folio.Encoding is beside the program and beside other packages, those that are installed.
+"""How fast folio is from Python.
 
-    python python/bench.py TEXT [--megabytes 100] [--encoding gpt2] [--json]
+    python python/bench.py tokens TEXT [--megabytes 100] [--encoding gpt2] [--json]
+    python python/bench.py steps [--steps 400] [--json]
+
+Tokens: folio.Encoding beside the program and other packages, those that are installed.
 
 Each of them turns the same text, repeated up to a size, into a file of uint16 tokens, in a process of its own; the best of
---times counts, from the text in memory to the closed file. The text is read and the tokenizer made before.
+--times counts, from the text in memory to the closed file. The text is read and the tokenizer made before. The program is
+timed with its start, reading and the making of the tokenizer.
+
+Steps: training by folio.train, with a callback for each step, beside the program, in turns; seconds that both log.
 """
 
 from __future__ import annotations
@@ -130,19 +136,32 @@ def _program(args: argparse.Namespace) -> dict[str, Any]:
         return {"seconds": min(seconds), "tokens": os.path.getsize(out) // 2, "bytes": size}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("text")
-    parser.add_argument("--megabytes", type=float, default=100)
-    parser.add_argument("--encoding", default="gpt2")
-    parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--program", default=f"{sys.executable} -m folio")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--kind", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.kind:
-        print(json.dumps(_measure(args, args.kind)))
-        return
+def _steps(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    import folio
+
+    seconds: dict[str, list[float]] = {"folio.train": [], "folio train": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        text = os.path.join(scratch, "stories.txt")
+        with open(text, "w", encoding="utf-8") as file:
+            file.writelines(folio.stories(1000))
+        for _ in range(args.times):
+            run = folio.train(
+                text, preset="char-cpu", max_steps=args.steps, eval_every=0, on_step=lambda _: None
+            )
+            seconds["folio.train"].append(float(run.metrics["seconds"][-1]))
+            out = os.path.join(scratch, "run")
+            words = ["train", "--data", text, "--preset", "char-cpu", "--set", "train.eval_every=0"]
+            rest = ["--max-steps", str(args.steps), "--out", out, "--overwrite"]
+            command = [*args.program.split(), *words, *rest]
+            subprocess.run(command, check=True, capture_output=True)
+            seconds["folio train"].append(float(folio.Run(out).metrics["seconds"][-1]))
+    return {
+        kind: {"seconds": min(all_), "milliseconds_per_step": 1e3 * min(all_) / args.steps}
+        for kind, all_ in seconds.items()
+    }
+
+
+def _tokens(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {"folio tokenizer encode": _program(args)}
     for kind in KINDS:
         words = [sys.executable, __file__, *sys.argv[1:], "--kind", kind]
@@ -155,17 +174,38 @@ def main() -> None:
     for result in results.values():
         if "seconds" in result:
             result["megabytes_per_second"] = result["bytes"] / 1e6 / result["seconds"]
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["tokens", "steps"])
+    parser.add_argument("text", nargs="?")
+    parser.add_argument("--megabytes", type=float, default=100)
+    parser.add_argument("--encoding", default="gpt2")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--program", default=f"{sys.executable} -m folio")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.what == "tokens" and args.text is None:
+        parser.error("tokens: name a text")
+    if args.kind:
+        print(json.dumps(_measure(args, args.kind)))
+        return
+    results = _steps(args) if args.what == "steps" else _tokens(args)
     if args.json:
-        print(json.dumps({"encoding": args.encoding, "cores": os.cpu_count(), "results": results}))
+        print(json.dumps({"what": args.what, "cores": os.cpu_count(), "results": results}))
         return
     for kind, result in results.items():
         if "skipped" in result:
             print(f"{kind:34} {result['skipped']}")
-        else:
-            print(
-                f"{kind:34} {result['megabytes_per_second']:8.1f} MB/s {result['seconds']:8.2f} s "
-                f"{result['tokens']:>12,} tokens"
-            )
+            continue
+        numbers = (f"{value:,.2f} {name.replace('_', ' ')}" for name, value in result.items())
+        print(f"{kind:34} {', '.join(numbers)}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 
 work=build/python
+# The name of the compiler counts for ccache: it is that of the program's build.
+export CXX="${CXX:-c++}"
 python="${PYTHON:-python3}"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "wheel: Python 3.10 or later is needed" >&2; exit 75; }
 if [[ ! -x $work/venv/bin/auditwheel ]]; then

@@ -348,7 +348,8 @@ def train(
 
 class Trainer:
     """Training step by step, in memory alone: on batches of one's own, or on those that it draws
-    from a data set. A context manager, as it may be large: leaving it gives the memory back."""
+    from a data set. A context manager, as it may be large: leaving it gives the memory back, once
+    no array shows it."""
 
     def __init__(
         self,
@@ -394,7 +395,7 @@ class Trainer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._data = None
+        del self._core
 
     def step(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> Step:
         """Makes a step, with a batch of ``batch_shape``. Targets are the inputs one token later, -1

@@ -237,7 +237,7 @@ Ranked RankedOf(const nb::dict& ranks, const nb::dict& specials) {
 
 std::shared_ptr<PyTokenizer> FromRanks(const std::string& name, const std::string& regex,
                                        const nb::dict& ranks, const nb::dict& specials) {
-  const std::optional<SplitPattern> pattern = FindSplitRegex(regex);
+  const std::optional<SplitPattern> pattern = FindTiktokenRegex(regex);
   if (!pattern) {
     std::string names;
     for (const SplitPattern known : kSplitPatterns)

@@ -60,6 +60,7 @@ def test_a_run_tells_of_itself(text: pathlib.Path) -> None:
     assert again.result["step"] == 30 and len(again.metrics["loss"]) >= 30
 
 
+@pytest.mark.slow
 def test_callbacks_end_a_run(text: pathlib.Path) -> None:
     run = folio.train(
         text, preset="stories", max_steps=1000, on_step=lambda s: s.step < 4, **TINY
@@ -103,6 +104,7 @@ except KeyboardInterrupt:
     assert done.result["step"] == len(rest) + 10
 
 
+@pytest.mark.slow
 def test_data_of_all_kinds(tmp_path: pathlib.Path) -> None:
     texts = (story for story in folio.stories(60))
     run = folio.train(texts, preset="stories", max_steps=2, **TINY)
@@ -134,6 +136,7 @@ def _written(directory: pathlib.Path) -> pathlib.Path:
     return path
 
 
+@pytest.mark.slow
 def test_lora(run: folio.Run, text: pathlib.Path) -> None:
     tuned = folio.train(text, init=run, lora=4, max_steps=4, **TINY)
     assert tuned.result["step"] == 4
@@ -215,6 +218,7 @@ def test_parameters_are_not_copied(model: folio.Model) -> None:
         model.parameters["no.such"]
 
 
+@pytest.mark.slow
 def test_files_and_memory(model: folio.Model, run: folio.Run, tmp_path: pathlib.Path) -> None:
     greedy: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
     expected = model.generate("One day", **greedy)
@@ -238,6 +242,7 @@ def test_files_and_memory(model: folio.Model, run: folio.Run, tmp_path: pathlib.
         pickle.dumps(folio.load(contents))
 
 
+@pytest.mark.slow
 def test_threads_and_fork(model: folio.Model) -> None:
     greedy: dict[str, Any] = {"max_tokens": 10, "temperature": 0}
     expected = model.generate("One day", **greedy)
@@ -257,6 +262,7 @@ def test_threads_and_fork(model: folio.Model) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.slow
 def test_trainer(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
     sizes: dict[str, Any] = {"preset": "stories", **TINY}
     with folio.Trainer(text, **sizes) as trainer:

@@ -422,9 +422,6 @@ constexpr Spelling kSpellings[] = {
      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {SplitPattern::kGpt2,
      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s)"},
-    {SplitPattern::kCl100k,
-     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|)"
-     R"(\s++$|\s*[\r\n]|\s+(?!\S)|\s)"},
     {SplitPattern::kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
                             R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
 };
@@ -648,6 +645,13 @@ std::optional<SplitPattern> FindSplitRegex(std::string_view regex) {
   const auto* found = std::ranges::find(kSpellings, regex, &Spelling::regex);
   if (found == std::end(kSpellings)) return std::nullopt;
   return found->pattern;
+}
+
+std::optional<SplitPattern> FindTiktokenRegex(std::string_view regex) {
+  constexpr std::string_view kCl100k =
+      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|)"
+      R"(\s++$|\s*[\r\n]|\s+(?!\S)|\s)";
+  return regex == kCl100k ? SplitPattern::kCl100k : FindSplitRegex(regex);
 }
 
 size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {

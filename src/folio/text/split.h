@@ -55,6 +55,8 @@ std::string_view SplitPatternRegex(SplitPattern pattern);
 // The pattern that a regular expression is: that one, or another spelling of it that tokenizers are
 // published with.
 std::optional<SplitPattern> FindSplitRegex(std::string_view regex);
+// The same in the syntax of tiktoken, where `{1,3}+` does not go back; a Hugging Face one repeats.
+std::optional<SplitPattern> FindTiktokenRegex(std::string_view regex);
 
 // Scanners return this where the end of a pretoken depends on what follows the text.
 inline constexpr size_t kUndecided = static_cast<size_t>(-1);

@@ -195,7 +195,7 @@ class EncodingState {
 
   SplitPattern Pattern() const {
     const std::string_view regex = Member("pat_str", PickleValue::Kind::kText).text;
-    if (const std::optional<SplitPattern> pattern = FindSplitRegex(regex)) return *pattern;
+    if (const std::optional<SplitPattern> pattern = FindTiktokenRegex(regex)) return *pattern;
     Fail(fmt::format("it splits text by {}", regex.substr(0, 200)));
   }
 
