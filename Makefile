@@ -12,8 +12,8 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build build-asan install packages site bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
-  test-cluster test-arm format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
+.PHONY: help demo test build build-asan install packages site wheel bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web \
+  test-web test-python test-cluster test-arm format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
 help:
@@ -22,12 +22,14 @@ help:
 	@echo 'make build   leave the program at build/release/folio'
 	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
 	@echo 'make packages  a tar file that runs wherever it is unpacked, and .deb files, in build/packages'
+	@echo 'make wheel   the Python package with all that it needs, in build/packages'
 	@echo 'make site    the documents as a site, with references of commands, C and C++, in build/site'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
 	@echo 'make web     make web/dist of web/src, the page of folio serve; needs node and npm'
 	@echo 'make test-web  the tests of the page in a browser; skipped without node and chromium'
+	@echo 'make test-python  the Python package in every Python at hand; skipped where PyPI is not reached'
 	@echo 'make test-cluster  mpirun and Slurm over a network made here: links cut, ranks killed; as root, 15 minutes'
 	@echo 'make test-arm  tests of text and backend for 64-bit Arm, under emulation; as root, with debootstrap'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
@@ -80,6 +82,14 @@ packages:
 site: build
 	@scripts/bootstrap.sh site
 	@scripts/site.sh build/release/folio
+
+wheel:
+	@scripts/bootstrap.sh build
+	@JOBS=$(JOBS) scripts/wheel.sh repair
+
+test-python:
+	@scripts/bootstrap.sh build
+	@JOBS=$(JOBS) WERROR=$(WERROR) scripts/test_python.sh
 
 bench: build
 	@scripts/bench.sh

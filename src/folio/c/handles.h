@@ -164,6 +164,9 @@ folio_model* NewModel(std::shared_ptr<const Model> model);
 // The settings of "train".
 void Apply(const folio_options& options, RunSettings& settings);
 
+// The options of "generate", with a seed drawn where none was given.
+GenerateOptions GenerateArgument(const folio_options* options);
+
 // Options of this kind, or the usual ones for null. Throws a kUsage Error for another kind.
 folio_options OptionsArgument(const folio_options* options, folio_options::Kind kind);
 

@@ -3,12 +3,25 @@
 
 #include "folio/c/handles.h"
 
+using folio::GenerateArgument;
 using folio::Guarded;
 using folio::RequireArgument;
 
 struct folio_batch {
   folio::Model::Texts texts;
 };
+
+namespace folio {
+
+GenerateOptions GenerateArgument(const folio_options* options) {
+  folio_options named = OptionsArgument(options, folio_options::Kind::kGenerate);
+  named.generate.when_full = named.when_full == "stop" ? WhenFull::kStop : WhenFull::kSlide;
+  named.generate.sampling.seed =
+      named.seed ? static_cast<uint64_t>(*named.seed) : std::random_device{}();
+  return named.generate;
+}
+
+}  // namespace folio
 
 namespace {
 
@@ -18,15 +31,6 @@ static_assert(static_cast<int>(folio::FinishReason::kLength) == FOLIO_END_LENGTH
               static_cast<int>(folio::FinishReason::kStop) == FOLIO_END_STOP &&
               static_cast<int>(folio::FinishReason::kContext) == FOLIO_END_CONTEXT &&
               static_cast<int>(folio::FinishReason::kCancelled) == FOLIO_END_CANCELLED);
-
-folio::GenerateOptions GenerateArgument(const folio_options* options) {
-  folio_options named = folio::OptionsArgument(options, folio_options::Kind::kGenerate);
-  named.generate.when_full =
-      named.when_full == "stop" ? folio::WhenFull::kStop : folio::WhenFull::kSlide;
-  named.generate.sampling.seed =
-      named.seed ? static_cast<uint64_t>(*named.seed) : std::random_device{}();
-  return named.generate;
-}
 
 std::function<bool(std::string_view)> Shown(TextCallback text, void* user) {
   if (text == nullptr) return {};

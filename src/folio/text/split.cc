@@ -411,6 +411,21 @@ constexpr std::array<PatternInfo, kSplitPatterns.size() + 3> kPatterns = {{
     {"space_runs", R"((?: +|^)[^ ]*)"},
 }};
 
+// A spelling of one of our patterns, other than its own, as tokenizers are published with it.
+struct Spelling {
+  SplitPattern pattern;
+  std::string_view regex;
+};
+
+constexpr Spelling kSpellings[] = {
+    {SplitPattern::kGpt2,
+     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {SplitPattern::kGpt2,
+     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s)"},
+    {SplitPattern::kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
+                            R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+};
+
 const PatternInfo& InfoOf(SplitPattern pattern) {
   const auto place = static_cast<size_t>(pattern);
   FOLIO_CHECK(place < kPatterns.size(), "not a split pattern");
@@ -621,6 +636,22 @@ std::optional<SplitPattern> FindSplitPattern(std::string_view name) {
 
 std::string_view SplitPatternRegex(SplitPattern pattern) {
   return InfoOf(pattern).regex;
+}
+
+std::optional<SplitPattern> FindSplitRegex(std::string_view regex) {
+  for (const SplitPattern pattern : kSplitPatterns) {
+    if (regex == SplitPatternRegex(pattern)) return pattern;
+  }
+  const auto* found = std::ranges::find(kSpellings, regex, &Spelling::regex);
+  if (found == std::end(kSpellings)) return std::nullopt;
+  return found->pattern;
+}
+
+std::optional<SplitPattern> FindTiktokenRegex(std::string_view regex) {
+  constexpr std::string_view kCl100k =
+      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|)"
+      R"(\s++$|\s*[\r\n]|\s+(?!\S)|\s)";
+  return regex == kCl100k ? SplitPattern::kCl100k : FindSplitRegex(regex);
 }
 
 size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {

@@ -52,6 +52,11 @@ std::optional<SplitPattern> FindSplitPattern(std::string_view name);
 // The regular expression, as tokenizer.json has it: in the syntax that both Oniguruma and Rust's
 // regex read alike, so \z for the end of the text, which $ is not everywhere.
 std::string_view SplitPatternRegex(SplitPattern pattern);
+// The pattern that a regular expression is: that one, or another spelling of it that tokenizers are
+// published with.
+std::optional<SplitPattern> FindSplitRegex(std::string_view regex);
+// The same in the syntax of tiktoken, where `{1,3}+` does not go back; a Hugging Face one repeats.
+std::optional<SplitPattern> FindTiktokenRegex(std::string_view regex);
 
 // Scanners return this where the end of a pretoken depends on what follows the text.
 inline constexpr size_t kUndecided = static_cast<size_t>(-1);

@@ -195,9 +195,7 @@ class EncodingState {
 
   SplitPattern Pattern() const {
     const std::string_view regex = Member("pat_str", PickleValue::Kind::kText).text;
-    for (const SplitPattern pattern : kSplitPatterns) {
-      if (SplitPatternRegex(pattern) == regex) return pattern;
-    }
+    if (const std::optional<SplitPattern> pattern = FindTiktokenRegex(regex)) return *pattern;
     Fail(fmt::format("it splits text by {}", regex.substr(0, 200)));
   }
 
@@ -283,15 +281,11 @@ std::unique_ptr<Tokenizer> ReadNanochatTokenizer(const std::filesystem::path& pa
   const Pickle pickle(std::as_bytes(std::span(bytes)), path.string(), kClasses);
   const EncodingState state(pickle, path.string());
   const std::vector<std::string_view> ranks = state.Ranks();
-  BpeVocab vocab{.pattern = state.Pattern(), .specials = state.Specials(ranks.size())};
   ByteStrings ranked;
   for (const std::string_view token : ranks) ranked.Add(token);
-  for (const std::string_view token : ranks) vocab.tokens.Add(token);
-  for (const SpecialToken& special : vocab.specials) vocab.tokens.Add(special.text);
-  CheckBpeVocab(vocab, path.string());
-  vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(ranks.size()));
-  constexpr size_t kBytes = 256;
-  vocab.whole_pretokens = vocab.merges.size() + kBytes < ranks.size();
+  BpeVocab vocab =
+      VocabOfRanks(ranked, {.pattern = state.Pattern(), .specials = state.Specials(ranks.size())},
+                   path.string());
   ChatSource chat{.text = OpenChatTemplate("nanochat")->source(), .where = "the template nanochat"};
   for (const SpecialToken& special : vocab.specials) {
     if (special.text == "<|bos|>") {

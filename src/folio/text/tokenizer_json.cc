@@ -109,32 +109,6 @@ TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::stri
   return parts;
 }
 
-// A spelling of one of our patterns, other than SplitPatternRegex, as tokenizers are published with
-// it.
-struct Spelling {
-  SplitPattern pattern;
-  std::string_view regex;
-};
-
-constexpr Spelling kSpellings[] = {
-    {SplitPattern::kGpt2,
-     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
-    {SplitPattern::kGpt2,
-     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s)"},
-    {SplitPattern::kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
-                            R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
-};
-
-std::optional<SplitPattern> FindSpelling(std::string_view regex) {
-  for (const SplitPattern pattern : kSplitPatterns) {
-    if (regex == SplitPatternRegex(pattern)) return pattern;
-  }
-  for (const Spelling& spelling : kSpellings) {
-    if (regex == spelling.regex) return spelling.pattern;
-  }
-  return std::nullopt;
-}
-
 SplitPattern ReadSplit(const Json& split, const std::string& path) {
   const Json& regex = Member(Member(split, "pattern"), "Regex");
   if (!regex.is_string()) {
@@ -146,7 +120,7 @@ SplitPattern ReadSplit(const Json& split, const std::string& path) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
            fmt::format("its Split has the behavior '{}'; expected 'Isolated'", behavior));
   }
-  if (const auto pattern = FindSpelling(regex.text())) return *pattern;
+  if (const auto pattern = FindSplitRegex(regex.text())) return *pattern;
   Refuse(path, "this split pattern is not supported", fmt::format("found {}", regex.text()));
 }
 

@@ -458,24 +458,32 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   }
   const ByteStrings ranked =
       TiktokenReader(path, *encoding).Read(ReadFile(path, kMaxVocabFileBytes));
-  BpeVocab vocab{.name = std::string(encoding->name),
-                 .pattern = encoding->pattern,
-                 .specials = encoding->specials};
-  vocab.tokens.Reserve(static_cast<size_t>(encoding->vocab_size), ranked.total_bytes() + 1024);
-  for (size_t id = 0; id < static_cast<size_t>(encoding->vocab_size); ++id) {
+  return VocabOfRanks(ranked,
+                      {.name = std::string(encoding->name),
+                       .pattern = encoding->pattern,
+                       .specials = encoding->specials},
+                      path);
+}
+
+BpeVocab VocabOfRanks(const ByteStrings& ranked, BpeVocab vocab, const std::string& where) {
+  const size_t last =
+      vocab.specials.empty() ? 0 : static_cast<size_t>(vocab.specials.back().id) + 1;
+  const size_t size = std::max(ranked.size(), last);
+  vocab.tokens.Reserve(size, ranked.total_bytes() + 1024);
+  size_t used = 0;
+  for (size_t id = 0; id < size; ++id) {
     const SpecialToken* special = FindSpecial(vocab.specials, id);
     vocab.tokens.Add(special != nullptr   ? std::string_view(special->text)
                      : id < ranked.size() ? ranked[id]
                                           : std::string_view());
+    if (id < ranked.size() && !ranked[id].empty()) ++used;
   }
-  CheckBpeVocab(vocab, path);
-  vocab.merges = MergesFromRanks(ranked, encoding->ranks);
+  CheckBpeVocab(vocab, where);
+  vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(ranked.size()));
   // A whole pretoken is looked up first, which matters only if there are tokens that no merge
   // makes.
-  constexpr int64_t kBytes = 256;
-  const auto specials = std::ranges::count_if(
-      vocab.specials, [&](const SpecialToken& token) { return token.id < encoding->ranks; });
-  vocab.whole_pretokens = std::ssize(vocab.merges) + kBytes + specials < encoding->ranks;
+  constexpr size_t kBytes = 256;
+  vocab.whole_pretokens = vocab.merges.size() + kBytes < used;
   return vocab;
 }
 

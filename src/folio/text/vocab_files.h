@@ -36,6 +36,10 @@ BpeVocab ReadVocabAndMerges(const std::string& vocab_json, const std::string& me
 // pattern and the special tokens; its count of ranks must be met.
 BpeVocab ReadTiktoken(const std::string& path, const std::string& name);
 
+// The vocabulary whose tokens are merged by rank: `ranked` by it, empty where a rank is not used or
+// is a special token's. `named` says name, pattern and special tokens. Errors begin with `where`.
+BpeVocab VocabOfRanks(const ByteStrings& ranked, BpeVocab named, const std::string& where);
+
 // tokenizer.json with a BPE model over ByteLevel; `contents` is the file's text. What is in it and
 // would change ids in a way that BpeVocab cannot say is refused by name.
 BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path);

@@ -1,0 +1,73 @@
+"""What goes wrong: each error says what was expected, what was found and what to do."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Whatever folio refuses. ``cause`` says what was expected and found, ``help`` what to do;
+    each may be empty."""
+
+    def __init__(self, message: str, cause: str = "", help: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.help = help
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, str, str]]:
+        return type(self), (self.message, self.cause, self.help)
+
+    def __str__(self) -> str:
+        text = f"{self.message}: {self.cause}" if self.cause else self.message
+        return f"{text}\n  help: {self.help}" if self.help else text
+
+
+class UsageError(Error, ValueError):
+    """An argument or a setting."""
+
+
+class InputError(Error, ValueError):
+    """A text, a file or a model."""
+
+
+class NotThereError(InputError, FileNotFoundError):
+    """A file or a model that is not there."""
+
+
+class TokenError(InputError, KeyError):
+    """A token that the encoding does not have."""
+
+
+class RunError(Error, OSError):
+    """Something failed while running: a full disk, no permission."""
+
+
+class ResourceError(Error, MemoryError):
+    """Not enough memory, or no such device."""
+
+
+class DivergedError(Error, ArithmeticError):
+    """Losses or logits that are not finite."""
+
+
+class CancelledError(Error):
+    """Somebody asked to stop."""
+
+
+class InternalError(Error, RuntimeError):
+    """A mistake in folio: please report it."""
+
+
+_BY_STATUS: dict[int, type[Error]] = {
+    1: RunError,
+    2: UsageError,
+    3: InputError,
+    4: ResourceError,
+    5: DivergedError,
+    6: CancelledError,
+    7: InternalError,
+}
+
+
+def error_of(status: int, message: str, cause: str, help: str) -> Error:
+    """The exception for a status of folio.h."""
+    return _BY_STATUS.get(status, RunError)(message, cause, help)

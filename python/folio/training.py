@@ -1,0 +1,449 @@
+"""Text to a trained model: runs that leave a directory, and steps on batches of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _core, _options, _show
+from ._errors import UsageError
+from .encoding import Encoding
+from .model import Model, Parameters, load
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Dataset", "Evaluation", "Run", "Step", "Trainer", "prepare", "stories", "train", "train_tokenizer"]
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The numbers of a training step, counted from 0; losses are in nats per token."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+    gradient_norm: float | None = None
+    skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Losses that were measured before a step, in nats per token."""
+
+    step: int
+    train_loss: float
+    held_out_loss: float
+
+
+def _paths(data: Path | Sequence[Path]) -> list[str]:
+    paths = [data] if isinstance(data, str | os.PathLike) else list(data)
+    return [os.fspath(path) for path in paths]
+
+
+class Dataset:
+    """Tokens to train on, in a directory as nanoGPT has it: ``train.bin``, ``val.bin`` and the
+    tokenizer. Made by ``folio.prepare``, ``from_texts`` and ``from_ids``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = os.fspath(directory)
+        self._kept: object = None
+
+    def __fspath__(self) -> str:
+        return self.directory
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.directory!r}>"
+
+    @classmethod
+    def _in(cls, directory: Path | None) -> Dataset:
+        """One in a directory, or in one that goes when it is no longer used."""
+        if directory is not None:
+            return cls(directory)
+        kept = tempfile.TemporaryDirectory(prefix="folio-")
+        made = cls(os.path.join(kept.name, "data"))
+        made._kept = kept
+        return made
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        directory: Path | None = None,
+        *,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Of documents, which are taken one at a time. ``folio.settings("prepare")`` lists the
+        options. Without a directory it is in a temporary one, which goes with the object."""
+        made = cls._in(directory)
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+            for text in texts:
+                if not isinstance(text, str):
+                    raise UsageError(f"texts: {type(text).__name__}", "expected str")
+                file.write(json.dumps({"text": text}) + "\n")
+            file.flush()
+            return _prepare([file.name], made, progress, options)
+
+    @classmethod
+    def from_ids(
+        cls,
+        ids: ArrayLike,
+        held_out: ArrayLike | None = None,
+        *,
+        tokenizer: Encoding | Path | None = None,
+        directory: Path | None = None,
+        val_fraction: float = 0.1,
+    ) -> Dataset:
+        """Of ids of tokens, one array. Of what is not given as held out, the last tenth is."""
+        made = cls._in(directory)
+        os.makedirs(made.directory, exist_ok=directory is None)
+        parts = [_ids(ids)] if held_out is None else [_ids(ids), _ids(held_out)]
+        if held_out is None:
+            cut = round(len(parts[0]) * (1 - val_fraction))
+            parts = [parts[0][:cut], parts[0][cut:]]
+        encoding = tokenizer
+        if tokenizer is not None and not isinstance(tokenizer, Encoding):
+            encoding = Encoding.open(tokenizer)
+        vocab_size = max(int(part.max(initial=0)) for part in parts) + 1
+        if isinstance(encoding, Encoding):
+            if vocab_size > encoding.n_vocab:
+                raise UsageError(
+                    f"ids: {vocab_size - 1}", f"the tokenizer has {encoding.n_vocab} tokens"
+                )
+            vocab_size = encoding.n_vocab
+            encoding.save(made.directory)
+        width = np.dtype("<u2" if vocab_size <= 65536 else "<u4")
+        for name, part in zip(("train.bin", "val.bin"), parts, strict=True):
+            part.astype(width).tofile(os.path.join(made.directory, name))
+        core = encoding._core if isinstance(encoding, Encoding) else None
+        _core.describe_dataset(made.directory, core, vocab_size, width.itemsize)
+        return made
+
+    @property
+    def train(self) -> NDArray[Any]:
+        """The tokens to train on, where they lie in the file."""
+        return self._tokens("train.bin")
+
+    @property
+    def held_out(self) -> NDArray[Any]:
+        """The tokens that are held out."""
+        return self._tokens("val.bin")
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The tokenizer that the tokens are of."""
+        return Encoding.open(self.directory)
+
+    def _tokens(self, name: str) -> NDArray[Any]:
+        path = os.path.join(self.directory, name)
+        described = os.path.join(self.directory, "dataset.json")
+        width = "uint16"
+        if os.path.exists(described):
+            with open(described, encoding="utf-8") as file:
+                width = json.load(file).get("dtype", width)
+        return np.memmap(path, dtype=np.dtype(width).newbyteorder("<"), mode="r")
+
+
+def stories(count: int, *, seed: int = 0) -> Iterator[str]:
+    """The built-in corpus: small made-up English stories, the same everywhere, as many as are asked
+    for."""
+    return (_core.story(seed, index) for index in range(count))
+
+
+def _ids(ids: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(ids)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise UsageError(f"ids: {array.dtype} of shape {array.shape}", "expected integers in a row")
+    if array.size and (array.min() < 0 or array.max() > np.iinfo(np.int32).max):
+        raise UsageError("ids: some are no ids of tokens", "expected 0 to 2147483647")
+    return array
+
+
+def _prepare(
+    texts: list[str], made: Dataset, progress: bool | None, options: Mapping[str, object]
+) -> Dataset:
+    live = _show.Live(progress)
+    _core.prepare(texts, made.directory, _options.named("prepare", options), live.progress)
+    live.close()
+    return made
+
+
+def prepare(
+    texts: Path | Sequence[Path],
+    directory: Path | None = None,
+    *,
+    tokenizer: str | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Dataset:
+    """Makes a data set of text files, directories and JSON lines, in bounded memory and on all
+    cores. ``tokenizer`` is "char", "bytes", a published one, or a path.
+    ``folio.settings("prepare")`` lists the options. Ctrl-C ends it; the same call goes on."""
+    made = Dataset._in(directory)
+    return _prepare(_paths(texts), made, progress, {"tokenizer": tokenizer, **options})
+
+
+def train_tokenizer(
+    texts: Path | Sequence[Path],
+    directory: Path | None = None,
+    *,
+    vocab_size: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Encoding:
+    """Makes a byte-level BPE of the documents of texts. ``folio.settings("tokenizer")`` lists the
+    options. With a directory it is saved there, which must not be there yet."""
+    live = _show.Live(progress, making="making a tokenizer")
+    with tempfile.TemporaryDirectory(prefix="folio-") as scratch:
+        out = os.path.join(scratch, "tokenizer") if directory is None else os.fspath(directory)
+        named = _options.named("tokenizer", {"vocab_size": vocab_size, **options})
+        _core.train_tokenizer(_paths(texts), out, named, live.progress)
+        live.close()
+        return Encoding.open(out)
+
+
+class Run:
+    """A training run: its directory, which is a model for every command and for ``folio.load``."""
+
+    def __init__(self, out: Path, result: Mapping[str, Any] | None = None) -> None:
+        self.out = os.fspath(out)
+        self.result = dict(result or {})
+        """How it ended: step, tokens, seconds, stopped, train_loss, val_loss, best_val_loss."""
+        self._kept: list[object] = []
+
+    def __fspath__(self) -> str:
+        return self.out
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{k} {v}" for k, v in self.result.items() if k in ("step", "val_loss"))
+        return f"<Run {self.out!r}{': ' if said else ''}{said}>"
+
+    @property
+    def metrics(self) -> dict[str, NDArray[np.float64]]:
+        """What was measured, by name, "step", "loss", "lr", "val_loss" and others: an array each,
+        of equal length, with NaN where a step has no such number."""
+        rows: list[dict[str, Any]] = []
+        with open(os.path.join(self.out, "metrics.jsonl"), encoding="utf-8") as file:
+            for line in file:
+                rows.append(json.loads(line))
+        names = {k: None for row in rows for k, v in row.items() if isinstance(v, int | float)}
+        return {
+            name: np.array([row.get(name) if row.get(name) is not None else np.nan for row in rows], dtype=np.float64)
+            for name in names
+        }
+
+    @cached_property
+    def model(self) -> Model:
+        """The model as it is after the run."""
+        return load(self.out)
+
+    def plot(self) -> _show.Figure:
+        """The curve of its losses."""
+        m = self.metrics
+        none = np.full(len(m["step"]), np.nan)
+        steps = [(int(s), float(v)) for s, v in zip(m["step"], m.get("loss", none), strict=True) if np.isfinite(v)]
+        columns = (m["step"], m.get("train_eval_loss", none), m.get("val_loss", none))
+        measured = [(int(s), float(t), float(v)) for s, t, v in zip(*columns, strict=True) if np.isfinite(v)]
+        return _show.Figure(_show.loss_curve(steps, measured))
+
+    def _repr_html_(self) -> str:
+        return self.plot()._repr_html_()
+
+    def resume(self, **settings: Any) -> Run:
+        """Goes on from the last checkpoint, with other settings if they are given."""
+        run = train(None, out=self.out, resume=True, **settings)
+        run._kept += self._kept
+        return run
+
+
+def train(
+    data: Path | Dataset | Sequence[Path] | Iterable[str] | NDArray[np.integer[Any]] | None,
+    *,
+    out: Path | None = None,
+    preset: str | None = None,
+    init: Path | Model | Run | None = None,
+    lora: int | None = None,
+    tokenizer: str | None = None,
+    on_step: Callable[[Step], object] | None = None,
+    on_evaluation: Callable[[Evaluation], object] | None = None,
+    progress: bool | None = None,
+    plot: bool | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    **settings: Any,
+) -> Run:
+    """Trains a model of text and leaves a run directory.
+
+    ``data`` is a file, a directory, several of them, a ``Dataset``, an iterable of documents that
+    is no list or tuple, or an array of ids. ``out`` is the run directory; without it there is a
+    temporary one, which goes with the run. ``preset`` names settings to begin with; all others are
+    keywords: ``max_steps=200``, ``n_layer=4``, ``dropout=0.1``; ``folio.settings()`` lists them.
+    ``init`` is a model to begin with, and ``lora`` the rank of adapters that are trained beside it.
+
+    ``on_step`` and ``on_evaluation`` are called with a ``Step`` and an ``Evaluation``; False ends
+    the run. ``progress`` shows a line, in terminals and notebooks if it is None, and ``plot`` a
+    curve in notebooks. Ctrl-C ends the run with a checkpoint, and then raises KeyboardInterrupt; an
+    exception of a callback does likewise. ``folio.train(None, out=run, resume=True)`` goes on.
+    """
+    kept: list[object] = []
+    if out is None:
+        scratch = tempfile.TemporaryDirectory(prefix="folio-")
+        kept.append(scratch)
+        out = os.path.join(scratch.name, "run")
+    values: dict[str, Any] = {"preset": preset, "tokenizer": tokenizer, **settings}
+    values |= {"resume": resume or None, "overwrite": overwrite or None}
+    if init is not None:
+        model = init.path if isinstance(init, Model) else os.fspath(init)
+        values["train.init"] = model
+        kept.append(init)
+    if lora is not None:
+        values["lora.rank"] = lora
+    if data is None:
+        paths: list[str] = []
+    elif isinstance(data, str | os.PathLike):
+        paths = [os.fspath(data)]
+        kept.append(data)
+    elif isinstance(data, np.ndarray):
+        made = Dataset.from_ids(data)
+        paths, kept = [made.directory], [*kept, made]
+    elif isinstance(data, list | tuple):
+        paths = _paths(data)
+    else:
+        made = Dataset.from_texts(data, progress=progress, tokenizer=values.pop("tokenizer"))  # type: ignore[arg-type]
+        paths, kept = [made.directory], [*kept, made]
+    named = _options.named("train", values)
+    steps = next((int(v) for k, v in reversed(named) if k == "train.max_steps"), None)
+    live = _show.Live(progress, plot, steps)
+
+    def step(number: int, loss: float, rate: float, speed: float) -> bool:
+        live.step(number, loss, rate, speed)
+        return on_step is None or on_step(Step(number, loss, rate, speed)) is not False
+
+    def evaluation(number: int, train_loss: float, held_out: float) -> bool:
+        live.evaluation(number, train_loss, held_out)
+        told = Evaluation(number, train_loss, held_out)
+        return on_evaluation is None or on_evaluation(told) is not False
+
+    try:
+        result = _core.train(
+            paths, os.fspath(out), named, live.progress, step, evaluation
+        )
+    finally:
+        live.close()
+    run = Run(out, json.loads(result))
+    run._kept = kept
+    return run
+
+
+class Trainer:
+    """Training step by step, in memory alone: on batches of one's own, or on those that it draws
+    from a data set. A context manager, as it may be large: leaving it gives the memory back, once
+    no array shows it."""
+
+    def __init__(
+        self,
+        data: Path | Dataset | None = None,
+        *,
+        preset: str | None = None,
+        init: Model | Path | None = None,
+        lora: int | None = None,
+        vocab_size: int | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        self._data = None
+        self.encoding: Encoding | None = None
+        if data is not None:
+            made = data if isinstance(data, Dataset) else Dataset(data)
+            if not os.path.exists(os.path.join(made.directory, "train.bin")):
+                made = prepare(made.directory, tokenizer="char" if init is None else None)
+            self._data = made
+            self.encoding = made.encoding
+            vocab_size = vocab_size or self.encoding.n_vocab
+        model = None if init is None else load(init, dtype="fp32")
+        if model is not None:
+            self.encoding = model.encoding or self.encoding
+            vocab_size = None
+        values = {"preset": preset, "model.vocab_size": vocab_size, "lora.rank": lora, **settings}
+        self._core = _core.Trainer(
+            _options.named("train", values), None if model is None else model._core
+        )
+        info = json.loads(self._core.info())
+        self.config: dict[str, Any] = info["config"]
+        self.batch_shape: tuple[int, int] = (info["sequences"], info["context"])
+        """Sequences of a batch, and their length."""
+        self.sequences_at_a_time: int = info["sequences_at_a_time"]
+        names = info["tensors"]
+        self.parameters = Parameters(names, lambda name: self._core.tensor(name, False))
+        """The parameters as they are now: their numbers change with each step."""
+        self.gradients = Parameters(names, lambda name: self._core.tensor(name, True))
+        """The gradient of the last step, before clipping; valid until the next one."""
+        self._random = np.random.default_rng(seed)
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._core
+
+    def step(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> Step:
+        """Makes a step, with a batch of ``batch_shape``. Targets are the inputs one token later, -1
+        where nothing is to be predicted. Without inputs they are drawn from the data set."""
+        x, y = self._batch(inputs, targets)
+        number, loss, rate, norm, speed, skipped = self._core.step(x, y)
+        return Step(number, loss, rate, speed, norm, skipped)
+
+    def steps(self, count: int) -> Iterator[Step]:
+        """So many steps on batches from the data set: ``for m in trainer.steps(100)``."""
+        for _ in range(count):
+            yield self.step()
+
+    def evaluate(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> float:
+        """The mean loss of a batch, without learning; without inputs of one of held-out data."""
+        x, y = self._batch(inputs, targets, held_out=True)
+        return self._core.evaluate(x, y)
+
+    def save(self, directory: Path) -> None:
+        """Writes the model, which ``folio.load`` opens, and what ``resume`` goes on from."""
+        self._core.save(os.fspath(directory), self.encoding._core if self.encoding else None)
+
+    def resume(self, directory: Path) -> None:
+        """Goes on from what ``save`` wrote."""
+        self._core.resume(os.fspath(directory))
+
+    @property
+    def model(self) -> Model:
+        """The model as it is now, a copy: to write with."""
+        return Model(self._core.model(self.encoding._core if self.encoding else None))
+
+    def _batch(
+        self, inputs: ArrayLike | None, targets: ArrayLike | None, *, held_out: bool = False
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        if inputs is None:
+            if self._data is None:
+                raise UsageError("inputs: none", "this trainer has no data set to draw them from")
+            tokens = self._data.held_out if held_out else self._data.train
+            count, length = self.batch_shape
+            if len(tokens) < length + 1:
+                raise UsageError(f"the data has {len(tokens)} tokens", f"expected {length + 1}")
+            begins = self._random.integers(0, len(tokens) - length, count)
+            rows = np.stack([tokens[b : b + length + 1] for b in begins]).astype(np.int32)
+            return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
+        x = np.ascontiguousarray(inputs, dtype=np.int32)
+        if targets is None:
+            y = np.full_like(x, -1)
+            y[..., :-1] = x[..., 1:]
+        else:
+            y = np.ascontiguousarray(targets, dtype=np.int32)
+        return x, y
