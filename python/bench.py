@@ -24,6 +24,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+# The package that is installed, not its sources, which lie beside this file.
+del sys.path[0]
+
 import numpy as np
 
 Encode = Callable[[str], Any]

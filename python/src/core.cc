@@ -25,6 +25,23 @@ Options OptionsOf(const char* kind, const Named& named) {
   return options;
 }
 
+void Errand::RunHere(const Work& work) {
+  const Cancel cancel(folio_cancel_new());
+  if (cancel == nullptr) throw std::bad_alloc();
+  folio_error* error = nullptr;
+  folio_status status = FOLIO_OK;
+  here_ = true;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = work(cancel.get(), &error);
+  }
+  if (raised_ != nullptr) {
+    folio_error_free(error);
+    std::rethrow_exception(std::exchange(raised_, nullptr));
+  }
+  Check(status, error);
+}
+
 void Errand::Run(const Work& work) {
   const Cancel cancel(folio_cancel_new());
   if (cancel == nullptr) throw std::bad_alloc();
@@ -75,6 +92,17 @@ void Errand::Run(const Work& work) {
 }
 
 int Errand::Call(const std::function<int()>& f) {
+  if (here_) {
+    if (raised_ != nullptr) return 1;
+    const nb::gil_scoped_acquire locked;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      return f();
+    } catch (...) {
+      raised_ = std::current_exception();
+      return 1;
+    }
+  }
   std::unique_lock lock(mutex_);
   asked_ = &f;
   changed_.notify_all();

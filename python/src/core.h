@@ -71,6 +71,9 @@ class Errand {
   // Does the work. Throws what Python code raised that Call ran, KeyboardInterrupt, or the Failure
   // of the work.
   void Run(const Work& work);
+  // The same on the thread that called, which hears signals only when the work calls: for work that
+  // does so often, as changing threads costs more than a step of a small model is to.
+  void RunHere(const Work& work);
   // For the work: runs f, with Python's lock, on the thread that called Run, and returns what it
   // returned; 1 once something was raised.
   int Call(const std::function<int()>& f);
@@ -80,7 +83,7 @@ class Errand {
   std::condition_variable changed_;
   const std::function<int()>* asked_ = nullptr;
   int answer_ = 0;
-  bool done_ = false;
+  bool done_ = false, here_ = false;
   std::exception_ptr raised_ = nullptr;
 };
 

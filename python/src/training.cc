@@ -104,7 +104,7 @@ std::string TrainRun(const std::vector<std::string>& data, const std::string& ru
   const Train train(made);
   const Buffer json = NewBuffer();
   Watched watched{.step = std::move(step), .evaluation = std::move(evaluation)};
-  watched.errand.Run([&](const folio_cancel* cancel, folio_error** error) {
+  watched.errand.RunHere([&](const folio_cancel* cancel, folio_error** error) {
     const folio_watch watch = watched.Watch(cancel);
     return folio_train_run(train.get(), &watch, json.get(), error);
   });
