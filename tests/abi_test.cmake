@@ -25,7 +25,7 @@ file(MAKE_DIRECTORY ${SCRATCH})
 file(READ ${HEADER} text)
 string(REGEX REPLACE "(\nFOLIO_API [^;]*\\));" "\\1 { __builtin_trap(); }" text "${text}")
 file(WRITE ${SCRATCH}/functions.c "${text}")
-run(ignored ${CC} -std=c99 -g -shared -fPIC -Wl,-soname,libfolio.so.0 ${SCRATCH}/functions.c -o ${SCRATCH}/functions.so)
+run(ignored ${CC} -std=c99 -g -ffile-prefix-map=${SCRATCH}/= -shared -fPIC -Wl,-soname,libfolio.so.0 ${SCRATCH}/functions.c -o ${SCRATCH}/functions.so)
 if(UPDATE)
   find_program(ABIDW abidw REQUIRED)
   run(ignored ${ABIDW} --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash --out-file ${BASELINE}
