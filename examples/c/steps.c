@@ -39,7 +39,7 @@ static int WriteText(void* user, const char* text, size_t length) {
 int main(int argc, char** argv) {
   static const char* const kSettings[] = {
       "preset",        "char-cpu", "model.n_layer",     "2",   "train.batch_size",   "8",
-      "train.context", "32",       "model.vocab_size",  "256", "train.warmup_steps", "5",
+      "train.context", "32",       "model.vocab_size",  "257", "train.warmup_steps", "5",
       "model.n_embd",  "64",       "model.n_positions", "32",  "train.max_steps",    "400"};
   if (argc != 2) return fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]), 2;
   folio_error* error = NULL;

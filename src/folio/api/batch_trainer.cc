@@ -83,6 +83,18 @@ int64_t CountTargets(std::span<const int32_t> targets) {
 
 }  // namespace
 
+namespace {
+
+void RequireFit(const Tokenizer* tokenizer, const GptConfig& model) {
+  if (tokenizer == nullptr || tokenizer->vocab_size() <= model.vocab_size) return;
+  throw UsageError("tokenizer and model do not fit",
+                   fmt::format("the tokenizer has {} tokens, the model {}", tokenizer->vocab_size(),
+                               model.vocab_size),
+                   "set model.vocab_size to the tokenizer's");
+}
+
+}  // namespace
+
 struct BatchTrainer::Impl {
   Impl(const RunConfig& settings, const Model* from);
 
@@ -241,6 +253,7 @@ Tensor BatchTrainer::Gradient(std::string_view name) {
 }
 
 void BatchTrainer::Save(const fs::path& dir, const Tokenizer* tokenizer) const {
+  RequireFit(tokenizer, config());
   const MadeParents parents(dir);
   AtomicDirectory made(dir);
   const std::unique_ptr<GptWeights> merged =
@@ -276,6 +289,7 @@ void BatchTrainer::Resume(const fs::path& dir) {
 }
 
 std::unique_ptr<Model> BatchTrainer::Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const {
+  RequireFit(tokenizer.get(), config());
   OpenedModel opened{.weights = impl_->config.lora.on() ? MergeAdapter(impl_->weights)
                                                         : std::make_unique<GptWeights>(config()),
                      .backend = MakeBackend(impl_->config.backend),

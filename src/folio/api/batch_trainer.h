@@ -59,7 +59,8 @@ class BatchTrainer {
   Tensor Parameter(std::string_view name) const;
   Tensor Gradient(std::string_view name);
 
-  // Writes a model directory that everything opens, with the adapters merged and beside it in
+  // Writes a model directory that everything opens, with the tokenizer where one is given (a kUsage
+  // Error if it has more tokens than the model), with the adapters merged and beside it in
   // adapter/, and with what Resume needs. It appears as a whole; one that is there is replaced.
   // Throws a kRuntime Error.
   void Save(const std::filesystem::path& dir, const Tokenizer* tokenizer = nullptr) const;

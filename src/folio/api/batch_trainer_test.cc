@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -147,6 +148,12 @@ TEST_F(BatchTraining, WhatDoesNotFitIsRefused) {
   const std::vector<int32_t> few(3, 1);
   refused([&] { trainer->Step(few, few); }, "a batch of 3 inputs");
   refused([&] { trainer->Parameter("transformer.wte.weigth"); }, "transformer.wte.weigth");
+  const Model run(At("run"));
+  own_->Set("model.vocab_size", "5");
+  BatchTrainer few_tokens(*own_);
+  refused([&] { few_tokens.Save(At("saved"), &run.tokenizer()); }, "do not fit");
+  refused([&] { few_tokens.Snapshot(run.opened().tokenizer); }, "do not fit");
+  EXPECT_FALSE(std::filesystem::exists(At("saved")));
   RunSettings torch;
   torch.UsePreset("debug");
   torch.Set("train.rng", "torch");
