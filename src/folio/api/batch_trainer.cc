@@ -81,10 +81,6 @@ int64_t CountTargets(std::span<const int32_t> targets) {
   return std::ranges::count_if(targets, [](int32_t id) { return id != Batch::kNoTarget; });
 }
 
-}  // namespace
-
-namespace {
-
 void RequireFit(const Tokenizer* tokenizer, const GptConfig& model) {
   if (tokenizer == nullptr || tokenizer->vocab_size() <= model.vocab_size) return;
   throw UsageError("tokenizer and model do not fit",

@@ -196,10 +196,6 @@ std::vector<float> Model::Attention(std::span<const int32_t> ids, int64_t layer,
 
 std::vector<float> Model::Inside(std::span<const int32_t> ids, TracePoint point,
                                  int64_t layer) const {
-  if (layer < 0 || layer >= config().n_layer) {
-    throw UsageError(fmt::format("layer {}", layer),
-                     fmt::format("expected 0 to {}", config().n_layer - 1));
-  }
   const Computing alone(*this);
   const Trace trace(*opened_.backend, *opened_.weights, ids, {point});
   const Tensor rows = trace.At(point, layer);

@@ -26,7 +26,9 @@
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/sampling_fields.h"
+#include "folio/io/json.h"
 #include "folio/io/memory_files.h"
+#include "folio/model/params.h"
 #include "folio/run/run_config.h"
 #include "folio/tensor/tensor.h"
 #include "folio/text/tokenizer.h"
@@ -159,6 +161,9 @@ std::vector<std::string> NamesArgument(const char* const* names, size_t count,
                                        std::string_view what);
 // Describes `tensor` in the caller's version of the struct.
 void SetTensor(folio_tensor* out, const Tensor& tensor);
+// The settings of a model as JSON, and the names of its parameters.
+Json ConfigJson(GptConfig config);
+Json ParameterNames(const ParamTable& table);
 // A handle of a model.
 folio_model* NewModel(std::shared_ptr<const Model> model);
 // The settings of "train".

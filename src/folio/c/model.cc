@@ -22,14 +22,24 @@ folio_model* NewModel(std::shared_ptr<const Model> model) {
   return new folio_model{std::move(model), {std::move(tokenizer)}};
 }
 
+Json ConfigJson(GptConfig config) {
+  Json settings = Json::object();
+  for (const Field& field : config.Fields()) {
+    settings[field.key] =
+        std::visit([](const auto* value) -> Json { return Json(*value); }, field.value);
+  }
+  return settings;
+}
+
+Json ParameterNames(const ParamTable& table) {
+  Json names = Json::array();
+  for (const ParamInfo& info : table.params()) names.push_back(info.name);
+  return names;
+}
+
 }  // namespace folio
 
 namespace {
-
-// A value of a configuration as JSON: what its text says.
-Json ValueOf(const folio::Field& field) {
-  return std::visit([](const auto* value) -> Json { return Json(*value); }, field.value);
-}
 
 std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* const* texts,
                                          size_t count) {
@@ -70,17 +80,13 @@ folio_status folio_model_info(const folio_model* model, folio_buffer* json, foli
     RequireArgument(model, "model");
     RequireArgument(json, "json");
     const folio::OpenedModel& opened = model->of->opened();
-    folio::GptConfig config = model->of->config();
-    Json settings = Json::object(), tensors = Json::array();
-    for (const folio::Field& field : config.Fields()) settings[field.key] = ValueOf(field);
-    for (const folio::ParamInfo& info : opened.weights->table().params())
-      tensors.push_back(info.name);
-    json->Set(Json{{"config", std::move(settings)},
+    const folio::GptConfig& config = model->of->config();
+    json->Set(Json{{"config", folio::ConfigJson(config)},
                    {"parameters", folio::ModelSummary(config).parameters()},
                    {"dtype", folio::MatrixDtypeOf(*opened.weights)},
                    {"path", opened.path.string()},
                    {"note", opened.note},
-                   {"tensors", std::move(tensors)}}
+                   {"tensors", folio::ParameterNames(opened.weights->table())}}
                   .dump());
   });
 }

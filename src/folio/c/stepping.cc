@@ -39,19 +39,12 @@ folio_status folio_trainer_info(const folio_trainer* trainer, folio_buffer* json
     RequireArgument(trainer, "trainer");
     RequireArgument(json, "json");
     const folio::BatchTrainer& of = *trainer->of;
-    folio::GptConfig model = of.config();
-    Json config = Json::object(), tensors = Json::array();
-    for (const folio::Field& field : model.Fields()) {
-      config[field.key] =
-          std::visit([](const auto* value) -> Json { return Json(*value); }, field.value);
-    }
-    for (const folio::ParamInfo& info : of.weights().table().params()) tensors.push_back(info.name);
     json->Set(Json{{"step", of.step()},
                    {"sequences", of.B() * trainer->settings.config.train.grad_accumulation},
                    {"sequences_at_a_time", of.B()},
                    {"context", of.T()},
-                   {"config", std::move(config)},
-                   {"tensors", std::move(tensors)}}
+                   {"config", folio::ConfigJson(of.config())},
+                   {"tensors", folio::ParameterNames(of.weights().table())}}
                   .dump());
   });
 }

@@ -62,26 +62,20 @@ std::pair<std::shared_ptr<internal::MemoryDirectory>, std::string> Find(const fs
   return {found->second.lock(), name == "." ? "" : name};
 }
 
-uint64_t NumberOf(const fs::path& path) {
-  uint64_t number = 0;
-  const std::string& text = path.native();
-  std::from_chars(text.data() + kRoot.size(), text.data() + text.size(), number);
-  return number;
-}
-
 }  // namespace
 
 MemoryFiles::MemoryFiles() : directory_(std::make_shared<internal::MemoryDirectory>()) {
   Directories& all = All();
   const std::lock_guard lock(all.mutex);
-  path_ = fmt::format("{}{}", kRoot, ++all.made);
-  all.by_number[all.made] = directory_;
+  number_ = ++all.made;
+  path_ = fmt::format("{}{}", kRoot, number_);
+  all.by_number[number_] = directory_;
 }
 
 MemoryFiles::~MemoryFiles() {
   Directories& all = All();
   const std::lock_guard lock(all.mutex);
-  all.by_number.erase(NumberOf(path_));
+  all.by_number.erase(number_);
 }
 
 void MemoryFiles::Add(const std::string& name, std::span<const std::byte> bytes) {

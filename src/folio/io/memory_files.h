@@ -37,6 +37,7 @@ class MemoryFiles {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  uint64_t number_ = 0;
   std::filesystem::path path_;
   std::shared_ptr<internal::MemoryDirectory> directory_;
 };
