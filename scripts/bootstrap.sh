@@ -13,7 +13,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libhwy-dev libfmt-dev
-  libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev zlib1g-dev
+  libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev nettle-dev libpng-dev zlib1g-dev
   libarchive-dev libboost-dev libedit-dev libseccomp-dev libgtest-dev nlohmann-json3-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler pkgconf)
 case "${1:-build}" in
   build) ;;
@@ -40,7 +40,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     if ! command -v "$tool" >/dev/null; then
       echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler," >&2
       echo "  CMake 3.25 or later, Ninja, and the development files of" >&2
-      echo "  Highway, fmt, toml++, xxHash, libcurl (7.85 or later), OpenSSL, zlib," >&2
+      echo "  Highway, fmt, toml++, xxHash, libcurl (7.85 or later), Nettle, zlib," >&2
       echo "  libpng, libarchive, Boost (1.74 or later), libedit, libseccomp, and for tests GoogleTest, nlohmann-json and pugixml ('$tool' is missing)." >&2
       exit 1
     fi

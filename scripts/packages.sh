@@ -230,7 +230,7 @@ if command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
     "$(depends_of "$(find "$stage/libfolio0" -name 'libfolio.so.*' -type f)")" "$late" same \
     "Tokenizers, training, fine-tuning and running of language models, for programs in C and for all that call C."
   make_deb libfolio-dev libdevel "tokenize, train and run language models, development files" "libfolio0 (= $deb_version)" \
-    "$(dpkg-query -W -f='${Package}\n' libhwy-dev libfmt-dev libtomlplusplus-dev libssl-dev libpng-dev zlib1g-dev 2>/dev/null | paste -sd, | sed 's/,/, /g')" "" \
+    "$(dpkg-query -W -f='${Package}\n' libhwy-dev libfmt-dev libtomlplusplus-dev nettle-dev libpng-dev zlib1g-dev 2>/dev/null | paste -sd, | sed 's/,/, /g')" "" \
     "The header folio.h for C, the headers and static libraries for C++, and what pkg-config and CMake find them by."
 fi
 ls -l "$out" | awk 'NR > 1 && $NF ~ /\.(gz|deb|json)$/ {printf "%12d  %s\n", $5, $NF}'

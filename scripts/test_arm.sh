@@ -11,7 +11,7 @@ if [[ ! -e "$roots/arm.made" ]]; then
     apt-get update -q
     apt-get install --no-install-recommends -y -q cmake ninja-build ccache g++-aarch64-linux-gnu qemu-user-static nlohmann-json3-dev \
       libhwy-dev:arm64 libfmt-dev:arm64 libtomlplusplus-dev:arm64 libxxhash-dev:arm64 \
-      libcurl4-openssl-dev:arm64 libssl-dev:arm64 libpng-dev:arm64 zlib1g-dev:arm64 libarchive-dev:arm64 libboost-dev:arm64 \
+      libcurl4-openssl-dev:arm64 nettle-dev:arm64 libpng-dev:arm64 zlib1g-dev:arm64 libarchive-dev:arm64 libboost-dev:arm64 \
       libedit-dev:arm64 libseccomp-dev:arm64 libgtest-dev:arm64 libpugixml-dev:arm64'
   touch "$roots/arm.made"
 fi

@@ -1,9 +1,11 @@
 #include "folio/io/checksums.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
+#include <nettle/sha2.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,10 +25,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-
-void Require(bool done) {
-  if (!done) throw RuntimeError("cannot compute SHA-256", "OpenSSL's libcrypto refuses to");
-}
 
 constexpr size_t kDigits = 64;
 
@@ -120,27 +118,22 @@ void RequireEnd(const fs::path& path) {
 }  // namespace
 
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~State() { EVP_MD_CTX_free(context); }
+  sha256_ctx context;
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  Require(state_->context != nullptr &&
-          EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
-}
+Sha256::Sha256() : state_(std::make_unique<State>()) { sha256_init(&state_->context); }
 
 Sha256::~Sha256() = default;
 
 void Sha256::Add(std::string_view bytes) {
-  Require(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+  sha256_update(&state_->context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
 }
 
 std::string Sha256::Hex() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int size = 0;
-  Require(EVP_DigestFinal_ex(state_->context, digest.data(), &size) == 1);
+  std::array<uint8_t, SHA256_DIGEST_SIZE> digest;
+  sha256_digest(&state_->context, digest.size(), digest.data());
   std::string hex;
-  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
   return hex;
 }
 

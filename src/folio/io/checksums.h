@@ -7,8 +7,7 @@
 
 namespace folio {
 
-// SHA-256 (FIPS 180-4) of bytes that come in pieces. Throws a kRuntime Error where the library
-// refuses.
+// SHA-256 (FIPS 180-4) of bytes that come in pieces.
 class Sha256 {
  public:
   Sha256();

@@ -71,8 +71,7 @@ int LandlockVersion() {
 }
 
 // Libraries read these files of the system when it pleases them: libc how many
-// processors there are and how much memory, the loader what is opened late, the clock its zone,
-// OpenSSL its settings.
+// processors there are and how much memory, the loader what is opened late, the clock its zone.
 std::vector<fs::path> FilesOfSystem() {
   return {"/proc/self",
           "/proc/cpuinfo",
@@ -87,7 +86,6 @@ std::vector<fs::path> FilesOfSystem() {
           "/dev/urandom",
           "/etc/ld.so.cache",
           "/etc/localtime",
-          "/etc/ssl/openssl.cnf",
           "/lib",
           "/lib64",
           "/usr/lib",
