@@ -83,9 +83,10 @@ find "$tree/lib" -name '*.so*' -type f -exec chmod 644 {} +
 for library in "$tree"/lib/*-folio.so*; do
   patchelf --set-soname "$(basename "$library")" "$library"
 done
-# DT_RPATH, not DT_RUNPATH, so that a library's own libraries are found there, too.
+# DT_RPATH, not DT_RUNPATH, so that a library's own libraries are found there, too. Both at once are too much for patchelf 0.14.
 find "$tree/bin" "$tree/lib" \( -name folio -o -name '*.so*' \) -type f -print0 | sort -z | while read -r -d '' file; do
-  patchelf "${renames[@]}" --force-rpath --set-rpath "\$ORIGIN/$(realpath --relative-to="$(dirname "$file")" "$tree/lib")" "$file"
+  patchelf "${renames[@]}" "$file"
+  patchelf --force-rpath --set-rpath "\$ORIGIN/$(realpath --relative-to="$(dirname "$file")" "$tree/lib")" "$file"
 done
 
 # The package that a file is of, where there are packages; some know it below /lib, which is /usr/lib.
@@ -115,7 +116,8 @@ libxxhash-dev BSD-2-Clause
 '
 texts="$tree/share/doc/licences"
 mkdir -p "$texts"
-# component NAME PACKAGE [FILE]: as CycloneDX has it. What the licences ask for, their texts, comes along.
+# component NAME PACKAGE [FILE]: as CycloneDX has it. What the licences ask for, their texts, comes along; Boost's asks for
+# nothing beside a program.
 component() {
   local licence version purl
   licence="$(while read -r name licence; do [[ "$1" != $name ]] || echo "$licence"; done <<<"$licences")"
@@ -126,7 +128,7 @@ component() {
   [[ -z "$version" ]] || printf ', "version": "%s",\n     "purl": "pkg:deb/debian/%s@%s"' "$version" "$(sed 's/+/%2B/g' <<<"$2")" "$purl"
   [[ -z "${3:-}" ]] || printf ',\n     "hashes": [{"alg": "SHA-256", "content": "%s"}]' "$(sha256sum "$3" | cut -d' ' -f1)"
   printf '}'
-  [[ ! -f "/usr/share/doc/$2/copyright" ]] || cp -L "/usr/share/doc/$2/copyright" "$texts/$1.txt"
+  [[ "$licence" == BSL-1.0 || ! -f "/usr/share/doc/$2/copyright" ]] || cp -L "/usr/share/doc/$2/copyright" "$texts/$1.txt"
 }
 {
   printf '{\n  "bomFormat": "CycloneDX",\n  "specVersion": "1.5",\n  "version": 1,\n'

@@ -40,7 +40,7 @@ for file in "$packages"/folio-*-linux-"$(uname -m)".tar.gz; do
   cp -L "$root"/lib64/ld-linux-*.so.* "$bare/lib64/"
   cp -L "$root"/usr/lib/*/lib{c,m}.so.6 "$bare/lib/"
   alone() {
-    unshare --mount --pid --fork env -i bash -euc 'mount -t proc proc "$0/proc"; exec chroot "$0" /folio/bin/folio "$@"' \
+    unshare --mount --pid --fork --kill-child env -i bash -euc 'mount -t proc proc "$0/proc"; exec chroot "$0" /folio/bin/folio "$@"' \
       "$bare" "$@"
   }
   alone version
@@ -79,7 +79,8 @@ if compgen -G "$packages/folio_*~deb$release"_*.deb >/dev/null; then
     apt-get update -q >/dev/null
     # The least system leaves documents out.
     rm -f /etc/dpkg/dpkg.cfg.d/*
-    apt-get install --no-install-recommends -y -q ./*.deb gcc libc6-dev pkgconf g++ cmake ninja-build man-db bash-completion >/dev/null
+    apt-get install --no-install-recommends -y -q gcc libc6-dev pkgconf g++ cmake ninja-build man-db bash-completion >/dev/null
+    apt-get install -y -q ./*.deb >/dev/null  # with what is recommended, among it what C++ programs are linked with
     first_use folio
     man --warnings folio-train 2>&1 >manual | tee problems
     ! [ -s problems ] && grep -c . manual
