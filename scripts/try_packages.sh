@@ -92,7 +92,7 @@ if compgen -G "$packages/folio_*~deb$release"_*.deb >/dev/null; then
     cmake -S consumer -B consumed -G Ninja >/dev/null && cmake --build consumed --target model
     consumed/model run/best
     apt-get purge -y -q "folio*" "libfolio*" >/dev/null
-    if find / -xdev -path /folio -prune -o -name "*folio*" -print | grep -v /proc/; then echo "was left behind" >&2; exit 1; fi'
+    if find / -xdev \( -path /folio -o -path /var/cache \) -prune -o -name "*folio*" -print | grep -v /proc/; then echo "was left behind" >&2; exit 1; fi'
 fi
 rm -rf "$root"
 say "everything was well"
