@@ -42,8 +42,21 @@ struct folio_error {
 
 struct folio_buffer {
   std::vector<char> bytes = {0};  // and a zero
+  std::vector<int32_t> ids;       // and a zero, instead of bytes; or empty
 
+  // The memory of ids that were here, without them: the buffer is empty then.
+  std::vector<int32_t> TakeIds() {
+    std::vector<int32_t> memory = std::move(ids);
+    memory.clear();
+    Set({});
+    return memory;
+  }
+  void SetIds(std::vector<int32_t> numbers) {
+    numbers.push_back(0);
+    ids = std::move(numbers);
+  }
   void Set(const void* data, size_t size) {
+    ids.clear();
     bytes.resize(size + 1);
     if (size > 0) std::copy_n(static_cast<const char*>(data), size, bytes.data());
     bytes[size] = 0;
@@ -156,6 +169,28 @@ inline StopRequest StopOf(const folio_cancel* cancel) {
 folio_watch WatchArgument(const folio_watch* watch);
 // Tells of progress; throws CallStopped where somebody wants no more.
 void Tell(const folio_watch& watch, int64_t done, int64_t total);
+
+// A folio_watch as calls that read a text want it; must outlive them.
+class Watcher {
+ public:
+  explicit Watcher(const folio_watch* watch) : watch_(WatchArgument(watch)) {}
+
+  // Returns whether the call is to go on.
+  bool Hear(int64_t done, int64_t total) {
+    if (watch_.progress != nullptr && watch_.progress(watch_.user, done, total) != 0) ended_ = true;
+    return !ended_ && !IsRequested(watch_.cancel);
+  }
+  StopRequest stop() {
+    return [this] { return ended_ || IsRequested(watch_.cancel); };
+  }
+  ReadProgress on_read() {
+    return [this](int64_t done, int64_t total) { Hear(done, total); };
+  }
+
+ private:
+  folio_watch watch_;
+  bool ended_ = false;
+};
 // Paths or texts, none of them null.
 std::vector<std::string> NamesArgument(const char* const* names, size_t count,
                                        std::string_view what);
