@@ -21,5 +21,5 @@ SHARED=1 inside arm '
   run() { GTEST_BRIEF=1 GTEST_FILTER="$2" qemu-aarch64-static "build/arm64/src/folio/$1/folio_$1_test"; }
   run text "Nfc.*:Unicode.*:CharTokenizer.*:ByteTokenizer.*:BpeModelProper.*:PairMerger.*:MergeQueue.*:BpeVocab.*"
   run backend "MatMul.Tiles*:BlockedWeights.*:AttentionInTiles.*:Bf16KernelThreads.*:CheckedBackend.*:Finite.*:StoredEmbeddings.*"
-  run model "*ModelGradients*/*_adapters:*ModelGradients*/*_one_kv_head"
-  run model "-*ModelGradients*:*TensorParallel*:DecodingInWindows.*:*DecodingTogether.*:*InAnyByte*"'
+  run model "*ModelGradients*/*_adapters:*ModelGradients*/*_one_kv_head:*FamilyGolden*:*PeftFamily*:Adapters.*:Checkpoints.*:\
+ConfigJson.*:*Recomputation.*:InitWeights*:*/Decoding.*:MatrixDtype*:Gpt.*"'
