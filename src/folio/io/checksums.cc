@@ -121,7 +121,9 @@ struct Sha256::State {
   sha256_ctx context;
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) { sha256_init(&state_->context); }
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  sha256_init(&state_->context);
+}
 
 Sha256::~Sha256() = default;
 
