@@ -69,11 +69,6 @@ endfunction()
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
 set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
 
-# Rooms whose loops a program waits for, those of numbers and of text, and rooms that are between such loops: compiled for
-# size, a step of a small model takes 3 % longer. The others are: what they do is done by these.
-set(folio_fast_rooms base tensor text)
-set(folio_quick_rooms io backend data model corpus term train infer serve)
-
 # Rooms that are optimised a little under the sanitizers, since they go through large arrays.
 set(folio_hot_rooms base io text data tensor backend model corpus infer inspect)
 
@@ -95,11 +90,9 @@ function(folio_precompile target position_independent)
 endfunction()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC takes headers only where the same macros are defined, and -Os defines one; from version 13 on only at the same level.
-  foreach(level O3 O2 Os)
-    folio_precompile(folio_room_headers_${level} ON)
-    folio_harden(folio_room_headers_${level})
-    target_compile_options(folio_room_headers_${level} PRIVATE $<$<CONFIG:Release>:-${level}>)
-  endforeach()
+  folio_precompile(folio_room_headers ON)
+  folio_harden(folio_room_headers)
+  target_compile_options(folio_room_headers PRIVATE $<$<CONFIG:Release>:-Os>)
 endif()
 
 # Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each. By itself is compiled
@@ -163,19 +156,29 @@ function(folio_sources out tests)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
+# A room of the house. Its sources are compiled for size, but for kernels, which mostly wait for memory, and its LOOPS,
+# which a program waits for or that are between such loops: less unrolled than its PRODUCTS, which compute.
 function(folio_room room)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;LOOPS;PRODUCTS" ${ARGN})
+  set(target folio_${room})
   folio_sources(sources FALSE)
-  foreach(source ${sources})  # kernels
+  list(REMOVE_ITEM sources ${ARG_LOOPS} ${ARG_PRODUCTS})
+  set(kernels "")
+  foreach(source ${sources})
     file(STRINGS ${source} lines REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
-    if(lines OR source MATCHES "_x86\\.cc$")
-      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
-                                  SKIP_PRECOMPILE_HEADERS ON)
+    if(lines)
+      list(APPEND kernels ${source})
     endif()
   endforeach()
-  set(target folio_${room})
+  list(REMOVE_ITEM sources ${kernels})
   folio_units(units ${target} "${sources}")
-  add_library(${target} STATIC ${units})
+  folio_units(loops ${target}_loops "${ARG_LOOPS}")
+  set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)
+  set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2;$<$<CXX_COMPILER_ID:GNU>:-fpeel-loops>>")
+  set_source_files_properties(${ARG_PRODUCTS} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  list(APPEND loops ${kernels} ${ARG_PRODUCTS})
+  set_source_files_properties(${loops} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  add_library(${target} STATIC ${units} ${loops})
   add_library(folio::${room} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${room})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
@@ -183,16 +186,9 @@ function(folio_room room)
   target_compile_features(${target} PUBLIC cxx_std_20)
   folio_compile_options(${target})
   folio_harden(${target})
-  if(room IN_LIST folio_quick_rooms)
-    set(level O2)
-  elseif(room IN_LIST folio_fast_rooms)
-    set(level O3)
-  else()
-    set(level Os)
-  endif()
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-${level}>)
-  if(TARGET folio_room_headers_${level})
-    target_precompile_headers(${target} REUSE_FROM folio_room_headers_${level})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+  if(TARGET folio_room_headers)
+    target_precompile_headers(${target} REUSE_FROM folio_room_headers)
   endif()
   if(folio_sanitized AND room IN_LIST folio_hot_rooms)
     target_compile_options(${target} PRIVATE -O1)

@@ -63,7 +63,7 @@ LC_ALL=C awk -F ';' '
     print "namespace {\n"
     print "// Each number is `how many codes << 4 | CharClass`, one behind the other from code 0 on."
     print "// clang-format off"
-    print "constexpr uint32_t kRuns[] = {"
+    print "constexpr uint32_t kCategoryRuns[] = {"
     line = "   "
     for (i = 1; i <= count; ++i) {
       if (length(line) + length(runs[i]) + 2 > 100) {
@@ -76,11 +76,11 @@ LC_ALL=C awk -F ';' '
     print "};"
     print "// clang-format on\n"
     print "constexpr auto kRanges = [] {"
-    print "  std::array<uint32_t, std::size(kRuns)> ranges = {};"
+    print "  std::array<uint32_t, std::size(kCategoryRuns)> ranges = {};"
     print "  uint32_t first = 0;"
     print "  for (size_t i = 0; i < ranges.size(); ++i) {"
-    print "    ranges[i] = first << 4 | (kRuns[i] & 0xF);"
-    print "    first += kRuns[i] >> 4;"
+    print "    ranges[i] = first << 4 | (kCategoryRuns[i] & 0xF);"
+    print "    first += kCategoryRuns[i] >> 4;"
     print "  }"
     print "  return ranges;"
     print "}();\n"

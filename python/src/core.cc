@@ -17,9 +17,9 @@ namespace folio::python {
 Options OptionsOf(const char* kind, const Named& named) {
   Options options(folio_options_new(kind));
   if (options == nullptr) throw std::bad_alloc();
-  for (const auto& [name, value] : named) {
+  for (const auto& option : named) {
     Ask([&](folio_error** error) {
-      return folio_options_set(options.get(), name.c_str(), value.c_str(), error);
+      return folio_options_set(options.get(), option.first.c_str(), option.second.c_str(), error);
     });
   }
   return options;
@@ -177,7 +177,7 @@ std::vector<int32_t> IdsOf(nb::handle object) {
 }
 
 nb::list ListOf(const int32_t* ids, size_t count) {
-  const auto list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
+  auto list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
   if (!list.is_valid()) throw nb::python_error();
   for (size_t i = 0; i < count; ++i) {
     PyObject* id = PyLong_FromLong(ids[i]);

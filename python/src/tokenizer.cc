@@ -40,7 +40,7 @@ class PyTokenizer {
     Buffer ids = NewBuffer();
     if (allowed && !allowed->empty()) {
       const nb::gil_scoped_release unlocked;
-      ids->Set(handle_.of->Encode(bytes, "text", {.allow = *allowed, .disallow_all = raise}));
+      ids->SetIds(handle_.of->Encode(bytes, "text", {.allow = *allowed, .disallow_all = raise}));
       return ids;
     }
     int32_t special = !allowed ? FOLIO_SPECIAL_ALLOW

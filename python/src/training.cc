@@ -61,7 +61,7 @@ std::vector<const char*> Pointers(const std::vector<std::string>& texts) {
 
 // Describes token files that Python has written, train.bin and val.bin, so that they are a data
 // set.
-void DescribeDataset(const std::string& directory, nb::object tokenizer, int64_t vocab_size,
+void DescribeDataset(const std::string& directory, const nb::object& tokenizer, int64_t vocab_size,
                      int64_t token_bytes) {
   const folio_tokenizer* of = TokenizerOf(tokenizer);
   const nb::gil_scoped_release unlocked;
@@ -140,7 +140,7 @@ using Batch = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::
 struct PyTrainer {
   std::unique_ptr<folio_trainer, Freer<folio_trainer_free>> handle;
 
-  PyTrainer(const Named& named, nb::object from) {
+  PyTrainer(const Named& named, const nb::object& from) {
     const Options options = OptionsOf("train", named);
     const folio_model* model = ModelOf(from);
     folio_trainer* made = nullptr;
@@ -183,7 +183,7 @@ struct PyTrainer {
     return loss;
   }
 
-  void Save(const std::string& directory, nb::object tokenizer) const {
+  void Save(const std::string& directory, const nb::object& tokenizer) const {
     const folio_tokenizer* of = TokenizerOf(tokenizer);
     Compute([&](folio_error** error) {
       return folio_trainer_save(handle.get(), directory.c_str(), of, error);
@@ -194,7 +194,7 @@ struct PyTrainer {
       return folio_trainer_resume(handle.get(), directory.c_str(), error);
     });
   }
-  nb::object Model(nb::object tokenizer) const {
+  nb::object Model(const nb::object& tokenizer) const {
     const folio_tokenizer* of = TokenizerOf(tokenizer);
     folio_model* made = nullptr;
     Compute(

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "folio/backend/ops.h"
@@ -9,28 +10,23 @@
 namespace folio {
 
 namespace internal {
-// One pure virtual Run for each operation.
-template <class List>
-class RunsOperations;
-template <>
-class RunsOperations<OperationList<>> {
- public:
-  virtual ~RunsOperations() = default;
-  void Run() = delete;  // for the using-declaration of the next
-};
-template <class Op, class... Rest>
-class RunsOperations<OperationList<Op, Rest...>> : public RunsOperations<OperationList<Rest...>> {
- public:
-  using RunsOperations<OperationList<Rest...>>::Run;
-  virtual void Run(const Op&) = 0;
-};
+template <class... Ops>
+std::variant<const Ops*...> AnyOf(OperationList<Ops...>);
 }  // namespace internal
+using AnyOperation = decltype(internal::AnyOf(Operations()));  // points at one
 
-// A Backend, chosen at run time, runs operations: it has Run(op) for each of Operations. Run
-// returns when the operation is done. One thread at a time may use a Backend; it spreads the work
-// over Threads() threads itself.
-class Backend : public internal::RunsOperations<Operations> {
+// A Backend, chosen at run time, runs operations. One thread at a time may use a Backend; it
+// spreads the work over Threads() threads itself.
+class Backend {
  public:
+  virtual ~Backend() = default;
+
+  // Run returns when the operation, one of Operations, is done.
+  template <class Op>
+  void Run(const Op& op) {
+    RunAny(&op);
+  }
+
   virtual std::string name() const = 0;          // "reference", "cpu"
   virtual std::string description() const = 0;   // for people: instruction set, libraries
   virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
@@ -39,25 +35,19 @@ class Backend : public internal::RunsOperations<Operations> {
   // ProductUnit names, for people, what multiplies matrices of F32 or BF16: "AMX", "AVX3",
   // "reference".
   virtual std::string ProductUnit(Dtype) const { return name(); }
+
+ private:
+  virtual void RunAny(const AnyOperation& op) = 0;
 };
 
 // A Backend whose operations are all one template: Derived has
-// `template <class Op> void Apply(const Op& op)`, and each Run calls it.
-template <class Derived, class List = Operations>
-class GenericBackend;
-
+// `template <class Op> void Apply(const Op& op)`, and Run calls it.
 template <class Derived>
-class GenericBackend<Derived, OperationList<>> : public Backend {
- public:
-  using Backend::Run;
-};
-
-template <class Derived, class Op, class... Rest>
-class GenericBackend<Derived, OperationList<Op, Rest...>>
-    : public GenericBackend<Derived, OperationList<Rest...>> {
- public:
-  using GenericBackend<Derived, OperationList<Rest...>>::Run;
-  void Run(const Op& op) final { static_cast<Derived*>(this)->Apply(op); }
+class GenericBackend : public Backend {
+ private:
+  void RunAny(const AnyOperation& any) final {
+    std::visit([this](const auto* op) { static_cast<Derived*>(this)->Apply(*op); }, any);
+  }
 };
 
 // "reference" or "cpu", or either decorated: "checked" (cpu beside reference; the first operation

@@ -42,8 +42,21 @@ struct folio_error {
 
 struct folio_buffer {
   std::vector<char> bytes = {0};  // and a zero
+  std::vector<int32_t> ids;       // and a zero, instead of bytes; or empty
 
+  // The memory of ids that were here, without them: the buffer is empty then.
+  std::vector<int32_t> TakeIds() {
+    std::vector<int32_t> memory = std::move(ids);
+    memory.clear();
+    Set({});
+    return memory;
+  }
+  void SetIds(std::vector<int32_t> numbers) {
+    numbers.push_back(0);
+    ids = std::move(numbers);
+  }
   void Set(const void* data, size_t size) {
+    ids.clear();
     bytes.resize(size + 1);
     if (size > 0) std::copy_n(static_cast<const char*>(data), size, bytes.data());
     bytes[size] = 0;

@@ -305,10 +305,14 @@ folio_buffer* folio_buffer_new() {
   }
 }
 const void* folio_buffer_data(const folio_buffer* buffer) {
-  return buffer == nullptr ? "" : buffer->bytes.data();
+  if (buffer == nullptr) return "";
+  if (!buffer->ids.empty()) return buffer->ids.data();
+  return buffer->bytes.data();
 }
 size_t folio_buffer_size(const folio_buffer* buffer) {
-  return buffer == nullptr ? 0 : buffer->bytes.size() - 1;
+  if (buffer == nullptr) return 0;
+  if (!buffer->ids.empty()) return (buffer->ids.size() - 1) * sizeof(int32_t);
+  return buffer->bytes.size() - 1;
 }
 void folio_buffer_free(folio_buffer* buffer) {
   delete buffer;

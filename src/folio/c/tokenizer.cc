@@ -32,28 +32,8 @@ folio::SpecialRule RuleOf(int32_t special) {
   }
 }
 
-// Bytes of text between two looks at a request to stop.
+// Bytes of texts between two looks at a request to stop.
 constexpr size_t kPiece = size_t{32} << 20;
-
-std::vector<int32_t> EncodeOrdinary(const folio::Tokenizer& tokenizer, std::string_view text,
-                                    const folio_cancel* cancel) {
-  std::vector<int32_t> ids;
-  for (size_t at = 0;;) {
-    if (folio::IsRequested(cancel)) throw folio::CallStopped{};
-    const std::string_view rest = text.substr(at);
-    const size_t cut = rest.size() <= kPiece ? rest.size() : tokenizer.FindCut(rest, kPiece);
-    std::vector<int32_t> piece =
-        EncodeParallel(tokenizer, rest.substr(0, cut),
-                       at == 0 ? std::string("text") : fmt::format("text, from byte {} on", at));
-    if (at == 0) {
-      ids = std::move(piece);
-    } else {
-      ids.insert(ids.end(), piece.begin(), piece.end());
-    }
-    at += cut;
-    if (at == text.size()) return ids;
-  }
-}
 
 }  // namespace
 
@@ -73,8 +53,13 @@ folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char
     RequireArgument(ids, "ids");
     const std::string_view all = TextArgument(text, length);
     const folio::SpecialRule rule = RuleOf(special);
-    ids->Set(special == FOLIO_SPECIAL_ORDINARY ? EncodeOrdinary(*tokenizer->of, all, cancel)
-                                               : tokenizer->of->Encode(all, "text", rule));
+    std::vector<int32_t> found = ids->TakeIds();
+    if (special != FOLIO_SPECIAL_ORDINARY) {
+      found = tokenizer->of->Encode(all, "text", rule);
+    } else if (!EncodeParallel(*tokenizer->of, all, "text", found, folio::StopOf(cancel))) {
+      throw folio::CallStopped{};
+    }
+    ids->SetIds(std::move(found));
   });
 }
 
@@ -92,7 +77,7 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
     std::vector<std::string_view> views(count);
     for (size_t i = 0; i < count; ++i) views[i] = TextArgument(texts[i], lengths[i]);
     std::vector<int64_t> begins = {0};
-    std::vector<int32_t> all;
+    std::vector<int32_t> all = ids->TakeIds();
     for (size_t first = 0, last = 0; first < count; first = last) {
       if (folio::IsRequested(cancel)) throw folio::CallStopped{};
       for (size_t bytes = 0; last < count && bytes < kPiece; ++last) bytes += lengths[last];
@@ -102,7 +87,7 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
         all.insert(all.end(), one.begin(), one.end());
       }
     }
-    ids->Set(all);
+    ids->SetIds(std::move(all));
     offsets->Set(begins);
   });
 }

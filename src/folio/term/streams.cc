@@ -206,8 +206,7 @@ void EncodeBetweenSpecials(const Tokenizer& tokenizer, std::span<const std::stri
                            std::vector<int32_t>& ids) {
   const auto is_long = [&](size_t i) { return texts.size() == 1 || texts[i].size() >= kLongText; };
   size_t i = 0;
-  const auto append = [&](const std::vector<int32_t>& some) {
-    ids.insert(ids.end(), some.begin(), some.end());
+  const auto close = [&] {
     if (i < specials.size()) ids.push_back(specials[i]);
     ++i;
   };
@@ -215,9 +214,13 @@ void EncodeBetweenSpecials(const Tokenizer& tokenizer, std::span<const std::stri
     size_t end = i;
     while (end < texts.size() && !is_long(end)) ++end;
     if (end == i) {
-      append(EncodeParallel(tokenizer, texts[i], where));
-    } else {
-      std::ranges::for_each(EncodeBatch(tokenizer, texts.subspan(i, end - i)), append);
+      EncodeParallel(tokenizer, texts[i], where, ids);
+      close();
+      continue;
+    }
+    for (const std::vector<int32_t>& some : EncodeBatch(tokenizer, texts.subspan(i, end - i))) {
+      ids.insert(ids.end(), some.begin(), some.end());
+      close();
     }
   }
 }

@@ -89,9 +89,10 @@ class FirstFailure {
   size_t place_ = kNone;
 };
 
-// Appends the ids as EncodePrefix; returns where there is no token, or npos.
+// Appends the ids as EncodePrefix; returns where there is no token, or npos. The pieces that `stop`
+// forbids are left out.
 size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain,
-                 std::vector<int32_t>& ids) {
+                 std::vector<int32_t>& ids, const std::function<bool()>& stop = {}) {
   FOLIO_CHECK(grain > 0, "pieces have bytes");
   std::vector<size_t> cuts = {0};
   while (text.size() - cuts.back() > grain) {
@@ -106,6 +107,7 @@ size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain
   InOrder in_order(pieces, ids);
   FirstFailure failure;
   ParallelFor(static_cast<int64_t>(pieces), [&](int64_t task, int) {
+    if (stop && stop()) return;
     const size_t i = static_cast<size_t>(task);
     const std::string_view piece = text.substr(cuts[i], cuts[i + 1] - cuts[i]);
     std::vector<int32_t> piece_ids = in_order.Take();
@@ -131,12 +133,12 @@ std::vector<size_t> GroupShortTexts(std::span<const std::string_view> texts) {
 
 }  // namespace
 
-std::vector<int32_t> EncodeParallel(const Tokenizer& tokenizer, std::string_view text,
-                                    std::string_view where, size_t grain) {
-  std::vector<int32_t> ids;
-  const size_t failed = EncodeCut(tokenizer, text, grain, ids);
+bool EncodeParallel(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
+                    std::vector<int32_t>& ids, const std::function<bool()>& stop, size_t grain) {
+  const size_t failed = EncodeCut(tokenizer, text, grain, ids, stop);
+  if (stop && stop()) return false;
   if (failed != FirstFailure::kNone) throw CannotEncode(tokenizer, text, failed, {}, where);
-  return ids;
+  return true;
 }
 
 std::vector<std::vector<int32_t>> EncodeBatch(const Tokenizer& tokenizer,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,14 @@
 
 namespace folio {
 
-// EncodeOrdinary of one long text on all threads (base/thread_pool.h): cut at FindCut after every
-// `grain` bytes. The ids do not depend on grain or threads. Errors as Tokenizer::EncodeOrdinary.
-// Beside the ids holds those of the few pieces that are finished before an earlier one.
-// REQUIRES: grain >= 1.
-std::vector<int32_t> EncodeParallel(const Tokenizer& tokenizer, std::string_view text,
-                                    std::string_view where = "text",
-                                    size_t grain = size_t{1} << 20);
+// Appends EncodeOrdinary of one long text to `ids`, on all threads (base/thread_pool.h): cut at
+// FindCut after every `grain` bytes. The ids do not depend on grain or threads. Errors as
+// Tokenizer::EncodeOrdinary. Beside the ids holds those of the few pieces that are finished before
+// an earlier one. `stop`, if there is one, is asked before each piece, on any thread: where it says
+// so EncodeParallel returns false, and only some ids are there. REQUIRES: grain >= 1.
+bool EncodeParallel(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
+                    std::vector<int32_t>& ids, const std::function<bool()>& stop = {},
+                    size_t grain = size_t{1} << 20);
 
 // EncodeOrdinary of each text, on all threads; several short texts share a task, and few short ones
 // need no second thread. The Error is that of the first text that has one, in "texts[i]".

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/test_pair_tokenizer.h"
 #include "folio/text/test_tokenizer_properties.h"
@@ -28,18 +30,32 @@ TEST_F(EncodeParallelTest, IdsDoNotDependOnGrainOrThreads) {
   for (const int threads : {1, 2, 5}) {
     SetThreads(threads);
     for (const size_t grain : {size_t{1}, size_t{7}, size_t{1000}, text.size(), size_t{1} << 40}) {
-      EXPECT_EQ(EncodeParallel(tokenizer, text, "text", grain), expected)
-          << threads << " " << grain;
+      EXPECT_EQ(ParallelIds(tokenizer, text, "text", grain), expected) << threads << " " << grain;
     }
   }
-  EXPECT_EQ(EncodeParallel(tokenizer, ""), std::vector<int32_t>{});
-  EXPECT_EQ(EncodeParallel(tokenizer, "<|end|>"), tokenizer.EncodeOrdinary("<|end|>"));
+  EXPECT_EQ(ParallelIds(tokenizer, ""), std::vector<int32_t>{});
+  EXPECT_EQ(ParallelIds(tokenizer, "<|end|>"), tokenizer.EncodeOrdinary("<|end|>"));
 }
 
 TEST_F(EncodeParallelTest, ATextWithoutACutStaysWhole) {
   const PairTokenizer tokenizer;
   const std::string text(100'001, 'x');
-  EXPECT_EQ(EncodeParallel(tokenizer, text, "text", 100), tokenizer.EncodeOrdinary(text));
+  EXPECT_EQ(ParallelIds(tokenizer, text, "text", 100), tokenizer.EncodeOrdinary(text));
+}
+
+TEST_F(EncodeParallelTest, AddsToWhatIsThereAndStopsBetweenPieces) {
+  const PairTokenizer tokenizer;
+  const std::string text = Words(2'000, 3);
+  std::vector<int32_t> ids = {-1};
+  EXPECT_TRUE(EncodeParallel(
+      tokenizer, text, "text", ids, [] { return false; }, 100));
+  EXPECT_EQ(ids, properties::Joined({-1}, tokenizer.EncodeOrdinary(text)));
+  const size_t all = ids.size();
+  ids.clear();
+  std::atomic<int> asked = 0;
+  EXPECT_FALSE(EncodeParallel(
+      tokenizer, text, "text", ids, [&] { return ++asked > 10; }, 100));
+  EXPECT_LT(ids.size(), all / 2);
 }
 
 TEST_F(EncodeParallelTest, TheFirstErrorInTheTextIsRaised) {
@@ -51,10 +67,10 @@ TEST_F(EncodeParallelTest, TheFirstErrorInTheTextIsRaised) {
   for (const int threads : {1, 4}) {
     SetThreads(threads);
     for (const size_t grain : {1u, 100u, 1u << 20}) {
-      const std::string error = ErrorOf([&] { EncodeParallel(letters, bad, "x.txt", grain); });
+      const std::string error = ErrorOf([&] { ParallelIds(letters, bad, "x.txt", grain); });
       EXPECT_TRUE(Contains(error, "x.txt:1001:4: ", "'b'"));
       const std::string invalid =
-          ErrorOf([&] { EncodeParallel(letters, text + "\xE2\x82" + text, "x.txt", grain); });
+          ErrorOf([&] { ParallelIds(letters, text + "\xE2\x82" + text, "x.txt", grain); });
       EXPECT_TRUE(Contains(invalid, "offset " + std::to_string(text.size()) + " "));
     }
   }

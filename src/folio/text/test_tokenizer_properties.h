@@ -37,6 +37,14 @@ inline std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int
 
 }  // namespace properties
 
+inline std::vector<int32_t> ParallelIds(const Tokenizer& tokenizer, std::string_view text,
+                                        std::string_view where = "text",
+                                        size_t grain = size_t{1} << 20) {
+  std::vector<int32_t> ids;
+  EncodeParallel(tokenizer, text, where, ids, {}, grain);
+  return ids;
+}
+
 // Cut anywhere, the ids are those of the whole. `rule` must not make the text an error. Pieces have
 // up to `longest` bytes.
 inline testing::AssertionResult EncodeMatchesStreaming(
@@ -63,7 +71,7 @@ inline testing::AssertionResult EncodeMatchesParallel(const Tokenizer& tokenizer
                                                       std::string_view text, TestRng& rng) {
   const std::vector<int32_t> expected = tokenizer.EncodeOrdinary(text);
   for (const size_t grain : {size_t{1}, 1 + rng.Below(100), text.size() / 3 + 1}) {
-    const std::vector<int32_t> ids = EncodeParallel(tokenizer, text, "text", grain);
+    const std::vector<int32_t> ids = ParallelIds(tokenizer, text, "text", grain);
     if (const auto same = properties::Same(ids, expected, "parallel"); !same) return same;
   }
   if (tokenizer.Count(text) == static_cast<int64_t>(expected.size())) {

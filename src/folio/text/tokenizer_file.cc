@@ -76,7 +76,7 @@ struct FilePair {
   std::string_view vocab;
   std::string_view merges;
 };
-constexpr FilePair kPairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "vocab.bpe"}};
+constexpr FilePair kFilePairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "vocab.bpe"}};
 
 // Settings that transformers keeps beside a vocabulary and its merges could change ids: such are
 // refused.
@@ -135,7 +135,7 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   if (const fs::path file = dir / kTokenizerFile; Exists(file)) {
     return TokenizerFromJson(ReadFile(file, kMaxVocabFileBytes), file.string());
   }
-  for (const FilePair& pair : kPairs) {
+  for (const FilePair& pair : kFilePairs) {
     if (Exists(dir / pair.vocab) || Exists(dir / pair.merges)) {
       return FromPair(dir, pair);
     }
@@ -334,7 +334,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
   if (name == kNanochatTokenizerFile) return ReadNanochatTokenizer(path);
   if (path.extension() == ".pkl") return ReadNanoGptMeta(path);
-  for (const FilePair& pair : kPairs) {
+  for (const FilePair& pair : kFilePairs) {
     if (name == pair.vocab || name == pair.merges) return FromPair(path.parent_path(), pair);
   }
   return TokenizerFromJson(ReadFile(path, kMaxVocabFileBytes), path.string());

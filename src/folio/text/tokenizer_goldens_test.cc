@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "folio/text/chat_template.h"
-#include "folio/text/encode_parallel.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/streaming.h"
 #include "folio/text/test_texts.h"
+#include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"
 
@@ -131,7 +131,7 @@ TEST(TokenizerGoldens, PiecesHaveTheIdsOfTheWhole) {
       std::string text;
       for (size_t i = rng.Below(5); i < 5; ++i) text += texts[rng.Below(texts.size())];
       const GoldenIds ordinary = tokenizer->EncodeOrdinary(text);
-      ASSERT_EQ(EncodeParallel(*tokenizer, text, "text", 1 + rng.Below(40)), ordinary) << text;
+      ASSERT_EQ(ParallelIds(*tokenizer, text, "text", 1 + rng.Below(40)), ordinary) << text;
       cuts += tokenizer->FindCut(text, 1) < text.size();
       for (const SpecialRule& rule : {SpecialRule::Allow(), SpecialRule::Ordinary()}) {
         StreamingEncoder stream(*tokenizer, "text", rule);

@@ -8,7 +8,7 @@ namespace {
 
 // Each number is `how many codes << 4 | CharClass`, one behind the other from code 0 on.
 // clang-format off
-constexpr uint32_t kRuns[] = {
+constexpr uint32_t kCategoryRuns[] = {
     144, 81, 288, 17, 240, 162, 112, 420, 96, 422, 160, 17, 416, 17, 144, 24, 112, 34, 16, 22, 48,
     18, 24, 16, 50, 16, 372, 16, 116, 390, 16, 134, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22,
     20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22, 20, 22,
@@ -160,11 +160,11 @@ constexpr uint32_t kRuns[] = {
 // clang-format on
 
 constexpr auto kRanges = [] {
-  std::array<uint32_t, std::size(kRuns)> ranges = {};
+  std::array<uint32_t, std::size(kCategoryRuns)> ranges = {};
   uint32_t first = 0;
   for (size_t i = 0; i < ranges.size(); ++i) {
-    ranges[i] = first << 4 | (kRuns[i] & 0xF);
-    first += kRuns[i] >> 4;
+    ranges[i] = first << 4 | (kCategoryRuns[i] & 0xF);
+    first += kCategoryRuns[i] >> 4;
   }
   return ranges;
 }();
