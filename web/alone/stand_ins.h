@@ -29,6 +29,14 @@ inline from_chars_result from_chars(const char* first, const char* last, double&
 
 }  // namespace std
 
+// For vectors xxHash wants Arm's intrinsics, which SIMDe would make of WebAssembly's: it goes
+// without.
+#pragma push_macro("__wasm_simd128__")
+#undef __wasm_simd128__
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#pragma pop_macro("__wasm_simd128__")
+
 // Of Linux alone.
 inline constexpr unsigned RENAME_EXCHANGE = 2;
 inline int renameat2(int, const char*, int, const char*, unsigned) {

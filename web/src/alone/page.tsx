@@ -61,12 +61,17 @@ export function NoModel() {
   );
 }
 
+const kDoing = {
+  open: "opening",
+  write: "writing",
+  attend: "reading",
+  train: "training",
+  save: "saving",
+};
+
 function State() {
-  const [kind, said] = !threads.value
-    ? ["busy", "loading"]
-    : busy.value
-      ? ["busy", { open: "opening", write: "writing", attend: "reading", train: "training", save: "saving" }[busy.value]]
-      : ["", "ready"];
+  const doing = !threads.value ? "loading" : busy.value && kDoing[busy.value];
+  const [kind, said] = doing ? ["busy", doing] : ["", "ready"];
   return <span class={`state ${kind}`}>{said}</span>;
 }
 
@@ -101,7 +106,7 @@ export function Page() {
         </div>
         <State />
         {facts && <Picker>Open</Picker>}
-        <button class="small" onClick={NextTheme} title="Theme: as the system has it, light, dark">
+        <button onClick={NextTheme} title="Theme: as the system has it, light, dark">
           {themeChoice.value}
         </button>
       </header>
