@@ -33,7 +33,7 @@ help:
 	@echo 'make test-page  the same, tried in a browser beside the program'
 	@echo 'make test-python  the Python package in every Python at hand; skipped where PyPI is not reached'
 	@echo 'make test-cluster  mpirun and Slurm over a network made here: links cut, ranks killed; as root, 15 minutes'
-	@echo 'make test-arm  tests of text and backend for 64-bit Arm, under emulation; as root, with debootstrap'
+	@echo 'make test-arm  tests of text, backend and model for 64-bit Arm, under emulation; as root, with debootstrap'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
 	@echo 'make torture  kill, fail and cut the power of whatever writes: TORTURE_KILLS=1000, at most'
 	@echo '              TORTURE_SECONDS=1800; TORTURE_SEED=N repeats (build/release/tests/torture/folio_torture --help)'

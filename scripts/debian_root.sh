@@ -23,7 +23,7 @@ new_root() {
 # inside NAME COMMAND [VARIABLE=VALUE]...: runs it by sh; what it mounts goes when it ends. With SHARED=1 this checkout is
 # at /folio, else whatever the root has there.
 inside() {
-  unshare --mount --pid --fork env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+  unshare --mount --pid --fork --kill-child env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     JOBS="${JOBS:-$(nproc)}" "${@:3}" sh -euc '
       mount -t proc proc "$1/proc"
       [ -z "$3" ] || mount --bind "$3" "$1/folio"

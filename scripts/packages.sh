@@ -70,42 +70,84 @@ cp -r "$usr/share" "$tree/"
 cp LICENSE README.md CHANGELOG.md "$tree/"
 mkdir -p "$tree/lib/pkgconfig"
 sed 's|^includedir=.*|includedir=${pcfiledir}/../../include|' "$usr/$libdir/pkgconfig/folio.pc" >"$tree/lib/pkgconfig/folio.pc"
-{ needs "$tree/bin/folio"; needs "$tree/lib/libfolio.so"; } | sort -u | while read -r soname path; do
-  cp -L "$path" "$tree/lib/$soname"
+{ needs "$tree/bin/folio"; needs "$tree/lib/libfolio.so"; } | sort -u >"$stage/needs"
+# Each has a name of its own here, as the system's of the same name may be loaded later, by libcurl for example, and has what
+# an older one lacks.
+own() { printf '%s-folio.so%s' "${1%%.so*}" "${1#*.so}"; }
+renames=()
+while read -r soname path; do
+  cp -L "$path" "$tree/lib/$(own "$soname")"
+  renames+=(--replace-needed "$soname" "$(own "$soname")")
+done <"$stage/needs"
+find "$tree/lib" -name '*.so*' -type f -exec chmod 644 {} +
+for library in "$tree"/lib/*-folio.so*; do
+  patchelf --set-soname "$(basename "$library")" "$library"
 done
-# DT_RPATH, not DT_RUNPATH, so that a library's own libraries are found there, too.
-patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$tree/bin/folio"
-for library in "$tree"/lib/*.so*; do
-  [[ -L "$library" ]] && continue
-  chmod 644 "$library"
-  patchelf --force-rpath --set-rpath '$ORIGIN' "$library"
+# DT_RPATH, not DT_RUNPATH, so that a library's own libraries are found there, too. Both at once are too much for patchelf 0.14.
+find "$tree/bin" "$tree/lib" \( -name folio -o -name '*.so*' \) -type f -print0 | sort -z | while read -r -d '' file; do
+  patchelf "${renames[@]}" "$file"
+  patchelf --force-rpath --set-rpath "\$ORIGIN/$(realpath --relative-to="$(dirname "$file")" "$tree/lib")" "$file"
 done
 
-# Each library's licence is said by its package, where there are packages.
+# The package that a file is of, where there are packages; some know it below /lib, which is /usr/lib.
+package_with() {
+  local path
+  path="$(readlink -f "$1")"
+  { dpkg -S "*${path#/usr}" 2>/dev/null || true; } | sed -n '1s/:.*//p'
+}
+
+# What is inside, and what is compiled in of headers: SONAME LICENCE, or PACKAGE LICENCE, by SPDX's names.
+licences='
+libbsd.so.0 BSD-3-Clause
+libedit.so.2 BSD-3-Clause
+libfmt.so.* MIT
+libgcc_s.so.1 GPL-3.0-or-later WITH GCC-exception-3.1
+libhwy.so.1 Apache-2.0
+libmd.so.0 BSD-3-Clause
+libnettle.so.8 LGPL-3.0-or-later OR GPL-2.0-or-later
+libpng16.so.16 libpng-2.0
+libseccomp.so.2 LGPL-2.1-only
+libstdc++.so.6 GPL-3.0-or-later WITH GCC-exception-3.1
+libtinfo.so.6 X11
+libtomlplusplus.so.3 MIT
+libz.so.1 Zlib
+libboost-dev BSL-1.0
+libxxhash-dev BSD-2-Clause
+'
+texts="$tree/share/doc/licences"
+mkdir -p "$texts"
+# component NAME PACKAGE [FILE]: as CycloneDX has it. What the licences ask for, their texts, comes along; Boost's asks for
+# nothing beside a program.
+component() {
+  local licence version purl
+  licence="$(while read -r name licence; do [[ "$1" != $name ]] || echo "$licence"; done <<<"$licences")"
+  [[ -n "$licence" ]] || { echo "packages: the licence of $1 is not in scripts/packages.sh" >&2; return 1; }
+  version="$(dpkg-query -W -f='${Version}' "$2" 2>/dev/null || true)"
+  purl="$(sed 's/:/%3A/g; s/+/%2B/g' <<<"$version")"
+  printf ',\n    {"type": "library", "name": "%s", "licenses": [{"expression": "%s"}]' "$1" "$licence"
+  [[ -z "$version" ]] || printf ', "version": "%s",\n     "purl": "pkg:deb/debian/%s@%s"' "$version" "$(sed 's/+/%2B/g' <<<"$2")" "$purl"
+  [[ -z "${3:-}" ]] || printf ',\n     "hashes": [{"alg": "SHA-256", "content": "%s"}]' "$(sha256sum "$3" | cut -d' ' -f1)"
+  printf '}'
+  [[ "$licence" == BSL-1.0 || ! -f "/usr/share/doc/$2/copyright" ]] || cp -L "/usr/share/doc/$2/copyright" "$texts/$1.txt"
+}
 {
   printf '{\n  "bomFormat": "CycloneDX",\n  "specVersion": "1.5",\n  "version": 1,\n'
-  printf '  "metadata": {"component": {"type": "application", "name": "folio", "version": "%s"}},\n' "$version"
-  printf '  "components": [\n'
-  separator=""
-  for library in "$tree"/lib/*.so*; do
-    soname="$(basename "$library")"
-    [[ "$soname" == libfolio.so* ]] && continue
-    path="$(ldd "$usr/bin/folio" "$usr/$libdir/libfolio.so" | awk -v n="$soname" '$1 == n {print $3; exit}')"
-    package="$(dpkg -S "$(readlink -f "$path")" 2>/dev/null | head -n 1 | cut -d: -f1 || true)"
-    of="$(dpkg-query -W -f='${Version}' "$package" 2>/dev/null || echo unknown)"
-    printf '%s    {"type": "library", "name": "%s", "version": "%s", "purl": "pkg:deb/debian/%s@%s",\n' \
-      "$separator" "$soname" "$of" "$package" "$of"
-    printf '     "hashes": [{"alg": "SHA-256", "content": "%s"}]}' "$(sha256sum "$library" | cut -d' ' -f1)"
-    separator=$',\n'
-    # What the licences ask for: their texts come along.
-    if [[ -f "/usr/share/doc/$package/copyright" ]]; then
-      mkdir -p "$tree/share/doc/licences"
-      cp "/usr/share/doc/$package/copyright" "$tree/share/doc/licences/$soname.txt"
-    fi
-  done
+  printf '  "metadata": {"component": {"type": "application", "name": "folio", "version": "%s", ' "$version"
+  printf '"licenses": [{"expression": "MIT"}]}},\n  "components": [\n'
+  {
+    while read -r soname path; do
+      component "$soname" "$(package_with "$path")" "$tree/lib/$(own "$soname")"
+    done <"$stage/needs"
+    component libboost-dev "$(package_with /usr/include/boost/beast.hpp)"
+    component libxxhash-dev libxxhash-dev
+  } | sed '1d'
   printf '\n  ]\n}\n'
 } >"$out/SBOM.cdx.json"
 cp "$out/SBOM.cdx.json" "$tree/share/doc/"
+# Debian's texts name the longer licences by where they lie.
+grep -rhoE 'common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$texts" | sort -u | while read -r licence; do
+  [[ ! -e "/usr/share/$licence" ]] || cp -L "/usr/share/$licence" "$texts/"
+done
 
 pack() {  # DIRECTORY FILE
   tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r,go-w \
@@ -125,7 +167,7 @@ if command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
   package_of() {
     local path
     path="$(ldconfig -p | awk -v n="$1" '$1 == n {print $NF; exit}')"
-    [[ -n "$path" ]] && dpkg -S "$(readlink -f "$path")" 2>/dev/null | head -n 1 | cut -d: -f1
+    [[ -z "$path" ]] || package_with "$path"
   }
 
   # make_deb NAME SECTION SUMMARY DEPENDS RECOMMENDS MULTI-ARCH LONG: of $stage/NAME

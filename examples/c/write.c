@@ -50,9 +50,10 @@ int main(int argc, char **argv) {
       folio_options_set(options, "seed", "1", &error) != FOLIO_OK) {
     return Fail(error);
   }
+  const folio_watch watch = {.size = sizeof(watch), .cancel = cancel};
   int32_t end = 0;
   if (folio_generate(model, folio_buffer_data(ids), folio_buffer_size(ids) / sizeof(int32_t),
-                     options, Show, NULL, cancel, NULL, &end, &error) != FOLIO_OK) {
+                     options, Show, NULL, &watch, NULL, &end, &error) != FOLIO_OK) {
     return Fail(error);
   }
   printf("%s\n", end == FOLIO_END_CANCELLED ? " [stopped]" : "");

@@ -98,6 +98,12 @@ using Buffer = std::unique_ptr<folio_buffer, Freer<folio_buffer_free>>;
 using Options = std::unique_ptr<folio_options, Freer<folio_options_free>>;
 using Cancel = std::unique_ptr<folio_cancel, Freer<folio_cancel_free>>;
 
+inline folio_watch WatchOf(const folio_cancel* cancel) {
+  folio_watch watch{};
+  watch.size = sizeof(watch);
+  watch.cancel = cancel;
+  return watch;
+}
 inline Buffer NewBuffer() {
   Buffer buffer(folio_buffer_new());
   if (buffer == nullptr) throw std::bad_alloc();

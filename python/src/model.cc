@@ -24,7 +24,8 @@ struct PyModel {
     const std::vector<int32_t> ids = IdsOf(object);
     Buffer buffer = NewBuffer();
     Errand().Run([&](const folio_cancel* cancel, folio_error** error) {
-      return f(ids, cancel, buffer.get(), error);
+      const folio_watch watch = WatchOf(cancel);
+      return f(ids, &watch, buffer.get(), error);
     });
     return buffer;
   }
@@ -41,9 +42,7 @@ std::shared_ptr<PyModel> OpenPath(const std::string& path, const Named& named) {
   const Options options = OptionsOf("open", named);
   folio_model* opened = nullptr;
   Errand().Run([&](const folio_cancel* cancel, folio_error** error) {
-    folio_watch watch{};
-    watch.size = sizeof(watch);
-    watch.cancel = cancel;
+    const folio_watch watch = WatchOf(cancel);
     return folio_model_open(path.c_str(), options.get(), &watch, &opened, error);
   });
   auto model = std::make_shared<PyModel>();
@@ -128,7 +127,7 @@ nb::object Embed(const PyModel& self, nb::handle ids, const std::string& pooling
 
 Array<float> Attention(const PyModel& self, nb::handle ids, int64_t layer, int64_t head) {
   size_t count = 0;
-  Buffer weights = self.Computed(ids, [&](const auto& of, const folio_cancel*, auto... rest) {
+  Buffer weights = self.Computed(ids, [&](const auto& of, const folio_watch*, auto... rest) {
     count = of.size();
     return folio_attention(self.handle.get(), of.data(), of.size(), layer, head, rest...);
   });
@@ -137,7 +136,7 @@ Array<float> Attention(const PyModel& self, nb::handle ids, int64_t layer, int64
 
 Array<float> Inside(const PyModel& self, nb::handle ids, const std::string& point, int64_t layer) {
   size_t count = 0;
-  Buffer rows = self.Computed(ids, [&](const auto& of, const folio_cancel*, auto... rest) {
+  Buffer rows = self.Computed(ids, [&](const auto& of, const folio_watch*, auto... rest) {
     count = of.size();
     return folio_trace(self.handle.get(), of.data(), of.size(), point.c_str(), layer, rest...);
   });

@@ -52,7 +52,8 @@ class PyTokenizer {
       special = FOLIO_SPECIAL_ORDINARY;
     }
     const auto encode = [&](const folio_cancel* cancel, folio_error** error) {
-      return folio_tokenizer_encode(&handle_, bytes.data(), bytes.size(), special, cancel,
+      const folio_watch watch = WatchOf(cancel);
+      return folio_tokenizer_encode(&handle_, bytes.data(), bytes.size(), special, &watch,
                                     ids.get(), error);
     };
     if (bytes.size() < kMoment) {
@@ -73,8 +74,9 @@ class PyTokenizer {
     }
     const Buffer ids = NewBuffer(), offsets = NewBuffer();
     const auto encode = [&](const folio_cancel* cancel, folio_error** error) {
+      const folio_watch watch = WatchOf(cancel);
       return folio_tokenizer_encode_batch(&handle_, begins.data(), lengths.data(), begins.size(),
-                                          cancel, ids.get(), offsets.get(), error);
+                                          &watch, ids.get(), offsets.get(), error);
     };
     if (std::reduce(lengths.begin(), lengths.end()) < kMoment) {
       Compute([&](folio_error** error) { return encode(nullptr, error); });

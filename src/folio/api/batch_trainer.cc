@@ -182,40 +182,30 @@ StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const 
   const double begin = SteadySeconds();
   const auto micro = static_cast<size_t>(B() * T());
   const int64_t count = CountTargets(targets);
-  double loss = 0, norm = 0;
+  StepMetrics metrics{
+      .step = impl_->state.step, .loss = 0, .lr = LearningRate(impl_->config, impl_->state.step)};
   {
     const Watching watching(impl_->watched, stop);
     impl_->train_step.Begin();
     for (size_t at = 0; at < inputs.size(); at += micro) {
-      loss += impl_->train_step.Accumulate(inputs.subspan(at, micro), targets.subspan(at, micro),
-                                           1.0 / static_cast<double>(count),
-                                           {.on = true,
-                                            .seed = static_cast<uint64_t>(impl_->config.seed),
-                                            .step = static_cast<uint64_t>(impl_->state.step),
-                                            .first_sequence = static_cast<int64_t>(at) / T()});
+      *metrics.loss += impl_->train_step.Accumulate(
+          inputs.subspan(at, micro), targets.subspan(at, micro), 1.0 / static_cast<double>(count),
+          {.on = true,
+           .seed = static_cast<uint64_t>(impl_->config.seed),
+           .step = static_cast<uint64_t>(impl_->state.step),
+           .first_sequence = static_cast<int64_t>(at) / T()});
     }
-    norm = impl_->train_step.Norm();
+    metrics.grad_norm = impl_->train_step.Norm();
   }
-  loss /= static_cast<double>(count);
-  StepMetrics metrics{.step = impl_->state.step, .loss = loss, .grad_norm = norm};
-  metrics.lr = LearningRate(impl_->config, impl_->state.step);
-  StepHealth& health = impl_->state.health;
-  const auto skipped = health.Judge(
-      loss, norm, impl_->config.spike_zscore, config().vocab_size,
-      [&] { return FirstNonFinite(impl_->weights.table(), impl_->train_step.Gradient()); });
-  health.Count(skipped, loss, norm, impl_->config.spike_zscore);
-  if (skipped) {
-    metrics.skipped = skipped->reason;
-    metrics.skipped_parameter = skipped->parameter;
-    if (health.skipped_in_a_row > impl_->config.max_skipped_steps) {
-      throw Error(ErrorKind::kDiverged,
-                  fmt::format("training diverged at step {}", impl_->state.step),
-                  fmt::format("{}: loss {:.4g}, gradient norm {:.4g}", skipped->reason, loss, norm),
-                  "lower train.learning_rate, raise train.warmup_steps or lower train.grad_clip");
-    }
-  } else {
-    impl_->train_step.Update(OptimizerSettingsOf(impl_->config), *metrics.lr,
-                             impl_->config.grad_clip, impl_->state.step + 1 - health.skipped, norm);
+  *metrics.loss /= static_cast<double>(count);
+  const std::string lost = UpdateIfSound(
+      impl_->train_step, impl_->config, config().vocab_size,
+      [&] { return FirstNonFinite(impl_->weights.table(), impl_->train_step.Gradient()); },
+      impl_->state.health, metrics);
+  if (!lost.empty()) {
+    throw Error(ErrorKind::kDiverged,
+                fmt::format("training diverged at step {}", impl_->state.step), lost,
+                "lower train.learning_rate, raise train.warmup_steps or lower train.grad_clip");
   }
   impl_->state.step += 1;
   impl_->state.tokens += std::ssize(inputs);
@@ -254,12 +244,7 @@ void BatchTrainer::Save(const fs::path& dir, const Tokenizer* tokenizer) const {
   AtomicDirectory made(dir);
   const std::unique_ptr<GptWeights> merged =
       impl_->config.lora.on() ? MergeAdapter(impl_->weights) : nullptr;
-  SaveModel(made.path(), merged != nullptr ? *merged : impl_->weights, {.checksums = true});
-  if (merged != nullptr) {
-    CreateDirectories(made.path() / kAdapterDir);
-    SaveAdapter(made.path() / kAdapterDir, impl_->weights, "");
-  }
-  if (tokenizer != nullptr) tokenizer->Save(made.path().string());
+  SaveTrainedModel(made.path(), impl_->weights, merged.get(), tokenizer);
   SaveTrainState(made.path(), impl_->state, impl_->weights.table(),
                  impl_->train_step.optimizer().State());
   WriteChecksums(made.path());

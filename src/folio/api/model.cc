@@ -125,7 +125,9 @@ FinishReason Model::Run(TextRequest request, const StopRequest& stop) const {
 }
 
 // The model reads all of a text, and shows what `request` asks for.
-void Model::Read(std::span<const int32_t> ids, TextRequest request, const StopRequest& stop) const {
+void Model::Read(std::span<const int32_t> ids, TextRequest request, const StopRequest& stop,
+                 const ReadProgress& on_read) const {
+  request.on_read = on_read;
   request.prompt.assign(ids.begin(), ids.end());
   request.options.max_tokens = 0;
   if (Run(std::move(request), stop) == FinishReason::kCancelled) throw CallStopped{};
@@ -133,25 +135,27 @@ void Model::Read(std::span<const int32_t> ids, TextRequest request, const StopRe
 
 GeneratedText Model::Write(std::span<const int32_t> ids, const GenerateOptions& options,
                            const std::function<bool(std::string_view)>& on_text,
-                           const StopRequest& stop) const {
+                           const StopRequest& stop, const ReadProgress& on_read) const {
   TextStreamer writer(tokenizer(), options, Shown(on_text));
-  return writer.Finish(Run(RequestOf(opened_, ids, options, writer, /*rng_stream=*/0), stop));
+  TextRequest request = RequestOf(opened_, ids, options, writer, /*rng_stream=*/0);
+  request.on_read = on_read;
+  return writer.Finish(Run(std::move(request), stop));
 }
 
 std::vector<float> Model::Logits(std::span<const int32_t> ids, size_t first,
-                                 const StopRequest& stop) const {
+                                 const StopRequest& stop, const ReadProgress& on_read) const {
   RequireFirst(first, 0, ids.size());
   std::vector<float> all;
   TextRequest request;
   request.logits_from = static_cast<int64_t>(first);
   request.on_logits = EachRow(
       [&](size_t, std::span<const float> row) { all.insert(all.end(), row.begin(), row.end()); });
-  Read(ids, std::move(request), stop);
+  Read(ids, std::move(request), stop, on_read);
   return all;
 }
 
 std::vector<double> Model::Score(std::span<const int32_t> ids, size_t first,
-                                 const StopRequest& stop) const {
+                                 const StopRequest& stop, const ReadProgress& on_read) const {
   RequireFirst(first, 1, ids.size());
   std::vector<double> scores;
   TextRequest request;
@@ -162,12 +166,12 @@ std::vector<double> Model::Score(std::span<const int32_t> ids, size_t first,
     RequireFiniteLogits(row);
     scores.push_back(static_cast<double>(row[static_cast<size_t>(ids[next])]) - LogSum(row));
   });
-  Read(ids, std::move(request), stop);
+  Read(ids, std::move(request), stop, on_read);
   return scores;
 }
 
 std::vector<float> Model::Embed(std::span<const int32_t> ids, Pooling pooling,
-                                const StopRequest& stop) const {
+                                const StopRequest& stop, const ReadProgress& on_read) const {
   std::vector<float> rows;
   std::vector<double> sums(static_cast<size_t>(config().n_embd));
   TextRequest request;
@@ -176,7 +180,7 @@ std::vector<float> Model::Embed(std::span<const int32_t> ids, Pooling pooling,
     rows.insert(rows.end(), row.begin(), row.end());
     for (size_t i = 0; i < row.size(); ++i) sums[i] += static_cast<double>(row[i]);
   });
-  Read(ids, std::move(request), stop);
+  Read(ids, std::move(request), stop, on_read);
   if (pooling == Pooling::kMean) {
     for (size_t i = 0; i < sums.size(); ++i) {
       rows[i] = static_cast<float>(sums[i] / static_cast<double>(ids.size()));

@@ -25,6 +25,10 @@ namespace folio {
 // StopRequest is asked often, by the thread that computes: true ends the call.
 using StopRequest = std::function<bool()>;
 
+// Hears, on the thread that computes, how many tokens of a text are read, of one that takes several
+// passes.
+using ReadProgress = std::function<void(int64_t done, int64_t total)>;
+
 // A call that its StopRequest ended throws a CallStopped, where it has no other way to say so.
 struct CallStopped {};
 
@@ -62,18 +66,18 @@ class Model {
   // characters only; it returns false to end the text. One that is stopped ends as kCancelled.
   GeneratedText Write(std::span<const int32_t> ids, const GenerateOptions& options,
                       const std::function<bool(std::string_view)>& on_text = {},
-                      const StopRequest& stop = {}) const;
+                      const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
 
   // Logits of the token behind each of ids[first] and later: (count - first, V).
   std::vector<float> Logits(std::span<const int32_t> ids, size_t first = 0,
-                            const StopRequest& stop = {}) const;
+                            const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
   // ln of the probability that the model gives ids[i] behind those before it, for i from `first`, 1
   // at least. V logits at a time are in memory, not all.
   std::vector<double> Score(std::span<const int32_t> ids, size_t first = 1,
-                            const StopRequest& stop = {}) const;
+                            const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
   // (C), or with kAll (count, C).
   std::vector<float> Embed(std::span<const int32_t> ids, Pooling pooling = Pooling::kMean,
-                           const StopRequest& stop = {}) const;
+                           const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
   // What each token attends to, of one head of one layer, both from 0: (count, count), rows are
   // queries. For a model that was opened with float32 matrices.
   std::vector<float> Attention(std::span<const int32_t> ids, int64_t layer, int64_t head) const;
@@ -95,7 +99,8 @@ class Model {
 
  private:
   friend class Computing;
-  void Read(std::span<const int32_t> ids, TextRequest request, const StopRequest& stop) const;
+  void Read(std::span<const int32_t> ids, TextRequest request, const StopRequest& stop,
+            const ReadProgress& on_read) const;
   FinishReason Run(TextRequest request, const StopRequest& stop) const;
 
   OpenedModel opened_;

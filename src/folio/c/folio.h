@@ -133,8 +133,8 @@ typedef struct folio_watch {
   size_t size; /* sizeof(folio_watch), for versions that have more members */
   void* user;
   const folio_cancel* cancel;
-  /* So much of all is done: of text in bytes, of a model in parameters, of a tokenizer first in
-   * bytes of text and then in merges. */
+  /* So much of all is done: of text in bytes, of a model in parameters, of a prompt in tokens where
+   * it takes several passes, of a tokenizer first in bytes of text and then in merges. */
   int (*progress)(void* user, int64_t done, int64_t total);
   /* A step is done, counted from 0; the loss is in nats per token. */
   int (*step)(void* user, int64_t step, double loss, double learning_rate,
@@ -189,13 +189,13 @@ enum {
 /* The ids (int32_t) of a text, on all threads where it is long and special texts are ordinary. */
 FOLIO_API folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
                                               size_t length, int32_t special,
-                                              const folio_cancel* cancel, folio_buffer* ids,
+                                              const folio_watch* watch, folio_buffer* ids,
                                               folio_error** error);
 /* The same of many texts, with special texts as ordinary ones: the ids of text i are
  * ids[offsets[i]] to ids[offsets[i + 1] - 1], of `count` + 1 offsets (int64_t). */
 FOLIO_API folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
                                                     const char* const* texts, const size_t* lengths,
-                                                    size_t count, const folio_cancel* cancel,
+                                                    size_t count, const folio_watch* watch,
                                                     folio_buffer* ids, folio_buffer* offsets,
                                                     folio_error** error);
 /* The bytes of tokens, which need not be UTF-8. */
@@ -271,7 +271,7 @@ enum {
 FOLIO_API folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t count,
                                       const folio_options* options,
                                       int (*text)(void* user, const char* text, size_t length),
-                                      void* user, const folio_cancel* cancel, folio_buffer* whole,
+                                      void* user, const folio_watch* watch, folio_buffer* whole,
                                       int32_t* end, folio_error** error);
 
 /* Texts that are written together: they join and leave between steps, each is what it would be
@@ -302,17 +302,17 @@ FOLIO_API void folio_batch_free(folio_batch* batch);
 
 /* Logits of the token behind each of ids[first] and later: (count - first, V). */
 FOLIO_API folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t count,
-                                    size_t first, const folio_cancel* cancel, folio_buffer* logits,
+                                    size_t first, const folio_watch* watch, folio_buffer* logits,
                                     folio_error** error);
 /* ln of the probability (double) that the model gives ids[i] behind those before it, for i from
  * `first`, 1 at least: (count - first). V logits at a time are in memory, not all. */
 FOLIO_API folio_status folio_score(const folio_model* model, const int32_t* ids, size_t count,
-                                   size_t first, const folio_cancel* cancel,
+                                   size_t first, const folio_watch* watch,
                                    folio_buffer* log_probabilities, folio_error** error);
 /* The last layer's normed output: "mean" over the tokens (C), that of the "last" (C), or of "all"
  * (count, C). */
 FOLIO_API folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t count,
-                                   const char* pooling, const folio_cancel* cancel,
+                                   const char* pooling, const folio_watch* watch,
                                    folio_buffer* embedding, folio_error** error);
 /* What each token attends to, of one head of one layer, both from 0: (count, count), rows are
  * queries. The model must be opened with dtype=fp32. */

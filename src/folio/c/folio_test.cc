@@ -120,6 +120,13 @@ Handle<folio_model> Open(const std::filesystem::path& path,
   return Handle<folio_model>(model);
 }
 
+folio_watch Watching(const folio_cancel* cancel) {
+  folio_watch watch{};
+  watch.size = sizeof(watch);
+  watch.cancel = cancel;
+  return watch;
+}
+
 // Trains a model of a second in a directory, which stays for all tests.
 class CApi : public InTemporaryDirectory {
  protected:
@@ -142,9 +149,10 @@ class CApi : public InTemporaryDirectory {
   std::string Write(const Ids& prompt, const folio_options* options,
                     const folio_cancel* cancel = nullptr, int32_t* end = nullptr) {
     const auto whole = NewBuffer();
+    const folio_watch watch = Watching(cancel);
     Do([&](folio_error** e) {
       return folio_generate(model_.get(), prompt.data(), prompt.size(), options, nullptr, nullptr,
-                            cancel, whole.get(), end, e);
+                            &watch, whole.get(), end, e);
     });
     return TextIn(whole);
   }
@@ -525,7 +533,8 @@ TEST_F(CApi, WhatIsCancelledStops) {
   Write(ids, endless.get(), cancel.get(), &end);
   EXPECT_EQ(end, FOLIO_END_CANCELLED);
   Fails(FOLIO_CANCELLED, [&](folio_error** e) {
-    return folio_logits(model_.get(), ids.data(), ids.size(), 0, cancel.get(), buffer.get(), e);
+    const folio_watch watch = Watching(cancel.get());
+    return folio_logits(model_.get(), ids.data(), ids.size(), 0, &watch, buffer.get(), e);
   });
   folio_cancel_reset(cancel.get());
   // Another thread asks, and the callback may.
@@ -539,6 +548,43 @@ TEST_F(CApi, WhatIsCancelledStops) {
         [](void*, const char*, size_t) { return 1; }, nullptr, nullptr, nullptr, &end, e);
   });
   EXPECT_EQ(end, FOLIO_END_CANCELLED);
+}
+
+TEST_F(CApi, ReadingATextTellsHowFarItIs) {
+  struct Heard {
+    std::vector<std::pair<int64_t, int64_t>> all = {};
+    size_t stop_at = 0;
+  } heard;
+  folio_watch watch = Watching(nullptr);
+  watch.user = &heard;
+  watch.progress = [](void* user, int64_t done, int64_t total) {
+    auto& of = *static_cast<Heard*>(user);
+    of.all.emplace_back(done, total);
+    return of.all.size() == of.stop_at ? 1 : 0;
+  };
+  const auto buffer = NewBuffer();
+  const Ids ids(static_cast<size_t>(folio_model_context(model_.get())), Prompt("l")[0]);
+  Do([&](folio_error** e) {
+    return folio_score(model_.get(), ids.data(), ids.size(), 1, &watch, buffer.get(), e);
+  });
+  ASSERT_GE(heard.all.size(), 1u);
+  for (const auto& [done, total] : heard.all) EXPECT_LE(done, total);
+  EXPECT_EQ(heard.all.back().second, static_cast<int64_t>(ids.size()));
+
+  std::string text;
+  while (text.size() < size_t{5} << 20) text += "a line\n";
+  heard = {};
+  const folio_tokenizer* tokenizer = folio_model_tokenizer(model_.get());
+  const auto encode = [&](folio_error** e) {
+    return folio_tokenizer_encode(tokenizer, text.data(), text.size(), FOLIO_SPECIAL_ORDINARY,
+                                  &watch, buffer.get(), e);
+  };
+  Do(encode);
+  EXPECT_GE(heard.all.size(), 2u);
+  EXPECT_EQ(heard.all.back().second, static_cast<int64_t>(text.size()));
+  heard = {.stop_at = 1};
+  Fails(FOLIO_CANCELLED, encode);
+  EXPECT_EQ(folio_buffer_size(buffer.get()), 0u);
 }
 
 TEST_F(CApi, OneModelServesManyThreads) {

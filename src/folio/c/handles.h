@@ -169,6 +169,28 @@ inline StopRequest StopOf(const folio_cancel* cancel) {
 folio_watch WatchArgument(const folio_watch* watch);
 // Tells of progress; throws CallStopped where somebody wants no more.
 void Tell(const folio_watch& watch, int64_t done, int64_t total);
+
+// A folio_watch as calls that read a text want it; must outlive them.
+class Watcher {
+ public:
+  explicit Watcher(const folio_watch* watch) : watch_(WatchArgument(watch)) {}
+
+  // Returns whether the call is to go on.
+  bool Hear(int64_t done, int64_t total) {
+    if (watch_.progress != nullptr && watch_.progress(watch_.user, done, total) != 0) ended_ = true;
+    return !ended_ && !IsRequested(watch_.cancel);
+  }
+  StopRequest stop() {
+    return [this] { return ended_ || IsRequested(watch_.cancel); };
+  }
+  ReadProgress on_read() {
+    return [this](int64_t done, int64_t total) { Hear(done, total); };
+  }
+
+ private:
+  folio_watch watch_;
+  bool ended_ = false;
+};
 // Paths or texts, none of them null.
 std::vector<std::string> NamesArgument(const char* const* names, size_t count,
                                        std::string_view what);

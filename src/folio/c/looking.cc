@@ -9,36 +9,41 @@
 using folio::Guarded;
 using folio::IdsArgument;
 using folio::RequireArgument;
-using folio::StopOf;
+using folio::Watcher;
 
 folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t count, size_t first,
-                          const folio_cancel* cancel, folio_buffer* logits, folio_error** error) {
+                          const folio_watch* watch, folio_buffer* logits, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(logits, "logits");
-    logits->Set(model->of->Logits(IdsArgument(ids, count), first, StopOf(cancel)));
+    Watcher watcher(watch);
+    logits->Set(
+        model->of->Logits(IdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
   });
 }
 
 folio_status folio_score(const folio_model* model, const int32_t* ids, size_t count, size_t first,
-                         const folio_cancel* cancel, folio_buffer* log_probabilities,
+                         const folio_watch* watch, folio_buffer* log_probabilities,
                          folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(log_probabilities, "log_probabilities");
-    log_probabilities->Set(model->of->Score(IdsArgument(ids, count), first, StopOf(cancel)));
+    Watcher watcher(watch);
+    log_probabilities->Set(
+        model->of->Score(IdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
   });
 }
 
 folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t count,
-                         const char* pooling, const folio_cancel* cancel, folio_buffer* embedding,
+                         const char* pooling, const folio_watch* watch, folio_buffer* embedding,
                          folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(pooling, "pooling");
     RequireArgument(embedding, "embedding");
-    embedding->Set(
-        model->of->Embed(IdsArgument(ids, count), folio::PoolingNamed(pooling), StopOf(cancel)));
+    Watcher watcher(watch);
+    embedding->Set(model->of->Embed(IdsArgument(ids, count), folio::PoolingNamed(pooling),
+                                    watcher.stop(), watcher.on_read()));
   });
 }
 

@@ -33,7 +33,7 @@ folio::SpecialRule RuleOf(int32_t special) {
 }
 
 // Bytes of texts between two looks at a request to stop.
-constexpr size_t kPiece = size_t{32} << 20;
+constexpr int64_t kPiece = int64_t{32} << 20;
 
 }  // namespace
 
@@ -46,17 +46,20 @@ folio_status folio_tokenizer_open(const char* spec, folio_tokenizer** out, folio
 }
 
 folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
-                                    size_t length, int32_t special, const folio_cancel* cancel,
+                                    size_t length, int32_t special, const folio_watch* watch,
                                     folio_buffer* ids, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(ids, "ids");
     const std::string_view all = TextArgument(text, length);
     const folio::SpecialRule rule = RuleOf(special);
+    folio::Watcher watcher(watch);
+    const auto total = static_cast<int64_t>(length);
+    const auto hear = [&](size_t done) { return watcher.Hear(static_cast<int64_t>(done), total); };
     std::vector<int32_t> found = ids->TakeIds();
     if (special != FOLIO_SPECIAL_ORDINARY) {
       found = tokenizer->of->Encode(all, "text", rule);
-    } else if (!EncodeParallel(*tokenizer->of, all, "text", found, folio::StopOf(cancel))) {
+    } else if (!EncodeParallel(*tokenizer->of, all, "text", found, hear)) {
       throw folio::CallStopped{};
     }
     ids->SetIds(std::move(found));
@@ -65,22 +68,28 @@ folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char
 
 folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
                                           const char* const* texts, const size_t* lengths,
-                                          size_t count, const folio_cancel* cancel,
-                                          folio_buffer* ids, folio_buffer* offsets,
-                                          folio_error** error) {
+                                          size_t count, const folio_watch* watch, folio_buffer* ids,
+                                          folio_buffer* offsets, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(ids, "ids");
     RequireArgument(offsets, "offsets");
     if (count > 0) RequireArgument(texts, "texts");
     if (count > 0) RequireArgument(lengths, "lengths");
+    const folio_watch watching = folio::WatchArgument(watch);
     std::vector<std::string_view> views(count);
-    for (size_t i = 0; i < count; ++i) views[i] = TextArgument(texts[i], lengths[i]);
+    int64_t done = 0, total = 0;
+    for (size_t i = 0; i < count; ++i) {
+      views[i] = TextArgument(texts[i], lengths[i]);
+      total += ssize(views[i]);
+    }
     std::vector<int64_t> begins = {0};
     std::vector<int32_t> all = ids->TakeIds();
     for (size_t first = 0, last = 0; first < count; first = last) {
-      if (folio::IsRequested(cancel)) throw folio::CallStopped{};
-      for (size_t bytes = 0; last < count && bytes < kPiece; ++last) bytes += lengths[last];
+      folio::Tell(watching, done, total);
+      int64_t bytes = 0;
+      for (; last < count && bytes < kPiece; ++last) bytes += ssize(views[last]);
+      done += bytes;
       const auto some = std::span(views).subspan(first, last - first);
       for (const std::vector<int32_t>& one : EncodeBatch(*tokenizer->of, some)) {
         begins.push_back(begins.back() + ssize(one));

@@ -41,13 +41,14 @@ std::function<bool(std::string_view)> Shown(TextCallback text, void* user) {
 
 folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t count,
                             const folio_options* options, TextCallback text, void* user,
-                            const folio_cancel* cancel, folio_buffer* whole, int32_t* end,
+                            const folio_watch* watch, folio_buffer* whole, int32_t* end,
                             folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(model, "model");
+    folio::Watcher watcher(watch);
     const folio::GeneratedText written =
         model->of->Write(folio::IdsArgument(ids, count), GenerateArgument(options),
-                         Shown(text, user), folio::StopOf(cancel));
+                         Shown(text, user), watcher.stop(), watcher.on_read());
     if (whole != nullptr) whole->Set(written.text);
     if (end != nullptr) *end = static_cast<int32_t>(written.reason);
   });

@@ -57,7 +57,7 @@ __attribute__((target("sse4.2"))) uint32_t CrcByInstruction(uint32_t crc, std::s
 
 }  // namespace
 
-uint32_t Crc32c(std::string_view bytes, bool instruction) {
+uint32_t Crc32c(std::string_view bytes, [[maybe_unused]] bool instruction) {
 #if defined(__x86_64__)
   static const bool there = __builtin_cpu_supports("sse4.2") != 0;
   if (instruction && there) return ~CrcByInstruction(~uint32_t{0}, bytes);

@@ -68,7 +68,7 @@ constexpr std::string_view kAlignmentKey = "general.alignment";
 // Of a key or a name, which messages show.
 std::string_view ReadName(ByteReader& reader, std::string_view what) {
   const std::string_view name = reader.Text(reader.Number<uint64_t>());
-  const auto control = [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; };
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
   if (name.empty() || FindInvalidUtf8(name) != name.npos || std::ranges::any_of(name, control)) {
     reader.Fail(fmt::format("the {} before byte {} is no printable text", what, reader.at()));
   }

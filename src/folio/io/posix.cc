@@ -471,10 +471,13 @@ FileDescriptor::~FileDescriptor() {
 LateLibrary::LateLibrary(std::initializer_list<const char*> names,
                          Error (*refusal)(const char* cause))
     : refusal_(refusal) {
+  std::string cause;  // of the first name, which is the one that is likely to be here
   for (const char* name : names) {
-    if (library_ == nullptr) library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library_ != nullptr) return;
+    if (cause.empty()) cause = dlerror();
   }
-  if (library_ == nullptr) throw refusal_(dlerror());
+  throw refusal_(cause.c_str());
 }
 
 void* LateLibrary::FindSymbol(const char* name) const {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -89,10 +91,11 @@ class FirstFailure {
   size_t place_ = kNone;
 };
 
-// Appends the ids as EncodePrefix; returns where there is no token, or npos. The pieces that `stop`
-// forbids are left out.
+constexpr size_t kStopped = FirstFailure::kNone - 1;
+
+// Appends the ids as EncodePrefix; returns where there is no token, or npos, or kStopped.
 size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain,
-                 std::vector<int32_t>& ids, const std::function<bool()>& stop = {}) {
+                 std::vector<int32_t>& ids, const std::function<bool(size_t)>& go_on = {}) {
   FOLIO_CHECK(grain > 0, "pieces have bytes");
   std::vector<size_t> cuts = {0};
   while (text.size() - cuts.back() > grain) {
@@ -101,21 +104,27 @@ size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain
   if (cuts.back() < text.size()) cuts.push_back(text.size());
   const size_t pieces = cuts.size() - 1;
   if (pieces <= 1) {
+    if (go_on && !go_on(0)) return kStopped;
     const size_t done = tokenizer.EncodePrefix(text, ids);
     return done < text.size() ? done : FirstFailure::kNone;
   }
   InOrder in_order(pieces, ids);
   FirstFailure failure;
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<size_t> all_done = 0;
+  std::atomic<bool> stopped = false;
   ParallelFor(static_cast<int64_t>(pieces), [&](int64_t task, int) {
-    if (stop && stop()) return;
+    if (go_on && std::this_thread::get_id() == caller && !go_on(all_done)) stopped = true;
+    if (stopped) return;
     const size_t i = static_cast<size_t>(task);
     const std::string_view piece = text.substr(cuts[i], cuts[i + 1] - cuts[i]);
     std::vector<int32_t> piece_ids = in_order.Take();
     const size_t done = tokenizer.EncodePrefix(piece, piece_ids);
     in_order.Put(i, std::move(piece_ids));
+    all_done += piece.size();
     if (done < piece.size()) failure.Note(i, cuts[i] + done);
   });
-  return failure.place();
+  return stopped ? kStopped : failure.place();
 }
 
 // Texts [bounds[i], bounds[i + 1]) share task i; long ones among them are passed over.
@@ -134,9 +143,10 @@ std::vector<size_t> GroupShortTexts(std::span<const std::string_view> texts) {
 }  // namespace
 
 bool EncodeParallel(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
-                    std::vector<int32_t>& ids, const std::function<bool()>& stop, size_t grain) {
-  const size_t failed = EncodeCut(tokenizer, text, grain, ids, stop);
-  if (stop && stop()) return false;
+                    std::vector<int32_t>& ids, const std::function<bool(size_t)>& go_on,
+                    size_t grain) {
+  const size_t failed = EncodeCut(tokenizer, text, grain, ids, go_on);
+  if (failed == kStopped) return false;
   if (failed != FirstFailure::kNone) throw CannotEncode(tokenizer, text, failed, {}, where);
   return true;
 }

@@ -91,13 +91,14 @@ void Checkpoints::WriteBase(const GptWeights& weights) const {
   dir.Commit();
 }
 
-void Checkpoints::SaveModelInto(const fs::path& dir, const CheckpointParts& parts) const {
-  SaveModel(dir, parts.merged != nullptr ? *parts.merged : parts.weights, {.checksums = true});
-  if (parts.merged != nullptr) {
+void SaveTrainedModel(const fs::path& dir, const GptWeights& weights, const GptWeights* merged,
+                      const Tokenizer* tokenizer, const std::string& base) {
+  SaveModel(dir, merged != nullptr ? *merged : weights, {.checksums = true});
+  if (merged != nullptr) {
     CreateDirectories(dir / kAdapterDir);
-    SaveAdapter(dir / kAdapterDir, parts.weights, options_.base);
+    SaveAdapter(dir / kAdapterDir, weights, base);
   }
-  if (options_.tokenizer != nullptr) options_.tokenizer->Save(dir.string());
+  if (tokenizer != nullptr) tokenizer->Save(dir.string());
 }
 
 void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
@@ -116,10 +117,13 @@ void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
 
 void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
                             int64_t previous) const {
+  const auto save_model = [&](const fs::path& dir) {
+    SaveTrainedModel(dir, parts.weights, parts.merged, options_.tokenizer, options_.base);
+  };
   // best/ first: the state in last/ says which step it is of.
   if (best) {
     AtomicDirectory dir(run_ / kBestDir);
-    SaveModelInto(dir.path(), parts);
+    save_model(dir.path());
     WriteChecksums(dir.path());
     dir.Commit();
   }
@@ -129,7 +133,7 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   if (best) {
     LinkFiles(run_ / kBestDir, dir.path());
   } else {
-    SaveModelInto(dir.path(), parts);
+    save_model(dir.path());
   }
   SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.optimizer, parts.written);
   WriteChecksums(dir.path(), best ? run_ / kBestDir : fs::path());

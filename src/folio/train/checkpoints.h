@@ -29,6 +29,13 @@ inline constexpr char kStepsDir[] = "steps";
 // of the run.
 inline constexpr char kMomentsFile[] = ".moments";
 
+// Writes a model directory into one that is there: `merged` and, in adapter/, the adapters of
+// `weights` (those of the model in `base`), or `weights` where `merged` is null; and the tokenizer,
+// unless it is null.
+void SaveTrainedModel(const std::filesystem::path& dir, const GptWeights& weights,
+                      const GptWeights* merged, const Tokenizer* tokenizer,
+                      const std::string& base = {});
+
 // The contents of a checkpoint. Nothing of them may change while it is written.
 struct CheckpointParts {
   const GptWeights& weights;               // as they are trained
@@ -72,7 +79,6 @@ class Checkpoints {
 
  private:
   void WriteBoth(const CheckpointParts& parts, bool best, bool last, int64_t previous) const;
-  void SaveModelInto(const std::filesystem::path& dir, const CheckpointParts& parts) const;
   void Keep(int64_t step) const;
   void Prune(int64_t newest) const;
 

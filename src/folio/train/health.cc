@@ -1,8 +1,14 @@
 #include "folio/train/health.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
+
+#include "folio/train/config.h"
+#include "folio/train/optimizer.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 
@@ -59,6 +65,27 @@ bool StepHealth::BlownUp(double loss_now, int64_t vocab_size) const {
   if (!std::isfinite(loss_now)) return true;
   const double guessing = std::log(static_cast<double>(vocab_size));
   return first_loss > 0 && loss_now > kTimes * std::max(guessing, first_loss);
+}
+
+std::string UpdateIfSound(TrainStep& step, const TrainConfig& config, int64_t vocab_size,
+                          const std::function<std::string()>& non_finite, StepHealth& health,
+                          StepMetrics& metrics) {
+  const double loss = *metrics.loss, norm = *metrics.grad_norm;
+  const auto skipped = health.Judge(loss, norm, config.spike_zscore, vocab_size, non_finite);
+  health.Count(skipped, loss, norm, config.spike_zscore);
+  if (!skipped) {
+    step.Update(OptimizerSettingsOf(config), *metrics.lr, config.grad_clip,
+                metrics.step + 1 - health.skipped, norm);
+    return "";
+  }
+  metrics.skipped = skipped->reason;
+  metrics.skipped_parameter = skipped->parameter;
+  const int64_t in_a_row = health.skipped_in_a_row;
+  if (in_a_row <= config.max_skipped_steps) return "";
+  return fmt::format(
+      "{}: loss {:.4g}, gradient norm {:.4g}{}{}", skipped->reason, loss, norm,
+      skipped->parameter.empty() ? "" : ", first in " + skipped->parameter,
+      in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : "");
 }
 
 std::string FirstNonFinite(const ParamTable& table, const Tensor& grads) {

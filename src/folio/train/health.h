@@ -13,6 +13,9 @@
 
 namespace folio {
 
+class TrainStep;
+struct TrainConfig;
+
 // Mean and variance of a series in which what is long past counts for less: the last value has the
 // weight 1 / kWindow, or 1 / count as long as there are fewer. T. Finch, "Incremental calculation
 // of weighted mean and variance", 2009.
@@ -55,6 +58,14 @@ struct StepHealth {
   void Count(const std::optional<SkippedStep>& skipped, double loss, double grad_norm,
              double zscore);
 };
+
+// Judges the step of these metrics, whose loss, lr and grad_norm are there, and counts it in
+// `health`; makes its update where it is sound, and else says in `metrics` what it was skipped for.
+// After more than config.max_skipped_steps in a row training is lost: returns what the last one
+// was, else "". `non_finite` is of StepHealth::Judge.
+std::string UpdateIfSound(TrainStep& step, const TrainConfig& config, int64_t vocab_size,
+                          const std::function<std::string()>& non_finite, StepHealth& health,
+                          StepMetrics& metrics);
 
 // The parameter whose gradient, in F32, is the first that is not finite in the order in which the
 // backward goes through the model, which is from the last layer to the first; "" if all are finite.

@@ -164,31 +164,17 @@ std::optional<StepMetrics> Trainer::TakeStep() {
     watched_.Watch({});
     return {};
   }
-  const double lr = LearningRate(config_, state_.step);
-  const double norm = train_step_.Norm();
+  metrics.loss = loss;
+  metrics.lr = LearningRate(config_, state_.step);
+  metrics.grad_norm = train_step_.Norm();
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (measure) layer_norms_.Begin();
-  StepHealth& health = state_.health;
-  // Names the parameter whose gradient is not finite.
-  const auto of = [&] { return NonFinite(); };
-  const auto skipped =
-      health.Judge(loss, norm, config_.spike_zscore, weights_.config().vocab_size, of);
-  health.Count(skipped, loss, norm, config_.spike_zscore);
-  if (skipped) {
-    metrics.skipped = skipped->reason;
-    metrics.skipped_parameter = skipped->parameter;
-    if (health.skipped_in_a_row > config_.max_skipped_steps) {
-      const int64_t in_a_row = health.skipped_in_a_row;
-      first_lost_step_ = state_.step + 1 - in_a_row;
-      lost_ = fmt::format(
-          "{}: loss {:.4g}, gradient norm {:.4g}{}{}", skipped->reason, loss, norm,
-          skipped->parameter.empty() ? "" : ", first in " + skipped->parameter,
-          in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : "");
-      return metrics;
-    }
-  } else {
-    train_step_.Update(OptimizerSettingsOf(config_), lr, config_.grad_clip,
-                       state_.step + 1 - health.skipped, norm);
+  lost_ = UpdateIfSound(
+      train_step_, config_, weights_.config().vocab_size, [this] { return NonFinite(); },
+      state_.health, metrics);
+  if (!lost_.empty()) {
+    first_lost_step_ = state_.step + 1 - state_.health.skipped_in_a_row;
+    return metrics;
   }
   if (measure) {
     train_step_.WaitForWeights();
@@ -203,9 +189,6 @@ std::optional<StepMetrics> Trainer::TakeStep() {
     if (hooks_.rank_seconds) metrics.rank_seconds = std::move(all);
   }
   metrics.rolled_back = std::exchange(rollback_, "");
-  metrics.loss = loss;
-  metrics.lr = lr;
-  metrics.grad_norm = norm;
   metrics.tokens = state_.tokens;
   metrics.tokens_per_second = static_cast<double>(tokens) / seconds;
   metrics.seconds = Seconds();
