@@ -12,8 +12,8 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build build-asan install packages site wheel bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web \
-  test-web test-python test-cluster test-arm format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
+.PHONY: help demo test build build-asan install packages site wheel bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web page \
+  test-web test-page test-python test-cluster test-arm format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
 help:
@@ -29,6 +29,8 @@ help:
 	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
 	@echo 'make web     make web/dist of web/src, the page of folio serve; needs node and npm'
 	@echo 'make test-web  the tests of the page in a browser; skipped without node and chromium'
+	@echo 'make page    the page that needs no server, in build/page: rooms as WebAssembly; as root, with debootstrap, node'
+	@echo 'make test-page  the same, tried in a browser beside the program'
 	@echo 'make test-python  the Python package in every Python at hand; skipped where PyPI is not reached'
 	@echo 'make test-cluster  mpirun and Slurm over a network made here: links cut, ranks killed; as root, 15 minutes'
 	@echo 'make test-arm  tests of text, backend and model for 64-bit Arm, under emulation; as root, with debootstrap'
@@ -111,6 +113,12 @@ web:
 
 test-web: build
 	@scripts/test_web.sh
+
+page:
+	@JOBS=$(JOBS) scripts/page.sh
+
+test-page: build
+	@JOBS=$(JOBS) scripts/page.sh test
 
 test-cluster: configure
 	@cmake --build --preset cluster -j $(JOBS)

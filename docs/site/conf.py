@@ -45,6 +45,7 @@ docs/looking
 docs/attention
 docs/machines
 docs/serve
+docs/page
 docs/speed
 docs/reliability
 SECURITY

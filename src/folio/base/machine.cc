@@ -19,6 +19,10 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 
+#ifdef __EMSCRIPTEN__
+#include <cstdlib>
+#include <cstring>
+#endif
 #ifdef __linux__
 #include <sched.h>
 #include <sys/syscall.h>
@@ -163,6 +167,22 @@ void AdviseLargePages([[maybe_unused]] void* memory, [[maybe_unused]] size_t byt
 #endif
 }
 
+#ifdef __EMSCRIPTEN__
+
+// Nothing that was mapped is given back in parts there.
+std::byte* MapZeros(size_t bytes) {
+  const size_t whole = (bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  void* const memory = std::aligned_alloc(kLargePageBytes, whole);
+  if (memory != nullptr) std::memset(memory, 0, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+void UnmapZeros(std::byte* memory, size_t) {
+  std::free(memory);
+}
+
+#else
+
 std::byte* MapZeros(size_t bytes) {
   const size_t whole = bytes + kLargePageBytes;
   void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -182,6 +202,8 @@ std::byte* MapZeros(size_t bytes) {
 void UnmapZeros(std::byte* memory, size_t bytes) {
   munmap(memory, bytes);
 }
+
+#endif
 
 void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help) {
   const uint64_t memory = ThisMachinesMemory().total;

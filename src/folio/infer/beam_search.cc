@@ -104,7 +104,7 @@ class BeamSearcher {
  private:
   void SortTokens(int64_t V) {
     const std::vector<bool>& usable = options_.usable;
-    const int64_t end = usable.empty() ? V : std::min(V, std::ssize(usable));
+    const int64_t end = usable.empty() ? V : std::min<int64_t>(V, std::ssize(usable));
     for (int32_t id = 0; id < end; ++id) {
       if (!usable.empty() && !usable[static_cast<size_t>(id)]) continue;
       const bool ends = std::ranges::find(options_.stop_tokens, id) != options_.stop_tokens.end();

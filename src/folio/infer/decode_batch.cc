@@ -412,7 +412,7 @@ class DecodeBatch::Impl {
       const bool observed = sequence.observed();
       if (std::ssize(piece.ids) <= Decoder::kFewRows && !observed) continue;
       const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
-      const int64_t count = std::min(room, std::ssize(piece.ids));
+      const int64_t count = std::min<int64_t>(room, std::ssize(piece.ids));
       decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
       if (observed) sequence.Observe(decoder_);
       sequence.ReportRead();

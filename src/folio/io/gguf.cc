@@ -212,7 +212,8 @@ std::optional<Out> IntegerAt(const std::byte* at, GgufType type) {
 }
 
 std::string_view TextAt(const std::byte* at) {
-  return {reinterpret_cast<const char*>(at) + sizeof(uint64_t), LittleEndian<uint64_t>(at)};
+  return {reinterpret_cast<const char*>(at) + sizeof(uint64_t),
+          static_cast<size_t>(LittleEndian<uint64_t>(at))};
 }
 
 void AppendText(std::string& to, std::string_view text) {

@@ -153,7 +153,7 @@ void CachedSequence::Truncate(int64_t size) {
     cache_->LetGo(pages_.back());
   }
   shared_ = std::min(shared_, size / cache_->R_);
-  first_window_ = std::min(first_window_, std::ssize(pages_));
+  first_window_ = std::min<int64_t>(first_window_, std::ssize(pages_));
   for (; first_window_ > cache_->FirstInWindow(size); --first_window_) {
     const int32_t page = pages_[static_cast<size_t>(first_window_) - 1];
     if (cache_->At(page).window < 0) return Truncate((first_window_ - 1) * cache_->R_);

@@ -203,7 +203,8 @@ class Renderer {
   Value OfLoop(const Scope& scope, std::string_view name) {
     const Loop* loop = LoopAround(scope);
     if (loop == nullptr) meter_.Fail("'loop' is used in no loop");
-    const auto at = static_cast<int64_t>(loop->at), length = std::ssize(loop->items);
+    const auto at = static_cast<int64_t>(loop->at);
+    const int64_t length = std::ssize(loop->items);
     if (name == "index") return at + 1;
     if (name == "index0") return at;
     if (name == "revindex") return length - at;

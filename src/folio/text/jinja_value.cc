@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "folio/base/utf8.h"
@@ -56,15 +55,8 @@ int DepthAround(Meter& meter, const Value& value, int depth) {
 // As Python's float.__repr__: as few digits as give the number back.
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  const double size = std::abs(value);
-  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
-  char digits[64];
-  const auto [end, error] =
-      std::to_chars(digits, digits + sizeof(digits), value,
-                    fixed ? std::chars_format::fixed : std::chars_format::scientific);
-  std::string text(digits, end);
-  if (fixed && text.find('.') == std::string::npos) text += ".0";
+  std::string text = fmt::format("{}", value);
+  if (std::isfinite(value) && text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
 
@@ -128,7 +120,7 @@ void Meter::Fail(const std::string& cause) const {
 }
 
 void Meter::Work(size_t units) {
-  work_ += static_cast<int64_t>(std::min(units, size_t{1} << 40));
+  work_ += static_cast<int64_t>(std::min(uint64_t{units}, uint64_t{1} << 40));
   if (work_ > kMostWork) Fail(fmt::format("it goes on for more than {} units of work", kMostWork));
 }
 
