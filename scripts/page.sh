@@ -3,6 +3,7 @@
 # that is made below build/roots, and what web/src/alone makes of them. As root, with debootstrap, node and npm.
 #   scripts/page.sh         leaves build/page, for whatever serves files
 #   scripts/page.sh test    tries it in Debian's chromium, beside build/release/folio
+# node web/alone/pace.mjs TEXT then says how fast it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/debian_root.sh
@@ -26,13 +27,15 @@ if [[ "$(cat "$roots/page.made" 2>/dev/null)" != "$packages $sources" ]]; then
   printf '%s\n' "$packages $sources" >"$roots/page.made"
 fi
 SHARED=1 inside page '
-  emcmake cmake -G Ninja -S web/alone -B build/alone -DCMAKE_BUILD_TYPE=Release -DFOLIO_UNITS=ON -DOUTSIDE=/usr/src/page \
-    --log-level=WARNING 2>&1
-  ninja -j "$JOBS" -C build/alone folio'
+  for build in alone:OFF alone_threads:ON; do
+    emcmake cmake -G Ninja -S web/alone -B "build/${build%:*}" -DTHREADS="${build#*:}" -DCMAKE_BUILD_TYPE=Release \
+      -DFOLIO_UNITS=ON -DOUTSIDE=/usr/src/page --log-level=WARNING 2>&1
+    ninja -j "$JOBS" -C "build/${build%:*}" folio
+  done'
 scripts/bootstrap.sh web
 npm ci --prefix web --silent --no-audit --no-fund
 npm run --prefix web --silent check
-node web/alone/build.mjs build/alone build/page
+node web/alone/build.mjs build/alone build/alone_threads build/page
 if [[ "${1:-}" == test ]]; then
   node --test --test-timeout=600000 web/alone/page.test.mjs
 fi

@@ -1,34 +1,15 @@
 // The page without a server, which scripts/page.sh leaves in build/page, beside the program.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { extname, join } from "node:path";
+import { readdirSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
-import { Downloaded, Frame, kFolio, Stage, TraceOf, Until } from "../test/kit.mjs";
+import { Downloaded, Frame, kFolio, Open, Stage, TraceOf, Until } from "../test/kit.mjs";
+import { Drop, Files, Ready, Slide, Threads, Train, Written } from "./visit.mjs";
 
-const kPage = new URL("../../build/page", import.meta.url).pathname;
 const kPrompt = "One day a girl";
-const kTypes = {
-  ".html": "text/html",
-  ".css": "text/css",
-  ".js": "text/javascript",
-  ".svg": "image/svg+xml",
-  ".wasm": "application/wasm",
-};
-
-// Hands out files, and nothing else.
-async function Files() {
-  const server = createServer(({ url }, answer) => {
-    const name = url === "/" ? "index.html" : url.slice(1);
-    if (!readdirSync(kPage).includes(name)) return answer.writeHead(404).end();
-    answer.writeHead(200, { "Content-Type": kTypes[extname(name)] });
-    answer.end(readFileSync(join(kPage, name)));
-  });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  server.unref();
-  return { url: `http://127.0.0.1:${server.address().port}` };
-}
+const kTokens = 60;
 
 function Folio(...args) {
   const { status, stdout, stderr } = spawnSync(kFolio, args, { encoding: "utf8" });
@@ -36,43 +17,17 @@ function Folio(...args) {
   return stdout;
 }
 
+// `service` sends no headers, `isolated` those that allow threads.
 const stage = Stage(async ({ workshop }) => {
   const run = workshop.Train("run", "--max-steps", "200");
-  return { run, best: join(run, "best"), service: await Files() };
+  const [service, isolated] = [await Files(false), await Files(true)];
+  return { run, best: join(run, "best"), service, isolated };
 });
-const Ready = (page) => page.locator(".state", { hasText: "ready" }).waitFor();
-
-// Drops files on the page.
-async function Drop(page, paths) {
-  await Ready(page);
-  const given = paths.map((path) => [path.split("/").pop(), readFileSync(path, "base64")]);
-  await page.evaluate((given) => {
-    const transfer = new DataTransfer();
-    for (const [name, base64] of given) {
-      const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-      transfer.items.add(new File([bytes], name));
-    }
-    dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, cancelable: true }));
-  }, given);
-}
-
-async function Slide(page, label, value) {
-  await page.getByLabel(label, { exact: true }).fill(String(value));
-}
-
-async function Written(page) {
-  await page.fill("#prompt", kPrompt);
-  await Slide(page, "Temperature", 0);
-  await Slide(page, "Tokens", 60);
-  await page.click("#write");
-  await page.locator("#stop").waitFor({ state: "detached" });
-  await Ready(page);
-  return page.getAttribute("#written", "data-text");
-}
+const OpenIsolated = () => Open(`${stage.isolated.url}/`);
 
 function WrittenByProgram(model) {
   const said = Folio(
-    ...["generate", "--model", model, "--prompt", kPrompt, "--greedy", "--max-tokens", "60"],
+    ...["generate", "--model", model, "--prompt", kPrompt, "--greedy", "--max-tokens", String(kTokens)],
     ...["--dtype", "fp32", "--threads", "1", "--quiet"],
   );
   return said.slice(kPrompt.length).replace(/\n$/, "");
@@ -82,11 +37,16 @@ test("a model that is dropped writes what the program writes", async () => {
   const gguf = join(stage.workshop.root, "model.gguf");
   Folio("convert", "--to", "gguf", stage.best, gguf);
   const expected = WrittenByProgram(stage.best);
-  for (const files of [readdirSync(stage.best).map((name) => join(stage.best, name)), [gguf]]) {
-    const page = await stage.Open("/");
+  const directory = readdirSync(stage.best).map((name) => join(stage.best, name));
+  for (const [page, files] of [
+    [await stage.Open("/"), directory],
+    [await stage.Open("/"), [gguf]],
+    [await OpenIsolated(), directory],
+    [await OpenIsolated(), [gguf]],
+  ]) {
     await Drop(page, files);
     await page.waitForSelector("#prompt");
-    assert.equal(await Written(page), expected);
+    assert.equal(await Written(page, kPrompt, kTokens), expected);
   }
 });
 
@@ -114,28 +74,35 @@ test("what is not a model says so, and the page goes on", async () => {
   await page.waitForSelector("#prompt");
 });
 
-test("a text that is dropped teaches a model, which then writes and is saved", async () => {
-  const page = await stage.Open("/");
-  await Drop(page, [join(stage.workshop.root, "stories.txt")]);
-  await page.locator("label:has-text('Size') select").selectOption("tiny");
-  await Slide(page, "Steps", 100);
-  await page.click("#train");
-  await page.locator("#trained", { hasText: "100 steps" }).waitFor({ timeout: 120000 });
-  const held = Number((await page.textContent("#losses")).match(/held out ([\d.]+)/)[1]);
+test("what is trained on one thread and on more is the same bytes, and writes the same", async () => {
+  const all = [];
+  for (const page of [await stage.Open("/"), await OpenIsolated()]) {
+    const threads = await Threads(page);
+    await Train(page, join(stage.workshop.root, "stories.txt"), "tiny", 100);
+    const losses = await page.textContent("#losses");
+    const saved = await Downloaded(page, () => page.click("text=Save as GGUF"));
+    all.push({ threads, losses, saved, text: await Written(page, kPrompt, kTokens) });
+  }
+  const [one, more] = all;
+  assert.equal(one.threads, "1");
+  assert.equal(more.threads, String(Math.min(availableParallelism(), 8)));
+  const held = Number(one.losses.match(/held out ([\d.]+)/)[1]);
   assert.ok(held < 2.9, `held out ${held}`);
-  const saved = await Downloaded(page, () => page.click("text=Save as GGUF"));
-  const gguf = join(stage.workshop.root, saved.name);
-  writeFileSync(gguf, saved.bytes);
-  await page.getByRole("tab", { name: "Writing" }).click();
-  assert.equal(await Written(page), WrittenByProgram(gguf));
+  assert.equal(more.losses, one.losses);
+  assert.ok(more.saved.bytes.equals(one.saved.bytes));
+  const gguf = join(stage.workshop.root, one.saved.name);
+  writeFileSync(gguf, one.saved.bytes);
+  assert.equal(one.text, WrittenByProgram(gguf));
+  assert.equal(more.text, one.text);
 });
 
 test("training stops when it is asked to, and leaves its model", async () => {
-  const page = await stage.Open("/");
-  await Drop(page, [join(stage.workshop.root, "stories.txt")]);
-  await Slide(page, "Steps", 5000);
-  await page.click("#train");
-  await Until("a few steps", async () => /step [1-9]/.test(await page.textContent("#trained")));
-  await page.click("#stop");
-  await page.locator("#model", { hasText: "trained here" }).waitFor();
+  for (const page of [await stage.Open("/"), await OpenIsolated()]) {
+    await Drop(page, [join(stage.workshop.root, "stories.txt")]);
+    await Slide(page, "Steps", 5000);
+    await page.click("#train");
+    await Until("a few steps", async () => /step [1-9]/.test(await page.textContent("#trained")));
+    await page.click("#stop");
+    await page.locator("#model", { hasText: "trained here" }).waitFor();
+  }
 });

@@ -15,7 +15,7 @@ worker.onmessage = ({ data }: MessageEvent<Answer>) => {
   else hear?.(data);
 };
 worker.onerror = (event) => {
-  failure.value = `What computes could not be started: ${event.message || "worker.js or folio.wasm is missing"}`;
+  failure.value = `What computes could not be started: ${event.message || "worker.js, or what it loads, is missing"}`;
 };
 
 const Post = (question: Question) => worker.postMessage(question);

@@ -1,7 +1,7 @@
 // folio.h as WebAssembly, for the worker: its functions take texts and arrays, and throw their errors.
 
 export type Wasm = {
-  HEAPU8: Uint8Array;
+  wasmMemory: { buffer: ArrayBufferLike }; // another buffer whenever it has grown, in whatever thread
   FS: { readFile(path: string): Uint8Array<ArrayBuffer>; unlink(path: string): void };
   addFunction(run: (...args: never[]) => number | void, signature: string): number;
   removeFunction(at: number): void;
@@ -45,7 +45,7 @@ export class Folio {
       const at = this.wasm._malloc(Math.max(bytes.length, 1));
       if (at === 0) throw new Error("there is no memory left");
       held.push(at);
-      this.wasm.HEAPU8.set(bytes, at);
+      this.bytes.set(bytes, at);
       return at;
     });
     try {
@@ -84,7 +84,7 @@ export class Folio {
     try {
       this.Call(name, ...args, buffer);
       const at = this.Plain("folio_buffer_data", buffer);
-      return this.wasm.HEAPU8.slice(at, at + this.Plain("folio_buffer_size", buffer));
+      return this.bytes.slice(at, at + this.Plain("folio_buffer_size", buffer));
     } finally {
       this.Plain("folio_buffer_free", buffer);
     }
@@ -118,7 +118,7 @@ export class Folio {
         const read = this.wasm.addFunction(
           (_user: number, offset: bigint, to: number, count: number) => {
             try {
-              this.wasm.HEAPU8.set(Read(Number(offset), count), to);
+              this.bytes.set(Read(Number(offset), count), to);
               return 0;
             } catch (error) {
               failure = error;
@@ -146,13 +146,13 @@ export class Folio {
     this.Call("folio_tokenizer_token", tokenizer, id, this.out, this.out + 4);
     const out = this.View(this.out, 8);
     const [at, bytes] = [out.getUint32(0, true), out.getUint32(4, true)];
-    return this.wasm.HEAPU8.slice(at, at + bytes);
+    return this.bytes.slice(at, at + bytes);
   }
 
   // A function that folio calls with each part of a text.
   TextCallback(hear: (text: string) => void): number {
     return this.wasm.addFunction((_user: number, at: number, bytes: number) => {
-      hear(decoder.decode(this.wasm.HEAPU8.slice(at, at + bytes)));
+      hear(decoder.decode(this.bytes.slice(at, at + bytes)));
       return 0;
     }, "iiii");
   }
@@ -168,9 +168,13 @@ export class Folio {
   }
 
   View(at: number, bytes: number): DataView {
-    return new DataView(this.wasm.HEAPU8.buffer, at, bytes);
+    return new DataView(this.wasm.wasmMemory.buffer, at, bytes);
+  }
+  private get bytes(): Uint8Array {
+    return new Uint8Array(this.wasm.wasmMemory.buffer);
   }
   private TextAt(at: number): string {
-    return decoder.decode(this.wasm.HEAPU8.slice(at, this.wasm.HEAPU8.indexOf(0, at)));
+    const { bytes } = this;
+    return decoder.decode(bytes.slice(at, bytes.indexOf(0, at)));
   }
 }

@@ -1,6 +1,5 @@
 // Computes for the page, beside it: one question at a time, and "stop" between.
-import Load from "folio.wasm";
-import { Folio, type Handle, type Source } from "./folio";
+import { Folio, type Handle, type Source, type Wasm } from "./folio";
 import type { Answer, Ask, Asks, ModelFacts, Question, Training } from "./messages";
 
 const kPause = 25; // milliseconds of computing, after which what was asked meanwhile is heard
@@ -8,6 +7,7 @@ const kAheadShare = 0.1; // of a text that is trained on, the last: the held-out
 const kEvaluations = 20; // of a training
 const kHeldOut = 8; // batches that a held-out loss is of
 const kSampleTokens = 120;
+const kMostThreads = 8;
 
 declare class FileReaderSync {
   readAsArrayBuffer(blob: Blob): ArrayBuffer;
@@ -308,6 +308,12 @@ page.onmessage = ({ data }: MessageEvent<Question>) => {
   if (data.ask !== "stop") void Answer(data.ask, data.given as never);
 };
 
-folio = new Folio(await Load());
-folio.Call("folio_set_threads", 1);
-Say({ ready: { threads: 1 } });
+// Threads share memory, which browsers allow where the server's headers do; each is there before folio starts it.
+const threads = crossOriginIsolated ? Math.min(navigator.hardwareConcurrency, kMostThreads) : 1;
+const compiled = threads > 1 ? "./threads.js" : "./folio.js";
+const { default: Load } = (await import(compiled)) as {
+  default(given: { threads: number }): Promise<Wasm>;
+};
+folio = new Folio(await Load({ threads }));
+folio.Call("folio_set_threads", threads);
+Say({ ready: { threads } });
