@@ -295,7 +295,7 @@ TEST_F(CApi, ReadingATextTellsHowFarItIs) {
                                   &watch, buffer.get(), e);
   };
   Do(encode);
-  EXPECT_GE(heard.all.size(), 2u);
+  ASSERT_GE(heard.all.size(), 1u);
   EXPECT_EQ(heard.all.back().second, static_cast<int64_t>(text.size()));
   heard = {.stop_at = 1};
   Fails(FOLIO_CANCELLED, encode);

@@ -103,8 +103,8 @@ size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain
   }
   if (cuts.back() < text.size()) cuts.push_back(text.size());
   const size_t pieces = cuts.size() - 1;
+  if (go_on && !go_on(0)) return kStopped;
   if (pieces <= 1) {
-    if (go_on && !go_on(0)) return kStopped;
     const size_t done = tokenizer.EncodePrefix(text, ids);
     return done < text.size() ? done : FirstFailure::kNone;
   }

@@ -14,9 +14,9 @@ namespace folio {
 // Appends EncodeOrdinary of one long text to `ids`, on all threads (base/thread_pool.h): cut at
 // FindCut after every `grain` bytes. The ids do not depend on grain or threads. Errors as
 // Tokenizer::EncodeOrdinary. Beside the ids holds those of the few pieces that are finished before
-// an earlier one. `go_on`, if there is one, hears on the calling thread, before each of its pieces,
-// how many bytes are done: where it returns false EncodeParallel does so too, with some of the ids.
-// REQUIRES: grain >= 1.
+// an earlier one. `go_on`, if there is one, hears on the calling thread, at first and before each
+// of its pieces, how many bytes are done: where it returns false EncodeParallel does so too, with
+// some of the ids. REQUIRES: grain >= 1.
 bool EncodeParallel(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
                     std::vector<int32_t>& ids, const std::function<bool(size_t done)>& go_on = {},
                     size_t grain = size_t{1} << 20);
