@@ -2,7 +2,7 @@
 # Makes the wheel of the Python package.
 #   scripts/wheel.sh         for this machine, in build/python/wheels: it uses the libraries that are installed here
 #   scripts/wheel.sh repair  for any Linux whose C library is not older than this one's, in build/packages: the libraries are
-#                            inside, and what they are stands in the wheel as an SBOM
+#                            inside, with their licences, and what they are stands in the wheel as an SBOM
 # What it is built with comes from PyPI, into build/python/venv. Exits with 75 where PyPI is not reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,5 +31,6 @@ if [[ ${1:-} == repair ]]; then
   rm -f build/packages/folio-*.whl
   PATH="$PWD/$work/venv/bin:$PATH" "$work/venv/bin/auditwheel" repair --strip --wheel-dir build/packages "$wheel" >&2
   wheel="$(ls build/packages/folio-*.whl)"
+  "$work/venv/bin/python" scripts/wheel_licences.py "$wheel" >&2
 fi
 printf '%s\n' "$wheel"
