@@ -21,6 +21,8 @@ export interface Source {
 }
 
 const kOutBytes = 64; // the largest struct that a call fills
+// Addresses above 2 GB come as negative numbers.
+const Unsigned = (answer: number | bigint): number => Number(answer) >>> 0;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -42,14 +44,14 @@ export class Folio {
         typeof arg === "string"
           ? encoder.encode(`${arg}\0`)
           : new Uint8Array(arg.buffer, arg.byteOffset, arg.byteLength);
-      const at = this.wasm._malloc(Math.max(bytes.length, 1));
+      const at = Unsigned(this.wasm._malloc(Math.max(bytes.length, 1)));
       if (at === 0) throw new Error("there is no memory left");
       held.push(at);
       this.bytes.set(bytes, at);
       return at;
     });
     try {
-      return (this.wasm[`_${name}`] as (...all: typeof plain) => number)(...plain);
+      return Unsigned((this.wasm[`_${name}`] as (...all: typeof plain) => number | bigint)(...plain));
     } finally {
       held.forEach((at) => this.wasm._free(at));
     }
@@ -118,7 +120,7 @@ export class Folio {
         const read = this.wasm.addFunction(
           (_user: number, offset: bigint, to: number, count: number) => {
             try {
-              this.bytes.set(Read(Number(offset), count), to);
+              this.bytes.set(Read(Number(offset), count), Unsigned(to));
               return 0;
             } catch (error) {
               failure = error;
@@ -152,7 +154,8 @@ export class Folio {
   // A function that folio calls with each part of a text.
   TextCallback(hear: (text: string) => void): number {
     return this.wasm.addFunction((_user: number, at: number, bytes: number) => {
-      hear(decoder.decode(this.bytes.slice(at, at + bytes)));
+      const from = Unsigned(at);
+      hear(decoder.decode(this.bytes.slice(from, from + bytes)));
       return 0;
     }, "iiii");
   }

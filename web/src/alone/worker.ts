@@ -271,7 +271,7 @@ const kAnswers: Answers = {
   },
 
   attend: ({ text, layer, head }) => {
-    const context = Number(folio.Plain("folio_model_context", Model()));
+    const context = folio.Plain("folio_model_context", Model());
     const ids = Ids(text).slice(0, context);
     const weights = folio.Filled(
       "folio_attention",
