@@ -186,7 +186,8 @@ enum {
   FOLIO_SPECIAL_ALLOW = 1,    /* the tokens */
   FOLIO_SPECIAL_RAISE = 2     /* a FOLIO_INPUT */
 };
-/* The ids (int32_t) of a text, on all threads where it is long and special texts are ordinary. */
+/* The ids (int32_t) of a text, on all threads where it is long and special texts are ordinary; of
+ * such texts alone `watch` hears. */
 FOLIO_API folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char* text,
                                               size_t length, int32_t special,
                                               const folio_watch* watch, folio_buffer* ids,
