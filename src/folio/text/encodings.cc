@@ -42,6 +42,23 @@ constexpr PublishedFile kO200k = {
     "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
     "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", 3613922};
 
+// The tokens of conversations of gpt-oss; all other ids are reserved.
+std::vector<SpecialToken> HarmonySpecials() {
+  constexpr std::pair<int32_t, std::string_view> kNamed[] = {
+      {199998, "startoftext"}, {199999, "endoftext"},  {200002, "return"}, {200003, "constrain"},
+      {200005, "channel"},     {200006, "start"},      {200007, "end"},    {200008, "message"},
+      {200012, "call"},        {200018, "endofprompt"}};
+  const auto* named = std::begin(kNamed);
+  std::vector<SpecialToken> specials;
+  for (int32_t id = 199998; id < 201088; ++id) {
+    const bool has_name = named != std::end(kNamed) && named->first == id;
+    specials.push_back(
+        {has_name ? fmt::format("<|{}|>", (named++)->second) : fmt::format("<|reserved_{}|>", id),
+         id});
+  }
+  return specials;
+}
+
 std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
   const std::string home = FetchedHome("tokenizers");
   const fs::path dir = fs::path(home) / encoding.name;
@@ -128,6 +145,13 @@ std::span<const PublishedEncoding> PublishedEncodings() {
        199998,
        200019,
        {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}},
+       {kO200k}},
+      {"o200k_harmony",
+       "gpt-oss, o200k_base with tokens of conversations",
+       SplitPattern::kO200k,
+       199998,
+       201088,
+       HarmonySpecials(),
        {kO200k}},
   };
   return table;

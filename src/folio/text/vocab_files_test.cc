@@ -249,8 +249,11 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
 
 TEST_F(VocabFiles, EveryPublishedFileOfRanksHasItsMerges) {
   // The last of all other tokens is made by one pair; these are whole pretokens only.
-  const std::pair<const char*, size_t> merges[] = {
-      {"p50k_base", 50024}, {"p50k_edit", 50024}, {"cl100k_base", 100000}, {"o200k_base", 199742}};
+  const std::pair<const char*, size_t> merges[] = {{"p50k_base", 50024},
+                                                   {"p50k_edit", 50024},
+                                                   {"cl100k_base", 100000},
+                                                   {"o200k_base", 199742},
+                                                   {"o200k_harmony", 199742}};
   for (const auto& [name, count] : merges) {
     const PublishedEncoding& encoding = *FindPublishedEncoding(name);
     const std::string path = TestData("tiktoken/" + std::string(encoding.files[0].name));
