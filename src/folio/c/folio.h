@@ -113,7 +113,9 @@ FOLIO_API folio_options* folio_options_new(const char* of);
  * "tokenizer" a token. */
 FOLIO_API folio_status folio_options_set(folio_options* options, const char* name,
                                          const char* value, folio_error** error);
-/* All options of a kind as JSON: [{"name", "type", "value", "help"}, ...], value the usual one. */
+/* All options of a kind as JSON: [{"name", "type", "value", "help"}, ...], value the usual one. The
+ * type is "integer", "number", "true|false", "text", the values that there are ("a|b"), each of
+ * them with "|null" where it may be none, or "texts" of what may be set several times. */
 FOLIO_API folio_status folio_options_describe(const char* of, folio_buffer* json,
                                               folio_error** error);
 FOLIO_API void folio_options_free(folio_options* options);
@@ -141,6 +143,9 @@ typedef struct folio_watch {
               double tokens_per_second);
   /* Losses before a step, on training data and on held-out data. */
   int (*evaluation)(void* user, int64_t step, double train_loss, double held_out_loss);
+  /* Asked by folio_train_run on the thread that called, between the operations of a step and the
+   * batches of an evaluation: for hosts whose interrupts are seen only by that thread. */
+  int (*poll)(void* user);
 } folio_watch;
 
 /* Numbers that lie in memory, in row-major order. */
@@ -346,8 +351,8 @@ FOLIO_API folio_status folio_train_new(const char* const* data, size_t count, co
                                        const folio_options* options, const folio_watch* watch,
                                        folio_train** out, folio_error** error);
 /* Trains, once, to the end or until it is stopped, and leaves a checkpoint in either case: a run
- * that was stopped returns FOLIO_OK and goes on with "resume"; `cancel` drops the step that is
- * being made. `json`, which may be NULL, becomes
+ * that was stopped returns FOLIO_OK and goes on with "resume"; `cancel` and `poll` drop the step
+ * that is being made. `json`, which may be NULL, becomes
  * {"step", "tokens", "seconds", "stopped", "ended_by", "train_loss", "val_loss", "best_val_loss",
  * "best_step"}. The run directory is a model for folio_model_open. */
 FOLIO_API folio_status folio_train_run(folio_train* train, const folio_watch* watch,

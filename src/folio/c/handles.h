@@ -194,6 +194,8 @@ class Watcher {
 // Paths or texts, none of them null.
 std::vector<std::string> NamesArgument(const char* const* names, size_t count,
                                        std::string_view what);
+// Paths of texts, one or more.
+std::vector<std::string> TextsArgument(const char* const* texts, size_t count);
 // Describes `tensor` in the caller's version of the struct.
 void SetTensor(folio_tensor* out, const Tensor& tensor);
 // The settings of a model as JSON, and the names of its parameters.

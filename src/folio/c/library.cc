@@ -51,8 +51,18 @@ std::vector<folio::Field> AllFields(folio_options& options, folio::RunConfig& co
   return fields;
 }
 
+using Kind = folio_options::Kind;
+
+// What may be set several times.
+struct Repeated {
+  Kind kind;
+  std::string_view name, help;
+};
+constexpr Repeated kRepeated[] = {{Kind::kGenerate, "stop", "a text that ends the text"},
+                                  {Kind::kTokenizer, "special_token",
+                                   "instead of <|endoftext|>; those before it have lower ids"}};
+
 void SetOption(folio_options& options, const std::string& name, const std::string& value) {
-  using Kind = folio_options::Kind;
   if (options.kind == Kind::kGenerate && name == "stop") {
     if (value.empty()) throw folio::UsageError("stop: an empty text ends nothing");
     options.generate.stop_strings.push_back(value);
@@ -191,6 +201,11 @@ std::vector<std::string> NamesArgument(const char* const* names, size_t count,
     all.emplace_back(names[i]);
   }
   return all;
+}
+
+std::vector<std::string> TextsArgument(const char* const* texts, size_t count) {
+  if (count == 0) throw UsageError("texts: none", "expected one or more");
+  return NamesArgument(texts, count, "texts");
 }
 
 void SetTensor(folio_tensor* out, const Tensor& tensor) {
@@ -351,6 +366,13 @@ folio_status folio_options_describe(const char* of, folio_buffer* json, folio_er
     Json all = Json::array();
     for (const folio::Field& field : AllFields(options, config)) {
       all.push_back(DescriptionOf(field));
+    }
+    for (const Repeated& repeated : kRepeated) {
+      if (repeated.kind != *kind) continue;
+      all.push_back({{"name", std::string(repeated.name)},
+                     {"type", "texts"},
+                     {"value", ""},
+                     {"help", std::string(repeated.help)}});
     }
     json->Set(all.dump());
   });

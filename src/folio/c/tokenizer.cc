@@ -158,7 +158,7 @@ folio_status folio_tokenizer_train(const char* const* texts, size_t count, const
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTokenizer);
     folio::TrainTokenizerOptions& of = named.tokenizer;
-    of.files = folio::FindTextFiles(folio::NamesArgument(texts, count, "texts"), of.texts).files;
+    of.files = folio::FindTextFiles(folio::TextsArgument(texts, count), of.texts).files;
     of.out = directory;
     of.trainer.pattern = *folio::FindSplitPattern(named.pattern);
     const auto tell = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };

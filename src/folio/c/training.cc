@@ -34,9 +34,9 @@ folio_status folio_data_prepare(const char* const* texts, size_t count, const ch
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kPrepare);
     folio::PrepareOptions& of = named.prepare;
-    of.files = folio::FindTextFiles(folio::NamesArgument(texts, count, "texts"),
-                                    {.field = of.field, .raw = of.raw})
-                   .files;
+    of.files =
+        folio::FindTextFiles(folio::TextsArgument(texts, count), {.field = of.field, .raw = of.raw})
+            .files;
     of.out = directory;
     folio::PrepareHooks hooks;
     hooks.progress = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
@@ -82,8 +82,11 @@ folio_status folio_train_run(folio_train* train, const folio_watch* watch, folio
       if (watching.evaluation == nullptr) return;
       stop |= watching.evaluation(watching.user, step, losses.train_loss, losses.val_loss) != 0;
     };
-    hooks.stop_requested = [&] { return stop || folio::IsRequested(watching.cancel); };
-    hooks.abandon_requested = [&] { return folio::IsRequested(watching.cancel); };
+    hooks.abandon_requested = [&] {
+      stop |= watching.poll != nullptr && watching.poll(watching.user) != 0;
+      return stop || folio::IsRequested(watching.cancel);
+    };
+    hooks.stop_requested = hooks.abandon_requested;
     const std::unique_ptr<folio::TrainingRun> run = std::move(train->run);
     const folio::TrainResult result = run->Train(hooks);
     if (json == nullptr) return;

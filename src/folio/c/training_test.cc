@@ -42,7 +42,8 @@ struct Told {
                   EXPECT_GT(held_out_loss, 0);
                   ++static_cast<Told*>(user)->evaluations;
                   return 0;
-                }};
+                },
+            .poll = nullptr};
   }
 };
 
@@ -77,6 +78,48 @@ TEST_F(CApi, TrainingTellsStopsAndGoesOnAsIfItHadNot) {
   EXPECT_EQ(nlohmann::json::parse(TextIn(json))["step"], 20);
   EXPECT_EQ(FilesBelow(At("stopped/last"))["model.safetensors"],
             FilesBelow(At("run/last"))["model.safetensors"]);
+}
+
+TEST_F(CApi, TrainingThatIsPolledDropsItsStep) {
+  Told told;
+  folio_watch watch = told.Watch();
+  // Asked several times within a step; it stops within the fifth.
+  watch.poll = [](void* user) {
+    auto& of = *static_cast<Told*>(user);
+    if (of.steps == 4) ++of.progress;
+    return of.progress > 3 ? 1 : 0;
+  };
+  watch.progress = nullptr;
+  const auto json = NewBuffer();
+  const auto options = Options("train", {{"preset", "debug"}, {"train.max_steps", "20"}});
+  const Handle<folio_train> train = Prepare(At("text.txt"), At("polled"), options.get(), nullptr);
+  Do([&](folio_error** e) { return folio_train_run(train.get(), &watch, json.get(), e); });
+  EXPECT_EQ(told.steps, 4);
+  EXPECT_EQ(told.progress, 4);
+  EXPECT_EQ(nlohmann::json::parse(TextIn(json))["step"], 4);
+  EXPECT_EQ(nlohmann::json::parse(TextIn(json))["stopped"], true);
+  // A caller of before has no such member.
+  watch.size = offsetof(folio_watch, poll);
+  const Handle<folio_train> other = Prepare(At("text.txt"), At("other"), options.get(), nullptr);
+  Do([&](folio_error** e) { return folio_train_run(other.get(), &watch, json.get(), e); });
+  EXPECT_EQ(nlohmann::json::parse(TextIn(json))["step"], 20);
+}
+
+TEST_F(CApi, NoTextsAreRefused) {
+  const auto options = Options("prepare", {{"tokenizer", "char"}});
+  const std::string out = At("none").string();
+  EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                             [&](folio_error** e) {
+                               return folio_data_prepare(nullptr, 0, out.c_str(), options.get(),
+                                                         nullptr, e);
+                             }),
+                       "texts: none"));
+  EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
+                             [&](folio_error** e) {
+                               return folio_tokenizer_train(nullptr, 0, out.c_str(), nullptr,
+                                                            nullptr, e);
+                             }),
+                       "texts: none"));
 }
 
 TEST_F(CApi, PreparingThatIsStoppedLeavesNothing) {
