@@ -26,7 +26,7 @@ set(uses_inspect base tensor io backend text data model formats term corpus infe
 set(uses_lesson base tensor io backend text data model formats term corpus infer eval plot inspect report)
 set(uses_bench base tensor io backend text data model dist term train report)
 set(uses_run base tensor io backend text data model dist formats train infer eval inspect plot term corpus bench report)
-set(uses_api base tensor io backend text data model formats infer inspect train run)
+set(uses_api base tensor io backend text data model formats infer eval inspect train run)
 set(uses_c base tensor io text model corpus infer train run api)
 set(uses_serve base tensor io backend text data model dist formats term corpus train infer eval inspect plot bench run report)
 set(uses_cli base io text dist term)

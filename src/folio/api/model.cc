@@ -142,15 +142,23 @@ GeneratedText Model::Write(std::span<const int32_t> ids, const GenerateOptions& 
   return writer.Finish(Run(std::move(request), stop));
 }
 
-std::vector<float> Model::Logits(std::span<const int32_t> ids, size_t first,
-                                 const StopRequest& stop, const ReadProgress& on_read) const {
+void Model::ReadLogits(std::span<const int32_t> ids, size_t first,
+                       const std::function<void(size_t, std::span<const float>)>& on_row,
+                       const StopRequest& stop, const ReadProgress& on_read) const {
   RequireFirst(first, 0, ids.size());
-  std::vector<float> all;
   TextRequest request;
   request.logits_from = static_cast<int64_t>(first);
-  request.on_logits = EachRow(
-      [&](size_t, std::span<const float> row) { all.insert(all.end(), row.begin(), row.end()); });
+  request.on_logits = EachRow(on_row);
   Read(ids, std::move(request), stop, on_read);
+}
+
+std::vector<float> Model::Logits(std::span<const int32_t> ids, size_t first,
+                                 const StopRequest& stop, const ReadProgress& on_read) const {
+  std::vector<float> all;
+  const auto add = [&](size_t, std::span<const float> row) {
+    all.insert(all.end(), row.begin(), row.end());
+  };
+  ReadLogits(ids, first, add, stop, on_read);
   return all;
 }
 
@@ -158,15 +166,13 @@ std::vector<double> Model::Score(std::span<const int32_t> ids, size_t first,
                                  const StopRequest& stop, const ReadProgress& on_read) const {
   RequireFirst(first, 1, ids.size());
   std::vector<double> scores;
-  TextRequest request;
-  request.logits_from = static_cast<int64_t>(first) - 1;
-  request.on_logits = EachRow([&](size_t place, std::span<const float> row) {
+  const auto add = [&](size_t place, std::span<const float> row) {
     const size_t next = place + 1;  // the token that is predicted
     if (next >= ids.size()) return;
     RequireFiniteLogits(row);
     scores.push_back(static_cast<double>(row[static_cast<size_t>(ids[next])]) - LogSum(row));
-  });
-  Read(ids, std::move(request), stop, on_read);
+  };
+  ReadLogits(ids, first - 1, add, stop, on_read);
   return scores;
 }
 

@@ -68,6 +68,10 @@ class Model {
                       const std::function<bool(std::string_view)>& on_text = {},
                       const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
 
+  // Calls `on_row` with i and the logits (V) of the token behind ids[i], for i from `first`.
+  void ReadLogits(std::span<const int32_t> ids, size_t first,
+                  const std::function<void(size_t i, std::span<const float> logits)>& on_row,
+                  const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
   // Logits of the token behind each of ids[first] and later: (count - first, V).
   std::vector<float> Logits(std::span<const int32_t> ids, size_t first = 0,
                             const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;

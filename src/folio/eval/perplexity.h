@@ -208,7 +208,7 @@ MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const Tex
 
 struct ReadingOptions {
   WindowShape shape = {};
-  int64_t positions = 0;  // windows come in batches of about so many tokens
+  int64_t positions = 2048;  // windows come in batches of about so many tokens
   int64_t max_tokens =
       0;  // of the texts in a row, which end there as if they were no longer; 0: all
   TextOptions text = {};

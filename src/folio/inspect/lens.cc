@@ -160,15 +160,15 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   DrawTokens(svg, "in the text", top + static_cast<double>(view.layers) * kCellHeight + 16, next);
 }
 
-// Returns a sentence that says which positions of the text the view has, and how to see others.
+// Returns a sentence that says which positions of the text the view has.
 std::string PositionsShown(const LensView& view) {
   const size_t T = view.text.ids.size(), count = view.positions.size();
   if (count == T) return fmt::format("All {} positions of the text.", T);
   const int64_t first = view.positions.front(), last = view.positions.back();
   const bool in_a_row =
       std::ranges::is_sorted(view.positions) && std::cmp_equal(last - first + 1, count);
-  return fmt::format("{} of the text's {} positions{}; --positions all, or a list, shows others.",
-                     count, T, in_a_row && count > 1 ? fmt::format(", {} to {}", first, last) : "");
+  return fmt::format("{} of the text's {} positions{}.", count, T,
+                     in_a_row && count > 1 ? fmt::format(", {} to {}", first, last) : "");
 }
 
 std::string TerminalTable(const LensView& view, const TokenNames& names, const Terminal& terminal) {

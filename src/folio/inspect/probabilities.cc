@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "folio/base/thread_pool.h"
-#include "folio/eval/perplexity.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
 #include "folio/model/layers/head.h"
@@ -19,17 +18,6 @@
 
 namespace folio {
 namespace {
-
-TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top) {
-  const LogitSummary summary = Summarize(logits);
-  const double log_probability = logits[static_cast<size_t>(id)] - summary.log_sum;
-  return {.id = id,
-          .probability = std::exp(log_probability),
-          .surprise = -log_probability,
-          .rank = RankOf(logits, id),
-          .entropy = summary.entropy,
-          .top = TopTokens(logits, top, summary.log_sum)};
-}
 
 // Scores of `targets`, each from the prediction of one of the rows from `first` on.
 std::vector<TokenScore> ScoreTargets(const Trace& trace, int64_t first,
@@ -182,25 +170,47 @@ std::vector<Cell> MeansOf(const TokenScores& scores) {
 
 }  // namespace
 
+TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top) {
+  const LogitSummary summary = Summarize(logits);
+  const double log_probability = logits[static_cast<size_t>(id)] - summary.log_sum;
+  return {.id = id,
+          .probability = std::exp(log_probability),
+          .surprise = -log_probability,
+          .rank = RankOf(logits, id),
+          .entropy = summary.entropy,
+          .top = TopTokens(logits, top, summary.log_sum)};
+}
+
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top) {
   return ScoreTokens(*model.backend, *model.weights, model.tokenizer.get(), std::move(text), top);
 }
 
 TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
                         ModelText text, int64_t top) {
-  WindowShape shape = ChooseWindows(0, 0, weights.config().n_positions);
+  const int64_t n_positions = weights.config().n_positions;
+  FOLIO_CHECK(text.mask.empty() || std::ssize(text.ids) <= n_positions, "a mask of windows");
+  std::vector<TokenScore> scores;
+  for (const TextWindow& window : ScoreWindows(text, n_positions, tokenizer)) {
+    const Trace trace(backend, weights, window.ids, {TracePoint::kOutput}, text.mask);
+    std::ranges::move(ScoreTargets(trace, window.first, window.targets, top),
+                      std::back_inserter(scores));
+  }
+  return CollectScores(std::move(text), std::move(scores), weights.config().vocab_size, tokenizer);
+}
+
+std::vector<TextWindow> ScoreWindows(const ModelText& text, int64_t n_positions,
+                                     const Tokenizer* tokenizer) {
+  WindowShape shape = ChooseWindows(0, 0, n_positions);
   if (tokenizer != nullptr && BeginsWith(text.ids, tokenizer->before())) {
     shape.before = tokenizer->before();
   }
-  FOLIO_CHECK(text.mask.empty() || std::ssize(text.ids) <= shape.context, "a mask of windows");
-  TokenScores scores;
-  for (const TextWindow& window : CutWindows(text.ids, shape)) {
-    const Trace trace(backend, weights, window.ids, {TracePoint::kOutput}, text.mask);
-    std::ranges::move(ScoreTargets(trace, window.first, window.targets, top),
-                      std::back_inserter(scores.tokens));
-  }
-  scores.text = std::move(text);
-  scores.vocab_size = weights.config().vocab_size;
+  return CutWindows(text.ids, shape);
+}
+
+TokenScores CollectScores(ModelText text, std::vector<TokenScore> tokens, int64_t vocab_size,
+                          const Tokenizer* tokenizer) {
+  TokenScores scores{
+      .text = std::move(text), .tokens = std::move(tokens), .vocab_size = vocab_size};
   const TokenNames names(tokenizer);
   double bytes = 0;
   for (const TokenScore& score : scores.tokens) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/eval/perplexity.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
@@ -31,6 +32,15 @@ struct TokenScores {
   double bits_per_byte = 0;             // 0 where the bytes are not known
   int64_t vocab_size = 0;
 };
+
+// How well a prediction, (V), foresaw the token `id`; `top` of its likeliest tokens.
+TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top);
+// The windows in which ScoreTokens sees a text. The tokenizer may be null.
+std::vector<TextWindow> ScoreWindows(const ModelText& text, int64_t n_positions,
+                                     const Tokenizer* tokenizer);
+// The scores of a text whose tokens from the second on have these, with their means.
+TokenScores CollectScores(ModelText text, std::vector<TokenScore> tokens, int64_t vocab_size,
+                          const Tokenizer* tokenizer);
 
 // Runs the model on the text, of at least two tokens; `top` of the likeliest tokens at each place.
 // A text that is longer than the model's context is seen in windows (eval/perplexity.h) that begin

@@ -41,10 +41,9 @@ struct OpenFlags : ModelFlags {
   }
 };
 
-// Tokens that run at once: `batch` windows of `context`, or with 0 about 2048.
+// Tokens that run at once: `batch` windows of `context`, or with 0 the usual ones.
 int64_t BatchPositions(int64_t batch, int64_t context) {
-  constexpr int64_t kPositions = 2048;
-  return batch > 0 ? batch * context : std::max(kPositions, context);
+  return batch > 0 ? batch * context : std::max(ReadingOptions().positions, context);
 }
 
 // The flags --context, --stride, --max-tokens, --batch, --special and --field.

@@ -73,9 +73,9 @@ TEST_F(InspectInside, LensFigureHasTokensLayersAndProbabilities) {
               {"Logit lens", "embedding", "block 1", "position", "<A9>"});
   ExpectDrawn("lens", "--text a", "one.svg", {"block 0", "All 1 positions of the text."});
   ExpectDrawn("lens", "--text abcdefg --positions 2,3,4", "some.svg",
-              {"3 of the text's 7 positions, 2 to 4; --positions all, or a list, shows others."});
+              {"3 of the text's 7 positions, 2 to 4."});
   ExpectDrawn("lens", "--text abcdefg --positions 2,6", "two.svg",
-              {"2 of the text's 7 positions; --positions all, or a list, shows others."});
+              {"2 of the text's 7 positions."});
 }
 
 TEST(ParsePositions, TakesNumbersFromBothEndsAndAll) {

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/api/model.h"
+#include "folio/eval/perplexity.h"
+#include "folio/inspect/lens.h"
+#include "folio/inspect/probabilities.h"
+
+// What a Model shows as `folio inspect` and `folio eval` do: results from which reports and figures
+// are made (LensReport, TokenScoresReport, PerplexityReport). They wait for other calls of the
+// model, and throw what it throws, CallStopped where `stop` wants no more.
+namespace folio {
+
+// The logit lens at `positions` of the text, each once and in [0, count), in the order in which
+// they are given; `top` likeliest tokens in each cell. For a model that was opened with float32
+// matrices.
+LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
+                         std::vector<int64_t> positions, int64_t top, const StopRequest& stop = {});
+
+// How well the model predicts each token of a text of any length but its first, with `top` of the
+// likeliest tokens at each place: numbers of ScoreTokens, for matrices of any dtype.
+TokenScores ScoreText(const Model& model, std::span<const int32_t> ids, int64_t top,
+                      const StopRequest& stop = {});
+
+// The perplexity of texts, read in windows as `reading` says.
+std::vector<TextPerplexity> MeasureTexts(const Model& model, std::span<const MeasuredText> texts,
+                                         const ReadingOptions& reading,
+                                         const MeasureHooks& hooks = {});
+
+}  // namespace folio
