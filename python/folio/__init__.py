@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _core
+from . import _check, _core
 from ._errors import (
     CancelledError,
     DivergedError,
@@ -14,6 +14,7 @@ from ._errors import (
     RunError,
     TokenError,
     UsageError,
+    WrongTypeError,
 )
 from .encoding import (
     Encoding,
@@ -23,7 +24,8 @@ from .encoding import (
     list_encoding_names,
 )
 from ._options import settings
-from .model import Attention, Model, Stream, Text, load
+from .looking import Attention, Lens, LensCell, Perplexity, Score
+from .model import Model, Stream, Text, load
 from .training import (
     Dataset,
     Evaluation,
@@ -46,17 +48,22 @@ __all__ = [
     "Evaluation",
     "InputError",
     "InternalError",
+    "Lens",
+    "LensCell",
     "Model",
     "NotThereError",
+    "Perplexity",
     "ResourceError",
     "Run",
     "RunError",
+    "Score",
     "Step",
     "Stream",
     "Text",
     "TokenError",
     "Trainer",
     "UsageError",
+    "WrongTypeError",
     "encoding_for_model",
     "encoding_name_for_model",
     "get_encoding",
@@ -70,4 +77,9 @@ __all__ = [
     "train_tokenizer",
 ]
 __version__: str = _core.version()
-set_threads = _core.set_threads
+
+
+def set_threads(threads: int) -> None:
+    """The threads of all computing, at first as many as there are processor cores. No result
+    depends on it."""
+    _core.set_threads(_check.integer("threads", threads, 1, 4096))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
 
 class Error(Exception):
     """Whatever folio refuses. ``cause`` says what was expected and found, ``help`` what to do;
@@ -23,6 +28,10 @@ class Error(Exception):
 
 class UsageError(Error, ValueError):
     """An argument or a setting."""
+
+
+class WrongTypeError(UsageError, TypeError):
+    """An argument of another type than the parameter's."""
 
 
 class InputError(Error, ValueError):
@@ -68,6 +77,32 @@ _BY_STATUS: dict[int, type[Error]] = {
 }
 
 
+def _keywords(text: str) -> str:
+    """Flags of the program are keyword arguments here; its commands are its own."""
+    if "folio " in text:
+        return text
+    return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda flag: flag[1].replace("-", "_"), text)
+
+
 def error_of(status: int, message: str, cause: str, help: str) -> Error:
     """The exception for a status of folio.h."""
-    return _BY_STATUS.get(status, RunError)(message, cause, help)
+    texts = (_keywords(text) for text in (message, cause, help))
+    return _BY_STATUS.get(status, RunError)(*texts)
+
+
+@contextlib.contextmanager
+def there(*paths: object) -> Iterator[None]:
+    """Makes of an error about one of these paths, where nothing is, a ``NotThereError``. A name
+    that may stand for a path is one where it has a separator."""
+    try:
+        yield
+    except Error as error:
+        if not isinstance(error, InputError | UsageError) or isinstance(error, NotThereError):
+            raise
+        told = error.message + error.cause
+        for path in paths:
+            if not isinstance(path, str) or path not in told or path == "-" or os.path.exists(path):
+                continue
+            if isinstance(error, InputError) or os.sep in path:
+                raise NotThereError(error.message, error.cause, error.help) from None
+        raise

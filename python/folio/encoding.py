@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import threading
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _core
-from ._errors import InputError, TokenError, UsageError
+from . import _check, _core
+from ._errors import InputError, TokenError, UsageError, there
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,9 +51,20 @@ class Encoding:
         """A vocabulary whose tokens are merged by rank. ``pat_str`` is one of the patterns that
         published encodings have. Where ``explicit_n_vocab`` is given, the ids must be so many,
         without a gap."""
-        if explicit_n_vocab is not None:
+        ranks_of = "a dict of bytes and their ranks"
+        specials_of = "a dict of texts and their ids"
+        _check.named("name", name)
+        _check.named("pat_str", pat_str)
+        _check.mapping("mergeable_ranks", mergeable_ranks, bytes, int, ranks_of)
+        _check.mapping("special_tokens", special_tokens, str, int, specials_of)
+        for title, ids in (("mergeable_ranks", mergeable_ranks), ("special_tokens", special_tokens)):
+            for key, i in ids.items():
+                _check.integer(f"{title}[{key!r}]", i, 0, 2**31 - 1)
+        for special in special_tokens:
+            _check.text("special_tokens", special)
+        if _check.optional_integer("explicit_n_vocab", explicit_n_vocab, 1) is not None:
             found = len(mergeable_ranks) + len(special_tokens)
-            last = max([*mergeable_ranks.values(), *special_tokens.values()])
+            last = max([*mergeable_ranks.values(), *special_tokens.values()], default=-1)
             if found != explicit_n_vocab or last != explicit_n_vocab - 1:
                 raise UsageError(
                     f"explicit_n_vocab: {explicit_n_vocab}",
@@ -81,16 +93,18 @@ class Encoding:
     def open(cls, path: str | os.PathLike[str]) -> Encoding:
         """The tokenizer in a directory or a file: ``tokenizer.json``, ``vocab.json`` and
         ``merges.txt``, a ``.tiktoken`` file, a GGUF file, a training run."""
-        spec = os.fspath(path)
+        spec = _check.path("path", path)
         if os.sep not in spec and os.path.exists(spec):
             spec = os.path.join(".", spec)
-        return cls._of(_core.Tokenizer.open(spec), os.path.basename(os.path.normpath(spec)))
+        with there(spec):
+            return cls._of(_core.Tokenizer.open(spec), os.path.basename(os.path.normpath(spec)))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes ``tokenizer.json`` and what belongs to it into a directory, which is made if it
         is not there: what Hugging Face's libraries open with the same ids."""
-        os.makedirs(directory, exist_ok=True)
-        self._core.save(os.fspath(directory))
+        out = _check.path("directory", directory)
+        os.makedirs(out, exist_ok=True)
+        self._core.save(out)
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
@@ -101,7 +115,7 @@ class Encoding:
         """The ids of a text, in which special tokens are text as any other."""
         try:
             return self._core.encode(text, [], False)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):
             return self._core.encode(_without_surrogates(text), [], False)
 
     def encode(
@@ -117,7 +131,7 @@ class Encoding:
         allowed, others = self._rule(text, allowed_special, disallowed_special)
         try:
             return self._core.encode(text, allowed, others)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):
             return self._core.encode(_without_surrogates(text), allowed, others)
 
     def encode_to_numpy(
@@ -131,15 +145,16 @@ class Encoding:
         allowed, others = self._rule(text, allowed_special, disallowed_special)
         try:
             return self._core.encode_to_numpy(text, allowed, others)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):
             return self._core.encode_to_numpy(_without_surrogates(text), allowed, others)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """``encode_ordinary`` of each text, on folio's threads; ``num_threads`` means nothing."""
+        texts = _texts(text)
         try:
-            return self._core.encode_batch(list(text))
+            return self._core.encode_batch(texts)
         except UnicodeEncodeError:
-            return self._core.encode_batch([_without_surrogates(t) for t in text])
+            return self._core.encode_batch([_without_surrogates(t) for t in texts])
 
     def encode_batch(
         self,
@@ -150,16 +165,18 @@ class Encoding:
         disallowed_special: Specials = "all",
     ) -> list[list[int]]:
         """``encode`` of each text, on folio's threads; ``num_threads`` means nothing."""
+        texts = _texts(text)
+        self._rule("", allowed_special, disallowed_special)
         specials = self._special_tokens
         named = disallowed_special if not isinstance(disallowed_special, str) else ()
-        if any(s in t for t in text for s in (*specials, *named)):
+        if any(s in t for t in texts for s in (*specials, *named)):
             return [
                 self.encode(
                     t, allowed_special=allowed_special, disallowed_special=disallowed_special
                 )
-                for t in text
+                for t in texts
             ]
-        return self.encode_ordinary_batch(text)
+        return self.encode_ordinary_batch(texts)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """The id of the token with this text, special or not; KeyError if there is none."""
@@ -167,7 +184,9 @@ class Encoding:
             special = self._special_tokens.get(text_or_bytes)
             if special is not None:
                 return special
-            text_or_bytes = text_or_bytes.encode("utf-8")
+            text_or_bytes = _without_surrogates(text_or_bytes).encode("utf-8")
+        if not isinstance(text_or_bytes, bytes):
+            raise _check.wrong("text_or_bytes", text_or_bytes, "a str or bytes")
         found = self._ids.get(text_or_bytes)
         if found is None:
             raise TokenError(f"no token {text_or_bytes!r}", f"{self.name} has none of these bytes")
@@ -207,34 +226,47 @@ class Encoding:
         """How many ids ``encode_ordinary`` gives, without making them."""
         try:
             return self._core.count(text)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):
             return self._core.count(_without_surrogates(text))
 
     # ---- Decoding
 
     def decode(self, tokens: Iterable[int], errors: str = "replace") -> str:
         """The text of ids. Where their bytes are no UTF-8, ``errors`` says what becomes of them."""
-        return self.decode_bytes(tokens).decode("utf-8", errors=errors)
+        return self.decode_bytes(tokens).decode("utf-8", errors=_check.named("errors", errors))
 
     def decode_bytes(self, tokens: Iterable[int]) -> bytes:
         """The bytes of ids; KeyError if one is no token."""
+        return self._decoded("tokens", tokens)
+
+    def _decoded(self, name: str, tokens: Iterable[int]) -> bytes:
+        if isinstance(tokens, str | bytes | bytearray):
+            raise _check.not_ids(name, tokens)
         try:
             return self._core.decode(tokens)
         except InputError as error:
             raise TokenError(error.message, error.cause, error.help) from None
+        except OverflowError:
+            raise TokenError(f"{name}: one is no token", f"expected 0 to {self.max_token_value}") from None
+        except (TypeError, ValueError):
+            raise _check.not_ids(name, tokens) from None
 
     def decode_single_token_bytes(self, token: int) -> bytes:
         """The bytes of one id; KeyError if it is no token."""
-        if not 0 <= token <= self.max_token_value:
+        return self._token("token", token)
+
+    def _token(self, name: str, token: int) -> bytes:
+        if not 0 <= _id(name, token) <= self.max_token_value:
             raise TokenError(f"no token {token}", f"expected 0 to {self.max_token_value}")
         try:
-            return self._core.token(token)
+            return self._core.token(int(token))
         except InputError as error:
             raise TokenError(error.message, error.cause, error.help) from None
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each id by itself."""
-        return [self.decode_single_token_bytes(token) for token in tokens]
+        ids = enumerate(_several("tokens", tokens, "ids"))
+        return [self._token(f"tokens[{i}]", token) for i, token in ids]
 
     def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
         """The text of ids, which must be UTF-8, and where each begins in it, in characters. A token
@@ -253,13 +285,15 @@ class Encoding:
         self, batch: Iterable[Iterable[int]], *, errors: str = "replace", num_threads: int = 8
     ) -> list[str]:
         """``decode`` of each; ``num_threads`` means nothing."""
-        return [self.decode(tokens, errors) for tokens in batch]
+        _check.named("errors", errors)
+        return [text.decode("utf-8", errors) for text in self.decode_bytes_batch(batch)]
 
     def decode_bytes_batch(
         self, batch: Iterable[Iterable[int]], *, num_threads: int = 8
     ) -> list[bytes]:
         """``decode_bytes`` of each; ``num_threads`` means nothing."""
-        return [self.decode_bytes(tokens) for tokens in batch]
+        lists = enumerate(_several("batch", batch, "lists of ids"))
+        return [self._decoded(f"batch[{i}]", tokens) for i, tokens in lists]
 
     # ---- What there is
 
@@ -281,7 +315,7 @@ class Encoding:
 
     def is_special_token(self, token: int) -> bool:
         """Whether an id is that of a special token."""
-        return token in self._special_values
+        return _id("token", token) in self._special_values
 
     @property
     def n_vocab(self) -> int:
@@ -361,6 +395,11 @@ class Encoding:
     ) -> tuple[list[str] | None, bool]:
         """What the core is to do with special tokens: those that become tokens (None for all), and
         whether others are an error. Raises for what only this text tells."""
+        for name, given in (("allowed_special", allowed), ("disallowed_special", disallowed)):
+            several = isinstance(given, frozenset | set | list | tuple)
+            known = all(isinstance(s, str) for s in given) if several else isinstance(given, str) and given == "all"
+            if not known:
+                raise _check.wrong(name, given, '"all" or a set of texts')
         if disallowed == "all":
             if not allowed:
                 return [], True
@@ -394,24 +433,36 @@ def _unpickle(cls: type[Encoding], name: str, contents: str) -> Encoding:
 
 def _without_surrogates(text: str) -> str:
     """Two halves of a surrogate pair become the character, one alone U+FFFD."""
+    if not isinstance(text, str):
+        raise _check.wrong("text", text, "a str")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _id(name: str, token: object) -> int:
+    try:
+        return operator.index(token)  # type: ignore[arg-type]
+    except TypeError:
+        raise _check.wrong(name, token, "the id of a token: an integer") from None
+
+
+def _texts(texts: object) -> list[str]:
+    """A list of texts, each a str."""
+    found = _several("text", texts, "str")
+    for i, text in enumerate(found):
+        if not isinstance(text, str):
+            raise _check.wrong(f"text[{i}]", text, "a str")
+    return found
+
+
+def _several(name: str, values: Any, of: str) -> list[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise _check.wrong(name, values, f"a list of {of}")
+    return list(values)
 
 
 # ---- Published encodings
 
-_HARMONY = {
-    "startoftext": 199998,
-    "endoftext": 199999,
-    "return": 200002,
-    "constrain": 200003,
-    "channel": 200005,
-    "start": 200006,
-    "end": 200007,
-    "message": 200008,
-    "call": 200012,
-    "endofprompt": 200018,
-}
-_NAMES = [*_core.encoding_names(), "o200k_harmony"]
+_NAMES = _core.encoding_names()
 _OPENED: dict[str, Encoding] = {}
 _LOCK = threading.RLock()
 
@@ -425,9 +476,8 @@ def get_encoding(name: str) -> Encoding:
     """The encoding that OpenAI published under this name. Its files are fetched once, by
     ``python -m folio tokenizer fetch NAME``; nothing is fetched here. A path is what
     ``Encoding.open`` takes."""
-    if not isinstance(name, str):
-        raise UsageError(f"name: {name!r}", "expected a str")
-    with _LOCK:
+    _check.named("name", name)
+    with _LOCK, there(name):
         found = _OPENED.get(name)
         if found is None:
             if name not in _NAMES:
@@ -436,24 +486,9 @@ def get_encoding(name: str) -> Encoding:
                     f"it is none of {', '.join(_NAMES)}",
                     "open a file or directory by folio.Encoding.open",
                 )
-            found = _harmony() if name == "o200k_harmony" else None
-            found = found or Encoding._of(_core.Tokenizer.open(name), name)
+            found = Encoding._of(_core.Tokenizer.open(name), name)
             _OPENED[name] = found
         return found
-
-
-def _harmony() -> Encoding:
-    """o200k_base with the tokens of conversations of gpt-oss, and more that are kept free."""
-    base = get_encoding("o200k_base")
-    special = {f"<|{text}|>": i for text, i in _HARMONY.items()}
-    free = set(range(200000, 201088)) - set(special.values())
-    special |= {f"<|reserved_{i}|>": i for i in sorted(free)}
-    return Encoding(
-        "o200k_harmony",
-        pat_str=base._pat_str,
-        mergeable_ranks=base._mergeable_ranks,
-        special_tokens=special,
-    )
 
 
 # Which models have which encoding: names, and beginnings of names.
@@ -486,6 +521,7 @@ _MODELS = {
 
 def encoding_name_for_model(model_name: str) -> str:
     """The name of the encoding of one of OpenAI's models; KeyError where that is not known."""
+    _check.text("model_name", model_name)
     for encoding, (names, _) in _MODELS.items():
         if model_name in names.split():
             return encoding

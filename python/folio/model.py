@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import math
 import os
+import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union, cast, overload
 
 import numpy as np
 
-from . import _core, _options, _show
-from ._errors import InputError, NotThereError, UsageError
-from .encoding import Encoding
+from . import _check, _core, _options, _show
+from ._errors import UsageError, there
+from .encoding import Encoding, _without_surrogates
+from .looking import Attention, Lens, Perplexity, Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
-    from .training import Run
+    from ._settings import GenerateOptions, OpenOptions
+    from .training import Dataset, Run
 
-__all__ = ["Attention", "Model", "Stream", "Text", "load"]
+__all__ = ["Model", "Stream", "Text", "load"]
 
 # A text, its ids, or a conversation: messages with "role" and "content".
 Prompt = Union[str, Sequence[int], "NDArray[np.integer[Any]]", Sequence[Mapping[str, str]]]
@@ -95,48 +100,6 @@ class Stream(Iterator[str]):
         return self._end or Text._of(self._written, [], "unfinished", [])
 
 
-class Attention(Mapping[tuple[int, int], "NDArray[np.float32]"]):
-    """What each token of a text attends to: ``attention[layer, head]`` is (T, T), a row for each
-    query. Computed when asked for. A notebook shows all heads."""
-
-    def __init__(self, model: Model, ids: list[int]) -> None:
-        self._model = model
-        self.ids = ids
-        config = model.config
-        self.layers, self.heads = int(config["n_layer"]), int(config["n_head"])
-        encoding = model.encoding
-        self.tokens = (
-            [encoding.decode([i]) for i in ids] if encoding else [str(i) for i in ids]
-        )
-
-    def __getitem__(self, at: tuple[int, int]) -> NDArray[np.float32]:
-        layer, head = at
-        return self._model._core.attention(self.ids, layer, head)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return ((layer, head) for layer in range(self.layers) for head in range(self.heads))
-
-    def __len__(self) -> int:
-        return self.layers * self.heads
-
-    def plot(self, layer: int | None = None, head: int | None = None) -> _show.Figure:
-        """A figure of one head, of those of a layer, or of all."""
-        wanted = [
-            (i, h) for i, h in self if layer in (None, i) and head in (None, h)
-        ]
-        if not wanted:
-            raise UsageError(
-                f"layer {layer}, head {head}",
-                f"there are {self.layers} layers of {self.heads} heads, from 0",
-            )
-        maps = [(f"layer {i}, head {h}", self[i, h]) for i, h in wanted]
-        columns = 1 if head is not None else min(self.heads, 4)
-        return _show.Figure(_core.heatmaps(maps, self.tokens, "attention", columns))
-
-    def _repr_html_(self) -> str:
-        return self.plot()._repr_html_()
-
-
 class Parameters(Mapping[str, "NDArray[Any]"]):
     """Parameters by name, as arrays over the model's own memory: nothing is copied, and they
     cannot be written. bfloat16 comes as uint16 (view it by ml_dtypes or torch), blocks of
@@ -199,51 +162,41 @@ class Model:
     # ---- Writing
 
     @overload
-    def generate(self, prompt: Prompt = ..., *, n: None = ..., **options: Any) -> Text: ...
+    def generate(
+        self, prompt: Prompt = ..., *, n: None = ..., probabilities: bool = ..., **options: Unpack[GenerateOptions]
+    ) -> Text: ...
     @overload
-    def generate(self, prompt: Prompt, *, n: int, **options: Any) -> list[Text]: ...
+    def generate(
+        self, prompt: Prompt, *, n: int, probabilities: bool = ..., **options: Unpack[GenerateOptions]
+    ) -> list[Text]: ...
     @overload
-    def generate(self, prompt: list[str], *, n: None = ..., **options: Any) -> list[Text]: ...
+    def generate(
+        self, prompt: list[str], *, n: None = ..., probabilities: bool = ..., **options: Unpack[GenerateOptions]
+    ) -> list[Text]: ...
     @overload
-    def generate(self, prompt: list[str], *, n: int, **options: Any) -> list[list[Text]]: ...
+    def generate(
+        self, prompt: list[str], *, n: int, probabilities: bool = ..., **options: Unpack[GenerateOptions]
+    ) -> list[list[Text]]: ...
+    @_options.takes("generate")
     def generate(
         self,
         prompt: Prompt | list[str] = "",
         *,
         n: int | None = None,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-        stop: str | Sequence[str] | None = None,
         probabilities: bool = False,
-        **options: Any,
+        **options: Unpack[GenerateOptions],
     ) -> Text | list[Text] | list[list[Text]]:
         """Writes on from a prompt: a text, ids, or a conversation. Several texts, or ``n`` times
         the same, are written together, each as it would be alone. The same seed gives the same
-        text. ``folio.settings("generate")`` lists all options. Ctrl-C ends it after the step that
-        is being made."""
-        values = {
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-            "stop": stop,
-            **options,
-        }
+        text. Ctrl-C ends it after the step that is being made."""
         many = isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], str)
         prompts = cast("list[Prompt]", prompt) if many else [cast("Prompt", prompt)]
-        times = 1 if n is None else n
-        if times < 1:
-            raise UsageError(f"n: {n}", "expected 1 or more")
-        texts = _core.Texts(self._core, max(1, min(len(prompts) * times, 64)))
-        named = _options.named("generate", values)
-        for one in prompts:
-            asked = self._ids(one)
+        times = _check.optional_integer("n", n, 1, 1 << 20) or 1
+        asked = [self._ids(f"prompt[{i}]" if many else "prompt", one) for i, one in enumerate(prompts)]
+        texts = _core.Texts(self._core, min(len(prompts) * times, 64))
+        for one in asked:
             for _ in range(times):
-                texts.add(asked, named, probabilities)
+                _add(texts, one, options, probabilities)
         written: dict[int, Text] = {}
         more = True
         while more:
@@ -255,67 +208,144 @@ class Model:
             return [row[0] for row in rows] if many else rows[0][0]
         return rows if many else rows[0]
 
-    def stream(self, prompt: Prompt = "", *, probabilities: bool = False, **options: Any) -> Stream:
+    @_options.takes("generate")
+    def stream(
+        self, prompt: Prompt = "", *, probabilities: bool = False, **options: Unpack[GenerateOptions]
+    ) -> Stream:
         """The same piece by piece, whole characters only: ``for piece in model.stream("Once")``."""
+        asked = self._ids("prompt", prompt)
         texts = _core.Texts(self._core, 1)
-        texts.add(self._ids(prompt), _options.named("generate", options), probabilities)
+        _add(texts, asked, options, probabilities)
         return Stream(texts)
 
-    async def astream(self, prompt: Prompt = "", **options: Any) -> AsyncIterator[str]:
+    @_options.takes("generate")
+    async def astream(
+        self, prompt: Prompt = "", *, probabilities: bool = False, **options: Unpack[GenerateOptions]
+    ) -> AsyncIterator[str]:
         """The same for asyncio, whose loop goes on meanwhile."""
         import asyncio
 
-        stream = self.stream(prompt, **options)
+        stream = self.stream(prompt, probabilities=probabilities, **options)
         try:
             while (piece := await asyncio.to_thread(next, stream, None)) is not None:
                 yield piece
         finally:
             stream.close()
 
+    @_options.takes("generate")
     def chat(
-        self, messages: str | Sequence[Mapping[str, str]], *, system: str | None = None, **options: Any
+        self,
+        messages: str | Sequence[Mapping[str, str]],
+        *,
+        system: str | None = None,
+        probabilities: bool = False,
+        **options: Unpack[GenerateOptions],
     ) -> Text:
         """The answer to a conversation, messages with "role" and "content", or to one message."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        before = [{"role": "system", "content": system}] if system is not None else []
-        return cast("Text", self.generate([*before, *messages], **options))
+        _check.messages("messages", messages)
+        before = [] if system is None else [{"role": "system", "content": _check.named("system", system)}]
+        return self.generate([*before, *messages], probabilities=probabilities, **options)
 
     # ---- Looking inside
 
     def logits(self, text: Prompt, *, first: int = 0) -> NDArray[np.float32]:
         """Logits of the token behind each of those from ``first`` on: (T - first, V)."""
-        return self._core.logits(self._ids(text), first)
+        ids = self._ids("text", text)
+        return self._core.logits(ids, _check.integer("first", first, 0, max(len(ids) - 1, 0)))
 
-    def score(self, text: Prompt, *, first: int = 1) -> NDArray[np.float64]:
-        """ln of the probability that the model gives each token behind those before it, from the
-        second on: (T - first,)."""
-        return self._core.score(self._ids(text), first)
+    def score(self, text: Prompt, *, first: int = 1, top: int = 5) -> Score:
+        """How well the model foresees each token of a text, of any length, from its second on, or
+        from ``first``; with ``top`` of the likeliest tokens at each place. A text that is longer
+        than the context is seen in windows that begin every half of it."""
+        ids = self._ids("text", text)
+        _check.integer("first", first, 1, max(len(ids) - 1, 1))
+        return Score(self, ids, first, _check.integer("top", top, 0, 10**6))
 
     def perplexity(self, text: Prompt) -> float:
-        """How many tokens the model wavers between on average; of a text that fits its context."""
-        return math.exp(-float(self.score(text).mean()))
+        """How many tokens the model wavers between on average: ``score(text).perplexity``."""
+        return self.score(text, top=0).perplexity
+
+    def eval(
+        self,
+        data: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str]] | Iterable[str],
+        *,
+        context: int = 0,
+        stride: int = 0,
+        max_tokens: int = 0,
+        field: str = "text",
+        special: str = "raise",
+        progress: bool | None = None,
+    ) -> Perplexity:
+        """The perplexity of texts of any length: the numbers of ``folio eval perplexity``.
+
+        ``data`` is a file, a directory, several of them, a ``Dataset`` (whose held-out part is
+        read), or an iterable of documents that is no list or tuple. Windows have ``context``
+        tokens, the model's own with 0, and begin every ``stride``, with 0 half of that. No more
+        than ``max_tokens`` of the texts are read, with 0 all. ``field`` is the member of JSON lines
+        that is the text; ``special`` says what special tokens in a text are: "raise", "allow",
+        "ordinary"."""
+        _check.integer("context", context, 0, self.context)
+        _check.integer("stride", stride, 0, context or self.context)
+        if _check.integer("max_tokens", max_tokens, 0) == 1:
+            raise UsageError("max_tokens: 1", "expected 2 or more, or 0 for all")
+        _check.named("field", field)
+        _check.choice("special", special, ("raise", "allow", "ordinary"))
+        live = _show.Live(progress, making="measuring")
+        with documents("data", data) as (paths, name), there(*paths):
+            member = "text" if name else field
+            rows = self._core.perplexity(
+                paths, context, stride, max_tokens, member, special, live.progress
+            )
+        live.close()
+        *texts, total = [Perplexity(name or row[0], *row[1:]) for row in rows]
+        all_of = texts[0].name if len(texts) == 1 else f"{len(texts)} texts"
+        return replace(total, name=all_of, texts=texts)
 
     def embeddings(
         self, text: Prompt | list[str], *, pooling: str = "mean"
     ) -> NDArray[np.float32]:
         """The last layer's normed output: "mean" over the tokens, that of the "last" (C,), or of
         "all" (T, C). Of several texts a row each."""
+        _check.choice("pooling", pooling, ("mean", "last", "all"))
         if isinstance(text, list) and text and isinstance(text[0], str):
             if pooling == "all":
                 raise UsageError("pooling: 'all'", "texts differ in length", "ask for one at a time")
-            return np.stack([self._core.embed(self._ids(t), pooling) for t in text])
-        return self._core.embed(self._ids(cast("Prompt", text)), pooling)
+            asked = [self._ids(f"text[{i}]", one) for i, one in enumerate(text)]
+            return np.stack([self._core.embed(ids, pooling) for ids in asked])
+        return self._core.embed(self._ids("text", cast("Prompt", text)), pooling)
 
     def attention(self, text: Prompt) -> Attention:
         """What each token attends to. For a model of float32: ``folio.load(x, dtype="fp32")``."""
-        return Attention(self, list(self._ids(text)))
+        return Attention(self, self._ids("text", text))
+
+    def lens(
+        self, text: Prompt, *, positions: Sequence[int] | None = None, top: int = 5
+    ) -> Lens:
+        """What the model would predict after each of its blocks, as if it ended there: the logit
+        lens, at the tokens in ``positions``, negative ones from the end; without them at all, of a
+        long text the last 32. For a model of float32."""
+        _check.integer("top", top, 1, 10**6)
+        ids = self._ids("text", text)
+        T = len(ids)
+        if positions is None:
+            chosen = list(range(max(0, T - 32), T))
+        elif not isinstance(positions, Sequence | np.ndarray) or isinstance(positions, str | bytes):
+            raise _check.wrong("positions", positions, "a list of integers")
+        else:
+            wanted = enumerate(positions)
+            found = [_check.integer(f"positions[{i}]", p, -T, T - 1) % T for i, p in wanted]
+            chosen = list(dict.fromkeys(found))
+        return Lens(self, ids, chosen, top)
 
     def activations(self, text: Prompt, point: str, *, layer: int = 0) -> NDArray[np.float32]:
         """What the model computes at a point of a layer, "norm_1", "qkv", "heads", "attention",
         "middle", "norm_2", "up", "activated", "mlp", "output", or once, "embedded", "final": (T,
         its width). For a model of float32."""
-        return self._core.inside(self._ids(text), point, layer)
+        _check.named("point", point)
+        _check.integer("layer", layer, 0)
+        return self._core.inside(self._ids("text", text), point, layer)
 
     # ---- Files
 
@@ -324,52 +354,76 @@ class Model:
     ) -> None:
         """Writes the model and its tokenizer, as "hf", "gguf" or another format of ``folio
         convert``, with matrices of a dtype. For a model of float32."""
-        self._core.save(os.fspath(path), format, dtype)
+        out = _check.path("path", path)
+        self._core.save(out, _check.named("format", format), _check.named("dtype", dtype))
 
-    def _ids(self, prompt: Prompt) -> Iterable[int]:
+    def _ids(self, name: str, prompt: Prompt) -> list[int]:
+        """The ids that a prompt is; raises an error of the parameter's for what is none."""
         if isinstance(prompt, str):
             try:
                 return self._core.prompt(prompt)
             except UnicodeEncodeError:
-                return self._core.prompt(prompt.encode("utf-8", "replace").decode())
-        if isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-            messages = cast("Sequence[Mapping[str, str]]", prompt)
-            return self._core.chat([(m["role"], m["content"]) for m in messages])
-        return cast("Sequence[int]", prompt)
+                return self._core.prompt(_without_surrogates(prompt))
+        if isinstance(prompt, Sequence) and any(isinstance(m, Mapping) for m in prompt[:1]):
+            return self._core.chat(_check.messages(name, prompt))
+        array = isinstance(prompt, np.ndarray) and prompt.ndim == 1 and prompt.dtype.kind in "iu"
+        if not array and not isinstance(prompt, list | tuple):
+            raise _check.not_ids(name, prompt, "a str, messages, or ")
+        ids = prompt.tolist() if isinstance(prompt, np.ndarray) else list(cast("Sequence[int]", prompt))
+        return [_check.integer(f"{name}[{i}]", one, 0, 2**31 - 1) for i, one in enumerate(ids)]
 
 
+def _add(texts: _core.Texts, ids: list[int], options: GenerateOptions, probabilities: bool) -> None:
+    if not isinstance(probabilities, bool):
+        raise _check.wrong("probabilities", probabilities, "True or False")
+    texts.add(ids, _options.named("generate", options), probabilities)
+
+
+@contextlib.contextmanager
+def documents(name: str, data: object) -> Iterator[tuple[list[str], str]]:
+    """The paths of data, and what to call it where it is documents of an iterable, which lie in a
+    file meanwhile."""
+    directory = getattr(data, "directory", None)
+    if directory is not None:
+        yield [_check.path(name, directory)], ""
+        return
+    if isinstance(data, str | os.PathLike | list | tuple):
+        yield _check.paths(name, data), ""
+        return
+    if not isinstance(data, Iterable) or isinstance(data, bytes | bytearray | Mapping | np.ndarray):
+        raise _check.wrong(name, data, "a path, a list of paths, a Dataset, or an iterable of documents")
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+        for i, text in enumerate(data):
+            file.write(json.dumps({"text": _check.text(f"{name}[{i}]", text)}) + "\n")
+        file.flush()
+        if file.tell() == 0:
+            raise UsageError(f"{name}: no documents", "expected one or more")
+        yield [file.name], name
+
+
+@_options.takes("open")
 def load(
     source: str | os.PathLike[str] | bytes | Mapping[str, bytes] | Model | Run,
-    *,
-    dtype: str | None = None,
-    tokenizer: str | os.PathLike[str] | None = None,
-    adapter: str | os.PathLike[str] | None = None,
-    chat_template: str | None = None,
+    **options: Unpack[OpenOptions],
 ) -> Model:
     """Opens a model in any format that folio reads: a training run, a directory of Hugging Face's,
     a GGUF file; the bytes of a GGUF file, or those of files by their names. A file is mapped: it
-    must stay as it is while the model is open. ``adapter`` is a directory of LoRA's to add."""
+    must stay as it is while the model is open."""
     if isinstance(source, Model):
         return source
-    options = {
-        "dtype": dtype,
-        "tokenizer": tokenizer,
-        "adapter": adapter,
-        "chat_template": chat_template,
-    }
     named = _options.named("open", options)
     if isinstance(source, bytes | bytearray | memoryview):
         return Model(_core.Model.open_files({"model.gguf": bytes(source)}, "model.gguf", named))
     if isinstance(source, Mapping):
-        return Model(_core.Model.open_files({n: bytes(b) for n, b in source.items()}, "", named))
-    path = os.fspath(getattr(source, "out", source))
-    return _reopen(path, named)
+        files = _check.mapping("source", source, str, bytes | bytearray | memoryview, "a dict of names and bytes")
+        contents = {_check.named("source", n): bytes(b) for n, b in files.items()}
+        return Model(_core.Model.open_files(contents, "", named))
+    path = getattr(source, "out", source)
+    if not isinstance(path, str | os.PathLike):
+        raise _check.wrong("source", source, "a path, a Run, the bytes of a GGUF file, or a dict of files")
+    return _reopen(_check.path("source", path), named)
 
 
 def _reopen(path: str, named: list[tuple[str, str]]) -> Model:
-    try:
+    with there(path, *[text for _, text in named]):
         return Model(_core.Model.open(path, named), (path, named))
-    except InputError as error:
-        if not os.path.exists(path):
-            raise NotThereError(error.message, error.cause, error.help) from None
-        raise

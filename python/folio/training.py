@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core, _options, _show
-from ._errors import UsageError
+from . import _check, _core, _options, _show
+from ._errors import UsageError, WrongTypeError, there
+from ._signals import Interrupts
 from .encoding import Encoding
-from .model import Model, Parameters, load
+from .model import Model, Parameters, documents, load
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Unpack
+
+    from ._settings import PrepareOptions, TokenizerOptions, TrainSettings
 
 __all__ = ["Dataset", "Evaluation", "Run", "Step", "Trainer", "prepare", "stories", "train", "train_tokenizer"]
 
@@ -46,17 +51,12 @@ class Evaluation:
     held_out_loss: float
 
 
-def _paths(data: Path | Sequence[Path]) -> list[str]:
-    paths = [data] if isinstance(data, str | os.PathLike) else list(data)
-    return [os.fspath(path) for path in paths]
-
-
 class Dataset:
     """Tokens to train on, in a directory as nanoGPT has it: ``train.bin``, ``val.bin`` and the
     tokenizer. Made by ``folio.prepare``, ``from_texts`` and ``from_ids``."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = os.fspath(directory)
+        self.directory = _check.path("directory", directory)
         self._kept: object = None
 
     def __fspath__(self) -> str:
@@ -76,24 +76,22 @@ class Dataset:
         return made
 
     @classmethod
+    @_options.takes("prepare")
     def from_texts(
         cls,
         texts: Iterable[str],
         directory: Path | None = None,
         *,
         progress: bool | None = None,
-        **options: Any,
+        **options: Unpack[PrepareOptions],
     ) -> Dataset:
-        """Of documents, which are taken one at a time. ``folio.settings("prepare")`` lists the
-        options. Without a directory it is in a temporary one, which goes with the object."""
+        """Of documents, which are taken one at a time. Without a directory it is in a temporary
+        one, which goes with the object."""
         made = cls._in(directory)
-        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
-            for text in texts:
-                if not isinstance(text, str):
-                    raise UsageError(f"texts: {type(text).__name__}", "expected str")
-                file.write(json.dumps({"text": text}) + "\n")
-            file.flush()
-            return _prepare([file.name], made, progress, options)
+        if isinstance(texts, str | os.PathLike):
+            raise _check.wrong("texts", texts, "an iterable of documents")
+        with documents("texts", iter(texts) if isinstance(texts, list | tuple) else texts) as (paths, _):
+            return _prepare(paths, made, progress, options)
 
     @classmethod
     def from_ids(
@@ -106,15 +104,17 @@ class Dataset:
         val_fraction: float = 0.1,
     ) -> Dataset:
         """Of ids of tokens, one array. Of what is not given as held out, the last tenth is."""
+        if not isinstance(val_fraction, int | float) or not 0 <= val_fraction < 1:
+            raise _check.wrong("val_fraction", val_fraction, "a number from 0 to less than 1")
+        parts = [_ids("ids", ids), *([] if held_out is None else [_ids("held_out", held_out)])]
+        encoding = tokenizer
+        if tokenizer is not None and not isinstance(tokenizer, Encoding):
+            encoding = Encoding.open(_check.path("tokenizer", tokenizer))
         made = cls._in(directory)
         os.makedirs(made.directory, exist_ok=directory is None)
-        parts = [_ids(ids)] if held_out is None else [_ids(ids), _ids(held_out)]
         if held_out is None:
             cut = round(len(parts[0]) * (1 - val_fraction))
             parts = [parts[0][:cut], parts[0][cut:]]
-        encoding = tokenizer
-        if tokenizer is not None and not isinstance(tokenizer, Encoding):
-            encoding = Encoding.open(tokenizer)
         vocab_size = max(int(part.max(initial=0)) for part in parts) + 1
         if isinstance(encoding, Encoding):
             if vocab_size > encoding.n_vocab:
@@ -158,15 +158,21 @@ class Dataset:
 def stories(count: int, *, seed: int = 0) -> Iterator[str]:
     """The built-in corpus: small made-up English stories, the same everywhere, as many as are asked
     for."""
+    _check.integer("count", count, 0)
+    _check.integer("seed", seed, 0)
     return (_core.story(seed, index) for index in range(count))
 
 
-def _ids(ids: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(ids)
+def _ids(name: str, ids: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise _check.not_ids(name, ids) from None
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise UsageError(f"ids: {array.dtype} of shape {array.shape}", "expected integers in a row")
+        found = f"{name}: {array.dtype} of shape {array.shape}"
+        raise WrongTypeError(found, "expected ids of tokens: integers in one dimension")
     if array.size and (array.min() < 0 or array.max() > np.iinfo(np.int32).max):
-        raise UsageError("ids: some are no ids of tokens", "expected 0 to 2147483647")
+        raise UsageError(f"{name}: some are no ids of tokens", "expected 0 to 2147483647")
     return array
 
 
@@ -174,41 +180,44 @@ def _prepare(
     texts: list[str], made: Dataset, progress: bool | None, options: Mapping[str, object]
 ) -> Dataset:
     live = _show.Live(progress)
-    _core.prepare(texts, made.directory, _options.named("prepare", options), live.progress)
+    named = _options.named("prepare", options)
+    with there(*texts, *[text for _, text in named]):
+        _core.prepare(texts, made.directory, named, live.progress)
     live.close()
     return made
 
 
+@_options.takes("prepare")
 def prepare(
     texts: Path | Sequence[Path],
     directory: Path | None = None,
     *,
-    tokenizer: str | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **options: Unpack[PrepareOptions],
 ) -> Dataset:
     """Makes a data set of text files, directories and JSON lines, in bounded memory and on all
-    cores. ``tokenizer`` is "char", "bytes", a published one, or a path.
-    ``folio.settings("prepare")`` lists the options. Ctrl-C ends it; the same call goes on."""
-    made = Dataset._in(directory)
-    return _prepare(_paths(texts), made, progress, {"tokenizer": tokenizer, **options})
+    cores. ``tokenizer`` is "char", "bytes", a published one, or a path. Ctrl-C ends it; the same
+    call goes on."""
+    return _prepare(_check.paths("texts", texts), Dataset._in(directory), progress, options)
 
 
+@_options.takes("tokenizer")
 def train_tokenizer(
     texts: Path | Sequence[Path],
     directory: Path | None = None,
     *,
-    vocab_size: int | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **options: Unpack[TokenizerOptions],
 ) -> Encoding:
-    """Makes a byte-level BPE of the documents of texts. ``folio.settings("tokenizer")`` lists the
-    options. With a directory it is saved there, which must not be there yet."""
+    """Makes a byte-level BPE of the documents of texts. With a directory it is saved there, which
+    must not be there yet."""
     live = _show.Live(progress, making="making a tokenizer")
+    paths = _check.paths("texts", texts)
+    named = _options.named("tokenizer", options)
     with tempfile.TemporaryDirectory(prefix="folio-") as scratch:
-        out = os.path.join(scratch, "tokenizer") if directory is None else os.fspath(directory)
-        named = _options.named("tokenizer", {"vocab_size": vocab_size, **options})
-        _core.train_tokenizer(_paths(texts), out, named, live.progress)
+        out = os.path.join(scratch, "tokenizer") if directory is None else _check.path("directory", directory)
+        with there(*paths):
+            _core.train_tokenizer(paths, out, named, live.progress)
         live.close()
         return Encoding.open(out)
 
@@ -217,7 +226,7 @@ class Run:
     """A training run: its directory, which is a model for every command and for ``folio.load``."""
 
     def __init__(self, out: Path, result: Mapping[str, Any] | None = None) -> None:
-        self.out = os.fspath(out)
+        self.out = _check.path("out", out)
         self.result = dict(result or {})
         """How it ended: step, tokens, seconds, stopped, train_loss, val_loss, best_val_loss."""
         self._kept: list[object] = []
@@ -226,8 +235,23 @@ class Run:
         return self.out
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{k} {v}" for k, v in self.result.items() if k in ("step", "val_loss"))
-        return f"<Run {self.out!r}{': ' if said else ''}{said}>"
+        said = [f"{k} {v}" for k, v in self.result.items() if k in ("step", "val_loss")]
+        said += ["stopped"] if self.stopped else []
+        return f"<Run {self.out!r}{': ' if said else ''}{', '.join(said)}>"
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        if "step" in self.result:
+            return int(self.result["step"])
+        m = self.metrics  # a line for each step, and one for the evaluation behind the last
+        made: list[float] = list(m["step"][np.isfinite(m["loss"])]) if "loss" in m else []
+        return int(made[-1]) + 1 if len(made) else 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether Ctrl-C or a callback has ended it before its last step: ``resume`` goes on."""
+        return bool(self.result.get("stopped")) and not self.result.get("ended_by")
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -260,90 +284,126 @@ class Run:
     def _repr_html_(self) -> str:
         return self.plot()._repr_html_()
 
-    def resume(self, **settings: Any) -> Run:
+    @_options.takes("train")
+    def resume(
+        self,
+        *,
+        on_step: Callable[[Step], object] | None = None,
+        on_evaluation: Callable[[Evaluation], object] | None = None,
+        progress: bool | None = None,
+        plot: bool | None = None,
+        **settings: Unpack[TrainSettings],
+    ) -> Run:
         """Goes on from the last checkpoint, with other settings if they are given."""
-        run = train(None, out=self.out, resume=True, **settings)
+        settings["resume"] = True
+        run = train(
+            None,
+            out=self.out,
+            on_step=on_step,
+            on_evaluation=on_evaluation,
+            progress=progress,
+            plot=plot,
+            **settings,
+        )
         run._kept += self._kept
         return run
 
 
+@_options.takes("train")
 def train(
     data: Path | Dataset | Sequence[Path] | Iterable[str] | NDArray[np.integer[Any]] | None,
     *,
     out: Path | None = None,
-    preset: str | None = None,
     init: Path | Model | Run | None = None,
     lora: int | None = None,
-    tokenizer: str | None = None,
     on_step: Callable[[Step], object] | None = None,
     on_evaluation: Callable[[Evaluation], object] | None = None,
     progress: bool | None = None,
     plot: bool | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    **settings: Any,
+    **settings: Unpack[TrainSettings],
 ) -> Run:
     """Trains a model of text and leaves a run directory.
 
     ``data`` is a file, a directory, several of them, a ``Dataset``, an iterable of documents that
     is no list or tuple, or an array of ids. ``out`` is the run directory; without it there is a
     temporary one, which goes with the run. ``preset`` names settings to begin with; all others are
-    keywords: ``max_steps=200``, ``n_layer=4``, ``dropout=0.1``; ``folio.settings()`` lists them.
-    ``init`` is a model to begin with, and ``lora`` the rank of adapters that are trained beside it.
+    keywords: ``max_steps=200``, ``n_layer=4``. ``init`` is a model to begin with, and ``lora`` the
+    rank of adapters that are trained beside it.
 
     ``on_step`` and ``on_evaluation`` are called with a ``Step`` and an ``Evaluation``; False ends
-    the run. ``progress`` shows a line, in terminals and notebooks if it is None, and ``plot`` a
-    curve in notebooks. Ctrl-C ends the run with a checkpoint, and then raises KeyboardInterrupt; an
-    exception of a callback does likewise. ``folio.train(None, out=run, resume=True)`` goes on.
+    the run, and so does an exception, which is raised when the run is saved. ``progress`` shows a
+    line, in terminals and notebooks if it is None, and ``plot`` a curve in notebooks.
+
+    Ctrl-C ends training with a checkpoint and returns the run as far as it came: ``run.stopped`` is
+    True, ``run.resume()`` goes on. A second Ctrl-C raises KeyboardInterrupt, and so does one while
+    data is prepared, before there is a run. ``folio.train(None, out=run, resume=True)`` goes on.
     """
+    _check.function("on_step", on_step)
+    _check.function("on_evaluation", on_evaluation)
     kept: list[object] = []
     if out is None:
         scratch = tempfile.TemporaryDirectory(prefix="folio-")
         kept.append(scratch)
         out = os.path.join(scratch.name, "run")
-    values: dict[str, Any] = {"preset": preset, "tokenizer": tokenizer, **settings}
-    values |= {"resume": resume or None, "overwrite": overwrite or None}
+    directory = _check.path("out", out)
+    values: dict[str, Any] = dict(settings)
     if init is not None:
-        model = init.path if isinstance(init, Model) else os.fspath(init)
-        values["train.init"] = model
+        values["train.init"] = _model_path("init", init)
         kept.append(init)
     if lora is not None:
-        values["lora.rank"] = lora
+        values["lora.rank"] = _check.integer("lora", lora, 1)
     if data is None:
+        if not values.get("resume"):
+            raise _check.wrong("data", data, "texts, a Dataset, or ids; None only with resume=True")
         paths: list[str] = []
-    elif isinstance(data, str | os.PathLike):
-        paths = [os.fspath(data)]
+    elif isinstance(data, str | os.PathLike | list | tuple):
+        paths = _check.paths("data", data)
         kept.append(data)
-    elif isinstance(data, np.ndarray):
-        made = Dataset.from_ids(data)
-        paths, kept = [made.directory], [*kept, made]
-    elif isinstance(data, list | tuple):
-        paths = _paths(data)
     else:
-        made = Dataset.from_texts(data, progress=progress, tokenizer=values.pop("tokenizer"))  # type: ignore[arg-type]
+        made = _made_of(data, progress, values)
         paths, kept = [made.directory], [*kept, made]
     named = _options.named("train", values)
-    steps = next((int(v) for k, v in reversed(named) if k == "train.max_steps"), None)
+    steps = next((int(v) for k, v in named if k == "train.max_steps" and v.isdigit()), None)
     live = _show.Live(progress, plot, steps)
+
+    interrupts = Interrupts()
 
     def step(number: int, loss: float, rate: float, speed: float) -> bool:
         live.step(number, loss, rate, speed)
-        return on_step is None or on_step(Step(number, loss, rate, speed)) is not False
+        more = on_step is None or on_step(Step(number, loss, rate, speed)) is not False
+        return more and not interrupts.asked
 
     def evaluation(number: int, train_loss: float, held_out: float) -> bool:
         live.evaluation(number, train_loss, held_out)
         told = Evaluation(number, train_loss, held_out)
         return on_evaluation is None or on_evaluation(told) is not False
 
-    try:
-        result = _core.train(
-            paths, os.fspath(out), named, live.progress, step, evaluation
-        )
-    finally:
-        live.close()
-    run = Run(out, json.loads(result))
-    run._kept = kept
-    return run
+    with there(*paths, *[text for _, text in named], *([directory] if data is None else [])):
+        prepared = _core.Train(paths, directory, named, live.progress)
+        with interrupts:
+            try:
+                result = prepared.run(step, evaluation, lambda: interrupts.asked)
+            finally:
+                live.close("stopped by Ctrl-C" if interrupts.asked else "")
+            run = Run(directory, json.loads(result))
+            run._kept = kept
+            return run
+
+
+def _made_of(data: object, progress: bool | None, settings: dict[str, Any]) -> Dataset:
+    """The data set of an array of ids, or of documents; takes what is about that out of
+    settings."""
+    if isinstance(data, np.ndarray):
+        return Dataset.from_ids(_ids("data", data))
+    about = _options.keywords("prepare").keys() - {"overwrite"}
+    options = {name: settings.pop(name) for name in list(settings) if name in about}
+    with documents("data", data) as (paths, _):
+        return _prepare(paths, Dataset._in(None), progress, options)
+
+
+def _model_path(name: str, model: object) -> str:
+    """The path of a model, of a run, or what names one."""
+    return _check.path(name, model.path if isinstance(model, Model) else model)
 
 
 class Trainer:
@@ -351,31 +411,31 @@ class Trainer:
     from a data set. A context manager, as it may be large: leaving it gives the memory back, once
     no array shows it."""
 
+    @_options.takes("train")
     def __init__(
         self,
         data: Path | Dataset | None = None,
         *,
-        preset: str | None = None,
         init: Model | Path | None = None,
         lora: int | None = None,
-        vocab_size: int | None = None,
-        seed: int = 0,
-        **settings: Any,
+        **settings: Unpack[TrainSettings],
     ) -> None:
         self._data = None
         self.encoding: Encoding | None = None
+        values: dict[str, Any] = dict(settings)
         if data is not None:
-            made = data if isinstance(data, Dataset) else Dataset(data)
+            made = data if isinstance(data, Dataset) else Dataset(_check.path("data", data))
             if not os.path.exists(os.path.join(made.directory, "train.bin")):
                 made = prepare(made.directory, tokenizer="char" if init is None else None)
             self._data = made
             self.encoding = made.encoding
-            vocab_size = vocab_size or self.encoding.n_vocab
-        model = None if init is None else load(init, dtype="fp32")
+            values["vocab_size"] = values.get("vocab_size") or self.encoding.n_vocab
+        model = init if isinstance(init, Model) or init is None else load(_model_path("init", init), dtype="fp32")
         if model is not None:
             self.encoding = model.encoding or self.encoding
-            vocab_size = None
-        values = {"preset": preset, "model.vocab_size": vocab_size, "lora.rank": lora, **settings}
+            values["vocab_size"] = None
+        if lora is not None:
+            values["lora.rank"] = _check.integer("lora", lora, 1)
         self._core = _core.Trainer(
             _options.named("train", values), None if model is None else model._core
         )
@@ -389,7 +449,8 @@ class Trainer:
         """The parameters as they are now: their numbers change with each step."""
         self.gradients = Parameters(names, lambda name: self._core.tensor(name, True))
         """The gradient of the last step, before clipping; valid until the next one."""
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(_check.integer("seed", values.get("seed") or 0, 0))
+        self._computing = threading.Lock()
 
     def __enter__(self) -> Trainer:
         return self
@@ -400,27 +461,31 @@ class Trainer:
     def step(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> Step:
         """Makes a step, with a batch of ``batch_shape``. Targets are the inputs one token later, -1
         where nothing is to be predicted. Without inputs they are drawn from the data set."""
-        x, y = self._batch(inputs, targets)
-        number, loss, rate, norm, speed, skipped = self._core.step(x, y)
+        with self._computing:
+            x, y = self._batch(inputs, targets)
+            number, loss, rate, norm, speed, skipped = self._core.step(x, y)
         return Step(number, loss, rate, speed, norm, skipped)
 
     def steps(self, count: int) -> Iterator[Step]:
         """So many steps on batches from the data set: ``for m in trainer.steps(100)``."""
-        for _ in range(count):
-            yield self.step()
+        return (self.step() for _ in range(_check.integer("count", count, 0)))
 
     def evaluate(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> float:
         """The mean loss of a batch, without learning; without inputs of one of held-out data."""
-        x, y = self._batch(inputs, targets, held_out=True)
-        return self._core.evaluate(x, y)
+        with self._computing:
+            x, y = self._batch(inputs, targets, held_out=True)
+            return self._core.evaluate(x, y)
 
     def save(self, directory: Path) -> None:
         """Writes the model, which ``folio.load`` opens, and what ``resume`` goes on from."""
-        self._core.save(os.fspath(directory), self.encoding._core if self.encoding else None)
+        out = _check.path("directory", directory)
+        self._core.save(out, self.encoding._core if self.encoding else None)
 
     def resume(self, directory: Path) -> None:
         """Goes on from what ``save`` wrote."""
-        self._core.resume(os.fspath(directory))
+        saved = _check.path("directory", directory)
+        with there(saved):
+            self._core.resume(saved)
 
     @property
     def model(self) -> Model:
@@ -440,10 +505,24 @@ class Trainer:
             begins = self._random.integers(0, len(tokens) - length, count)
             rows = np.stack([tokens[b : b + length + 1] for b in begins]).astype(np.int32)
             return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
-        x = np.ascontiguousarray(inputs, dtype=np.int32)
+        x = _batch_of("inputs", inputs, 0)
         if targets is None:
             y = np.full_like(x, -1)
             y[..., :-1] = x[..., 1:]
         else:
-            y = np.ascontiguousarray(targets, dtype=np.int32)
+            y = _batch_of("targets", targets, -1)
         return x, y
+
+
+def _batch_of(name: str, values: ArrayLike, low: int) -> NDArray[np.int32]:
+    """Ids as (sequences, context), none of which is another number afterwards."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise _check.wrong(name, values, "an array (sequences, context) of integers") from None
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        found = f"{name}: {array.dtype} of shape {array.shape}"
+        raise WrongTypeError(found, "expected integers of shape (sequences, context)")
+    if array.size and (array.min() < low or array.max() > np.iinfo(np.int32).max):
+        raise UsageError(f"{name}: some are no ids of tokens", f"expected {low} to 2147483647")
+    return np.ascontiguousarray(array, dtype=np.int32)

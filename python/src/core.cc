@@ -13,6 +13,12 @@
 #include "folio/io/file.h"
 
 namespace folio::python {
+namespace {
+
+// A Ctrl-C is heard after so long.
+constexpr std::chrono::milliseconds kHeardAfter(50);
+
+}  // namespace
 
 Options OptionsOf(const char* kind, const Named& named) {
   Options options(folio_options_new(kind));
@@ -58,9 +64,7 @@ void Errand::Run(const Work& work) {
     const nb::gil_scoped_release unlocked;
     std::unique_lock lock(mutex_);
     while (!done_) {
-      // A Ctrl-C is heard after so long.
-      changed_.wait_for(lock, std::chrono::milliseconds(50),
-                        [&] { return done_ || asked_ != nullptr; });
+      changed_.wait_for(lock, kHeardAfter, [&] { return done_ || asked_ != nullptr; });
       if (done_) break;
       const std::function<int()>* asked = asked_;
       lock.unlock();
@@ -89,6 +93,13 @@ void Errand::Run(const Work& work) {
     std::rethrow_exception(std::exchange(raised_, nullptr));
   }
   Check(status, error);
+}
+
+int Errand::Poll(const std::function<int()>& f) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - polled_ < kHeardAfter) return raised_ == nullptr ? 0 : 1;
+  polled_ = now;
+  return Call(f);
 }
 
 int Errand::Call(const std::function<int()>& f) {

@@ -7,6 +7,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -71,9 +72,11 @@ class Errand {
   // Does the work. Throws what Python code raised that Call ran, KeyboardInterrupt, or the Failure
   // of the work.
   void Run(const Work& work);
-  // The same on the thread that called, which hears signals only when the work calls: for work that
-  // does so often, as changing threads costs more than a step of a small model is to.
+  // The same on the thread that called, which hears signals only when the work calls or polls: for
+  // work that does so often, as changing threads costs more than a step of a small model is to.
   void RunHere(const Work& work);
+  // For the work of RunHere: runs f as Call does, where it was not asked for a moment; else 0.
+  int Poll(const std::function<int()>& f);
   // For the work: runs f, with Python's lock, on the thread that called Run, and returns what it
   // returned; 1 once something was raised.
   int Call(const std::function<int()>& f);
@@ -84,6 +87,7 @@ class Errand {
   const std::function<int()>* asked_ = nullptr;
   int answer_ = 0;
   bool done_ = false, here_ = false;
+  std::chrono::steady_clock::time_point polled_ = {};
   std::exception_ptr raised_ = nullptr;
 };
 

@@ -9,7 +9,9 @@
 #include <tuple>
 
 #include "core.h"
+#include "folio/api/looking.h"
 #include "folio/c/handles.h"
+#include "folio/report/report.h"
 
 namespace folio::python {
 namespace {
@@ -108,14 +110,6 @@ Array<float> Logits(const PyModel& self, nb::handle ids, size_t first) {
   return ArrayOf<float>(std::move(logits), {rows, self.vocab_size()});
 }
 
-Array<double> Score(const PyModel& self, nb::handle ids, size_t first) {
-  Buffer scores = self.Computed(ids, [&](const auto& of, auto... rest) {
-    return folio_score(self.handle.get(), of.data(), of.size(), first, rest...);
-  });
-  const size_t count = CountOf<double>(scores);
-  return ArrayOf<double>(std::move(scores), {count});
-}
-
 nb::object Embed(const PyModel& self, nb::handle ids, const std::string& pooling) {
   Buffer rows = self.Computed(ids, [&](const auto& of, auto... rest) {
     return folio_embed(self.handle.get(), of.data(), of.size(), pooling.c_str(), rest...);
@@ -158,6 +152,106 @@ void Save(const PyModel& self, const std::string& path, const std::string& forma
   Compute([&](folio_error** error) {
     return folio_model_save(self.handle.get(), path.c_str(), format.c_str(), dtype.c_str(), error);
   });
+}
+
+// Runs f(whether to stop), which may throw what C++ throws, so that Ctrl-C stops it.
+template <class F>
+void Look(F&& f) {
+  Errand().Run([&](const folio_cancel* cancel, folio_error** error) {
+    return Guarded(error, [&] { f(StopOf(cancel)); });
+  });
+}
+
+std::string FirstFigure(const Report& report) {
+  return ReportFigures(report).front().second;
+}
+
+std::vector<std::pair<int32_t, double>> Pairs(const std::vector<TokenProbability>& tokens) {
+  std::vector<std::pair<int32_t, double>> pairs;
+  for (const TokenProbability& token : tokens) pairs.emplace_back(token.id, token.probability);
+  return pairs;
+}
+
+// The logit lens on a text.
+struct PyLens {
+  std::shared_ptr<const Model> model;
+  LensView view = {};
+
+  PyLens(const PyModel& of, nb::handle ids, std::vector<int64_t> positions, int64_t top)
+      : model(of.handle->of) {
+    const std::vector<int32_t> text = IdsOf(ids);
+    Look([&](const StopRequest& stop) {
+      view = LookThroughLens(*model, text, std::move(positions), top, stop);
+    });
+  }
+  // Positions outermost: (likeliest ids and their probabilities, entropy, KL, rank from 1).
+  nb::list Cells() const {
+    nb::list cells;
+    for (const LensCell& cell : view.cells) {
+      cells.append(nb::make_tuple(Pairs(cell.top), cell.entropy, cell.kl, cell.final_rank + 1));
+    }
+    return cells;
+  }
+  std::string Svg() const {
+    return FirstFigure(LensReport(view, TokenNames(model->opened().tokenizer.get())));
+  }
+};
+
+// How well the tokens of a text were foreseen.
+struct PyScores {
+  std::shared_ptr<const Model> model;
+  TokenScores scores = {};
+
+  PyScores(const PyModel& of, nb::handle ids, int64_t top) : model(of.handle->of) {
+    const std::vector<int32_t> text = IdsOf(ids);
+    Look([&](const StopRequest& stop) { scores = ScoreText(*model, text, top, stop); });
+  }
+  // A token each from the second on: (ln p, rank from 1, entropy, likeliest ids and their
+  // probabilities).
+  nb::list Tokens() const {
+    nb::list tokens;
+    for (const TokenScore& score : scores.tokens) {
+      tokens.append(
+          nb::make_tuple(-score.surprise, score.rank + 1, score.entropy, Pairs(score.top)));
+    }
+    return tokens;
+  }
+  std::string Svg(const std::string& by) const {
+    return FirstFigure(TokenScoresReport(scores, by, TokenNames(model->opened().tokenizer.get())));
+  }
+};
+
+// A text each, and all of them: (name, documents, tokens, bytes, words, nats).
+nb::list Perplexity(const PyModel& self, const std::vector<std::string>& paths, int64_t context,
+                    int64_t stride, int64_t max_tokens, const std::string& field,
+                    const std::string& special, nb::object progress) {
+  std::vector<TextPerplexity> measured;
+  Errand errand;
+  errand.Run([&](const folio_cancel* cancel, folio_error** error) {
+    return Guarded(error, [&] {
+      const Model& model = *self.handle->of;
+      const ReadingOptions reading{.shape = ChooseWindows(context, stride, model.context()),
+                                   .max_tokens = max_tokens,
+                                   .text = {.field = field},
+                                   .special = SpecialRule::Named(special)};
+      MeasureHooks hooks;
+      hooks.on_progress = [&](const MeasureProgress& told) {
+        const int ended = errand.Call([&] {
+          progress(told.done, told.total);
+          return 0;
+        });
+        if (ended != 0 || IsRequested(cancel)) throw CallStopped{};
+      };
+      measured = MeasureTexts(model, FindMeasuredTexts(paths, reading.text).texts, reading, hooks);
+    });
+  });
+  measured.push_back(TotalPerplexity(measured));
+  nb::list texts;
+  for (const TextPerplexity& text : measured) {
+    texts.append(
+        nb::make_tuple(text.name, text.documents, text.tokens, text.bytes, text.words, text.nats));
+  }
+  return texts;
 }
 
 // Texts that are written together, a token of each at a step. What has come of them is kept until
@@ -259,9 +353,6 @@ void BindModel(nb::module_& m) {
       .def("logits", Logits, nb::arg("ids"), nb::arg("first"),
            nb::sig("def logits(self, ids: collections.abc.Iterable[int], first: int) -> "
                    "numpy.typing.NDArray[numpy.float32]"))
-      .def("score", Score, nb::arg("ids"), nb::arg("first"),
-           nb::sig("def score(self, ids: collections.abc.Iterable[int], first: int) -> "
-                   "numpy.typing.NDArray[numpy.float64]"))
       .def("embed", Embed, nb::arg("ids"), nb::arg("pooling"),
            nb::sig("def embed(self, ids: collections.abc.Iterable[int], pooling: str) -> "
                    "numpy.typing.NDArray[numpy.float32]"))
@@ -275,7 +366,31 @@ void BindModel(nb::module_& m) {
                   "numpy.typing.NDArray[numpy.float32]"))
       .def("parameter", Parameter, nb::arg("name"),
            nb::sig("def parameter(self, name: str) -> numpy.typing.NDArray[typing.Any]"))
+      .def("perplexity", Perplexity, nb::arg("paths"), nb::arg("context"), nb::arg("stride"),
+           nb::arg("max_tokens"), nb::arg("field"), nb::arg("special"), nb::arg("progress"),
+           nb::sig("def perplexity(self, paths: collections.abc.Sequence[str], context: int, "
+                   "stride: int, max_tokens: int, field: str, special: str, "
+                   "progress: collections.abc.Callable[[int, int], object]) -> "
+                   "list[tuple[str, int, int, int, int, float]]"))
       .def("save", Save, nb::arg("path"), nb::arg("format"), nb::arg("dtype"));
+  nb::class_<PyLens>(m, "Lens")
+      .def(nb::init<const PyModel&, nb::handle, std::vector<int64_t>, int64_t>(), nb::arg("model"),
+           nb::arg("ids"), nb::arg("positions"), nb::arg("top"),
+           nb::sig("def __init__(self, model: Model, ids: collections.abc.Iterable[int], "
+                   "positions: collections.abc.Sequence[int], top: int) -> None"))
+      .def("cells", &PyLens::Cells,
+           nb::sig("def cells(self) -> "
+                   "list[tuple[list[tuple[int, float]], float, float, int]]"))
+      .def("svg", &PyLens::Svg);
+  nb::class_<PyScores>(m, "Scores")
+      .def(nb::init<const PyModel&, nb::handle, int64_t>(), nb::arg("model"), nb::arg("ids"),
+           nb::arg("top"),
+           nb::sig("def __init__(self, model: Model, ids: collections.abc.Iterable[int], "
+                   "top: int) -> None"))
+      .def("tokens", &PyScores::Tokens,
+           nb::sig("def tokens(self) -> "
+                   "list[tuple[float, int, float, list[tuple[int, float]]]]"))
+      .def("svg", &PyScores::Svg, nb::arg("by"));
   const auto told = [](const char* method) { return std::string(method) + kToldType; };
   static const std::string step = told("def step(self) -> ");
   static const std::string cancel = told("def cancel(self, text: int) -> ");

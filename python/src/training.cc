@@ -16,7 +16,7 @@ namespace {
 // What a watch of folio.h tells, on its way to Python's functions. Those return False to stop.
 struct Watched {
   Errand errand = {};
-  nb::object progress = nb::none(), step = nb::none(), evaluation = nb::none();
+  nb::object progress = nb::none(), step = nb::none(), evaluation = nb::none(), stop = nb::none();
 
   template <class... Args>
   int Tell(const nb::object& to, Args... args) {
@@ -47,6 +47,12 @@ struct Watched {
       watch.evaluation = [](void* user, int64_t number, double train, double held_out) {
         auto* of = static_cast<Watched*>(user);
         return of->Tell(of->evaluation, number, train, held_out);
+      };
+    }
+    if (!stop.is_none()) {
+      watch.poll = [](void* user) {
+        auto* of = static_cast<Watched*>(user);
+        return of->errand.Poll([of] { return of->stop().is(Py_True) ? 1 : 0; });
       };
     }
     return watch;
@@ -84,32 +90,37 @@ void DescribeDataset(const std::string& directory, const nb::object& tokenizer, 
   WriteDatasetInfo(directory, info);
 }
 
-using Train = std::unique_ptr<folio_train, Freer<folio_train_free>>;
+// A run that is prepared, and then trained.
+struct PyTrain {
+  std::unique_ptr<folio_train, Freer<folio_train_free>> handle;
 
-// Prepares and trains; returns what folio_train_run tells, as JSON.
-std::string TrainRun(const std::vector<std::string>& data, const std::string& run,
-                     const Named& named, nb::object progress, nb::object step,
-                     nb::object evaluation) {
-  const Options options = OptionsOf("train", named);
-  const std::vector<const char*> paths = Pointers(data);
-  folio_train* made = nullptr;
-  {
+  PyTrain(const std::vector<std::string>& data, const std::string& run, const Named& named,
+          nb::object progress) {
+    const Options options = OptionsOf("train", named);
+    const std::vector<const char*> paths = Pointers(data);
+    folio_train* made = nullptr;
     Watched watched{.progress = std::move(progress)};
     watched.errand.Run([&](const folio_cancel* cancel, folio_error** error) {
       const folio_watch watch = watched.Watch(cancel);
       return folio_train_new(paths.data(), paths.size(), run.c_str(), options.get(), &watch, &made,
                              error);
     });
+    handle.reset(made);
   }
-  const Train train(made);
-  const Buffer json = NewBuffer();
-  Watched watched{.step = std::move(step), .evaluation = std::move(evaluation)};
-  watched.errand.RunHere([&](const folio_cancel* cancel, folio_error** error) {
-    const folio_watch watch = watched.Watch(cancel);
-    return folio_train_run(train.get(), &watch, json.get(), error);
-  });
-  return std::string(TextOf(json));
-}
+
+  // Returns what folio_train_run tells, as JSON. `stop` is asked some times a second: True ends the
+  // run.
+  std::string Run(nb::object step, nb::object evaluation, nb::object stop) {
+    const Buffer json = NewBuffer();
+    Watched watched{
+        .step = std::move(step), .evaluation = std::move(evaluation), .stop = std::move(stop)};
+    watched.errand.RunHere([&](const folio_cancel* cancel, folio_error** error) {
+      const folio_watch watch = watched.Watch(cancel);
+      return folio_train_run(handle.get(), &watch, json.get(), error);
+    });
+    return std::string(TextOf(json));
+  }
+};
 
 void Prepare(const std::vector<std::string>& texts, const std::string& directory,
              const Named& named, nb::object progress) {
@@ -221,14 +232,18 @@ void BindTraining(nb::module_& m) {
         nb::sig("def describe_dataset(directory: str, tokenizer: Tokenizer | None, "
                 "vocab_size: int, token_bytes: int) -> None"));
   m.def("story", TellStory, nb::arg("seed"), nb::arg("index"), "A story of the built-in corpus.");
-  m.def(
-      "train", TrainRun, nb::arg("data"), nb::arg("run"), nb::arg("options"),
-      nb::arg("progress").none(), nb::arg("step").none(), nb::arg("evaluation").none(),
-      nb::sig("def train(data: collections.abc.Sequence[str], run: str, options: "
-              "collections.abc.Sequence[tuple[str, str]], "
-              "progress: collections.abc.Callable[[int, int], object] | None, "
-              "step: collections.abc.Callable[[int, float, float, float], object] | None, "
-              "evaluation: collections.abc.Callable[[int, float, float], object] | None) -> str"));
+  nb::class_<PyTrain>(m, "Train")
+      .def(
+          nb::init<const std::vector<std::string>&, const std::string&, const Named&, nb::object>(),
+          nb::arg("data"), nb::arg("run"), nb::arg("options"), nb::arg("progress").none(),
+          nb::sig("def __init__(self, data: collections.abc.Sequence[str], run: str, "
+                  "options: collections.abc.Sequence[tuple[str, str]], "
+                  "progress: collections.abc.Callable[[int, int], object] | None) -> None"))
+      .def("run", &PyTrain::Run, nb::arg("step"), nb::arg("evaluation"), nb::arg("stop"),
+           nb::sig("def run(self, "
+                   "step: collections.abc.Callable[[int, float, float, float], object], "
+                   "evaluation: collections.abc.Callable[[int, float, float], object], "
+                   "stop: collections.abc.Callable[[], bool]) -> str"));
   m.def("prepare", Prepare, nb::arg("texts"), nb::arg("directory"), nb::arg("options"),
         nb::arg("progress").none(),
         nb::sig("def prepare(texts: collections.abc.Sequence[str], directory: str, "

@@ -6,11 +6,7 @@ import asyncio
 import os
 import pathlib
 import pickle
-import signal
-import subprocess
-import sys
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -72,36 +68,12 @@ def test_callbacks_end_a_run(text: pathlib.Path) -> None:
 
 def test_settings_are_named(text: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="max_steps"):
-        folio.train(text, max_step=3)
+        folio.train(text, max_step=3)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="n_layer"):
         folio.train(text, n_layer=-1)
     with pytest.raises(folio.Error):
         folio.train("/no/such/text")
     assert any(s["name"] == "train.max_steps" and s["help"] for s in folio.settings())
-
-
-@pytest.mark.slow
-def test_ctrl_c_saves(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """SIGINT ends a run with a checkpoint, and is raised then."""
-    program = f"""
-import folio
-try:
-    folio.train({os.fspath(text)!r}, out={os.fspath(tmp_path / "run")!r}, preset="stories",
-                max_steps=100000, on_step=lambda s: print(s.step, flush=True))
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
-"""
-    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    while child.stdout.readline().strip() != "3":
-        pass
-    child.send_signal(signal.SIGINT)
-    begin = time.monotonic()
-    rest = child.communicate(timeout=60)[0].split()
-    assert time.monotonic() - begin < 5
-    assert rest[-1] == "interrupted" and child.returncode == 0
-    done = folio.train(None, out=tmp_path / "run", resume=True, max_steps=len(rest) + 10)
-    assert done.result["step"] == len(rest) + 10
 
 
 @pytest.mark.slow
@@ -124,7 +96,7 @@ def test_data_of_all_kinds(tmp_path: pathlib.Path) -> None:
     for wrong in (np.zeros((2, 2), np.int32), np.zeros(5), np.array([-1, 3])):
         with pytest.raises(ValueError, match="ids"):
             folio.Dataset.from_ids(wrong)
-    with pytest.raises(ValueError, match="expected str"):
+    with pytest.raises(ValueError, match="expected a str"):
         folio.Dataset.from_texts([b"bytes"])  # type: ignore[list-item]
     tokenizer = folio.train_tokenizer(_written(tmp_path), vocab_size=300)
     assert tokenizer.decode(tokenizer.encode("One day")) == "One day" and tokenizer.n_vocab <= 300

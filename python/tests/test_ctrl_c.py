@@ -1,0 +1,151 @@
+"""Ctrl-C by real signals, at each point of a training."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import folio
+
+pytestmark = pytest.mark.slow
+
+# A program that trains, says "go" at the point that it is told, and then what became of it.
+PROGRAM = """
+import json, os, pathlib, signal, sys, threading, time
+import folio
+from folio import _show
+text, out, point, signals = sys.argv[1:]
+settings = dict(preset="stories", n_layer=2, n_head=2, n_embd=32, context=32, batch_size=4, max_steps=1000000)
+go = lambda: print("go", flush=True)
+hear = lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(int(signals))]
+on_step, on_evaluation = None, None
+if point == "preparing":
+    _show.Live.progress = lambda *_: hear()
+elif point == "step":
+    on_step = lambda s: go() if s.step == 3 else None
+elif point == "long step":
+    settings |= dict(grad_accumulation=100000, eval_every=0)
+    threading.Timer(1, go).start()
+elif point == "evaluation":
+    settings |= dict(eval_every=5, eval_batches=0, eval_stride=1, val_fraction=0.5, first_eval_batches=1)
+    on_step = lambda s: go() if s.step == 4 else None
+elif point == "first evaluation":
+    settings |= dict(eval_batches=0, eval_stride=1, val_fraction=0.5, first_eval_batches=0)
+    threading.Timer(1, go).start()
+elif point == "callback":
+    on_step = lambda s: hear() if s.step == 3 else None
+elif point == "saving":
+    settings |= dict(max_steps=2, n_embd=512, n_layer=8, eval_every=0)
+    def watch():
+        while not (found := [p for p in pathlib.Path(out).glob("**/*") if "model" in p.name and "last" not in str(p.relative_to(out)).split("/")[0].split(".")[:1]]):
+            time.sleep(0.0005)
+        hear()
+    threading.Thread(target=watch, daemon=True).start()
+elif point == "own handler":
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(7))
+    on_step = lambda s: go() if s.step == 3 else None
+try:
+    run = folio.train(text, out=out, on_step=on_step, on_evaluation=on_evaluation, **settings)
+except KeyboardInterrupt:
+    print(json.dumps({"raised": True, "there": os.path.exists(out)}))
+else:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    words = run.model.generate("One", max_tokens=3, seed=1)
+    print(json.dumps({"steps": run.steps, "stopped": run.stopped, "shown": repr(run), "words": len(words.ids)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("text") / "stories.txt"
+    path.write_text("".join(folio.stories(200)))
+    return path
+
+
+def _told(text: pathlib.Path, out: pathlib.Path, point: str, signals: int = 1) -> dict[str, object]:
+    """What the program says when it was interrupted at a point, which must not take long."""
+    import json
+
+    words = [sys.executable, "-c", PROGRAM, str(text), str(out), point, str(signals)]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    began = time.monotonic()
+    if point not in ("preparing", "callback", "saving"):
+        assert child.stdout.readline() == "go\n"
+        time.sleep(0.3)
+        began = time.monotonic()
+        for _ in range(signals):
+            child.send_signal(signal.SIGINT)
+    said = child.communicate(timeout=120)[0]
+    assert time.monotonic() - began < 60
+    if child.returncode != 0:
+        return {"status": child.returncode}
+    told: dict[str, object] = json.loads(said.splitlines()[-1])
+    return told
+
+
+@pytest.mark.parametrize("point", ["step", "long step", "evaluation", "first evaluation", "callback"])
+def test_the_run_is_returned_as_far_as_it_came(text: pathlib.Path, tmp_path: pathlib.Path, point: str) -> None:
+    told = _told(text, tmp_path / "run", point)
+    assert told["stopped"] and told["words"] == 3 and "stopped" in str(told["shown"])
+    steps = told["steps"]
+    assert isinstance(steps, int)
+    expected = {"long step": steps == 0, "first evaluation": steps == 0, "evaluation": steps == 5, "callback": steps == 4}
+    assert expected.get(point, steps >= 4), told
+    # Nothing is lost: the run goes on from there, and says the same of itself when it is opened.
+    assert folio.Run(tmp_path / "run").steps == steps
+    goes_on: dict[str, Any] = {"max_steps": steps + 2, "eval_every": 0}
+    goes_on |= {"grad_accumulation": 1} if point == "long step" else {}
+    run = folio.Run(tmp_path / "run").resume(**goes_on)
+    assert run.steps == steps + 2 and not run.stopped
+
+
+def test_while_the_last_checkpoint_is_written(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    told = _told(text, tmp_path / "run", "saving")
+    assert told["steps"] == 2 and told["words"] == 3 and not told["stopped"]
+
+
+def test_before_there_is_a_run(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert _told(text, tmp_path / "run", "preparing") == {"raised": True, "there": False}
+
+
+def test_a_second_one_raises(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert _told(text, tmp_path / "run", "callback", signals=2) == {"raised": True, "there": True}
+    assert folio.Run(tmp_path / "run").steps == 4
+
+
+def test_a_handler_of_the_program_stays(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert _told(text, tmp_path / "run", "own handler") == {"status": 7}
+    assert folio.Run(tmp_path / "run").steps >= 4
+
+
+def test_other_threads_hear_nothing(text: pathlib.Path) -> None:
+    """On another thread than the main one, train leaves signals alone."""
+    found: list[object] = []
+
+    def train() -> None:
+        handler = []
+        folio.train(
+            text,
+            preset="stories",
+            n_layer=1,
+            n_head=1,
+            n_embd=16,
+            context=16,
+            max_steps=2,
+            on_step=lambda _: handler.append(signal.getsignal(signal.SIGINT)),
+        )
+        found.extend(handler)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler] * 2
