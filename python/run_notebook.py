@@ -22,8 +22,8 @@ def main(source: str, executed: str = "", page: str = "") -> None:
         for output in cell.get("outputs", [])
     ]
     figures = sum("<svg" in page for page in pages)
-    if figures < 2:
-        sys.exit(f"{source}: there are {figures} figures, expected a curve and a head's attention")
+    if figures < 4:
+        sys.exit(f"{source}: there are {figures} figures, expected a curve, attention, scores and a lens")
     if executed:
         nbformat.write(notebook, executed)
     if page:

@@ -137,8 +137,8 @@ class Lens(Mapping[tuple[int, int], LensCell]):
 
 
 class Score:
-    """How well a model foresaw each token of a text from ``first`` on. NumPy takes it for its
-    ``log_probabilities``. A notebook shows the text coloured."""
+    """How well a model foresaw each token of a text from ``first`` on. Loops and NumPy take it for
+    its ``log_probabilities``. A notebook shows the text coloured."""
 
     def __init__(self, model: Model, ids: list[int], first: int, top: int) -> None:
         self._scores = _core.Scores(model._core, ids, top)
@@ -171,6 +171,9 @@ class Score:
 
     def __len__(self) -> int:
         return len(self.log_probabilities)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.log_probabilities.tolist())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         made = self.log_probabilities.astype(dtype or np.float64, copy=False)
