@@ -4,6 +4,7 @@ nothing of what is behind them."""
 from __future__ import annotations
 
 import inspect
+import os
 import pathlib
 import pickle
 import re
@@ -209,6 +210,7 @@ def test_wrong_arguments(
                 assert "expected" in text, f"{called} of {value!r}: {text}"
         except Exception as error:
             pytest.fail(f"{called} of {value!r}: {type(error).__name__}: {error}")
+    folio.set_threads(os.cpu_count() or 1)
     assert refused > 3, f"{called} takes everything"
 
 
@@ -221,6 +223,8 @@ def test_the_table_has_all_of_the_api() -> None:
             continue
         methods = inspect.getmembers(thing, inspect.isroutine) if inspect.isclass(thing) else [(name, thing)]
         for method, function in methods:
+            if not callable(function):  # a cached property, in some versions
+                continue
             if method.startswith("_") or getattr(function, "__module__", "") is None:
                 continue
             if not (getattr(function, "__module__", None) or "").startswith("folio"):

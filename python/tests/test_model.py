@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pathlib
 import pickle
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -177,6 +180,71 @@ def test_looking_inside(model: folio.Model) -> None:
     np.testing.assert_allclose(model.activations(ids, "final"), rows, atol=1e-5)
     with pytest.raises(ValueError, match="layer"):
         attention[9, 0]
+
+
+def test_scores(model: folio.Model) -> None:
+    assert model.encoding is not None
+    ids = model.encoding.encode("One day a fox")
+    logits = model.logits(ids)
+    score = model.score(ids, top=3)
+    for t in range(1, len(ids)):
+        order = np.argsort(-logits[t - 1], kind="stable").tolist()
+        assert score.ranks[t - 1] == order.index(ids[t]) + 1
+        likeliest = [model.encoding.decode([i]) for i in order[:3]]
+        assert [token for token, _ in score.likeliest[t - 1]] == likeliest
+    chances = np.exp(logits - logits.max(1, keepdims=True))
+    chances /= chances.sum(1, keepdims=True)
+    np.testing.assert_allclose(score.entropies, -(chances * np.log(chances)).sum(1)[:-1], rtol=1e-4)
+    assert score.tokens == [model.encoding.decode([i]) for i in ids[1:]]
+    assert list(score) == score.log_probabilities.tolist() and len(score) == len(ids) - 1
+    assert score.perplexity == pytest.approx(np.exp(-np.asarray(score).mean()))
+    later = model.score(ids, first=4)
+    assert list(later) == list(score)[3:] and later.tokens == score.tokens[3:]
+    assert "12 tokens" in repr(score) and "One day a fox" in repr(score)
+    assert {"<svg" in score.plot(by=by).svg for by in ("rank", "probability", "entropy")} == {True}
+    assert score.plot(by="rank").svg != score.plot(by="entropy").svg
+    assert "<svg" in score._repr_html_()
+    long = model.score("One day a fox. " * 10)  # beyond the context
+    assert len(long) == 149 and np.isfinite(long.log_probabilities).all()
+
+
+def test_the_lens(model: folio.Model) -> None:
+    assert model.encoding is not None
+    ids = model.encoding.encode("One day a fox")
+    lens = model.lens(ids, positions=[-1, 0, 0], top=2)
+    assert lens.positions == [len(ids) - 1, 0] and lens.layers == 3 and len(lens) == 6
+    logits = model.logits(ids)
+    for position in lens.positions:
+        cell = lens[position, lens.layers - 1]
+        assert cell.likeliest[0][0] == model.encoding.decode([int(logits[position].argmax())])
+        assert cell.rank == 1 and cell.divergence == pytest.approx(0, abs=1e-6)
+        assert len(cell.likeliest) == 2 and lens[position, 0].divergence > 0
+    with pytest.raises(ValueError, match="position: 3"):
+        lens[3, 0]
+    assert "2 positions, 3 layers" in repr(lens) and "<svg" in lens._repr_html_()
+    assert len(model.lens("ab" * 16).positions) == 32
+    assert repr(model.attention("One")) == "<Attention of 'One': 2 layers of 2 heads, 3 tokens>"
+
+
+@pytest.mark.slow
+def test_eval_is_that_of_the_program(model: folio.Model, text: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "more.txt").write_text("".join(folio.stories(3, seed=5)))
+    words = [sys.executable, "-m", "folio", "eval", "perplexity", "--model", model.path, "--json"]
+    words += [str(tmp_path / "more.txt"), str(text), "--stride", "8", "--max-tokens", "9000"]
+    told = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    found = model.eval([tmp_path / "more.txt", text], stride=8, max_tokens=9000, progress=False)
+    assert [t.name for t in found.texts] == [t["file"] for t in told["texts"]]
+    for one, expected in zip(found.texts, told["texts"], strict=True):
+        for name in ("tokens", "bytes", "perplexity", "bits_per_byte", "word_perplexity"):
+            assert getattr(one, name) == pytest.approx(expected[name], rel=1e-12), name
+    assert found.tokens == sum(t.tokens for t in found.texts) and float(found) == found.perplexity
+    assert found.name == "2 texts" and f"{found.perplexity:.4f} of '2 texts'" in repr(found)
+    documents = list(folio.stories(3, seed=5))
+    whole = model.eval(iter(documents), progress=False)
+    each = [model.score(document) for document in documents]
+    assert whole.documents == 3 and whole.tokens == sum(map(len, each))
+    data = folio.prepare(text, tmp_path / "data", tokenizer=model.path, progress=False)
+    assert model.eval(data, progress=False).tokens == len(data.held_out) - 1
 
 
 def test_parameters_are_not_copied(model: folio.Model) -> None:
