@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 class Error(Exception):
@@ -91,18 +91,27 @@ def error_of(status: int, message: str, cause: str, help: str) -> Error:
 
 
 @contextlib.contextmanager
-def there(*paths: object) -> Iterator[None]:
-    """Makes of an error about one of these paths, where nothing is, a ``NotThereError``. A name
-    that may stand for a path is one where it has a separator."""
+def there(*paths: str, options: Iterable[tuple[str, str]] = ()) -> Iterator[None]:
+    """Makes of an error about one of these paths, where nothing is, a ``NotThereError``; and about
+    an option that has the look of a path."""
+    try:
+        yield
+    except (InputError, UsageError) as error:
+        texts = [text for _, text in options if os.sep in text or os.path.splitext(text)[1]]
+        known = [*paths, *texts] if isinstance(error, InputError) else texts
+        told = error.message + ": " + error.cause
+        for path in known:
+            word = re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w-])", told)
+            if word and path != "-" and not os.path.exists(path):
+                raise NotThereError(error.message, error.cause, error.help) from None
+        raise
+
+
+@contextlib.contextmanager
+def called(pattern: str, name: str) -> Iterator[None]:
+    """Names in errors what their messages have a place for that nobody else knows."""
     try:
         yield
     except Error as error:
-        if not isinstance(error, InputError | UsageError) or isinstance(error, NotThereError):
-            raise
-        told = error.message + error.cause
-        for path in paths:
-            if not isinstance(path, str) or path not in told or path == "-" or os.path.exists(path):
-                continue
-            if isinstance(error, InputError) or os.sep in path:
-                raise NotThereError(error.message, error.cause, error.help) from None
-        raise
+        texts = (re.sub(pattern, name, text) for text in (error.message, error.cause, error.help))
+        raise type(error)(*texts) from None

@@ -94,7 +94,7 @@ def takes(kind: str) -> Callable[[_F], _F]:
         function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
         lines = "".join(f"\n    {k}: {o['help']} ({o['value'] or 'none'})" for k, o in options.items())
         known = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = f"{known}\n\nOptions, and their usual values:\n{lines.lstrip(chr(10))}\n"
+        function.__doc__ = f"{known}\n\nOptions, and their usual values:\n{lines[1:]}\n".lstrip()
         return function
 
     return decorate

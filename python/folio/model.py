@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Union, cast, overload
 import numpy as np
 
 from . import _check, _core, _options, _show
-from ._errors import UsageError, there
+from ._errors import UsageError, called, there
 from .encoding import Encoding, _without_surrogates
 from .looking import Attention, Lens, Perplexity, Score
 
@@ -369,6 +370,8 @@ class Model:
         array = isinstance(prompt, np.ndarray) and prompt.ndim == 1 and prompt.dtype.kind in "iu"
         if not array and not isinstance(prompt, list | tuple):
             raise _check.not_ids(name, prompt, "a str, messages, or ")
+        if not len(prompt):
+            raise UsageError(f"{name}: no tokens", "expected one or more")
         ids = prompt.tolist() if isinstance(prompt, np.ndarray) else list(cast("Sequence[int]", prompt))
         return [_check.integer(f"{name}[{i}]", one, 0, 2**31 - 1) for i, one in enumerate(ids)]
 
@@ -398,7 +401,8 @@ def documents(name: str, data: object) -> Iterator[tuple[list[str], str]]:
         file.flush()
         if file.tell() == 0:
             raise UsageError(f"{name}: no documents", "expected one or more")
-        yield [file.name], name
+        with called(re.escape(file.name), name):
+            yield [file.name], name
 
 
 @_options.takes("open")
@@ -413,11 +417,13 @@ def load(
         return source
     named = _options.named("open", options)
     if isinstance(source, bytes | bytearray | memoryview):
-        return Model(_core.Model.open_files({"model.gguf": bytes(source)}, "model.gguf", named))
+        with called(r"/memory:\d+/model.gguf", "source"):
+            return Model(_core.Model.open_files({"model.gguf": bytes(source)}, "model.gguf", named))
     if isinstance(source, Mapping):
         files = _check.mapping("source", source, str, bytes | bytearray | memoryview, "a dict of names and bytes")
         contents = {_check.named("source", n): bytes(b) for n, b in files.items()}
-        return Model(_core.Model.open_files(contents, "", named))
+        with called(r"/memory:\d+", "source"):
+            return Model(_core.Model.open_files(contents, "", named))
     path = getattr(source, "out", source)
     if not isinstance(path, str | os.PathLike):
         raise _check.wrong("source", source, "a path, a Run, the bytes of a GGUF file, or a dict of files")
@@ -425,5 +431,5 @@ def load(
 
 
 def _reopen(path: str, named: list[tuple[str, str]]) -> Model:
-    with there(path, *[text for _, text in named]):
+    with there(path, options=named):
         return Model(_core.Model.open(path, named), (path, named))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _check, _core, _options, _show
-from ._errors import UsageError, WrongTypeError, there
+from ._errors import UsageError, WrongTypeError, called, there
 from ._signals import Interrupts
 from .encoding import Encoding
 from .model import Model, Parameters, documents, load
@@ -181,7 +182,7 @@ def _prepare(
 ) -> Dataset:
     live = _show.Live(progress)
     named = _options.named("prepare", options)
-    with there(*texts, *[text for _, text in named]):
+    with there(*texts, options=named):
         _core.prepare(texts, made.directory, named, live.progress)
     live.close()
     return made
@@ -352,6 +353,7 @@ def train(
         kept.append(init)
     if lora is not None:
         values["lora.rank"] = _check.integer("lora", lora, 1)
+    place = "(?!)"  # of data that only this call has
     if data is None:
         if not values.get("resume"):
             raise _check.wrong("data", data, "texts, a Dataset, or ids; None only with resume=True")
@@ -361,7 +363,7 @@ def train(
         kept.append(data)
     else:
         made = _made_of(data, progress, values)
-        paths, kept = [made.directory], [*kept, made]
+        paths, kept, place = [made.directory], [*kept, made], re.escape(made.directory)
     named = _options.named("train", values)
     steps = next((int(v) for k, v in named if k == "train.max_steps" and v.isdigit()), None)
     live = _show.Live(progress, plot, steps)
@@ -378,7 +380,8 @@ def train(
         told = Evaluation(number, train_loss, held_out)
         return on_evaluation is None or on_evaluation(told) is not False
 
-    with there(*paths, *[text for _, text in named], *([directory] if data is None else [])):
+    runs = [directory] if data is None else []
+    with there(*paths, *runs, options=named), called(place, "data"):
         prepared = _core.Train(paths, directory, named, live.progress)
         with interrupts:
             try:

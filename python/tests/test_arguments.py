@@ -256,6 +256,7 @@ def test_prompts(things: dict[str, Any]) -> None:
         ([1, "a"], r"prompt\[1\]: 'a'"),
         (["a", 1], r"prompt\[1\]: 1"),
         (b"a", "prompt: b'a'"),
+        ("".encode(), "prompt: b''"),
         ({"role": "user"}, "prompt: of type dict"),
     ):
         with pytest.raises(TypeError, match=told) as caught:
@@ -304,6 +305,23 @@ def test_what_is_not_there_is_a_file_that_is_not_found(things: dict[str, Any], t
     with pytest.raises(folio.UsageError) as typo:
         folio.train(text, tokenizer="gtp2")
     assert not isinstance(typo.value, FileNotFoundError)
+
+
+def test_places_that_nobody_knows_are_not_named(things: dict[str, Any]) -> None:
+    for call, begins in (
+        (lambda: folio.train(iter(["a"]), **TINY), "data: too short"),
+        (lambda: folio.Dataset.from_texts(["a"]), "texts: too short"),
+        (lambda: things["model"].eval(iter(["a"])), "data: nothing to predict"),
+        (lambda: folio.load(b"GGUF"), "source is not a sound GGUF file"),
+        (lambda: folio.load({"config.json": b"{"}), "source: no model here"),
+    ):
+        with pytest.raises(folio.InputError, match=f"^{begins}") as caught:
+            call()
+        assert not isinstance(caught.value, FileNotFoundError)
+        assert not re.search("tmp|memory:", str(caught.value))
+    with pytest.raises(folio.InputError) as held:  # a path that is there, and short options
+        folio.train(np.arange(3), max_steps=1, field="held", **TINY)
+    assert not isinstance(held.value, FileNotFoundError) and str(held.value).startswith("data: ")
 
 
 def test_settings_are_keyword_arguments(things: dict[str, Any]) -> None:

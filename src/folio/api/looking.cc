@@ -46,7 +46,7 @@ LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
 TokenScores ScoreText(const Model& model, std::span<const int32_t> ids, int64_t top,
                       const StopRequest& stop) {
   ModelText text{.name = "text", .ids = {ids.begin(), ids.end()}};
-  RequireTwoTokens(text, "to score");
+  RequireTwoTokens(text, "the first token is not foreseen by anything");
   const Tokenizer* tokenizer = model.opened().tokenizer.get();
   std::vector<TokenScore> scores;
   for (const TextWindow& window : ScoreWindows(text, model.context(), tokenizer)) {

@@ -287,7 +287,7 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
                      int64_t V, const std::string& name) {
   if (prompt.empty()) {
     throw UsageError(fmt::format("{} has no tokens", name), "a text begins with at least one",
-                     "begin with the end-of-text token, as PromptTokens does");
+                     "begin with the end-of-text token");
   }
   RequireTokens(prompt, V, name);
   if (!options.stop_strings.empty()) {
