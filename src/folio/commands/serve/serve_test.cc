@@ -213,6 +213,28 @@ TEST_F(Serve, ARunShowsItselfAsItTrains) {
   EXPECT_EQ(End(SIGINT), 130) << Err();
 }
 
+TEST_F(Serve, ARunIsStoppedAndWrittenWithFromItsPage) {
+  Begin(Words("--overwrite --max-steps 1000000 --save-every 10 --serve --port 0"));
+  const auto info = [&] { return nlohmann::json::parse(client_->Get("/api/info").body); };
+  EXPECT_EQ(info()["features"], nlohmann::json::array({"runs", "stop"}));
+  int status = 0;
+  std::string opened;
+  for (const double end = SteadySeconds() + 60; status != 200;) {
+    ASSERT_LT(SteadySeconds(), end) << opened << Err();
+    const auto answer = client_->Ask("POST", "/api/runs/run/open", "{}");
+    if (answer) status = answer.status;
+    opened = answer.body;
+  }
+  const std::string model = nlohmann::json::parse(opened)["model"];
+  EXPECT_TRUE(model.starts_with("run@")) << model;
+  EXPECT_EQ(info()["model"]["name"], model);
+  const auto written = client_->Ask("POST", "/v1/completions", R"({"prompt":"a","max_tokens":3})");
+  EXPECT_EQ(written.status, 200) << written.body;
+  EXPECT_EQ(client_->Ask("POST", "/api/runs/run/stop", "{}").status, 202);
+  EXPECT_EQ(End(0), 130) << Err();
+  EXPECT_NE(Err().find("--resume"), std::string::npos) << Err();
+}
+
 TEST_F(Serve, ARunWhosePageHasNoPortDoesNotBegin) {
   Start("");
   const std::string port = url_.substr(url_.rfind(':') + 1);
