@@ -159,6 +159,9 @@ export function MainField(props: FieldProps) {
   return <TextField {...props} ref={field} />;
 }
 
+// Where nothing hovers, as on a phone, what is pointed at elsewhere is tapped.
+export const kPoint = matchMedia("(hover: none)").matches ? "Tap" : "Point";
+
 export function Failure(props: { message: string }) {
   return props.message ? (
     <p class="failure" role="alert">
