@@ -178,15 +178,15 @@ function Looking({ ids }: { ids: number[] }) {
   const save = () => shades && SaveMap(ids, shades, title);
   useKeys([
     { key: "j", label: "Next layer", run: () => choose(layer + 1, head) },
-    { key: "k", label: "Layer before", run: () => choose(layer - 1, head) },
+    { key: "k", label: "Previous layer", run: () => choose(layer - 1, head) },
     { key: "l", label: "Next head", run: () => choose(layer, head + 1) },
-    { key: "h", label: "Head before", run: () => choose(layer, head - 1) },
+    { key: "h", label: "Previous head", run: () => choose(layer, head - 1) },
     { key: "n", label: "Next token", run: () => pickPlace(place + 1) },
-    { key: "p", label: "Token before", run: () => pickPlace(place - 1) },
+    { key: "p", label: "Previous token", run: () => pickPlace(place - 1) },
     { key: "r", label: "Switch between query and key", run: turn },
     { key: "g", label: "Next scale", run: nextScale },
     { key: "e", label: "Save as SVG", run: () => void save() },
-    { key: "Escape", label: "Stop, or let go of a token", run: letGo },
+    { key: "Escape", label: "Stop, or deselect the token", run: letGo },
   ]);
   const failure = thumbs.failure || map.failure || exact.failure || scores.failure;
   const asTable = Param("view") === "table";

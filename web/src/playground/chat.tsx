@@ -262,9 +262,9 @@ export function ChatTab() {
   };
   const stop = () => (writing.value ? Stop() : on.onPick(null));
   useKeys([
-    { key: "/", label: "To the text", run: () => document.getElementById("message")?.focus() },
+    { key: "/", label: "Go to the text field", run: () => document.getElementById("message")?.focus() },
     { key: "Control+Enter", label: "Ask", run: send },
-    { key: "Escape", label: "Stop, or let go of a token", run: stop },
+    { key: "Escape", label: "Stop, or deselect the token", run: stop },
   ]);
   return (
     <div class="play">

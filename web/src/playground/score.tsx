@@ -63,7 +63,7 @@ export function ScoreTab() {
   const waits = said !== "" && !loaded.fresh && !loaded.failure;
   const { place: at, locked, letGo, ...on } = usePlace();
   useEffect(letGo, [scores]);
-  useKeys([{ key: "Escape", label: "Stop, or let go of a token", run: letGo }]);
+  useKeys([{ key: "Escape", label: "Stop, or deselect the token", run: letGo }]);
   const ids = scores?.ids ?? [];
   const tokens = useMemo<ScoredToken[]>(
     () =>

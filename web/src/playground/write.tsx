@@ -74,11 +74,11 @@ export function WriteTab() {
   const stop = () => (writing.value ? Stop() : on.onPick(null));
   useKeys([
     { key: "Control+Enter", label: "Generate", run: () => void Generate() },
-    { key: "Escape", label: "Stop, or let go of a token", run: stop },
+    { key: "Escape", label: "Stop, or deselect the token", run: stop },
     { key: "n", label: "Next token", run: () => step(1) },
-    { key: "p", label: "Token before", run: () => step(-1) },
+    { key: "p", label: "Previous token", run: () => step(-1) },
     { key: "]", label: "Next take", run: () => ShowBeside(1) },
-    { key: "[", label: "Take before", run: () => ShowBeside(-1) },
+    { key: "[", label: "Previous take", run: () => ShowBeside(-1) },
   ]);
   const copy = () => {
     const said = of ? TextOf(of.prompt === "" ? ids.slice(given) : ids) : prompt.value;
