@@ -6,6 +6,11 @@ function Signed(text: string): string {
   return text.replace(/^-/, kMinus);
 }
 
+// Thousands apart, by a thin space that does not break.
+function Separated(text: string): string {
+  return text.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, "\u202f");
+}
+
 // To so many significant digits, without an exponent where it can be read without one.
 export function Digits(value: number | null | undefined, digits = 4): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
@@ -17,7 +22,7 @@ export function Digits(value: number | null | undefined, digits = 4): string {
     return Signed(`${mantissa}e${exponent.replace("+", "").replace("-", kMinus)}`);
   }
   const whole = Math.max(0, Math.floor(Math.log10(size)) + 1);
-  return Signed(value.toFixed(Math.max(0, Math.min(digits - whole, 6))));
+  return Signed(Separated(value.toFixed(Math.max(0, Math.min(digits - whole, 6)))));
 }
 
 // "41.2k", "124M".
@@ -59,7 +64,23 @@ export function Ticks(low: number, high: number, { log, whole }: Scale, parts: n
 }
 
 export function Whole(value: number): string {
-  return Math.round(value).toLocaleString("en").replace(/,/g, "\u202f");
+  return Signed(Separated(String(Math.round(value))));
+}
+
+// "1 layer", "30 layers".
+export function Count(n: number, what: string): string {
+  return `${Whole(n)} ${what}${n === 1 ? "" : "s"}`;
+}
+
+// A rate of tokens: whole where it is large.
+export function Rate(per_second: number | null | undefined): string {
+  if (per_second === null || per_second === undefined) return "–";
+  return per_second >= 100 ? Whole(per_second) : Digits(per_second, 3);
+}
+
+// "538 MB": powers of 1000, as the program says them.
+export function Bytes(bytes: number): string {
+  return `${Short(bytes)}B`.replace(/(\d)(\D*B)$/, "$1 $2");
 }
 
 export function Percent(p: number): string {

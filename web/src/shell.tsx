@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { keyQuestion, kUnreachable, online } from "./api/http";
 import { AttentionScreen } from "./attention/screen";
-import { Short } from "./format";
+import { Count, Short, Whole } from "./format";
 import { InsideScreen } from "./inside/screen";
 import { AllKeys, singleKeys, useKeys } from "./keys";
 import { Check, Failure } from "./parts/controls";
@@ -19,8 +19,9 @@ import {
   type Screen,
   SetParams,
 } from "./state/route";
-import { HasFeature, info, infoError, kNoTrace, modelId, replaced } from "./state/server";
+import { HasFeature, info, infoError, modelId, replaced } from "./state/server";
 import { NextTheme, themeChoice, type ThemeChoice } from "./state/theme";
+import { ended, IsTraining } from "./training/runs";
 import { TrainingScreen } from "./training/screen";
 
 // Line icons on a grid of 24.
@@ -54,10 +55,9 @@ const kBodies = {
 // Why a screen has nothing to show.
 function Lacking(screen: Screen): string {
   if (screen === "runs")
-    return HasFeature("runs") ? "" : "This service looks for no runs: start it with --runs DIR.";
-  if (!info.value?.model)
-    return "This service has no model, only runs: start it with --model DIR to see this.";
-  return screen === "play" || HasFeature("trace") ? "" : kNoTrace;
+    return HasFeature("runs") ? "" : "This service shows no runs: start it with --runs DIR.";
+  if (info.value?.model) return "";
+  return "This service has no model, only runs: open a run under Training with “Write with it”, or start the service with --model DIR.";
 }
 
 function Rail() {
@@ -86,6 +86,14 @@ function Rail() {
   );
 }
 
+const kDtypes: Record<string, string> = {
+  fp32: "float32 weights",
+  bf16: "bfloat16 weights",
+  int8: "8-bit weights",
+  int4: "4-bit weights",
+  mixed: "weights of several types",
+};
+
 function ModelCard() {
   const model = info.value?.model;
   const all = info.value?.models ?? [];
@@ -111,10 +119,11 @@ function ModelCard() {
       {model && (
         <>
           <span>
-            {model.n_layer} L · {model.n_head} H · d {model.n_embd}
+            {Count(model.n_layer, "layer")}, {Count(model.n_head, "head")}, width{" "}
+            {Whole(model.n_embd)}
           </span>
-          <span>{Short(model.params)} parameters</span>
-          <span>{[model.dtype, model.device].filter(Boolean).join(" · ")}</span>
+          <span title={`${Whole(model.params)} parameters`}>{Short(model.params)} parameters</span>
+          <span>{kDtypes[model.dtype] ?? `${model.dtype} weights`}</span>
         </>
       )}
     </div>
@@ -124,9 +133,17 @@ function ModelCard() {
 function ServerState() {
   const [kind, said] = !online.value
     ? ["down", "no answer"]
-    : writing.value
-      ? ["busy", "writing"]
-      : ["", "ready"];
+    : !info.value
+      ? infoError.value
+        ? ["down", "error"]
+        : ["busy", "loading"]
+      : writing.value
+        ? ["busy", "writing"]
+        : IsTraining()
+          ? ["busy", "training"]
+          : info.value.model
+            ? ["", "ready"]
+            : ["none", "no model"];
   return <span class={`state ${kind}`}>{said}</span>;
 }
 
@@ -147,20 +164,21 @@ function Dialog(props: { title: string; onClose: () => void; children: preact.Co
 }
 
 function KeyDialog() {
-  const answer = keyQuestion.value;
+  const question = keyQuestion.value;
   const [typed, setTyped] = useState("");
-  if (!answer) return null;
+  if (!question) return null;
   return (
-    <Dialog title="This service wants a key" onClose={() => keyQuestion.value?.(null)}>
+    <Dialog title="This service requires a key" onClose={() => keyQuestion.value?.answer(null)}>
       <form
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          answer(typed);
+          question.answer(typed);
         }}
       >
+        <Failure message={question.refused ? "The service does not accept this key." : ""} />
         <label class="stack" for="api-key">
-          It is kept in this tab and forgotten with it.
+          The key stays in this tab until the tab is closed.
         </label>
         <input
           id="api-key"
@@ -171,7 +189,7 @@ function KeyDialog() {
         />
         <div class="row">
           <button class="primary" type="submit">
-            Go on
+            Continue
           </button>
         </div>
       </form>
@@ -189,14 +207,14 @@ function KeysDialog({ onClose }: { onClose: () => void }) {
         rows={AllKeys().map(({ key, label }) => [<kbd>{kKeyNames[key] ?? key}</kbd>, label])}
       />
       <Check checked={singleKeys.value} onChange={(on) => (singleKeys.value = on)}>
-        Keys without Ctrl do something
+        Enable keys without Ctrl
       </Check>
     </Dialog>
   );
 }
 
 const kThemes: Record<ThemeChoice, string> = {
-  system: "as the system has it",
+  system: "that of the system",
   light: "light",
   dark: "dark",
 };
@@ -242,16 +260,16 @@ export function Shell() {
       </header>
       <Rail />
       <main tabIndex={-1}>
-        <Failure message={online.value ? infoError.value : kUnreachable} />
+        <Failure message={online.value ? infoError.value : ended.value || kUnreachable} />
         {replaced.value && (
           <p class="banner row" role="status">
             <span class="grow">
               {model
-                ? `The service was started again with another model: ${model}. Texts of the one before are not shown.`
-                : "The service was started again, without a model."}
+                ? `The service was restarted with another model: ${model}. Texts of the former model are not shown.`
+                : "The service was restarted without a model."}
             </span>
             <button class="small" onClick={() => (replaced.value = false)}>
-              All right
+              OK
             </button>
           </p>
         )}

@@ -96,11 +96,13 @@ test("who is asked for a key gives it once, and it works", async () => {
   writeFileSync(keys, "secret-key-of-this-test\n");
   const locked = await on.Serve("--model", on.model, "--api-key-file", keys);
   const page = await Open(`${locked.url}/`, { allowed: [/401/] });
-  for (const key of ["wrong", "secret-key-of-this-test"]) {
-    await page.fill("#api-key", key);
-    await page.keyboard.press("Enter");
-    if (key === "wrong") await page.waitForSelector("#api-key");
-  }
+  await page.waitForSelector("#api-key");
+  assert.equal(await page.locator("dialog .failure").count(), 0);
+  await page.fill("#api-key", "wrong");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("dialog .failure >> text=does not accept this key");
+  await page.fill("#api-key", "secret-key-of-this-test");
+  await page.keyboard.press("Enter");
   await page.waitForSelector("#prompt");
   await page.reload();
   await page.waitForSelector("#prompt");

@@ -1,7 +1,7 @@
 // Talking with a model that was taught to answer.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Choose, Exact, ReadSlowly, Stage, Until } from "./kit.mjs";
+import { Choose, Downloaded, Exact, ReadSlowly, Stage, Until } from "./kit.mjs";
 
 const on = Stage(async ({ workshop, Serve }) => {
   const taught = workshop.Teach("taught", "--max-steps", "300", "--set", "model.n_positions=64");
@@ -77,6 +77,26 @@ test("turns follow each other, and the model is given them all", async () => {
   assert.deepEqual(await questions(page), []);
 });
 
+test("a system message stands before the conversation, and both are saved as folio train takes them", async () => {
+  const { page, asked } = await Begin();
+  await page.fill("#system", "It is blue.");
+  await Ask(page, "Is it red?");
+  const [answer] = await answers(page);
+  const messages = [
+    { role: "system", content: "It is blue." },
+    { role: "user", content: "Is it red?" },
+  ];
+  assert.deepEqual(asked[0].messages, messages);
+  const { name, bytes } = await Downloaded(page, () => page.click("#save"));
+  assert.equal(name, "conversation.jsonl");
+  assert.deepEqual(JSON.parse(bytes.toString()), {
+    messages: [...messages, { role: "assistant", content: answer }],
+  });
+  await page.fill("#system", " ");
+  await Ask(page, "Is it red?");
+  assert.equal(asked[1].messages[0].role, "user");
+});
+
 test("another answer takes the place of the last", async () => {
   const { page, asked } = await Begin({ ...kSettings, temperature: 2 });
   await Ask(page, "Is it red?");
@@ -138,7 +158,7 @@ test("what leaves the context is marked, and a message that is too long is said 
   for (const colour of ["red", "blue", "green", "red", "blue"]) await Ask(page, `Is it ${colour}?`);
   const forgotten = await page.locator(".turns .forgotten").count();
   assert.ok(forgotten >= 1 && forgotten <= 4, `${forgotten} turns`);
-  assert.match(await page.textContent(".turns .border"), /forgotten/);
+  assert.match(await page.textContent(".turns .border"), /left the context/);
   const long = "x".repeat(100);
   await page.fill("#message", long);
   await page.press("#message", "Enter");

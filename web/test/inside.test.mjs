@@ -13,6 +13,7 @@ const on = Stage(async ({ workshop, Serve }) => {
   const turning = kind("turning", "model.mlp=gated", "model.position_embedding=rotary");
   const nowhere = kind("nowhere", "model.position_embedding=none");
   return {
+    tiny,
     service: await Serve("--model", tiny, "--dtype", "fp32"),
     others: await Serve("--model", turning, "--model", nowhere, "--dtype", "fp32"),
     long: await Serve("--model", wide, "--dtype", "fp32"),
@@ -174,6 +175,66 @@ test("the lens and the pipeline show what the service computes", async () => {
   await page.waitForSelector(".value-map");
 });
 
+test("the lens opens at the end of the text, with full pages, and a phone scrolls to it", async () => {
+  const text = "The cat sat on the mat, and it sat."; // 35 bytes
+  const columns = async (page) =>
+    (await page.locator(".lens thead th .faint").allTextContents()).map(Number);
+  const page = await on.Open(`/#/inside?${new URLSearchParams({ t: text })}`);
+  await page.waitForSelector(".lens-cell");
+  const upTo = (end) => Array.from({ length: 12 }, (_, i) => end - 11 + i);
+  assert.deepEqual(await columns(page), upTo(34));
+  await page.click("text=←");
+  await Until("the page before", async () => (await columns(page))[0] === 11);
+  assert.deepEqual(await columns(page), upTo(22));
+  await page.click("text=←");
+  await Until("the first page", async () => (await columns(page))[0] === 0);
+  assert.equal((await columns(page)).length, 12);
+  assert.ok(await page.isDisabled("text=←"));
+  const phone = await on.Open(`/#/inside?${new URLSearchParams({ t: text })}`, {
+    viewport: { width: 375, height: 740 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  await phone.waitForSelector(".lens-cell");
+  const box = await phone.locator(".lens-scroll").boundingBox();
+  const last = await phone.locator(".lens thead th").last().boundingBox();
+  assert.ok(last.x + last.width <= box.x + box.width + 1, "the last token is in sight");
+});
+
+test("a model that is not float32 is looked into through a copy, which the page tells of once", async () => {
+  const stored = await on.Serve("--model", on.tiny, "--dtype", "bf16");
+  const page = await Open(`${stored.url}/#/play?tab=tokens`);
+  assert.equal((await Ask(stored, "info")).model.float_copy.ready, false);
+  let answer;
+  const held = new Promise((done) => (answer = done));
+  await page.route("**/api/trace", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.evaluate((hash) => (location.hash = hash), AddressOf({}).slice(1));
+  await Says(page, "main", /makes a float32 copy of the weights \(\d+ kB\).*10 minutes/i);
+  answer();
+  await page.waitForSelector(".heat-map canvas");
+  await Until("no note", async () => (await page.locator("text=float32 copy").count()) === 0);
+  assert.equal((await Ask(stored, "info")).model.float_copy.ready, true);
+  for (const screen of ["inside", "inside?v=pipeline", "inside?v=embeddings", "inside?v=positions", "play?tab=score"]) {
+    await page.evaluate((hash) => (location.hash = `#/${hash}`), screen);
+    await page.waitForSelector(".lens-cell, .tensor-facts, .scatter canvas, .value-map, .figures");
+    assert.equal(await page.locator(".failure").count(), 0, screen);
+  }
+});
+
+test("maps of positions have axes and the width of the screen", async () => {
+  const page = await on.Open("/#/inside?v=positions");
+  await page.waitForSelector(".map-axis");
+  const ticks = await page.locator(".map-frame >> nth=0 >> .map-axis.bottom span").allTextContents();
+  assert.deepEqual(ticks.map(Number), [0, 16, 32, 47, 63]);
+  const [main, last] = await Promise.all(
+    [".positions", ".positions .map-frame >> nth=1"].map((one) => page.locator(one).boundingBox()),
+  );
+  assert.ok(main.width > 1200 && last.x + last.width > main.x + main.width - 40);
+});
+
 test("1024 tokens: little is sent before the first picture", async () => {
   const text = "The little cat saw a big dog. ".repeat(40).slice(0, 1024);
   const page = await Open(`${on.long.url}/`);
@@ -195,7 +256,7 @@ test("other kinds of models have words and pictures of their own", async () => {
   await Says(page, ".formula", /E\[token\]$/);
   await page.click("text=Positions");
   await page.waitForSelector(".value-map >> nth=1");
-  await Says(page, "[aria-label='Positions until a hand comes round'] .note", /radian/);
+  await Says(page, "[aria-label='Positions until a hand has turned once'] .note", /radian/);
   assert.equal(await page.locator(".failure").count(), 0);
   await page.goto(`${on.others.url}/#/inside?${new URLSearchParams({ m: "nowhere", t: kText })}`);
   await page.waitForSelector(".lens-cell");

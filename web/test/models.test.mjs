@@ -158,6 +158,7 @@ test("whoever only looks on sees the other model, too", async () => {
   await service.Stop();
   service = await on.Serve("--port", service.port, ...runs);
   await Until("no model", async () => (await name(page)) === "folio");
+  assert.equal(await page.textContent(".state"), "no model");
   await page.keyboard.press("1");
   await Says(page, "main", /has no model/);
 });

@@ -190,7 +190,7 @@ test("CSV quotes what needs it, and a difference is one of words", async () => {
 test("numbers are short and say what they are", async () => {
   const { Digits, Duration, Percent, Short, Tick } = await Module("format.ts");
   assert.equal(Digits(0.00012345), "1.23e−4");
-  assert.equal(Digits(1234.5678), "1235");
+  assert.equal(Digits(1234.5678), "1\u202f235");
   assert.equal(Digits(NaN), "–");
   assert.equal(Digits(-Infinity), "−∞");
   assert.equal(Short(124439808), "124M");

@@ -119,7 +119,7 @@ test("a text goes on beyond the context, and its last window is what the screens
   await Until("as many again", async () => (await tokens.count()) === 100);
   await page.waitForSelector("#stop", { state: "detached" });
   assert.equal(await page.locator(".failure").count(), 0);
-  assert.match(await page.textContent("#pace"), /32\/32: the beginning is forgotten/);
+  assert.match(await page.textContent("#pace"), /32\/32: the beginning has left it/);
   // A token was chosen by what the model saw then, not by what stands before it.
   for (const at of [10, 40, 60, 99]) {
     await tokens.nth(at).click();
@@ -162,13 +162,44 @@ test("the address holds prompt and colours", async () => {
   );
 });
 
-test("a text is judged as the service judges it", async () => {
+test("a text is scored as the service scores it, by itself, as it is typed", async () => {
   const page = await on.Open("/#/play?tab=score");
+  const shows = async (text) => {
+    const { perplexity, nats_per_token } = await Ask(on.service, "score", { text });
+    await Until(`the scores of ${text}`, async () => {
+      const [first, , third] = (await page.locator(".figures dd").allTextContents()).map((said) =>
+        Number(said.replaceAll("\u202f", "")),
+      );
+      const bits = nats_per_token / Math.LN2;
+      return Math.abs(first / perplexity - 1) < 1e-3 && Math.abs(third / bits - 1) < 1e-3;
+    });
+  };
+  await shows("Once upon a time"); // the prompt
   await page.fill("textarea", "The little cat");
-  await page.click(".primary");
-  await page.waitForSelector(".figures");
-  const scores = await Ask(on.service, "score", { text: "The little cat" });
-  assert.ok(Math.abs(Number(await page.textContent(".figures dd")) / scores.perplexity - 1) < 1e-3);
+  await shows("The little cat");
+  // The list begins with the token that has the least probability.
+  const { ids, lp } = await Ask(on.service, "score", { text: "The little cat" });
+  const least = ids.map((_, i) => i).filter((i) => lp[i] !== null).sort((a, b) => lp[a] - lp[b])[0];
+  const list = page.locator("[aria-label='Least expected tokens'] .bar");
+  assert.match(await list.first().getAttribute("title"), new RegExp(`^Token ${least}:`));
+  await list.first().click();
+  await page.waitForSelector(`.piece.chosen[data-i="${least}"]`);
+});
+
+test("a link that is opened in an open page brings its text", async () => {
+  const page = await on.Open("/#/play");
+  await page.fill("#prompt", "Something else");
+  const follow = (hash) => page.evaluate((to) => (location.hash = to), hash);
+  await follow("#/play?p=From+a+link");
+  await Until("the prompt", async () => (await page.inputValue("#prompt")) === "From a link");
+  for (const tab of ["score", "tokens"]) {
+    await follow(`#/play?tab=${tab}&t=Text+of+${tab}`);
+    await Until(tab, async () => (await page.inputValue(".prompt")) === `Text of ${tab}`);
+    await page.fill(".prompt", "typed");
+    await page.waitForURL((url) => url.hash.includes("t=typed"));
+  }
+  await follow("#/inside?t=Inside");
+  await Until("inside", async () => (await page.inputValue(".text-bar")) === "Inside");
 });
 
 test("tokens are shown as the merges that make them", async () => {

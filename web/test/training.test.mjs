@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { Downloaded, Module, Open, Says, Stage, Until } from "./kit.mjs";
+import { Downloaded, Generate, Module, Open, Says, Stage, Until } from "./kit.mjs";
 
 let log, live;
 const on = Stage(async ({ workshop, Serve }) => {
@@ -294,10 +294,65 @@ test("the cursor moves along a chart by keys, and says where it is", async () =>
   await Says(page, "#live", /step \d+, first \d/);
 });
 
+test("before the first step, with one point alone and without samples, the screens say what there is", async () => {
+  mkdirSync(join(on.workshop.runs, "begun"));
+  writeFileSync(join(on.workshop.runs, "begun", "config.toml"), "[train]\nmax_steps = 100\n");
+  const page = await on.Open("/#/runs?r=begun");
+  await Says(page, ".empty", /No step is in the log yet/);
+  await page.click("text=Samples");
+  await Says(page, ".empty", /--sample-every 100/);
+  Written("alone", 1, () => ({ loss: 2, lr: 0.001 }));
+  await page.evaluate(() => (location.hash = "#/runs?r=alone"));
+  await page.waitForSelector(".plot canvas");
+  // The ticks of an axis are of different values.
+  const { bytes } = await Downloaded(page, () => page.click("text=SVG"));
+  assert.match(bytes.toString(), /<circle/);
+  rmSync(join(on.workshop.runs, "begun"), { recursive: true });
+});
+
+test("events have begin, best and end, and counts their separators", async () => {
+  const page = await on.Open("/#/runs?r=first&v=events");
+  await page.waitForSelector("tbody tr");
+  const rows = await page.locator("tbody tr td:nth-child(3)").allTextContents();
+  for (const event of ["begin", "best so far", "end"]) assert.ok(rows.includes(event), `${rows}`);
+  assert.equal(rows.at(-1), "begin");
+  Written("large", 3, (step) => ({ loss: 2, tokens: 1234567 * (step + 1), seconds: step + 1, tokens_per_second: 9 }));
+  await page.evaluate(() => (location.hash = "#/runs?r=large"));
+  const facts = page.locator(".run.shown .run-facts");
+  await Until("a mean", async () => /tokens\/s, mean1\u202f234\u202f567/.test(await facts.textContent()));
+  await page.click("text=Compare");
+  await Says(page, ".wide-table", /3\u202f703\u202f701/);
+});
+
+test("a training is stopped, and its checkpoint written with, from the page that shows it", async () => {
+  const own = await on.workshop.Live("stopped", "--set", "train.checkpoint_every=5");
+  const page = await Open(own.url, { allowed: [/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|Failed to fetch|409/] });
+  await Says(page, ".state", /training/);
+  await Until("a checkpoint", async () => {
+    await page.click("text=Write with it");
+    await page.waitForSelector("#prompt, .run-actions .failure");
+    return (await page.locator("#prompt").count()) > 0;
+  });
+  await Until("its model", async () =>
+    /^stopped@\d+$/.test(await page.textContent(".model-card strong")),
+  );
+  await Generate(page);
+  await page.keyboard.press("4");
+  await page.click("text=Stop and save");
+  await Says(page, "main > .failure", /stopped and saved/);
+});
+
+test("another process's training has no button to stop it", async () => {
+  const page = await on.Open("/#/runs?r=live");
+  await page.waitForSelector("text=Write with it");
+  assert.equal(await page.locator("text=Stop and save").count(), 0);
+});
+
 test("a service without a model opens at Training, and says so where one is needed", async () => {
   const page = await on.Open("/");
   await page.waitForSelector(".rail a[aria-current=page] >> text=Training");
   await page.waitForSelector(".run");
+  assert.notEqual(await page.textContent(".state"), "ready");
   await Until("its address", () => page.url().endsWith("/#/runs"));
   const other = await on.Open("/#/play");
   await other.waitForSelector("text=no model");

@@ -77,6 +77,42 @@ TEST_F(ChatSessions, AnAnswerMayBeTakenBack) {
   EXPECT_EQ(session.Ask("Why?", 10).ids, Encoded({"Who?", "You.", "Why?"}));
 }
 
+// The system's message stays at the beginning, whatever is forgotten.
+TEST_F(ChatSessions, TheSystemsMessageIsNeverForgotten) {
+  ChatSession session(*tokenizer_, format_, 39);
+  session.SetSystem("Hm.");
+  Ids begin;
+  const ChatMessage system{ChatRole::kSystem, "Hm."};
+  EncodeChat(*tokenizer_, format_, {&system, 1}, /*ask=*/false, "test", begin);
+  ASSERT_GT(begin.size(), 3u);
+  const auto behind = [&](Ids ids) {
+    ids.insert(ids.begin(), begin.begin(), begin.end());
+    return ids;
+  };
+  EXPECT_EQ(session.Ask("Who?", 10).ids, behind(Encoded({"Who?"})));
+  session.Answered(Bytes("Me."));
+  EXPECT_EQ(session.Ask("Why?", 10).ids, behind(Encoded({"Who?", "Me.", "Why?"})));
+  session.Answered(Bytes("So."));
+  const ChatSession::Question third = session.Ask("Oh no", 10);
+  EXPECT_EQ(third.forgotten, 1);
+  EXPECT_EQ(third.ids, behind(Encoded({"Why?", "So.", "Oh no"})));
+  session.SetSystem("");
+  EXPECT_EQ(session.Ask("Oh.", 10).ids[0], Encoded({"x"})[0]);
+}
+
+TEST_F(ChatSessions, ATemplateMayRefuseTheSystemsMessage) {
+  const std::string source =
+      "{% for m in messages %}{% if m.role == 'system' and 'no' in m.content %}"
+      "{{ raise_exception('no system') }}{% endif %}[{{ m.content }}]{% endfor %}>";
+  const ChatEncoder encoder(*tokenizer_, std::make_shared<const ChatTemplate>(source, "t"), {});
+  ChatSession session(*tokenizer_, encoder, 100);
+  session.SetSystem("s");
+  EXPECT_EQ(tokenizer_->Decode(session.Ask("a", 10).ids), "[s][a]>");
+  EXPECT_TRUE(Contains(ErrorOf([&] { session.SetSystem("no"); }), "no system"));
+  session.Answered(Bytes("b"));
+  EXPECT_EQ(tokenizer_->Decode(session.Ask("c", 10).ids), "[s][a][b][c]>");
+}
+
 // A template is given the whole conversation each time: this one takes out what was thought before.
 TEST_F(ChatSessions, TemplatesSeeTheWholeConversation) {
   const std::string source =

@@ -273,11 +273,13 @@ StoredModel AsStored(const GptWeights& weights) {
   StoredModel model{.config = weights.config()};
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
     const Tensor& x = weights.tensors()[i];
-    model.params.push_back({{.name = weights.table().params()[i].name,
-                             .dtype = x.dtype(),
-                             .shape = x.shape(),
-                             .data = x.raw(),
-                             .bytes = x.bytes()}});
+    const ParamInfo& info = weights.table().params()[i];
+    model.params.push_back({.from = {.name = info.name,
+                                     .dtype = x.dtype(),
+                                     .shape = x.shape(),
+                                     .data = x.raw(),
+                                     .bytes = x.bytes()},
+                            .transposed = IsTurned(info, x.dtype())});
   }
   return model;
 }

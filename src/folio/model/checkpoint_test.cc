@@ -421,6 +421,22 @@ TEST(MatrixDtype, MatricesHoldTheRoundedNumbers) {
   }
 }
 
+// Weights in memory of any type become float32 again, which lie the other way round.
+TEST(MatrixDtype, StoredWeightsBecomeFloats) {
+  const GptWeights weights = Scattered(BlockConfig());
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+    const auto stored = MapWeights(AsStored(weights), {.dtype = dtype});
+    const auto floats = MapWeights(AsStored(*stored));
+    const GptWeights rounded = Rounded(weights, dtype);
+    for (size_t i = 0; i < weights.tensors().size(); ++i) {
+      const Tensor& x = floats->tensors()[i];
+      ASSERT_EQ(x.dtype(), Dtype::kF32);
+      EXPECT_TRUE(std::ranges::equal(Elements<float>(x), Elements<float>(rounded.tensors()[i])))
+          << DtypeName(dtype) << ' ' << weights.table().params()[i].name;
+    }
+  }
+}
+
 // The rows that meet the rounded numbers are rounded too, as the specification says; where one lies
 // between two steps, either may be taken.
 TEST(MatrixDtype, ModelsWriteAsThoseOfTheRoundedNumbers) {

@@ -78,22 +78,18 @@ Json BlockJson(const GptConfig& config) {
           {"tied", config.tie_word_embeddings}};
 }
 
+// What looking inside takes beside the weights that are served; null where that is nothing.
+Json FloatCopyJson(const FloatCopy& copy) {
+  if (copy.bytes() == 0) return {};
+  return {{"bytes", copy.bytes()}, {"ready", copy.used_bytes() > 0}};
+}
+
 // The ids that model and tokenizer both know.
 int64_t KnownTokens(const ServedModel& model) {
   return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
 }
 
 }  // namespace
-
-void RequireFloat32(const ServedModel& model) {
-  const std::string_view dtype = MatrixDtypeOf(*model.model.weights);
-  if (dtype == "fp32") return;
-  throw ApiError(400,
-                 fmt::format("the model is kept as {}, and looking inside needs float32: serve it "
-                             "with --dtype fp32",
-                             dtype),
-                 "", "needs_fp32");
-}
 
 std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedModel& model,
                                     int64_t most) {
@@ -135,6 +131,7 @@ Json PageModelJson(const ServedModel& model) {
           {"n_inner", summary.feed_forward},
           {"params", summary.parameters()},
           {"dtype", MatrixDtypeOf(*model.model.weights)},
+          {"float_copy", FloatCopyJson(*model.floats)},
           {"causal", summary.causal},
           {"position_embedding", summary.positions},
           {"block", BlockJson(model.config())},
@@ -181,7 +178,6 @@ HttpReply AnswerPageTokens(const Call& call) {
 HttpReply AnswerScores(const Call& call) {
   constexpr int64_t kMemoryOfScore = 64;  // in `scores`, and as text
   ServedModel& model = call.model();
-  RequireFloat32(model);
   const int64_t top = call.fields.Integer("top", 10, 0, kMostPageTop);
   ModelText text{.name = "text", .ids = ReadPageTokens(call.fields, model, kMostScoredTokens)};
   const MemoryBudget::Share memory(call.limits.memory,
@@ -192,9 +188,10 @@ HttpReply AnswerScores(const Call& call) {
   json.BeginObject().Key("ids").Array(std::span<const int32_t>(text.ids));
   TokenScores scores;
   if (any) {
+    const FloatCopy::Weights weights = model.floats->Get();
     const std::lock_guard lock(model.inspect_mutex);
-    scores = ScoreTokens(*model.inspect_backend, *model.model.weights, &model.tokenizer(),
-                         std::move(text), top);
+    scores =
+        ScoreTokens(*model.inspect_backend, *weights, &model.tokenizer(), std::move(text), top);
   }
   // Nothing foretells the first token.
   const auto column = [&](const char* key, const Json& first, const auto& value_of) {
@@ -338,23 +335,22 @@ HttpReply Curves(const Positions& positions, int64_t P, const RequestFields& fie
 
 HttpReply AnswerProjectedTokens(const Call& call) {
   ServedModel& model = call.model();
-  RequireFloat32(model);
   const std::lock_guard lock(model.projected_mutex);
   std::string& file = model.projected;
   if (file.empty()) {
     // The backend is a second one, so that others may look into the model meanwhile.
     const std::unique_ptr<Backend> backend = MakeBackend(model.inspect_backend->name());
-    file = ProjectedTokens(*backend, model.model.weights->params().wte);
+    file = ProjectedTokens(*backend, model.floats->Get()->params().wte);
   }
   return Tagged({.type = "application/octet-stream", .body = file}, HashHex(file), call.request);
 }
 
 HttpReply AnswerNeighbours(const Call& call) {
   const ServedModel& model = call.model();
-  RequireFloat32(model);
-  const Tensor& table = model.model.weights->params().wte;
-  const int64_t id = call.fields.Required("id", 0, table.dim(0) - 1),
+  const int64_t id = call.fields.Required("id", 0, model.config().vocab_size - 1),
                 k = call.fields.Integer("k", 20, 1, 200);
+  const FloatCopy::Weights weights = model.floats->Get();
+  const Tensor& table = weights->params().wte;
   const std::span<const float> own = Row(table, id);
   double square = 0;
   for (const float number : own) square += static_cast<double>(number) * number;
@@ -370,7 +366,6 @@ HttpReply AnswerNeighbours(const Call& call) {
 HttpReply AnswerPositions(const Call& call) {
   constexpr int64_t kSize = 256, kMostSize = 512;
   const ServedModel& model = call.model();
-  RequireFloat32(model);
   const Positions all(call);
   const int64_t P =
       call.fields.Integer("to", model.config().n_positions, 1, model.config().n_positions);
@@ -420,12 +415,19 @@ struct PageJob {
 std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
                                       PageJob& page) {
   ChatSession session(model.tokenizer(), RequireChat(model), model.config().n_positions);
-  const std::vector<ChatMessage> messages = ReadMessages(fields);
+  std::vector<ChatMessage> messages = ReadMessages(fields);
+  if (messages.front().role == ChatRole::kSystem) {
+    session.SetSystem(messages.front().content);
+    messages.erase(messages.begin());
+    if (messages.empty()) ThrowBadField("messages", "with a user's message behind the system's");
+  }
   for (size_t i = 0; i < messages.size(); ++i) {
     const bool asks = i % 2 == 0;
     if (messages[i].role != (asks ? ChatRole::kUser : ChatRole::kAssistant) ||
         (asks && i + 2 == messages.size())) {
-      ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
+      ThrowBadField("messages",
+                    "a user's and the assistant's by turns, the last a user's, behind one of the "
+                    "system if there is any");
     }
     if (!asks) session.Said(messages[i - 1].content, messages[i].content);
   }

@@ -20,9 +20,6 @@ namespace folio {
 inline constexpr int64_t kMostPageTop = 50;         // likeliest tokens of a place
 inline constexpr int64_t kMostScoredTokens = 4096;  // of a text
 
-// Throws the 400 that says so where the matrices are not float32, which looking inside needs.
-void RequireFloat32(const ServedModel& model);
-
 // "ids", or the tokens of "text"; one at least. More than `most` are a 400.
 std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedModel& model,
                                     int64_t most);

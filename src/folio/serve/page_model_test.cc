@@ -384,8 +384,14 @@ TEST_F(PageModel, ConversationsAreThoseOfAChatSession) {
   EXPECT_EQ(refused(Json::array({turn("assistant", "x")})), "messages");
   EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("user", "y")})), "messages");
   EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("assistant", "y")})), "messages");
-  EXPECT_EQ(refused(Json::array({turn("system", "x"), turn("user", "y")})), "messages");
+  EXPECT_EQ(refused(Json::array({turn("system", "x")})), "messages");
+  EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("system", "y")})), "messages");
   EXPECT_EQ(refused(Json::array({turn("user", std::string(400, 'x'))})), "messages");
+  // One of the system stands before all of them.
+  ChatSession told_how(*model.tokenizer, FindChatFormat(*model.tokenizer).value(), 300);
+  told_how.SetSystem("Be brief.");
+  fields["messages"] = Json::array({turn("system", "Be brief."), turn("user", "Who?")});
+  EXPECT_EQ(prompt_of(Generate(fields)), told_how.Ask("Who?", 20).ids);
   fields["model"] = "small";
   fields["messages"] = Json::array({turn("user", "x")});
   EXPECT_EQ(Post("/api/generate", fields).json()["error"]["code"], "no_chat_template");
@@ -453,25 +459,52 @@ TEST_F(PageModel, ScoresAreInspects) {
   ErrorOf(Post("/api/score", {{"text", std::string(5000, 'a')}}), 400);
 }
 
-TEST(PageOfStoredModels, SaysThatLookingInsideNeedsFloat32) {
-  const OpenedModel source = SmallModel();  // where the vectors stay
+// A model of rows of whole blocks.
+OpenedModel ModelOfBlocks() {
   OpenedModel model = SmallModel();
-  model.weights = MapWeights(AsStored(*source.weights), {.dtype = Dtype::kBF16});
-  Service service({}, {});
-  service.Add("stored", std::move(model));
-  const auto ask = [&](const std::string& method, const std::string& path, const Json& body) {
-    return service.Answer(LocalRequest(method, path, body.dump()));
-  };
-  for (const char* path : {"/api/score", "/api/trace"}) {
-    const HttpReply reply = ask("POST", path, {{"text", "ab"}});
-    EXPECT_EQ(reply.status, 400);
-    EXPECT_EQ(ParseJson(reply.body, path)["error"]["code"], "needs_fp32");
+  GptConfig config = model.weights->config();
+  config.n_embd = 32;
+  config.n_inner = 64;
+  model.weights = std::make_unique<GptWeights>(config);
+  Scatter(*model.weights, 1);
+  return model;
+}
+
+// What is looked into has the numbers that the served model computes with, as float32.
+TEST(PageOfStoredModels, IsLookedIntoThroughAFloatCopy) {
+  for (const Dtype dtype : {Dtype::kBF16, Dtype::kF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+    SCOPED_TRACE(DtypeName(dtype));
+    const OpenedModel source = ModelOfBlocks();  // where the vectors stay
+    OpenedModel model = ModelOfBlocks();
+    model.weights = MapWeights(AsStored(*source.weights), {.dtype = dtype});
+    const auto floats = MapWeights(AsStored(*model.weights));
+    Service service({}, {});
+    service.Add("stored", std::move(model));
+    const auto ask = [&](const std::string& method, const std::string& path,
+                         const Json& body = Json::object()) {
+      const HttpReply reply = service.Answer(LocalRequest(method, path, body.dump()));
+      EXPECT_EQ(reply.status, 200) << path << reply.body;
+      return reply.body;
+    };
+    const auto info = [&] { return ParseJson(ask("GET", "/api/info"), "info"); };
+    EXPECT_EQ(info()["features"], Json::array({"generate", "score", "trace", "embed"}));
+    const Json before = info()["model"]["float_copy"];
+    EXPECT_GT(before["bytes"].get<int64_t>(), 4 * 257 * 32);
+    EXPECT_EQ(before["ready"], false);
+    const Json scores = ParseJson(ask("POST", "/api/score", {{"text", "abcabc"}}), "scores");
+    const auto wanted =
+        ScoreTokens(*source.backend, *floats, source.tokenizer.get(),
+                    {.name = "text", .ids = source.tokenizer->Encode("abcabc", "text")}, 3);
+    for (size_t i = 1; i < 6; ++i) {
+      EXPECT_NEAR(scores["lp"][i].get<double>(), -wanted.tokens[i - 1].surprise, 1e-4);
+    }
+    EXPECT_EQ(info()["model"]["float_copy"]["ready"], true);
+    const std::string trace =
+        ParseJson(ask("POST", "/api/trace", {{"text", "ab"}}), "t")["trace"].text();
+    ask("GET", "/api/trace/" + trace + "/scores");
+    ask("GET", "/api/embed/pca");
+    ask("GET", "/api/wpe");
   }
-  EXPECT_EQ(ask("GET", "/api/embed/pca", {}).status, 400);
-  EXPECT_EQ(ask("GET", "/api/wpe", {}).status, 400);
-  const Json info = ParseJson(ask("GET", "/api/info", {}).body, "info");
-  EXPECT_EQ(info["model"]["dtype"], "bf16");
-  EXPECT_EQ(info["features"], Json::array({"generate"}));
 }
 
 class PageEmbeddingsTest : public PageTest {

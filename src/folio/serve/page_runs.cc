@@ -32,6 +32,7 @@
 #include "folio/serve/request_fields.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/run_log.h"
+#include "folio/train/train_state.h"
 
 namespace folio {
 namespace {
@@ -350,6 +351,31 @@ void RunTable::Add(const Json& row) {
   tell("ended_by", "ended");
 }
 
+Json RunTable::Events() const {
+  Json events = Json::array();
+  const auto step_of = [&](size_t row) { return static_cast<int64_t>(axes_.at("step")[row]); };
+  if (!axes_.at("step").empty()) {
+    events.push_back({{"step", step_of(0)}, {"event", "begun"}, {"text", ""}});
+  }
+  if (const auto found = tracks_.find("val_loss"); found != tracks_.end()) {
+    const Track& track = found->second;
+    size_t best = 0;
+    const auto value = [&](size_t i) {
+      return std::isnan(track.values[i]) ? HUGE_VAL : track.values[i];
+    };
+    for (size_t i = 1; i < track.values.size(); ++i) {
+      if (value(i) < value(best)) best = i;
+    }
+    if (std::isfinite(track.values[best])) {
+      events.push_back({{"step", step_of(track.rows[best])},
+                        {"event", "best"},
+                        {"text", fmt::format("held-out loss {:.4g}", track.values[best])}});
+    }
+  }
+  for (const Json& event : events_) events.push_back(event);
+  return events;
+}
+
 std::vector<std::string> RunTable::KnownKeys() const {
   std::vector<std::string> known;
   for (const std::string& key : Keys()) {
@@ -550,6 +576,17 @@ void AddCheckpoints(const fs::path& dir, Json& events) {
   }
 }
 
+// The end of a run that says none in its log, as an event.
+void AddEnd(const Json& summary, Json& events) {
+  const Json& state = summary["state"];
+  if (state == "running" || !summary.contains("step")) return;
+  if (std::ranges::any_of(events, [](const Json& one) { return one["event"] == "ended"; })) return;
+  const bool ended = state == "ended";
+  events.push_back({{"step", summary["step"]},
+                    {"event", ended ? "ended" : "stopped"},
+                    {"text", ended ? "all steps are made" : "folio train --resume continues it"}});
+}
+
 Json SettingsJson(const fs::path& dir) {
   Json json = Json::object();
   try {
@@ -646,9 +683,10 @@ HttpReply PageRuns::One(const Call& call) {
   Json events = Json::array();
   AddCheckpoints(run.dir, events);
   WithTable(run, [&](const RunTable& table) {
-    for (const Json& event : table.events()) events.push_back(event);
+    for (const Json& event : table.Events()) events.push_back(event);
     json["keys"] = table.KnownKeys();
   });
+  AddEnd(json, events);
   json["config"] = SettingsJson(run.dir);
   json["files"] = FilesOf(run.dir);
   json["events"] = events;
@@ -698,6 +736,20 @@ HttpReply PageRuns::Samples(const Call& call) {
   Json samples = Json::array();
   for (Json& sample : last) samples.push_back(std::move(sample));
   return {.body = samples.dump()};
+}
+
+std::pair<fs::path, int64_t> PageRuns::NewestCheckpoint(const std::string& id) const {
+  const RunRegistry::Run run = registry_.Named(id);
+  const std::vector<fs::path> found = FindCheckpoints(run.dir);
+  if (found.empty()) {
+    throw ApiError(409, fmt::format("run '{}' has no checkpoint yet", id), "", "no_checkpoint");
+  }
+  return {found.front(), SavedStep(found.front())};
+}
+
+void PageRuns::RequireRunning(const std::string& id) const {
+  if (IsLocked(registry_.Named(id).dir)) return;
+  throw ApiError(409, fmt::format("nobody trains in run '{}'", id), "", "not_running");
 }
 
 HttpReply PageRuns::Events(const Call& call) {

@@ -90,8 +90,9 @@ class RunTable {
   int64_t RowsIn(const Range& range) const;
   // Returns those of Keys() that any row has.
   std::vector<std::string> KnownKeys() const;
-  // [{"step", "event", "text"}]: what was skipped, gone back from, and the end.
-  const Json& events() const { return events_; }
+  // [{"step", "event", "text"}]: where the log begins, the lowest held-out loss so far, what was
+  // skipped and gone back from, and why training ended by itself.
+  Json Events() const;
 
  private:
   struct Track {
@@ -172,6 +173,11 @@ class PageRuns {
   HttpReply One(const Call& call);
   HttpReply Series(const Call& call);
   HttpReply Samples(const Call& call);
+  // The directory of the newest checkpoint of the run of that id, and its step. Throws an ApiError:
+  // 404 where there is no such run, 409 where it has no checkpoint.
+  std::pair<std::filesystem::path, int64_t> NewestCheckpoint(const std::string& id) const;
+  // Throws an ApiError: 404 where there is no such run, 409 where nobody trains in it.
+  void RequireRunning(const std::string& id) const;
   // GET /api/events: a stream that ends with its reader or the service.
   HttpReply Events(const Call& call);
 

@@ -7,10 +7,13 @@
 #include <fstream>
 
 #include "folio/base/clock.h"
+#include "folio/io/model_dir.h"
+#include "folio/model/checkpoint.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
 #include "folio/serve/test_service.h"
 #include "folio/train/run_log.h"
+#include "folio/train/train_state.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -151,10 +154,15 @@ TEST_F(PageRunsTest, OneIsToldWithItsSettings) {
   EXPECT_EQ(one["config"]["train.max_steps"], "100");
   EXPECT_EQ(one["config"]["train.lr"], "0.5");
   EXPECT_EQ(one["keys"], Json::array({"loss", "val_loss", "lr", "tokens_per_second"}));
-  EXPECT_EQ(one["events"].dump(), R"([{"step":30,"event":"checkpoint","text":"steps/30"}])");
+  EXPECT_EQ(one["events"].dump(),
+            R"([{"step":30,"event":"checkpoint","text":"steps/30"},)"
+            R"({"step":0,"event":"begun","text":""},)"
+            R"({"step":0,"event":"best","text":"held-out loss 4.5"},)"
+            R"({"step":59,"event":"stopped","text":"folio train --resume continues it"}])");
   EXPECT_EQ(one["files"].size(), 3u);
-  EXPECT_EQ(Get("/api/runs/two")["events"].dump(),
-            R"([{"step":1,"event":"ended","text":"patience"}])");
+  EXPECT_EQ(
+      Get("/api/runs/two")["events"].dump(),
+      R"([{"step":0,"event":"begun","text":""},{"step":1,"event":"ended","text":"patience"}])");
 }
 
 TEST_F(PageRunsTest, NothingElseIsARun) {
@@ -480,6 +488,71 @@ TEST_F(PageRunsTest, EventsTellOfARunThatCannotBeReadAnyMore) {
   EXPECT_EQ(events[1].name, "run.state");
   EXPECT_EQ(events[1].data["run"], "two");
   EXPECT_TRUE(Contains(events[1].data["problem"].text(), "it is a pipe"));
+}
+
+// A run of which a checkpoint of `step` lies there, as training leaves it.
+void PutCheckpoint(const fs::path& run, int64_t step, uint64_t seed) {
+  const OpenedModel model = SmallModel();
+  Scatter(*model.weights, seed);
+  fs::create_directories(run / kLastDir);
+  SaveModel(run / kLastDir, *model.weights);
+  model.tokenizer->Save(run / kLastDir);
+  SaveTrainState(run / kLastDir, {.step = step}, model.weights->table(), {});
+}
+
+TEST_F(PageRunsTest, ACheckpointOfARunIsOpenedAsAModel) {
+  Begin();
+  ErrorOf(Post("/api/runs/none/open", Json::object()), 404);
+  EXPECT_EQ(Post("/api/runs/two/open", Json::object()).json()["error"]["code"], "no_checkpoint");
+  PutCheckpoint(dir_ / "two", 7, 1);
+  const Json first = Post("/api/runs/two/open", Json::object()).json();
+  EXPECT_EQ(first["model"], "two@7");
+  EXPECT_EQ(first["step"], 7);
+  EXPECT_EQ(Post("/api/runs/two/open", Json::object()).json()["id"], first["id"]);
+  const Json body{{"model", "two@7"}, {"prompt", "a"}, {"max_tokens", 3}};
+  EXPECT_EQ(Post("/v1/completions", body).status, 200);
+  EXPECT_EQ(Post("/api/trace", {{"model", "two@7"}, {"text", "ab"}}).status, 200);
+  // A later one takes its place.
+  PutCheckpoint(dir_ / "two", 9, 2);
+  EXPECT_EQ(Post("/api/runs/two/open", Json::object()).json()["model"], "two@9");
+  EXPECT_EQ(Post("/v1/completions", body).json()["error"]["code"], "model_not_found");
+  EXPECT_EQ(Get("/api/info")["models"], Json::array({"small", "talker", "two@9"}));
+}
+
+TEST_F(PageRunsTest, OfManyOpenedRunsTheNewestStay) {
+  Begin();
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    fs::create_directories(dir_ / name);
+    Write(dir_ / name / kRunConfigFile, "[train]\nmax_steps = 100\n");
+    PutCheckpoint(dir_ / name, 1, 1);
+    EXPECT_EQ(Post(fmt::format("/api/runs/{}/open", name), Json::object()).status, 200);
+  }
+  EXPECT_EQ(Get("/api/info")["models"],
+            Json::array({"small", "talker", "b@1", "c@1", "d@1", "e@1"}));
+}
+
+TEST_F(PageRunsTest, OnlyTheProcessThatTrainsARunStopsIt) {
+  Begin();
+  EXPECT_EQ(Post("/api/runs/one/stop", Json::object()).json()["error"]["code"], "not_running");
+  {
+    const RunLock lock(dir_ / "one");
+    EXPECT_EQ(Post("/api/runs/one/stop", Json::object()).json()["error"]["code"], "not_own_run");
+  }
+  Stop();
+  int stopped = 0;
+  ServiceOptions options;
+  options.page.runs = {dir_};
+  options.page.stop_training = [&] { ++stopped; };
+  Serve(std::move(options));
+  const RunLock lock(dir_ / "one");
+  EXPECT_EQ(Ask("GET", "/api/runs/one/stop").status, 405);
+  EXPECT_EQ(Ask("POST", "/api/runs/one/stop", "{}", {{"Origin", "http://evil.example"}}).status,
+            403);
+  ErrorOf(Post("/api/runs/none/stop", Json::object()), 404);
+  EXPECT_EQ(stopped, 0);
+  EXPECT_EQ(Post("/api/runs/one/stop", Json::object()).status, 202);
+  EXPECT_EQ(stopped, 1);
+  EXPECT_TRUE(Get("/api/info")["features"].dump().find("\"stop\"") != std::string::npos);
 }
 
 }  // namespace

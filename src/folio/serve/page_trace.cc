@@ -51,14 +51,13 @@ void RequireClient(const Call& call) {
 
 HttpReply PageTraces::Make(const Call& call) {
   ServedModel& model = call.model();
-  RequireFloat32(model);
   const GptConfig& config = model.config();
   const std::vector<int32_t> ids = ReadPageTokens(call.fields, model, config.n_positions);
   const auto T = std::ssize(ids);
   auto made = std::make_shared<PageTrace>();
   made->id = NewAnswerId("t");
   made->id.erase(1, 1);
-  made->model = &model;
+  made->model = call.of;
   made->bytes = TraceBytes(config, T);
   if (made->bytes > limits_.bytes) {
     throw ApiError(400,
@@ -66,9 +65,11 @@ HttpReply PageTraces::Make(const Call& call) {
                                made->bytes, limits_.bytes),
                    "ids");
   }
+  const FloatCopy::Weights weights = model.floats->Get();
+  made->floats = weights;
   {
     const std::lock_guard lock(model.inspect_mutex);
-    made->trace = std::make_unique<Trace>(*model.inspect_backend, *model.model.weights, ids,
+    made->trace = std::make_unique<Trace>(*model.inspect_backend, *weights, ids,
                                           std::vector{TracePoint::kEmbedded, TracePoint::kQkv,
                                                       TracePoint::kOutput, TracePoint::kFinal});
   }
@@ -89,7 +90,11 @@ HttpReply PageTraces::Make(const Call& call) {
 HttpReply PageTraces::Read(const Call& call,
                            HttpReply (*answer)(PageTrace& trace, const Call& call)) {
   const std::shared_ptr<PageTrace> found = Find(call.names[0]);
-  const std::lock_guard lock(found->model->inspect_mutex);
+  const std::shared_ptr<ServedModel> model = found->model.lock();
+  const FloatCopy::Weights weights = found->floats.lock();
+  if (model == nullptr || weights == nullptr) throw NoTrace(found->id);
+  model->floats->Touch();
+  const std::lock_guard lock(model->inspect_mutex);
   RequireClient(call);
   return answer(*found, call);
 }

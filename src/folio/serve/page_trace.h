@@ -25,8 +25,10 @@ struct TraceLimits {
 // `inspect_mutex`: all of it runs on that backend, and is remembered here.
 struct PageTrace {
   std::string id;
-  ServedModel* model = nullptr;
-  std::unique_ptr<Trace> trace;
+  // The trace reads both while somebody looks at it. Where one of them is gone, so is the trace.
+  std::weak_ptr<ServedModel> model = {};
+  std::weak_ptr<const GptWeights> floats = {};
+  std::unique_ptr<Trace> trace = {};
   uint64_t bytes = 0;  // with all that may be remembered
   double used = 0;     // when somebody last asked for it
 

@@ -74,7 +74,7 @@ struct Call {
   const HttpRequest& request;
   const RequestFields& fields;
   const std::vector<std::string>& names;  // of the address, where its route has a "*"
-  ServedModel* of = nullptr;              // the model, of a route that needs one
+  std::shared_ptr<ServedModel> of = {};   // the model, of a route that needs one
   const AnswerLimits& limits;
   ServiceMetrics& metrics;
 

@@ -14,6 +14,7 @@
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
 #include "folio/model/params.h"
+#include "folio/serve/float_copy.h"
 
 namespace folio {
 
@@ -129,6 +130,7 @@ struct ServedModel {
   // holds `inspect_mutex`.
   std::unique_ptr<Backend> inspect_backend;
   std::mutex inspect_mutex;
+  std::unique_ptr<FloatCopy> floats;  // the weights that these requests look into
   // What the page shows of all tokens, once somebody has asked for it.
   std::string projected;
   std::mutex projected_mutex;

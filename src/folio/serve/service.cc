@@ -8,6 +8,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
+#include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
@@ -34,6 +35,25 @@ std::string IdOf(const std::string& name, const OpenedModel& model) {
     hasher.Add({tensor.raw(), std::min(tensor.bytes(), kOfEach)});
   }
   return fmt::format("{}@{}", name, hasher.Hex().substr(0, 16));
+}
+
+// Returns the memory that is free now beside what requests may still take; 0 where that is not
+// known.
+uint64_t FreeBeside(const MemoryBudget& requests) {
+  const uint64_t free = ThisMachinesMemory().available;
+  const auto kept = static_cast<uint64_t>(std::max<int64_t>(requests.bytes() - requests.used(), 0));
+  return free == 0 ? 0 : free > kept ? free - kept : 1;
+}
+
+// A stream that keeps the model that it is written by.
+std::shared_ptr<HttpStream> WithModel(std::shared_ptr<ServedModel> model,
+                                      std::shared_ptr<HttpStream> stream) {
+  struct Both {
+    std::shared_ptr<ServedModel> model;
+    std::shared_ptr<HttpStream> stream;  // goes first
+  };
+  HttpStream* const of = stream.get();
+  return {std::make_shared<Both>(Both{std::move(model), std::move(stream)}), of};
 }
 
 ServiceOptions WithMemory(ServiceOptions options) {
@@ -139,8 +159,8 @@ const std::vector<Service::Route>& Service::Routes() {
       {"POST", "/v1/embeddings", &S::By<AnswerEmbedding>, kModel},
       {"POST", "/tokenize", &S::By<AnswerTokens>, kModel},
       {"POST", "/detokenize", &S::By<AnswerTextOfTokens>, kModel},
-      {"GET", "/v1/models", &S::Models},
-      {"GET", "/v1/models/**", &S::Models},
+      {"GET", "/v1/models", &S::ListModels},
+      {"GET", "/v1/models/**", &S::ListModels},
       {"GET", "/health", &S::By<AnswerHealth>, kNothing, /*open=*/true},
       {"GET", "/metrics", &S::Metrics},
       {"GET", "/api/info", &S::Info},
@@ -164,6 +184,8 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/api/runs/*", &S::ByRuns<&PageRuns::One>},
       {"GET", "/api/runs/*/series", &S::ByRuns<&PageRuns::Series>},
       {"GET", "/api/runs/*/samples", &S::ByRuns<&PageRuns::Samples>},
+      {"POST", "/api/runs/*/stop", &S::StopRun},
+      {"POST", "/api/runs/*/open", &S::OpenRun},
       {"GET", "/api/events", &S::ByRuns<&PageRuns::Events>},
   };
   return routes;
@@ -177,20 +199,33 @@ Service::Service(ServiceOptions options, std::function<void(const AccessLogEntry
       runs_(options_.page.runs, options_.page.streams, options_.page.version) {}
 
 void Service::Add(const std::string& name, OpenedModel model) {
-  if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == name; })) {
+  if (std::ranges::any_of(AllModels(), [&](const auto& other) { return other->name == name; })) {
     throw UsageError(fmt::format("two models are called '{}'", name),
                      "a request says by its name which it is for",
                      "name them: --model small=DIR --model large=DIR");
   }
+  std::shared_ptr<ServedModel> served = MakeServed(name, std::move(model));
+  const std::lock_guard lock(models_mutex_);
+  models_.push_back(std::move(served));
+}
+
+std::shared_ptr<ServedModel> Service::MakeServed(const std::string& name, OpenedModel model) const {
   model.RequireTokenizer();
-  auto served = std::make_unique<ServedModel>();
+  auto served = std::make_shared<ServedModel>();
   served->name = name;
   served->id = IdOf(name, model);
   served->model = std::move(model);
   served->created = static_cast<int64_t>(WallSeconds());
   served->scheduler = std::make_unique<Scheduler>(served->model, options_.scheduler);
   served->inspect_backend = MakeBackend(served->model.backend->name());
-  models_.push_back(std::move(served));
+  served->floats = std::make_unique<FloatCopy>(*served->model.weights, options_.page.traces.seconds,
+                                               [memory = memory()] { return FreeBeside(*memory); });
+  return served;
+}
+
+Service::Models Service::AllModels() const {
+  const std::lock_guard lock(models_mutex_);
+  return models_;
 }
 
 std::shared_ptr<const AccessKeys> Service::Keys() const {
@@ -277,21 +312,27 @@ HttpReply Service::Dispatch(const HttpRequest& request, const Route& route,
                             const std::vector<std::string>& names) {
   if (std::optional<HttpReply> reply = ReplyToOtherMethod(request, route.method)) return *reply;
   const RequestFields fields(request, options_.limits);
-  ServedModel* const model =
+  const std::shared_ptr<ServedModel> model =
       route.needs == Route::kNothing
           ? nullptr
-          : &ModelNamed(fields.Text("model"), route.needs == Route::kModelOrFirst);
-  return (this->*route.answer)({request, fields, names, model, options_.limits, metrics_});
+          : ModelNamed(fields.Text("model"), route.needs == Route::kModelOrFirst);
+  HttpReply reply =
+      (this->*route.answer)({request, fields, names, model, options_.limits, metrics_});
+  if (model != nullptr && reply.stream != nullptr) {
+    reply.stream = WithModel(model, std::move(reply.stream));
+  }
+  return reply;
 }
 
 // The one of that name or id. Where there is one alone it need not be named, with `or_first` never.
-ServedModel& Service::ModelNamed(const std::string& name, bool or_first) const {
-  if (name.empty() && (models_.size() == 1 || (or_first && !models_.empty()))) {
-    return *models_.front();
+std::shared_ptr<ServedModel> Service::ModelNamed(const std::string& name, bool or_first) const {
+  const Models models = AllModels();
+  if (name.empty() && (models.size() == 1 || (or_first && !models.empty()))) {
+    return models.front();
   }
   std::vector<std::string> names;
-  for (const auto& model : models_) {
-    if (model->name == name || model->id == name) return *model;
+  for (const auto& model : models) {
+    if (model->name == name || model->id == name) return model;
     names.push_back(model->name);
   }
   throw ApiError(404,
@@ -300,7 +341,46 @@ ServedModel& Service::ModelNamed(const std::string& name, bool or_first) const {
                  "model", "model_not_found");
 }
 
-HttpReply Service::Models(const Call& call) {
+HttpReply Service::StopRun(const Call& call) {
+  runs_.RequireRunning(call.names[0]);
+  if (!options_.page.stop_training) {
+    throw ApiError(409,
+                   "another process trains this run: press Ctrl-C there, or open the page of folio "
+                   "train --serve",
+                   "", "not_own_run");
+  }
+  options_.page.stop_training();
+  return {.status = 202, .body = Json{{"run", call.names[0]}, {"stopping", true}}.dump()};
+}
+
+HttpReply Service::OpenRun(const Call& call) {
+  constexpr size_t kMostOfRuns = 4;
+  const std::lock_guard opening(opening_);  // one at a time
+  const auto [checkpoint, step] = runs_.NewestCheckpoint(call.names[0]);
+  const std::string of_run = call.names[0] + "@", name = fmt::format("{}{}", of_run, step);
+  const auto answer = [&](const ServedModel& model) {
+    return HttpReply{.body = Json{{"model", model.name}, {"id", model.id}, {"step", step}}.dump()};
+  };
+  for (const auto& model : AllModels()) {
+    if (model->name == name) return answer(*model);
+  }
+  std::shared_ptr<ServedModel> served =
+      MakeServed(name, OpenModel(checkpoint, {.matrices = {.as_stored = true}}));
+  const std::lock_guard lock(models_mutex_);
+  // An earlier checkpoint of the run makes room, as the oldest of many does.
+  const auto earlier = std::ranges::find_if(
+      of_runs_, [&](const auto& model) { return model->name.starts_with(of_run); });
+  if (earlier != of_runs_.end() || of_runs_.size() == kMostOfRuns) {
+    const auto gone = earlier != of_runs_.end() ? earlier : of_runs_.begin();
+    std::erase(models_, *gone);
+    of_runs_.erase(gone);
+  }
+  models_.push_back(served);
+  of_runs_.push_back(served);
+  return answer(*served);
+}
+
+HttpReply Service::ListModels(const Call& call) {
   const auto json = [](const ServedModel& model) {
     return Json{{"id", model.name},
                 {"object", "model"},
@@ -309,29 +389,30 @@ HttpReply Service::Models(const Call& call) {
                 {"max_model_len", model.config().n_positions}};
   };
   if (!call.names.empty() && !call.names[0].empty()) {
-    return {.body = json(ModelNamed(call.names[0], false)).dump()};
+    return {.body = json(*ModelNamed(call.names[0], false)).dump()};
   }
   Json data = Json::array();
-  for (const auto& model : models_) data.push_back(json(*model));
+  for (const auto& model : AllModels()) data.push_back(json(*model));
   return {.body = Json{{"object", "list"}, {"data", data}}.dump()};
 }
 
 HttpReply Service::Info(const Call& call) {
   Json names = Json::array(), features = Json::array();
-  for (const auto& model : models_) names.push_back(model->name);
+  const Models models = AllModels();
+  for (const auto& model : models) names.push_back(model->name);
   const PageOptions& page = options_.page;
   Json json{{"version", page.version}, {"build", page.build}, {"model", nullptr}};
-  if (!models_.empty()) {
-    const ServedModel& model = ModelNamed(call.fields.Text("model"), /*or_first=*/true);
+  if (!models.empty()) {
+    const auto named = ModelNamed(call.fields.Text("model"), /*or_first=*/true);
+    const ServedModel& model = *named;
     json["backend"] = model.inspect_backend->description();
     json["model"] = PageModelJson(model);
     if (model.config().causal) features.push_back("generate");
     if (model.config().causal && model.model.FindChat()) features.push_back("chat");
-    if (MatrixDtypeOf(*model.model.weights) == "fp32") {
-      for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
-    }
+    for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
   }
   if (!runs_.empty()) features.push_back("runs");
+  if (page.stop_training) features.push_back("stop");
   json.update({{"models", names},
                {"sampling", GenerationDefaults()},
                {"limits", Json{{"traces", page.traces.traces},
@@ -345,8 +426,9 @@ HttpReply Service::Info(const Call& call) {
 }
 
 HttpReply Service::Metrics(const Call&) {
-  int64_t running = 0, waiting = 0, slots = 0, queue = 0, cache = 0, used = 0;
-  for (const auto& model : models_) {
+  int64_t running = 0, waiting = 0, slots = 0, queue = 0, cache = 0, used = 0, floats = 0;
+  for (const auto& model : AllModels()) {
+    floats += static_cast<int64_t>(model->floats->used_bytes());
     running += model->scheduler->running();
     waiting += model->scheduler->waiting();
     slots += model->scheduler->options().slots;
@@ -364,6 +446,7 @@ HttpReply Service::Metrics(const Call&) {
                                  gauge("queue", "texts that may wait", queue),
                                  gauge("cache_bytes", "of keys and values, at most", cache),
                                  gauge("cache_used_bytes", "of these, by running texts", used),
+                                 gauge("float_copy_bytes", "of models, to look inside", floats),
                                  gauge("request_memory_bytes", "of all requests, at most",
                                        options_.limits.memory->bytes()),
                                  gauge("request_memory_used_bytes", "of these, by requests now",

@@ -22,6 +22,9 @@ namespace folio {
 struct PageOptions {
   std::string version = {}, build = {};  // of the program, as the page shows them
   TraceLimits traces = {};
+  // Stops the training of `runs`, and saves it, where this process trains them; may be called
+  // again.
+  std::function<void()> stop_training = {};
   std::vector<std::filesystem::path> runs = {};  // directories in which runs are
   int64_t streams = 32;                          // of events, at a time
 };
@@ -65,7 +68,10 @@ class Service {
   std::shared_ptr<const AccessKeys> Keys() const;
   HttpReply Dispatch(const HttpRequest& request, const Route& route,
                      const std::vector<std::string>& names);
-  ServedModel& ModelNamed(const std::string& name, bool or_first) const;
+  using Models = std::vector<std::shared_ptr<ServedModel>>;
+  Models AllModels() const;
+  std::shared_ptr<ServedModel> ModelNamed(const std::string& name, bool or_first) const;
+  std::shared_ptr<ServedModel> MakeServed(const std::string& name, OpenedModel model) const;
 
   // What a route calls: a function, one of the runs, or one that reads a trace.
   template <HttpReply (*answer)(const Call&)>
@@ -81,7 +87,9 @@ class Service {
     return traces_.Read(call, answer);
   }
   HttpReply MakeTrace(const Call& call) { return traces_.Make(call); }
-  HttpReply Models(const Call& call);
+  HttpReply StopRun(const Call& call);
+  HttpReply OpenRun(const Call& call);
+  HttpReply ListModels(const Call& call);
   HttpReply Metrics(const Call& call);
   HttpReply Info(const Call& call);
 
@@ -90,7 +98,10 @@ class Service {
   std::shared_ptr<const AccessKeys> keys_;
   std::function<void(const AccessLogEntry&)> log_;
   ServiceMetrics metrics_;
-  std::vector<std::unique_ptr<ServedModel>> models_;
+  mutable std::mutex models_mutex_;
+  Models models_;
+  Models of_runs_;      // those of `models_` that OpenRun opened, the newest last
+  std::mutex opening_;  // held while a run is opened
   PageTraces traces_;
   PageRuns runs_;
 };

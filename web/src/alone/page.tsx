@@ -106,7 +106,7 @@ export function Page() {
         </div>
         <State />
         {facts && <Picker>Open</Picker>}
-        <button onClick={NextTheme} title="Theme: as the system has it, light, dark">
+        <button onClick={NextTheme} title="Theme: that of the system, light, dark">
           {themeChoice.value}
         </button>
       </header>

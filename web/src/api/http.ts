@@ -14,27 +14,33 @@ export class ApiFailure extends Error {
 const kNoModel = "model_not_found";
 const kKeyName = "folio.key";
 export const kUnreachable =
-  "The service does not answer. The page goes on by itself as soon as it does.";
+  "The service does not answer. The page continues by itself as soon as it does.";
 
 // True where the service answered last time.
 export const online = signal(true);
 // Grows when what is known of the service may hold no more: it answers again, or knows a model by
 // its id no longer.
 export const doubt = signal(0);
-// Set while the person is asked for the key; called with what was typed, or null to give up.
-export const keyQuestion = signal<((key: string | null) => void) | null>(null);
+// Set while the person is asked for the key. `refused`: the service did not accept the one before.
+interface KeyQuestion {
+  refused: boolean;
+  answer: (key: string | null) => void; // with what was typed, or null to give up
+}
+export const keyQuestion = signal<KeyQuestion | null>(null);
 
 let asked: Promise<boolean> | null = null;
 
-// One question at a time, however many requests wait for its answer.
-function AskForKey(): Promise<boolean> {
+// One question at a time, however many requests wait for its answer. `used`: the key that was refused.
+async function AskForKey(used: string | null): Promise<boolean> {
+  if (sessionStorage.getItem(kKeyName) !== used) return true; // it was typed meanwhile
   asked ??= new Promise<boolean>((resolve) => {
-    keyQuestion.value = (key) => {
+    const answer = (key: string | null) => {
       keyQuestion.value = null;
       asked = null;
       if (key !== null) sessionStorage.setItem(kKeyName, key);
       resolve(key !== null);
     };
+    keyQuestion.value = { refused: used !== null, answer };
   });
   return asked;
 }
@@ -72,7 +78,7 @@ export async function Send(path: string, init: RequestInit = {}): Promise<Respon
         ++doubt.value;
       });
     if (response.ok) return response;
-    if (response.status === 401 && (await AskForKey())) continue;
+    if (response.status === 401 && (await AskForKey(key))) continue;
     const failure = await FailureOf(response);
     if (failure.code === kNoModel) ++doubt.value;
     throw failure;

@@ -32,6 +32,8 @@ export interface ModelInfo {
   n_ctx: number;
   params: number;
   dtype: string;
+  // What looking inside takes beside the weights that are served; null where they are float32 already.
+  float_copy: { bytes: number; ready: boolean } | null;
   device?: string;
   block: BlockInfo;
   begin: number[]; // what an empty prompt stands for
@@ -51,7 +53,14 @@ export interface Info {
   model: ModelInfo | null;
   sampling: Sampling; // where nothing else is said
   models: string[];
+  limits: { trace_seconds: number };
   features: string[];
+}
+
+// A checkpoint of a run that the service has opened as a model.
+export interface OpenedRun {
+  model: string;
+  step: number;
 }
 
 // An id and the natural logarithm of its probability.
@@ -105,9 +114,9 @@ export interface Scores {
   rank: (number | null)[];
   H: (number | null)[];
   top: TopToken[][];
-  perplexity: number;
-  nats_per_token: number;
-  bits_per_byte: number;
+  perplexity: number | null;
+  nats_per_token: number | null;
+  bits_per_byte: number | null;
 }
 
 export interface LensRow {

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { GetNumbers, type Numbers } from "../api/numbers";
 import { DivergingCss, DivergingTile, RampTile, SeriesColour } from "../colour";
 import { Digits } from "../format";
-import { Failure } from "../parts/controls";
+import { Failure, kPoint } from "../parts/controls";
 import { Chip, Table } from "../parts/lists";
 import { Csv, SaveFile } from "../save";
 import { useTrace, useTraceNumbers } from "../state/load";
@@ -94,29 +94,29 @@ export function PairTable(props: {
 const kSteps = {
   qk: [
     "q, k",
-    "The query's vector q, and every token's key k: the token's stream through two matrices of this head.",
+    "The vector q of the query and the key k of every token: products of the stream with two matrices of this head.",
   ],
-  scores: ["scores", "q · k of each key: how well it fits what the query looks for."],
+  scores: ["scores", "q · k for each key: how well the key fits the query."],
   scaled: [
     "÷ √d",
     "Divided by the square root of the vectors' length, so that long vectors do not make the softmax hard.",
   ],
-  masked: ["mask", "What comes after the query is made −∞: the model must not see the future."],
+  masked: ["mask", "Scores of later tokens become −∞: the model cannot see the future."],
   softmax: [
     "softmax",
     "e to the power of each score, divided by their sum: weights that add up to 1.",
   ],
-  out: ["× V", "Every token's value v times its weight, added up: what this head hands on."],
+  out: ["× V", "The sum of the values v, each times its weight: the output of this head."],
 } as const;
 type Step = keyof typeof kSteps;
 // What is particular to a layer's steps.
 function MoreOf(step: Step, frame: Numbers | null): string {
   const { scale, cap, window, turned } = (frame?.about ?? {}) as Record<string, number>;
-  if (step === "qk" && turned) return " Both are turned by their place in the text.";
+  if (step === "qk" && turned) return " Both are rotated by their position.";
   if (step === "scaled" && scale)
-    return ` (× ${Digits(scale)})${cap ? ` Then held within ±${cap}: ${cap} · tanh(score / ${cap}).` : ""}`;
+    return ` (× ${Digits(scale)})${cap ? ` Then limited to ±${cap}: ${cap} · tanh(score / ${cap}).` : ""}`;
   if (step === "masked" && window)
-    return ` So is what stands ${window} tokens before it or more: this layer sees a window.`;
+    return ` So do scores of tokens ${window} or more before it: this layer attends within a window.`;
   return "";
 }
 
@@ -323,7 +323,7 @@ export function QueryPanel(props: {
   if (!row)
     return (
       <section class="panel query-panel">
-        <p class="empty">Point at a token or a cell.</p>
+        <p class="empty">{kPoint} at a token or a cell.</p>
       </section>
     );
   const name = row.direction === "query" ? "Query" : "Key";
@@ -352,7 +352,7 @@ export function QueryPanel(props: {
               key={h}
               class="small"
               aria-pressed={on}
-              title="Click: lines of this head on or off. Double-click: of this head alone."
+              title="Click: show or hide the lines of this head. Double-click: show this head alone."
               style={on ? { borderColor: colour, boxShadow: `inset 0 -3px ${colour}` } : {}}
               onClick={() => toggle(h)}
               onDblClick={() => props.onHeads([h])}
@@ -397,7 +397,7 @@ export function QueryPanel(props: {
         </ol>
       </div>
       {places.length < row.T && places.length === kMostShown && (
-        <p class="note">The {kMostShown} weightiest.</p>
+        <p class="note">The {kMostShown} largest weights.</p>
       )}
     </section>
   );

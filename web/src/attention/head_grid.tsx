@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Numbers } from "../api/numbers";
 import { RampPixels } from "../colour";
-import { Digits } from "../format";
+import { Digits, kNatsToBits } from "../format";
 import { ArrowOf } from "../keys";
 import { usePixels } from "../parts/canvas";
 import { Pick } from "../parts/controls";
@@ -23,32 +23,32 @@ export function HeadName({ layer, head }: HeadPlace): string {
 const kScores: Record<string, readonly [name: string, says: string, unit?: string]> = {
   previous: [
     "previous token",
-    "The weight on the token just before the query: near 1, the head brings each token what stands before it.",
+    "The weight on the token just before the query. Near 1, the head copies from the preceding token.",
   ],
   first: [
     "first token",
-    "The weight on the first token of the text: near 1, the head rests there because it finds nothing to look for.",
+    "The weight on the first token of the text. Near 1, the head is idle: it rests on that token.",
   ],
   self: [
     "itself",
-    "The weight on the query itself: near 1, the head looks at nothing but the token that asks.",
+    "The weight on the query itself. Near 1, the head looks at no other token.",
   ],
   duplicate: [
     "same token before",
-    "The weight on earlier places of the query's own token: near 1, the head finds where the same token stood before.",
+    "The weight on earlier occurrences of the query's own token. Near 1, the head finds repetitions of it.",
   ],
   induction: [
     "induction",
-    "The weight on tokens that came right after an earlier place of the query's token: near 1, the head foresees that what followed then follows again.",
+    "The weight on tokens right after an earlier occurrence of the query's token. Near 1, the head predicts that what followed then follows again.",
   ],
   entropy: [
     "entropy",
-    "How spread the weights are: 0 where one token gets all of them, ln n where n tokens get the same.",
-    " nats",
+    "How spread the weights are: 0 where one token gets all of them, log₂ n where n tokens get equal weights.",
+    " bits",
   ],
   distance: [
     "distance",
-    "How many tokens lie between the query and what it looks at, by weight.",
+    "The mean number of tokens between the query and the tokens that it looks at, weighted.",
     " tokens",
   ],
 };
@@ -147,7 +147,7 @@ export function HeadGrid(props: {
       <h3>{HeadName(told)}</h3>
       <ul class="head-scores">
         {Object.entries(kScores).map(([column, [name, says, unit]]) => {
-          const score = scoreOf(told, column);
+          const score = scoreOf(told, column) * (column === "entropy" ? kNatsToBits : 1);
           return (
             <li key={column} class={column === order ? "is-order" : ""}>
               <details>

@@ -146,7 +146,7 @@ function Looking({ ids }: { ids: number[] }) {
   const query = `query ${cell.row} “${labels[cell.row]}”`;
   const keyed = `key ${cell.column} “${labels[cell.column]}”`;
   const told = hidden
-    ? `${query} may not look at ${keyed}, which comes later`
+    ? `${query} cannot attend to ${keyed}, which comes later`
     : `${query} → ${keyed}: ${p === null ? "…" : Digits(p, 4)}, ${join ? joined : `head ${layer}.${head}`}`;
   useEffect(() => {
     if ((p !== null || hidden) && (locked || pointed)) Say(told);
@@ -178,15 +178,15 @@ function Looking({ ids }: { ids: number[] }) {
   const save = () => shades && SaveMap(ids, shades, title);
   useKeys([
     { key: "j", label: "Next layer", run: () => choose(layer + 1, head) },
-    { key: "k", label: "Layer before", run: () => choose(layer - 1, head) },
+    { key: "k", label: "Previous layer", run: () => choose(layer - 1, head) },
     { key: "l", label: "Next head", run: () => choose(layer, head + 1) },
-    { key: "h", label: "Head before", run: () => choose(layer, head - 1) },
+    { key: "h", label: "Previous head", run: () => choose(layer, head - 1) },
     { key: "n", label: "Next token", run: () => pickPlace(place + 1) },
-    { key: "p", label: "Token before", run: () => pickPlace(place - 1) },
-    { key: "r", label: "Turn round: query or key", run: turn },
+    { key: "p", label: "Previous token", run: () => pickPlace(place - 1) },
+    { key: "r", label: "Switch between query and key", run: turn },
     { key: "g", label: "Next scale", run: nextScale },
     { key: "e", label: "Save as SVG", run: () => void save() },
-    { key: "Escape", label: "Stop, or let go of a token", run: letGo },
+    { key: "Escape", label: "Stop, or deselect the token", run: letGo },
   ]);
   const failure = thumbs.failure || map.failure || exact.failure || scores.failure;
   const asTable = Param("view") === "table";
@@ -215,7 +215,7 @@ function Looking({ ids }: { ids: number[] }) {
         </ParamCheck>
         <ParamCheck
           param="first"
-          title="Without the first token, which many heads look at when there is nothing to look for; the rest is made to add up to 1. The number is the share that it takes."
+          title="Leaves out the first token, on which many heads rest when nothing else matters, and scales the rest to a sum of 1. The number is the share of the first token."
         >
           set first token aside
           {weights && <span class="faint"> {Percent(FirstShare(weights))}</span>}
@@ -226,7 +226,7 @@ function Looking({ ids }: { ids: number[] }) {
           class="small"
           aria-pressed={!byQuery}
           onClick={turn}
-          title="Turn round: query or key"
+          title="Switch between query and key"
         >
           {byQuery ? "query → keys" : "key → queries"}
         </button>
@@ -260,7 +260,7 @@ function Looking({ ids }: { ids: number[] }) {
             </output>
           </div>
           {join && (
-            <p class="note">Heads do different things: what each of them does is lost here.</p>
+            <p class="note">Heads do different things; this map does not show which head does what.</p>
           )}
           {asTable && map.fresh ? (
             <PairTable ids={ids} layer={layer} of={of} weights={map.fresh} />
@@ -290,7 +290,7 @@ function Looking({ ids }: { ids: number[] }) {
               1
             </span>
             <span class="note">
-              Queries down, keys across; hatched is what a query may not see.
+              Queries down, keys across. Hatched: keys that the query cannot attend to.
             </span>
           </div>
           <Steps ids={ids} layer={layer} head={head} query={cell.row} />
@@ -309,7 +309,7 @@ function Looking({ ids }: { ids: number[] }) {
         </Sheet>
       </div>
       <p class="note">
-        Attention says where a head looked, not why the model wrote what it wrote:{" "}
+        Attention shows where a head looked, not why the model wrote its text:{" "}
         <a href="https://arxiv.org/abs/1902.10186" rel="noreferrer">
           Jain and Wallace, “Attention is not Explanation”
         </a>

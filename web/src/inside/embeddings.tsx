@@ -5,11 +5,12 @@ import { SeriesColour } from "../colour";
 import { Digits, Percent, Whole } from "../format";
 import { Sized, useDrawing, useWidth } from "../parts/canvas";
 import { Failure, Segments, Sheet } from "../parts/controls";
+import { FloatNote } from "../parts/float_note";
 import { AxisOf } from "../parts/line_chart";
 import { Bars, KeyEntry } from "../parts/lists";
 import { useLoaded } from "../state/load";
 import { Choice, NumberParam, Param, SetParams } from "../state/route";
-import { OfModel } from "../state/server";
+import { FloatCopyMade, OfModel } from "../state/server";
 import { theme } from "../state/theme";
 import { KindOf, kTokenKinds, TokenLabel, VocabularySize, type TokenKind } from "../tokens";
 import { LabelsThatFit } from "./labels";
@@ -50,7 +51,11 @@ export function EmbeddingsView() {
   const [sought, setSought] = useState("");
   const axes = Choice("ax", kAxes);
   const chosen = Param("id") === "" ? null : NumberParam("id", 0, 0, VocabularySize() - 1);
-  const pca = useLoaded("pca", (signal) => GetNumbers(OfModel("api/embed/pca"), signal));
+  const pca = useLoaded("pca", async (signal) => {
+    const numbers = await GetNumbers(OfModel("api/embed/pca"), signal);
+    FloatCopyMade();
+    return numbers;
+  });
   const near = useLoaded(chosen === null ? null : `${chosen}`, (signal) =>
     Get<Neighbours>(OfModel(`api/embed/nn?id=${chosen}&k=${kNear}`), signal),
   );
@@ -172,6 +177,7 @@ export function EmbeddingsView() {
           />
         </div>
         <Failure message={pca.failure} />
+        <FloatNote waits={!pca.value && !pca.failure} />
         {!pca.value && !pca.failure && <p class="empty">Computing the axes …</p>}
         <div ref={holder} class="scatter">
           <canvas

@@ -1,7 +1,8 @@
+import { useEffect, useRef } from "preact/hooks";
 import { Get } from "../api/http";
 import type { LensRow } from "../api/types";
 import { RampTile } from "../colour";
-import { Bits, kNatsToBits, Percent } from "../format";
+import { Bits, kNatsToBits, Percent, Whole } from "../format";
 import { ArrowOf } from "../keys";
 import { Failure, Sheet } from "../parts/controls";
 import { LineChart } from "../parts/line_chart";
@@ -14,7 +15,16 @@ import { TokenLabel } from "../tokens";
 
 const kColumns = 12; // positions at once
 const kTop = 5;
-const kFarness = "distance to the end (KL)";
+const kRowHead = 84; // pixels
+const kAir = 4; // pixels
+const kFarness = "distance to the last layer (KL)";
+
+// The first position of the page that a place is on. Pages are counted from the end of the text, so that
+// all are full but for a text that has no more.
+function FirstOfPage(place: number, T: number): number {
+  const behind = Math.floor((T - 1 - place) / kColumns); // pages
+  return Math.max(0, T - kColumns * (behind + 1));
+}
 
 interface Lens {
   final: Record<string, [id: number, p: number]>;
@@ -53,7 +63,7 @@ function LensPanel(props: {
         rows={[
           [kFarness, Bits(row.kl)],
           ["entropy here", Bits(row.H)],
-          [`rank of “${TokenLabel(final)}” here`, row.rank_final],
+          [`rank of “${TokenLabel(final)}” here`, Whole(row.rank_final)],
         ]}
       />
       <h3>{ranks}</h3>
@@ -74,7 +84,7 @@ export function LensView({ ids }: { ids: number[] }) {
   const T = ids.length;
   const place = NumberParam("q", T - 1, 0, T - 1);
   const depth = NumberParam("l", L, 0, L);
-  const first = Math.floor(place / kColumns) * kColumns;
+  const first = FirstOfPage(place, T);
   const places = Array.from({ length: Math.min(kColumns, T - first) }, (_, i) => first + i);
   const path = `lens?pos=${places}&top=${kTop}`;
   const { fresh: lens, failure } = useTrace(ids, path, (trace, signal) =>
@@ -91,11 +101,26 @@ export function LensView({ ids }: { ids: number[] }) {
     });
     setTimeout(() => document.querySelector<HTMLElement>(".lens [tabindex='0']")?.focus());
   };
-  const turn = (label: string, to: number) => (
-    <button class="small" disabled={to < 0 || to >= T} onClick={() => SetParams({ q: to })}>
+  const turn = (label: string, name: string, to: number) => (
+    <button
+      class="small"
+      aria-label={name}
+      disabled={to < 0 || to >= T}
+      onClick={() => SetParams({ q: to })}
+    >
       {label}
     </button>
   );
+  // A narrow screen begins at the chosen token, too.
+  const scroller = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const [box, head] = [scroller.current, scroller.current?.querySelector(".lens-at")];
+    if (!box || !head) return;
+    const [a, b] = [box.getBoundingClientRect(), head.getBoundingClientRect()];
+    const left = a.left + kRowHead; // which stays where it is
+    if (b.right > a.right) box.scrollLeft += b.right - a.right + kAir;
+    else if (b.left < left) box.scrollLeft -= left - b.left + kAir;
+  }, [place, T]);
   const cell = (at: number, row: number, of: LensRow | undefined) => {
     if (!of) return <td key={at} class="waiting" />;
     const chosen = at === place && row === depth;
@@ -121,22 +146,22 @@ export function LensView({ ids }: { ids: number[] }) {
     <div class="inside">
       <section class="panel">
         <div class="panel-head">
-          <h2>What it would say so far</h2>
+          <h2>The next token, as each layer predicts it</h2>
           <span class="grow" />
-          {turn("←", first - 1)}
+          {turn("←", "Earlier tokens", first - 1)}
           <span class="small soft">
-            tokens {first}–{first + places.length - 1} of {T}
+            tokens {Whole(first)}–{Whole(first + places.length - 1)} of {Whole(T)}
           </span>
-          {turn("→", first + kColumns)}
+          {turn("→", "Later tokens", first + places.length)}
         </div>
         <Failure message={failure} />
-        <div class="lens-scroll">
+        <div class="lens-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Logit lens">
           <table class="lens" onKeyDown={keys}>
             <thead>
               <tr>
                 <th />
                 {places.map((at) => (
-                  <th key={at} scope="col">
+                  <th key={at} scope="col" class={at === place ? "lens-at" : ""}>
                     <span class="faint">{at}</span>
                     <br />
                     {TokenLabel(ids[at] ?? 0)}
@@ -155,8 +180,8 @@ export function LensView({ ids }: { ids: number[] }) {
           </table>
         </div>
         <p class="note">
-          Each cell: the likeliest next token if the model ended after that block. The stronger the
-          colour, the surer it is.
+          Each cell shows the likeliest next token if the model ended after that block. The stronger
+          the colour, the more probable the token.
         </p>
       </section>
       <Sheet

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { GetNumbers, Values, type Numbers } from "../api/numbers";
 import type { TensorStats } from "../api/types";
-import { Bits, Digits, Percent } from "../format";
+import { Bits, Digits, Percent, Whole } from "../format";
 import { Failure, Pick, Sheet } from "../parts/controls";
 import { Histogram } from "../parts/line_chart";
 import { Bars, Facts, TokenStrip } from "../parts/lists";
@@ -47,10 +47,10 @@ function TensorPanel({ ids, told: of, name }: { ids: number[]; told: Told; name:
   // Another tensor's numbers are none of this one.
   const { fresh: frame, failure } = useTraceNumbers(ids, `tensor/${name}`);
   const [T = 0, width = 0] = (frame?.about.of ?? []) as number[];
-  const size = frame ? `${name} · ${T} × ${width}` : name;
+  const size = frame ? `${name} · ${Whole(T)} × ${Whole(width)}` : name;
   const [rows = 0, columns = 0] = frame?.shape ?? [];
   const told = () => {
-    if (!at || !frame) return "Rows are tokens, columns channels; blue is above 0, ochre below.";
+    if (!at || !frame) return "Rows are tokens, columns are channels. Blue: above 0, ochre: below.";
     const [token, channel] = [
       Math.floor((at[0] * T) / rows),
       Math.floor((at[1] * width) / columns),
@@ -77,7 +77,7 @@ function TensorPanel({ ids, told: of, name }: { ids: number[]; told: Told; name:
           <p class="note">
             {told()}
             {frame.about.pool
-              ? " Each cell shows the number farthest from 0 of those that it stands for."
+              ? " Each cell shows the number farthest from 0 among those that it stands for."
               : ""}
           </p>
           <div class="tensor-facts">
@@ -160,7 +160,7 @@ function EndingPanel(props: {
   const entropy = lps.reduce((sum, lp) => sum - Math.exp(lp) * lp, 0);
   return (
     <section class="panel stack" aria-label={props.told[0]}>
-      <PointHead told={props.told} size={`1 × ${logits.length}`} />
+      <PointHead told={props.told} size={`1 × ${Whole(logits.length)}`} />
       <h3>Next after</h3>
       <TokenStrip ids={props.ids} at={props.place} locked onPick={(at) => SetParams({ q: at })} />
       <h3>The {order.length} likeliest</h3>
@@ -216,7 +216,7 @@ export function PipelineView({ ids }: { ids: number[] }) {
     </li>
   );
   const skipped = (n: number, more: string) =>
-    n > 0 ? `… through ${n}${more} ${n === 1 ? "block" : "blocks"}` : " ";
+    n > 0 ? `… ${n}${more} ${n === 1 ? "block" : "blocks"}` : " ";
   return (
     <div class="pipeline">
       <section class="panel" aria-label="One block">
@@ -237,7 +237,7 @@ export function PipelineView({ ids }: { ids: number[] }) {
         <p class="skip">{skipped(L - 1 - layer, " more")}</p>
         <ol class="stops">{kOfModel.map(box)}</ol>
         <p class="note">
-          Numbers are root mean squares. A dot is the residual stream, which every block adds to.
+          The numbers are root mean squares. A dot marks the residual stream, to which every block adds.
         </p>
       </section>
       <Sheet open={Param("p") !== ""} onClose={() => SetParams({ p: null })}>

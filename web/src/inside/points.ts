@@ -33,9 +33,9 @@ function Times(scale: number, what: string): string {
 // The words for what a norm does to a row.
 function NormWords(norm: string): string {
   if (norm === "layer")
-    return "Each row to mean 0 and variance 1, then scaled and shifted by learned numbers.";
-  if (norm === "rms_no_weight") return "Each row to mean square 1.";
-  return "Each row to mean square 1, then scaled by learned numbers.";
+    return "Each row is normalized to mean 0 and variance 1, then scaled and shifted by learned numbers.";
+  if (norm === "rms_no_weight") return "Each row is normalized to mean square 1.";
+  return "Each row is normalized to mean square 1, then scaled by learned numbers.";
 }
 
 function Embedded(of: BlockInfo): Told {
@@ -50,8 +50,8 @@ function Embedded(of: BlockInfo): Told {
       : of.positions === "sinusoidal"
         ? `${row}, plus sines and cosines of its position.`
         : of.positions === "rotary"
-          ? `${row}. Its place comes in later: layers turn queries and keys by it.`
-          : `${row}. Nothing is added for its place.`;
+          ? `${row}. The position enters later: layers rotate queries and keys by it.`
+          : `${row}. No position is added.`;
   return ["Embeddings", formula, explain];
 }
 
@@ -64,41 +64,41 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
   const parallel = of.block !== "serial";
   const stream = of.residual_lambdas ? "λ·x + λ₀·x₀" : "x"; // what a block takes for it
   const branch = (what: string) => (after ? `${N}(${what})` : what);
-  const normed = after ? " Normed, before it joins." : "";
+  const normed = after ? " It is normalized before it is added." : "";
   const joins = (what: string, from = "x") =>
     post ? `x + ${what}` : `x ← ${from} + ${Times(of.residual_scale, what)}`;
   const reads = (which: 1 | 2, letter: string): Told =>
     post
-      ? [`${norm} ${which}`, `x ← ${N}(x)`, `The sum, normed. ${NormWords(of.norm)}`]
+      ? [`${norm} ${which}`, `x ← ${N}(x)`, `The normalized sum. ${NormWords(of.norm)}`]
       : of.norm_position === "branch"
         ? [
-            which === 1 ? "What attention reads" : "What the feed-forward part reads",
+            which === 1 ? "Input of attention" : "Input of the feed-forward part",
             `${letter} = x`,
-            "The stream as it is: norms stand behind the sublayers of this model.",
+            "The residual stream, not normalized: this model has its norms after the sublayers.",
           ]
         : which === 1
           ? [
               `${norm} 1`,
               `a = ${N}₁(${stream})`,
-              `${NormWords(of.norm)}${of.residual_lambdas ? " Before that a block mixes the stream with the embeddings, by two learned numbers." : ""}`,
+              `${NormWords(of.norm)}${of.residual_lambdas ? " Before that, the block mixes the stream with the embeddings by two learned numbers." : ""}`,
             ]
           : of.block === "parallel_one_norm"
             ? [
                 `${norm} 1, again`,
                 "m = a",
-                "The same numbers: attention and the feed-forward part read one norm, beside each other.",
+                "The same numbers: attention and the feed-forward part share one norm.",
               ]
             : [
                 `${norm} 2`,
                 `m = ${N}₂(x)`,
                 parallel
-                  ? "The same again of the block's input, for the feed-forward part beside attention."
-                  : "The same again, before the feed-forward part.",
+                  ? "The same for the feed-forward part, which reads the block's input beside attention."
+                  : "The same, before the feed-forward part.",
               ];
   const own = of.value_embeddings
-    ? " In every second layer each token's own values are added, through gates."
+    ? " In every second layer, embeddings of the token are added to its values through gates."
     : "";
-  const turned = of.positions === "rotary" ? " Queries and keys are turned by their place." : "";
+  const turned = of.positions === "rotary" ? " Queries and keys are rotated by their position." : "";
   const told: Record<Point, Told> = {
     embedded: Embedded(of),
     ln_1: reads(1, "a"),
@@ -108,63 +108,63 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
       `One matrix product makes the three side by side, for all heads.${of.qk_norm ? " Queries and keys are normed." : ""}${turned}${own}`,
     ],
     heads: [
-      "What the heads gather",
+      "Output of the heads",
       "softmax(q·kᵀ / √d)·v",
-      "Each head's weighted values, the heads side by side.",
+      "The weighted sum of the values of each head; the heads side by side.",
     ],
     attention: [
-      "Attention's result",
+      "Output of attention",
       branch(`h·Wₒ${Plus(of.attention_bias, "bₒ")}`),
-      `The heads mixed together, before they join the stream.${normed}`,
+      `One matrix product mixes the heads. The result is added to the stream.${normed}`,
     ],
     middle: [
       "Stream after attention",
       joins("attention", stream),
-      "The residual stream with what attention brought.",
+      "The residual stream plus the output of attention.",
     ],
     ln_2: reads(2, "m"),
     up: of.gated
       ? [
           "Feed-forward, wide",
           `g | u = m·W₁${Plus(of.mlp_bias, "b₁")}`,
-          "Two vectors several times as wide, side by side: gates, and what goes through them.",
+          "Two wider vectors side by side: the gates, and the numbers that they scale.",
         ]
       : [
           "Feed-forward, wide",
           `u = m·W₁${Plus(of.mlp_bias, "b₁")}`,
-          "To a vector several times as wide.",
+          "A matrix product to a vector that is several times as wide.",
         ],
     activated: of.gated
       ? [
           "Gated units",
           `s = ${of.activation}(g) · u`,
-          "Each number times its gate, which the activation made: the one step that is not linear.",
+          "Each number times its gate, to which the activation was applied: the only step that is not linear.",
         ]
       : [
           "Activation",
           `g = ${of.activation}(u)`,
-          "The one step that is not linear: most units go to about 0.",
+          "The only step that is not linear. Most units become about 0.",
         ],
     mlp: [
-      "Feed-forward's result",
+      "Output of the feed-forward part",
       branch(`${of.gated ? "s" : "g"}·W₂${Plus(of.mlp_bias, "b₂")}`),
-      `Back to the stream's width, before it joins.${normed}`,
+      `Back to the width of the stream, to which it is added.${normed}`,
     ],
-    output: ["Stream after the block", joins("feed-forward"), "What the next block is given."],
+    output: ["Stream after the block", joins("feed-forward"), "The input of the next block."],
     final: [
       `Final ${norm}`,
       `y = ${N}(${of.backout ? "x − λ·(x of the middle block)" : "x"})`,
-      "The last norm, before the stream is read as tokens.",
+      "The last norm, before the stream becomes logits.",
     ],
     logits: [
       "Logits",
       "logits = y·Uᵀ",
-      `One number for every token of the vocabulary: how well its row of the output matrix U (${of.tied ? "the embeddings again" : "one of its own"}) fits what stands behind the chosen token.`,
+      `One number for every token of the vocabulary: the product of its row of the output matrix U (${of.tied ? "the embedding table" : "a table of its own"}) with the stream at the chosen token.`,
     ],
     probabilities: [
       "Next token",
       "p = softmax(logits)",
-      "e to the power of each logit, divided by their sum: how likely each token is to come next. Of these the sampler draws one.",
+      "e to the power of each logit, divided by the sum of these: the probability of each token to come next. The sampler draws one of them.",
     ],
   };
   // A norm behind a sum comes after it, and the second one's result is the block's.
@@ -174,6 +174,6 @@ export function PointsOf(of: BlockInfo): Map<Point, Told> {
       )
     : kPoints;
   if (post)
-    told.output = [`${norm} 2`, `x ← ${N}(x + feed-forward)`, "What the next block is given."];
+    told.output = [`${norm} 2`, `x ← ${N}(x + feed-forward)`, "The input of the next block."];
   return new Map(order.map((one) => [one, told[one]] as const));
 }

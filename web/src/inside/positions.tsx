@@ -17,29 +17,49 @@ const kFirst = 256; // positions of hands, which come round while others hardly 
 
 // What is said of a table of positions, and of hands that turn with them.
 const kTable = {
-  sim: "The cosine of each two positions' embeddings; blue is alike, ochre opposite.",
-  map: ["The table itself", "Rows are positions, columns channels."],
+  sim: "The cosine of the embeddings of each two positions. Blue: alike, ochre: opposite.",
+  map: ["The table of positions", "Rows are positions, columns are channels. Blue: above 0, ochre: below."],
   curves: "Channels over the positions",
 } as const;
 const kHands = {
-  sim: "How well a query meets a key with the same numbers at another place: blue is alike, ochre opposite. It depends only on how far apart they are.",
+  sim: "How well a query fits a key of the same numbers at another position. Blue: alike, ochre: opposite. It depends only on their distance.",
   map: [
-    "Where the hands point",
-    "Queries and keys are turned by their place: two of their numbers are a hand. Rows are the first positions, columns the cosines of the hands' angles, then their sines.",
+    "Rotation by position",
+    "Queries and keys are rotated by their position: each two of their numbers are a hand. Rows are the first positions; columns are the cosines of the hands' angles, then their sines.",
   ],
-  curves: "Hands over the positions",
+  curves: "Rotation over the positions",
 } as const;
 
 function WavelengthsOf(frame: Numbers | null): number[] {
   return (frame?.about.wavelengths ?? []) as number[];
 }
 
+const kTicks = 4; // parts of an axis
+
+// The numbers along a side of a map, by its rows or columns.
+function MapAxis({ side, name, values }: { side: "left" | "bottom"; name: string; values: number[] }) {
+  const last = values.length - 1;
+  const places = Array.from({ length: kTicks + 1 }, (_, i) => Math.round((i / kTicks) * last));
+  const along = side === "left" ? "top" : "left";
+  return (
+    <div class={`map-axis ${side}`} aria-hidden="true">
+      {[...new Set(places)].map((at) => (
+        <span key={at} style={{ [along]: `${((at + 0.5) / values.length) * 100}%` }}>
+          {Whole(values[at] ?? 0)}
+        </span>
+      ))}
+      <b>{name}</b>
+    </div>
+  );
+}
+
 // A view of the positions; `told` says what a row and a column are, by the positions of the rows and what
-// the columns are of.
+// the columns are of, whose name is `across`.
 function Picture(props: {
   title: string;
   explain: string;
   path: string;
+  across: string;
   told: (row: number, column: number) => string;
 }) {
   const { title, path } = props;
@@ -55,18 +75,22 @@ function Picture(props: {
       <h2>{title}</h2>
       <Failure message={failure} />
       {value && (
-        <ValueMap
-          label={title}
-          values={value.values}
-          rows={rows}
-          columns={columns}
-          most={value.values.reduce((a, b) => Math.max(a, Math.abs(b)), 0)}
-          square
-          onPoint={(row, column) => {
-            const of = props.told(positions[row] ?? 0, channels[column] ?? 0);
-            setTold(`${of}: ${Digits(value.values[row * columns + column], 3)}`);
-          }}
-        />
+        <div class="map-frame">
+          <MapAxis side="left" name="position" values={positions} />
+          <ValueMap
+            label={title}
+            values={value.values}
+            rows={rows}
+            columns={columns}
+            most={value.values.reduce((a, b) => Math.max(a, Math.abs(b)), 0)}
+            square
+            onPoint={(row, column) => {
+              const of = props.told(positions[row] ?? 0, channels[column] ?? 0);
+              setTold(`${of}: ${Digits(value.values[row * columns + column], 3)}`);
+            }}
+          />
+          <MapAxis side="bottom" name={props.across} values={channels} />
+        </div>
       )}
       <p class="note">{told || props.explain}</p>
     </section>
@@ -76,15 +100,15 @@ function Picture(props: {
 // How many positions each hand needs to come round.
 function Wavelengths({ frame }: { frame: Numbers }) {
   const ys = WavelengthsOf(frame);
-  const title = "Positions until a hand comes round";
+  const title = "Positions until a hand has turned once";
   const line = { name: title, colour: SeriesColour(theme.value, 0), ys };
   return (
     <section class="panel stack wide" aria-label={title}>
       <h2>{title}</h2>
       <LineChart label={title} height={140} lines={[line]} y={{ log: true, whole: true }} />
       <p class="note">
-        Hands by their number. The first turns by one radian with every position; the last needs{" "}
-        {Whole(Math.round(ys.at(-1) ?? 0))} positions, and the model sees{" "}
+        By the number of the hand. The first turns by one radian with every position; the last needs{" "}
+        {Whole(Math.round(ys.at(-1) ?? 0))} positions for one turn. The context has{" "}
         {Whole(info.value?.model?.n_ctx ?? 0)}.
       </p>
     </section>
@@ -131,19 +155,21 @@ export function PositionsView() {
             options={Array.from({ length: L }, (_, l) => [String(l), String(l)] as const)}
             onPick={(l) => SetParams({ l })}
           />
-          <span class="note">Layers {alike.join(", ")} turn alike.</span>
+          <span class="note">Layers {alike.join(", ")} rotate alike.</span>
         </div>
       )}
       <Picture
         title="How alike positions are"
         explain={words.sim}
         path={`api/wpe?view=sim&size=${kSize}${of}`}
+        across="position"
         told={(a, b) => `Positions ${a} and ${b}`}
       />
       <Picture
         title={words.map[0]}
         explain={words.map[1]}
         path={`api/wpe?view=values&size=${kSize}${of}`}
+        across={turned ? "column" : "channel"}
         told={(position, at) => `Position ${position}, ${channel(at)}`}
       />
       {turned && frame && <Wavelengths frame={frame} />}

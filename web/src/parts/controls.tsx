@@ -155,9 +155,12 @@ export function TextField({ label, onText, ...more }: FieldProps) {
 // The field that a screen is about: "/" leads to it.
 export function MainField(props: FieldProps) {
   const field = useRef<HTMLTextAreaElement>(null);
-  useKeys([{ key: "/", label: "To the text", run: () => field.current?.focus() }]);
+  useKeys([{ key: "/", label: "Go to the text field", run: () => field.current?.focus() }]);
   return <TextField {...props} ref={field} />;
 }
+
+// Where nothing hovers, as on a phone, what is pointed at elsewhere is tapped.
+export const kPoint = matchMedia("(hover: none)").matches ? "Tap" : "Point";
 
 export function Failure(props: { message: string }) {
   return props.message ? (

@@ -4,7 +4,9 @@ import { takeText } from "../playground/writing";
 import { useLoaded } from "../state/load";
 import { Param, SetParams } from "../state/route";
 import { info, PostToModel } from "../state/server";
+import { Whole } from "../format";
 import { Failure, MainField } from "./controls";
+import { FloatNote } from "./float_note";
 
 const kExample = "The cat sat on the mat. The cat sat on the rug.";
 const kTypingPause = 250; // milliseconds
@@ -34,9 +36,10 @@ export function Inspected({ children }: { children: (ids: number[]) => Component
       <Failure message={failure} />
       {ids.length < all.length && (
         <p class="note">
-          The last {ids.length} of {all.length} tokens: what the model sees at once.
+          The last {Whole(ids.length)} of {Whole(all.length)} tokens, as many as the context holds.
         </p>
       )}
+      <FloatNote waits={failure === ""} />
       {ids.length > 0 && children(ids)}
     </div>
   );

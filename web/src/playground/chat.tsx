@@ -1,8 +1,9 @@
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TopToken, WrittenToken } from "../api/types";
 import { useKeys } from "../keys";
 import { Failure, TextField } from "../parts/controls";
+import { SaveFile } from "../save";
 import { GoTo } from "../state/route";
 import { modelId } from "../state/server";
 import { Pieces, TextOf, TokenBytes } from "../tokens";
@@ -18,9 +19,41 @@ interface Turn extends Written {
   tries: number; // answers that were asked for before this one
 }
 
+interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+const kSystem = "folio.system";
+// What the system says before every conversation; "" for nothing.
+const system = signal(sessionStorage.getItem(kSystem) ?? "");
+effect(() => sessionStorage.setItem(kSystem, system.value));
+
 const conversations = signal<Record<string, Turn[]>>({}); // by model
 const turns = computed(() => conversations.value[modelId.value] ?? []);
 const draft = signal("");
+
+// The conversation as messages; the answer to the last question only where it is `answered`.
+function MessagesOf(all: Turn[], answered: boolean): Message[] {
+  const turns = all.flatMap(({ message, tokens }, i): Message[] => {
+    const question: Message = { role: "user", content: message };
+    if (i === all.length - 1 && !answered) return [question];
+    const content = TextOf(
+      tokens.map(({ id }) => id),
+      true, // a character that was cut off by Stop is none
+    );
+    return [question, { role: "assistant", content }];
+  });
+  return system.value.trim() === ""
+    ? turns
+    : [{ role: "system", content: system.value.trim() }, ...turns];
+}
+
+// Saves the conversation as a line of JSON, as "folio train" takes conversations.
+function Save(all: Turn[]): void {
+  const line = JSON.stringify({ messages: MessagesOf(all, true) });
+  SaveFile("conversation.jsonl", `${line}\n`, "application/jsonl");
+}
 
 function Put(model: string, all: Turn[]): void {
   conversations.value = { ...conversations.value, [model]: all };
@@ -34,17 +67,11 @@ async function Respond(all: Turn[], begun: WrittenToken[] = []): Promise<boolean
   const asked = all.at(-1);
   if (writing.value || !asked) return false;
   Put(model, [...all.slice(0, -1), { ...asked, tokens: begun, done: null }]);
-  const messages = all.flatMap(({ message, tokens }, i) => {
-    const answer = TextOf(
-      tokens.map(({ id }) => id),
-      true, // a character that was cut off by Stop is none
-    );
-    const question = { role: "user", content: message };
-    return i < all.length - 1 ? [question, { role: "assistant", content: answer }] : [question];
-  });
+  const messages = MessagesOf(all, false);
   const { seed } = settings.value;
   const came = await Stream(
     model,
+    // A branch continues the very tokens of its answer.
     begun.length > 0 ? { ids: IdsOf({ ...asked, tokens: begun }) } : { messages },
     seed === "" ? "" : String(Number(seed) + asked.tries),
     (more) => {
@@ -137,12 +164,12 @@ function Message({ turn, at }: { turn: Turn; at: number }) {
       <MessageField label="Edit" value={edited} onText={setEdited} onSend={send} />
       <div class="row">
         <button class="small primary" disabled={writing.value} onClick={send}>
-          Ask anew
+          Ask again
         </button>
         <button class="small" onClick={() => setEdited(null)}>
           Cancel
         </button>
-        <span class="note">What follows it is dropped.</span>
+        <span class="note">The turns after it are removed.</span>
       </div>
     </div>
   );
@@ -187,7 +214,7 @@ function Answer(props: {
           onPick={(token) => props.onPick({ turn: at, token })}
         />
       ) : (
-        <p class="faint">(nothing)</p>
+        <p class="faint">(an empty answer)</p>
       )}
       {!open && (
         <div class="row">
@@ -196,7 +223,7 @@ function Answer(props: {
               class="small"
               id="retry"
               disabled={greedy || writing.value}
-              title={greedy ? "At temperature 0 the same answer would come again." : undefined}
+              title={greedy ? "At temperature 0 the answer would be the same." : undefined}
               onClick={() => void Retry()}
             >
               Another answer
@@ -235,9 +262,9 @@ export function ChatTab() {
   };
   const stop = () => (writing.value ? Stop() : on.onPick(null));
   useKeys([
-    { key: "/", label: "To the text", run: () => document.getElementById("message")?.focus() },
+    { key: "/", label: "Go to the text field", run: () => document.getElementById("message")?.focus() },
     { key: "Control+Enter", label: "Ask", run: send },
-    { key: "Escape", label: "Stop, or let go of a token", run: stop },
+    { key: "Escape", label: "Stop, or deselect the token", run: stop },
   ]);
   return (
     <div class="play">
@@ -247,15 +274,25 @@ export function ChatTab() {
             <ColourBy />
             <span class="grow" />
             {last && (
-              <button class="small" id="begin" disabled={writing.value} onClick={Begin}>
-                New conversation
-              </button>
+              <>
+                <button
+                  class="small"
+                  id="save"
+                  disabled={writing.value}
+                  title="As a line of JSON, from which “folio train” can learn"
+                  onClick={() => Save(all)}
+                >
+                  Save
+                </button>
+                <button class="small" id="begin" disabled={writing.value} onClick={Begin}>
+                  New conversation
+                </button>
+              </>
             )}
           </div>
           {last === null && (
             <p class="empty">
-              This model was taught to answer. Ask it something; what it was taught says what it
-              knows.
+              This model was trained on conversations. Its answers depend on what it was trained on.
             </p>
           )}
           <ol class="turns">
@@ -263,7 +300,7 @@ export function ChatTab() {
               <li key={at} class={at < forgotten ? "forgotten" : ""}>
                 {at > 0 && at === forgotten && (
                   <p class="note border">
-                    What stands above has left the context: the model has forgotten it.
+                    The turns above have left the context: the model does not see them.
                   </p>
                 )}
                 <Message turn={turn} at={at} />
@@ -293,6 +330,20 @@ export function ChatTab() {
         </div>
       </div>
       <aside class="play-side">
+        <section class="panel" aria-label="System message">
+          <label class="stack">
+            <span class="soft small">System message</span>
+            <textarea
+              id="system"
+              rows={2}
+              spellcheck={false}
+              placeholder="None"
+              title="It stands before the conversation and takes effect with the next message."
+              value={system.value}
+              onInput={(event) => (system.value = event.currentTarget.value)}
+            />
+          </label>
+        </section>
         <SamplerPanel />
         <TokenSheet
           ids={of ? IdsOf(of) : []}

@@ -1,10 +1,10 @@
-import { Digits, Duration, Milliseconds, Percent } from "../format";
+import { Duration, Milliseconds, Percent, Rate, Whole } from "../format";
 import { info } from "../state/server";
 import { pace, Stop, writing, type Pace, type Written } from "./writing";
 
 const kReasons: Record<string, string> = {
-  length: "reached its length",
-  stop: "met a stop text",
+  length: "the wanted length is reached",
+  stop: "a stop text was written",
   eos: "the model ended the text",
   context: "the context is full",
   cancelled: "stopped",
@@ -44,15 +44,15 @@ export function PaceLine({ of }: { of: Written | null }) {
         )}
         {now.per_second !== null && (
           <span>
-            <b>{Digits(now.per_second, 3)}</b> tokens/s
+            <b>{Rate(now.per_second)}</b> tokens/s
           </span>
         )}
         <span>
-          <b>{now.written}</b>/{now.wanted} tokens
+          <b>{Whole(now.written)}</b>/{Whole(now.wanted)} tokens
         </span>
         <span>
-          context <b>{Math.min(length, context)}</b>/{context}
-          {length > context && ": the beginning is forgotten"}
+          context <b>{Whole(Math.min(length, context))}</b>/{Whole(context)}
+          {length > context && ": the beginning has left it"}
         </span>
         {done && (
           <>

@@ -15,15 +15,15 @@ const kModes = [
 ] as const;
 type Mode = (typeof kModes)[number][0];
 
-// A token is judged where it stands; null for one that nothing stands before.
-export interface Judged {
+// A token with what the model says of it; null where nothing stands before it.
+export interface ScoredToken {
   id: number;
   lp: number | null;
   rank: number | null;
   H: number | null;
   top: TopToken[];
   seen?: number; // tokens before it that the model saw; all of them if it is not said
-  plain?: boolean; // not the model's, and not judged
+  plain?: boolean; // not the model's, and without numbers
 }
 
 const kStrongest = 0.42; // of the ramp
@@ -36,7 +36,7 @@ function BucketOf(rank: number): number {
 }
 
 // How strongly a token is marked, 0 to 1: the more it surprises.
-function Mark(token: Judged, mode: Mode): number {
+function Mark(token: ScoredToken, mode: Mode): number {
   if (token.plain) return 0;
   if (mode === "probability" && token.lp !== null) return Math.min(token.lp / kLeast, 1);
   if (mode === "rank" && token.rank !== null) return BucketOf(token.rank) / 3;
@@ -57,7 +57,7 @@ function ModeOf(): Mode {
 // Text made of tokens that can be gone through by mouse and by keys.
 export function Prose(props: {
   label: string;
-  tokens: Judged[];
+  tokens: ScoredToken[];
   pieces: string[];
   at: number | null;
   locked: boolean;
@@ -78,7 +78,7 @@ export function Prose(props: {
         tokens.findIndex(({ plain }) => !plain),
       )}
       option={(i) => {
-        const token = tokens[i] as Judged;
+        const token = tokens[i] as ScoredToken;
         const bucket =
           mode === "rank" && !token.plain && token.rank !== null
             ? ` rank-${BucketOf(token.rank)}`
@@ -98,7 +98,7 @@ export function Prose(props: {
 
 export function ColourBy() {
   const mode = ModeOf();
-  const [low, high] = mode === "entropy" ? ["sure", "≥ 8 bits open"] : ["likely", "p ≤ 0.001"];
+  const [low, high] = mode === "entropy" ? ["certain", "≥ 8 bits"] : ["likely", "p ≤ 0.001"];
   return (
     <>
       <span class="soft small">Colour by</span>

@@ -1,5 +1,6 @@
 import { computed, effect, signal } from "@preact/signals";
 import type { Sampling } from "../api/types";
+import { Whole } from "../format";
 import { Segments, Slider } from "../parts/controls";
 import { info } from "../state/server";
 import { kPresets, PresetOf, type Settings } from "./sampling";
@@ -42,30 +43,30 @@ type Dial = readonly [
 const kDials: Record<keyof Sampling, Dial> = {
   temperature: [
     "Temperature",
-    "Below 1 the likely gets likelier; 0 always takes the likeliest.",
+    "Below 1 likely tokens become likelier; 0 always takes the likeliest.",
     { low: 0, high: 2, step: 0.05 },
   ],
   top_k: [
     "Top-k",
-    "Only the k likeliest tokens may come.",
+    "Only the k likeliest tokens are candidates.",
     { low: 0, high: 200, step: 1 },
     [0, "all"],
   ],
   top_p: [
     "Top-p",
-    "Of these the likeliest whose probabilities together reach p.",
+    "Of these, the likeliest whose probabilities together reach p.",
     { low: 0.01, high: 1, step: 0.01 },
     [1, "all"],
   ],
   min_p: [
     "Min-p",
-    "Of these the ones at least min-p times as likely as the likeliest.",
+    "Of these, those at least min-p times as likely as the likeliest.",
     { low: 0, high: 0.5, step: 0.01 },
     [0, "off"],
   ],
   repetition_penalty: [
     "Repetition",
-    "Above 1 tokens that have come before get less likely.",
+    "Above 1, tokens that are in the text already become less likely.",
     { low: 1, high: 2, step: 0.05 },
     [1, "off"],
   ],
@@ -89,7 +90,7 @@ export function SamplerPanel() {
         const [label, title, range, rest] = kDials[of];
         const value = now[of];
         const high = of === "max_tokens" ? Math.max(model?.n_ctx ?? 0, range.high) : range.high;
-        const said = range.step < 1 ? value.toFixed(2) : String(value);
+        const said = range.step < 1 ? value.toFixed(2) : Whole(value);
         return (
           <Slider
             key={of}
@@ -103,7 +104,7 @@ export function SamplerPanel() {
           />
         );
       })}
-      <label class="seed" title="The same seed and settings write the same text.">
+      <label class="seed" title="Equal seeds and settings write equal texts.">
         Seed
         <input
           type="text"

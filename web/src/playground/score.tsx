@@ -1,37 +1,71 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Scores } from "../api/types";
-import { Digits, Whole } from "../format";
+import { Bits, Digits, kNatsToBits, Percent, Whole } from "../format";
 import { useKeys } from "../keys";
 import { Failure, MainField } from "../parts/controls";
+import { FloatNote } from "../parts/float_note";
 import { Facts } from "../parts/lists";
 import { useLoaded } from "../state/load";
-import { HasFeature, kNoTrace, PostToModel } from "../state/server";
-import { Pieces, TokenBytes } from "../tokens";
-import { ColourBy, Prose, type Judged } from "./prose";
+import { FloatCopyMade, PostToModel } from "../state/server";
+import { Pieces, TokenBytes, TokenLabel } from "../tokens";
+import { ColourBy, Prose, type ScoredToken } from "./prose";
 import { TokenSheet, usePlace } from "./token_panel";
-import { typed, typedText } from "./writing";
+import { Type, typedText, writing } from "./writing";
 
-const kHint = "Paste a text to see how well the model foresees each token of it.";
+const kHint = "Paste a text to see how well the model predicts each token of it.";
+const kTypingPause = 400; // milliseconds
+const kListed = 12; // tokens
+
+// The tokens that surprised the model most.
+function LeastExpected(props: { tokens: ScoredToken[]; onPick: (at: number) => void }) {
+  const scored = props.tokens.flatMap((token, at) => (token.lp === null ? [] : [{ ...token, at }]));
+  const least = scored.sort((a, b) => (a.lp ?? 0) - (b.lp ?? 0)).slice(0, kListed);
+  const most = -(least[0]?.lp ?? 0) || 1;
+  return (
+    <section class="panel" aria-label="Least expected tokens">
+      <h2>Least expected tokens</h2>
+      <ol class="bars">
+        {least.map(({ id, lp, at }) => (
+          <li key={at}>
+            <button
+              class="bar"
+              title={`Token ${at}: probability ${Percent(Math.exp(lp ?? 0))}`}
+              onClick={() => props.onPick(at)}
+            >
+              <span class="bar-label">{TokenLabel(id)}</span>
+              <span class="bar-track">
+                <i class="bar-after" style={{ width: `${(-(lp ?? 0) / most) * 100}%` }} />
+              </span>
+              <span class="bar-number strong">{Bits(-(lp ?? 0))}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
 
 export function ScoreTab() {
-  const [asked, setAsked] = useState<{ time: number; text: string } | null>(null);
-  const loaded = useLoaded(asked && `${asked.time}:${asked.text}`, (signal) =>
-    PostToModel<Scores>("api/score", { text: asked?.text, top: 10 }, signal),
+  const said = typedText.value;
+  const loaded = useLoaded(
+    said === "" || writing.value ? null : said,
+    async (signal) => {
+      const scores = await PostToModel<Scores>("api/score", { text: said, top: 10 }, signal);
+      FloatCopyMade();
+      return scores;
+    },
+    kTypingPause,
   );
-  // A judgement stays where a later one fails.
+  // Scores stay where a later text cannot be scored.
   const kept = useRef<Scores | null>(null);
   kept.current = loaded.value ?? kept.current;
-  const scores = kept.current;
-  const busy = asked !== null && !loaded.fresh && !loaded.failure;
+  const scores = said === "" ? null : kept.current;
+  const waits = said !== "" && !loaded.fresh && !loaded.failure;
   const { place: at, locked, letGo, ...on } = usePlace();
   useEffect(letGo, [scores]);
-  const judge = () => setAsked({ time: Date.now(), text: typedText.value });
-  useKeys([
-    { key: "Control+Enter", label: "Judge", run: judge },
-    { key: "Escape", label: "Stop, or let go of a token", run: letGo },
-  ]);
+  useKeys([{ key: "Escape", label: "Stop, or deselect the token", run: letGo }]);
   const ids = scores?.ids ?? [];
-  const tokens = useMemo<Judged[]>(
+  const tokens = useMemo<ScoredToken[]>(
     () =>
       ids.map((id, i) => ({
         id,
@@ -45,48 +79,50 @@ export function ScoreTab() {
   );
   const pieces = useMemo(() => Pieces(ids.map(TokenBytes)), [scores]);
   const token = at === null ? undefined : tokens[at];
-  if (!HasFeature("score")) return <p class="empty">{kNoTrace}</p>;
   return (
     <div class="play">
       <div class="play-main">
         <MainField
           class="prompt"
-          label="Text to judge"
+          label="Text to score"
           placeholder={kHint}
-          value={typedText.value}
-          onText={(said) => (typed.value = said)}
+          value={said}
+          onText={Type}
         />
-        <div class="row">
-          <button class="primary" disabled={busy} onClick={judge}>
-            Judge <kbd>Ctrl ⏎</kbd>
-          </button>
-        </div>
         <Failure message={loaded.failure} />
-        {scores && (
-          <section class="panel result">
-            <Facts
-              class="figures"
-              rows={[
-                ["perplexity", Digits(scores.perplexity)],
-                ["bits per byte", Digits(scores.bits_per_byte)],
-                ["nats per token", Digits(scores.nats_per_token)],
-                ["tokens", Whole(ids.length)],
-              ]}
-            />
-            <hr class="rule" />
-            <div class="result-head">
-              <ColourBy />
-            </div>
-            <Prose
-              {...on}
-              label="Written text"
-              tokens={tokens}
-              pieces={pieces}
-              at={at}
-              locked={locked}
-            />
-          </section>
-        )}
+        <FloatNote waits={waits} />
+        <section class="panel result" aria-label="Scores" aria-busy={waits}>
+          {scores ? (
+            <>
+              <Facts
+                class="figures"
+                rows={[
+                  ["perplexity", Digits(scores.perplexity)],
+                  ["bits per byte", Digits(scores.bits_per_byte)],
+                  [
+                    "bits per token",
+                    Digits(scores.nats_per_token === null ? null : scores.nats_per_token * kNatsToBits),
+                  ],
+                  ["tokens", Whole(ids.length)],
+                ]}
+              />
+              <hr class="rule" />
+              <div class="result-head">
+                <ColourBy />
+              </div>
+              <Prose
+                {...on}
+                label="Scored text"
+                tokens={tokens}
+                pieces={pieces}
+                at={at}
+                locked={locked}
+              />
+            </>
+          ) : (
+            <p class="empty">{waits ? "Scoring …" : kHint}</p>
+          )}
+        </section>
       </div>
       <aside class="play-side">
         <TokenSheet
@@ -97,6 +133,7 @@ export function ScoreTab() {
           hint={scores ? undefined : kHint}
           onClose={letGo}
         />
+        {!token && scores && <LeastExpected tokens={tokens} onPick={on.onPick} />}
       </aside>
     </div>
   );

@@ -5,7 +5,7 @@ import { ChatTab } from "./chat";
 import { ScoreTab } from "./score";
 import { TokensTab } from "./tokens";
 import { WriteTab } from "./write";
-import { failure, typed } from "./writing";
+import { failure, Type } from "./writing";
 
 const kTabs = [
   ["chat", "Chat"],
@@ -25,7 +25,7 @@ export function PlaygroundScreen() {
       value={tab}
       options={tabs}
       onPick={(value) => {
-        typed.value = null;
+        Type(null);
         failure.value = "";
         SetParams({ tab: value === tabs[0]?.[0] ? null : value });
       }}

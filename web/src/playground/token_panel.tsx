@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 import { Values } from "../api/numbers";
 import type { TopToken } from "../api/types";
-import { Bits, Percent } from "../format";
-import { Sheet } from "../parts/controls";
+import { Bits, Percent, Whole } from "../format";
+import { kPoint, Sheet } from "../parts/controls";
 import { Bars, Facts } from "../parts/lists";
 import { useTraceNumbers } from "../state/load";
-import { HasFeature, info } from "../state/server";
+import { info } from "../state/server";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
-import type { Judged } from "./prose";
+import type { ScoredToken } from "./prose";
 import { LogSoftmax, Sampled, type Settings } from "./sampling";
 import { writing } from "./writing";
 
@@ -24,11 +24,16 @@ export function usePlace<T = number>() {
   return { place: picked ?? pointed, locked: picked !== null, onHover, onPick, letGo };
 }
 
+// True where a trace has the very logits that tokens were chosen by: the model is served as float32.
+function AreExact(): boolean {
+  return info.value?.model?.float_copy === null;
+}
+
 // The logits that the token in place `at` was chosen by, when the model saw `seen` tokens before it,
-// once that is wanted; null until they are here, and where the service does not trace.
+// once that is wanted; null until they are here, and where the service has no such.
 function useLogits(ids: number[], at: number, seen: number, wanted: boolean): Float32Array | null {
   const most = info.value?.model?.n_ctx ?? ids.length;
-  const traced = wanted && at > 0 && HasFeature("trace");
+  const traced = wanted && at > 0 && AreExact();
   const window = ids.slice(at - seen, at - seen + most);
   const { fresh } = useTraceNumbers(window, traced ? `logits?pos=${seen - 1}` : null);
   return fresh && Values(fresh);
@@ -63,7 +68,7 @@ function Weigh(
 interface TokenPanelProps {
   ids: number[]; // the whole text
   at: number; // the place in it
-  token: Judged;
+  token: ScoredToken;
   locked: boolean;
   settings?: Settings; // of a sampler whose work is shown
   onBranch?: (choice: TopToken) => void;
@@ -92,7 +97,7 @@ function TokenPanel({ ids, at, token, locked, settings, ...props }: TokenPanelPr
           class="facts small"
           rows={[
             ["probability", Percent(Math.exp(lp))],
-            ["rank", token.rank ?? "–"],
+            ["rank", token.rank === null ? "–" : Whole(token.rank)],
             ["surprise", Bits(-lp)],
             ["entropy here", Bits(token.H)],
           ]}
@@ -100,7 +105,7 @@ function TokenPanel({ ids, at, token, locked, settings, ...props }: TokenPanelPr
       )}
       {weighed.length > 0 && (
         <>
-          <h3>What else it might have been{onBranch && " – pick one to branch"}</h3>
+          <h3>Alternatives{onBranch && " – pick one to branch"}</h3>
           <Bars
             chosen={id}
             rows={weighed.map((one) => {
@@ -110,18 +115,20 @@ function TokenPanel({ ids, at, token, locked, settings, ...props }: TokenPanelPr
                 id: one.id,
                 raw: [p / most, Percent(p)],
                 after: settings && [one.after / most, said],
-                title: `Go on from “${TokenLabel(one.id)}” instead`,
+                title: `Continue from “${TokenLabel(one.id)}” instead`,
                 onPick: onBranch && (() => onBranch([one.id, one.lp])),
               };
             })}
           />
           {settings && (
             <p class="note">
-              Wide bars: the model. Thin ones: after the sampler as it is set now,{" "}
+              Wide bars: the model's probabilities. Thin bars: after the sampler as it is set now,{" "}
               {logits
-                ? "computed from every logit. "
-                : "from these tokens alone; click the token for the exact numbers. "}
-              The longest is the likeliest.
+                ? "computed from all logits. "
+                : AreExact()
+                  ? "computed from these tokens alone; click the token for exact numbers. "
+                  : "computed from these tokens alone. "}
+              The longest bar is the likeliest token.
             </p>
           )}
         </>
@@ -134,9 +141,11 @@ function TokenPanel({ ids, at, token, locked, settings, ...props }: TokenPanelPr
 export function TokenSheet({
   token,
   onClose,
-  hint = "Point at a token, or go to it with Tab and the arrow keys.",
+  hint = kPoint === "Tap"
+    ? "Tap a token to see its alternatives."
+    : "Point at a token to see its alternatives, or go to it with Tab and the arrow keys.",
   ...panel
-}: Omit<TokenPanelProps, "token"> & { token?: Judged; onClose: () => void; hint?: string }) {
+}: Omit<TokenPanelProps, "token"> & { token?: ScoredToken; onClose: () => void; hint?: string }) {
   return (
     <Sheet open={panel.locked} onClose={onClose}>
       {token ? <TokenPanel {...panel} token={token} /> : <p class="note">{hint}</p>}

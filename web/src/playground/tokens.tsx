@@ -5,7 +5,7 @@ import { Chip, Facts, Table } from "../parts/lists";
 import { useLoaded } from "../state/load";
 import { PostToModel } from "../state/server";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
-import { typed, typedText } from "./writing";
+import { Type, typedText } from "./writing";
 
 const kMostRows = 500;
 const kTypingPause = 200; // milliseconds
@@ -26,8 +26,9 @@ function Merges({ pieces }: { pieces: MergedPiece[] }) {
     <section class="panel stack">
       <h2 id="merges">Merges, in order</h2>
       <p class="note">
-        Each word begins as its bytes. Of all neighbours the pair that training merged first becomes
-        one symbol, again and again, until no pair is left. Numbers: when training made that merge.
+        Each word begins as its bytes. The neighbouring pair with the earliest merge becomes one
+        symbol, again and again, until no pair can be merged. A number is the place of a merge in
+        the tokenizer's list.
       </p>
       <div class="merges" tabIndex={0} role="region" aria-labelledby="merges">
         {pieces.map((piece) => (
@@ -65,9 +66,9 @@ export function TokensTab() {
     <div class="play-main">
       <MainField
         class="prompt"
-        label="Text to take apart"
+        label="Text to tokenize"
         value={said}
-        onText={(text) => (typed.value = text)}
+        onText={Type}
       />
       <Failure message={failure} />
       {found && (

@@ -1,12 +1,12 @@
 import { useEffect, useMemo } from "preact/hooks";
 import type { TopToken } from "../api/types";
 import { useKeys } from "../keys";
-import { Failure, MainField } from "../parts/controls";
+import { Failure, kPoint, MainField } from "../parts/controls";
 import { Say } from "../parts/live";
 import { GoTo, SetParams } from "../state/route";
 import { Pieces, TextOf, TokenBytes } from "../tokens";
 import { PaceLine, WriteButton } from "./progress";
-import { ColourBy, Prose, type Judged } from "./prose";
+import { ColourBy, Prose, type ScoredToken } from "./prose";
 import { SamplerPanel, settings } from "./sampler";
 import { TokenSheet, usePlace } from "./token_panel";
 import {
@@ -18,6 +18,7 @@ import {
   Generate,
   IdsOf,
   kExamples,
+  kMostInLink,
   prompt,
   ShowBeside,
   shown,
@@ -28,8 +29,6 @@ import {
   Travel,
   writing,
 } from "./writing";
-
-const kMostInLink = 2000; // characters of a prompt that the address holds
 
 function Takes() {
   if (takes.value.length < 2) return null;
@@ -60,7 +59,7 @@ export function WriteTab() {
   const given = of?.prompt_ids.length ?? 0;
   const ids = useMemo(() => (of ? IdsOf(of) : []), [of]);
   const pieces = useMemo(() => Pieces(ids.map(TokenBytes), writing.value), [ids, writing.value]);
-  const tokens = useMemo<Judged[]>(() => {
+  const tokens = useMemo<ScoredToken[]>(() => {
     const none = { lp: null, rank: null, H: null, top: [], plain: true };
     return of ? [...of.prompt_ids.map((id) => ({ id, ...none })), ...of.tokens] : [];
   }, [of]);
@@ -75,11 +74,11 @@ export function WriteTab() {
   const stop = () => (writing.value ? Stop() : on.onPick(null));
   useKeys([
     { key: "Control+Enter", label: "Generate", run: () => void Generate() },
-    { key: "Escape", label: "Stop, or let go of a token", run: stop },
+    { key: "Escape", label: "Stop, or deselect the token", run: stop },
     { key: "n", label: "Next token", run: () => step(1) },
-    { key: "p", label: "Token before", run: () => step(-1) },
+    { key: "p", label: "Previous token", run: () => step(-1) },
     { key: "]", label: "Next take", run: () => ShowBeside(1) },
-    { key: "[", label: "Take before", run: () => ShowBeside(-1) },
+    { key: "[", label: "Previous take", run: () => ShowBeside(-1) },
   ]);
   const copy = () => {
     const said = of ? TextOf(of.prompt === "" ? ids.slice(given) : ids) : prompt.value;
@@ -100,7 +99,7 @@ export function WriteTab() {
           class="prompt"
           id="prompt"
           label="Prompt"
-          placeholder="Begin a text; the model goes on."
+          placeholder="Begin a text; the model continues it."
           value={prompt.value}
           onText={(said) => (prompt.value = said)}
         />
@@ -163,8 +162,8 @@ export function WriteTab() {
             />
           ) : (
             <p class="empty">
-              What the model writes will stand here, token by token. Point at a token to see what
-              else it might have been.
+              The text that the model writes appears here, token by token. {kPoint} at a token to
+              see the alternatives.
             </p>
           )}
         </section>

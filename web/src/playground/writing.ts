@@ -3,7 +3,7 @@ import { EventsOf } from "../api/event_stream";
 import { IsAbort, MessageOf, SendJson } from "../api/http";
 import type { DoneEvent, ProgressEvent, Tokenized, TopToken, WrittenToken } from "../api/types";
 import { Say } from "../parts/live";
-import { Param } from "../state/route";
+import { arrivals, Param, route, SetParams } from "../state/route";
 import { info, modelId, PostToModel } from "../state/server";
 import { TextOf } from "../tokens";
 import { settings } from "./sampler";
@@ -54,11 +54,36 @@ export const takeText = computed(() =>
   take.value ? TextOf(IdsOf(take.value), writing.value) : "",
 );
 
-// The text of Score and Tokens; null for the take's or, where there is none, the prompt.
-export const typed = signal<string | null>(null);
+export const kMostInLink = 2000; // characters of a text that the address holds
+
+// The text of Score and Tokens: what was typed, what the address has or, where there is none, the
+// take's or the prompt.
+const typed = signal<string | null>(null);
 export const typedText = computed(
-  () => typed.value ?? (take.value ? takeText.value : prompt.value),
+  () =>
+    typed.value ??
+    route.value.params.get("t") ??
+    (take.value ? takeText.value : prompt.value),
 );
+
+export function Type(text: string | null): void {
+  typed.value = text;
+  SetParams({ t: text !== null && text.length <= kMostInLink ? text : null });
+}
+
+// A link that is opened in the page brings its text.
+effect(() => {
+  if (arrivals.value === 0) return;
+  untracked(() => {
+    const said = route.value.params.get("p");
+    batch(() => {
+      typed.value = null;
+      if (said === null || said === prompt.value) return;
+      prompt.value = said;
+      if (!writing.value) shown.value = null;
+    });
+  });
+});
 
 export function IdsOf({ prompt_ids, tokens }: Pick<Written, "prompt_ids" | "tokens">): number[] {
   return [...prompt_ids, ...tokens.map(({ id }) => id)];

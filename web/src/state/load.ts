@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiFailure, IsAbort, MessageOf } from "../api/http";
 import { GetNumbers, type Numbers } from "../api/numbers";
-import { comebacks, modelId, PostToModel } from "./server";
+import { comebacks, FloatCopyMade, modelId, PostToModel } from "./server";
 
 export interface Loaded<T> {
   value: T | null; // of `key`, or of one before it
@@ -51,7 +51,7 @@ function TraceOf(key: string, ids: number[]): Promise<{ trace: string }> {
   const made = traces.get(key) ?? PostToModel<{ trace: string }>("api/trace", { ids });
   traces.delete(key);
   traces.set(key, made); // at the end: it was used last
-  made.catch(() => traces.delete(key));
+  made.then(FloatCopyMade).catch(() => traces.delete(key));
   while (traces.size > kMostTraces) traces.delete(traces.keys().next().value as string);
   return made;
 }

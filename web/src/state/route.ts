@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 
 export const kScreens = ["play", "attn", "inside", "runs"] as const;
 export type Screen = (typeof kScreens)[number];
@@ -51,9 +51,16 @@ function Show(next: Route, how: "push" | "replace"): void {
   else if (Hash() !== location.hash) history.pushState(null, "", Hash());
 }
 
+// Grows when an address comes from elsewhere: a link, the history, the address bar.
+export const arrivals = signal(0);
+
 function Arrive(): void {
+  if (Hash() === location.hash) return;
   clearTimeout(unsaid);
-  route.value = Parse(location.hash);
+  batch(() => {
+    route.value = Parse(location.hash);
+    ++arrivals.value;
+  });
 }
 
 window.addEventListener("hashchange", Arrive);

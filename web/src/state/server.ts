@@ -73,7 +73,7 @@ effect(() => {
 effect(() => {
   const name = Param("m");
   const known = info.peek();
-  if (known?.model && (name || known.models[0]) !== known.model.name)
+  if (known && (name || known.models[0]) !== known.model?.name)
     untracked(() => void LoadInfo());
 });
 
@@ -90,8 +90,15 @@ effect(() => {
   return () => clearInterval(timer);
 });
 
-export const kNoTrace =
-  "This model's weights are not float32, and looking inside needs them: serve it with --dtype fp32.";
+// The service has a float32 copy of the model now.
+export function FloatCopyMade(): void {
+  const now = info.peek();
+  if (!now?.model?.float_copy || now.model.float_copy.ready) return;
+  info.value = {
+    ...now,
+    model: { ...now.model, float_copy: { ...now.model.float_copy, ready: true } },
+  };
+}
 
 export function HasFeature(name: string): boolean {
   return info.value?.features.includes(name) ?? false;

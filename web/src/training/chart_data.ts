@@ -1,5 +1,5 @@
 import uPlot from "uplot";
-import { Duration, Short } from "../format";
+import { Duration, Short, Whole } from "../format";
 
 export const kAxes = [
   ["step", "step"],
@@ -56,6 +56,18 @@ export interface ChartView {
 // Steps and tokens are counts: they have no parts.
 export function IsCount(axis: Axis): boolean {
   return axis === "step" || axis === "tokens";
+}
+
+// The place of a point, with all its digits.
+export function PlaceText(axis: Axis, from_zero: boolean): (value: number) => string {
+  return IsCount(axis) ? Whole : AxisText(axis, from_zero);
+}
+
+// The range of an axis whose values are one alone, which has no width of its own.
+export function RangeOfOne(value: number, count: boolean): [low: number, high: number] {
+  if (count) return [Math.max(value - 1, 0), value + 1];
+  const room = Math.abs(value) / 10 || 1;
+  return [value - room, value + room];
 }
 
 export function AxisText(axis: Axis, from_zero: boolean): (value: number) => string {

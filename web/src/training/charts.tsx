@@ -17,10 +17,13 @@ import {
   Column,
   IsCount,
   kAxes,
+  PlaceText,
+  RangeOfOne,
 } from "./chart_data";
 import { type Curves, type Key, kKeys, type Range, RunColour, RunDash, useCurves } from "./runs";
 
 const kHeight = 210;
+const kDigits = 4; // of a number that is read off
 const kMostRows = 200; // of the table
 const kSync = uPlot.sync("folio");
 
@@ -111,7 +114,29 @@ function Options(
       drag: { x: true, y: false, setScale: false },
       points: { size: 7, width: 2 },
     },
-    scales: { x: { time: false, distr: view.log_x ? 3 : 1 }, y: { distr: view.log_y ? 3 : 1 } },
+    scales: {
+      x: {
+        time: false,
+        distr: view.log_x ? 3 : 1,
+        ...(view.log_x
+          ? {}
+          : {
+              range: (_: uPlot, low: number, high: number): [number, number] =>
+                low === high ? RangeOfOne(low, counts) : [low, high],
+            }),
+      },
+      y: {
+        distr: view.log_y ? 3 : 1,
+        ...(view.log_y
+          ? {}
+          : {
+              range: (_: uPlot, low: number, high: number): uPlot.Range.MinMax =>
+                low === high && low !== null
+                  ? RangeOfOne(low, false)
+                  : uPlot.rangeNum(low, high, 0.1, true),
+            }),
+      },
+    },
     axes: [
       {
         ...axis,
@@ -260,16 +285,19 @@ function Chart(props: {
   useEffect(() => plot.current?.redraw(false), [props.marks.join()]);
   const xs = data[0];
   const axis = kAxes.find(([name]) => name === props.view.axis)?.[1] ?? "";
-  const saidAt = (i: number) => AxisText(props.view.axis, props.view.from_zero)(xs[i] as number);
+  const saidAt = (i: number) => PlaceText(props.view.axis, props.view.from_zero)(xs[i] as number);
   const here = Math.min(at ?? Infinity, xs.length - 1);
   // The last number at or before the cursor.
-  const latest = (column: number) => {
+  const latest = (column: number): { i: number; value: number } | null => {
     for (let i = here; i >= 0; --i) {
       const value = data[column]?.[i];
-      if (typeof value === "number") return value;
+      if (typeof value === "number") return { i, value };
     }
     return null;
   };
+  const places = props.runs.map((_, i) => latest(Column(i, "drawn")));
+  // The place that the numbers are of: evaluations have rows of their own, behind the last step.
+  const place = Math.max(...places.map((one) => one?.i ?? -1));
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 20, PageUp: -20 }[event.key];
     const chart = plot.current;
@@ -310,17 +338,22 @@ function Chart(props: {
         </span>
       </div>
       <p class="readout small">
-        {xs.length > 0 && (
+        {place >= 0 && (
           <span class="faint">
-            {axis} {saidAt(here)}
+            {axis} {saidAt(place)}
           </span>
         )}
         {props.runs.map(({ id, colour, beside }, i) => {
           const held_out = beside ? latest(Column(i, "beside")) : null;
           return (
             <KeyEntry key={id} colour={colour}>
-              {Digits(latest(Column(i, "drawn")))}
-              {held_out !== null && <span class="faint">held out {Digits(held_out)}</span>}
+              {Digits(places[i]?.value, kDigits)}
+              {held_out !== null && (
+                <span class="faint">
+                  held out {Digits(held_out.value, kDigits)}
+                  {held_out.i !== place && ` at ${axis} ${saidAt(held_out.i)}`}
+                </span>
+              )}
             </KeyEntry>
           );
         })}
@@ -405,7 +438,9 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
   }, [curves, colours, axis, smoothing]);
   const marks =
     axis === "step" && !view.from_zero
-      ? details.flatMap(({ events }) => events.map(({ step }) => step))
+      ? details.flatMap(({ events }) =>
+          events.filter(({ event }) => event !== "begun").map(({ step }) => step),
+        )
       : [];
   // With x counted from a run's own beginning a range means something else for each: only the picture is cut.
   const zoom = (next: Range | null) => !(view.from_zero && next) && setRange(next);
@@ -414,13 +449,13 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
     <div class="stack">
       <div class="toolbar row">
         <Pick name="Over" value={axis} options={kAxes} onPick={(x) => SetParams({ x })} />
-        <ParamCheck param="zero">from its beginning</ParamCheck>
+        <ParamCheck param="zero">from the run's beginning</ParamCheck>
         <ParamCheck param="lx">log x</ParamCheck>
         <ParamCheck param="ly">log y</ParamCheck>
         <div class="smoothing">
           <Slider
             label="Smoothing"
-            title="A mean over about so many steps behind each point; what was measured stays visible behind it. Held-out loss and learning rate are shown as they are."
+            title="A mean over about so many steps before each point; the measured values stay visible behind it. Held-out loss and learning rate are not smoothed."
             low={0}
             high={kSpans.length - 1}
             step={1}
@@ -435,6 +470,11 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
         </button>
       </div>
       <Failure message={failure} />
+      {charts.length === 0 && failure === "" && (
+        <p class="panel empty">
+          No step is in the log yet. The curves begin with the first step of the training.
+        </p>
+      )}
       <div class="charts">
         {charts.map(([key, drawn]) => (
           <Chart
@@ -449,8 +489,8 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
         ))}
       </div>
       <p class="note">
-        Drag to zoom in to full resolution, double-click to zoom out. Shaded: from the least to the
-        largest of what a point stands for. Marks on the axis are events.
+        Drag to zoom in to full resolution, double-click to zoom out. The shaded band reaches from
+        the least to the largest value that a point stands for. Marks on the axis are events.
       </p>
     </div>
   );

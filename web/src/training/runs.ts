@@ -1,10 +1,11 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Get, IsAbort, MessageOf } from "../api/http";
+import { Get, IsAbort, MessageOf, Post } from "../api/http";
 import { Listen } from "../api/live";
-import type { MetricsRow, RunInfo, Series } from "../api/types";
+import type { MetricsRow, OpenedRun, RunInfo, Series } from "../api/types";
 import { SeriesColour, SeriesDash } from "../colour";
-import { Param, SetParams } from "../state/route";
+import { GoTo, Param, SetParams } from "../state/route";
+import { HasFeature, info } from "../state/server";
 import { theme, type Theme } from "../state/theme";
 import type { Axis, Curve } from "./chart_data";
 
@@ -51,6 +52,26 @@ function Change(id: string, change: Partial<RunInfo>): void {
 // What a run's rows say of it.
 const kOfRows = ["step", "loss", "val_loss", "tokens", "tokens_per_second", "seconds"];
 
+// True where the service is that of a training that runs now and has no model.
+export function IsTraining(): boolean {
+  return !info.value?.model && (runs.value ?? []).some(({ state }) => state === "running");
+}
+
+// What is said where the service ended with the training that this page has stopped; "" before.
+export const ended = signal("");
+
+// Has the training of this run stop and save, as Ctrl-C does.
+export async function StopRun(id: string): Promise<void> {
+  await Post(`api/runs/${encodeURIComponent(id)}/stop`, {});
+  ended.value = `The training of ${id} was stopped and saved, and its page ended with it. “folio train --resume” continues it.`;
+}
+
+// Opens the last checkpoint of a run as a model, and shows it.
+export async function WriteWith(id: string): Promise<void> {
+  const { model } = await Post<OpenedRun>(`api/runs/${encodeURIComponent(id)}/open`, {});
+  GoTo("play", { m: model });
+}
+
 // Follows the runs until the returned function is called.
 export function FollowRuns(): () => void {
   void LoadRuns();
@@ -72,6 +93,8 @@ export function FollowRuns(): () => void {
         rewound: boolean;
       } & RunInfo;
       Change(run, { problem: undefined, ...state }); // it may be gone
+      if (state.state !== "running" && HasFeature("stop") && ended.value === "")
+        ended.value = `The training of ${run} has ended, and its page with it.`;
       if (rewound) Tell(run, null);
     }
   });

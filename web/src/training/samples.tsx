@@ -1,12 +1,26 @@
 import { useState } from "preact/hooks";
 import { Get } from "../api/http";
-import type { RunInfo, RunSample } from "../api/types";
+import type { RunDetails, RunInfo, RunSample } from "../api/types";
+import { Whole } from "../format";
 import { Failure, Pick, Slider } from "../parts/controls";
 import { useLoaded } from "../state/load";
 import type { Options } from "../state/route";
 import { WordDiff } from "./word_diff";
 
-export function SamplesTab({ shown }: { shown: RunInfo[] }) {
+// Why there is no sample, and how to get some.
+function NoSamples({ run, details }: { run: RunInfo | undefined; details: RunDetails[] }) {
+  const config = details.find(({ id }) => id === run?.id)?.config ?? {};
+  const every = Number(config["log.sample_every"] ?? 0);
+  return (
+    <p class="empty">
+      {every > 0
+        ? `This run writes a sample every ${Whole(every)} steps; none is here yet.`
+        : "This run writes no samples. “folio train --sample-every 100” writes one every 100 steps, so that the text can be seen to improve."}
+    </p>
+  );
+}
+
+export function SamplesTab({ shown, details }: { shown: RunInfo[]; details: RunDetails[] }) {
   const [chosen, setChosen] = useState("");
   const [place, setPlace] = useState<number | null>(null);
   const [against, setAgainst] = useState("");
@@ -18,7 +32,7 @@ export function SamplesTab({ shown }: { shown: RunInfo[] }) {
   const steps = [...new Set(samples.map(({ step }) => step))].sort((a, b) => a - b);
   const at = Math.min(place ?? steps.length - 1, steps.length - 1);
   const here = samples.filter(({ step }) => step === steps[at]);
-  const named: Options = steps.map((step) => [String(step), String(step)]);
+  const named: Options = steps.map((step) => [String(step), Whole(step)]);
   const other = against === "" ? null : samples.filter(({ step }) => step === Number(against));
   return (
     <div class="stack">
@@ -40,7 +54,7 @@ export function SamplesTab({ shown }: { shown: RunInfo[] }) {
                 high={steps.length - 1}
                 step={1}
                 value={at}
-                shown={String(steps[at])}
+                shown={Whole(steps[at] ?? 0)}
                 onInput={setPlace}
               />
             </div>
@@ -54,14 +68,14 @@ export function SamplesTab({ shown }: { shown: RunInfo[] }) {
         )}
       </div>
       <Failure message={loaded.failure} />
-      {loaded.fresh && steps.length === 0 && <p class="empty">This run wrote no samples.</p>}
+      {loaded.fresh && steps.length === 0 && <NoSamples run={run} details={details} />}
       {here.map((sample, i) => {
         const before = other?.find(({ prompt }) => prompt === sample.prompt);
         return (
           <section key={i} class="panel sample">
             <h3>
-              Step {sample.step}
-              {before && ` · what is new since step ${before.step}`}
+              Step {Whole(sample.step)}
+              {before && ` · changes since step ${Whole(before.step)}`}
             </h3>
             <p class="prose">
               <span class="piece given">{sample.prompt}</span>

@@ -17,10 +17,15 @@ const kTabs = [
 ] as const;
 const kBodies = { charts: ChartsTab, samples: SamplesTab, compare: CompareTab, events: EventsTab };
 
+const kStepsBetween = 100; // until what is known of a running one is asked for again
+
 export function TrainingScreen() {
   useEffect(FollowRuns, []);
   const shown = ShownRuns();
-  const key = shown.map(({ id, state }) => `${id}.${state}`).join(",");
+  // Events come with steps: a running one is looked at again now and then.
+  const key = shown
+    .map(({ id, state, step }) => `${id}.${state}.${Math.floor(step / kStepsBetween)}`)
+    .join(",");
   const details = useLoaded(key === "" ? null : key, (signal) =>
     Promise.all(
       shown.map(({ id }) => Get<RunDetails>(`api/runs/${encodeURIComponent(id)}`, signal)),
@@ -31,7 +36,7 @@ export function TrainingScreen() {
   if (runs.value === null)
     return runsError.value ? <Failure message={runsError.value} /> : <p class="empty">Loading …</p>;
   if (runs.value.length === 0)
-    return <p class="empty">There are no runs here yet: folio train makes one.</p>;
+    return <p class="empty">There are no runs here yet. “folio train” makes one.</p>;
   return (
     <div class="training">
       <aside class="runs" aria-label="Runs">
@@ -51,7 +56,7 @@ export function TrainingScreen() {
         {shown.length > 0 ? (
           <Body shown={shown} details={details.value ?? []} />
         ) : (
-          <p class="empty">Pick a run on the left.</p>
+          <p class="empty">Select a run in the list.</p>
         )}
       </Tabs>
     </div>

@@ -1,9 +1,18 @@
+import { useState } from "preact/hooks";
+import { MessageOf } from "../api/http";
 import type { RunDetails, RunInfo, Series } from "../api/types";
-import { Digits, Duration, Short, Whole } from "../format";
+import { Digits, Duration, Rate, Whole } from "../format";
+import { Failure } from "../parts/controls";
 import { Facts, KeyEntry, Table } from "../parts/lists";
 import { useLoaded } from "../state/load";
 import { SetParams } from "../state/route";
-import { ChooseColour, RunColour, SeriesOf, ShowRun } from "./runs";
+import { HasFeature } from "../state/server";
+import { ChooseColour, RunColour, SeriesOf, ShowRun, StopRun, WriteWith } from "./runs";
+
+// Tokens per second of the whole training, which is what a run says of its speed everywhere.
+function MeanRate({ tokens, seconds }: RunInfo): string {
+  return tokens && seconds ? Rate(tokens / seconds) : "–";
+}
 
 // The least value, and where it is.
 function BestOf({ x, min }: Series): string {
@@ -35,9 +44,9 @@ export function CompareTab({ shown, details }: { shown: RunInfo[]; details: RunD
     ["loss", ({ loss }) => Digits(loss)],
     ["held-out loss", ({ val_loss }) => Digits(val_loss)],
     ["best held-out loss", ({ id }) => best.value?.get(id) ?? "–"],
-    ["tokens", ({ tokens }) => Short(tokens)],
+    ["tokens", ({ tokens }) => (tokens === undefined ? "–" : Whole(tokens))],
     ["training time", ({ seconds }) => Duration(seconds)],
-    ["tokens/s", ({ tokens_per_second }) => Short(tokens_per_second)],
+    ["tokens/s, mean", MeanRate],
   ];
   const columns = (kind: string) => [
     ["", kind] as const,
@@ -58,7 +67,7 @@ export function CompareTab({ shown, details }: { shown: RunInfo[]; details: RunD
         {shown.length < 2 ? (
           <p class="note">Show two runs or more to see what differs.</p>
         ) : differing.length === 0 ? (
-          <p class="note">All settings are the same.</p>
+          <p class="note">All settings are equal.</p>
         ) : (
           <Table
             named
@@ -81,12 +90,15 @@ const kStates: Record<string, string> = {
   gone: "gone",
 };
 const kEvents: Record<string, string> = {
+  begun: "begin",
+  best: "best so far",
   checkpoint: "checkpoint saved",
   skipped: "step skipped",
-  rolled_back: "went back",
-  ended: "ended",
-  resumed: "went on",
+  rolled_back: "rolled back",
+  ended: "end",
+  stopped: "stopped",
 };
+const kSame = ["ended", "stopped", "best", "checkpoint", "rolled_back", "skipped", "begun"]; // of one step
 
 function RunKey({ id }: { id: string }) {
   return <KeyEntry colour={RunColour(id)}>{id}</KeyEntry>;
@@ -95,6 +107,47 @@ function RunKey({ id }: { id: string }) {
 // A colour that an input of type "color" takes.
 function HexOf(colour: string): string {
   return /^#[0-9a-f]{6}$/i.test(colour) ? colour : "#888888";
+}
+
+// What can be done with a run: its training is stopped, its last checkpoint written with.
+function RunActions({ run: { id, state } }: { run: RunInfo }) {
+  const [doing, setDoing] = useState("");
+  const [failure, setFailure] = useState("");
+  const act = (what: string, does: (id: string) => Promise<void>) => {
+    setDoing(what);
+    setFailure("");
+    does(id)
+      .catch((error: unknown) => {
+        setFailure(MessageOf(error));
+        setDoing("");
+      })
+      .finally(() => what !== "stop" && setDoing(""));
+  };
+  return (
+    <div class="run-actions stack">
+      <div class="row">
+        <button
+          class="small"
+          disabled={doing !== ""}
+          title="Opens the last checkpoint of the run as a model."
+          onClick={() => act("write", WriteWith)}
+        >
+          {doing === "write" ? "Opening …" : "Write with it"}
+        </button>
+        {state === "running" && HasFeature("stop") && (
+          <button
+            class="small"
+            disabled={doing !== ""}
+            title="Stops after the current step and saves, as Ctrl-C does."
+            onClick={() => act("stop", StopRun)}
+          >
+            {doing === "stop" ? "Stopping …" : "Stop and save"}
+          </button>
+        )}
+      </div>
+      <Failure message={failure} />
+    </div>
+  );
 }
 
 export function RunRow({ run, on }: { run: RunInfo; on: boolean }) {
@@ -131,17 +184,18 @@ export function RunRow({ run, on }: { run: RunInfo; on: boolean }) {
       <div class="progress">
         <i style={{ width: `${share * 100}%` }} />
       </div>
-      {run.problem && <p class="run-problem">cannot be read – {run.problem}</p>}
+      {run.problem && <p class="run-problem">This run cannot be read: {run.problem}</p>}
       <Facts
         class="run-facts"
         rows={[
           ["step", steps],
           ["loss", Digits(run.loss)],
           ["held out", Digits(run.val_loss)],
-          ["tokens/s", Short(run.tokens_per_second)],
+          ["tokens/s, mean", MeanRate(run)],
           state === "running" && run.eta !== undefined ? ["left", Duration(run.eta)] : null,
         ]}
       />
+      {on && <RunActions run={run} />}
     </li>
   );
 }
@@ -149,19 +203,29 @@ export function RunRow({ run, on }: { run: RunInfo; on: boolean }) {
 export function EventsTab({ details }: { details: RunDetails[] }) {
   const all = details
     .flatMap(({ id, events }) => events.map((event) => ({ id, ...event })))
-    .sort((a, b) => b.step - a.step);
-  if (all.length === 0) return <p class="empty">Nothing has happened but training.</p>;
+    .sort((a, b) => b.step - a.step || kSame.indexOf(a.event) - kSame.indexOf(b.event));
+  if (details.length === 0) return null;
   return (
-    <section class="panel wide-table">
-      <Table
-        columns={[["step", "number"], ["Run"], ["Event"], [""]]}
-        rows={all.map(({ id, step, event, text }) => [
-          Whole(step),
-          <RunKey id={id} />,
-          kEvents[event] ?? event,
-          <span class="soft">{text}</span>,
-        ])}
-      />
-    </section>
+    <>
+      <section class="panel wide-table">
+        <Table
+          columns={[["Step", "number"], ["Run"], ["Event"], ["Details"]]}
+          rows={all.map(({ id, step, event, text }) => [
+            Whole(step),
+            <RunKey id={id} />,
+            kEvents[event] ?? event,
+            <span class="soft">{text}</span>,
+          ])}
+        />
+      </section>
+      {details.map(({ id, config }) => (
+        <section key={id} class="panel">
+          <h2>
+            Settings of <RunKey id={id} />
+          </h2>
+          <Facts class="settings small" rows={Object.entries(config).sort()} />
+        </section>
+      ))}
+    </>
   );
 }

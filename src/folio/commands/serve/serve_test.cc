@@ -213,6 +213,33 @@ TEST_F(Serve, ARunShowsItselfAsItTrains) {
   EXPECT_EQ(End(SIGINT), 130) << Err();
 }
 
+TEST_F(Serve, ARunIsStoppedAndWrittenWithFromItsPage) {
+  Begin(Words("--overwrite --max-steps 1000000 --set train.checkpoint_every=10 --serve --port 0"));
+  const auto info = [&] { return nlohmann::json::parse(client_->Get("/api/info").body); };
+  EXPECT_EQ(info()["features"], nlohmann::json::array({"runs", "stop"}));
+  int status = 0;
+  std::string opened;
+  for (const double end = SteadySeconds() + 60; status != 200;) {
+    ASSERT_LT(SteadySeconds(), end) << opened << Err();
+    const auto answer = client_->Ask("POST", "/api/runs/run/open", "{}");
+    if (answer) status = answer.status;
+    opened = answer.body;
+  }
+  const std::string model = nlohmann::json::parse(opened)["model"];
+  EXPECT_TRUE(model.starts_with("run@")) << model;
+  EXPECT_EQ(info()["model"]["name"], model);
+  const auto written = client_->Ask("POST", "/v1/completions", R"({"prompt":"a","max_tokens":3})");
+  EXPECT_EQ(written.status, 200) << written.body;
+  EXPECT_EQ(client_->Ask("POST", "/api/runs/run/stop", "{}").status, 202);
+  EXPECT_EQ(End(0), 130) << Err();
+  // The last step that was made is saved: the log says it by its loss, or by an evaluation behind
+  // it.
+  const Strings rows = Split(ReadFile(At("run/metrics.jsonl")), '\n');
+  const auto last = nlohmann::json::parse(rows.at(rows.size() - 2));
+  const auto state = nlohmann::json::parse(ReadFile(At("run/last/train_state/state.json")));
+  EXPECT_EQ(state["step"], last["step"].get<int>() + (last.contains("loss") ? 1 : 0)) << last;
+}
+
 TEST_F(Serve, ARunWhosePageHasNoPortDoesNotBegin) {
   Start("");
   const std::string port = url_.substr(url_.rfind(':') + 1);

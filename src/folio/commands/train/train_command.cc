@@ -1,4 +1,6 @@
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -20,13 +22,21 @@ namespace {
 class RunPage {
  public:
   RunPage(Console& console, const std::string& run, int port)
-      : service_({.page = ProgramPage({run})}, [](const AccessLogEntry&) {}),
+      : service_({.page = WithStop(ProgramPage({run}))}, [](const AccessLogEntry&) {}),
         serving_(service_, "127.0.0.1", port) {
     serving_.Begin();
     console.Note("the run as it trains: " + serving_.url() + PageUrlPath(run));
   }
 
  private:
+  // Stops as Ctrl-C does; a second one would end the process at once.
+  static PageOptions WithStop(PageOptions page) {
+    page.stop_training = [] {
+      if (StopRequested() == 0) kill(getpid(), SIGINT);
+    };
+    return page;
+  }
+
   Service service_;
   BackgroundServer serving_;
 };

@@ -1,0 +1,94 @@
+#include "folio/serve/float_copy.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "folio/base/clock.h"
+#include "folio/base/strings.h"
+#include "folio/infer/opened_model.h"
+#include "folio/model/checkpoint.h"
+#include "folio/serve/http.h"
+
+namespace folio {
+namespace {
+
+uint64_t BytesOfCopy(const GptWeights& weights) {
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : weights.tensors()) {
+    if (tensor.dtype() != Dtype::kF32) {
+      bytes += sizeof(float) * static_cast<uint64_t>(tensor.count());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+FloatCopy::FloatCopy(const GptWeights& weights, double seconds, std::function<uint64_t()> free)
+    : source_(weights), bytes_(BytesOfCopy(weights)), seconds_(seconds), free_(std::move(free)) {
+  if (bytes_ == 0) weights_ = Weights(&weights, [](const GptWeights*) {});
+}
+
+FloatCopy::~FloatCopy() {
+  EndThread();
+}
+
+uint64_t FloatCopy::used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return weights_ != nullptr ? bytes_ : 0;
+}
+
+void FloatCopy::Touch() {
+  const std::lock_guard lock(mutex_);
+  used_ = SteadySeconds();
+}
+
+FloatCopy::Weights FloatCopy::Get() {
+  const std::lock_guard making(making_);
+  {
+    const std::lock_guard lock(mutex_);
+    used_ = SteadySeconds();
+    if (weights_ != nullptr) return weights_;
+  }
+  const uint64_t free = free_();
+  if (free > 0 && bytes_ > free) {
+    throw ApiError(
+        503,
+        fmt::format("looking inside a model that is kept as {} needs a float32 copy of it: {} of "
+                    "memory, and {} are free",
+                    MatrixDtypeOf(source_), HumanBytes(static_cast<double>(bytes_)),
+                    HumanBytes(static_cast<double>(free))),
+        "", "needs_memory");
+  }
+  EndThread();
+  Weights copy = MapWeights(AsStored(source_));
+  const std::lock_guard lock(mutex_);
+  weights_ = copy;
+  used_ = SteadySeconds();
+  stopped_ = false;
+  thread_ = std::thread([this] { DropUnused(); });
+  return copy;
+}
+
+void FloatCopy::DropUnused() {
+  std::unique_lock lock(mutex_);
+  for (double left = seconds_; left > 0; left = used_ + seconds_ - SteadySeconds()) {
+    if (stop_.wait_for(lock, std::chrono::duration<double>(left), [this] { return stopped_; })) {
+      return;
+    }
+  }
+  weights_ = nullptr;
+}
+
+void FloatCopy::EndThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  stop_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace folio
