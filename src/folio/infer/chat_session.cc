@@ -65,6 +65,10 @@ void ChatSession::Begin(const std::string& message) {
 std::vector<int32_t> ChatSession::Ids(size_t first) const {
   std::vector<int32_t> ids;
   std::vector<ChatMessage> messages;
+  if (!system_.empty()) messages.push_back({ChatRole::kSystem, system_});
+  if (encoder_.format() != nullptr) {
+    encoder_.Encode(tokenizer_, messages, /*ask=*/false, "system message", ids);
+  }
   for (size_t i = first; i < turns_.size(); ++i) {
     const Turn& turn = turns_[i];
     ids.insert(ids.end(), turn.asked.begin(), turn.asked.end());

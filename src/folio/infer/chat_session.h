@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/text/chat.h"
@@ -20,6 +21,9 @@ class ChatSession {
  public:
   // The session is with a model whose context has P tokens. The tokenizer must outlive it.
   ChatSession(const Tokenizer& tokenizer, ChatEncoder encoder, int64_t P);
+
+  // What is said to the model before all turns, from the next Ask on; "" for nothing.
+  void SetSystem(std::string message) { system_ = std::move(message); }
 
   struct Question {
     std::vector<int32_t> ids;  // what the model continues: the turns that are left, and the message
@@ -50,6 +54,7 @@ class ChatSession {
   const Tokenizer& tokenizer_;
   ChatEncoder encoder_;
   int64_t P_;
+  std::string system_;
   std::deque<Turn> turns_;
 };
 
