@@ -31,6 +31,8 @@ struct ServiceOptions {
   AnswerLimits limits = {};
   AccessRules access = {};
   PageOptions page = {};
+  // A request of a model that there is not is refused also where there is one alone.
+  bool strict_model_names = false;
 };
 
 // A Service answers what `folio serve` is asked: OpenAI's interface below /v1/, /tokenize,
@@ -65,6 +67,7 @@ class Service {
   std::shared_ptr<const AccessKeys> Keys() const;
   HttpReply Dispatch(const HttpRequest& request, const Route& route,
                      const std::vector<std::string>& names);
+  ServedModel& ModelAsked(const std::string& name) const;
   ServedModel& ModelNamed(const std::string& name, bool or_first) const;
 
   // What a route calls: a function, one of the runs, or one that reads a trace.
