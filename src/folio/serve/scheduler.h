@@ -125,6 +125,7 @@ struct ServedModel {
   std::string id;
   OpenedModel model;
   int64_t created = 0;  // seconds since 1970, of its files
+  bool of_run = false;  // whether the page opened it from a run that the service shows
   std::unique_ptr<Scheduler> scheduler;
   // The backend is for requests that look into the model while it writes: one at a time, which
   // holds `inspect_mutex`.
