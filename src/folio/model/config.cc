@@ -335,9 +335,6 @@ Json TextPart(const Json& given, const std::string& where) {
         "copy the model's own config.json");
   }
   Json text = Json::object();
-  for (const auto& [key, value] : family->enclosing.unsaid) {
-    text[key] = ParseJson(value, std::string(key));
-  }
   for (const auto& [key, value] : given.items()) {
     if (key != kTextKey && key != kArchitecturesKey) text[key] = value;
   }
@@ -412,10 +409,22 @@ void AddMoreEnds(const Json* value, GptConfig& config) {
   }
 }
 
-// transformers writes its default where a configuration names no end, in however small a
+// The object, and what the family's class takes for the keys that it lacks.
+Json WithDefaults(const Family& family, const Json& given) {
+  Json json = given;
+  const Json defaults = ParseJson(family.absent, "a family");
+  for (const auto& [key, value] : defaults.items()) {
+    if (!given.contains(key)) json[key] = value;
+  }
+  return json;
+}
+
+// transformers writes its default where a configuration names no such token, in however small a
 // vocabulary.
-void DropForeignEnd(std::optional<int64_t>& id, const Family& family, int64_t vocab_size) {
-  if (id == family.absent_end && id >= vocab_size) id.reset();
+bool IsForeignToken(const Json& value, const Json& defaults, std::string_view key, int64_t V) {
+  const Json* absent = defaults.find(key);
+  return absent != nullptr && value == *absent && value.is_number_integer() &&
+         value.get<int64_t>() >= V;
 }
 
 // Runs f, whose mistakes are here those of a file.
@@ -452,55 +461,60 @@ bool IsTokenId(const Field& field) {
 
 }  // namespace
 
+GptConfig ConfigOfJson(const Family& family, const Json& given, const std::string& where) {
+  const Json json = WithDefaults(family, given), defaults = ParseJson(family.absent, "a family");
+  Json said = Json::object();
+  for (const DerivedKey& derived : family.derived) {
+    const Json* value = derived.read == nullptr ? nullptr : json.find(derived.key);
+    if (value != nullptr) derived.read(*value, json, said, where);
+  }
+  GptConfig config;
+  SetFields(family.fixed, config, where);
+  for (const Field& field : config.Fields()) {
+    if (field.key == kModelTypeKey) continue;
+    const bool fixed = std::ranges::count(family.fixed, field.key, &FieldValue::field) > 0;
+    if (fixed && SaysAllSizes(family)) continue;  // others may have folio's own keys
+    const Json* found = said.find(field.key);
+    if (found == nullptr) found = FindField(json, KeysOf(family, field.key), where);
+    // Where GPT-2's files have a number, others have null for none.
+    if (found == nullptr || (found->is_null() && SaysAllSizes(family) && !IsOptional(field)))
+      continue;
+    const Json& one = IsTokenId(field) ? TokenId(*found) : *found;
+    if (IsTokenId(field) && IsForeignToken(one, defaults, field.key, config.vocab_size)) continue;
+    std::string value = FieldTextOf(one, field, where);
+    if (field.key == "activation_function") value = OurActivation(std::move(value));
+    AsOfFile([&] { SetField(field, value, where); });
+  }
+  AddMoreEnds(json.find("eos_token_id"), config);
+  return SaysAllSizes(family) ? WithoutRedundantSizes(config) : config;
+}
+
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   const Json whole = ParseJson(text, where);
   if (!whole.is_object()) throw InputError(where + ": not a JSON object");
   const Json given = TextPart(whole, where);
   const Family& family = FamilyOf(given, where);
   RefuseOtherModels(given, family, where);
-  Json json = given;
-  for (const DerivedKey& derived : family.derived) {
-    const Json* value = derived.read == nullptr ? nullptr : given.find(derived.key);
-    if (value != nullptr) derived.read(*value, json, where);
-  }
-  GptConfig config;
-  SetFields(family.absent, config, where);
-  SetFields(family.fixed, config, where);
-  for (const Field& field : config.Fields()) {
-    if (field.key == kModelTypeKey) continue;
-    const bool fixed = std::ranges::count(family.fixed, field.key, &FieldValue::field) > 0;
-    if (fixed && SaysAllSizes(family)) continue;  // others may have folio's own keys
-    const std::vector<std::string_view> keys = KeysOf(family, field.key);
-    const Json* found = FindField(json, keys, where);
-    if (found == nullptr && std::ranges::count(family.required, field.key) > 0) {
-      throw InputError(fmt::format("{}: {} is missing", where, keys.front()), "",
-                       "copy the model's own config.json");
-    }
-    // Where GPT-2's files have a number, others have null for none.
-    if (found == nullptr || (found->is_null() && SaysAllSizes(family) && !IsOptional(field)))
-      continue;
-    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*found) : *found, field, where);
-    if (field.key == "activation_function") value = OurActivation(std::move(value));
-    AsOfFile([&] { SetField(field, value, where); });
-  }
-  DropForeignEnd(config.bos_token_id, family, config.vocab_size);
-  DropForeignEnd(config.eos_token_id, family, config.vocab_size);
-  AddMoreEnds(json.find("eos_token_id"), config);
-  if (SaysAllSizes(family)) config = WithoutRedundantSizes(config);
+  GptConfig config = ConfigOfJson(family, given, where);
   AsOfFile([&] { config.Validate(where); });
   SetFamily(family, config);
   return config;
 }
 
+// A token that the family's class takes for a missing one counts less than what is named here.
 void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config) {
   const Json json = ParseJson(text, where);
+  const Json defaults = ParseJson(FamilyFor(config, FileFormat::kHuggingFace).absent, "a family");
   for (const Field& field : config.Fields()) {
     const Json* found = IsTokenId(field) ? json.find(field.key) : nullptr;
-    auto* const id = std::get_if<std::optional<int64_t>*>(&field.value);
-    if (found == nullptr || id == nullptr || (*id)->has_value()) continue;
+    if (found == nullptr || found->is_null()) continue;
+    auto* const id = std::get<std::optional<int64_t>*>(field.value);
+    const std::optional<int64_t> before = *id;
+    const Json* absent = defaults.find(field.key);
+    if (before && (absent == nullptr || Json(*before) != *absent)) continue;
     AsOfFile([&] { SetField(field, FieldTextOf(TokenId(*found), field, where), where); });
     // Some programs leave another model's tokens there; nothing is lost without them.
-    if (**id >= config.vocab_size) (*id)->reset();
+    if (*id && **id >= config.vocab_size) *id = before;
   }
   const Json* ends = json.find("eos_token_id");
   const Json several = ends == nullptr || ends->is_array() ? Json() : Json::array({*ends});
@@ -519,9 +533,8 @@ Json EndsOf(const GptConfig& config) {
 
 }  // namespace
 
-std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
+Json ConfigJsonOf(const Family& family, const GptConfig& config) {
   Json json;
-  const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
   json[kModelTypeKey] = family.model_type;
   json[kArchitecturesKey] = Json::array({family.architectures.front()});
   GptConfig copy = SaysAllSizes(family) ? WithAllSizes(config) : config, plain;
@@ -540,16 +553,25 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums
                       (SaysAllSizes(family) && field.key.starts_with("rope_"));
     const bool plain_value = FieldText(field) == FieldText(FieldOf(defaults, field.key));
     if (!AlwaysWritten(family, field.key) && (plain_value || said)) continue;
-    Json value = ValueOf(field);
-    json[KeysOf(family, field.key).front()] = std::move(value);
+    const auto row = std::ranges::find(family.keys, field.key, &ConfigKey::field);
+    const bool none = row != family.keys.end() && row->null_for_zero && FieldText(field) == "0";
+    json[KeysOf(family, field.key).front()] = none ? Json() : ValueOf(field);
   }
   json["eos_token_id"] = EndsOf(config);
-  for (const auto& [field, keys] : family.repeated_keys) {
+  // The class would take one of its own for a missing one, in however small a vocabulary.
+  json["pad_token_id"] = nullptr;
+  for (const auto& [field, keys, null_for_zero] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));
   }
   for (const DerivedKey& derived : family.derived) {
-    if (derived.write != nullptr) json[derived.key] = derived.write(config);
+    if (derived.write == nullptr) continue;
+    if (std::optional<Json> value = derived.write(copy)) json[derived.key] = std::move(*value);
   }
+  return json;
+}
+
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
+  Json json = ConfigJsonOf(FamilyFor(config, FileFormat::kHuggingFace), config);
   json["torch_dtype"] = DtypeInTorch(dtype);
   if (checksums) json[kChecksumsKey] = kChecksumsFile;
   return json.dump(2) + "\n";

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "folio/base/check.h"
@@ -121,40 +123,47 @@ GptConfig AsGgufSays(const Family& family, const GptConfig& config) {
 
 std::string KindsOfLayers(const GptConfig& config) {
   std::string kinds;
-  for (size_t l = 0; std::cmp_less(l, config.n_layer); ++l) {
+  for (size_t l = 0; std::cmp_less(l, config.n_layer) && !config.layer_kinds.empty(); ++l) {
     kinds += config.layer_kinds[l % config.layer_kinds.size()];
   }
   return kinds;
 }
 
-// The same model with each of these said: which parts have biases, and what scores are multiplied
-// with.
-GptConfig WithAllSaid(GptConfig config) {
+// The same model with each of these said: sizes, which parts have biases, and what scores are
+// multiplied with.
+GptConfig WithAllSaid(const GptConfig& model) {
+  GptConfig config = WithAllSizes(WithoutRedundantSizes(model));
   config.layer_norm_bias = config.has_layer_norm_bias();
   config.qkv_bias = config.has_qkv_bias();
   config.attention_bias = config.has_attention_bias();
   config.mlp_bias = config.has_mlp_bias();
   config.bias = false;
   config.attention_scale = config.score_scale(0);
-  config.rotary_dim = config.rotary_width();
-  config.layer_kinds = ShortestPattern(KindsOfLayers(config));
   return config;
 }
 
-// Why files of GGUF would be read as another model.
-void AddUnsaid(const Family& family, const GptConfig& model, std::vector<std::string>& reasons) {
+// Returns whether both are the same, but for how a number was rounded on its way through a file.
+bool SameValue(const Field& a, const Field& b) {
+  if (FieldText(a) == FieldText(b)) return true;
+  const auto *const x = std::get_if<double*>(&a.value), *const y = std::get_if<double*>(&b.value);
+  return x != nullptr && y != nullptr && std::abs(**x - **y) <= 1e-12 * std::abs(**x);
+}
+
+// Why files would be read as another model: `read` is what they would be read as.
+void AddMisread(const GptConfig& model, const GptConfig& read, std::vector<std::string>& reasons) {
   constexpr auto kMore = std::to_array<std::string_view>(
       {"activation_function", "rope_low_freq_factor", "rope_high_freq_factor", "rope_beta_fast",
        "rope_beta_slow", "rope_attention_factor", "rope_long_factors"});
   constexpr auto kOfWindows =
       std::to_array<std::string_view>({"sliding_window", "layer_kinds", "rope_window_theta"});
-  GptConfig config = WithAllSaid(model), said = WithAllSaid(AsGgufSays(family, model));
+  const bool windows = HasWindow(WithoutRedundantSizes(model));
+  GptConfig config = WithAllSaid(model), said = WithAllSaid(read);
   const std::vector<Field> fields = config.Fields(), others = said.Fields();
   const auto compare = [&](std::string_view key) {
-    const std::string found = FieldText(FieldOf(fields, key));
-    if (!HasWindow(model) && std::ranges::count(kOfWindows, key) > 0) return;
-    if (found != FieldText(FieldOf(others, key))) {
-      reasons.push_back(fmt::format("{} = {}", key, found));
+    const Field& field = FieldOf(fields, key);
+    if (!windows && std::ranges::count(kOfWindows, key) > 0) return;
+    if (!SameValue(field, FieldOf(others, key))) {
+      reasons.push_back(fmt::format("{} = {}", key, FieldText(field)));
     }
   };
   std::ranges::for_each(kSwitches, compare);
@@ -179,9 +188,7 @@ const Family& Gpt2Family() {
 GptConfig GgufUnsaid(const Family& family) {
   GptConfig config;
   SetFields(family.fixed, config, "a family");
-  const auto activation =
-      std::ranges::find(family.absent, "activation_function", &FieldValue::field);
-  if (activation != family.absent.end()) config.activation_function = activation->value;
+  config.activation_function = ConfigOfJson(family, Json::object(), "a family").activation_function;
   SetFields(family.gguf_unsaid, config, "a family");
   return config;
 }
@@ -204,7 +211,7 @@ std::string WhyNot(const Family& family, FileFormat format, const GptConfig& con
   std::vector<std::string> reasons;
   const bool gguf = format == kGguf && SaysAllSizes(family);
   if (gguf) {
-    AddUnsaid(family, config, reasons);
+    AddMisread(config, AsGgufSays(family, config), reasons);
   } else if (&family != &Families().back()) {
     AddSwitches(family, config, reasons);
   }
@@ -213,6 +220,9 @@ std::string WhyNot(const Family& family, FileFormat format, const GptConfig& con
   for (const Limit& limit : family.limits) {
     if ((limit.formats & Formats(format)) == 0 || limit.holds(config)) continue;
     reasons.push_back(fmt::format("{} = {}", limit.field, FieldText(FieldOf(fields, limit.field))));
+  }
+  if (reasons.empty() && format == kHuggingFace && SaysAllSizes(family)) {
+    AddMisread(config, ConfigOfJson(family, ConfigJsonOf(family, config), "config.json"), reasons);
   }
   return Join(reasons, ", ");
 }
@@ -259,6 +269,11 @@ GptConfig WithAllSizes(GptConfig config) {
   config.head_dim = heads.head_dim;
   config.n_inner = config.inner();
   config.rotary_dim = config.rotary_width();
+  config.rope_original_positions = config.rope_positions();
+  const bool windows = config.sliding_window && config.layer_kinds.find('w') != std::string::npos;
+  if (config.rope_window_theta == 0 && (!windows || config.rope_scaling == "default")) {
+    config.rope_window_theta = config.rope_theta;
+  }
   return config;
 }
 
@@ -270,12 +285,20 @@ GptConfig WithoutRedundantSizes(GptConfig config) {
   if (config.n_inner == 4 * config.n_embd) config.n_inner.reset();
   if (config.attention_bias == config.bias) config.attention_bias.reset();
   if (config.mlp_bias == config.bias) config.mlp_bias.reset();
+  if (config.rope_original_positions == config.n_positions) config.rope_original_positions.reset();
+  GptConfig unscaled = config;
+  unscaled.attention_scale = 0;
+  if (config.score_scale(0) == unscaled.score_scale(0)) config.attention_scale = 0;
+  config.layer_kinds = ShortestPattern(KindsOfLayers(config));
   const bool windows = config.layer_kinds.find('w') != std::string::npos;
   if (!windows || !config.sliding_window) {
     config.sliding_window.reset();
     config.layer_kinds = "f";
-    config.rope_window_theta = 0;
   }
+  const bool same_theta =
+      config.rope_window_theta == config.rope_theta && config.rope_scaling == "default";
+  if (!config.sliding_window || same_theta) config.rope_window_theta = 0;
+  if (config.no_rope_every > config.n_layer) config.no_rope_every = 0;
   return config;
 }
 

@@ -58,6 +58,7 @@ struct TensorRow {
 struct ConfigKey {
   std::string_view field;
   std::array<std::string_view, 2> keys;
+  bool null_for_zero = false;  // 0, which means none, is written as null
 };
 
 // A field, and a value as FieldText has it.
@@ -68,10 +69,12 @@ struct FieldValue {
 // A key of config.json that says a field in another way.
 struct DerivedKey {
   std::string_view key, field;
-  // Says in `flat`, a copy of the file's object, what `value` means. Throws a kInput Error that
-  // begins with `where` for what folio does not have.
-  void (*read)(const Json& value, Json& flat, const std::string& where);  // null: nothing
-  Json (*write)(const GptConfig& config);                                 // null: it is read alone
+  // Adds to `said` the fields that `value` means, by their names in GptConfig; `json` is the object
+  // that has the key. Fields in `said` count more than the keys of fields. Throws a kInput Error
+  // that begins with `where` for what folio does not have. Null: the key says nothing by itself.
+  void (*read)(const Json& value, const Json& json, Json& said, const std::string& where);
+  // The value to write; none where files of such a model do without the key. Null: it is only read.
+  std::optional<Json> (*write)(const GptConfig& config);
 };
 
 // A key of config.json of which folio knows but one value, in JSON, or null. The others ask for
@@ -106,8 +109,6 @@ enum class RopeTensors : uint8_t {
 // alone, as transformers' class of the family and llama.cpp's converter do.
 struct Enclosing {
   std::string_view model_type, architecture;   // empty where there are none
-  std::span<const FieldValue> unsaid;          // keys of text_config and, in JSON, what they mean
-                                               // where it has them not
   std::span<const std::string_view> prefixes;  // what names have for the family's optional_prefix
   std::span<const std::string_view> not_text;  // how names of other parts' tensors begin
 };
@@ -131,12 +132,12 @@ struct Family {
   std::span<const ConfigKey> keys;
   std::span<const ConfigKey> repeated_keys;  // written beside `keys`; read only to be compared
   std::span<const FieldValue> fixed;  // what no key says, since all models of the family have it
-  std::span<const std::string_view> own;       // fields without a row above that every file has
-  std::span<const std::string_view> required;  // fields that a file must say
-  std::span<const FieldValue> absent;  // fields whose absence means another value than GptConfig's
+  std::span<const std::string_view> own;  // fields without a row above that every file has
+  // An object of keys, and what transformers' class takes for them where a file lacks them, unless
+  // that is what GptConfig begins with. A token beyond the vocabulary is none.
+  std::string_view absent;
   std::span<const RefusedKey> refused;
   std::span<const DerivedKey> derived;  // in the order of reading
-  std::optional<int64_t> absent_end;    // the token that transformers takes for a missing one
   std::string_view activation_prefix;   // before activation_function, for other programs to stop at
 
   // Tensors
@@ -190,7 +191,16 @@ void RequireExpressed(const GptConfig& config, FileFormat format, const std::str
 // The same model with every bias.
 GptConfig WithBiases(GptConfig config);
 
-// The same model with each size said, or with none that others make what it is.
+// The family's config.json of a model, without what it says of the weights beside it.
+Json ConfigJsonOf(const Family& family, const GptConfig& config);
+
+// The model that the family's class in transformers makes of an object: keys that are missing have
+// the defaults of the class. Throws a kInput Error whose `what` begins with `where` for a value of
+// the wrong type or range, and for one that folio does not implement. The fields may contradict
+// each other.
+GptConfig ConfigOfJson(const Family& family, const Json& given, const std::string& where);
+
+// The same model with each size and scale said, or with none that others make what it is.
 GptConfig WithAllSizes(GptConfig config);
 GptConfig WithoutRedundantSizes(GptConfig config);
 

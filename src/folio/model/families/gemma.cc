@@ -1,10 +1,15 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "folio/base/error.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/model/families.h"
@@ -18,46 +23,118 @@ constexpr auto kGemma3Names =
     std::to_array<std::string_view>({"Gemma3ForCausalLM", "Gemma3TextModel"});
 
 constexpr auto kGemmaKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
-    {"activation_function", {"hidden_activation", "hidden_act"}},
-    {"attention_cap", {"attn_logit_softcapping"}},
-    {"logit_cap", {"final_logit_softcapping"}},
-    {"rope_window_theta", {"rope_local_base_freq"}},
+    {"activation_function", {"hidden_activation"}},
+    {"logit_cap", {"final_logit_softcapping"}, /*null_for_zero=*/true},
 }));
+constexpr auto kGemma2Keys =
+    Joined(kGemmaKeys, std::to_array<ConfigKey>({{"attention_cap",
+                                                  {"attn_logit_softcapping"},
+                                                  /*null_for_zero=*/true}}));
+// transformers has the key of Gemma 2's caps of scores here too, and runs without them.
+constexpr auto kGemma3Keys =
+    Joined(kGemmaKeys, std::to_array<ConfigKey>({{"rope_window_theta",
+                                                  {"rope_local_base_freq"},
+                                                  /*null_for_zero=*/true}}));
+
+constexpr DerivedKey kQueryScalar = {
+    "query_pre_attn_scalar", "attention_scale",
+    [](const Json& value, const Json&, Json& said, const std::string&) {
+      SetNumber(value, said, "attention_scale", [](double x) { return 1 / std::sqrt(x); });
+    },
+    [](const GptConfig& c) {
+      constexpr double kMost = 1 << 30;
+      const double scale = c.score_scale(0);
+      return std::optional<Json>(
+          static_cast<int64_t>(std::clamp(Rounded(1 / (scale * scale)), 1.0, kMost)));
+    }};
+
+// Gemma multiplies embeddings with the root of C, which no key says.
+constexpr DerivedKey kRootOfWidth = {
+    "hidden_size", "embedding_scale",
+    [](const Json& value, const Json&, Json& said, const std::string&) {
+      SetNumber(value, said, "embedding_scale", [](double x) { return std::sqrt(x); });
+    },
+    nullptr};
+
+// Other programs ask for the size of a window even where no layer has one.
+constexpr DerivedKey kWindowSize = {
+    "sliding_window", "sliding_window", nullptr, [](const GptConfig& c) {
+      return std::optional<Json>(c.sliding_window.value_or(c.n_positions));
+    }};
+
+constexpr auto kGemma2Derived = std::to_array<DerivedKey>(
+    {kRopeScaling, kRopeParameters, kRootOfWidth, kQueryScalar, kWindowSize, kLayerTypes});
 
 // Gemma 3's older form: every n-th layer has full attention.
-void ReadWindowPattern(const Json& every, Json& flat, const std::string&) {
+void ReadWindowPattern(const Json& every, const Json&, Json& said, const std::string&) {
   const bool fits =
       every.is_number_integer() && every.get<int64_t>() > 0 && every.get<int64_t>() <= 1 << 16;
-  if (!fits || flat.contains("layer_types")) return;
-  flat["layer_kinds"] = std::string(static_cast<size_t>(every.get<int64_t>()) - 1, 'w') + 'f';
+  if (!fits) return;
+  said["layer_kinds"] = std::string(static_cast<size_t>(every.get<int64_t>()) - 1, 'w') + 'f';
 }
 
 constexpr DerivedKey kWindowPattern = {"sliding_window_pattern", "layer_kinds", &ReadWindowPattern,
                                        nullptr};
 
-constexpr DerivedKey kQueryScalar = {
-    "query_pre_attn_scalar", "attention_scale",
-    [](const Json& value, Json& flat, const std::string&) {
-      SetNumber(value, flat, "attention_scale", [](double x) { return 1 / std::sqrt(x); });
-    },
-    [](const GptConfig& c) {
-      const double scale = c.score_scale(0);
-      return Json(static_cast<int64_t>(Rounded(1 / (scale * scale))));
-    }};
+constexpr std::string_view kParameters = "rope_parameters";
 
-// Gemma multiplies embeddings with the root of C, which no key says.
-constexpr DerivedKey kRootOfWidth = {"hidden_size", "embedding_scale",
-                                     [](const Json& value, Json& flat, const std::string&) {
-                                       SetNumber(value, flat, "embedding_scale",
-                                                 [](double x) { return std::sqrt(x); });
-                                     },
-                                     nullptr};
+// Layers of full attention and those with a window have an object each. In files of before there
+// was one for the former, in "rope_scaling", and a base for each kind.
+void ReadGemma3Rope(const Json& theta, const Json& json, Json& said, const std::string& where) {
+  const auto object = [&](std::string_view kind) {
+    const Json* found = Says(json, kParameters) ? json.find(kParameters)->find(kind) : nullptr;
+    return found == nullptr || found->is_null() ? Json::object() : *found;
+  };
+  Json full = object(kFullAttention), window = object(kSlidingAttention), of_full = Json::object(),
+       of_window = Json::object();
+  if (Says(json, "rope_scaling")) full.update(*json.find("rope_scaling"));
+  if (!Says(full, "rope_theta")) full["rope_theta"] = theta;
+  if (!Says(window, "rope_theta")) window["rope_theta"] = *json.find("rope_local_base_freq");
+  ReadRope(full, of_full, where);
+  ReadRope(window, of_window, where);
+  said.update(of_full);
+  if (of_window == of_full) {
+    said["rope_window_theta"] = 0;
+  } else if (of_window["rope_scaling"] == Json("default")) {
+    said["rope_window_theta"] = of_window["rope_theta"];
+  } else {
+    throw InputError(
+        fmt::format("{}: {} of rotary positions is not supported", where, kSlidingAttention),
+        fmt::format("it is {}, and {} is {}", window.dump(), kFullAttention, full.dump()),
+        "folio scales positions in layers with a window as in all others, or not");
+  }
+}
 
-constexpr auto kGemmaDerived = std::to_array<DerivedKey>(
-    {kRopeScaling, kRopeParameters, kRootOfWidth, kQueryScalar, kWindowPattern, kLayerTypes});
+// Returns whether layers with a window scale positions too, which "rope_scaling" cannot say.
+bool ScalesInWindows(const GptConfig& config) {
+  return config.rope_scaling != "default" && config.rope_window_theta == 0;
+}
 
-constexpr auto kGemmaOwn = Joined(
-    kPlainOwn, std::to_array<std::string_view>({"head_dim", "sliding_window", "attention_bias"}));
+std::optional<Json> WriteGemma3Scaling(const GptConfig& config) {
+  if (ScalesInWindows(config)) return Json();
+  return WriteRopeScaling(config);
+}
+
+std::optional<Json> WriteGemma3Parameters(const GptConfig& config) {
+  if (!ScalesInWindows(config)) return std::nullopt;
+  Json rope = RopeObject(config);
+  rope["rope_theta"] = config.rope_theta;
+  return Json{{kFullAttention, rope}, {kSlidingAttention, rope}};
+}
+
+constexpr auto kGemma3Derived = std::to_array<DerivedKey>({
+    {"rope_theta", "rope_window_theta", &ReadGemma3Rope, nullptr},
+    {"rope_scaling", "rope_scaling", nullptr, &WriteGemma3Scaling},
+    {kParameters, "rope_scaling", nullptr, &WriteGemma3Parameters},
+    kRootOfWidth,
+    kQueryScalar,
+    kWindowSize,
+    kWindowPattern,
+    kLayerTypes,
+});
+
+constexpr auto kGemmaOwn =
+    Joined(kPlainOwn, std::to_array<std::string_view>({"head_dim", "attention_bias"}));
 
 constexpr auto kGemma2Fixed = std::to_array<FieldValue>({{"norm", "rms_one_plus"},
                                                          {"norm_position", "both"},
@@ -67,28 +144,22 @@ constexpr auto kGemma2Fixed = std::to_array<FieldValue>({{"norm", "rms_one_plus"
 constexpr auto kGemma3Fixed =
     Joined(kGemma2Fixed, std::to_array<FieldValue>({{"qk_norm", "head"}}));
 
-constexpr auto kGemma2Absent = std::to_array<FieldValue>(
-    {{"activation_function", "gelu_new"}, {"head_dim", "256"}, {"layer_kinds", "wf"}});
-constexpr auto kGemma3Absent = std::to_array<FieldValue>({{"activation_function", "gelu_new"},
-                                                          {"head_dim", "256"},
-                                                          {"layer_kinds", "wwwwwf"},
-                                                          {"rope_theta", "1000000"},
-                                                          {"rope_window_theta", "10000"}});
+constexpr std::string_view kGemma2Absent = R"({
+    "vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096, "layer_kinds": "wf",
+    "final_logit_softcapping": 30, "attn_logit_softcapping": 50})";
+constexpr std::string_view kGemma3Absent = R"({
+    "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 131072,
+    "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096, "sliding_window_pattern": 6,
+    "rope_theta": 1000000, "rope_local_base_freq": 10000})";
 
-// Gemma 3 with pictures. Its first files leave out what is as in transformers' class.
-constexpr auto kGemma3TextUnsaid = std::to_array<FieldValue>({{"vocab_size", "262208"},
-                                                              {"max_position_embeddings", "131072"},
-                                                              {"num_hidden_layers", "26"},
-                                                              {"hidden_size", "2304"},
-                                                              {"intermediate_size", "9216"},
-                                                              {"num_attention_heads", "8"},
-                                                              {"num_key_value_heads", "4"},
-                                                              {"head_dim", "256"},
-                                                              {"query_pre_attn_scalar", "256"},
-                                                              {"rms_norm_eps", "1e-6"},
-                                                              {"sliding_window", "4096"},
-                                                              {"bos_token_id", "2"},
-                                                              {"eos_token_id", "1"}});
+// Gemma 3 with pictures.
 constexpr auto kGemma3TextPrefixes =
     std::to_array<std::string_view>({"language_model.model.", "model.language_model."});
 constexpr auto kGemma3NotText =
@@ -165,18 +236,20 @@ constexpr auto kGemma2Limits = std::to_array<Limit>({
 constexpr auto kGemma3Limits = std::to_array<Limit>({
     kRootOfC,
     {"rope_window_theta", Formats(FileFormat::kGguf),
-     [](const GptConfig& c) { return !HasWindow(c) || c.rope_window_theta > 0; }},
+     [](const GptConfig& c) {
+       return !HasWindow(c) || c.rope_window_theta > 0 || c.rope_scaling == "default";
+     }},
 });
 
 }  // namespace
 
 Family Gemma2Table() {
   Family family = FamilyLike(LlamaTable(), "gemma2", kGemma2Names);
-  family.keys = kGemmaKeys;
+  family.keys = kGemma2Keys;
   family.fixed = kGemma2Fixed;
   family.own = kGemmaOwn;
   family.absent = kGemma2Absent;
-  family.derived = kGemmaDerived;
+  family.derived = kGemma2Derived;
   family.tensors = kGemmaTensors;
   family.gguf_keys = kGemma2GgufKeys;
   family.gguf_unsaid = kGemma2Unsaid;
@@ -187,11 +260,12 @@ Family Gemma2Table() {
 
 Family Gemma3Table() {
   Family family = FamilyLike(Gemma2Table(), "gemma3_text", kGemma3Names);
+  family.keys = kGemma3Keys;
   family.fixed = kGemma3Fixed;
   family.absent = kGemma3Absent;
+  family.derived = kGemma3Derived;
   family.enclosing = {.model_type = "gemma3",
                       .architecture = "Gemma3ForConditionalGeneration",
-                      .unsaid = kGemma3TextUnsaid,
                       .prefixes = kGemma3TextPrefixes,
                       .not_text = kGemma3NotText};
   family.gguf_architecture = "gemma3";

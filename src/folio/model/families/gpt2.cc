@@ -58,11 +58,13 @@ constexpr auto kGpt2Fixed = std::to_array<FieldValue>({
     {"lm_head_bias", "false"},
 });
 
-constexpr auto kGpt2Absent = std::to_array<FieldValue>({
-    {"embd_pdrop", "0.1"},
-    {"attn_pdrop", "0.1"},
-    {"resid_pdrop", "0.1"},
-});
+constexpr std::string_view kGpt2Absent = R"({
+    "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1, "bos_token_id": 50256,
+    "eos_token_id": 50256})";
+
+// It is no class of transformers: a token that is not named is none.
+constexpr std::string_view kFolioAbsent =
+    R"({"embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1})";
 
 constexpr auto kGpt2Refused = std::to_array<RefusedKey>({
     {"add_cross_attention", "false", "cross-attention"},
@@ -180,11 +182,9 @@ Family Gpt2Table() {
       .repeated_keys = kGpt2RepeatedKeys,
       .fixed = kGpt2Fixed,
       .own = kGpt2Own,
-      .required = {},
       .absent = kGpt2Absent,
       .refused = kGpt2Refused,
       .derived = {},
-      .absent_end = 50256,
       .activation_prefix = "",
       .tensors = kGpt2Tensors,
       .optional_prefix = "transformer.",
@@ -207,6 +207,7 @@ Family FolioTable() {
   family.model_type = "folio";
   family.architectures = kFolioArchitectures;
   family.fixed = {};
+  family.absent = kFolioAbsent;
   family.activation_prefix = "folio:";
   family.tensors = kFolioTensors;
   family.all_biases = false;

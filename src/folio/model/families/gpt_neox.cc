@@ -14,18 +14,20 @@ constexpr auto kNeoxNames = std::to_array<std::string_view>({"GPTNeoXForCausalLM
 constexpr auto kNeoxKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
     {"layer_norm_epsilon", {"layer_norm_eps"}},
     {"resid_pdrop", {"hidden_dropout"}},
-    {"rope_theta", {"rotary_emb_base", "rope_theta"}},
+    {"rope_theta", {"rotary_emb_base"}},
 }));
 
 constexpr DerivedKey kRotaryPct = {"rotary_pct", "rotary_dim", &ReadRotaryPart, &WriteRotaryPart};
 constexpr auto kNeoxDerived =
-    std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kRotaryPct});
+    Joined(std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kRotaryPct}), kPartsInRope);
 
 constexpr auto kNeoxFixed = std::to_array<FieldValue>(
     {{"position_embedding", "rotary"}, {"block", "parallel"}, {"bias", "true"}});
 
-constexpr auto kNeoxAbsent =
-    Joined(std::to_array<FieldValue>({{"activation_function", "gelu"}}), kUntied);
+constexpr std::string_view kNeoxAbsent = R"({
+    "vocab_size": 50432, "hidden_size": 6144, "intermediate_size": 24576, "num_hidden_layers": 44,
+    "num_attention_heads": 64, "hidden_act": "gelu", "max_position_embeddings": 2048,
+    "bos_token_id": 0, "eos_token_id": 2, "tie_word_embeddings": false, "rotary_pct": 0.25})";
 
 constexpr auto kNeoxTensors = std::to_array<TensorRow>(
     {NamedRow("wte", "gpt_neox.embed_in.weight", "token_embd.weight"),

@@ -1,5 +1,4 @@
 #include <array>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -19,8 +18,15 @@ constexpr auto kLlamaOwn =
 constexpr auto kMistralOwn =
     Joined(kPlainOwn, std::to_array<std::string_view>({"head_dim", "sliding_window"}));
 
-constexpr auto kLlamaRequired = std::to_array<std::string_view>(
-    {"vocab_size", "n_layer", "n_head", "n_embd", "n_positions", "n_inner", "layer_norm_epsilon"});
+constexpr std::string_view kLlamaAbsent = R"({
+    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false})";
+constexpr std::string_view kMistralAbsent = R"({
+    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_act": "silu",
+    "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2,
+    "tie_word_embeddings": false, "sliding_window": 4096, "layer_kinds": "w"})";
 
 constexpr auto kLlamaRefused = std::to_array<RefusedKey>({
     {"is_encoder_decoder", "false", "an encoder"},
@@ -52,11 +58,9 @@ Family LlamaTable() {
       .repeated_keys = {},
       .fixed = kLlamaFixed,
       .own = kLlamaOwn,
-      .required = kLlamaRequired,
       .absent = kLlamaAbsent,
       .refused = kLlamaRefused,
       .derived = kRopeDerived,
-      .absent_end = std::nullopt,
       .activation_prefix = "",
       .tensors = kLlamaTensors,
       .optional_prefix = "model.",
@@ -89,7 +93,7 @@ Family MistralTable() {
   family.model_type = "mistral";
   family.architectures = kMistralNames;
   family.own = kMistralOwn;
-  family.absent = kWindowAbsent;
+  family.absent = kMistralAbsent;
   family.derived = kWindowDerived;
   family.limits = kMistralLimits;
   return family;

@@ -11,7 +11,7 @@ constexpr auto kNanochatNames =
     std::to_array<std::string_view>({"NanoChatForCausalLM", "NanoChatModel"});
 
 constexpr auto kNanochatKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
-    {"logit_cap", {"final_logit_softcapping"}},
+    {"logit_cap", {"final_logit_softcapping"}, /*null_for_zero=*/true},
 }));
 
 constexpr auto kNanochatFixed = std::to_array<FieldValue>({{"norm", "rms_no_weight"},
@@ -20,10 +20,11 @@ constexpr auto kNanochatFixed = std::to_array<FieldValue>({{"norm", "rms_no_weig
                                                            {"embedding_norm", "true"},
                                                            {"bias", "false"}});
 
-constexpr auto kNanochatAbsent = Joined(
-    kUntied,
-    std::to_array<FieldValue>(
-        {{"activation_function", "relu2"}, {"layer_norm_epsilon", "1e-6"}, {"logit_cap", "15"}}));
+constexpr std::string_view kNanochatAbsent = R"({
+    "vocab_size": 50304, "hidden_size": 768, "intermediate_size": 8192, "num_hidden_layers": 12,
+    "num_attention_heads": 6, "hidden_act": "relu2", "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6, "bos_token_id": 0, "eos_token_id": 1,
+    "tie_word_embeddings": false, "final_logit_softcapping": 15})";
 
 // Queries and keys are turned by the negated angles there.
 constexpr TensorRow NanochatRow(std::string_view module, const TensorNames& hf,

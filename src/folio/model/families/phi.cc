@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,16 +25,17 @@ constexpr auto kPhi3Names = std::to_array<std::string_view>({"Phi3ForCausalLM", 
 constexpr auto kPhiKeys =
     LlamaKeysAnd(std::to_array<ConfigKey>({{"layer_norm_epsilon", {"layer_norm_eps"}}}));
 
-constexpr auto kPhiDerived =
-    std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kPartialRotary});
+constexpr auto kPhiDerived = Joined(
+    std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kPartialRotary}), kPartsInRope);
 
 constexpr char kOriginal[] = "original_max_position_embeddings";
-constexpr int64_t kOriginalUnsaid = 4096;
 
-// Positive numbers as the text of a field.
-std::string NumbersText(const Json& numbers, std::string_view key, const std::string& where) {
+// Positive numbers of a list as the text of a field.
+std::string NumbersText(const Json& rope, std::string_view key, const std::string& where) {
+  const Json* found = rope.find(key);
+  const Json numbers = found == nullptr ? Json() : *found;
   std::vector<std::string> texts;
-  for (size_t i = 0; i < numbers.size() && numbers.is_array(); ++i) {
+  for (size_t i = 0; numbers.is_array() && i < numbers.size(); ++i) {
     if (numbers[i].is_number()) texts.push_back(fmt::format("{}", numbers[i].get<double>()));
   }
   if (texts.empty() || texts.size() != numbers.size()) {
@@ -43,52 +45,61 @@ std::string NumbersText(const Json& numbers, std::string_view key, const std::st
   return Join(texts, ",");
 }
 
+// Phi-3's files call LongRoPE so, and transformers takes all these names for it.
 bool IsLongRope(const Json& rope) {
-  const auto is = [&](const char* key) {
-    const Json* type = rope.find(key);
-    return type != nullptr && (*type == Json("longrope") || *type == Json("su"));
-  };
-  return is("rope_type") || is("type");
+  constexpr auto kNames = std::to_array<std::string_view>({"longrope", "su", "yarn"});
+  const Json* type = rope.find("rope_type");
+  if (type == nullptr) type = rope.find("type");
+  return type != nullptr &&
+         std::ranges::any_of(kNames, [&](std::string_view name) { return *type == Json(name); });
 }
 
 // The context before the scaling stands beside the object, for transformers also where the object
 // says it too.
-void ReadPhi3Rope(const Json& rope, Json& flat, const std::string& where) {
-  if (!IsLongRope(rope)) return ReadRope(rope, flat, where);
+void ReadPhi3Rope(const Json& rope, const Json& json, Json& said, const std::string& where) {
+  if (!rope.is_object() || !IsLongRope(rope)) return ReadRope(rope, said, where);
+  constexpr auto kOwn = std::to_array<std::string_view>(
+      {"type", "rope_type", "short_factor", "long_factor", "factor", "attention_factor"});
   Json others = Json::object();
   for (const auto& [key, value] : rope.items()) {
-    const bool is_short = key == "short_factor";
-    if (is_short || key == "long_factor") {
-      flat[is_short ? "rope_short_factors" : "rope_long_factors"] = NumbersText(value, key, where);
-    } else if (key != "type" && key != "rope_type") {
-      others[key] = value;
-    }
+    if (std::ranges::count(kOwn, key) == 0) others[key] = value;
   }
-  const Json* beside = flat.find(kOriginal);
-  const Json original = beside == nullptr ? Json(kOriginalUnsaid) : *beside;
-  const Json* inside = others.find(kOriginal);
-  if (inside != nullptr && !inside->is_null() && *inside != original) {
-    throw InputError(
-        fmt::format("{}: two values of {}", where, kOriginal),
-        fmt::format("rope_scaling has {}, and beside it is {}", inside->dump(),
-                    beside == nullptr ? fmt::format("none, which means {}", kOriginalUnsaid)
-                                      : original.dump()),
-        "make them equal");
+  ReadRope(others, said, where);
+  said["rope_scaling"] = "longrope";
+  said["rope_short_factors"] = NumbersText(rope, "short_factor", where);
+  said["rope_long_factors"] = NumbersText(rope, "long_factor", where);
+  if (Says(rope, "attention_factor")) {
+    said["rope_attention_factor"] = *rope.find("attention_factor");
   }
-  ReadRope(others, flat, where);
-  flat["rope_scaling"] = "longrope";
-  flat["rope_original_positions"] = original;
-  const Json* positions = flat.find("max_position_embeddings");
-  if (flat.contains("rope_factor") || positions == nullptr || !positions->is_number() ||
-      !original.is_number()) {
-    return;
+  const Json &original = *json.find(kOriginal), &positions = *json.find("max_position_embeddings");
+  if (Says(rope, kOriginal) && *rope.find(kOriginal) != original) {
+    throw InputError(fmt::format("{}: two values of {}", where, kOriginal),
+                     fmt::format("rope_scaling has {}, and the file, or the class where the file "
+                                 "has none, {}",
+                                 rope.find(kOriginal)->dump(), original.dump()),
+                     "make them equal");
   }
-  flat["rope_factor"] = std::max(1.0, positions->get<double>() / original.get<double>());
+  said["rope_original_positions"] = original;
+  if (Says(rope, "factor")) {
+    said["rope_factor"] = *rope.find("factor");
+  } else if (positions.is_number() && original.is_number()) {
+    said["rope_factor"] = std::max(1.0, positions.get<double>() / original.get<double>());
+  }
+}
+
+void ReadPhi3Scaling(const Json& rope, const Json& json, Json& said, const std::string& where) {
+  if (Says(json, "rope_scaling")) ReadPhi3Rope(rope, json, said, where);
+}
+
+void ReadPhi3Parameters(const Json& rope, const Json& json, Json& said, const std::string& where) {
+  if (Says(json, "rope_parameters") && !Says(json, "rope_scaling")) {
+    ReadPhi3Rope(rope, json, said, where);
+  }
 }
 
 // Three keys, as older programs ask for, unless more is to be said.
-Json WritePhi3Rope(const GptConfig& config) {
-  if (config.rope_scaling != "longrope") return WriteRope(config);
+std::optional<Json> WritePhi3Scaling(const GptConfig& config) {
+  if (config.rope_scaling != "longrope") return WriteRopeScaling(config);
   const auto numbers = [](const std::string& text) {
     return ParseJson("[" + text + "]", "divisors of rotary frequencies");
   };
@@ -102,15 +113,17 @@ Json WritePhi3Rope(const GptConfig& config) {
   return rope;
 }
 
-constexpr auto kPhi3Derived = std::to_array<DerivedKey>({
-    {"rope_scaling", "rope_scaling", &ReadPhi3Rope, &WritePhi3Rope},
-    {"rope_parameters", "rope_scaling", &ReadPhi3Rope, nullptr},
-    {"rope_scaling", "rope_short_factors", nullptr, nullptr},
-    {kOriginal, "rope_original_positions", nullptr,
-     [](const GptConfig& c) { return Json(c.rope_positions()); }},
-    kPartialRotary,
-    kWindowOfAll,
-});
+constexpr auto kPhi3Derived =
+    Joined(std::to_array<DerivedKey>({
+               {"rope_scaling", "rope_scaling", &ReadPhi3Scaling, &WritePhi3Scaling},
+               {"rope_parameters", "rope_scaling", &ReadPhi3Parameters, nullptr},
+               {"rope_scaling", "rope_short_factors", nullptr, nullptr},
+               {kOriginal, "rope_original_positions", nullptr,
+                [](const GptConfig& c) { return std::optional<Json>(c.rope_positions()); }},
+               kPartialRotary,
+               kWindowOfAll,
+           }),
+           kPartsInRope);
 
 // transformers has no other scaling of Phi-3.
 constexpr auto kPhi3Limits = std::to_array<Limit>({
@@ -127,8 +140,17 @@ constexpr auto kPhiFixed = std::to_array<FieldValue>({{"position_embedding", "ro
                                                       {"bias", "true"},
                                                       {"lm_head_bias", "true"}});
 
-constexpr auto kPhiAbsent =
-    Joined(std::to_array<FieldValue>({{"activation_function", "gelu_new"}}), kUntied);
+constexpr std::string_view kPhiAbsent = R"({
+    "vocab_size": 51200, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 24,
+    "num_attention_heads": 32, "hidden_act": "gelu_new", "max_position_embeddings": 2048,
+    "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false,
+    "partial_rotary_factor": 0.5})";
+constexpr std::string_view kPhi3Absent = R"({
+    "vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 4096,
+    "original_max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "bos_token_id": 1,
+    "eos_token_id": 32000, "tie_word_embeddings": false,
+    "layer_kinds": "w"})";
 
 constexpr auto kPhiTensors = std::to_array<TensorRow>(
     {kEmbedRow, kNorm1Row, TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
@@ -171,7 +193,7 @@ Family PhiTable() {
 Family Phi3Table() {
   Family family = FamilyLike(LlamaTable(), "phi3", kPhi3Names);
   family.own = kWindowOwn;
-  family.absent = kWindowAbsent;
+  family.absent = kPhi3Absent;
   family.derived = kPhi3Derived;
   family.tensors = kPhi3Tensors;
   family.gguf_keys = kPhi3GgufKeys;

@@ -22,8 +22,16 @@ constexpr auto kQwenTensors = LlamaTensors(RowOrder::kAsHere);
 constexpr auto kQwen2Fixed = Joined(kLlamaFixed, std::to_array<FieldValue>({{"qkv_bias", "true"}}));
 constexpr auto kQwen3Fixed = Joined(kLlamaFixed, std::to_array<FieldValue>({{"qk_norm", "head"}}));
 
-constexpr auto kQwen3Absent =
-    Joined(kLlamaAbsent, std::to_array<FieldValue>({{"head_dim", "128"}}));
+constexpr std::string_view kQwen2Absent = R"({
+    "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 32, "hidden_act": "silu",
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+    "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
+constexpr std::string_view kQwen3Absent = R"({
+    "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128, "hidden_act": "silu",
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+    "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
 
 }  // namespace
 
@@ -31,6 +39,7 @@ Family Qwen2Table() {
   Family family = FamilyLike(LlamaTable(), "qwen2", kQwen2Names);
   family.fixed = kQwen2Fixed;
   family.own = kWindowOwn;
+  family.absent = kQwen2Absent;
   family.derived = kQwenDerived;
   family.tensors = kQwenTensors;
   family.limits = kHeadsLimits;

@@ -1,6 +1,10 @@
 #include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "folio/io/json.h"
+#include "folio/model/config.h"
 #include "folio/model/families.h"
 #include "folio/model/families/tables.h"
 
@@ -12,15 +16,29 @@ constexpr auto kStarcoder2Names =
 
 constexpr auto kStarcoder2Keys = LlamaKeysAnd(std::to_array<ConfigKey>({
     {"layer_norm_epsilon", {"norm_epsilon"}},
-    {"bias", {"use_bias"}},
     {"resid_pdrop", {"residual_dropout"}},
     {"embd_pdrop", {"embedding_dropout"}},
 }));
 
-constexpr auto kStarcoder2Fixed = std::to_array<FieldValue>({{"position_embedding", "rotary"}});
+// Its norms always have biases.
+constexpr auto kStarcoder2Fixed =
+    std::to_array<FieldValue>({{"position_embedding", "rotary"}, {"bias", "true"}});
 
-constexpr auto kStarcoder2Absent =
-    std::to_array<FieldValue>({{"activation_function", "gelu_new"}, {"layer_kinds", "w"}});
+constexpr std::string_view kStarcoder2Absent = R"({
+    "vocab_size": 49152, "hidden_size": 3072, "intermediate_size": 12288, "num_hidden_layers": 30,
+    "num_attention_heads": 24, "num_key_value_heads": 2, "hidden_act": "gelu_pytorch_tanh",
+    "max_position_embeddings": 4096, "initializer_range": 0.018042, "bos_token_id": 50256,
+    "eos_token_id": 50256, "layer_kinds": "w"})";
+
+constexpr auto kStarcoder2Derived =
+    Joined(kWindowDerived,
+           std::to_array<DerivedKey>(
+               {{"use_bias", "attention_bias",
+                 [](const Json& value, const Json&, Json& said, const std::string&) {
+                   said["attention_bias"] = said["mlp_bias"] = value;
+                 },
+                 [](const GptConfig& c) { return std::optional<Json>(c.has_attention_bias()); }},
+                {"use_bias", "mlp_bias", nullptr, nullptr}}));
 
 constexpr auto kStarcoder2Tensors = std::to_array<TensorRow>(
     {kEmbedRow, kNorm1Row, TurnedRow("attn.c_attn", kQkvProj, kGgufQkv), kOutRow, kNorm2Row,
@@ -40,7 +58,7 @@ Family Starcoder2Table() {
   family.fixed = kStarcoder2Fixed;
   family.own = kWindowOwn;
   family.absent = kStarcoder2Absent;
-  family.derived = kWindowDerived;
+  family.derived = kStarcoder2Derived;
   family.tensors = kStarcoder2Tensors;
   family.gguf_keys = kStarcoder2GgufKeys;
   family.gguf_unsaid = kAllWindows;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,7 +57,7 @@ inline constexpr auto kLlamaKeys = std::to_array<ConfigKey>({
     {"n_positions", {"max_position_embeddings"}},
     {"n_kv_head", {"num_key_value_heads"}},
     {"n_inner", {"intermediate_size"}},
-    {"activation_function", {"hidden_act", "hidden_activation"}},
+    {"activation_function", {"hidden_act"}},
     {"layer_norm_epsilon", {"rms_norm_eps"}},
     {"attn_pdrop", {"attention_dropout"}},
 });
@@ -74,31 +75,51 @@ constexpr auto LlamaKeysAnd(const std::array<ConfigKey, N>& more) {
   return keys;  // with empty rows at the end for each that is another
 }
 
+// Kinds of layers in transformers.
+inline constexpr std::string_view kFullAttention = "full_attention",
+                                  kSlidingAttention = "sliding_attention";
+
 // Keys that say fields in another way (DerivedKey).
-void ReadRope(const Json& rope, Json& flat, const std::string& where);
-Json WriteRope(const GptConfig& config);
-void ReadRotaryPart(const Json& value, Json& flat, const std::string& where);
-Json WriteRotaryPart(const GptConfig& config);
-void ReadLayerTypes(const Json& types, Json& flat, const std::string& where);
-Json WriteLayerTypes(const GptConfig& config);
-void ReadUseWindow(const Json& use, Json& flat, const std::string& where);
-Json WriteUseWindow(const GptConfig& config);
+//
+// An object that says how rotary positions are scaled: transformers has it in "rope_parameters",
+// and had it in "rope_scaling", which counts more. The base stands in it, or beside it.
+void ReadRopeScaling(const Json& rope, const Json& json, Json& said, const std::string& where);
+void ReadRopeParameters(const Json& rope, const Json& json, Json& said, const std::string& where);
+std::optional<Json> WriteRopeScaling(const GptConfig& config);
+// What it says of the part of a head that is turned. Families without that pass over it.
+void ReadPartInRope(const Json& rope, const Json& json, Json& said, const std::string& where);
+void ReadRotaryPart(const Json& value, const Json& json, Json& said, const std::string& where);
+std::optional<Json> WriteRotaryPart(const GptConfig& config);
+void ReadLayerTypes(const Json& types, const Json& json, Json& said, const std::string& where);
+std::optional<Json> WriteLayerTypes(const GptConfig& config);
+void ReadUseWindow(const Json& use, const Json& json, Json& said, const std::string& where);
+std::optional<Json> WriteUseWindow(const GptConfig& config);
+
+// What such an object says alone, and as transformers asks for it.
+void ReadRope(const Json& rope, Json& said, const std::string& where);
+Json RopeObject(const GptConfig& config);
+// Returns whether a file says anything by that key.
+bool Says(const Json& json, std::string_view key);
 
 // Sets a field that is a function of a number.
-void SetNumber(const Json& value, Json& flat, const char* field, double (*of)(double));
+void SetNumber(const Json& value, Json& said, const char* field, double (*of)(double));
 
 // The number that was meant by its square root or inverse: most are whole.
 double Rounded(double x);
 
-inline constexpr DerivedKey kRopeScaling = {"rope_scaling", "rope_scaling", &ReadRope, &WriteRope};
-inline constexpr DerivedKey kRopeParameters = {"rope_parameters", "rope_scaling", &ReadRope,
-                                               nullptr};
+inline constexpr DerivedKey kRopeScaling = {"rope_scaling", "rope_scaling", &ReadRopeScaling,
+                                            &WriteRopeScaling};
+inline constexpr DerivedKey kRopeParameters = {"rope_parameters", "rope_scaling",
+                                               &ReadRopeParameters, nullptr};
 inline constexpr DerivedKey kLayerTypes = {"layer_types", "layer_kinds", &ReadLayerTypes,
                                            &WriteLayerTypes};
 inline constexpr DerivedKey kUseWindow = {"use_sliding_window", "sliding_window", &ReadUseWindow,
                                           &WriteUseWindow};
 inline constexpr DerivedKey kPartialRotary = {"partial_rotary_factor", "rotary_dim",
                                               &ReadRotaryPart, &WriteRotaryPart};
+inline constexpr auto kPartsInRope =
+    std::to_array<DerivedKey>({{"rope_parameters", "rotary_dim", &ReadPartInRope, nullptr},
+                               {"rope_scaling", "rotary_dim", &ReadPartInRope, nullptr}});
 // All layers have the window, if there is one.
 inline constexpr DerivedKey kWindowOfAll = {"sliding_window", "layer_kinds", nullptr, nullptr};
 inline constexpr auto kRopeDerived = std::to_array<DerivedKey>({kRopeScaling, kRopeParameters});
@@ -119,12 +140,6 @@ inline constexpr auto kBiasOwn =
 // one.
 inline constexpr auto kLlamaFixed = std::to_array<FieldValue>(
     {{"norm", "rms"}, {"position_embedding", "rotary"}, {"mlp", "gated"}, {"bias", "false"}});
-
-inline constexpr auto kUntied = std::to_array<FieldValue>({{"tie_word_embeddings", "false"}});
-inline constexpr auto kSilu = std::to_array<FieldValue>({{"activation_function", "silu"}});
-inline constexpr auto kLlamaAbsent = Joined(kSilu, kUntied);
-inline constexpr auto kWindowAbsent =
-    Joined(kLlamaAbsent, std::to_array<FieldValue>({{"layer_kinds", "w"}}));
 
 // --- Tensors
 

@@ -1,0 +1,241 @@
+// config.json of every family, against what transformers makes of it and reads again.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/model/config.h"
+#include "folio/model/families.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+using Object = nlohmann::json;
+
+GptConfig Read(const Object& json) {
+  return GptConfigFromJson(json.dump(), "config.json");
+}
+
+// A fixture's configuration with other keys.
+GptConfig ReadChanged(const char* model, const Object& changes) {
+  Object json =
+      Object::parse(ReadFile(Fixture("families") / model / "config.json", size_t{1} << 16));
+  json.update(changes);
+  return Read(json);
+}
+
+std::string RefusalOf(const char* model, const Object& changes) {
+  return ErrorAndHelp([&] { ReadChanged(model, changes); });
+}
+
+Object Goldens(const char* file) {
+  return Object::parse(ReadFile(Fixture("families") / file, size_t{1} << 22));
+}
+
+// The model that the class of a configuration makes of it; none where folio refuses it.
+std::optional<GptConfig> AsItsClassHasIt(const Object& json) {
+  const auto families = Families();
+  const auto family =
+      std::ranges::find(families, json["model_type"].get<std::string>(), &Family::model_type);
+  try {
+    return ConfigOfJson(*family, ParseJson(json.dump(), "config.json"), "config.json");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+Object Without(Object json, const Object& path) {
+  Object* within = &json;
+  for (size_t i = 0; i + 1 < path.size(); ++i) within = &(*within)[path[i]];
+  within->erase(path.back().get<std::string>());
+  return json;
+}
+
+// tests/fixtures/families/absent.py has what the classes take for each key that is left out.
+TEST(FamilyConfigs, AMissingKeyHasTheDefaultOfTheClass) {
+  int64_t read = 0, refused = 0;
+  const Object goldens = Goldens("absent.json");
+  for (const auto& [name, golden] : goldens.items()) {
+    EXPECT_EQ(Read(golden["config"]), Read(golden["full"])) << name;
+    for (const Object& one : golden["cases"]) {
+      Object expected = golden["full"];
+      expected.update(one["means"]);
+      const auto found = AsItsClassHasIt(Without(golden["config"], one["without"]));
+      EXPECT_EQ(found, AsItsClassHasIt(expected)) << name << " without " << one["without"];
+      ++(found ? read : refused);
+    }
+  }
+  EXPECT_GT(read, 600);
+  EXPECT_EQ(refused, 2);  // divisors of longrope, without the type of the scaling
+}
+
+// scripts/written_models.py has loaded each of these into transformers, and got folio's logits.
+TEST(FamilyConfigs, AreWrittenAsTransformersLoadsThem) {
+  std::map<std::string, int64_t> families;
+  const Object goldens = Goldens("written.json");
+  for (const auto& [name, golden] : goldens.items()) {
+    GptConfig config = Read(golden["said"]);
+    const std::string text = GptConfigToJson(config);
+    EXPECT_EQ(Object::parse(text), golden["written"]) << name;
+    EXPECT_EQ(GptConfigFromJson(text, name), config) << name;
+    // Names of adapters are taken from a block alone.
+    config.n_layer = 1;
+    EXPECT_EQ(FamilyFor(config, FileFormat::kHuggingFace).model_type,
+              golden["written"]["model_type"])
+        << name;
+    ++families[golden["written"]["model_type"]];
+  }
+  EXPECT_EQ(families.size(), Families().size() - 1);  // without folio's own
+  for (const auto& [family, count] : families) EXPECT_GE(count, 9) << family;
+}
+
+// What the switches mean that are off, in a model that folio began.
+TEST(FamilyConfigs, SwitchesThatAreOffAreWrittenAsTransformersHasThem) {
+  const auto written = [](const char* model, void (*change)(GptConfig&)) {
+    GptConfig config = ReadChanged(model, Object::object());
+    change(config);
+    const Object json = Object::parse(GptConfigToJson(config));
+    EXPECT_EQ(json["model_type"], FamilyFor(config, FileFormat::kHuggingFace).model_type);
+    EXPECT_NE(json["model_type"], "folio");
+    EXPECT_EQ(Read(json), WithoutRedundantSizes(config));
+    return json;
+  };
+  const auto uncapped = [](GptConfig& c) { c.attention_cap = c.logit_cap = 0; };
+  EXPECT_TRUE(written("gemma2", uncapped)["attn_logit_softcapping"].is_null());
+  EXPECT_TRUE(written("gemma2", uncapped)["final_logit_softcapping"].is_null());
+  EXPECT_TRUE(written("gemma3", uncapped)["final_logit_softcapping"].is_null());
+  EXPECT_TRUE(written("nanochat", uncapped)["final_logit_softcapping"].is_null());
+  const auto unscaled = [](GptConfig& c) { c.attention_scale = 0; };
+  EXPECT_EQ(written("granite", unscaled)["attention_multiplier"], 1 / std::sqrt(8.0));
+  EXPECT_EQ(written("gemma2", unscaled)["query_pre_attn_scalar"], 8);
+  const auto no_windows = [](GptConfig& c) {
+    c.layer_kinds = "f";
+    c.sliding_window.reset();
+    c.rope_window_theta = 0;
+  };
+  EXPECT_EQ(written("gemma3", no_windows)["sliding_window"], 64);
+  EXPECT_EQ(written("gemma3", no_windows)["rope_local_base_freq"], 20000);
+  const auto llama3 = [](GptConfig& c) {
+    c.rope_scaling = "llama3";
+    c.rope_factor = 8;
+  };
+  EXPECT_EQ(written("llama", llama3)["rope_scaling"],
+            Object::parse(R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                             "high_freq_factor": 4.0, "original_max_position_embeddings": 64})"));
+  EXPECT_TRUE(written("smollm3", [](GptConfig&) {}).contains("pad_token_id"));
+  // Patterns that are longer than the model.
+  EXPECT_EQ(written("gemma3", [](GptConfig& c) { c.layer_kinds = "wwwwwwwwf"; })["layer_types"],
+            Object(std::vector<std::string>(7, "sliding_attention")));
+  EXPECT_EQ(written("smollm3",
+                    [](GptConfig& c) {
+                      c.model_type = "smollm3";
+                      c.no_rope_every = 9;
+                    })["no_rope_layers"],
+            Object(std::vector<int>(4, 1)));
+}
+
+// A scale that config.json of the family cannot say makes it a model of folio's own.
+TEST(FamilyConfigs, WhatTheFamilyCannotSayIsFoliosOwn) {
+  GptConfig config = ReadChanged("gemma2", Object::object());
+  EXPECT_EQ(WhyNot(FamilyFor(config, FileFormat::kHuggingFace), FileFormat::kHuggingFace, config),
+            "");
+  for (const double scale : {0.3, 1e-12, 1e6}) {  // whose inverse squares are no sizes
+    config.attention_scale = scale;
+    EXPECT_EQ(FamilyFor(config, FileFormat::kHuggingFace).model_type, "folio");
+    EXPECT_EQ(Read(Object::parse(GptConfigToJson(config))).attention_scale, scale);
+  }
+}
+
+TEST(FamilyConfigs, ThePartThatIsTurnedComesBack) {
+  GptConfig config = ReadChanged("phi", Object::object());
+  const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
+  for (int64_t D = 6; D <= 130; D += 4) {
+    config.n_embd = config.n_head * D;
+    for (int64_t r = 2; r <= D; r += 2) {
+      config.rotary_dim = r;
+      EXPECT_EQ(ConfigOfJson(family, ConfigJsonOf(family, config), "").rotary_width(), r) << D;
+    }
+  }
+}
+
+TEST(FamilyConfigs, ScalingsOfPositionsSayWhatTheyMust) {
+  const auto scaled = [](const Object& rope) { return Object{{"rope_parameters", rope}}; };
+  const char* kTypes[] = {"linear", "llama3", "yarn"};
+  for (const char* type : kTypes) {
+    EXPECT_TRUE(
+        Contains(RefusalOf("llama", scaled({{"rope_type", type}})), "type", type, "need factor"));
+  }
+  EXPECT_TRUE(Contains(
+      RefusalOf("llama", scaled({{"rope_type", "llama3"}, {"factor", 8}, {"high_freq_factor", 4}})),
+      "need low_freq_factor"));
+  EXPECT_TRUE(Contains(RefusalOf("llama", scaled({{"rope_type", "dynamic"}, {"factor", 2}})),
+                       "dynamic", "not supported", "yarn"));
+  EXPECT_TRUE(Contains(RefusalOf("llama", scaled({{"full_attention", {{"rope_theta", 7}}}})),
+                       "full_attention"));
+  // What transformers passes over.
+  const GptConfig plain = ReadChanged("llama", Object::object());
+  EXPECT_EQ(ReadChanged("llama", {{"partial_rotary_factor", 0.5}}), plain);
+  EXPECT_EQ(ReadChanged("llama", {{"rope_scaling", {{"factor", 8}}}, {"rope_theta", 5000}}), plain);
+  EXPECT_EQ(ReadChanged("llama", {{"rope_scaling", Object::object()}}), plain);
+  // The older key counts more, and "rope_type" more than "type".
+  const GptConfig linear = ReadChanged(
+      "llama", {{"rope_scaling", {{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 3}}},
+                {"rope_theta", 70}});
+  EXPECT_EQ(linear.rope_scaling, "linear");
+  EXPECT_EQ(linear.rope_theta, 70);
+}
+
+TEST(FamilyConfigs, LayersWithAWindowHaveTheirOwnPositionsInGemma3) {
+  const auto both = [](const Object& full, const Object& window) {
+    return Object{{"rope_parameters", {{"full_attention", full}, {"sliding_attention", window}}}};
+  };
+  const Object linear = {{"rope_type", "linear"}, {"factor", 8}, {"rope_theta", 70}};
+  const Object other = {{"rope_type", "linear"}, {"factor", 4}, {"rope_theta", 70}};
+  const Object plain = {{"rope_type", "default"}, {"rope_theta", 50}};
+  EXPECT_EQ(ReadChanged("gemma3", both(linear, plain)).rope_window_theta, 50);
+  EXPECT_EQ(ReadChanged("gemma3", both(linear, linear)).rope_window_theta, 0);
+  EXPECT_EQ(ReadChanged("gemma3", both(plain, plain)).rope_window_theta, 0);
+  for (const Object& full : {plain, other}) {
+    EXPECT_TRUE(Contains(RefusalOf("gemma3", both(full, linear)), "sliding_attention",
+                         "not supported", "\"factor\":8"));
+  }
+  // transformers has the key of Gemma 2's cap of scores, and does without the cap.
+  EXPECT_EQ(ReadChanged("gemma3", {{"attn_logit_softcapping", 2}}).attention_cap, 0);
+}
+
+// The token that the class takes for a missing one is that of no file.
+TEST(FamilyConfigs, TokensThatGenerationNamesCountMoreThanTheClasss) {
+  Object json = Object::parse(ReadFile(Fixture("families/llama/config.json"), size_t{1} << 16));
+  const auto ends = [&](const char* generation) {
+    GptConfig config = Read(json);
+    AddGenerationConfig(generation, "generation_config.json", config);
+    std::vector<int64_t> ids = config.more_eos_token_ids;
+    if (config.eos_token_id) ids.insert(ids.begin(), *config.eos_token_id);
+    return ids;
+  };
+  using Ids = std::vector<int64_t>;
+  json["eos_token_id"] = 5;
+  EXPECT_EQ(ends(R"({"eos_token_id": [7, 8]})"), Ids({5, 7, 8}));
+  json.erase("eos_token_id");
+  EXPECT_EQ(ends("{}"), Ids({2}));
+  EXPECT_EQ(ends(R"({"eos_token_id": [7, 8]})"), Ids({7, 8}));
+  EXPECT_EQ(ends(R"({"eos_token_id": 99999})"), Ids({2}));
+  json["eos_token_id"] = nullptr;
+  EXPECT_EQ(ends("{}"), Ids());
+  EXPECT_EQ(ends(R"({"eos_token_id": 7})"), Ids({7}));
+}
+
+}  // namespace
+}  // namespace folio
