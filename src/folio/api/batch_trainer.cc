@@ -82,10 +82,10 @@ int64_t CountTargets(std::span<const int32_t> targets) {
 }
 
 void RequireFit(const Tokenizer* tokenizer, const GptConfig& model) {
-  if (tokenizer == nullptr || tokenizer->vocab_size() <= model.vocab_size) return;
+  if (tokenizer == nullptr || tokenizer->known_tokens() <= model.vocab_size) return;
   throw UsageError("tokenizer and model do not fit",
-                   fmt::format("the tokenizer has {} tokens, the model {}", tokenizer->vocab_size(),
-                               model.vocab_size),
+                   fmt::format("the tokenizer has {} tokens, the model {}",
+                               tokenizer->known_tokens(), model.vocab_size),
                    "set model.vocab_size to the tokenizer's");
 }
 

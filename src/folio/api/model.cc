@@ -228,7 +228,11 @@ void Model::Save(const std::filesystem::path& path, std::string_view format,
   if (Exists(path)) throw UsageError(fmt::format("{}: is there already", path.string()));
   RequireFloat32(*this);
   const Computing alone(*this);
-  of.save(path, {.weights = *opened_.weights, .tokenizer = opened_.tokenizer.get(), .dtype = *as});
+  const Tokenizer* const all = opened_.tokenizer.get();
+  const std::unique_ptr<Tokenizer> fewer = TokenizerToSave(of, all);
+  of.save(path, {.weights = *opened_.weights,
+                 .tokenizer = fewer == nullptr ? all : fewer.get(),
+                 .dtype = *as});
 }
 
 Model::Texts::Texts(std::shared_ptr<const Model> model, int64_t texts) : model_(std::move(model)) {

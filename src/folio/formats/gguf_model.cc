@@ -44,7 +44,8 @@ void RefuseForeign(const GgufFile& file) {
 
 // Ids that begin and end a text or a turn, unless they are of tokens that nothing is made of.
 void SetEnds(const TokenRoles& roles, const Tokenizer* tokenizer, GptConfig& config) {
-  const int64_t ids = tokenizer == nullptr ? config.vocab_size : tokenizer->vocab_size();
+  const int64_t ids = tokenizer == nullptr ? config.vocab_size
+                                           : std::min(config.vocab_size, tokenizer->vocab_size());
   const auto known = [&](const std::optional<int64_t>& id) {
     return id && *id >= 0 && *id < ids ? id : std::nullopt;
   };

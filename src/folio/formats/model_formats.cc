@@ -23,6 +23,7 @@
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/placeholder.h"
 #include "folio/io/posix.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
@@ -30,7 +31,9 @@
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/tensor/dtype.h"
+#include "folio/text/bpe_tokenizer.h"
 #include "folio/text/encodings.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {
@@ -48,7 +51,10 @@ bool IsHfDirectory(const fs::path& path) {
 FoundModel OpenHfDirectory(const fs::path& path, Loading loading) {
   FoundModel found{.model = OpenModelDir(path, loading)};
   const std::string dir = (DirOfModel(path) / "").string();
-  if (!TokenizerFiles(dir).empty()) found.tokenizer = LoadTokenizer(dir);
+  found.tokenizer_help = OtherTokenizerIn(dir);
+  if (found.tokenizer_help.empty() && !TokenizerFiles(dir).empty()) {
+    found.tokenizer = LoadTokenizer(dir);
+  }
   found.sampling = ReadSuggestedSampling(fs::path(dir));
   return found;
 }
@@ -334,9 +340,9 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
   const std::string& had = source.config().activation_function;
   const std::string& has = result.model.config.activation_function;
   if (had != has) {
-    converted.note = fmt::format(
-        "{} computes {} where the model was trained with {}: that is why the logits differ",
-        result.format, has, had);
+    converted.note += fmt::format(
+        "{}{} computes {} where the model was trained with {}: that is why the logits differ",
+        converted.note.empty() ? "" : "; ", result.format, has, had);
   } else if (dtype == Dtype::kF32 && converted.logit_difference != 0) {
     Differ(fmt::format("logits differ by up to {:.3g}", converted.logit_difference));
   }
@@ -405,9 +411,16 @@ std::span<const ModelFormat> ModelFormats() {
                   .open = OpenHfDirectory,
                   .save = SaveHfDirectory,
                   .dtypes = kModelDirDtypes,
+                  .more_tokens = true,
                   .list = ListHfTensors},
   };
   return kFormats;
+}
+
+std::unique_ptr<Tokenizer> TokenizerToSave(const ModelFormat& format, const Tokenizer* tokenizer) {
+  const bool all = tokenizer == nullptr || format.more_tokens ||
+                   tokenizer->known_tokens() == tokenizer->vocab_size();
+  return all ? nullptr : OfKnownTokens(*tokenizer);
 }
 
 std::vector<ListedTensor> ListTensors(const TensorFile& file) {
@@ -441,9 +454,12 @@ const ModelFormat& FormatOf(const fs::path& path) {
     if (format->name == "hf") RefuseGgufBeside(path);
     return *format;
   }
+  if (IsFile(path)) RefuseTextFile(path);
+  const std::string other = OtherProgramsModel(path);
   throw InputError(
       fmt::format("{}: no model here", path.string()),
-      "expected config.json and model.safetensors, or another program's model",
+      other.empty() ? "expected config.json and model.safetensors, or another program's model"
+                    : other,
       "give a run, the directory of a checkpoint, such as RUN/last or RUN/best, or a model "
       "file of another program");
 }
@@ -459,6 +475,9 @@ FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adap
   FoundModel found = format.open(at, loading);
   found.path = at;
   found.format = format.name;
+  if (found.tokenizer != nullptr) {
+    found.tokenizer->set_known_tokens(found.model.config.vocab_size);
+  }
   if (!adapter.empty()) found.model = WithAdapter(found.model, adapter);
   return found;
 }
@@ -521,14 +540,24 @@ Converted ConvertModel(const Conversion& conversion,
   const FoundModel source = FindModel(conversion.from, Loading::kMap, conversion.adapter);
   CheckTarget(conversion, source.path);
   const auto weights = MapWeights(source.model);
+  const std::unique_ptr<Tokenizer> fewer = TokenizerToSave(format, source.tokenizer.get());
+  const Tokenizer* const tokenizer = fewer == nullptr ? source.tokenizer.get() : fewer.get();
   Converted converted{.from = source.path,
                       .from_format = source.format,
                       .parameters = ModelSummary(weights->table()).parameters(),
                       .note = source.model.note};
+  if (fewer != nullptr) {
+    const int64_t left_out = source.tokenizer->vocab_size() - fewer->vocab_size();
+    converted.note +=
+        fmt::format("{}{} of the tokenizer {} left out, for which the model has no row",
+                    converted.note.empty() ? "" : "; ",
+                    left_out == 1 ? "1 token" : fmt::format("{} tokens", left_out),
+                    left_out == 1 ? "is" : "are");
+  }
   progress(0, "writing");
   const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
   format.save(to, {.weights = *weights,
-                   .tokenizer = source.tokenizer.get(),
+                   .tokenizer = tokenizer,
                    .dtype = conversion.dtype,
                    .mixed = conversion.mixed});
   try {
@@ -538,7 +567,7 @@ Converted ConvertModel(const Conversion& conversion,
     converted.bytes = BytesAt(to);
     converted.tensors = CompareTensors(*weights, result, conversion);
     progress(2, "comparing tokenizers");
-    CompareTokenizers(source.tokenizer.get(), result.tokenizer.get());
+    CompareTokenizers(tokenizer, result.tokenizer.get());
     progress(3, "running a prompt");
     CompareLogits(*weights, result, conversion.dtype, converted);
     progress(kConversionSteps, "done");

@@ -21,8 +21,9 @@ struct FoundModel {
   std::filesystem::path path = {};  // the file or directory that it was read from
   std::string_view format = {};     // the name of a ModelFormat
   StoredModel model = {};
-  std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
-  std::string tokenizer_help = {};            // then: how to get it, where more is known
+  // Null where it came without one. It may have more tokens than the model rows (known_tokens).
+  std::unique_ptr<Tokenizer> tokenizer = {};
+  std::string tokenizer_help = {};  // then: how to get it, where more is known
   SuggestedSampling sampling = {};
 };
 
@@ -57,12 +58,18 @@ struct ModelFormat {
   void (*save)(const std::filesystem::path& path, const ModelToSave& model) = nullptr;
   // The dtypes that `save` can write matrices as. REQUIRES of its model: one of these.
   std::span<const Dtype> dtypes = {};
+  // True if its files may hold a tokenizer with more tokens than the model has rows.
+  bool more_tokens = false;
   // Lists all tensors, also those of a model that `open` refuses. Throws a kInput Error where that
   // cannot be read either. Null where folio cannot tell.
   std::vector<ListedTensor> (*list)(const std::filesystem::path& path) = nullptr;
   // The ending of its files by which people know them, ".gguf"; "" where it has none of its own.
   std::string_view ending = {};
 };
+
+// What files of the format hold of a model's tokenizer, which may be null: OfKnownTokens where they
+// have a row for each token, and there is not one. Null means the tokenizer itself.
+std::unique_ptr<Tokenizer> TokenizerToSave(const ModelFormat& format, const Tokenizer* tokenizer);
 
 // All of them.
 std::span<const ModelFormat> ModelFormats();

@@ -1,5 +1,6 @@
 #include "folio/formats/model_formats.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "folio/model/lora.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
+#include "folio/tensor/dtype.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -107,8 +109,11 @@ TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("")); }), "a.gguf is one by itself",
                        "give the file: " + At("a.gguf").string()));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("nowhere")); }), "nowhere", "spelling"));
-  WriteFileAtomically(At("text"), "no model");
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }), "text: no model here"));
+  WriteFileAtomically(At("text"), "nothing here");
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }), "text: a text, and no model",
+                       "it begins with \"nothing here\""));
+  WriteFileAtomically(At("bytes"), "\x01\x02");
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("bytes")); }), "bytes: no model here"));
 }
 
 // Models that transformers saved, with its logits (tests/fixtures/transformers/README.md).
@@ -560,6 +565,46 @@ TEST_F(Peft, OtherKindsAreRefusedByName) {
   }
 }
 
+// What PEFT saves beside adapters, though the configuration may not tell of it.
+TEST_F(Peft, OtherPartsAreNamedForWhatTheyAre) {
+  constexpr std::pair<const char*, const char*> kParts[] = {
+      {"base_model.model.transformer.wte.weight", "a whole matrix of embeddings"},
+      {"base_model.model.model.embed_tokens.weight", "a whole matrix of embeddings"},
+      {"base_model.model.lm_head.weight", "a whole matrix of embeddings"},
+      {"base_model.model.score.weight", "a whole layer"},
+      {"base_model.model.transformer.h.0.attn.c_attn.bias", "a whole bias"},
+      {"base_model.model.transformer.wte.lora_embedding_A", "an adapter of embeddings"},
+      {"base_model.model.transformer.h.0.attn.c_attn.lora_magnitude_vector.weight",
+       "part of DoRA"}};
+  const std::string last = "transformer.h.1.mlp.c_proj.lora_B.weight";
+  for (const auto& [name, what] : kParts) {
+    Rename([&, part = name](const std::string& old) { return old.ends_with(last) ? part : old; });
+    EXPECT_TRUE(Contains(Refusal(), kAdapterWeightsFile,
+                         fmt::format("tensor '{}' is {}", name, what), "merge_and_unload"));
+  }
+}
+
+TEST_F(Peft, TensorsOfOtherDtypesAreReadOrRefusedByTheirName) {
+  SafetensorsFile file(peft_ / "plain" / kAdapterWeightsFile);
+  const std::vector<TensorInfo> infos(file.tensors().begin(), file.tensors().end());
+  for (const TensorInfo& other : infos) {
+    for (const Dtype dtype : {Dtype::kF64, Dtype::kI64, Dtype::kI32, Dtype::kU32, Dtype::kI16,
+                              Dtype::kU16, Dtype::kI8, Dtype::kU8, Dtype::kBool}) {
+      std::vector<std::byte> zeros(static_cast<size_t>(other.shape.count()) * DtypeSize(dtype));
+      std::vector<NamedTensor> tensors;
+      for (const TensorInfo& info : infos) tensors.push_back({info.name, file.Get(info.name)});
+      std::ranges::find(tensors, other.name, &NamedTensor::name)->tensor =
+          Tensor(zeros.data(), dtype, other.shape);
+      WriteSafetensors(At("adapter") / kAdapterWeightsFile, tensors);
+      if (IsFloating(dtype)) {
+        EXPECT_NO_THROW(MapWeights(Open().model)) << other.name;
+      } else {
+        EXPECT_TRUE(Contains(Refusal(), other.name, "wrong dtype", DtypeName(dtype)));
+      }
+    }
+  }
+}
+
 TEST_F(Peft, WhatDoesNotFitTheModelIsRefused) {
   Configure("r", 2);
   EXPECT_TRUE(Contains(Refusal(), "lora_A.weight\" has the wrong shape", "(2, 16)", "(3, 16)",
@@ -574,9 +619,9 @@ TEST_F(Peft, WhatDoesNotFitTheModelIsRefused) {
   });
   EXPECT_TRUE(Contains(Refusal(), "no tensor", "h.1.attn.c_attn.lora_B"));
   Rename([](const std::string& name) {
-    return name.find("h.1.attn.c_attn.lora_B") == name.npos ? name : "base_model.model.wte.weight";
+    return name.find("h.1.attn.c_attn.lora_B") == name.npos ? name : "base_model.model.x";
   });
-  EXPECT_TRUE(Contains(Refusal(), "no tensor", "h.1.attn.c_attn.lora_B"));
+  EXPECT_TRUE(Contains(Refusal(), "tensor 'base_model.model.x' is a whole layer"));
   // The adapter is of a model of another size, and of fewer blocks.
   GptConfig config = TinyConfig();
   fs::create_directories(At("other"));

@@ -55,12 +55,12 @@ void TakeTemplate(OpenedModel& model, const std::string& named) {
 constexpr std::string_view kAsStored = "auto";
 constexpr Dtype kMatrixDtypes[] = {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
 
+// A tokenizer that came with the model may have more tokens (FoundModel).
 void RequireFit(const OpenedModel& model) {
-  const int64_t V = model.weights->config().vocab_size;
-  if (model.tokenizer->vocab_size() <= V) return;
-  throw InputError(
-      fmt::format("{}: tokenizer and model do not fit", model.path.string()),
-      fmt::format("the tokenizer has {} tokens, the model {}", model.tokenizer->vocab_size(), V));
+  const int64_t V = model.weights->config().vocab_size, tokens = model.tokenizer->known_tokens();
+  if (tokens <= V) return;
+  throw InputError(fmt::format("{}: tokenizer and model do not fit", model.path.string()),
+                   fmt::format("the tokenizer has {} tokens, the model {}", tokens, V));
 }
 
 // Nothing else than the model's own, if it has one, would make sense of its tokens.
@@ -71,6 +71,7 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
                                  tokenizer->hash()),
                      "leave out --tokenizer");
   }
+  if (model.tokenizer != nullptr) tokenizer->set_known_tokens(model.tokenizer->known_tokens());
   model.tokenizer = std::move(tokenizer);
   RequireFit(model);
 }
@@ -123,7 +124,6 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);
   model.sampling = std::move(found.sampling);
-  if (model.tokenizer != nullptr) RequireFit(model);
   if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
   TakeTemplate(model, options.chat_template);
   model.backend = MakeBackend(options.backend);

@@ -114,7 +114,8 @@ TextStreamer::TextStreamer(const Tokenizer& tokenizer, const GenerateOptions& op
 TextStreamer::~TextStreamer() = default;
 
 GenerateOptions TextStreamer::ForTokens(const Tokenizer& tokenizer, GenerateOptions options) {
-  if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  if (end && *end < tokenizer.known_tokens()) options.stop_tokens.push_back(*end);
   options.usable = IdsWithTokens(tokenizer);
   if (const auto chat = FindChatFormat(tokenizer)) {
     options.stop_tokens.push_back(chat->end);
@@ -150,7 +151,7 @@ GeneratedText TextStreamer::Finish(FinishReason reason) {
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   const GptConfig& config = model.weights->config();
   const auto stop_at = [&](int64_t end) {
-    options.stop_tokens.push_back(static_cast<int32_t>(end));
+    if (end < config.vocab_size) options.stop_tokens.push_back(static_cast<int32_t>(end));
   };
   if (config.eos_token_id) stop_at(*config.eos_token_id);
   std::ranges::for_each(config.more_eos_token_ids, stop_at);
@@ -159,10 +160,7 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   const auto named =
       std::ranges::find(specials, model.tokenizer->chat_source().eos_token, &SpecialToken::text);
   if (named != specials.end()) stop_at(named->id);
-  if (model.chat) {
-    const std::vector<int32_t>& ends = model.chat->ends();
-    options.stop_tokens.insert(options.stop_tokens.end(), ends.begin(), ends.end());
-  }
+  if (model.chat) std::ranges::for_each(model.chat->ends(), stop_at);
   return TextStreamer::ForTokens(*model.tokenizer, std::move(options));
 }
 

@@ -285,14 +285,15 @@ TEST_F(Written, ProbabilitiesComeWithEveryToken) {
 }
 
 TEST(ModelsTexts, EndWhereTheTokenizersFilesSaySo) {
-  OpenedModel model = SmallModel();
+  OpenedModel model = SmallModel(/*chat=*/true), fewer_rows = SmallModel();
   const std::shared_ptr<Tokenizer> tokenizer =
       ByteTokenizer().WithSpecials(std::vector<std::string>{"</s>"});
-  model.tokenizer = tokenizer;
+  model.tokenizer = fewer_rows.tokenizer = tokenizer;
   const int32_t end = tokenizer->special_tokens().back().id;
   EXPECT_EQ(std::ranges::count(ForTokens(model, {}).stop_tokens, end), 0);
   tokenizer->set_chat_source({.eos_token = "</s>"});
   EXPECT_EQ(std::ranges::count(ForTokens(model, {}).stop_tokens, end), 1);
+  EXPECT_EQ(std::ranges::count(ForTokens(fewer_rows, {}).stop_tokens, end), 0);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
+#include "folio/io/gguf.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/config.h"
@@ -38,8 +39,11 @@ struct Seen {
 };
 
 uint64_t BytesOf(const fs::path& path) {
-  if (!fs::is_directory(path)) return fs::file_size(path);
   uint64_t bytes = 0;
+  if (!fs::is_directory(path)) {
+    for (const fs::path& part : GgufParts(path)) bytes += fs::file_size(part);
+    return bytes;
+  }
   for (const auto& entry : fs::directory_iterator(path)) {
     if (entry.is_regular_file()) bytes += entry.file_size();
   }

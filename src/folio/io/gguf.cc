@@ -17,6 +17,7 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/byte_reader.h"
+#include "folio/io/file.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {
@@ -64,6 +65,15 @@ constexpr uint32_t kNewestVersion = 3, kOldestVersion = 2;
 constexpr uint64_t kMaxValues = 1 << 16, kMaxTensors = 1 << 16;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 constexpr std::string_view kAlignmentKey = "general.alignment";
+
+// Of a model in several files: which this is, from 0 on, how many there are, and the tensors of
+// all.
+constexpr std::string_view kPartKey = "split.no", kPartsKey = "split.count",
+                           kPartsTensorsKey = "split.tensors.count";
+
+std::string PartEnding(int64_t part, int64_t parts) {
+  return fmt::format("-{:05}-of-{:05}.gguf", part + 1, parts);
+}
 
 // Of a key or a name, which messages show.
 std::string_view ReadName(ByteReader& reader, std::string_view what) {
@@ -253,8 +263,66 @@ std::string Beginning(const GgufHeader& header, std::span<const TensorToWrite> t
 }  // namespace
 
 GgufFile::GgufFile(const std::filesystem::path& path, Loading loading) : TensorFile(path) {
+  AddPart(path, loading);
+  if (Integer(kPartsKey).value_or(1) > 1) AddOtherParts(loading);
+}
+
+int64_t GgufFile::RequireInteger(std::string_view key) const {
+  const std::optional<int64_t> value = Integer(key);
+  if (!value) RefuseType(key, "an integer");
+  return *value;
+}
+
+void GgufFile::AddOtherParts(Loading loading) {
+  const int64_t parts = RequireInteger(kPartsKey), own = RequireInteger(kPartKey);
+  const int64_t tensors = RequireInteger(kPartsTensorsKey);
+  const std::string name = path().filename().string(), ending = PartEnding(own, parts);
+  const std::string what =
+      fmt::format("{}: part {} of {} of a model", path().string(), own + 1, parts);
+  if (!name.ends_with(ending)) {
+    throw InputError(
+        what, fmt::format("its name does not end with {}, by which the others are found", ending),
+        "give all parts the names that they were published with");
+  }
+  const auto part_path = [&](int64_t part) {
+    return path().parent_path() /
+           (name.substr(0, name.size() - ending.size()) + PartEnding(part, parts));
+  };
+  std::string missing;
+  for (int64_t part = 0; part < parts; ++part) {
+    if (Exists(part_path(part))) continue;
+    missing +=
+        fmt::format("{}{}", missing.empty() ? "" : ", ", part_path(part).filename().string());
+    constexpr size_t kShown = 200;
+    if (missing.size() > kShown) break;
+  }
+  if (!missing.empty()) {
+    throw InputError(what, fmt::format("beside it is no {}", missing),
+                     "put all parts into one directory");
+  }
+  Values first = own == 0 ? values_ : Values();
+  for (int64_t part = 0; part < parts; ++part) {
+    if (part == own) continue;
+    AddPart(part_path(part), loading);
+    if (Integer(kPartsKey) != parts || Integer(kPartKey) != part) {
+      throw InputError(fmt::format("{} is of another model", part_path(part).string()),
+                       fmt::format("it does not say to be part {} of {}", part + 1, parts),
+                       "download all parts again, from one place");
+    }
+    if (part == 0) first = std::move(values_);
+  }
+  values_ = std::move(first);
+  if (!std::cmp_equal(tensor_count(), tensors)) {
+    throw InputError(what,
+                     fmt::format("the parts hold {} tensors, not {}", tensor_count(), tensors),
+                     "download all parts again, from one place");
+  }
+}
+
+void GgufFile::AddPart(const std::filesystem::path& path, Loading loading) {
   ByteReader reader(Open(path, loading), fmt::format("{} is not a sound GGUF file", path.string()));
   CheckVersion(reader);
+  values_.clear();
   const uint64_t tensors = ReadCount(reader, kMaxTensors, "tensors");
   const uint64_t values = ReadCount(reader, kMaxValues, "keys");
   for (uint64_t i = 0; i < values; ++i) {
@@ -288,10 +356,10 @@ GgufFile::GgufFile(const std::filesystem::path& path, Loading loading) : TensorF
                                data.size()));
     }
     const std::string name(tensor.name);
-    if (tensor.type.dtype) {
-      Add({name, *tensor.type.dtype, tensor.shape, data.data() + end, tensor.bytes});
-    } else {
+    if (!tensor.type.dtype) {
       foreign_.push_back({name, tensor.type.name, tensor.shape, tensor.bytes});
+    } else if (!Add({name, *tensor.type.dtype, tensor.shape, data.data() + end, tensor.bytes})) {
+      RefuseTensor(reader, tensor.name, "is in another part too");
     }
     end = AlignUp(end + tensor.bytes, alignment);
   }
@@ -417,6 +485,24 @@ std::vector<std::string_view> GgufFile::Keys(std::string_view prefix) const {
 uint64_t GgufFile::Count(std::string_view key) const {
   const GgufValue* value = FindValue(key);
   return value == nullptr ? 0 : value->count;
+}
+
+std::vector<std::filesystem::path> GgufParts(const std::filesystem::path& path) {
+  // NAME-00001-of-00003.gguf: `front` ends before the first number, `back` begins behind it.
+  constexpr std::string_view kBack = "-of-00003.gguf";
+  constexpr size_t kNumber = 5;
+  const std::string name = path.filename().string();
+  if (name.size() <= kNumber + kBack.size()) return {path};
+  const size_t end = name.size() - kBack.size();
+  const std::string front = name.substr(0, end - kNumber), back = name.substr(end);
+  if (!front.ends_with('-') || !back.starts_with("-of-") || !back.ends_with(".gguf")) return {path};
+  std::vector<std::filesystem::path> found;
+  for (const std::string& other : NamesIn(path.parent_path().empty() ? "." : path.parent_path())) {
+    if (other.size() == name.size() && other.starts_with(front) && other.ends_with(back)) {
+      found.push_back(path.parent_path() / other);
+    }
+  }
+  return found;
 }
 
 bool IsGguf(const std::filesystem::path& path) {

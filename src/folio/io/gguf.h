@@ -54,6 +54,8 @@ struct GgufValue {
 // A GGUF file. Once opened it is sound from end to end (see TensorFile): keys and names are unique
 // printable texts, and every tensor lies where the one before it ends. Shapes are row-major, so the
 // other way round than ggml writes them. Arrays of arrays and tensors without elements are refused.
+// A model in several files is opened by any of them: NAME-00001-of-00003.gguf has the keys, the
+// others lie beside it, and all are named so, as llama.cpp's programs write them.
 class GgufFile : public TensorFile {
  public:
   // A tensor of a type that folio does not have, which is not among tensors().
@@ -92,12 +94,23 @@ class GgufFile : public TensorFile {
   std::vector<std::string_view> Keys(std::string_view prefix) const;
 
  private:
+  using Values = std::map<std::string_view, GgufValue>;
+
+  // Adds the tensors of one file, whose keys become values_.
+  void AddPart(const std::filesystem::path& path, Loading loading);
+  // The same for those that belong to it.
+  void AddOtherParts(Loading loading);
+  int64_t RequireInteger(std::string_view key) const;
+  size_t tensor_count() const { return tensors().size() + foreign_.size(); }
   const GgufValue* FindValue(std::string_view key) const;
   [[noreturn]] void RefuseType(std::string_view key, std::string_view expected) const;
 
-  std::map<std::string_view, GgufValue> values_;
+  Values values_;
   std::vector<Foreign> foreign_;
 };
+
+// The files of the model that a file is a part of, by its name; the file itself if it is none.
+std::vector<std::filesystem::path> GgufParts(const std::filesystem::path& path);
 
 // Returns whether a file begins as a GGUF file.
 bool IsGguf(const std::filesystem::path& path);

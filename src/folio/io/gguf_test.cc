@@ -285,5 +285,95 @@ TEST_F(Gguf, OtherVersionsAreRefused) {
   EXPECT_TRUE(Contains(Refusal(bytes), "big-endian"));
 }
 
+// A model in three files, as llama-gguf-split writes them: keys and, of the first, no tensors.
+class GgufInParts : public Gguf {
+ protected:
+  static GgufBytes Part(uint16_t part, uint16_t parts = 3, int32_t tensors = 3) {
+    GgufBytes bytes;
+    if (part == 0) bytes.String("general.architecture", "none");
+    bytes.Key("split.no", 2, kRaw(part)).Key("split.count", 2, kRaw(parts));
+    return bytes.Key("split.tensors.count", 5, kRaw(tensors));
+  }
+  void PutPart(int number, const GgufBytes& bytes) const {
+    PutFile(fmt::format("m-{:05}-of-00003.gguf", number), bytes.File());
+  }
+  void PutAll() const {
+    PutPart(1, Part(0));
+    PutPart(2, Part(1).Tensor("a", {2}, 24, "ab"));
+    PutPart(3, Part(2).Tensor("b", {1}, 24, "c").Tensor("c", {256}, 18, std::string(98, 0)));
+  }
+  std::string RefusalOf(int number) const {
+    return ErrorAndHelp([&] { GgufFile(At(fmt::format("m-{:05}-of-00003.gguf", number))); });
+  }
+};
+
+TEST_F(GgufInParts, AnyOfThemOpensAll) {
+  PutAll();
+  for (const int number : {1, 2, 3}) {
+    for (const Loading loading : {Loading::kMap, Loading::kRead}) {
+      const GgufFile file(At(fmt::format("m-{:05}-of-00003.gguf", number)), loading);
+      EXPECT_EQ(file.Text("general.architecture"), "none") << number;
+      EXPECT_EQ(file.ReadAs<int32_t>("a"), (std::vector<int32_t>{'a', 'b'}));
+      EXPECT_EQ(file.ReadAs<int32_t>("b"), std::vector<int32_t>{'c'});
+      ASSERT_EQ(file.foreign().size(), 1u);
+      EXPECT_EQ(file.foreign()[0].name, "c");
+    }
+  }
+}
+
+TEST_F(GgufInParts, AreFoundByTheNameOfOne) {
+  PutAll();
+  PutFile("n-00001-of-00003.gguf", "");
+  PutFile("m-00001-of-00002.gguf", "");
+  EXPECT_EQ(GgufParts(At("m-00002-of-00003.gguf")).size(), 3u);
+  for (const char* single :
+       {"m.gguf", "x-00001-of-00003", "-of-00003.gguf", "00001-of-00003.gguf"}) {
+    EXPECT_EQ(GgufParts(At(single)), std::vector{At(single)});
+  }
+}
+
+TEST_F(GgufInParts, OneOfOneIsAFileLikeOthers) {
+  const GgufFile file(Put(Part(0, 1, 1).Tensor("a", {2}, 24, "ab").File()));
+  EXPECT_EQ(file.ReadAs<int32_t>("a").size(), 2u);
+}
+
+TEST_F(GgufInParts, ThoseThatAreMissingAreNamed) {
+  PutAll();
+  std::filesystem::remove(At("m-00001-of-00003.gguf"));
+  EXPECT_TRUE(Contains(RefusalOf(2), "m-00002-of-00003.gguf: part 2 of 3 of a model",
+                       "beside it is no m-00001-of-00003.gguf", "into one directory"));
+  std::filesystem::remove(At("m-00002-of-00003.gguf"));
+  EXPECT_TRUE(
+      Contains(RefusalOf(3), "part 3 of 3", "m-00001-of-00003.gguf, m-00002-of-00003.gguf"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { GgufFile(Put(Part(1).File())); }), "part 2 of 3",
+                       "does not end with -00002-of-00003.gguf", "published with"));
+}
+
+TEST_F(GgufInParts, ThoseThatDoNotBelongTogetherAreRefused) {
+  PutAll();
+  PutPart(2, Part(1, 4));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00002-of-00003.gguf is of another model", "part 2 of 3"));
+  PutPart(2, Part(2));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00002-of-00003.gguf is of another model"));
+  PutPart(2, Part(1));
+  EXPECT_TRUE(Contains(RefusalOf(1), "the parts hold 2 tensors, not 3"));
+  PutPart(2, Part(1).Tensor("b", {1}, 24, "d"));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00003-of-00003.gguf", "\"b\"", "in another part too"));
+  PutAll();
+  PutFile("m-00003-of-00003.gguf", Part(2).Tensor("b", {1}, 24, "c").File().substr(0, 150));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00003-of-00003.gguf is not a sound GGUF file"));
+  PutPart(1, GgufBytes(Part(0)).Key("split.no", 2, kRaw(uint16_t{0})));
+  EXPECT_TRUE(Contains(RefusalOf(1), "\"split.no\" is there twice"));
+  for (const auto& [no, count] : {std::pair{70000u, 70001u}, std::pair{0u, 4000000000u}}) {
+    GgufBytes bytes;
+    bytes.U32("split.no", no).U32("split.count", count).U32("split.tensors.count", 1);
+    const std::string name = fmt::format("m-{:05}-of-{:05}.gguf", no + 1, count);
+    PutFile(name, bytes.File());
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { GgufFile(At(name)); }), "beside it is no m-"));
+  }
+  EXPECT_TRUE(Contains(
+      ErrorAndHelp([&] { GgufFile(Put(GgufBytes().U32("split.count", 2).File())); }), "split.no"));
+}
+
 }  // namespace
 }  // namespace folio

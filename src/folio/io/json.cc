@@ -14,6 +14,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/io/placeholder.h"
 
 namespace folio {
 namespace {
@@ -397,6 +398,7 @@ std::string JsonReader::Place(size_t at) const {
 }
 
 void JsonReader::Fail(size_t at, const std::string& cause) const {
+  RefusePlaceholder(text_, source_.name);
   throw InputError(fmt::format("{}: {}", Place(at), source_.mistake), cause, source_.help);
 }
 

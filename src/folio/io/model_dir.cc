@@ -83,6 +83,39 @@ bool IsWeightsName(const fs::path& path) {
          (IsTorchName(path) && path.extension() == ".bin");
 }
 
+std::string OtherProgramsModel(const fs::path& path) {
+  struct Other {
+    std::string_view ending, program;
+  };
+  constexpr Other kOthers[] = {{".onnx", "ONNX"},
+                               {".h5", "Keras or TensorFlow"},
+                               {".msgpack", "Flax"},
+                               {".tflite", "TensorFlow Lite"},
+                               {".npz", "NumPy"},
+                               {".mlpackage", "Core ML"},
+                               {".mlmodel", "Core ML"},
+                               {".engine", "TensorRT"},
+                               {".nemo", "NeMo"},
+                               {"openvino_model.xml", "OpenVINO"},
+                               {"consolidated.00.pth", "Meta or Mistral"},
+                               {"consolidated.safetensors", "Mistral"}};
+  std::vector<std::string> names = {path.filename().string()};
+  if (IsDirectory(path)) names = NamesIn(path);
+  std::ranges::sort(names);
+  for (const Other& other : kOthers) {
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& name) { return name.ends_with(other.ending); });
+    if (found == names.end()) continue;
+    return fmt::format("{} is in the form of {}, which folio does not read", *found, other.program);
+  }
+  constexpr std::string_view kOldGgml[] = {"lmgg", "fmgg", "tjgg"};
+  const bool old = IsFile(path) && std::ranges::any_of(kOldGgml, [&](std::string_view mark) {
+                     return FileBeginsWith(path, mark);
+                   });
+  return old ? fmt::format("{} is ggml's format before GGUF, which folio does not read", names[0])
+             : std::string();
+}
+
 fs::path DirOfModel(const fs::path& path) {
   if (!IsFile(path)) return path;
   return path.has_parent_path() ? path.parent_path() : fs::path(".");

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
 
 namespace folio {
 
@@ -43,6 +44,10 @@ std::filesystem::path FindWeightsFile(const std::filesystem::path& dir);
 bool IsWeightsName(const std::filesystem::path& path);
 bool IsIndexName(const std::filesystem::path& path);
 bool IsTorchName(const std::filesystem::path& path);
+
+// Says which program's model a file is, or one of those in a directory: "model.onnx is ONNX's,
+// which folio does not read". "" where none is known.
+std::string OtherProgramsModel(const std::filesystem::path& path);
 
 // The directory of a model that is given as that, or as its weights alone.
 std::filesystem::path DirOfModel(const std::filesystem::path& path);

@@ -55,7 +55,10 @@ struct HeaderEntry {
     const std::string& text = json["dtype"].text();
     const std::optional<Dtype> dtype = DtypeFromName(text);
     if (dtype && DtypeBlock(*dtype) == 1) return *dtype;
-    Refuse(fmt::format("dtype {} is {}", text, IsForeignDtype(text) ? "not supported" : "unknown"));
+    if (!IsForeignDtype(text)) Refuse(fmt::format("dtype {} is unknown", text));
+    file.Fail(fmt::format("tensor \"{}\": dtype {} is not supported", name, text),
+              "folio reads weights of F32, F16, BF16 and F64: take the model in one of these, or a "
+              "GGUF file of it");
   }
 
   Shape ParseShape(uint64_t& bytes) const {

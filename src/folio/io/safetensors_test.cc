@@ -330,7 +330,7 @@ TEST_F(Shards, NamesThatLeadElsewhereAreRefused) {
 
 TEST_F(Shards, AnIndexIsNoShard) {
   PutIndex(std::string(R"({"a": ")") + kWeightsIndexFile + "\"}");
-  EXPECT_TRUE(Contains(Refusal(), kWeightsIndexFile, "not a sound safetensors file"));
+  EXPECT_TRUE(Contains(Refusal(), kWeightsIndexFile, "a text, and no model"));
   std::filesystem::create_directory(At("dir"));
   PutIndex(R"({"a": "dir"})");
   EXPECT_TRUE(Contains(Refusal(), "dir"));

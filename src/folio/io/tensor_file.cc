@@ -14,6 +14,8 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/io/byte_reader.h"
+#include "folio/io/placeholder.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {
@@ -52,7 +54,9 @@ bool IsAligned(const TensorInfo& info) {
 }
 
 std::span<const std::byte> TensorFile::Open(const std::filesystem::path& path, Loading loading) {
-  return files_.emplace_back(path, loading).bytes();
+  const std::span<const std::byte> bytes = files_.emplace_back(path, loading).bytes();
+  RefuseText(AsText(bytes), path.string());
+  return bytes;
 }
 
 std::span<std::byte> TensorFile::Allocate(size_t bytes) {
@@ -97,6 +101,12 @@ const TensorInfo& TensorFile::Require(std::string_view name, const Shape& shape)
                    fmt::format("expected {}, found {}", shape.ToString(), info.shape.ToString()));
 }
 
+void TensorFile::RequireFloating(const TensorInfo& info) const {
+  if (IsFloating(info.dtype)) return;
+  throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), info.name),
+                   fmt::format("expected floating-point numbers, found {}", DtypeName(info.dtype)));
+}
+
 Tensor TensorFile::Get(std::string_view name) {
   const TensorInfo& info = Require(name);
   const std::byte* data = info.data;
@@ -121,19 +131,19 @@ template <class T>
 void TensorFile::Read(std::string_view name, std::span<T> out) const {
   const TensorInfo& info = Require(name);
   FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  constexpr bool kFloats = std::is_floating_point_v<T>;
-  if (IsFloating(info.dtype) != kFloats) {
-    throw InputError(
-        fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-        fmt::format("expected {}, found {}", kFloats ? "floating-point numbers" : "integers",
-                    DtypeName(info.dtype)));
-  }
-  if constexpr (kFloats) {
+  if constexpr (std::is_floating_point_v<T>) {
+    RequireFloating(info);
     DecodeFloats(info.data, info.dtype, out);
-  } else if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
-    throw InputError(
-        fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
-        fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
+  } else {
+    if (IsFloating(info.dtype)) {
+      throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
+                       fmt::format("expected integers, found {}", DtypeName(info.dtype)));
+    }
+    if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
+      throw InputError(
+          fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
+          fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
+    }
   }
 }
 template void TensorFile::Read(std::string_view name, std::span<float> out) const;

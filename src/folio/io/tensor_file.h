@@ -70,6 +70,8 @@ class TensorFile {
   // shape is another.
   const TensorInfo& Require(std::string_view name) const;
   const TensorInfo& Require(std::string_view name, const Shape& shape) const;
+  // Throws a kInput Error unless the tensor, one of this file, holds floating-point numbers.
+  void RequireFloating(const TensorInfo& info) const;
 
   // Lets the memory of a tensor go that was copied; it comes back if it is looked at again.
   void Forget(const TensorInfo& info) const;

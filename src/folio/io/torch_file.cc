@@ -322,15 +322,25 @@ constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
 constexpr std::string_view kRebuiltParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kTorchSize = "torch.Size";
+// Tensors of dtypes without a storage of their own, and what else numbers may be that folio has no
+// use for: refused by the tensor's name.
+constexpr std::string_view kRebuiltUntyped = "torch._utils._rebuild_tensor_v3";
+constexpr auto kForeignGlobals = std::to_array<std::string_view>(
+    {kRebuiltUntyped, "torch.storage.UntypedStorage", "torch.ComplexFloatStorage",
+     "torch.ComplexDoubleStorage", "torch.complex32", "torch.uint16", "torch.uint32",
+     "torch.uint64", "torch.float8_e4m3fn", "torch.float8_e4m3fnuz", "torch.float8_e5m2",
+     "torch.float8_e5m2fnuz", "torch.float8_e8m0fnu", "torch.float4_e2m1fn_x2"});
 // The globals that a pickle of PyTorch may name.
 constexpr std::array kTorchGlobals = [] {
   constexpr std::array<std::string_view, 12> kOthers = {
       kRebuiltTensor,  kRebuiltParameter, kTorchSize,      kOrderedDict,
       "torch.float32", "torch.float64",   "torch.float16", "torch.bfloat16",
       "torch.int64",   "torch.int32",     "torch.uint8",   "torch.bool"};
-  std::array<std::string_view, kOthers.size() + std::size(kTorchStorages)> all;
-  std::ranges::copy(kOthers, all.begin());
-  std::ranges::transform(kTorchStorages, all.begin() + kOthers.size(), &TorchStorage::global);
+  std::array<std::string_view, kOthers.size() + kForeignGlobals.size() + std::size(kTorchStorages)>
+      all;
+  auto end = std::ranges::copy(kOthers, all.begin()).out;
+  end = std::ranges::copy(kForeignGlobals, end).out;
+  std::ranges::transform(kTorchStorages, end, &TorchStorage::global);
   return all;
 }();
 
@@ -457,6 +467,12 @@ class TorchReader {
       if (arguments->items.empty()) Refuse(name, "an empty parameter");
       tensor = &pickle_[arguments->items[0]];
     }
+    if (const PickleValue* arguments = CallOf(*tensor, kRebuiltUntyped)) {
+      constexpr size_t kDtype = 6;
+      RefuseDtype(name, arguments->items.size() > kDtype
+                            ? std::string_view(pickle_[arguments->items[kDtype]].text)
+                            : "unknown");
+    }
     const PickleValue* arguments = CallOf(*tensor, kRebuiltTensor);
     if (arguments == nullptr) return false;
     AddTensor(*arguments, name);
@@ -516,6 +532,9 @@ class TorchReader {
     const PickleValue& key = pickle_[id[2]];
     const PickleValue& count = pickle_[id[4]];
     const auto* const known = std::ranges::find(kTorchStorages, type.text, &TorchStorage::global);
+    if (type.kind == Kind::kGlobal && std::ranges::count(kForeignGlobals, type.text) > 0) {
+      RefuseDtype(name, type.text);
+    }
     if (type.kind != Kind::kGlobal || known == std::end(kTorchStorages) ||
         key.kind != Kind::kText || count.kind != Kind::kInt || pickle_[id[0]].text != "storage") {
       Refuse(name, "its storage is not described");
@@ -588,6 +607,13 @@ class TorchReader {
       }
     }
     return copy.data();
+  }
+
+  [[noreturn]] void RefuseDtype(const std::string& name, std::string_view dtype) const {
+    throw InputError(fmt::format("{}: tensor \"{}\" is of the dtype {}, which is not supported",
+                                 file_.path().string(), name, dtype),
+                     "folio reads weights of float32, float16, bfloat16 and float64",
+                     "take the model in one of these, or a GGUF file of it");
   }
 
   [[noreturn]] void Refuse(const std::string& name, const std::string& cause) const {

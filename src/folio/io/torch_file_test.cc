@@ -249,7 +249,9 @@ TEST_F(Torch, WhatATensorIsMadeOfMustBeThere) {
   EXPECT_TRUE(Contains(with(PickleTensor("FloatStorage", "../../0", 6, 0, {6}, {1})),
                        "there is no entry x/data/../../0"));
   EXPECT_TRUE(Contains(with(PickleTensor("ComplexFloatStorage", "0", 3, 0, {3}, {1})),
-                       "torch.ComplexFloatStorage", "refused"));
+                       "tensor \"t\" is of the dtype torch.ComplexFloatStorage", "not supported"));
+  EXPECT_TRUE(Contains(with(PickleTensor("QInt8Storage", "0", 3, 0, {3}, {1})),
+                       "torch.QInt8Storage", "refused"));
   EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_tensor_v2\n)R"), "not described"));
   EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_tensor_v2\n(NNNNtR"), "no storage"));
   EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_tensor_v2\n(NQNNNtR"), "not described"));

@@ -87,11 +87,7 @@ void Check(const StoredModel& model) {
     const Shape& shape = table.params()[i].shape;
     FOLIO_CHECK(from.shape == StoredShape(shape, model.params[i].transposed),
                 "parameter of another shape");
-    if (IsFloating(from.dtype)) continue;
-    throw InputError(
-        fmt::format("{}: tensor \"{}\" has the wrong dtype", model.file->path().string(),
-                    from.name),
-        fmt::format("expected floating-point numbers, found {}", DtypeName(from.dtype)));
+    FOLIO_CHECK(IsFloating(from.dtype), "a parameter of integers");
   }
 }
 
@@ -227,11 +223,6 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
     std::memcpy(to, from.data, from.bytes);
     return {to, dtype, shape};
   }
-  if (from.dtype == dtype && stored.transposed == turned) {
-    const Tensor to(owner.Allocate(from.bytes), dtype, shape);
-    std::memcpy(to.raw(), from.data, from.bytes);
-    return to;
-  }
   if (dtype == Dtype::kF32) {
     const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
     DecodeInto<float>(stored, to);
@@ -316,7 +307,14 @@ StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory) {
   memory.resize(param.from.bytes);
   std::byte* to = memory.data();
   for (const StoredRows& rows : param.rows) {
-    const TensorInfo& from = rows.from;
+    TensorInfo from = rows.from;
+    std::vector<float> unpacked;  // of a vector in blocks
+    if (width == 1 && IsBlocked(from.dtype)) {
+      unpacked.resize(static_cast<size_t>(from.shape.count()));
+      DecodeFloats(from.data, from.dtype, unpacked);
+      from.dtype = Dtype::kF32;
+      from.data = std::as_bytes(std::span(unpacked)).data();
+    }
     const size_t from_bytes = DtypeBytes(from.dtype, width);
     ParallelRange(from.shape[0], 64, [&](int64_t begin, int64_t end, int) {
       std::vector<float> numbers(static_cast<size_t>(width));
@@ -412,7 +410,6 @@ std::filesystem::path WeightsOf(const std::filesystem::path& model) {
 }
 
 bool IsZero(const TensorInfo& info) {
-  if (!IsFloating(info.dtype)) return false;
   std::vector<float> numbers(static_cast<size_t>(info.shape.count()));
   DecodeFloats(info.data, info.dtype, numbers);
   return std::ranges::all_of(numbers, [](float x) { return x == 0; });
@@ -428,6 +425,7 @@ void CheckOther(const TensorFile& file, const GptConfig& config, const Family& f
   };
   if (const auto bias = biases.find(info.name);
       bias != biases.end() && bias->second == info.shape) {
+    file.RequireFloating(info);
     if (IsZero(info)) return;
     refuse("is not zero", "config.json beside it says that the model has no such bias",
            "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
@@ -444,6 +442,27 @@ void CheckOther(const TensorFile& file, const GptConfig& config, const Family& f
   refuse("is not part of the model", "config.json beside it describes a model without it",
          "check lm_head_bias, tie_word_embeddings, position_embedding and n_layer in config.json; "
          "of other programs' models folio runs GPT2LMHeadModel, and no adapters");
+}
+
+// Refuses weights that are integers and their scales, by the names that these have, whether
+// config.json tells of them or not.
+void RefuseQuantised(const TensorFile& file) {
+  constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
+      {".qweight", "GPTQ or AWQ"},
+      {".weight.absmax", "bitsandbytes"},
+      {".SCB", "bitsandbytes"},
+      {".weight_scale_inv", "8-bit floats"},
+      {".weight_scale", "compressed-tensors or 8-bit floats"},
+      {".weight_packed", "compressed-tensors"},
+      {"_blocks", "MXFP4"}};
+  for (const TensorInfo& info : file.tensors()) {
+    const auto* const kind = std::ranges::find_if(
+        kEndings, [&](const auto& one) { return info.name.ends_with(one.first); });
+    if (kind == std::end(kEndings)) continue;
+    throw InputError(fmt::format("{}: quantised weights are not supported", file.path().string()),
+                     fmt::format("tensor \"{}\" is of {}", info.name, kind->second),
+                     "take the original model, or a GGUF file of it");
+  }
 }
 
 }  // namespace
@@ -488,8 +507,10 @@ GptConfig LoadModelConfig(const std::filesystem::path& model) {
         fmt::format("give the model that it was trained for, and --adapter {}", dir.string()));
   }
   if (!config_there || WeightsOf(model).empty()) {
+    const std::string other = OtherProgramsModel(dir);
     throw InputError(fmt::format("{}: no model here", dir.string()),
-                     fmt::format("{} is missing", config_there ? kWeightsFile : kConfigFile),
+                     fmt::format("{} is missing{}{}", config_there ? kWeightsFile : kConfigFile,
+                                 other.empty() ? "" : "; ", other),
                      "give the directory of a checkpoint: one that holds config.json and "
                      "model.safetensors, such as RUN/last or RUN/best");
   }
@@ -512,6 +533,7 @@ StoredModel OpenModelDir(const std::filesystem::path& from, Loading loading) {
   const GptConfig config = LoadModelConfig(from);
   const auto file = OpenWeights(from, loading);
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
+  RefuseQuantised(*file);
   RequireBlocks(config, std::ssize(file->tensors()), file->path().string());
   std::map<std::string_view, Shape> biases;
   const ParamTable with_biases(WithBiases(config));

@@ -367,9 +367,12 @@ void RefuseOtherModels(const Json& json, const Family& family, const std::string
   for (const auto& [key, only, feature] : family.refused) {
     const Json* found = json.find(key);
     if (found == nullptr || found->is_null() || found->dump() == only) continue;
+    // Of a quantised model, by which way it was quantised.
+    const Json* method = found->is_object() ? found->find("quant_method") : nullptr;
     Refuse(where, feature,
-           found->is_object() ? fmt::format("it has {}", key)
-                              : fmt::format("{} is {}", key, found->dump()));
+           method != nullptr    ? fmt::format("{}'s quant_method is {}", key, method->dump())
+           : found->is_object() ? fmt::format("it has {}", key)
+                                : fmt::format("{} is {}", key, found->dump()));
   }
 }
 
@@ -386,9 +389,12 @@ std::string FieldTextOf(const Json& value, const Field& field, const std::string
   return value.dump();
 }
 
-// The token that ends (begins) a text: of several the first.
+// The token that ends (begins) a text: of several the first. None may be an empty list, or -1.
 const Json& TokenId(const Json& value) {
-  return value.is_array() && !value.empty() ? value[0] : value;
+  static const Json none;
+  if (value.is_array() && value.empty()) return none;
+  const Json& id = value.is_array() ? value[0] : value;
+  return id == Json(-1) ? none : id;
 }
 
 // The others of several tokens that end a text: each once, and of this vocabulary.

@@ -158,6 +158,9 @@ TEST(ConfigJson, Gpt2sEndBeyondTheVocabularyIsNone) {
   EXPECT_EQ(Parse(R"({"eos_token_id": null})").eos_token_id, std::nullopt);
   EXPECT_EQ(Parse(R"({"model_type": "folio"})").eos_token_id, std::nullopt);
   EXPECT_EQ(Parse(R"({"eos_token_id": [7, 8]})").eos_token_id, 7);
+  for (const std::string none : {"null", "[]", "-1", "[-1]"}) {
+    EXPECT_EQ(Parse("{\"eos_token_id\": " + none + "}").eos_token_id, std::nullopt);
+  }
 }
 
 TEST(ConfigJson, PassesOverKeysThatDoNotChangeTheModel) {

@@ -421,8 +421,12 @@ StoredParam Assembled(const GptConfig& config, std::span<const StoredRows> rows,
   param.heads = config.head_layout();
   param.add = add;
   param.from.data = nullptr;
-  for (const StoredRows& other : rows) {
-    if (other.from.dtype != param.from.dtype) param.from.dtype = Dtype::kF32;
+  // Float32 holds what rows of several dtypes become, what is added to, and a vector in blocks,
+  // which is cut up number by number.
+  const auto other = [&](const StoredRows& one) { return one.from.dtype != param.from.dtype; };
+  if (std::ranges::any_of(rows, other) || add != 0 ||
+      (shape.rank() == 1 && IsBlocked(param.from.dtype))) {
+    param.from.dtype = Dtype::kF32;
   }
   param.from.bytes = DtypeBytes(param.from.dtype, shape.count());
   return param;
@@ -463,6 +467,7 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
       const TensorInfo* there = FindTensor(*model.file, family, name);
       const TensorInfo& found =
           model.file->Require(there == nullptr ? name : there->name, part.shape);
+      model.file->RequireFloating(found);
       rows.push_back({found, part.order});
       used.insert(found.name);
     }

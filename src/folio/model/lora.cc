@@ -492,11 +492,32 @@ void RequireJust(const TensorFile& file, const AdapterTensors& tensors, const st
   }
 }
 
+// Refuses by name what PEFT saves beside adapters of linear layers.
+void RefuseOtherPart(const TensorFile& file, std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+  const char* what = has("lora_embedding_")         ? "an adapter of embeddings"
+                     : has("lora_magnitude_vector") ? "part of DoRA"
+                     : has(".lora_") || has("ia3_") ? nullptr
+                     : name.ends_with(".bias")      ? "a whole bias"
+                     : has("embed") || has("wte") || has("lm_head")
+                         ? "a whole matrix of embeddings, as PEFT saves where tokens were added"
+                         : "a whole layer";
+  if (what == nullptr || !name.starts_with(kAdapterPrefix)) return;
+  throw InputError(
+      fmt::format("{}: tensor '{}' is {}", file.path().string(), name, what),
+      "folio has plain LoRA adapters of the linear layers of blocks",
+      "merge it into its model with PEFT: merge_and_unload(), then save_pretrained(DIR)");
+}
+
 std::shared_ptr<const TensorFile> OpenAdapterWeights(const fs::path& dir) {
+  std::shared_ptr<const TensorFile> file;
   if (!Exists(dir / kAdapterWeightsFile) && Exists(dir / kAdapterTorchFile)) {
-    return std::make_shared<const TorchFile>(dir / kAdapterTorchFile);
+    file = std::make_shared<const TorchFile>(dir / kAdapterTorchFile);
+  } else {
+    file = std::make_shared<const SafetensorsFile>(dir / kAdapterWeightsFile);
   }
-  return std::make_shared<const SafetensorsFile>(dir / kAdapterWeightsFile);
+  for (const TensorInfo& info : file->tensors()) RefuseOtherPart(*file, info.name);
+  return file;
 }
 
 StoredAdapter ReadAdapter(const fs::path& dir) {
@@ -660,7 +681,6 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
   for (size_t i = 0; i < places.size(); ++i) {
     const AdapterPlace& place = places[i];
     StoredParam& param = merged.params[place.param];
-    if (!IsFloating(param.from.dtype)) continue;  // who reads the model refuses it
     if (i == 0 || places[i - 1].param != place.param) {
       const Shape& shape = table.params()[place.param].shape;
       const StoredParam from = std::exchange(param, {});

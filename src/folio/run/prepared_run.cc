@@ -614,6 +614,29 @@ void ChoosePlan(PreparedRun& run) {
   config.train.context = context;
 }
 
+// Returns whether the model, whose own tokenizer has more tokens than it has rows, stays as it is:
+// data that uses others is refused.
+bool KeepsRows(const PreparedRun& run) {
+  if (run.data->info().vocab_size <= run.config().model.vocab_size) return false;
+  if (run.resume) return !run.config().train.init.empty();
+  return run.initial && run.initial->tokenizer != nullptr && run.tokenizer != nullptr &&
+         run.initial->tokenizer->hash() == run.tokenizer->hash();
+}
+
+// Throws a kInput Error where the data has a token that a model of so many rows has not.
+void RequireRows(const Dataset& data, int64_t rows) {
+  try {
+    data.train().Validate(rows);
+    data.val().Validate(rows);
+  } catch (const Error& error) {
+    throw InputError(
+        error.what(), error.cause(),
+        fmt::format("the model's embeddings have {} rows, and its tokenizer {} tokens: "
+                    "leave those out of the text for which there is no row",
+                    rows, data.info().vocab_size));
+  }
+}
+
 // Vocabulary and special tokens are the data's.
 void FitModelToData(PreparedRun& run) {
   RunSettings& settings = run.settings;
@@ -628,7 +651,9 @@ void FitModelToData(PreparedRun& run) {
         "set log.sample_every to 0");
   }
   const int64_t V = data.info().vocab_size;
-  if (V > 0) {
+  if (KeepsRows(run)) {
+    if (run.ranks.first() && !run.resume) RequireRows(data, model.vocab_size);
+  } else if (V > 0) {
     const bool asked = settings.layers.layer("model.vocab_size") > Layer::kPreset;
     if (asked && model.vocab_size < V) {
       throw UsageError(fmt::format("{}: model.vocab_size is too small",
@@ -653,6 +678,7 @@ void FitModelToData(PreparedRun& run) {
   }
   if (tokenizer != nullptr) {
     if (run.resume) RequireSameTokenizer(run.checkpoint, data, *tokenizer);
+    run.tokenizer->set_known_tokens(model.vocab_size);
     model.bos_token_id = model.eos_token_id = tokenizer->end_of_text();
     if (data.info().chat) model.eos_token_id = data.info().chat->end;
   } else if (const std::string note = data.BareNote(); !note.empty()) {

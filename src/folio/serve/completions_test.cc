@@ -338,5 +338,27 @@ TEST_F(Completions, BodiesThatAreNoRequestAreRefused) {
                        "small, talker"));
 }
 
+// Its tokenizer has a token for which the model has no row.
+TEST_F(Completions, ATokenThatTheModelLacksIsRefusedByItsName) {
+  OpenedModel model = SmallModel();
+  const std::vector<std::string> more = {"<image>"};
+  auto tokenizer = std::make_unique<ByteTokenizer>(more);
+  tokenizer->set_known_tokens(model.weights->config().vocab_size);
+  model.tokenizer = std::move(tokenizer);
+  service_->Add("fewer", std::move(model));
+  const Json body = {{"model", "fewer"}, {"max_tokens", 4}, {"min_tokens", 4}};
+  const auto with = [&](const Json& prompt) {
+    Json all = body;
+    all["prompt"] = prompt;
+    return Post("/v1/completions", all);
+  };
+  EXPECT_EQ(with("a").status, 200);
+  for (const char* prompt : {"<image>", "a<image>b"}) {
+    EXPECT_TRUE(Contains(ErrorOf(with(prompt), 400),
+                         "the model does not have the token \"<image>\"", "257 rows"));
+  }
+  EXPECT_TRUE(Contains(ErrorOf(with(Json::array({1, 257})), 400), "token ids, 0 to 256"));
+}
+
 }  // namespace
 }  // namespace folio

@@ -615,6 +615,10 @@ size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, st
 void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
                  const OnEncoded& on_encoded) {
   const SpecialFinder specials(tokenizer.special_tokens(), rule);
+  const OnEncoded on_known = [&](std::string_view text, std::span<const int32_t> ids) {
+    tokenizer.RequireKnown(ids, input.name());
+    on_encoded(text, ids);
+  };
   // In a pipe that is read with care for special tokens the beginning is held back.
   const bool careful = rule.disallow_all && !specials.empty();
   std::string held;
@@ -633,10 +637,10 @@ void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule
       held.clear();
       input.Read(held, kChunk);
     }
-    EncodeChunks(tokenizer, specials, input, std::move(held), at_end, on_encoded);
+    EncodeChunks(tokenizer, specials, input, std::move(held), at_end, on_known);
   } else {
     EncodeStream(tokenizer, input, rule, std::move(held), input.again() ? kChunk : kPipePiece,
-                 on_encoded);
+                 on_known);
   }
 }
 

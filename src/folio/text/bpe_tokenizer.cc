@@ -1,5 +1,7 @@
 #include "folio/text/bpe_tokenizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -438,6 +440,41 @@ std::unique_ptr<Tokenizer> BpeTokenizer::WithSpecials(std::span<const std::strin
     more.specials.push_back(std::move(special));
   }
   return std::make_unique<BpeTokenizer>(std::move(more));
+}
+
+std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer) {
+  const int64_t known = tokenizer.known_tokens();
+  const auto refuse = [&](std::string cause) {
+    return InputError("the tokenizer has tokens that the model does not have, and needs them",
+                      std::move(cause), "convert to hf, which keeps all of them");
+  };
+  const auto* const bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
+  if (bpe == nullptr) throw refuse(fmt::format("it is of kind {}", tokenizer.kind()));
+  const auto unknown = [&](int32_t id) { return id >= known; };
+  BpeVocab vocab = bpe->vocab();
+  vocab.name = "";       // no longer the published one
+  int64_t size = known;  // the last id is used
+  while (size > 0 && vocab.tokens[static_cast<size_t>(size - 1)].empty()) --size;
+  vocab.tokens = {};
+  for (int32_t id = 0; id < size; ++id) vocab.tokens.Add(tokenizer.TokenBytes(id));
+  std::erase_if(vocab.specials, [&](const SpecialToken& one) { return unknown(one.id); });
+  std::erase_if(vocab.added, [&](const AddedToken& one) { return unknown(one.id); });
+  std::erase_if(vocab.merges, [&](const BpeMerge& merge) {
+    if ((unknown(merge.left) || unknown(merge.right)) && !unknown(merge.merged)) {
+      throw refuse(fmt::format("token {} is merged of one of them", merge.merged));
+    }
+    return unknown(merge.merged);
+  });
+  const auto any_unknown = [&](const std::vector<int32_t>& ids) {
+    return std::ranges::any_of(ids, unknown);
+  };
+  if (any_unknown(vocab.before) || any_unknown(vocab.behind) || any_unknown(vocab.byte_tokens) ||
+      unknown(vocab.unknown)) {
+    throw refuse("one of them stands for bytes, or at the ends of texts");
+  }
+  auto without = std::make_unique<BpeTokenizer>(std::move(vocab));
+  without->set_chat_source(tokenizer.chat_source());
+  return without;
 }
 
 std::string BpeTokenizer::FileContents() const {

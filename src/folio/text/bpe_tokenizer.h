@@ -82,6 +82,11 @@ class BpeTokenizer final : public Tokenizer {
   AddedTokens added_;  // that are not special
 };
 
+// The tokenizer without the tokens that its model does not have (known_tokens): the same ids for
+// all texts that have none of them. Throws a kInput Error where there is no such: it is no BPE, or
+// others of its tokens are merged of those.
+std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer);
+
 // Calls on_pretoken(bytes, special) for what `text` is cut into before it is encoded, in order: the
 // special tokens that `rule` allows, each with itself; between them, with null, the pretokens of
 // the split pattern of a byte-level BPE, for other tokenizers all that lies there. The bytes live

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -10,12 +11,14 @@
 
 #include "folio/base/simd_targets.h"
 #include "folio/io/file.h"
+#include "folio/text/byte_tokenizer.h"
 #include "folio/text/test_oracles.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/sanitized.h"
 
@@ -380,6 +383,60 @@ TEST(BpeTokenizerGolden, TokensOfEveryVocabulary) {
       ASSERT_EQ(tokenizer.EncodeOrdinary(text), oracle.Encode(text)) << file << ": " << text;
     }
   }
+}
+
+// Of a model with fewer rows than its tokenizer has tokens: one that merges make, one that is
+// special.
+TEST(KnownTokens, TextsWithOthersAreRefusedAndTheRestIsWhatItWas) {
+  BpeVocab vocab = SmallVocab();
+  const auto known = static_cast<int64_t>(vocab.tokens.size());
+  const auto id = [&](char byte) {
+    const auto ids = BpeTokenizer(vocab).EncodeOrdinary(std::string(1, byte));
+    return ids.at(0);
+  };
+  AddMerge(vocab, id('a'), id('b'));
+  AddSpecial(vocab, "<image>");
+  BpeTokenizer tokenizer(vocab);
+  EXPECT_EQ(tokenizer.known_tokens(), known + 2);
+  tokenizer.set_known_tokens(known);
+  tokenizer.set_chat_source({.text = "{{ x }}"});
+  const std::unique_ptr<Tokenizer> without = OfKnownTokens(tokenizer);
+  EXPECT_EQ(without->vocab_size(), known);
+  EXPECT_EQ(without->chat_source(), tokenizer.chat_source());
+  for (const char* text : {"hello world", "ba<|endoftext|>", "\xC3\xA9", ""}) {
+    EXPECT_EQ(without->Encode(text, "x", SpecialRule::Allow()),
+              tokenizer.Encode(text, "x", SpecialRule::Allow()));
+  }
+  const auto refused = [&](const auto& encode, const char* token, const char* id_is) {
+    EXPECT_TRUE(Contains(ErrorOf(encode), "x: the model does not have the token", token, id_is,
+                         std::to_string(known) + " rows"));
+  };
+  const std::string merged_id = "its id is " + std::to_string(known);
+  refused([&] { tokenizer.Encode("cab", "x"); }, "\"ab\"", merged_id.c_str());
+  refused([&] { tokenizer.EncodeOrdinary("cab", "x"); }, "\"ab\"", merged_id.c_str());
+  refused([&] { tokenizer.Encode("a <image>", "x", SpecialRule::Allow()); }, "\"<image>\"",
+          ("its id is " + std::to_string(known + 1)).c_str());
+  EXPECT_EQ(without->EncodeOrdinary("cab").size(), 3u);
+  EXPECT_EQ(without->Encode("<image>").size(), 7u);
+}
+
+TEST(KnownTokens, OthersThatAreNeededAreRefused) {
+  BpeVocab vocab = ByteVocab();
+  const int32_t whole = AddToken(vocab, "abc"), part = AddMerge(vocab, 'a', 'b');
+  vocab.merges.push_back({part, 'c', whole});
+  BpeTokenizer tokenizer(vocab);
+  tokenizer.set_known_tokens(part);
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(tokenizer); }),
+                       "token 256 is merged of one of them", "convert to hf"));
+  vocab = ByteVocab();
+  vocab.before = {AddSpecial(vocab, "<s>")};
+  BpeTokenizer begins(vocab);
+  begins.set_known_tokens(256);
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(begins); }), "at the ends of texts"));
+  const std::vector<std::string> more = {"<image>"};
+  ByteTokenizer bytes(more);
+  bytes.set_known_tokens(257);
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(bytes); }), "it is of kind bytes"));
 }
 
 }  // namespace

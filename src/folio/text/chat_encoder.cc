@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr const char* kSpecialsFile = "special_tokens_map.json";
 constexpr uint64_t kMostConfigBytes = uint64_t{1} << 26;  // added tokens make it long
 
 // A token of tokenizer_config.json: a text, or an object with its text in "content".
@@ -75,6 +76,13 @@ ChatSource ReadChatSource(const fs::path& dir) {
               .where = config_path.string(),
               .bos_token = TokenText(config, "bos_token"),
               .eos_token = TokenText(config, "eos_token")};
+  }
+  // Older writers name them there alone.
+  const fs::path specials = dir / kSpecialsFile;
+  if ((source.bos_token.empty() || source.eos_token.empty()) && Exists(specials)) {
+    const Json map = ParseJson(ReadFile(specials, kMostConfigBytes), specials.string());
+    if (source.bos_token.empty()) source.bos_token = TokenText(map, "bos_token");
+    if (source.eos_token.empty()) source.eos_token = TokenText(map, "eos_token");
   }
   if (Exists(file)) {
     source.text = ReadFile(file, kMostConfigBytes);

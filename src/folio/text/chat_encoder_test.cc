@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +75,16 @@ TEST_F(ChatEncoders, TemplatesAreReadFromFilesOfModels) {
   source = ReadChatSource(At(""));
   EXPECT_EQ(source.text, "j");
   EXPECT_EQ(source.where, At("chat_template.jinja"));
+  // What tokenizer_config.json does not name, the map beside it may.
+  WriteFileAtomically(At("special_tokens_map.json"),
+                      R"({"bos_token":"<a>","eos_token":{"content":"<b>"},"pad_token":"<c>"})");
+  EXPECT_EQ(ReadChatSource(At("")).eos_token, "<b>");
+  EXPECT_EQ(ReadChatSource(At("")).bos_token, "<a>");
+  source = read(R"({"eos_token":"</s>"})");
+  EXPECT_EQ(source.eos_token, "</s>");
+  EXPECT_EQ(source.bos_token, "<a>");
+  std::filesystem::remove(At("tokenizer_config.json"));
+  EXPECT_EQ(ReadChatSource(At("")).eos_token, "<b>");
   EXPECT_TRUE(Contains(ErrorOf([&] { read("[1"); }), "tokenizer_config.json"));
 }
 

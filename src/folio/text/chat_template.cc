@@ -225,6 +225,7 @@ void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::s
         return chat.source->find(token) == std::string::npos;
       },
       where, ids);
+  tokenizer.RequireKnown(ids, where);
 }
 
 }  // namespace folio

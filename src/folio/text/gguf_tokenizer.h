@@ -23,7 +23,8 @@ std::unique_ptr<Tokenizer> ReadGgufTokenizer(const GgufFile& file);
 // are among its tokens, and the chat template.
 TokenRoles ReadGgufRoles(const GgufFile& file);
 
-// Adds a tokenizer to the header of a model with `vocab_size` ids: as many tokens, those that stand
+// Adds a tokenizer to the header of a model with `vocab_size` ids, which it has no more of: as many
+// tokens, those that stand
 // for nothing named apart. Of `roles`, which are the model's, the beginning and the ends of texts
 // are written. Throws a kInput Error where llama.cpp would make other ids of a text, or end a text
 // where folio goes on. `tokenizer` may be null.

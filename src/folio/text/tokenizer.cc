@@ -21,11 +21,25 @@ void Tokenizer::CheckId(int32_t id) const {
                    "use the tokenizer that the tokens were made with");
 }
 
+void Tokenizer::RequireKnown(std::span<const int32_t> ids, std::string_view where) const {
+  const int64_t known = known_tokens();
+  if (known == vocab_size()) return;
+  const auto other = std::ranges::find_if(ids, [&](int32_t id) { return id >= known; });
+  if (other == ids.end()) return;
+  throw InputError(
+      fmt::format("{}: the model does not have the token \"{}\"", where,
+                  ReplaceInvalidUtf8(TokenBytes(*other))),
+      fmt::format("its id is {}; the tokenizer has {} tokens, and the model's embeddings {} rows",
+                  *other, vocab_size(), known),
+      "leave it out of the text");
+}
+
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where,
                                        const SpecialRule& rule) const {
   SpecialFinder(special_tokens(), rule).CheckDisallowed(text, where);
   std::vector<int32_t> ids;
   EncodeAllowed(text, rule, ids, where);
+  RequireKnown(ids, where);
   return ids;
 }
 
@@ -73,6 +87,7 @@ std::vector<int32_t> Tokenizer::EncodeOrdinary(std::string_view text,
   std::vector<int32_t> ids;
   const size_t done = EncodePrefix(text, ids);
   if (done < text.size()) throw CannotEncode(*this, text, done, {}, where);
+  RequireKnown(ids, where);
   return ids;
 }
 

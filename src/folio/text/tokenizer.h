@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -140,6 +142,15 @@ class Tokenizer {
   // The text of them, which is UTF-8: U+FFFD for each maximal ill-formed subpart.
   std::string DecodeText(std::span<const int32_t> ids) const;
 
+  // How many ids, from 0 on, the model that the tokenizer is of has: all, unless somebody said
+  // fewer, as of a model whose embeddings have no rows for tokens that were added later. Encoding a
+  // text to another id is a kInput Error that names the token, but by EncodePrefix and
+  // EncodeDecided.
+  int64_t known_tokens() const { return std::min(known_tokens_, vocab_size()); }
+  void set_known_tokens(int64_t count) { known_tokens_ = count; }
+  // Throws that Error if one of the ids is such.
+  void RequireKnown(std::span<const int32_t> ids, std::string_view where) const;
+
   // HashHex of FileContents().
   std::string hash() const;
 
@@ -160,6 +171,7 @@ class Tokenizer {
 
  private:
   ChatSource chat_source_;
+  int64_t known_tokens_ = std::numeric_limits<int64_t>::max();
 };
 
 // The text of the tokens and where each begins in it.

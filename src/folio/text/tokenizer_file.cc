@@ -119,6 +119,24 @@ std::unique_ptr<Tokenizer> FromGguf(const fs::path& path) {
                    "name the tokenizer that the model was trained with");
 }
 
+// Files of tokenizers that folio does not read.
+struct OtherFile {
+  std::string_view name;
+  std::string_view what;
+};
+constexpr OtherFile kOtherFiles[] = {
+    {"tokenizer.model", "SentencePiece's own file"},
+    {"spiece.model", "SentencePiece's own file"},
+    {"sentencepiece.bpe.model", "SentencePiece's own file"},
+    {"tekken.json", "Mistral's own file"},
+    {"vocab.txt", "the vocabulary of WordPiece"},
+    {"tokenizer.bin", "the tokenizer of llama2.c"},
+};
+
+constexpr char kMakeTokenizerJson[] =
+    "put the model's tokenizer.json beside it: it is on the model's page, or transformers makes "
+    "it, AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)";
+
 // The .tiktoken files of published encodings in `dir`.
 std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
   std::vector<fs::path> found;
@@ -157,6 +175,9 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   const fs::path meta = dir / kNanoGptMetaFile, pickled = dir / kNanochatTokenizerFile;
   if (Exists(meta)) return ReadNanoGptMeta(meta);
   if (Exists(pickled)) return ReadNanochatTokenizer(pickled);
+  const std::string other = OtherTokenizerIn(dir);
+  if (!other.empty())
+    throw InputError(fmt::format("{}: no tokenizer here", dir.string()), "", other);
   throw InputError(
       fmt::format("{}: no tokenizer here", dir.string()),
       fmt::format("expected {}, or vocab.json and merges.txt, or encoder.json and vocab.bpe",
@@ -165,6 +186,17 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
 }
 
 }  // namespace
+
+std::string OtherTokenizerIn(const fs::path& dir) {
+  for (const std::string_view read : {kTokenizerFile, kVocabFile, kMergesFile}) {
+    if (Exists(dir / read)) return "";
+  }
+  const auto* const other = std::ranges::find_if(
+      kOtherFiles, [&](const OtherFile& one) { return Exists(dir / one.name); });
+  if (other == std::end(kOtherFiles)) return "";
+  return fmt::format("{} is {}, which folio does not read; {}", other->name, other->what,
+                     kMakeTokenizerJson);
+}
 
 std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path) {
   const Json meta = ReadPlainPickle(path);
@@ -310,8 +342,9 @@ void Tokenizer::Save(const std::string& dir) const {
   if (const std::optional<ChatFormat> chat = FindChatFormat(*this)) {
     config["eos_token"] = std::string(TokenBytes(chat->end));
     config["chat_template"] = std::string(RoleTokenTemplate());
-  } else if (const ChatSource& source = chat_source(); !source.text.empty()) {
-    config["chat_template"] = source.text;
+  } else {
+    const ChatSource& source = chat_source();
+    if (!source.text.empty()) config["chat_template"] = source.text;
     if (!source.bos_token.empty()) config["bos_token"] = source.bos_token;
     if (!source.eos_token.empty()) config["eos_token"] = source.eos_token;
   }
@@ -324,7 +357,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   const fs::path path(dir_or_file);
   if (IsDirectory(path)) {
     std::unique_ptr<Tokenizer> tokenizer = FromDirectory(path);
-    if (ChatSource source = ReadChatSource(path); !source.text.empty()) {
+    if (ChatSource source = ReadChatSource(path); source != ChatSource()) {
       tokenizer->set_chat_source(std::move(source));
     }
     return tokenizer;
@@ -336,6 +369,11 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   if (path.extension() == ".pkl") return ReadNanoGptMeta(path);
   for (const FilePair& pair : kFilePairs) {
     if (name == pair.vocab || name == pair.merges) return FromPair(path.parent_path(), pair);
+  }
+  const auto* const other = std::ranges::find(kOtherFiles, name, &OtherFile::name);
+  if (other != std::end(kOtherFiles)) {
+    throw InputError(fmt::format("{}: {}, which folio does not read", path.string(), other->what),
+                     "", kMakeTokenizerJson);
   }
   return TokenizerFromJson(ReadFile(path, kMaxVocabFileBytes), path.string());
 }

@@ -39,6 +39,10 @@ std::string ByteTokenizerFile(std::span<const SpecialToken> specials);
 // (vocab_files.h). What is in it and not supported is a kInput Error that names it.
 std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents, const std::string& where);
 
+// Says which file of a tokenizer a directory has that folio does not read, and how to come by one
+// that it does; "" where there is none, or one that is read.
+std::string OtherTokenizerIn(const std::filesystem::path& dir);
+
 // Returns whether a member is as a newer writer of the format leaves it where nobody uses it.
 bool IsDefault(const Json& value);
 

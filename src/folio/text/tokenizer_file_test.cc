@@ -242,6 +242,18 @@ TEST_F(TokenizerFile, AddedTokensThatDoNotFollowTheOthersAreRefused) {
   }
 }
 
+TEST_F(TokenizerFile, TheMapOfSpecialTokensNamesThemWhereNothingElseDoes) {
+  WriteFileAtomically(At("tokenizer.json"), ByteTokenizer().FileContents());
+  EXPECT_EQ(LoadTokenizer(At("").string())->chat_source(), ChatSource());
+  WriteFileAtomically(At("special_tokens_map.json"),
+                      R"({"eos_token":{"content":"<|endoftext|>"}})");
+  const auto tokenizer = LoadTokenizer(At("").string());
+  EXPECT_EQ(tokenizer->chat_source().eos_token, "<|endoftext|>");
+  std::filesystem::create_directory(At("saved"));
+  tokenizer->Save(At("saved").string());
+  EXPECT_EQ(LoadTokenizer(At("saved").string())->chat_source().eos_token, "<|endoftext|>");
+}
+
 TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
   EXPECT_TRUE(Contains(Refusal(""), "no tokenizer here"));
 }

@@ -573,7 +573,9 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
   for (const auto& [text, id] : vocab.items()) {
     const Utf8Char c = text.empty() ? Utf8Char{} : DecodeUtf8(text);
     if (c.status != Utf8Status::kValid || c.length != text.size()) {
-      RefusePlain(where, fmt::format("the token \"{}\" is not one character", text));
+      RefusePlain(where, fmt::format("a WordLevel tokenizer of words is not supported: the token "
+                                     "\"{}\" is not one character",
+                                     text));
     }
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= vocab.size()) {
       RefusePlain(where, fmt::format("the id {} of {} is not one of 0 to {}", id.dump(),
@@ -652,7 +654,9 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
     CheckSections(parts.rest, CharFile(Json::object(), tokenizer->special_tokens()), where);
     return tokenizer;
   }
-  RefusePlain(where, fmt::format("model type '{}' is not supported", type));
+  throw InputError(fmt::format("{}: model type '{}' is not supported", where, type),
+                   "folio reads BPE, of bytes as GPT-2's and of characters as SentencePiece's",
+                   "take a model whose tokenizer is BPE");
 }
 
 BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path) {

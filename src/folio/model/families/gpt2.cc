@@ -70,6 +70,8 @@ constexpr auto kGpt2Refused = std::to_array<RefusedKey>({
     {"add_cross_attention", "false", "cross-attention"},
     {"is_encoder_decoder", "false", "an encoder"},
     {"quantization_config", "null", "a quantised model"},
+    {"compression_config", "null", "a quantised model"},
+    {"quantization", "null", "a quantised model of MLX"},
     {"pruned_heads", "{}", "a model with pruned heads"},
 });
 

@@ -32,6 +32,8 @@ constexpr auto kLlamaRefused = std::to_array<RefusedKey>({
     {"is_encoder_decoder", "false", "an encoder"},
     {"add_cross_attention", "false", "cross-attention"},
     {"quantization_config", "null", "a quantised model"},
+    {"compression_config", "null", "a quantised model"},
+    {"quantization", "null", "a quantised model of MLX"},
     {"pruned_heads", "{}", "a model with pruned heads"},
     {"use_bidirectional_attention", "false", "attention to what follows"},
     {"use_parallel_residual", "true", "GPT-NeoX with one sublayer after the other"},

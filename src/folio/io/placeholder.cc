@@ -1,0 +1,87 @@
+#include "folio/io/placeholder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "folio/base/error.h"
+#include "folio/base/utf8.h"
+#include "folio/io/byte_reader.h"
+#include "folio/io/file.h"
+
+namespace folio {
+namespace {
+
+constexpr size_t kLooked = 512;  // bytes at a file's beginning
+constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of("\xEF\xBB\xBF \t\r\n");
+  return text.substr(std::min(begin, text.size()));
+}
+
+bool BeginsAs(std::string_view text, std::string_view lower_case) {
+  return text.size() >= lower_case.size() &&
+         std::ranges::equal(text.substr(0, lower_case.size()), lower_case, [](char a, char b) {
+           return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b;
+         });
+}
+
+// Of a pointer, what it says of the file's size.
+std::string SizeIn(std::string_view pointer) {
+  constexpr std::string_view kSize = "\nsize ";
+  const size_t at = pointer.find(kSize);
+  if (at == pointer.npos) return "";
+  const std::string_view rest = pointer.substr(at + kSize.size());
+  const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  return fmt::format(" of {} bytes", rest.substr(0, digits));
+}
+
+bool IsPrintable(std::string_view text) {
+  const auto control = [](char c) {
+    return (static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\t') ||
+           c == '\x7f';
+  };
+  // The last character may be cut.
+  const size_t bad = FindInvalidUtf8(text);
+  return std::ranges::none_of(text, control) && (bad == text.npos || bad + 4 > text.size());
+}
+
+}  // namespace
+
+void RefusePlaceholder(std::string_view text, const std::string& where) {
+  const std::string_view begin = Trimmed(text.substr(0, kLooked));
+  if (begin.starts_with(kPointer)) {
+    throw InputError(fmt::format("{}: a pointer of Git LFS, and not the file itself", where),
+                     fmt::format("the file{} is still on the server: the repository was cloned "
+                                 "without Git LFS",
+                                 SizeIn(begin)),
+                     "fetch it with git lfs pull in that directory, or download the file itself");
+  }
+  const bool html = BeginsAs(begin, "<!doctype html") || BeginsAs(begin, "<html");
+  if (!html && !BeginsAs(begin, "<?xml")) return;
+  throw InputError(
+      fmt::format("{}: a page of {}, and not the file itself", where, html ? "HTML" : "XML"),
+      "the server answered with a page: of the file, of a login, or of an error",
+      "download the file itself; some have to be asked for, or need a login");
+}
+
+void RefuseText(std::string_view bytes, const std::string& where) {
+  RefusePlaceholder(bytes, where);
+  const std::string_view begin = bytes.substr(0, kLooked);
+  constexpr size_t kLeast = 8, kShown = 80;  // fewer may be the beginning of anything
+  if (begin.size() < kLeast || !IsPrintable(begin)) return;
+  throw InputError(
+      fmt::format("{}: a text, and no model", where),
+      fmt::format("it begins with \"{}\"",
+                  ReplaceInvalidUtf8(begin.substr(0, begin.find('\n')).substr(0, kShown))),
+      "download the model's file again: the server may have answered with an error");
+}
+
+void RefuseTextFile(const std::filesystem::path& path) {
+  const MappedFile file(path, Loading::kMap);
+  RefuseText(AsText(file.bytes().first(std::min(file.bytes().size(), kLooked))), path.string());
+}
+
+}  // namespace folio
