@@ -18,7 +18,8 @@ fi
 # The documents, where links between them, and from them to sources, find each other.
 rm -rf "$sources" build/site
 mkdir -p "$sources"
-cp README.md "$sources/index.md"
+cp README.md "$sources/readme.md"
+cp web/src/icon.svg "$sources/"
 cp -r CHANGELOG.md SECURITY.md LICENSE CMakeLists.txt docs examples install packaging "$sources/"
 mkdir "$sources/web"
 cp web/API.md "$sources/web/"
@@ -26,6 +27,14 @@ ln -s "$PWD/src" "$PWD/tests" "$sources/"
 mv "$sources"/docs/site/* "$sources/"
 "$program" help --man "$sources/man" >/dev/null
 FOLIO_MAN="$sources/man" "$venv/bin/sphinx-build" -W --keep-going -q -j auto -c "$sources" "$sources" build/site
+if grep -rlE '<span class="pre">--[a-z0-9-]{1,20}</span>' build/site --include='*.html'; then
+  echo "site: flags on these pages may be broken behind their hyphens" >&2
+  exit 1
+fi
+if grep -rL 'rel="shortcut icon"' build/site --include='*.html' | grep .; then
+  echo "site: these pages have no icon" >&2
+  exit 1
+fi
 if grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="(https?:)?//' build/site --include='*.html'; then
   echo "site: these pages would ask another host" >&2
   exit 1

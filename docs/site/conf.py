@@ -15,7 +15,7 @@ project = "folio"
 author = "the folio authors"
 release = re.search(r"project\(folio VERSION ([\d.]+)", (sources / "CMakeLists.txt").read_text())[1]
 extensions = ["myst_parser", "breathe"]
-include_patterns = ["index.md", "docs/*.md", "web/API.md", "examples/slurm/README.md", "CHANGELOG.md", "SECURITY.md", "c.md",
+include_patterns = ["index.md", "readme.md", "docs/*.md", "web/API.md", "examples/slurm/README.md", "CHANGELOG.md", "SECURITY.md", "c.md",
                     "commands/*", "cpp/*"]
 highlight_language = "text"
 smartquotes = False  # an option begins with two hyphens, not with a dash
@@ -31,12 +31,42 @@ html_show_sphinx = False
 html_copy_source = False
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
+html_favicon = "icon.svg"  # the page's
+
+# Titles that say by themselves what a page is about, of documents whose own do not.
+TITLES = {
+    "readme": "Overview and tour",
+    "docs/training": "Training models",
+    "docs/writing": "Writing text",
+    "docs/models": "Models of other programs",
+    "docs/tokenizers": "Tokenizers",
+    "docs/looking": "Looking into models",
+    "docs/attention": "Attention step by step",
+    "docs/machines": "Training on several machines",
+    "docs/serve": "Serving models",
+    "docs/page": "The page without a server",
+    "docs/speed": "Speed of folio",
+    "docs/reliability": "Reliability of runs",
+    "docs/library": "Using folio in C++ programs",
+    "docs/python": "Using folio from Python",
+    "docs/architecture": "Architecture of the code",
+    "docs/decisions": "Decisions of the design",
+    "c": "C interface: folio.h",
+    "cpp/index": "C++ interface: headers",
+    "web/API": "The page's requests to the service",
+    "examples/slurm/README": "Training under Slurm",
+    "SECURITY": "Security of files and requests",
+    "CHANGELOG": "Changelog of folio",
+    "commands/index": "Commands of folio",  # of the page that the program writes
+}
 
 TOCTREES = """
 ```{toctree}
 :hidden:
 :caption: Guides
 
+readme
+docs/cookbook
 docs/training
 docs/writing
 docs/models
@@ -134,7 +164,7 @@ def write_commands():
     for path in sorted(Path(os.environ["FOLIO_MAN"]).glob("*.1")):
         title, text = page_of_man(path)
         if path.stem == "folio":
-            index = text.replace("folio\n=====", "Commands\n========", 1)
+            index = text.replace("folio\n=====", f"{TITLES['commands/index']}\n{'=' * 20}", 1)
         else:
             names.append(path.stem)
             (sources / f"commands/{path.stem}.rst").write_text(text)
@@ -165,7 +195,7 @@ def write_cpp():
     for room, of_room in rooms.items():
         text = re.sub(r"\s+", " ", about[room])
         index += f"| [{room}]({room}.md) | {text} | {', '.join('`' + h.split('/')[1] + '`' for h in of_room)} |\n"
-        page = f"# {room}\n\n{text[0].upper() + text[1:]}.\n"
+        page = f"# C++ headers: {room}\n\n{text[0].upper() + text[1:]}.\n"
         for header in of_room:
             name = header.replace("/", "-")  # Breathe looks for files by their last name alone
             (sources / "headers" / name).write_text(headers.cpp_header((sources / "src/folio" / header).read_text()))
@@ -178,11 +208,21 @@ def write_cpp():
 
 # --- Documents as the repository has them
 
+def of_what_is_there(text):
+    """Without the lines of documents that this tree does not have."""
+    named = re.compile(r"(?m)^(docs/\w+)$|\]\((docs/\w+)\.md")
+    missing = [name for match in named.finditer(text) if (name := match[1] or match[2])
+               and not (sources / f"{name}.md").exists()]
+    return "\n".join(line for line in text.split("\n") if not any(name in line for name in missing))
+
+
 def as_the_site_has_it(_, docname, text):
-    """The README is the first page, and a directory, to which there are links in the repository, is none."""
+    """The README is a page beside the first, and a directory, to which there are links in the repository, is none."""
     if docname == "index":
-        text[0] += TOCTREES if (sources / "docs/python.md").exists() else TOCTREES.replace("docs/python\n", "")
-    text[0] = re.sub(r"\]\((\.\./)*README\.md", r"](\1index.md", text[0])
+        text[0] = of_what_is_there(text[0] + TOCTREES)
+    if docname in TITLES:
+        text[0] = re.sub(r"\A# .*", f"# {TITLES[docname]}", text[0])
+    text[0] = re.sub(r"\]\((\.\./)*README\.md", r"](\1readme.md", text[0])
 
     def without_directory(match):
         is_one = (sources / Path(docname).parent / match[2]).is_dir()
@@ -204,6 +244,14 @@ def without_numbers(_, page, template, context, doctree):
         context["toc"] = re.sub(r"&#64;\d+", "enum", context["toc"])
 
 
+def with_whole_words(_, page, template, context, doctree):
+    """Browsers break lines behind hyphens: short words of code, as flags are, stay whole."""
+    if context.get("body"):
+        context["body"] = re.sub(r'<span class="pre">((?:[^<&]|&#?\w+;){1,26})</span>', r'<span class="pre whole">\1</span>',
+                                 context["body"])
+
+
 def setup(app):
     app.connect("html-page-context", without_numbers, priority=100)
+    app.connect("html-page-context", with_whole_words, priority=100)
     app.connect("source-read", as_the_site_has_it)

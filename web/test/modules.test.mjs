@@ -187,6 +187,26 @@ test("CSV quotes what needs it, and a difference is one of words", async () => {
   ]);
 });
 
+test("the axis of one point lies around it", async () => {
+  const { RangeOfOne } = await Module("training/chart_data.ts");
+  assert.deepEqual(RangeOfOne(0, true), [0, 1]);
+  assert.deepEqual(RangeOfOne(7, true), [6, 8]);
+  assert.deepEqual(RangeOfOne(-20, false), [-22, -18]);
+  assert.deepEqual(RangeOfOne(0, false), [-1, 1]);
+});
+
+test("counts have their separators, and fractions none", async () => {
+  const { Bytes, Count, Digits, Rate, Whole } = await Module("format.ts");
+  assert.equal(Whole(1234567), "1\u202f234\u202f567");
+  assert.equal(Digits(123456.7), "123\u202f457");
+  assert.equal(Digits(0.123456, 6), "0.123456");
+  assert.equal(Digits(1234.56789, 8), "1\u202f234.5679");
+  assert.equal(Rate(15722.4), "15\u202f722");
+  assert.equal(Rate(3.456), "3.46");
+  assert.equal(Bytes(538060032), "538 MB");
+  assert.equal(Count(1, "layer") + Count(1200, "head"), "1 layer1\u202f200 heads");
+});
+
 test("numbers are short and say what they are", async () => {
   const { Digits, Duration, Percent, Short, Tick } = await Module("format.ts");
   assert.equal(Digits(0.00012345), "1.23e−4");

@@ -121,8 +121,9 @@ function Options(
         ...(view.log_x
           ? {}
           : {
-              range: (_: uPlot, low: number, high: number): [number, number] =>
-                low === high ? RangeOfOne(low, counts) : [low, high],
+              // uPlot has widened the range of one point already, to a hundred.
+              range: ({ data: [xs] }: uPlot, low: number, high: number): [number, number] =>
+                xs.length === 1 ? RangeOfOne(xs[0] as number, counts) : [low, high],
             }),
       },
       y: {
