@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Attention", "Model", "Stream", "Text", "load"]
 
-# A text, its ids, or a conversation: messages with "role" and "content".
-Prompt = Union[str, Sequence[int], "NDArray[np.integer[Any]]", Sequence[Mapping[str, str]]]
+# A text, its ids, or a conversation: messages with "role" and "content", and what else they have.
+Prompt = Union[str, Sequence[int], "NDArray[np.integer[Any]]", Sequence[Mapping[str, Any]]]
 
 
 class Text(str):
@@ -273,13 +273,23 @@ class Model:
             stream.close()
 
     def chat(
-        self, messages: str | Sequence[Mapping[str, str]], *, system: str | None = None, **options: Any
+        self,
+        messages: str | Sequence[Mapping[str, Any]],
+        *,
+        system: str | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> Text:
-        """The answer to a conversation, messages with "role" and "content", or to one message."""
+        """The answer to a conversation, or to one message. Messages have "role" and "content", and
+        what else the model's template looks at: "tool_calls", "reasoning_content". ``tools`` are
+        those that the model may call, and ``chat_template_kwargs`` variables of the template, such
+        as ``{"enable_thinking": False}``; what the template does not look at is an error."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         before = [{"role": "system", "content": system}] if system is not None else []
-        return cast("Text", self.generate([*before, *messages], **options))
+        asked = self._chat_ids([*before, *messages], tools, chat_template_kwargs)
+        return cast("Text", self.generate(asked, **options))
 
     # ---- Looking inside
 
@@ -333,9 +343,21 @@ class Model:
             except UnicodeEncodeError:
                 return self._core.prompt(prompt.encode("utf-8", "replace").decode())
         if isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-            messages = cast("Sequence[Mapping[str, str]]", prompt)
-            return self._core.chat([(m["role"], m["content"]) for m in messages])
+            return self._chat_ids(cast("Sequence[Mapping[str, Any]]", prompt))
         return cast("Sequence[int]", prompt)
+
+    def _chat_ids(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        conversation = {
+            "messages": [dict(message) for message in messages],
+            "tools": None if tools is None else list(tools),
+            "chat_template_kwargs": None if variables is None else dict(variables),
+        }
+        return self._core.chat(json.dumps(conversation))
 
 
 def load(
@@ -345,10 +367,12 @@ def load(
     tokenizer: str | os.PathLike[str] | None = None,
     adapter: str | os.PathLike[str] | None = None,
     chat_template: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
 ) -> Model:
     """Opens a model in any format that folio reads: a training run, a directory of Hugging Face's,
     a GGUF file; the bytes of a GGUF file, or those of files by their names. A file is mapped: it
-    must stay as it is while the model is open. ``adapter`` is a directory of LoRA's to add."""
+    must stay as it is while the model is open. ``adapter`` is a directory of LoRA's to add, and
+    ``chat_template_kwargs`` variables of the chat template for all conversations."""
     if isinstance(source, Model):
         return source
     options = {
@@ -356,6 +380,9 @@ def load(
         "tokenizer": tokenizer,
         "adapter": adapter,
         "chat_template": chat_template,
+        "chat_template_kwargs": None
+        if chat_template_kwargs is None
+        else json.dumps(dict(chat_template_kwargs)),
     }
     named = _options.named("open", options)
     if isinstance(source, bytes | bytearray | memoryview):

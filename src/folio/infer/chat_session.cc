@@ -56,15 +56,16 @@ void ChatSession::TakeBackAnswer() {
 void ChatSession::Begin(const std::string& message) {
   Turn turn{.message = message, .answer = {}, .asked = {}};
   if (encoder_.format() != nullptr) {
-    const ChatMessage asked{ChatRole::kUser, message};
-    encoder_.Encode(tokenizer_, {&asked, 1}, /*ask=*/true, "message", turn.asked);
+    const Conversation asked{.messages = {{ChatRole::kUser, message}}};
+    encoder_.Encode(tokenizer_, asked, /*ask=*/true, "message", turn.asked);
   }
   turns_.push_back(std::move(turn));
 }
 
 std::vector<int32_t> ChatSession::Ids(size_t first) const {
   std::vector<int32_t> ids;
-  std::vector<ChatMessage> messages;
+  Conversation conversation;
+  std::vector<ChatMessage>& messages = conversation.messages;
   for (size_t i = first; i < turns_.size(); ++i) {
     const Turn& turn = turns_[i];
     ids.insert(ids.end(), turn.asked.begin(), turn.asked.end());
@@ -79,7 +80,7 @@ std::vector<int32_t> ChatSession::Ids(size_t first) const {
   }
   if (encoder_.format() != nullptr) return ids;
   ids.clear();
-  encoder_.Encode(tokenizer_, messages, /*ask=*/true, "message", ids);
+  encoder_.Encode(tokenizer_, conversation, /*ask=*/true, "message", ids);
   return ids;
 }
 

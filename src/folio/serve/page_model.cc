@@ -417,8 +417,8 @@ struct PageJob {
 
 // Returns the tokens that a conversation goes on from: its turns without the oldest, where they
 // leave no room.
-std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
-                                      PageJob& page) {
+std::vector<int32_t> ReadPageConversation(const RequestFields& fields, const ServedModel& model,
+                                          PageJob& page) {
   ChatSession session(model.tokenizer(), RequireChat(model), model.config().n_positions);
   const std::vector<ChatMessage> messages = ReadMessages(fields);
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -450,7 +450,7 @@ PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
   if (fields.Find("messages") != nullptr) {
     key = "messages";
     page.conversation = true;
-    job.prompts = {ReadConversation(fields, model, page)};
+    job.prompts = {ReadPageConversation(fields, model, page)};
   } else if (fields.Find("ids") != nullptr) {
     key = "ids";
     job.prompts = {ReadPageTokens(fields, model, kMostPageIds)};

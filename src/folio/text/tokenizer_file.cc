@@ -310,10 +310,16 @@ void Tokenizer::Save(const std::string& dir) const {
   if (const std::optional<ChatFormat> chat = FindChatFormat(*this)) {
     config["eos_token"] = std::string(TokenBytes(chat->end));
     config["chat_template"] = std::string(RoleTokenTemplate());
-  } else if (const ChatSource& source = chat_source(); !source.text.empty()) {
-    config["chat_template"] = source.text;
+  } else {
+    const ChatSource& source = chat_source();
     if (!source.bos_token.empty()) config["bos_token"] = source.bos_token;
     if (!source.eos_token.empty()) config["eos_token"] = source.eos_token;
+    if (!source.text.empty()) config["chat_template"] = source.text;
+    if (!source.for_tools.empty()) {
+      config["chat_template"] =
+          Json::array({Json{{"name", "default"}, {"template", source.text}},
+                       Json{{"name", "tool_use"}, {"template", source.for_tools}}});
+    }
   }
   const GuardedDirectory inside(dir);
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());
@@ -324,9 +330,9 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   const fs::path path(dir_or_file);
   if (IsDirectory(path)) {
     std::unique_ptr<Tokenizer> tokenizer = FromDirectory(path);
-    if (ChatSource source = ReadChatSource(path); !source.text.empty()) {
-      tokenizer->set_chat_source(std::move(source));
-    }
+    ChatSource source = ReadChatSource(path);
+    const bool says = !source.text.empty() || !source.eos_token.empty();
+    if (says) tokenizer->set_chat_source(std::move(source));
     return tokenizer;
   }
   if (IsGguf(path)) return FromGguf(path);

@@ -220,9 +220,9 @@ void Dialogue::CheckOptions(const GenerateOptions& options) const {
 }
 
 int64_t Dialogue::Ask(const std::string& message, int64_t max_tokens) {
-  const ChatMessage asked{ChatRole::kUser, message};
+  const Conversation asked{.messages = {{ChatRole::kUser, message}}};
   std::vector<int32_t> alone;
-  chat_->Encode(tokenizer_, {&asked, 1}, /*ask=*/true, "the message", alone);
+  chat_->Encode(tokenizer_, asked, /*ask=*/true, "the message", alone);
   if (std::ssize(alone) > context()) {
     throw InputError("the message is longer than the model's context",
                      fmt::format("{} tokens of at most {}", alone.size(), context()),

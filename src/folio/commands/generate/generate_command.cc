@@ -37,10 +37,7 @@ ChatEncoder RequireChat(const OpenedModel& model) {
   model.RequireTokenizer();
   if (std::optional<ChatEncoder> chat = model.FindChat()) return *std::move(chat);
   throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
-                   model.chat_help.empty()
-                       ? "there is no chat template beside it, and its tokenizer has no <|user|>, "
-                         "<|assistant|>, <|system|> and <|end|>"
-                       : model.chat_help,
+                   model.WhyNoChat(),
                    "leave out --chat, name a template with --chat-template NAME|FILE, or teach it: "
                    "folio train --init MODEL --data CHATS.jsonl");
 }
@@ -127,9 +124,9 @@ struct PromptFlags {
       return {std::move(text), std::move(tokens)};
     }
     const ChatEncoder encoder = RequireChat(model);
-    const ChatMessage message{ChatRole::kUser, std::move(text)};
-    Prompt prompt{message.content + "\n", {}};
-    encoder.Encode(*model.tokenizer, {&message, 1}, /*ask=*/true, where, prompt.ids);
+    Prompt prompt{text + "\n", {}};
+    const Conversation asked{.messages = {{ChatRole::kUser, std::move(text)}}};
+    encoder.Encode(*model.tokenizer, asked, /*ask=*/true, where, prompt.ids);
     return prompt;
   }
 
