@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -110,25 +111,32 @@ def not_ids(name: str, value: object, or_else: str = "") -> UsageError:
     return wrong(name, value, expected)
 
 
-def messages(name: str, value: object) -> list[tuple[str, str]]:
-    """The messages of a conversation as roles and texts."""
+def messages(name: str, value: object) -> None:
+    """The messages of a conversation: what else is in them the program reads."""
     expected = 'messages with "role" and "content"'
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         raise wrong(name, value, f"a list of {expected}")
-    pairs: list[tuple[str, str]] = []
     for i, message in enumerate(value):
         where = f"{name}[{i}]"
         if not isinstance(message, Mapping):
             raise wrong(where, message, f"one of {expected}")
         for key in ("role", "content"):
-            if key not in message:
+            if key not in message and not (key == "content" and message.get("tool_calls")):
                 found = ", ".join(repr(k) for k in message) or "nothing"
                 raise UsageError(f"{where}: no {key!r}", f"expected {expected}, found {found}")
-        for key, of in message.items():
-            if key not in ("role", "content") and of is not None:
-                raise UsageError(f"{where}: {key!r} is not supported", f"expected {expected} alone")
-        pairs.append((named(f"{where}['role']", message["role"]), named(f"{where}['content']", message["content"])))
-    return pairs
+        named(f"{where}['role']", message["role"])
+        if not isinstance(message.get("content"), str | list | tuple | None):
+            raise wrong(f"{where}['content']", message["content"], "a str, a list of parts, or None")
+
+
+def json_text(name: str, value: object, of: type, expected: str) -> str:
+    """The text in JSON of a value that is of a type."""
+    if not isinstance(value, of) or isinstance(value, str | bytes):
+        raise wrong(name, value, expected)
+    try:
+        return json.dumps(value, default=dict, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}: {_shown(value)}", f"expected {expected} that JSON can hold") from error
 
 
 def mapping(name: str, value: object, keys: type, values: Any, expected: str) -> dict[Any, Any]:

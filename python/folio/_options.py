@@ -14,8 +14,8 @@ from . import _check, _core
 from ._errors import UsageError
 
 KINDS = ("train", "generate", "open", "prepare", "tokenizer")
-# What is a parameter of its own of folio.train, where it is more than text.
-_PARAMETERS = ("train.init", "lora.rank")
+# What is a parameter of its own of folio.train or folio.load, where it is more than text.
+_PARAMETERS = ("train.init", "lora.rank", "chat_template_kwargs")
 # Keywords of what may be set several times, where they are others.
 _SEVERAL = {"special_token": "special_tokens"}
 

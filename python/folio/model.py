@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Stream", "Text", "load"]
 
-# A text, its ids, or a conversation: messages with "role" and "content".
-Prompt = Union[str, Sequence[int], "NDArray[np.integer[Any]]", Sequence[Mapping[str, str]]]
+# A text, its ids, or a conversation: messages with "role" and "content", and what else they have.
+Prompt = Union[str, Sequence[int], "NDArray[np.integer[Any]]", Sequence[Mapping[str, Any]]]
 
 
 class Text(str):
@@ -236,18 +236,24 @@ class Model:
     @_options.takes("generate")
     def chat(
         self,
-        messages: str | Sequence[Mapping[str, str]],
+        messages: str | Sequence[Mapping[str, Any]],
         *,
         system: str | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         probabilities: bool = False,
         **options: Unpack[GenerateOptions],
     ) -> Text:
-        """The answer to a conversation, messages with "role" and "content", or to one message."""
+        """The answer to a conversation, or to one message. Messages have "role" and "content", and
+        what else the model's template looks at: "tool_calls", "reasoning_content". ``tools`` are
+        those that the model may call, and ``chat_template_kwargs`` variables of the template, such
+        as ``{"enable_thinking": False}``; what the template does not look at is an error."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         _check.messages("messages", messages)
         before = [] if system is None else [{"role": "system", "content": _check.named("system", system)}]
-        return self.generate([*before, *messages], probabilities=probabilities, **options)
+        asked = self._chat_ids([*before, *messages], tools, chat_template_kwargs)
+        return cast("Text", self.generate(asked, probabilities=probabilities, **options))
 
     # ---- Looking inside
 
@@ -366,7 +372,8 @@ class Model:
             except UnicodeEncodeError:
                 return self._core.prompt(_without_surrogates(prompt))
         if isinstance(prompt, Sequence) and any(isinstance(m, Mapping) for m in prompt[:1]):
-            return self._core.chat(_check.messages(name, prompt))
+            _check.messages(name, prompt)
+            return self._chat_ids(cast("Sequence[Mapping[str, Any]]", prompt))
         array = isinstance(prompt, np.ndarray) and prompt.ndim == 1 and prompt.dtype.kind in "iu"
         if not array and not isinstance(prompt, list | tuple):
             raise _check.not_ids(name, prompt, "a str, messages, or ")
@@ -374,6 +381,20 @@ class Model:
             raise UsageError(f"{name}: no tokens", "expected one or more")
         ids = prompt.tolist() if isinstance(prompt, np.ndarray) else list(cast("Sequence[int]", prompt))
         return [_check.integer(f"{name}[{i}]", one, 0, 2**31 - 1) for i, one in enumerate(ids)]
+
+    def _chat_ids(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        parts = [f'"messages": {_check.json_text("messages", list(messages), list, "a list of messages")}']
+        if tools is not None:
+            parts.append(f'"tools": {_check.json_text("tools", tools, Sequence, "a list of dicts")}')
+        if variables is not None:
+            text = _check.json_text("chat_template_kwargs", variables, Mapping, "a dict")
+            parts.append(f'"chat_template_kwargs": {text}')
+        return self._core.chat("{" + ", ".join(parts) + "}")
 
 
 def _add(texts: _core.Texts, ids: list[int], options: GenerateOptions, probabilities: bool) -> None:
@@ -408,13 +429,19 @@ def documents(name: str, data: object) -> Iterator[tuple[list[str], str]]:
 @_options.takes("open")
 def load(
     source: str | os.PathLike[str] | bytes | Mapping[str, bytes] | Model | Run,
+    *,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[OpenOptions],
 ) -> Model:
     """Opens a model in any format that folio reads: a training run, a directory of Hugging Face's,
     a GGUF file; the bytes of a GGUF file, or those of files by their names. A file is mapped: it
-    must stay as it is while the model is open."""
+    must stay as it is while the model is open. ``chat_template_kwargs`` are variables of the chat
+    template for all conversations."""
     if isinstance(source, Model):
         return source
+    if chat_template_kwargs is not None:
+        variables = _check.json_text("chat_template_kwargs", chat_template_kwargs, Mapping, "a dict")
+        options = cast("OpenOptions", {**options, "chat_template_kwargs": variables})
     named = _options.named("open", options)
     if isinstance(source, bytes | bytearray | memoryview):
         with called(r"/memory:\d+/model.gguf", "source"):

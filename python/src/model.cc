@@ -88,16 +88,11 @@ nb::list Prompt(const PyModel& self, const nb::str& text) {
   return ListOf(static_cast<const int32_t*>(folio_buffer_data(ids.get())), CountOf<int32_t>(ids));
 }
 
-nb::list Chat(const PyModel& self, const Named& messages) {
-  std::vector<const char*> roles, texts;
-  for (const auto& [role, text] : messages) {
-    roles.push_back(role.c_str());
-    texts.push_back(text.c_str());
-  }
+nb::list Chat(const PyModel& self, const nb::str& conversation) {
+  const std::string_view json = Utf8(conversation);
   const Buffer ids = NewBuffer();
   Compute([&](folio_error** error) {
-    return folio_model_chat(self.handle.get(), roles.data(), texts.data(), roles.size(), ids.get(),
-                            error);
+    return folio_model_chat_json(self.handle.get(), json.data(), json.size(), ids.get(), error);
   });
   return ListOf(static_cast<const int32_t*>(folio_buffer_data(ids.get())), CountOf<int32_t>(ids));
 }
@@ -347,9 +342,8 @@ void BindModel(nb::module_& m) {
       .def_prop_ro("context",
                    [](const PyModel& self) { return folio_model_context(self.handle.get()); })
       .def("prompt", Prompt, nb::arg("text"), nb::sig("def prompt(self, text: str) -> list[int]"))
-      .def("chat", Chat, nb::arg("messages"),
-           nb::sig(
-               "def chat(self, messages: collections.abc.Sequence[tuple[str, str]]) -> list[int]"))
+      .def("chat", Chat, nb::arg("conversation"),
+           nb::sig("def chat(self, conversation: str) -> list[int]"))
       .def("logits", Logits, nb::arg("ids"), nb::arg("first"),
            nb::sig("def logits(self, ids: collections.abc.Iterable[int], first: int) -> "
                    "numpy.typing.NDArray[numpy.float32]"))

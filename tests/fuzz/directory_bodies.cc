@@ -151,9 +151,13 @@ testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
                                           "[{\"text\":",
                                           "[\"",
                                           "{\"text\":\"",
-                                          "{\n\"text\":"};
+                                          "{\n\"text\":",
+                                          "a,\"b\"\n1,"};
   const std::string text = std::string(kBegins[kind % std::size(kBegins)]).append(input.Rest());
-  const std::string path = TheScratch().Write(kind < 128 ? "t" : "t.jsonl", text);
+  const std::string path = TheScratch().Write(kind < 112   ? "t"
+                                              : kind < 176 ? "t.jsonl"
+                                                           : "t.csv",
+                                              text);
   return ReadOrRefused([&] {
     TextStream stream(path, {});
     stream.begins_with_document();
@@ -168,6 +172,11 @@ testing::AssertionResult TokensAreReadOrRefused(std::string_view bytes) {
       TokenHeader(input.Byte(), input.Byte() % 2 == 0 ? TokenWidth::k16 : TokenWidth::k32);
   const bool train_header = input.Byte() % 2 == 0, val_header = input.Byte() % 4 == 0;
   const std::string_view val = input.Take(input.Byte());
+  const auto table = ReadOrRefused([&] {
+    const ConversationTable read = ConversationTable::FromBytes(val, "t", input.Byte());
+    if (read.Bytes() != val) throw Error(ErrorKind::kRuntime, "a table does not come back");
+  });
+  if (!table) return table;
   TheScratch().Write("train.bin", std::string(train_header ? header : "").append(input.Rest()));
   TheScratch().Write("val.bin", std::string(val_header ? header : "").append(val));
   return ReadOrRefused([&] {

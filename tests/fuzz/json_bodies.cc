@@ -1,14 +1,19 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bodies.h"
 #include "folio/base/log.h"
+#include "folio/corpus/conversation_lines.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/eval/cloze.h"
 #include "folio/io/json.h"
 #include "folio/io/settings.h"
 #include "folio/model/config.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat_encoder.h"
+#include "folio/text/chat_template.h"
 #include "folio/train/config.h"
 #include "folio/train/run_log.h"
 #include "input.h"
@@ -25,6 +30,10 @@ constexpr std::string_view kLines[] = {
     R"({"role":"assistant","content":"a"}]})",
     R"({"prompt":"p","completion":"c"})",
     R"({"instruction":"i","input":"j","output":"o"})",
+    R"({"conversations":[{"from":"human","value":"u"},{"from":"function_call","value":"{}"},)"
+    R"({"from":"gpt","value":"a","weight":0}],"tools":"[]","system":"s"})",
+    R"([{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":null,)"
+    R"("tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"reasoning_content":"r"}])",
     R"({"text":"a document"})",
     R"({"ctx":"c","ctx_a":"a","ctx_b":"b","activity_label":"l","endings":["x","y"],"label":"1"})",
     R"({"query":"q","choices":["x","y","z"],"gold":2})"};
@@ -145,8 +154,21 @@ testing::AssertionResult LinesAreReadOrRefused(std::string_view bytes) {
   const auto document = ReadOrRefused([&] { TextOfJsonLine(text, "text", where); });
   if (!document) return document;
   HoldsDocument(text, "text");
-  HoldsConversation(text, "text");
-  return ReadOrRefused([&] { ReadConversation(ParseJson(text, "x"), "x:1"); });
+  // What is a conversation has its answers within its tokens.
+  static const std::unique_ptr<Tokenizer> tokenizer =
+      ByteTokenizer().WithSpecials(std::vector<std::string>{"<|im_start|>", "<|im_end|>"});
+  static const ChatEncoder encoder(*tokenizer, OpenChatTemplate("chatml"), {});
+  return ReadOrRefused([&] {
+    const EncodedChat chat =
+        encoder.EncodeAnswers(*tokenizer, ReadConversation(ParseDataLine(text, "x"), "x:1"), "x:1");
+    size_t last = 0;
+    for (const TokenRange& range : chat.answers) {
+      if (range.begin < last || range.end <= range.begin || range.end > chat.ids.size()) {
+        throw Error(ErrorKind::kRuntime, "an answer lies outside of its conversation");
+      }
+      last = range.end;
+    }
+  });
 }
 
 }  // namespace folio

@@ -94,16 +94,16 @@ std::vector<int32_t> Model::Prompt(std::string_view text) const {
   return PromptTokens(tokenizer(), text, "text");
 }
 
-std::vector<int32_t> Model::Chat(std::span<const ChatMessage> messages) const {
+std::vector<int32_t> Model::Chat(const Conversation& conversation) const {
   const Tokenizer& of = tokenizer();
   const std::optional<ChatEncoder> chat = opened_.FindChat();
   if (!chat) {
     throw UsageError(fmt::format("{}: not a model for conversations", opened_.path.string()),
-                     opened_.chat_help,
+                     opened_.WhyNoChat(),
                      "open one with a chat template, or give the option chat_template");
   }
   std::vector<int32_t> asked;
-  chat->Encode(of, messages, /*ask=*/true, "texts", asked);
+  chat->Encode(of, conversation, /*ask=*/true, "texts", asked);
   return asked;
 }
 

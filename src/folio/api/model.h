@@ -60,7 +60,7 @@ class Model {
   // model's own template up to where its answer begins, a kUsage Error for a model that was taught
   // none.
   std::vector<int32_t> Prompt(std::string_view text) const;
-  std::vector<int32_t> Chat(std::span<const ChatMessage> messages) const;
+  std::vector<int32_t> Chat(const Conversation& conversation) const;
 
   // Writes on from `ids`. Each part of the text goes to `on_text` as soon as it is known, whole
   // characters only; it returns false to end the text. One that is stopped ends as kCancelled.

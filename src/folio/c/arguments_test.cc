@@ -41,6 +41,7 @@ TEST_F(CApi, ANullIsRefusedWhereverItStands) {
   refused([&](folio_error** e) { return folio_model_info(m, nullptr, e); });
   refused([&](folio_error** e) { return folio_model_prompt(nullptr, "", 0, buffer.get(), e); });
   refused([&](folio_error** e) { return folio_model_chat(m, nullptr, nullptr, 0, nullptr, e); });
+  refused([&](folio_error** e) { return folio_model_chat_json(m, nullptr, 1, buffer.get(), e); });
   refused([&](folio_error** e) {
     return folio_generate(m, nullptr, 1, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, e);
   });
@@ -136,7 +137,7 @@ TEST_F(CApi, WrongArgumentsAreErrorsAndTheModelGoesOn) {
     });
   }
   const char* text = "hello";
-  for (const auto& [role, says] : {std::pair{"owner", "system, user or assistant"},
+  for (const auto& [role, says] : {std::pair{"owner", "system, user, assistant or tool"},
                                    std::pair{"user", "not a model for conversations"}}) {
     EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
                                [&, role = role](folio_error** e) {

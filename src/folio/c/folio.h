@@ -248,10 +248,16 @@ FOLIO_API const folio_tokenizer* folio_model_tokenizer(const folio_model* model)
 FOLIO_API folio_status folio_model_prompt(const folio_model* model, const char* text, size_t length,
                                           folio_buffer* ids, folio_error** error);
 /* The same of a conversation by the model's own template, up to where its answer begins. `roles`
- * are "system", "user" and "assistant"; both texts of a message end in a zero. */
+ * are "system", "user", "assistant" and "tool"; both texts of a message end in a zero. */
 FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* const* roles,
                                         const char* const* texts, size_t count, folio_buffer* ids,
                                         folio_error** error);
+/* The same of a conversation in JSON, as OpenAI's API has it: {"messages": [{"role", "content",
+ * "tool_calls", "reasoning_content", ...}, ...], "tools": [...], "chat_template_kwargs": {...}}, of
+ * which the last two may be missing. What the template makes nothing of is an error. */
+FOLIO_API folio_status folio_model_chat_json(const folio_model* model, const char* json,
+                                             size_t length, folio_buffer* ids,
+                                             folio_error** error);
 /* A parameter by its name, where it lies: valid as long as the model. */
 FOLIO_API folio_status folio_model_tensor(const folio_model* model, const char* name,
                                           folio_tensor* out, folio_error** error);

@@ -91,7 +91,7 @@ struct folio_options {
 
   Kind kind;
   folio::OpenOptions open = {};
-  std::string dtype = "auto";
+  std::string dtype = "auto", template_variables = {};
   folio::GenerateOptions generate = {};
   std::string when_full = "slide";
   std::optional<int64_t> seed = {};

@@ -110,7 +110,9 @@ std::vector<folio::Field> folio_options::Fields() {
           Field{"tokenizer", &open.tokenizer, "for a model that came without its own"},
           Field{"adapter", &open.adapter, "the directory of one of LoRA to add to the weights"},
           Field{"chat_template", &open.chat_template,
-                "name or file of one to take instead of the model's own"}};
+                "name or file of one to take instead of the model's own"},
+          Field{"chat_template_kwargs", &template_variables,
+                "variables of the chat template, as JSON or NAME=VALUE,..."}};
     case Kind::kGenerate: {
       std::vector<Field> fields = {
           {"max_tokens", &generate.max_tokens, "of the text", 0, 1e12},

@@ -9,6 +9,7 @@
 #include "folio/model/checkpoint.h"
 #include "folio/model/params.h"
 #include "folio/text/chat.h"
+#include "folio/text/chat_json.h"
 
 using folio::Guarded;
 using folio::Json;
@@ -53,7 +54,7 @@ std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* c
     const auto role = folio::FindChatRole(roles[i]);
     if (!role) {
       throw folio::UsageError(fmt::format("roles[{}]: no role '{}'", i, roles[i]),
-                              "expected system, user or assistant");
+                              "expected system, user, assistant or tool");
     }
     messages.push_back({*role, texts[i]});
   }
@@ -70,6 +71,7 @@ folio_status folio_model_open(const char* path, const folio_options* options,
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kOpen);
     named.open.matrices = folio::MatrixDtypeNamed(named.dtype);
+    named.open.template_variables = folio::ParseTemplateVariables(named.template_variables);
     named.open.progress = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
     *out = folio::NewModel(std::make_shared<const folio::Model>(path, named.open));
   });
@@ -147,7 +149,17 @@ folio_status folio_model_chat(const folio_model* model, const char* const* roles
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
-    ids->Set(model->of->Chat(Messages(roles, texts, count)));
+    ids->Set(model->of->Chat({.messages = Messages(roles, texts, count)}));
+  });
+}
+
+folio_status folio_model_chat_json(const folio_model* model, const char* json, size_t length,
+                                   folio_buffer* ids, folio_error** error) {
+  return Guarded(error, [&] {
+    RequireArgument(model, "model");
+    RequireArgument(ids, "ids");
+    const Json conversation = folio::ParseJson(TextArgument(json, length), "the conversation");
+    ids->Set(model->of->Chat(folio::ReadChatConversation(conversation)));
   });
 }
 

@@ -14,6 +14,7 @@
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/term/streams.h"
+#include "folio/text/chat_json.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/train/config.h"
@@ -131,6 +132,10 @@ void ModelFlags::AddDecoding(Flags& flags) {
                                 "file with a template in Jinja",
                                 Join(BuiltinChatTemplates(), ", "))},
               {.placeholder = "NAME|FILE"});
+  flags.Value(Field{"chat-template-kwargs", &template_variables,
+                    "variables of the chat template, as JSON or NAME=VALUE,...: "
+                    "enable_thinking=false"},
+              {.placeholder = "VARIABLES"});
   AddDtype(flags);
 }
 
@@ -157,12 +162,14 @@ OpenedModel ModelFlags::Open(Console& console) const {
 
 OpenedModel ModelFlags::Open(Console& console, const std::string& path,
                              const std::string& its_adapter) const {
-  OpenedModel opened = OpenModel(path, {.backend = backend,
-                                        .tokenizer = tokenizer,
-                                        .adapter = its_adapter,
-                                        .loading = load == "read" ? Loading::kRead : Loading::kMap,
-                                        .chat_template = chat_template,
-                                        .matrices = MatrixDtypeNamed(dtype)});
+  OpenedModel opened =
+      OpenModel(path, {.backend = backend,
+                       .tokenizer = tokenizer,
+                       .adapter = its_adapter,
+                       .loading = load == "read" ? Loading::kRead : Loading::kMap,
+                       .chat_template = chat_template,
+                       .template_variables = ParseTemplateVariables(template_variables),
+                       .matrices = MatrixDtypeNamed(dtype)});
   if (!opened.note.empty()) console.Note(opened.note);
   return opened;
 }

@@ -36,7 +36,10 @@ std::vector<Field> DataConfig::Fields() {
             "where that is: documents or blocks spread over the text, or its end, as nanoGPT's"}
           .Choices({"spread", "tail"})
           .WithFlag("--val-split"),
-      Field{"field", &field, "of JSON lines: the member that holds the text"}.WithFlag("--field"),
+      Field{"field", &field,
+            "of JSON lines and tables: the member or column that holds the text; \"text\" if none "
+            "is named and they are no conversations"}
+          .WithFlag("--field,--text-column"),
       Field{"raw", &raw,
             "with --tokenizer bytes: take files as bytes, whatever they are, also if they are no "
             "text"}

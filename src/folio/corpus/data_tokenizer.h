@@ -18,7 +18,7 @@ struct DataConfig {
   std::string chat_template = "";  // of conversations, as OpenChatTemplate takes it; "": its own
   double val_fraction = 0.1;
   std::string val_split = "spread";  // spread | tail
-  std::string field = "text";        // of JSON lines: the member that is the document
+  std::string field = {};            // as in TextOptions
   bool raw = false;                  // files are bytes, whatever they look like
 
   std::vector<Field> Fields();

@@ -174,7 +174,7 @@ class PieceWorker {
       input.once = fields.Flag();
       input.form.converted = fields.Flag();
       input.form.json_lines = fields.Flag();
-      input.form.json_values = fields.Flag();
+      input.form.unit = static_cast<LineUnit>(fields.Number());
       input.bytes = fields.Number();
       input.modified = fields.Number();
       const int64_t bytes = fields.Number();
@@ -489,7 +489,7 @@ std::string PieceRanks::Open(std::span<const PrepareSource> sources, const TextO
   for (const PrepareSource& source : sources) {
     const auto& [path, file, once, form, bytes, modified] = source.input();
     Put(message, path, file, source.text_file(), once, form.converted, form.json_lines,
-        form.json_values, bytes, modified, source.bytes());
+        static_cast<int>(form.unit), bytes, modified, source.bytes());
   }
   return Tell(message);
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,10 +26,11 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/corpus/conversation_lines.h"
 #include "folio/corpus/pieces.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
-#include "folio/data/conversations.h"
+#include "folio/data/conversation_table.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -47,23 +49,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Messages = std::vector<ChatMessage>;
-
-// Calls f(messages, where) with each conversation, in order.
+// Calls f(conversation, where) with each conversation, in order.
 template <class F>
 void ForConversations(std::span<const TextInput> inputs, F&& f) {
   for (const TextInput& input : inputs) {
     TextStream stream(input.file, {}, input.path);
     ForJsonLines(stream, input.path, [&](std::string_view line, const auto& where) {
       const std::string name = where();
-      f(ReadConversation(ParseJson(line, name), name), name);
+      f(ReadConversation(ParseDataLine(line, name), name), name);
     });
   }
 }
 
-int64_t TextBytes(const Messages& messages) {
+int64_t TextBytes(const Conversation& conversation) {
   int64_t bytes = 0;
-  for (const ChatMessage& message : messages) bytes += std::ssize(message.content);
+  for (const ChatMessage& message : conversation.messages) bytes += std::ssize(message.content);
   return bytes;
 }
 
@@ -72,6 +72,7 @@ struct Found {
   int64_t conversations = 0;
   int64_t text_bytes = 0;  // of the messages
   std::unique_ptr<Tokenizer> tokenizer;
+  std::set<std::string> members = {};  // of messages, beside role and content
 };
 
 // Gives the tokenizer the template of that name, which is saved with it.
@@ -93,14 +94,16 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
   Found found;
   CharSetBuilder characters;
   const bool collect = options.tokenizer == "char";
-  ForConversations(inputs, [&](const Messages& messages, const std::string& where) {
-    found.text_bytes += TextBytes(messages);
+  ForConversations(inputs, [&](const Conversation& conversation, const std::string& where) {
+    found.text_bytes += TextBytes(conversation);
     ++found.conversations;
     if (hooks.converting) hooks.converting(inputs[0].path, found.text_bytes);
-    if (!collect) return;
-    characters.BeginText(where);
-    for (const ChatMessage& message : messages) characters.Add(message.content);
-    characters.EndText();
+    if (collect) characters.BeginText(where);
+    for (const ChatMessage& message : conversation.messages) {
+      for (const auto& [key, value] : message.more.items()) found.members.insert(key);
+      if (collect) characters.Add(message.content);
+    }
+    if (collect) characters.EndText();
   });
   std::unique_ptr<Tokenizer> plain =
       collect ? characters.Build() : OpenTokenizer(options.tokenizer);
@@ -148,24 +151,50 @@ bool AreConversations(std::span<const TextInput> inputs) {
                    "prepare them as two data sets");
 }
 
-// Throws a kInput Error unless the marks find each answer where the template begins it.
-void RequireMarked(const ChatEncoder& encoder, const Tokenizer& tokenizer, const Messages& messages,
-                   std::span<const int32_t> ids, const ChatTokens& chat, const std::string& where) {
-  std::vector<size_t> begins, marked;
-  for (const TextRange& range : encoder.Answers(messages)) begins.push_back(range.begin);
-  AnswerState state(chat);
-  size_t byte = 0;
-  for (const int32_t id : ids) {
-    const bool before = state.inside();
-    state.See(id);
-    byte += tokenizer.TokenBytes(id).size();
-    if (state.inside() && !before) marked.push_back(byte);
+// The tokens of a conversation, and behind them the one that stands between conversations, which
+// ends the last answer where nothing else does.
+struct ConversationTokens {
+  std::vector<int32_t> ids;
+  int64_t length = 0;  // without what belongs to none
+  std::vector<AnswerTokens> answers = {};
+};
+
+ConversationTokens TokensOf(const ChatEncoder& encoder, const Tokenizer& tokenizer,
+                            const Conversation& conversation, const std::string& where) {
+  EncodedChat encoded;
+  try {
+    encoded = encoder.EncodeAnswers(tokenizer, conversation, where);
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (error.kind() != ErrorKind::kInput || what.starts_with(where)) throw;
+    throw InputError(fmt::format("{}: {}", where, what), error.cause(), error.help());
   }
-  if (begins == marked) return;
-  throw InputError(fmt::format("{}: its answers cannot be found by the tokens around them", where),
-                   fmt::format("the model's chat template has {} of them, the tokens {}",
-                               begins.size(), marked.size()),
-                   "leave out messages that are like that, or train a model of another family");
+  ConversationTokens tokens{.ids = std::move(encoded.ids)};
+  const bool at_end = !encoded.answers.empty() && encoded.answers.back().end == tokens.ids.size();
+  if (const std::optional<int32_t> border = tokenizer.end_of_text()) {
+    tokens.ids.push_back(*border);
+    const bool ends = at_end && !encoded.ended;
+    if (ends) ++encoded.answers.back().end;
+    tokens.length = std::ssize(tokens.ids) - (ends ? 0 : 1);
+  } else {
+    tokens.length = std::ssize(tokens.ids);
+  }
+  for (const TokenRange& range : encoded.answers) {
+    const auto begin = static_cast<uint32_t>(std::max<size_t>(range.begin, 1));
+    if (begin < range.end) tokens.answers.push_back({begin, static_cast<uint32_t>(range.end)});
+  }
+  return tokens;
+}
+
+// Says what of the data no token is made of, and what is missing between conversations.
+void NoteConversations(const Found& found, const ChatEncoder& encoder, const PrepareHooks& hooks) {
+  if (!hooks.note) return;
+  for (const std::string& member : found.members) {
+    if (encoder.ReadsMember(member)) continue;
+    hooks.note(fmt::format("\"{}\" of messages is left out: {}", member,
+                           encoder.format() == nullptr ? "the chat template does not look at it"
+                                                       : "no chat template says where it goes"));
+  }
 }
 
 // PrepareDataset for those. Throws a kUsage Error where special = allow or raise: messages are
@@ -179,13 +208,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   const Found found = ReadAll(options, inputs, hooks);
   const Tokenizer& tokenizer = *found.tokenizer;
   const ChatEncoder encoder = FindChatEncoder(tokenizer).value();
-  ChatEncoder::Marks marks = encoder.AnswerMarks(tokenizer);
-  const int32_t border = tokenizer.end_of_text().value_or(marks.end);
-  if (border == marks.end) {
-    throw InputError("no token is left to stand between conversations",
-                     "the model's tokenizer has no end of text, or ends turns with it",
-                     "train a model of another family");
-  }
+  NoteConversations(found, encoder, hooks);
   const int64_t all = found.conversations;
   const int64_t held_out =
       all - static_cast<int64_t>((1 - options.val_fraction) * static_cast<double>(all));
@@ -195,7 +218,8 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   };
 
   DatasetInfo info = TokensInfo(options, tokenizer);
-  info.chat = ChatTokens{.border = border, .answer = std::move(marks.begin), .end = marks.end};
+  info.chat.emplace();
+  if (!encoder.ends().empty()) info.chat->end = encoder.ends().front();
   info.documents = found.conversations;
   info.text_bytes = found.text_bytes;
   info.val_blocks = options.val_split == "tail" ? std::min<int64_t>(held_out, 1) : held_out;
@@ -204,27 +228,26 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   AtomicDirectory directory(options.out);
   ShardWriter train(directory.path(), LayoutOf("train", options, tokenizer));
   ShardWriter val(directory.path(), LayoutOf("val", options, tokenizer));
-  int64_t conversation = 0, done = 0;
-  std::vector<int32_t> ids;
+  ConversationTable train_table, val_table;
+  int64_t number = 0, done = 0;
   std::vector<std::byte> bytes;
-  ForConversations(inputs, [&](const Messages& messages, const std::string& where) {
-    ids.clear();
-    encoder.Encode(tokenizer, messages, /*ask=*/false, where, ids);
-    if (encoder.format() == nullptr) {
-      RequireMarked(encoder, tokenizer, messages, ids, *info.chat, where);
-    }
-    ids.push_back(border);
+  ForConversations(inputs, [&](const Conversation& conversation, const std::string& where) {
+    const ConversationTokens tokens = TokensOf(encoder, tokenizer, conversation, where);
     bytes.clear();
-    AppendTokenBytes(ids, info.width, bytes);
-    (is_held_out(conversation++) ? val : train).Append(bytes);
-    done += TextBytes(messages);
+    AppendTokenBytes(tokens.ids, info.width, bytes);
+    const bool held = is_held_out(number++);
+    (held ? val : train).Append(bytes);
+    (held ? val_table : train_table)
+        .Add(tokens.length, std::ssize(tokens.ids) - tokens.length, tokens.answers);
+    done += TextBytes(conversation);
     if (hooks.progress) hooks.progress(done, found.text_bytes);
   });
-  if (conversation != found.conversations) {
+  if (number != found.conversations) {
     throw InputError(fmt::format("{}: changed while it was read", inputs[0].path), "",
                      "try again when nothing writes to it");
   }
   FinishParts(train, val, info);
+  WriteConversations(directory.path().string(), train_table, val_table, info);
   tokenizer.Save(directory.path().string());
   WriteDatasetInfo(directory.path().string(), info);
   directory.Commit();
@@ -578,8 +601,10 @@ class PartialDataset {
   std::string useless_;
 };
 
-// A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
+// A file that PrepareDataset writes: the tokenizer's, dataset.json and tables of conversations, or
+// one of tokens.
 bool IsOurs(const std::string& name) {
+  if (name == kTrainAnswersFile || name == kValAnswersFile) return true;
   if (name == kDatasetFile || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end()) {
     return true;
   }
@@ -806,6 +831,11 @@ class Preparing {
     if (collect) tokenizer_ = characters.Build();
     state_.tokenizer_hash = tokenizer_->hash();
     if (!convert) BeginPartial();
+    if (state_.plan.documents > 1 && !tokenizer_->end_of_text()) {
+      Note(
+          "no token stands between documents: the tokenizer has none that ends a text; "
+          "--add-tokens '<|endoftext|>' adds one");
+    }
     tokenizer_->Save(partial_.path().string());
     OpenWriters(state_);
     partial_.Save(state_);
@@ -944,6 +974,12 @@ DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& ho
   for (const std::string& file : options.files) {
     inputs.push_back(
         FindTextInput(file, {.field = options.field, .raw = options.raw}, options.standard_input));
+  }
+  for (const TextInput& input : inputs) {
+    if (hooks.note && !input.form.choice.empty()) {
+      hooks.note(fmt::format("{}: {}", input.path, input.form.choice));
+      break;  // others will be like it
+    }
   }
   if (AreConversations(inputs)) return PrepareConversations(options, inputs, hooks);
   if (!options.chat_template.empty()) {

@@ -25,7 +25,7 @@ struct PrepareOptions {
   bool added_tokens = false;
   std::string format = "folio";     // folio | llmc
   int64_t shard_tokens = 0;         // of each file; 0: one file for each part
-  std::string field = "text";       // of JSON lines: the member that is the document
+  std::string field = {};           // as in TextOptions
   std::string chat_template = {};   // of conversations; "" for that of the tokenizer's files
   bool raw = false;                 // files are bytes, whatever they look like: for `bytes` alone
   std::string standard_input = {};  // a file with what standard input gave; "" to read it here
@@ -53,12 +53,11 @@ struct PrepareHooks {
 // Turns text files into a data set directory, on all threads, with memory that does not grow with
 // the files. Neither threads, ranks nor sizes of pieces change what is written.
 //
-// Lines of JSON that are conversations (corpus/text_stream.h) become a data set of conversations
-// (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h unless it has a template or is
-// given one, and
-// of n conversations int((1 - val_fraction) * n) are the train part, of `tail` the first, else
-// those between evenly spread ones. What is said of texts below does not hold for them: they are
-// begun again where that ended early, and one rank alone deals with them.
+// Lines of JSON that are conversations (corpus/conversation_lines.h) become a data set of
+// conversations (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h unless it has a
+// template or is given one, and of n conversations int((1 - val_fraction) * n) are the train part,
+// of `tail` the first, else those between evenly spread ones. What is said of texts below does not
+// hold for them: they are begun again where that ended early, and one rank alone deals with them.
 //
 // A file is a document, and each object of JSON lines is one: its `field`. What a file is follows
 // from its contents (text_stream.h): gzip, bzip2, xz and zstd, UTF-16, other layouts of JSON and

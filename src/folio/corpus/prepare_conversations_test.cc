@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/corpus/prepare.h"
+#include "folio/corpus/text_files.h"
 #include "folio/data/conversations.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
@@ -23,11 +24,11 @@ constexpr char kLines[] =
 
 class PrepareConversations : public InTemporaryDirectory {
  protected:
-  DatasetInfo Prepare(PrepareOptions options = {}) {
+  DatasetInfo Prepare(PrepareOptions options = {}, const PrepareHooks& hooks = {}) {
     if (options.files.empty()) options.files = {At("chats.jsonl").string()};
     options.out = At("data").string();
     options.overwrite = true;
-    return PrepareDataset(options);
+    return PrepareDataset(options, hooks);
   }
   // The text of one part, special tokens among it.
   std::string TextOf(const Dataset& data, const TokenFile& part) const {
@@ -50,7 +51,7 @@ TEST_F(PrepareConversations, EachIsARowOfMarkedTurnsAndABorder) {
               "<|system|>a<|end|><|user|><|end|><|assistant|>b<|end|><|endoftext|>");
     ASSERT_TRUE(data.info().chat);
     EXPECT_EQ(data.info().chat, info.chat);
-    PackedConversations sampler(data.val(), *data.info().chat, {1, 64, 1}, 0,
+    PackedConversations sampler(data.val(), data.val_chats(), {1, 64, 1}, 0,
                                 PackedConversations::Order::kOnce);
     EXPECT_EQ(sampler.conversations(), 2);
     // The first answer looks like its own end, and is text: 7 characters and the real end.
@@ -87,8 +88,8 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
             "<|endoftext|>");
   ASSERT_TRUE(data.info().chat);
   EXPECT_EQ(data.info().chat, info.chat);
-  EXPECT_EQ(tokenizer->Decode(info.chat->answer), "<|im_start|>assistant\n");
-  PackedConversations sampler(data.train(), *info.chat, {1, 64, 1}, 0,
+  EXPECT_EQ(info.chat->end, tokenizer->special_tokens().back().id);
+  PackedConversations sampler(data.train(), data.train_chats(), {1, 64, 1}, 0,
                               PackedConversations::Order::kOnce);
   EXPECT_EQ(sampler.Targets(0), 10 + 1) << "a text that looks like its end, and that";
   EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().text, source) << "checkpoints have it too";
@@ -101,7 +102,8 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
   const Dataset again(At("data").string());
   EXPECT_EQ(ReadTokens(again.train()), ReadTokens(data.train()));
   EXPECT_EQ(LoadTokenizer(again.dir())->chat_source().text, source);
-  EXPECT_TRUE(Contains(ErrorOf([&] { named("chatml", "bytes"); }), "cannot be told"));
+  // Where its tokens are none, turns are told by their texts.
+  EXPECT_EQ(named("chatml", "bytes").chat->end, std::nullopt);
   WithChatTokens(ByteTokenizer())->Save(At("tokenizer").string());
   EXPECT_TRUE(
       Contains(ErrorOf([&] { named("chatml", At("tokenizer").string()); }, ErrorKind::kUsage),
@@ -112,14 +114,8 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
   PutFile("chats.jsonl",
           "{\"messages\": [{\"role\": \"user\", \"content\": \"ab\"}, "
           "{\"role\": \"assistant\", \"content\": \"b\"}]}\n");
-  EXPECT_TRUE(Contains(ErrorOf([&] { use("{{ messages[0].content }}"); }), "cannot be told"));
-  EXPECT_TRUE(Contains(
-      ErrorOf([&] {
-        use("{% for m in messages %}{{ '<|im_start|>' + m.role + m.content + '<|im_end|>' }}"
-            "{% endfor %}{{ '<|im_start|>assistant' if add_generation_prompt }}"
-            "{% if messages | length > 1 %}{% generation %}x{% endgeneration %}{% endif %}");
-      }),
-      "chats.jsonl", "cannot be found"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { use("{{ messages | length }}"); }), "chats.jsonl:1",
+                       "message 2", "cannot be told"));
 }
 
 TEST_F(PrepareConversations, AreRecognisedCompressedAndUnderAnyName) {
@@ -135,7 +131,89 @@ TEST_F(PrepareConversations, AMemberThatIsAskedForIsText) {
   PutFile("chats.jsonl", "{\"prompt\": \"ab\", \"completion\": \"ba\"}\n");
   EXPECT_FALSE(Prepare({.field = "prompt"}).chat);
   PutFile("chats.jsonl", "{\"prompt\": \"ab\", \"completion\": \"ba\", \"text\": \"abba\"}\n");
-  EXPECT_FALSE(Prepare().chat);
+  EXPECT_FALSE(Prepare({.field = "text"}).chat);
+  // Nobody asked, and the choice is said.
+  PrepareHooks hooks;
+  Strings notes;
+  hooks.note = [&](const std::string& text) { notes.push_back(text); };
+  EXPECT_TRUE(Prepare({}, hooks).chat);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(Contains(notes[0], "\"prompt\" and \"completion\"", "--field text"));
+}
+
+TEST_F(PrepareConversations, WhatNoTokenIsMadeOfIsSaid) {
+  PutFile("chats.jsonl",
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+          "\"content\": \"a\", \"reasoning_content\": \"hm\"}]}\n");
+  PrepareHooks hooks;
+  Strings notes;
+  hooks.note = [&](const std::string& text) { notes.push_back(text); };
+  Prepare({.val_fraction = 0}, hooks);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(Contains(notes[0], "\"reasoning_content\"", "left out"));
+}
+
+// pandas writes NaN for what is missing.
+TEST_F(PrepareConversations, PythonsNumbersAreNoMistake) {
+  PutFile("chats.jsonl",
+          "{\"instruction\": \"b\", \"input\": NaN, \"output\": \"a\", \"score\": -Infinity}\n");
+  EXPECT_EQ(Prepare({.val_fraction = 0}).text_bytes, 2);
+}
+
+TEST_F(PrepareConversations, TablesAndDirectoriesOfThemHoldThem) {
+  PutFile("d/one.csv", "\xEF\xBB\xBFQuestion,Answer\n\"a, \"\"b\"\"\",b\nb,\"a\nb\"\n");
+  PutFile("d/two.tsv", "prompt\tcompletion\nab\tba\n");
+  PutFile("d/other.csv", "x,y\n1,2\n");
+  PutFile("lines.jsonl",
+          "{\"question\": \"a, \\\"b\\\"\", \"answer\": \"b\"}\n"
+          "{\"question\": \"b\", \"answer\": \"a\\nb\"}\n"
+          "{\"question\": \"ab\", \"answer\": \"ba\"}\n");
+  Prepare({.files = {At("lines.jsonl").string()}, .tokenizer = "bytes", .val_fraction = 0});
+  const std::string lines = ReadFile(At("data/train.bin"));
+  const TextFiles found = FindTextFiles({At("d").string()}, {});
+  EXPECT_TRUE(Contains(found.left_out, "other.csv", "a table without a \"text\""));
+  EXPECT_EQ(Prepare({.files = found.files, .tokenizer = "bytes", .val_fraction = 0}).documents, 3);
+  EXPECT_EQ(ReadFile(At("data/train.bin")), lines);
+}
+
+// The tokenizer's own end of text ends an answer that nothing else ends.
+TEST_F(PrepareConversations, AnswersLearnToEnd) {
+  PutFile("chats.jsonl", "{\"prompt\": \"q\", \"completion\": \"a\"}\n");
+  PutFile("plain.jinja",
+          "{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}"
+          "{% if add_generation_prompt %}assistant:{% endif %}");
+  Prepare({.tokenizer = "bytes", .val_fraction = 0, .chat_template = At("plain.jinja").string()});
+  const Dataset data(At("data").string());
+  EXPECT_EQ(TextOf(data, data.train()), "user:qassistant:a<|endoftext|>");
+  const ConversationTable::Entry entry = data.train_chats()[0];
+  EXPECT_EQ(entry.tokens, 17 + 1);
+  EXPECT_EQ(std::vector(entry.answers.begin(), entry.answers.end()),
+            (std::vector<AnswerTokens>{{16, 18}}));
+}
+
+// A run that began with an earlier version goes on.
+TEST_F(PrepareConversations, DataOfAnEarlierVersionIsRead) {
+  PutFile("chats.jsonl", kLines);
+  Prepare({.tokenizer = "bytes"});
+  Json info = ParseJson(ReadFile(At("data/dataset.json")), "dataset.json");
+  const auto tokenizer = LoadTokenizer(At("data").string());
+  const ChatFormat format = FindChatFormat(*tokenizer).value();
+  info["chat"] = Json{
+      {"border", *tokenizer->end_of_text()}, {"answer", format.assistant}, {"end", format.end}};
+  const std::string now = Dataset(At("data").string()).train_chats().Bytes();
+  PutFile("data/dataset.json", info.dump());
+  std::filesystem::remove(At("data/train.answers"));
+  std::filesystem::remove(At("data/val.answers"));
+  const Dataset data(At("data").string());
+  EXPECT_EQ(data.train_chats().Bytes(), now);
+  EXPECT_EQ(data.info().chat->end, format.end);
+}
+
+TEST_F(PrepareConversations, AnswersOfOtherDataAreRefused) {
+  PutFile("chats.jsonl", kLines);
+  Prepare();
+  PutFile("data/train.answers", "xxxx");
+  EXPECT_TRUE(Contains(ErrorOf([&] { Dataset(At("data").string()); }), "train.answers"));
 }
 
 TEST_F(PrepareConversations, WhatIsWrongIsSaidAndNothingIsLeft) {

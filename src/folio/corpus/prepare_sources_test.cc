@@ -90,9 +90,9 @@ TEST_F(PrepareSources, AMissingFieldIsNamedWithItsLineOrValue) {
   EXPECT_TRUE(Contains(refusal("a.jsonl", good + good + "{\"content\": \"b\"}\n"),
                        "a.jsonl:3: no document", "no \"text\" that is a string", "--field"));
   // Perhaps it was meant for a conversation.
-  EXPECT_TRUE(Contains(refusal("a.jsonl", "{\"question\": \"a\", \"answer\": \"b\"}\n"),
+  EXPECT_TRUE(Contains(refusal("a.jsonl", "{\"title\": \"a\", \"body\": \"b\"}\n"),
                        "a.jsonl:1: no document", "no \"text\" that is a string, nor a conversation",
-                       "it has question, answer", "a conversation is {\"messages\": [{\"role\"",
+                       "it has title, body", "a conversation is {\"messages\": [{\"role\"",
                        "{\"prompt\": ", "{\"instruction\": "));
   EXPECT_FALSE(Contains(refusal("a.jsonl", "{\"text\": 3}\n"), "conversation"));
   EXPECT_TRUE(Contains(refusal("b.gz", Compressed(good + "{\"text\": 3}\n", "gzip")),

@@ -73,7 +73,8 @@ std::string WhyNot(const std::string& path, const TextOptions& options) {
     TextStream stream(path, options);
     // A data set whose lines lack the field is a mistake, settings of some program are not.
     if (!stream.begins_with_document() && !NamedForJsonLines(path)) {
-      return fmt::format("JSON without a \"{}\"", options.field);
+      return fmt::format("{} without a \"{}\"", NamedForTables(path) ? "a table" : "JSON",
+                         options.document());
     }
     if (!stream.form().converted && !options.raw) CheckPlaces(path, path);
     return "";
@@ -124,7 +125,7 @@ PrepareSource::PrepareSource(const std::string& path, const TextOptions& options
     : PrepareSource(FindTextInput(path, options), options, path) {}
 
 PrepareSource::PrepareSource(TextInput input, const TextOptions& options, std::string text)
-    : input_(std::move(input)), field_(options.field), text_(std::move(text)) {
+    : input_(std::move(input)), field_(options.document()), text_(std::move(text)) {
   bytes_ = static_cast<int64_t>(fs::file_size(text_));
   if (options.raw) return;
   std::string begin;
@@ -159,7 +160,7 @@ TextPosition PrepareSource::PositionOf(int64_t byte) const {
 }
 
 std::string PrepareSource::NameLine(int64_t byte) const {
-  return NameJsonLine(path(), PositionOf(byte).line, input_.form.json_values);
+  return NameJsonLine(path(), PositionOf(byte).line, input_.form.unit);
 }
 
 void PrepareSource::CheckUnchanged() const {
@@ -252,7 +253,7 @@ TextFiles FindTextFiles(const std::vector<std::string>& paths, const TextOptions
                      left_out == left_out_before ? "there is no file in it or below it"
                                                  : DescribeLeftOut(told, left_out),
                      "name the files, or a directory with texts; --field NAME says which member of "
-                     "JSON lines is the text");
+                     "JSON lines, or column of tables, is the text");
   }
   texts.left_out = DescribeLeftOut(told, left_out);
   return texts;

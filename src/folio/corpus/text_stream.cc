@@ -13,6 +13,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/corpus/conversation_lines.h"
+#include "folio/corpus/table_filter.h"
 #include "folio/io/decompress.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
@@ -21,54 +23,6 @@ namespace folio {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n";
-
-[[noreturn]] void Refuse(const std::string& where, std::string cause) {
-  throw InputError(fmt::format("{}: not a conversation", where), std::move(cause),
-                   fmt::format("a line is {}", kConversationForms));
-}
-
-bool Has(const Json& line, const char* a, const char* b) {
-  return line.contains(a) && line.contains(b);
-}
-
-const std::string& TextOf(const Json& object, const char* key, const std::string& where) {
-  const Json* value = object.find(key);
-  if (value == nullptr) Refuse(where, fmt::format("there is no \"{}\"", key));
-  if (!value->is_string()) {
-    Refuse(where, fmt::format("\"{}\" is not text: {}", key, value->dump().substr(0, 60)));
-  }
-  return value->text();
-}
-
-void AddMessages(const Json& list, const std::string& where, std::vector<ChatMessage>& to) {
-  for (const Json& message : list) {
-    if (!message.is_object()) Refuse(where, "a message is not an object");
-    const std::string& role = TextOf(message, "role", where);
-    const std::optional<ChatRole> known = FindChatRole(role);
-    if (!known) {
-      Refuse(where, fmt::format("the role \"{}\" is not system, user or assistant", role));
-    }
-    to.push_back({*known, TextOf(message, "content", where)});
-  }
-}
-
-// A text said by `role`, or a list of messages.
-void AddPart(const Json& line, const char* key, ChatRole role, const std::string& where,
-             std::vector<ChatMessage>& to) {
-  if (line[key].is_array()) {
-    AddMessages(line[key], where, to);
-  } else {
-    to.push_back({role, TextOf(line, key, where)});
-  }
-}
-
-std::string Instruction(const Json& line, const std::string& where) {
-  std::string text = TextOf(line, "instruction", where);
-  const Json* input = line.find("input");
-  if (input == nullptr || input->is_null()) return text;
-  const std::string& more = TextOf(line, "input", where);
-  return more.empty() ? text : text + "\n\n" + more;
-}
 
 Error BadLine(const std::string& where, const char* what, std::string cause,
               const std::string& field) {
@@ -80,35 +34,15 @@ Error BadLine(const std::string& where, const char* what, std::string cause,
 
 }  // namespace
 
-bool IsConversation(const Json& line) {
-  return line.is_object() && (line.contains("messages") || Has(line, "prompt", "completion") ||
-                              Has(line, "instruction", "output"));
-}
-
-std::vector<ChatMessage> ReadConversation(const Json& line, const std::string& where) {
-  if (!IsConversation(line)) Refuse(where, "it has none of the members of one");
-  std::vector<ChatMessage> messages;
-  if (line.contains("messages")) {
-    if (!line["messages"].is_array()) Refuse(where, "\"messages\" is not a list");
-    AddMessages(line["messages"], where, messages);
-  } else if (line.contains("prompt")) {
-    AddPart(line, "prompt", ChatRole::kUser, where, messages);
-    AddPart(line, "completion", ChatRole::kAssistant, where, messages);
-  } else {
-    messages.push_back({ChatRole::kUser, Instruction(line, where)});
-    messages.push_back({ChatRole::kAssistant, TextOf(line, "output", where)});
-  }
-  const bool answered = std::ranges::any_of(
-      messages, [](const ChatMessage& message) { return message.role == ChatRole::kAssistant; });
-  if (!answered) Refuse(where, "nobody answers in it: there is no message of the assistant");
-  return messages;
+Json ParseDataLine(std::string_view line, const std::string& where) {
+  return ParseJsonFrom({.name = where, .python_numbers = true}, line);
 }
 
 std::string TextOfJsonLine(std::string_view line, const std::string& field,
                            const std::function<std::string()>& where) {
   Json json;
   try {
-    json = ParseJson(line, "line");
+    json = ParseDataLine(line, "line");
   } catch (const Error& error) {
     throw BadLine(where(), "not valid JSON", error.cause(), field);
   }
@@ -139,22 +73,13 @@ bool HoldsDocument(std::string_view line, const std::string& field) {
   }
 }
 
-bool HoldsConversation(std::string_view line, const std::string& field) {
-  if (line.empty()) return false;
-  try {
-    const Json json = ParseJson(line, "line");
-    return IsConversation(json) && !json.contains(field);
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 bool IsBlankLine(std::string_view line) {
   return line.find_first_not_of(kSpaces) == std::string_view::npos;
 }
 
-std::string NameJsonLine(const std::string& path, int64_t number, bool json_values) {
-  return fmt::format("{}:{}{}", path, json_values ? " value " : "", number);
+std::string NameJsonLine(const std::string& path, int64_t number, LineUnit unit) {
+  constexpr const char* kBefore[] = {"", " value ", " row "};
+  return fmt::format("{}:{}{}", path, kBefore[static_cast<size_t>(unit)], number);
 }
 
 void ForJsonLines(TextStream& stream, const std::string& path,
@@ -171,7 +96,7 @@ void ForJsonLines(TextStream& stream, const std::string& path,
     for (size_t end = held.find('\n', seen); end != held.npos; end = held.find('\n', begin)) {
       const std::string_view line = std::string_view(held).substr(begin, end - begin);
       ++number;
-      const auto where = [&] { return NameJsonLine(path, number, stream.form().json_values); };
+      const auto where = [&] { return NameJsonLine(path, number, stream.form().unit); };
       if (!IsBlankLine(line)) f(line, where);
       begin = end + 1;
     }
@@ -195,6 +120,7 @@ struct TextKind {
     kText,       // UTF-8, one document
     kJsonLines,  // a JSON object in each line, each a document
     kJson,       // JSON of another layout: an array, or values over several lines
+    kTable,      // a header and rows, with `delimiter` between fields
     kUtf16Little,
     kUtf16Big,    // both behind a byte order mark
     kCompressed,  // in `compression`
@@ -202,6 +128,7 @@ struct TextKind {
   };
   Form form = Form::kText;
   Compression compression = Compression::kGzip;
+  char delimiter = ',';
   std::string looks_like = {};  // of kOther: "a Parquet file"
   std::string help = {};        // and what to do
 };
@@ -305,7 +232,18 @@ std::string_view FirstLine(std::string_view text) {
 
 bool IsObject(std::string_view line) {
   try {
-    return ParseJson(line, "line").is_object();
+    return ParseDataLine(line, "line").is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Returns whether a line is a conversation by itself. The messages of an array over several lines
+// would be values without one.
+bool IsListOfMessages(std::string_view line) {
+  try {
+    const Json value = ParseDataLine(line, "line");
+    return value.is_array() && IsConversation(value);
   } catch (const Error&) {
     return false;
   }
@@ -354,6 +292,7 @@ Form TextOrJson(std::string_view head, bool lines_by_name) {
   const std::string_view line = FirstLine(head);
   const bool whole = line.size() < head.size() || !cut;
   if (head[0] == '{' && (!whole || IsObject(line))) return Form::kJsonLines;
+  if (head[0] == '[' && whole && IsListOfMessages(line)) return Form::kJsonLines;
   return Form::kJson;
 }
 
@@ -551,8 +490,9 @@ std::optional<TextKind> NoText(std::string_view sample) {
 }
 
 // Recognises a text by its first kTextHead bytes, or all if there are fewer. Where a file is not
-// named for JSON lines (`lines_by_name`), its first line must be an object.
-TextKind RecogniseText(std::string_view head, bool lines_by_name) {
+// named for JSON lines (`lines_by_name`), its first line must be an object. Tables are known by
+// their files' names alone.
+TextKind RecogniseText(std::string_view head, bool lines_by_name, bool table_by_name) {
   if (const auto compression = FindCompression(head)) {
     return {.form = Form::kCompressed, .compression = *compression};
   }
@@ -571,12 +511,16 @@ TextKind RecogniseText(std::string_view head, bool lines_by_name) {
   if (IsPickle(head)) return Other("a Python pickle", kNoTextIn);
   if (auto other = ByZeroBytes(head)) return *other;
   if (auto other = ByEncoding(head)) return *other;
+  if (table_by_name) return {.form = Form::kTable, .delimiter = FindDelimiter(head)};
   return {.form = TextOrJson(head, lines_by_name)};
 }
 
 }  // namespace
 
-bool NamedForJsonLines(const std::string& path) {
+namespace {
+
+// The ending of a file's name in lower case, before that of a compression.
+std::string EndingOf(const std::string& path) {
   std::filesystem::path name(path);
   const auto ending = [&] {
     std::string end = name.extension().string();
@@ -591,7 +535,19 @@ bool NamedForJsonLines(const std::string& path) {
       break;
     }
   }
-  return ending() == ".jsonl" || ending() == ".ndjson";
+  return ending();
+}
+
+}  // namespace
+
+bool NamedForJsonLines(const std::string& path) {
+  const std::string ending = EndingOf(path);
+  return ending == ".jsonl" || ending == ".ndjson";
+}
+
+bool NamedForTables(const std::string& path) {
+  const std::string ending = EndingOf(path);
+  return ending == ".csv" || ending == ".tsv";
 }
 
 NotText::NotText(const std::string& name, const TextKind& kind)
@@ -600,30 +556,54 @@ NotText::NotText(const std::string& name, const TextKind& kind)
       looks_like_(kind.looks_like) {}
 
 TextStream::TextStream(const std::string& path, const TextOptions& options, std::string name)
-    : name_(std::move(name)), options_(options), lines_by_name_(NamedForJsonLines(path)) {
+    : name_(std::move(name)),
+      options_(options),
+      lines_by_name_(NamedForJsonLines(path)),
+      table_by_name_(NamedForTables(path)) {
   input_ = std::make_shared<ByteInput>(path);
   if (name_.empty()) name_ = input_->name();
   read_ = [input = input_](std::string& out, size_t wanted) { return input->Read(out, wanted); };
   if (options_.raw) return;
   Peel();
-  form_.conversations = form_.json_lines && HoldsConversation(FirstLine(), options_.field);
+  if (form_.json_lines) LookForConversation();
+}
+
+// The first line says whether all are conversations.
+void TextStream::LookForConversation() {
+  const std::string_view line = FirstLine();
+  if (line.empty()) return;
+  Json first;
+  try {
+    first = ParseDataLine(line, "line");
+  } catch (const Error&) {  // whoever reads the line complains
+    return;
+  }
+  if (!IsConversation(first) || (!options_.field.empty() && first.contains(options_.field))) return;
+  form_.conversations = true;
+  const Json* text = first.find(options_.document());
+  if (text == nullptr || !text->is_string()) return;
+  form_.choice = fmt::format(
+      "conversations of {} are learned, and \"{}\" beside them is not: --field {} "
+      "takes that instead",
+      NameConversationShape(first), options_.document(), options_.document());
 }
 
 void TextStream::Peel() {
   constexpr int kMostLayers = 3;  // nobody makes a text that was compressed more often
   for (int layer = 0; layer < kMostLayers; ++layer) {
     Peek();
-    const TextKind kind = RecogniseText(head_, lines_by_name_);
+    const TextKind kind = RecogniseText(head_, lines_by_name_, table_by_name_);
     if (kind.form == Form::kOther) throw NotText(name_, kind);
-    form_.json_lines = kind.form == Form::kJsonLines || form_.json_values;
+    form_.json_lines = kind.form == Form::kJsonLines;
     if (kind.form == Form::kText || kind.form == Form::kJsonLines) {
       mark_ = head_.starts_with(kByteOrderMark);
       if (mark_) given_ = kByteOrderMark.size();
       return;
     }
     Convert(kind);
-    if (kind.form == Form::kJson) {
-      form_.json_lines = form_.json_values = true;
+    if (kind.form == Form::kJson || kind.form == Form::kTable) {
+      form_.json_lines = true;
+      form_.unit = kind.form == Form::kJson ? LineUnit::kValue : LineUnit::kRow;
       Peek();
       return;
     }
@@ -642,7 +622,8 @@ void TextStream::Peek() {
 void TextStream::Convert(const TextKind& kind) {
   const bool utf16 = kind.form == Form::kUtf16Little || kind.form == Form::kUtf16Big;
   size_t skip = utf16 ? 2 : 0;
-  if (kind.form == Form::kJson && head_.starts_with(kByteOrderMark)) skip = kByteOrderMark.size();
+  const bool filtered = kind.form == Form::kJson || kind.form == Form::kTable;
+  if (filtered && head_.starts_with(kByteOrderMark)) skip = kByteOrderMark.size();
   ReadBytes from = [rest = std::exchange(head_, {}), at = skip, read = std::move(read_)](
                        std::string& out, size_t wanted) mutable {
     if (at == rest.size()) return read(out, wanted);
@@ -656,8 +637,10 @@ void TextStream::Convert(const TextKind& kind) {
     read_ = Decompress(std::move(from), kind.compression, name_);
   } else if (utf16) {
     read_ = Filtered(std::move(from), Utf16Filter(kind.form == Form::kUtf16Big, name_));
+  } else if (kind.form == Form::kTable) {
+    read_ = Filtered(std::move(from), TableFilter(kind.delimiter, name_));
   } else {
-    read_ = Filtered(std::move(from), JsonFilter(options_.field, name_));
+    read_ = Filtered(std::move(from), JsonFilter(options_.document(), name_));
   }
 }
 
@@ -676,7 +659,7 @@ std::string_view TextStream::FirstLine() const {
 bool TextStream::begins_with_document() const {
   if (!form_.json_lines || form_.conversations) return true;
   const std::string_view line = FirstLine();
-  return line.empty() || HoldsDocument(line, options_.field);
+  return line.empty() || HoldsDocument(line, options_.document());
 }
 
 size_t TextStream::Read(std::string& out, size_t wanted) {

@@ -11,7 +11,6 @@
 #include "folio/io/decompress.h"
 #include "folio/io/json.h"
 #include "folio/term/streams.h"
-#include "folio/text/chat.h"
 
 namespace folio {
 
@@ -21,15 +20,23 @@ inline constexpr size_t kTextHead = size_t{1} << 16;
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Returns whether a file is named for JSON lines: .jsonl or .ndjson in any case, with or without
-// the ending of a compression behind it.
+// the ending of a compression behind it; or for tables: .csv or .tsv.
 bool NamedForJsonLines(const std::string& path);
+bool NamedForTables(const std::string& path);
 
 struct TextKind;
 
 // Options of how texts that data is made from are read.
 struct TextOptions {
-  std::string field = "text";  // of JSON lines: the member that holds the document
-  bool raw = false;            // every file is a document of bytes, whatever it looks like
+  // Of JSON lines and tables: the member that holds the document. "" is "text", but that what can
+  // be read as a conversation is one.
+  std::string field = {};
+  bool raw = false;  // every file is a document of bytes, whatever it looks like
+
+  const std::string& document() const {
+    static const std::string usual = "text";
+    return field.empty() ? usual : field;
+  }
 };
 
 // A file is something else than a text.
@@ -42,16 +49,22 @@ class NotText : public Error {
   std::string looks_like_;
 };
 
+// What a line of JSON lines was in its file.
+enum class LineUnit { kLine, kValue, kRow };
+
 // The form that a text was found in when its file was recognised.
 struct TextForm {
-  bool converted = false;      // its text is not to be found in its bytes
-  bool json_lines = false;     // the text is a JSON object in each line
-  bool json_values = false;    // and lines are the values of a file that had other ones
-  bool conversations = false;  // and they are conversations, by the first
+  bool converted = false;           // its text is not to be found in its bytes
+  bool json_lines = false;          // the text is a JSON object in each line
+  LineUnit unit = LineUnit::kLine;  // and its lines are those, values that had others, or rows
+  bool conversations = false;       // and they are conversations, by the first
+  // Which of several things in the first line was taken, for people; "" where there was one alone.
+  std::string choice = {};
 };
 
 // A file, or standard input ("-"), as UTF-8: recognised by its first bytes, unpacked and converted
-// as it comes, without a byte order mark. JSON of any layout comes as JSON lines.
+// as it comes, without a byte order mark. JSON of any layout comes as JSON lines, and so do tables
+// with a header.
 class TextStream {
  public:
   // `name` stands for it in messages, if it is not empty. Throws NotText, and a kInput Error where
@@ -75,13 +88,14 @@ class TextStream {
   // Takes one layer after the other off.
   void Peel();
   void Convert(const TextKind& kind);
+  void LookForConversation();
   void Peek();
   // Returns the first of JSON lines that is not blank; empty where its end cannot be seen.
   std::string_view FirstLine() const;
 
   std::string name_;
   TextOptions options_;
-  bool lines_by_name_;
+  bool lines_by_name_, table_by_name_;
   std::shared_ptr<ByteInput> input_;
   ReadBytes read_;
   std::string head_;   // read already
@@ -94,23 +108,6 @@ class TextStream {
 // its first bytes. `name` is what the error calls it.
 void CheckPlaces(const std::string& path, const std::string& name);
 
-// The forms that lines of conversations have, for messages.
-inline constexpr char kConversationForms[] =
-    "{\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, {\"role\": "
-    "\"assistant\", ...}]}, {\"prompt\": \"...\", \"completion\": \"...\"} or "
-    "{\"instruction\": \"...\", \"output\": \"...\"}";
-
-// Returns whether a line of JSON is a conversation and no text: it has "messages", or "prompt" and
-// "completion", or "instruction" and "output".
-bool IsConversation(const Json& line);
-
-// Its turns:
-//   {"messages": [{"role": "system|user|assistant", "content": "..."}, ...]}
-//   {"prompt": "...", "completion": "..."}, each of which may be a list of messages too
-//   {"instruction": "...", "input": "..." or none, "output": "..."}
-// Throws a kInput Error whose `what` begins with `where` if it is none of these, or has no answer.
-std::vector<ChatMessage> ReadConversation(const Json& line, const std::string& where);
-
 // The document in a line of JSON: the string `field` of its object. Throws a kInput Error where
 // there is none; `where` names the line, and is called for errors alone.
 std::string TextOfJsonLine(std::string_view line, const std::string& field,
@@ -118,14 +115,15 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
 
 // Returns whether the line holds a document.
 bool HoldsDocument(std::string_view line, const std::string& field);
-// Returns whether the line holds a conversation and no document.
-bool HoldsConversation(std::string_view line, const std::string& field);
+// A value in a line of data. NaN and Infinity, which Python writes for what is missing, are null.
+// Throws a kInput Error.
+Json ParseDataLine(std::string_view line, const std::string& where);
 
 // Blank lines are no documents.
 bool IsBlankLine(std::string_view line);
 
-// "a.jsonl:7", or for values that had other lines "a.json: value 7".
-std::string NameJsonLine(const std::string& path, int64_t number, bool json_values);
+// "a.jsonl:7", or for values that had other lines "a.json: value 7", and "a.csv: row 7".
+std::string NameJsonLine(const std::string& path, int64_t number, LineUnit unit);
 
 // Calls f with each line of `stream`, which has JSON lines, that is not blank, and what names it.
 void ForJsonLines(

@@ -89,8 +89,9 @@ int64_t CountFiles(const std::vector<std::string>& files, const TextOptions& opt
       if (progress) progress(bytes + of_file, total);
     };
     TextStream stream(file, options);
-    bytes += stream.form().json_lines ? CountJsonLines(stream, file, options.field, trainer, show)
-                                      : CountDocument(stream, trainer, show);
+    bytes += stream.form().json_lines
+                 ? CountJsonLines(stream, file, options.document(), trainer, show)
+                 : CountDocument(stream, trainer, show);
   }
   return bytes;
 }

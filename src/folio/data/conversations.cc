@@ -9,76 +9,31 @@
 #include "folio/base/error.h"
 
 namespace folio {
-namespace {
 
-// Calls f(place, token) for each token, a piece of the file at a time.
-template <class F>
-void ForTokens(const TokenFile& tokens, F&& f) {
-  constexpr int64_t kPiece = 1 << 16;
-  std::vector<int32_t> piece;
-  for (int64_t begin = 0; begin < tokens.size(); begin += kPiece) {
-    piece.resize(static_cast<size_t>(std::min(kPiece, tokens.size() - begin)));
-    tokens.Read(begin, piece);
-    for (size_t i = 0; i < piece.size(); ++i) f(begin + static_cast<int64_t>(i), piece[i]);
-  }
-}
-
-}  // namespace
-
-void AnswerState::See(int32_t token) {
-  if (last_.size() == chat_->answer.size()) last_.erase(last_.begin());
-  last_.push_back(token);
-  if (last_ == chat_->answer) inside_ = true;
-  if (token == chat_->end) inside_ = false;
-}
-
-std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat) {
+std::vector<int64_t> PositionsOfConversations(const ConversationTable& table) {
   std::vector<int64_t> found;
-  int64_t length = 0;
-  bool answered = false;
-  AnswerState answer(chat);
-  const auto end = [&] {
-    if (answered) found.push_back(length - 1);
-    length = 0;
-    answered = false;
-    answer = AnswerState(chat);
-  };
-  ForTokens(tokens, [&](int64_t, int32_t token) {
-    if (token == chat.border) return end();
-    ++length;
-    answer.See(token);
-    answered = answered || answer.inside();
-  });
-  end();
+  for (size_t i = 0; i < table.size(); ++i) {
+    const ConversationTable::Entry entry = table[i];
+    if (!entry.answers.empty()) found.push_back(entry.tokens - 1);
+  }
   return found;
 }
 
-std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ChatTokens& chat, int64_t most) {
-  constexpr int64_t kEnough = 1 << 16;
-  std::vector<int32_t> all(static_cast<size_t>(std::min(kEnough, tokens.size())));
-  tokens.Read(0, all);
-  std::vector<int32_t> question;
-  bool asked = false;  // in this conversation
-  AnswerState answer(chat);
-  for (const int32_t token : all) {
-    if (token == chat.border) {
-      question.clear();
-      asked = false;
-      answer = AnswerState(chat);
-      continue;
-    }
-    if (asked) continue;
-    question.push_back(token);
-    answer.See(token);
-    asked = answer.inside();
-    if (asked && std::ssize(question) <= most) return question;
+std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ConversationTable& table,
+                                   int64_t most) {
+  for (size_t i = 0; i < table.size(); ++i) {
+    const ConversationTable::Entry entry = table[i];
+    if (entry.answers.empty() || entry.answers[0].begin > most) continue;
+    std::vector<int32_t> question(entry.answers[0].begin);
+    tokens.Read(entry.begin, question);
+    return question;
   }
   return {};
 }
 
-PackedConversations::PackedConversations(const TokenFile& tokens, const ChatTokens& chat,
+PackedConversations::PackedConversations(const TokenFile& tokens, const ConversationTable& table,
                                          BatchShape shape, uint64_t seed, Order order)
-    : tokens_(tokens), chat_(chat), shape_(shape), seed_(seed), order_(order) {
+    : tokens_(tokens), table_(table), shape_(shape), seed_(seed), order_(order) {
   FOLIO_CHECK(shape.B >= 1 && shape.T >= 1 && shape.micro_batches >= 1, "a batch holds something");
   Pack(FindConversations());
   if (!windows_.empty()) return;
@@ -89,25 +44,17 @@ PackedConversations::PackedConversations(const TokenFile& tokens, const ChatToke
 
 std::vector<PackedConversations::Conversation> PackedConversations::FindConversations() {
   std::vector<Conversation> found;
-  Conversation now;
-  int64_t length = 0;
-  AnswerState answer(chat_);
-  ForTokens(tokens_, [&](int64_t place, int32_t token) {
-    if (token != chat_.border) {
-      if (length > 0 && length <= shape_.T) now.targets += answer.inside();
-      answer.See(token);
-      ++length;
-      if (place + 1 < tokens_.size()) return;
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const ConversationTable::Entry entry = table_[i];
+    Conversation now{.index = i, .inputs = std::min(entry.tokens - 1, shape_.T)};
+    for (const AnswerTokens& answer : entry.answers) {
+      now.targets +=
+          std::max<int64_t>(std::min<int64_t>(answer.end, now.inputs + 1) - answer.begin, 0);
     }
-    now.inputs = std::min(length - 1, shape_.T);
-    if (now.targets > 0) {
-      found.push_back(now);
-      cut_ += length - 1 > shape_.T;
-    }
-    now = {.begin = place + 1};
-    length = 0;
-    answer = AnswerState(chat_);
-  });
+    if (now.targets == 0) continue;
+    found.push_back(now);
+    cut_ += entry.tokens - 1 > shape_.T;
+  }
   conversations_ = std::ssize(found);
   return found;
 }
@@ -168,14 +115,16 @@ void PackedConversations::Fill(uint64_t step, int64_t micro, Batch& batch) {
         window == nullptr ? std::span<const Conversation>() : window->conversations;
     for (const Conversation& conversation : conversations) {
       const auto count = static_cast<size_t>(conversation.inputs);
-      tokens_.Read(conversation.begin, std::span(inputs).subspan(at, count));
-      int32_t next = 0;
-      tokens_.Read(conversation.begin + conversation.inputs, {&next, 1});
-      AnswerState answer(chat_);
-      for (size_t i = at; i < at + count; ++i) {
-        batch.begins[i] = static_cast<int32_t>(at - row);
-        answer.See(inputs[i]);
-        if (answer.inside()) batch.targets[i] = i + 1 < at + count ? inputs[i + 1] : next;
+      const ConversationTable::Entry entry = table_[conversation.index];
+      tokens_.Read(entry.begin, std::span(inputs).subspan(at, count));
+      int32_t next = 0;  // behind them
+      tokens_.Read(entry.begin + conversation.inputs, {&next, 1});
+      std::fill_n(batch.begins.begin() + static_cast<std::ptrdiff_t>(at), count,
+                  static_cast<int32_t>(at - row));
+      for (const AnswerTokens& answer : entry.answers) {
+        for (size_t t = answer.begin; t < answer.end && t <= count; ++t) {
+          batch.targets[at + t - 1] = t < count ? inputs[at + t] : next;
+        }
       }
       at += count;
     }

@@ -4,33 +4,19 @@
 #include <vector>
 
 #include "folio/data/batch_sampler.h"
-#include "folio/data/dataset.h"
+#include "folio/data/conversation_table.h"
+#include "folio/data/token_file.h"
 
 namespace folio {
 
-// The state of a conversation: whether the token behind the ones seen so far belongs to an answer.
-class AnswerState {
- public:
-  // `chat` must outlive it.
-  explicit AnswerState(const ChatTokens& chat) : chat_(&chat) {}
-
-  bool inside() const { return inside_; }
-  void See(int32_t token);
-
- private:
-  const ChatTokens* chat_;
-  std::vector<int32_t> last_;  // of the tokens, as many as begin an answer at most
-  bool inside_ = false;
-};
-
 // How many positions each conversation takes that has an answer: its tokens but the last, which is
 // a target alone. In their order.
-std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat);
+std::vector<int64_t> PositionsOfConversations(const ConversationTable& table);
 
-// The first of the conversations that begins with at most so many tokens before its answer, up to
-// the token that begins that: what a model has to answer. Empty if there is none near the
-// beginning.
-std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ChatTokens& chat, int64_t most);
+// The first of the conversations that has at most so many tokens before its first answer, up to
+// that: what a model has to answer. Empty if there is none.
+std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ConversationTable& table,
+                                   int64_t most);
 
 // Conversations, packed into windows of T positions; only answers are targets. A window holds as
 // many whole conversations as have room, and Batch::begins tells them apart. One that is longer
@@ -42,7 +28,7 @@ class PackedConversations final : public BatchSampler {
     kShuffled,  // all windows in each epoch, in an order of its own; epochs follow each other
     kOnce,      // in an order that is always the same; behind the last there are no targets
   };
-  PackedConversations(const TokenFile& tokens, const ChatTokens& chat, BatchShape shape,
+  PackedConversations(const TokenFile& tokens, const ConversationTable& table, BatchShape shape,
                       uint64_t seed, Order order);
 
   void Fill(uint64_t step, int64_t micro, Batch& batch) override;
@@ -55,7 +41,7 @@ class PackedConversations final : public BatchSampler {
 
  private:
   struct Conversation {
-    int64_t begin = 0;    // its first token's place
+    size_t index = 0;     // in the table
     int64_t inputs = 0;   // 1 .. T
     int64_t targets = 0;  // of them that predict a token of an answer
   };
@@ -70,7 +56,7 @@ class PackedConversations final : public BatchSampler {
   const Window* At(uint64_t step, int64_t sequence) const;
 
   const TokenFile& tokens_;
-  ChatTokens chat_;
+  const ConversationTable& table_;
   BatchShape shape_;
   uint64_t seed_;
   Order order_;

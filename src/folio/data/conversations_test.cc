@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-const ChatTokens kChat = {.border = 0, .answer = {1}, .end = 2};
+const ChatMarks kChat = {.border = 0, .answer = {1}, .end = 2};
 constexpr int32_t kUser = 3;
 using Ids = std::vector<int32_t>;
 using Order = PackedConversations::Order;
@@ -52,7 +52,8 @@ Batch Filled(BatchSampler& sampler, uint64_t step, int64_t micro = 0) {
 TEST_F(Conversations, OnlyAnswersAndTheirEndsAreTargets) {
   // question 10 11, answer 12, second question 13, answer 14 15
   const TokenFile file = Write({{3, 10, 11, 2, 1, 12, 2, 3, 13, 2, 1, 14, 15, 2}});
-  PackedConversations sampler(file, kChat, {1, 16, 1}, 0, Order::kOnce);
+  const ConversationTable table_of_sampler = TableByMarks(file, kChat);
+  PackedConversations sampler(file, table_of_sampler, {1, 16, 1}, 0, Order::kOnce);
   const Batch batch = Filled(sampler, 0);
   constexpr int32_t no = Batch::kNoTarget;
   EXPECT_EQ(batch.inputs, (Ids{3, 10, 11, 2, 1, 12, 2, 3, 13, 2, 1, 14, 15, 0, 0, 0}));
@@ -64,15 +65,15 @@ TEST_F(Conversations, OnlyAnswersAndTheirEndsAreTargets) {
 
 TEST_F(Conversations, TakeOnePositionLessThanTokens) {
   const TokenFile file = Write({Pair(2, 3), {3, 10, 2}, Pair(1, 1), {}});
-  EXPECT_EQ(PositionsOfConversations(file, kChat), (std::vector<int64_t>{8, 5}));
+  EXPECT_EQ(PositionsOfConversations(TableByMarks(file, kChat)), (std::vector<int64_t>{8, 5}));
 }
 
 TEST_F(Conversations, TheFirstQuestionEndsWhereItsAnswerBegins) {
   const TokenFile file =
       Write({{3, 10, 2}, {3, 11, 12, 13, 2, 1, 14, 2, 3, 15, 2, 1, 16, 2}, {3, 17, 2, 1, 18, 2}});
-  EXPECT_EQ(FirstQuestion(file, kChat, 100), (Ids{3, 11, 12, 13, 2, 1}));
-  EXPECT_EQ(FirstQuestion(file, kChat, 5), (Ids{3, 17, 2, 1}));
-  EXPECT_EQ(FirstQuestion(file, kChat, 3), Ids{});
+  EXPECT_EQ(FirstQuestion(file, TableByMarks(file, kChat), 100), (Ids{3, 11, 12, 13, 2, 1}));
+  EXPECT_EQ(FirstQuestion(file, TableByMarks(file, kChat), 5), (Ids{3, 17, 2, 1}));
+  EXPECT_EQ(FirstQuestion(file, TableByMarks(file, kChat), 3), Ids{});
 }
 
 // Every conversation is in exactly one window, whole, and windows are never over-full.
@@ -85,7 +86,8 @@ TEST_F(Conversations, ArePackedWholeAndEachOnceInAnEpoch) {
   }
   const TokenFile file = Write(all);
   for (const Order order : {Order::kOnce, Order::kShuffled}) {
-    PackedConversations sampler(file, kChat, {3, 17, 2}, 5, order);
+    const ConversationTable table_of_sampler = TableByMarks(file, kChat);
+    PackedConversations sampler(file, table_of_sampler, {3, 17, 2}, 5, order);
     EXPECT_EQ(sampler.conversations(), 40);
     EXPECT_EQ(sampler.cut(), 0);
     std::multiset<int32_t> seen;
@@ -124,8 +126,10 @@ TEST_F(Conversations, DoNotDependOnMicroBatchesAndChangeTheirOrderEachEpoch) {
   std::vector<Ids> all;
   for (int i = 0; i < 12; ++i) all.push_back(Pair(6, 5));  // each fills a window
   const TokenFile file = Write(all);
-  PackedConversations whole(file, kChat, {4, 14, 1}, 1, Order::kShuffled);
-  PackedConversations halves(file, kChat, {2, 14, 2}, 1, Order::kShuffled);
+  const ConversationTable table_of_whole = TableByMarks(file, kChat);
+  PackedConversations whole(file, table_of_whole, {4, 14, 1}, 1, Order::kShuffled);
+  const ConversationTable table_of_halves = TableByMarks(file, kChat);
+  PackedConversations halves(file, table_of_halves, {2, 14, 2}, 1, Order::kShuffled);
   ASSERT_EQ(whole.windows(), 12);
   Ids first, second;
   for (uint64_t step = 0; step < 6; ++step) {
@@ -146,7 +150,8 @@ TEST_F(Conversations, DoNotDependOnMicroBatchesAndChangeTheirOrderEachEpoch) {
 TEST_F(Conversations, WhatIsLongerThanAWindowIsCutAndWhatHasNoAnswerLeftOut) {
   Ids no_answer = {kUser, 9, 9, kChat.end}, late = Pair(20, 3);
   const TokenFile file = Write({Pair(3, 10), no_answer, late, {}});
-  PackedConversations sampler(file, kChat, {1, 8, 1}, 0, Order::kOnce);
+  const ConversationTable table_of_sampler = TableByMarks(file, kChat);
+  PackedConversations sampler(file, table_of_sampler, {1, 8, 1}, 0, Order::kOnce);
   EXPECT_EQ(sampler.conversations(), 1);  // the late answer begins behind the window
   EXPECT_EQ(sampler.cut(), 1);
   EXPECT_EQ(sampler.windows(), 1);
@@ -155,10 +160,11 @@ TEST_F(Conversations, WhatIsLongerThanAWindowIsCutAndWhatHasNoAnswerLeftOut) {
 
 TEST_F(Conversations, NoAnswerAtAllIsAnError) {
   const TokenFile file = Write({{kUser, 9, kChat.end}});
-  EXPECT_TRUE(Contains(ErrorOf([&] {
-                         PackedConversations(file, kChat, {1, 8, 1}, 0, Order::kOnce);
-                       }),
-                       "t.bin: no answers", "first 8 tokens"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] {
+                 PackedConversations(file, TableByMarks(file, kChat), {1, 8, 1}, 0, Order::kOnce);
+               }),
+               "t.bin: no answers", "first 8 tokens"));
 }
 
 // A file of any tokens: nothing is read outside it.
@@ -168,21 +174,61 @@ TEST_F(Conversations, ABrokenFileIsStillReadInside) {
     WriteTokens(At("t.bin"), TokenWidth::k16, ids);
     const TokenFile file(At("t.bin").string(), TokenWidth::k16, 10);
     try {
-      PackedConversations sampler(file, kChat, {2, 3, 1}, 0, Order::kShuffled);
+      const ConversationTable table_of_sampler = TableByMarks(file, kChat);
+      PackedConversations sampler(file, table_of_sampler, {2, 3, 1}, 0, Order::kShuffled);
       Filled(sampler, 7);
     } catch (const Error&) {
     }
   }
 }
 
+TEST_F(Conversations, ATableIsReadAsItWasWritten) {
+  ConversationTable table;
+  table.Add(9, 1, std::vector<AnswerTokens>{{2, 4}, {4, 9}});
+  table.Add(3, 0, {});
+  table.Add(5, 2, std::vector<AnswerTokens>{{4, 5}});
+  const std::string bytes = table.Bytes();
+  const ConversationTable again = ConversationTable::FromBytes(bytes, "t", 20);
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_EQ(again[2].begin, 13);
+  EXPECT_EQ(again[2].tokens, 5);
+  EXPECT_EQ(std::vector(again[0].answers.begin(), again[0].answers.end()),
+            (std::vector<AnswerTokens>{{2, 4}, {4, 9}}));
+  EXPECT_TRUE(again[1].answers.empty());
+  EXPECT_EQ(again.Bytes(), bytes);
+}
+
+// Every other table would have tokens read that are not there.
+TEST_F(Conversations, ABrokenTableIsRefused) {
+  const auto refused = [](const std::vector<uint32_t>& numbers, int64_t tokens, const char* cause) {
+    std::string bytes;
+    for (const uint32_t number : numbers) {
+      for (int i = 0; i < 4; ++i) bytes += static_cast<char>(number >> 8 * i & 0xFF);
+    }
+    EXPECT_TRUE(Contains(ErrorOf([&] { ConversationTable::FromBytes(bytes, "t.answers", tokens); }),
+                         "t.answers", cause));
+  };
+  refused({9, 1}, 10, "ends within");
+  refused({9, 1, 2, 1, 3}, 10, "ends within");
+  refused({9, 1, 0xFFFFFFFF}, 10, "ends within");
+  refused({9, 1, 1, 0, 3}, 10, "outside");
+  refused({9, 1, 1, 3, 3}, 10, "outside");
+  refused({9, 1, 1, 3, 10}, 10, "outside");
+  refused({9, 1, 2, 3, 6, 5, 7}, 10, "outside");
+  refused({9, 1, 1, 3, 9}, 11, "other tokens");
+  refused({9, 1, 1, 3, 9}, 9, "other tokens");
+  refused({0xFFFFFFFF, 0xFFFFFFFF, 0}, 9, "other tokens");
+}
+
 // Templates of others begin an answer with several tokens, each of which has other uses.
 TEST_F(Conversations, AnswersBeginBehindAllOfTheirTokens) {
-  const ChatTokens chat = {.border = 0, .answer = {1, 1, 5}, .end = 2};
+  const ChatMarks chat = {.border = 0, .answer = {1, 1, 5}, .end = 2};
   const TokenFile tokens = Write({{1, 1, 7, 2, 1, 1, 1, 5, 8, 9, 2}, {1, 1}, {5, 1, 1, 5, 5, 2}});
-  EXPECT_EQ(PositionsOfConversations(tokens, chat), (std::vector<int64_t>{10, 5}));
-  EXPECT_EQ(FirstQuestion(tokens, chat, 7), (Ids{5, 1, 1, 5}));
-  EXPECT_EQ(FirstQuestion(tokens, chat, 8), (Ids{1, 1, 7, 2, 1, 1, 1, 5}));
-  PackedConversations sampler(tokens, chat, {1, 20, 1}, 0, Order::kOnce);
+  EXPECT_EQ(PositionsOfConversations(TableByMarks(tokens, chat)), (std::vector<int64_t>{10, 5}));
+  EXPECT_EQ(FirstQuestion(tokens, TableByMarks(tokens, chat), 7), (Ids{5, 1, 1, 5}));
+  EXPECT_EQ(FirstQuestion(tokens, TableByMarks(tokens, chat), 8), (Ids{1, 1, 7, 2, 1, 1, 1, 5}));
+  const ConversationTable table_of_sampler = TableByMarks(tokens, chat);
+  PackedConversations sampler(tokens, table_of_sampler, {1, 20, 1}, 0, Order::kOnce);
   EXPECT_EQ(sampler.Targets(0), 3 + 2);
 }
 

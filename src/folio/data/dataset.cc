@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/hash.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -82,7 +84,7 @@ class Reader {
     return shards;
   }
 
-  std::optional<ChatTokens> Chat(int64_t vocab_size) const {
+  std::optional<ChatData> Chat(int64_t vocab_size) const {
     const Json* chat = json_.find("chat");
     if (chat == nullptr) return {};
     const auto token = [&](const char* key, const Json* id) {
@@ -91,15 +93,29 @@ class Reader {
       }
       return id->get<int32_t>();
     };
-    ChatTokens tokens;
-    tokens.border = token("border", chat->find("border"));
-    tokens.end = token("end", chat->find("end"));
-    // One token, or a list of those that follow each other.
+    ChatData data;
+    if (const Json* end = chat->find("end"); end != nullptr && !end->is_null()) {
+      data.end = token("end", end);
+    }
     const Json* answer = chat->find("answer");
-    const Json list = answer != nullptr && answer->is_array() ? *answer : Json();
-    if (list.empty()) tokens.answer = {token("answer", answer)};
-    for (size_t i = 0; i < list.size(); ++i) tokens.answer.push_back(token("answer", &list[i]));
-    return tokens;
+    if (answer == nullptr) {
+      if (!IsText(*chat, "train_hash") || !IsText(*chat, "val_hash")) {
+        Fail("\"chat\" to have hashes", *chat);
+      }
+      data.train_hash = chat->at("train_hash").text();
+      data.val_hash = chat->at("val_hash").text();
+      return data;
+    }
+    // An earlier version: one token, or a list of those that follow each other.
+    data.marks.emplace();
+    data.marks->border = token("border", chat->find("border"));
+    data.marks->end = token("end", chat->find("end"));
+    const Json list = answer->is_array() ? *answer : Json();
+    if (list.empty()) data.marks->answer = {token("answer", answer)};
+    for (const Json& one : list.is_array() ? list : Json::array()) {
+      data.marks->answer.push_back(token("answer", &one));
+    }
+    return data;
   }
 
   TokenWidth Width() const {
@@ -267,6 +283,21 @@ TokenFile OpenPart(const std::string& dir, std::string_view part, const DatasetI
   return file;
 }
 
+// Reads the conversations of one part.
+ConversationTable OpenTable(const fs::path& path, const std::string& hash, const ChatData& chat,
+                            const TokenFile& tokens) {
+  if (chat.marks) return TableByMarks(tokens, *chat.marks);
+  const MappedFile file(path.string());
+  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
+                               file.bytes().size());
+  if (HashHex(bytes) != hash) {
+    throw InputError(fmt::format("{}: not the answers that were prepared", path.string()),
+                     fmt::format("{} says they hash to {}", kDatasetFile, hash),
+                     "copy the file again, or prepare the data again");
+  }
+  return ConversationTable::FromBytes(bytes, path.string(), tokens.size());
+}
+
 // False if stopped.
 bool VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards,
                 const std::function<bool()>& stop) {
@@ -335,6 +366,18 @@ std::string DescribeShards(const std::vector<TokenShard>& shards) {
 
 }  // namespace
 
+void WriteConversations(const std::string& dir, const ConversationTable& train,
+                        const ConversationTable& val, DatasetInfo& info) {
+  const auto write = [&](const char* file, const ConversationTable& table) {
+    const std::string bytes = table.Bytes();
+    WriteFileAtomically(fs::path(dir) / file, bytes);
+    return HashHex(bytes);
+  };
+  const GuardedDirectory inside(dir);
+  info.chat->train_hash = write(kTrainAnswersFile, train);
+  info.chat->val_hash = write(kValAnswersFile, val);
+}
+
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
   Json json = {{"format_version", DatasetInfo::kFormatVersion},
                {"format", TokenFormatName(info.format)},
@@ -352,10 +395,9 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
                {"val", ToJson(info.val_shards)},
                {"sources", ToJson(info.sources)}};
   if (info.chat) {
-    const std::vector<int32_t>& answer = info.chat->answer;
-    json["chat"] = {{"border", info.chat->border},
-                    {"answer", answer.size() == 1 ? Json(answer[0]) : Json(answer)},
-                    {"end", info.chat->end}};
+    json["chat"] = {{"end", Json(info.chat->end)},
+                    {"train_hash", info.chat->train_hash},
+                    {"val_hash", info.chat->val_hash}};
   }
   const GuardedDirectory inside(dir);
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
@@ -399,6 +441,9 @@ Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   }
   train_ = OpenPart(dir, "train", info_, info_.train_shards, info_.train_tokens, bare_);
   val_ = OpenPart(dir, "val", info_, info_.val_shards, info_.val_tokens, bare_);
+  if (!info_.chat) return;
+  train_chats_ = OpenTable(path / kTrainAnswersFile, info_.chat->train_hash, *info_.chat, *train_);
+  val_chats_ = OpenTable(path / kValAnswersFile, info_.chat->val_hash, *info_.chat, *val_);
 }
 
 int64_t Dataset::bytes() const {

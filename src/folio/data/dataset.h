@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/data/conversation_table.h"
 #include "folio/data/token_file.h"
 
 namespace folio {
@@ -14,16 +15,17 @@ inline constexpr char kTrainFile[] = "train.bin";
 inline constexpr char kValFile[] = "val.bin";
 inline constexpr char kValidFile[] = "valid.bin";  // what others call it
 inline constexpr char kDatasetFile[] = "dataset.json";
+inline constexpr char kTrainAnswersFile[] = "train.answers";
+inline constexpr char kValAnswersFile[] = "val.answers";
 
-// The tokens that mark turns in a data set of conversations: each is a row of turns, and is
-// followed by `border`. The turns that are learnt begin with the tokens of `answer` in a row, and
-// go up to their `end`, which is learnt too.
-struct ChatTokens {
-  int32_t border = 0;
-  std::vector<int32_t> answer;
-  int32_t end = 0;
+// What a data set of conversations has beside the tokens: a table of each part, train.answers and
+// val.answers (data/conversation_table.h).
+struct ChatData {
+  std::optional<int32_t> end = {};      // the token that ends an answer, where there is one
+  std::string train_hash, val_hash;     // HashHex of the tables' files
+  std::optional<ChatMarks> marks = {};  // in data sets of earlier versions, instead of tables
 
-  bool operator==(const ChatTokens&) const = default;
+  bool operator==(const ChatData&) const = default;
 };
 
 // The contents of dataset.json.
@@ -39,9 +41,9 @@ struct DatasetInfo {
   std::string special;  // what became of special tokens in the text; empty if not known
   int64_t train_tokens = 0;
   int64_t val_tokens = 0;
-  std::optional<ChatTokens> chat = {};  // of conversations
-  int64_t documents = 0;                // 0: not known
-  int64_t text_bytes = 0;               // of the documents; 0: not known
+  std::optional<ChatData> chat = {};  // of conversations
+  int64_t documents = 0;              // 0: not known
+  int64_t text_bytes = 0;             // of the documents; 0: not known
   int64_t val_blocks = 0;  // of the text that are held out: 1 is its end; 0: not known, or none
   struct Source {
     std::string path;
@@ -55,6 +57,10 @@ struct DatasetInfo {
   // nobody knows.
   std::string WhereHeldOut() const;
 };
+
+// Writes the tables of conversations into `dir`, and says in `info` what they hash to.
+void WriteConversations(const std::string& dir, const ConversationTable& train,
+                        const ConversationTable& val, DatasetInfo& info);
 
 // Writes `dir`/dataset.json.
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info);
@@ -78,6 +84,9 @@ class Dataset {
   const DatasetInfo& info() const { return info_; }
   const TokenFile& train() const { return *train_; }
   const TokenFile& val() const { return *val_; }
+  // The conversations of each part; empty for texts.
+  const ConversationTable& train_chats() const { return train_chats_; }
+  const ConversationTable& val_chats() const { return val_chats_; }
 
   int64_t bytes() const;  // of the tokens
   // Returns whether dataset.json has their hashes.
@@ -100,6 +109,7 @@ class Dataset {
   DatasetInfo info_;
   std::optional<TokenFile> train_;
   std::optional<TokenFile> val_;
+  ConversationTable train_chats_, val_chats_;
 };
 
 // Describes what a data directory holds: a line for each fact, or one JSON object (`json`).

@@ -543,7 +543,7 @@ void ReadText(const std::string& path, const Tokenizer& tokenizer, const Reading
   };
   TextStream stream(path, options.text);
   if (stream.form().json_lines) {
-    ForJsonDocuments(stream, path, options.text.field,
+    ForJsonDocuments(stream, path, options.text.document(),
                      [&](const std::string& text, const std::string& where) {
                        ByteInput input = ByteInput::FromText(text, where);
                        encode(input);
@@ -635,7 +635,7 @@ std::string PerplexityKey(const OpenedModel& model, std::span<const MeasuredText
                           const ReadingOptions& options) {
   const WindowShape& shape = options.shape;
   std::string key = fmt::format("perplexity 1 {} {} {} {} {}", shape.context, shape.stride,
-                                options.text.field, options.text.raw, ModelFingerprint(model));
+                                options.text.document(), options.text.raw, ModelFingerprint(model));
   if (options.max_tokens > 0) key += fmt::format(" of {}", options.max_tokens);
   for (const MeasuredText& text : texts) key += '\n' + text.name;
   return key;

@@ -120,8 +120,7 @@ TEST_F(NanochatFiles, TakeTheLastStepAndTheTokenizerOfTheirDirectory) {
   const ChatSource& source = found.tokenizer->chat_source();
   const ChatEncoder chat(*found.tokenizer, std::make_shared<ChatTemplate>(source.text, ""), source);
   std::vector<int32_t> ids;
-  chat.Encode(*found.tokenizer, std::vector<ChatMessage>{{ChatRole::kUser, " the<|bos|>"}}, true,
-              "", ids);
+  chat.Encode(*found.tokenizer, {.messages = {{ChatRole::kUser, " the<|bos|>"}}}, true, "", ids);
   EXPECT_EQ(ids.front(), bos);
   EXPECT_EQ(ids[1], bos + 1);
   EXPECT_EQ(ids[ids.size() - 2], bos + 2);

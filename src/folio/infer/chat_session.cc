@@ -14,10 +14,10 @@ void ChatSession::SetSystem(const std::string& message) {
   std::vector<int32_t> ids;
   if (!message.empty()) {
     // A template is tried with a question behind it: some take no system's message.
-    std::vector<ChatMessage> messages{{ChatRole::kSystem, message}};
+    Conversation conversation{.messages = {{ChatRole::kSystem, message}}};
     const bool of_roles = encoder_.format() != nullptr;
-    if (!of_roles) messages.push_back({ChatRole::kUser, "?"});
-    encoder_.Encode(tokenizer_, messages, /*ask=*/!of_roles, "system", ids);
+    if (!of_roles) conversation.messages.push_back({ChatRole::kUser, "?"});
+    encoder_.Encode(tokenizer_, conversation, /*ask=*/!of_roles, "system", ids);
     if (!of_roles) ids.clear();
   }
   system_ = message;
@@ -70,15 +70,16 @@ void ChatSession::TakeBackAnswer() {
 void ChatSession::Begin(const std::string& message) {
   Turn turn{.message = message, .answer = {}, .asked = {}};
   if (encoder_.format() != nullptr) {
-    const ChatMessage asked{ChatRole::kUser, message};
-    encoder_.Encode(tokenizer_, {&asked, 1}, /*ask=*/true, "message", turn.asked);
+    const Conversation asked{.messages = {{ChatRole::kUser, message}}};
+    encoder_.Encode(tokenizer_, asked, /*ask=*/true, "message", turn.asked);
   }
   turns_.push_back(std::move(turn));
 }
 
 std::vector<int32_t> ChatSession::Ids(size_t first) const {
   std::vector<int32_t> ids = system_ids_;
-  std::vector<ChatMessage> messages;
+  Conversation conversation;
+  std::vector<ChatMessage>& messages = conversation.messages;
   if (!system_.empty()) messages.push_back({ChatRole::kSystem, system_});
   for (size_t i = first; i < turns_.size(); ++i) {
     const Turn& turn = turns_[i];
@@ -94,7 +95,7 @@ std::vector<int32_t> ChatSession::Ids(size_t first) const {
   }
   if (encoder_.format() != nullptr) return ids;
   ids.clear();
-  encoder_.Encode(tokenizer_, messages, /*ask=*/true, "message", ids);
+  encoder_.Encode(tokenizer_, conversation, /*ask=*/true, "message", ids);
   return ids;
 }
 

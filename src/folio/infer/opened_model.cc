@@ -35,6 +35,12 @@ std::optional<ChatEncoder> OpenedModel::FindChat() const {
   return format ? std::optional(ChatEncoder(*format)) : std::nullopt;
 }
 
+std::string OpenedModel::WhyNoChat() const {
+  if (!chat_help.empty()) return chat_help;
+  return "there is no chat template beside it, and its tokenizer has no <|user|>, <|assistant|>, "
+         "<|system|> and <|end|>";
+}
+
 namespace {
 
 // The template that somebody named, or the model's own. Only conversations want it: a model whose
@@ -48,8 +54,21 @@ void TakeTemplate(OpenedModel& model, const std::string& named) {
   try {
     model.chat = FindChatEncoder(*model.tokenizer);
   } catch (const Error& error) {
-    model.chat_help = error.what();
+    model.chat_help = fmt::format("its chat template is not supported: {}{}{}", error.what(),
+                                  error.cause().empty() ? "" : ": ", error.cause());
   }
+}
+
+// Throws a kInput Error for variables that nobody looks at.
+void SetTemplateVariables(OpenedModel& model, const Json& variables) {
+  if (variables.empty()) return;
+  if (std::optional<ChatEncoder> chat = model.FindChat()) {
+    chat->SetVariables(variables);
+    model.chat = std::move(chat);
+    return;
+  }
+  throw InputError(fmt::format("{}: no variables of a chat template", model.path.string()),
+                   model.WhyNoChat(), "leave them out, or name a template");
 }
 
 constexpr std::string_view kAsStored = "auto";
@@ -126,6 +145,7 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   model.sampling = std::move(found.sampling);
   if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
   TakeTemplate(model, options.chat_template);
+  SetTemplateVariables(model, options.template_variables);
   model.backend = MakeBackend(options.backend);
   return model;
 }

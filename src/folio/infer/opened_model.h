@@ -12,6 +12,7 @@
 #include "folio/backend/backend.h"
 #include "folio/formats/suggested_sampling.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/chat_encoder.h"
 #include "folio/text/tokenizer.h"
@@ -34,6 +35,8 @@ struct OpenedModel {
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
   // How the model sees conversations; nothing where it was taught none.
   std::optional<ChatEncoder> FindChat() const;
+  // Says why FindChat finds nothing, for people.
+  std::string WhyNoChat() const;
 };
 
 struct OpenOptions {
@@ -42,6 +45,7 @@ struct OpenOptions {
   std::string adapter = {};    // the directory of one to add to the weights, or ""
   Loading loading = Loading::kMap;
   std::string chat_template = {};  // the name or file of one to take instead of the model's own
+  Json template_variables = Json::object();  // of the template, for all conversations
   MatrixDtype matrices = {};       // what only decodes takes any, the rest of folio float32
   // Called with the parameters that are read and their number. May throw to stop.
   std::function<void(int64_t done, int64_t total)> progress = {};

@@ -102,7 +102,7 @@ TEST_F(PublishedModel, SeesConversationsByItsTemplate) {
       messages.push_back({*FindChatRole(message["role"].text()), message["content"].text()});
     }
     std::vector<int32_t> ids;
-    model_.FindChat()->Encode(*model_.tokenizer, messages, true, "a conversation", ids);
+    model_.FindChat()->Encode(*model_.tokenizer, {.messages = messages}, true, "a conversation", ids);
     EXPECT_EQ(ids, IdsOf(chat["ids"]));
     ExpectWrites(ids, chat);
   }

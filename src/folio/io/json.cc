@@ -623,6 +623,9 @@ Json JsonReader::Value() {
   if (take("null")) return nullptr;
   if (take("true")) return true;
   if (take("false")) return false;
+  if (source_.python_numbers && (take("NaN") || take("Infinity") || take("-Infinity"))) {
+    return nullptr;
+  }
   return Number();
 }
 

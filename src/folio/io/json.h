@@ -138,6 +138,7 @@ struct JsonSource {
   const char* mistake = "not valid JSON";
   const char* help = "mend the file, or copy it again if it should be whole";
   size_t most_values = SIZE_MAX;  // that Value may make of it
+  bool python_numbers = false;    // NaN, Infinity and -Infinity are there too, and are null
 };
 
 // Reads JSON (RFC 8259) from left to right: whole values, or only the parts that are asked for

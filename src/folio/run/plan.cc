@@ -254,8 +254,8 @@ namespace {
 
 std::vector<int64_t> AllPositions(const Dataset& data) {
   if (!data.info().chat) return {};
-  std::vector<int64_t> all = PositionsOfConversations(data.train(), *data.info().chat);
-  const std::vector<int64_t> held_out = PositionsOfConversations(data.val(), *data.info().chat);
+  std::vector<int64_t> all = PositionsOfConversations(data.train_chats());
+  const std::vector<int64_t> held_out = PositionsOfConversations(data.val_chats());
   all.insert(all.end(), held_out.begin(), held_out.end());
   return all;
 }

@@ -637,6 +637,15 @@ void RequireRows(const Dataset& data, int64_t rows) {
   }
 }
 
+// Says in the configuration which tokens begin and end a text. What begins one for a model that is
+// `given` stays so.
+void SetEnds(const Tokenizer& tokenizer, const DatasetInfo& info, bool given, GptConfig& model) {
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  if (!given || !model.bos_token_id) model.bos_token_id = end;
+  if (end || !given) model.eos_token_id = end;
+  if (info.chat && info.chat->end) model.eos_token_id = info.chat->end;
+}
+
 // Vocabulary and special tokens are the data's.
 void FitModelToData(PreparedRun& run) {
   RunSettings& settings = run.settings;
@@ -679,8 +688,7 @@ void FitModelToData(PreparedRun& run) {
   if (tokenizer != nullptr) {
     if (run.resume) RequireSameTokenizer(run.checkpoint, data, *tokenizer);
     run.tokenizer->set_known_tokens(model.vocab_size);
-    model.bos_token_id = model.eos_token_id = tokenizer->end_of_text();
-    if (data.info().chat) model.eos_token_id = data.info().chat->end;
+    SetEnds(*tokenizer, data.info(), /*given=*/!config.train.init.empty(), model);
   } else if (const std::string note = data.BareNote(); !note.empty()) {
     run.ranks.Note(note);
   }

@@ -112,7 +112,8 @@ class RunRecorder {
     GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config().train.seed)},
                             .max_tokens = config().log.sample_tokens,
                             .truncate = true};
-    if (const auto& chat = run_.data->info().chat) options.stop_tokens = {chat->end};
+    const std::optional<ChatData>& chat = run_.data->info().chat;
+    if (chat && chat->end) options.stop_tokens = {*chat->end};
     const GeneratedText written =
         GenerateText(generator, *run_.tokenizer, prompt_ids_, options, static_cast<uint64_t>(step),
                      [](auto) { return true; });
@@ -151,15 +152,15 @@ class RunRecorder {
   void MakePrompt() {
     const Dataset& data = *run_.data;
     const Tokenizer& tokenizer = *run_.tokenizer;
-    const std::optional<ChatTokens>& chat = data.info().chat;
+    const bool chat = data.info().chat.has_value();
     const std::optional<ChatEncoder> encoder = chat ? FindChatEncoder(tokenizer) : std::nullopt;
     prompt_ = config().log.sample_prompt;
     if (encoder) {
       if (prompt_.empty()) {
-        prompt_ids_ = FirstQuestion(data.val(), *chat, config().train.context);
+        prompt_ids_ = FirstQuestion(data.val(), data.val_chats(), config().train.context);
       } else {
-        const ChatMessage asked{ChatRole::kUser, prompt_};
-        encoder->Encode(tokenizer, {&asked, 1}, /*ask=*/true, "log.sample_prompt", prompt_ids_);
+        const Conversation asked{.messages = {{ChatRole::kUser, prompt_}}};
+        encoder->Encode(tokenizer, asked, /*ask=*/true, "log.sample_prompt", prompt_ids_);
       }
       const ChatFormat* format = encoder->format();
       prompt_ = format != nullptr ? TurnsText(tokenizer, *format, prompt_ids_)

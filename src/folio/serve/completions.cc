@@ -307,15 +307,7 @@ OpenAiRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
   RefuseOthers(fields);
   OpenAiRequest request(fields);
   std::vector<int32_t> ids;
-  const ToolMessages tooled = ReadToolMessages(fields);
-  if (tooled.any) {
-    if (chat.format() != nullptr) {
-      throw ApiError(400, "the model's conversations have no tools", "tools", "no_tools");
-    }
-    chat.EncodeJson(model.tokenizer(), tooled.messages, tooled.tools, "'messages'", ids);
-  } else {
-    chat.Encode(model.tokenizer(), ReadMessages(fields), /*ask=*/true, "'messages'", ids);
-  }
+  chat.Encode(model.tokenizer(), ReadConversation(fields), /*ask=*/true, "'messages'", ids);
   const int64_t P = model.config().n_positions;
   if (fields.Flag("logprobs")) {
     request.logprobs = fields.Integer("top_logprobs", 0, 0, kMostLikeliest);

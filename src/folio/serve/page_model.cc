@@ -412,8 +412,8 @@ struct PageJob {
 
 // Returns the tokens that a conversation goes on from: a system message, if it begins with one, and
 // its turns without the oldest, where they leave no room.
-std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
-                                      PageJob& page) {
+std::vector<int32_t> ReadPageConversation(const RequestFields& fields, const ServedModel& model,
+                                          PageJob& page) {
   ChatSession session(model.tokenizer(), RequireChat(model), model.config().n_positions);
   std::vector<ChatMessage> messages = ReadMessages(fields);
   if (messages.front().role == ChatRole::kSystem) {
@@ -454,7 +454,7 @@ PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
   std::string key = "prompt";
   if (page.conversation) {
     key = "messages";
-    job.prompts = {ReadConversation(fields, model, page)};
+    job.prompts = {ReadPageConversation(fields, model, page)};
   } else if (fields.Find("ids") != nullptr) {
     key = "ids";
     job.prompts = {ReadPageTokens(fields, model, kMostPageIds)};

@@ -14,6 +14,7 @@
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/serve/http.h"
+#include "folio/text/chat_json.h"
 
 namespace folio {
 namespace {
@@ -225,33 +226,6 @@ std::vector<LogitBias> ReadBias(const RequestFields& fields, int64_t V) {
   return read;
 }
 
-// A message's text: one, or parts of which each has one.
-std::string ReadContent(const Json& message) {
-  const Json* content = message.find("content");
-  if (content != nullptr && content->is_string()) return content->text();
-  std::string text;
-  if (content == nullptr || !content->is_array()) {
-    ThrowBadField("messages", "a list of objects with 'role' and 'content', a text");
-  }
-  for (const Json& part : *content) {
-    const Json *type = part.find("type"), *of = part.find("text");
-    if (type == nullptr || *type != Json("text") || of == nullptr || !of->is_string()) {
-      ThrowBadField("messages", "text alone: this model takes nothing else");
-    }
-    text += of->text();
-  }
-  return text;
-}
-
-ChatMessage ReadMessage(const Json& message) {
-  const Json* role = message.find("role");
-  const auto found = role != nullptr && role->is_string()
-                         ? FindChatRole(role->text() == "developer" ? "system" : role->text())
-                         : std::nullopt;
-  if (!found) ThrowBadField("messages", "of the roles system, user and assistant");
-  return {*found, ReadContent(message)};
-}
-
 WhenFull ReadWhenFull(const RequestFields& fields) {
   const std::string said = fields.Text("when_full", "stop");
   if (said == "stop") return WhenFull::kStop;
@@ -295,88 +269,40 @@ Json ReadTools(const RequestFields& fields) {
   return *tools;
 }
 
-// The calls of an assistant's message. Their arguments come as the text of an object, and templates
-// want that object.
-Json ReadToolCalls(const Json& calls) {
-  constexpr char kExpected[] =
-      "'tool_calls' that are objects of the type \"function\", whose 'function' has a 'name' and "
-      "as "
-      "'arguments' the text of an object";
-  if (!calls.is_array() || calls.size() > kMostTools || !std::ranges::all_of(calls, IsFunction)) {
-    ThrowBadField("messages", kExpected);
+// Calls `read`, whose errors are of this field.
+template <class F>
+auto OfField(std::string_view key, F&& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("'{}': {}", key, error.what()), std::string(key));
   }
-  Json read = Json::array();
-  for (Json call : calls) {
-    Json& function = call["function"];
-    Json arguments = Json::object();
-    if (const Json* given = function.find("arguments")) {
-      try {
-        arguments = given->is_string() ? ParseJson(given->text(), "arguments") : *given;
-      } catch (const Error&) {
-        ThrowBadField("messages", kExpected);
-      }
-    }
-    if (!arguments.is_object()) ThrowBadField("messages", kExpected);
-    function["arguments"] = std::move(arguments);
-    read.push_back(std::move(call));
-  }
-  return read;
 }
 
 }  // namespace
 
-ToolMessages ReadToolMessages(const RequestFields& fields) {
-  ToolMessages read{.tools = ReadTools(fields)};
+std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
   const Json& list = MessageList(fields);
-  const auto has_tools = [](const Json& message) {
-    const Json* role = message.find("role");
-    return (role != nullptr && *role == Json("tool")) || message.find("tool_calls") != nullptr;
-  };
-  read.any = !read.tools.is_null() || std::ranges::any_of(list, has_tools);
-  if (!read.any) return read;
-  for (const Json& message : list) {
-    const Json *role = message.find("role"), *calls = message.find("tool_calls"),
-               *content = message.find("content");
-    const bool tool = role != nullptr && *role == Json("tool");
-    if (!tool && calls == nullptr) {
-      const ChatMessage one = ReadMessage(message);
-      read.messages.push_back(Json{{"role", ChatRoleName(one.role)}, {"content", one.content}});
-      continue;
-    }
-    Json one = Json::object();
-    if (tool) {
-      one = Json{{"role", "tool"}, {"content", ReadContent(message)}};
-    } else if (role != nullptr && *role == Json("assistant")) {
-      const bool silent = content == nullptr || content->is_null();
-      one = Json{{"role", "assistant"},
-                 {"content", silent ? std::string() : ReadContent(message)},
-                 {"tool_calls", ReadToolCalls(*calls)}};
-    } else {
-      ThrowBadField("messages", "'tool_calls' of the assistant alone");
-    }
-    for (const char* key : {"name", "tool_call_id"}) {
-      const Json* text = message.find(key);
-      if (text == nullptr) continue;
-      if (!text->is_string()) ThrowBadField("messages", fmt::format("'{}' that are texts", key));
-      one[key] = *text;
-    }
-    read.messages.push_back(std::move(one));
-  }
-  return read;
+  return OfField("messages", [&] { return ReadChatMessages(list); });
 }
 
-std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
-  std::vector<ChatMessage> messages;
-  for (const Json& message : MessageList(fields)) messages.push_back(ReadMessage(message));
-  return messages;
+Conversation ReadConversation(const RequestFields& fields) {
+  Json variables = Json::object();
+  for (const char* key : {"chat_template_kwargs", "enable_thinking"}) {
+    if (const Json* given = fields.Find(key)) variables[key] = *given;
+  }
+  return {.messages = ReadMessages(fields),
+          .tools = ReadTools(fields),
+          .variables =
+              OfField("chat_template_kwargs", [&] { return ReadTemplateVariables(variables); })};
 }
 
 ChatEncoder RequireChat(const ServedModel& model) {
   if (std::optional<ChatEncoder> chat = model.model.FindChat()) return *std::move(chat);
   throw ApiError(400,
-                 fmt::format("the model '{}' was not trained on conversations and has no chat "
-                             "template; it goes on from a text at /v1/completions",
-                             model.name),
+                 fmt::format("the model '{}' takes no conversations: {}; it goes on from a text at "
+                             "/v1/completions",
+                             model.name, model.model.WhyNoChat()),
                  "model", "no_chat_template");
 }
 

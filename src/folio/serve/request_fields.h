@@ -141,15 +141,9 @@ std::vector<std::vector<int32_t>> ReadTexts(
 // The messages of a conversation, one at least. Throws an ApiError that names "messages".
 std::vector<ChatMessage> ReadMessages(const RequestFields& fields);
 
-// A conversation with tools as its template takes it: `tools`, messages of the role tool, and
-// tool_calls of the assistant, whose arguments are objects and no longer texts. `any` is false
-// where a request has none of these; nothing else is read then. Throws an ApiError that names the
-// field.
-struct ToolMessages {
-  bool any = false;
-  Json messages = Json::array(), tools = nullptr;
-};
-ToolMessages ReadToolMessages(const RequestFields& fields);
+// The same with the tools that the model may call, and the variables that the request sets for the
+// chat template. Throws an ApiError that names the field.
+Conversation ReadConversation(const RequestFields& fields);
 
 // Returns how messages become tokens for the model. Throws the ApiError of one that
 // was not taught to answer.

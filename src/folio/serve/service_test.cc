@@ -109,6 +109,56 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
   EXPECT_EQ(usage["prompt_tokens"], Json(16)) << "13 bytes, two roles and an end";
 }
 
+// What openai-python gives back of an answer, and what other clients add, is taken or refused.
+TEST_F(Services, WhatAConversationHasReachesTheTemplate) {
+  Serve();
+  OpenedModel model = SmallModel();
+  const std::string source =
+      "{% for m in messages %}{{ m.role[0] }}{{ m.name or '' }}{{ m.reasoning_content or '' }}"
+      "{{ m.content }}{% endfor %}{% if enable_thinking is defined and not enable_thinking %}"
+      "<off>{% endif %}{{ effort }}";
+  model.chat.emplace(*model.tokenizer, std::make_shared<const ChatTemplate>(source, "t"),
+                     ChatSource{.for_tools = "{{ tools | length }}" + source});
+  service_->Add("m", std::move(model));
+  const auto tokens = [&](Json body) -> Json {
+    if (!body.contains("messages")) body["messages"] = Json::array({Turn("user", "q")});
+    body.update({{"model", "m"}, {"max_tokens", 0}});
+    const Answer answer = Post("/v1/chat/completions", body);
+    return answer.status == 200 ? answer.json()["usage"]["prompt_tokens"]
+                                : answer.json()["error"]["message"];
+  };
+  EXPECT_EQ(tokens(Json::object()), Json(2));
+  EXPECT_EQ(tokens({{"enable_thinking", false}}), Json(2 + 5));
+  EXPECT_EQ(tokens({{"enable_thinking", nullptr}, {"chat_template_kwargs", nullptr}}), Json(2));
+  EXPECT_EQ(tokens({{"chat_template_kwargs", {{"enable_thinking", false}, {"effort", "low"}}}}),
+            Json(2 + 5 + 3));
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  EXPECT_EQ(tokens({{"tools", Json::array({tool})}}), Json(1 + 2));
+  const auto said = [](const char* key, const Json& value) {
+    Json message = Turn("assistant", "b");
+    message[key] = value;
+    return Json::array({Turn("user", "q"), message, Turn("user", "q")});
+  };
+  EXPECT_EQ(tokens({{"messages", said("refusal", nullptr)}}), Json(6));
+  EXPECT_EQ(tokens({{"messages", said("tool_calls", nullptr)}}), Json(6));
+  EXPECT_EQ(tokens({{"messages", said("reasoning_content", "hm")}}), Json(8));
+  EXPECT_EQ(tokens({{"messages", said("name", "Ann")}}), Json(9));
+  EXPECT_TRUE(Contains(tokens({{"chat_template_kwargs", {{"thinking", true}}}}).text(),
+                       "no variable 'thinking'"));
+  EXPECT_TRUE(Contains(tokens({{"chat_template_kwargs", 3}}).text(), "not an object"));
+  EXPECT_TRUE(Contains(tokens({{"enable_thinking", "no"}}).text(), "not true or false"));
+}
+
+TEST_F(Services, ATemplateThatIsNotSupportedIsNotMissing) {
+  Serve();
+  OpenedModel model = SmallModel();
+  model.chat_help = "its chat template is not supported: t, line 3: the statement `include`";
+  service_->Add("m", std::move(model));
+  const Answer answer = Post("/v1/chat/completions",
+                             {{"model", "m"}, {"messages", Json::array({Turn("user", "q")})}});
+  EXPECT_TRUE(Contains(ErrorOf(answer, 400), "line 3", "`include`"));
+}
+
 TEST_F(Services, ToolsGoToATemplateThatHasThem) {
   Serve();
   const auto add = [&](const std::string& name, const std::string& source) {
@@ -145,8 +195,8 @@ TEST_F(Services, ToolsGoToATemplateThatHasThem) {
       {"tooled", Json::array({user}), Json::array({tool, tool}), 7, ""},
       {"tooled", Json::array({user, call("{\"x\": 41}"), result}), Json::array({tool}), 22, ""},
       {"tooled", Json::array({user, call(Json{{"x", 8}}), result}), nullptr, 20, ""},
-      {"tooled", Json::array({user, call("{\"x\": ")}), nullptr, 0, "the text of an object"},
-      {"tooled", Json::array({user, call("[1]")}), nullptr, 0, "the text of an object"},
+      {"tooled", Json::array({user, call("{\"x\": ")}), nullptr, 0, "the text of one"},
+      {"tooled", Json::array({user, call("[1]")}), nullptr, 0, "the text of one"},
       {"tooled", Json::array({user}), Json::array({Json{{"type", "function"}}}), 0, "'name'"},
       {"tooled", Json::array({user}), Json("f"), 0, "at most 128"},
       {"deaf", Json::array({user}), Json::array({tool}), 0, "no place for tools"},

@@ -57,7 +57,9 @@ class BpeTokenizer final : public Tokenizer {
                      std::vector<int32_t>& ids) const override;
   std::string_view TokenBytes(int32_t id) const override;
   std::string Decode(std::span<const int32_t> ids) const override;
-  std::optional<int32_t> end_of_text() const override { return FindEndOfText(vocab().specials); }
+  std::optional<int32_t> end_of_text() const override {
+    return FindEndOfText(vocab().specials, chat_source().eos_token);
+  }
   std::span<const SpecialToken> special_tokens() const override { return vocab().specials; }
   std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const override;
   std::string FileContents() const override;

@@ -28,7 +28,9 @@ class CharTokenizer final : public Tokenizer {
   }
   size_t FindCut(std::string_view text, size_t at) const override;
   std::string_view TokenBytes(int32_t id) const override;
-  std::optional<int32_t> end_of_text() const override { return FindEndOfText(specials_); }
+  std::optional<int32_t> end_of_text() const override {
+    return FindEndOfText(specials_, chat_source().eos_token);
+  }
   std::span<const SpecialToken> special_tokens() const override { return specials_; }
   std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const override;
   std::string FileContents() const override;

@@ -1,15 +1,18 @@
 #include "folio/text/chat.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
 
+#include "folio/base/error.h"
 #include "folio/text/special_tokens.h"
 
 namespace folio {
 namespace {
 
-constexpr std::array<std::string_view, 3> kRoles = {"system", "user", "assistant"};
+constexpr std::array<std::string_view, 4> kRoles = {"system", "user", "assistant", "tool"};
 constexpr std::array<std::string_view, 4> kTokens = {"<|system|>", "<|user|>", "<|assistant|>",
                                                      "<|end|>"};
 
@@ -47,7 +50,7 @@ std::optional<ChatFormat> FindChatFormat(const Tokenizer& tokenizer) {
 
 std::unique_ptr<Tokenizer> WithChatTokens(const Tokenizer& tokenizer) {
   std::vector<std::string> missing;
-  if (!tokenizer.end_of_text()) missing.emplace_back(kEndOfTextToken);
+  if (!FindEndOfText(tokenizer.special_tokens())) missing.emplace_back(kEndOfTextToken);
   for (const std::string_view token : kTokens) {
     if (!FindSpecial(tokenizer, token)) missing.emplace_back(token);
   }
@@ -58,6 +61,11 @@ void EncodeChat(const Tokenizer& tokenizer, const ChatFormat& format,
                 std::span<const ChatMessage> messages, bool ask, std::string_view where,
                 std::vector<int32_t>& ids) {
   for (const ChatMessage& message : messages) {
+    if (message.role == ChatRole::kTool || message.more.contains("tool_calls")) {
+      throw InputError(fmt::format("{}: the model's conversations have no tools", where),
+                       "they are written with the tokens of the roles system, user and assistant",
+                       "take a model with a chat template for tools");
+    }
     ids.push_back(format.RoleToken(message.role));
     const std::vector<int32_t> content = tokenizer.EncodeOrdinary(message.content, where);
     ids.insert(ids.end(), content.begin(), content.end());

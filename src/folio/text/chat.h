@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/io/json.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -15,16 +16,29 @@ namespace folio {
 // Conversations as tokens. A turn is the special token of its role, its text, and <|end|>:
 //   <|user|>Who are you?<|end|><|assistant|>A model.<|end|>
 
-enum class ChatRole { kSystem, kUser, kAssistant };
+enum class ChatRole { kSystem, kUser, kAssistant, kTool };
 
-std::string_view ChatRoleName(ChatRole role);  // "system", "user", "assistant"
+std::string_view ChatRoleName(ChatRole role);  // "system", "user", "assistant", "tool"
 std::optional<ChatRole> FindChatRole(std::string_view name);
 
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
-  std::string content;
+  std::string content = {};
+  // What else templates find in it: "tool_calls", "tool_call_id", "name", "reasoning_content".
+  Json more = Json::object();
+  bool silent = false;  // it has no content: null, not an empty text
+  bool learned = true;  // of the assistant: training learns it
 
   bool operator==(const ChatMessage&) const = default;
+};
+
+// A conversation and what belongs to it.
+struct Conversation {
+  std::vector<ChatMessage> messages = {};
+  Json tools = nullptr;             // a list of the tools that may be called; null for none
+  Json variables = Json::object();  // more variables of the chat template
+
+  bool operator==(const Conversation&) const = default;
 };
 
 // The ids of the special tokens that make a tokenizer one for conversations.
@@ -43,7 +57,7 @@ std::unique_ptr<Tokenizer> WithChatTokens(const Tokenizer& tokenizer);
 
 // Appends the turns; what looks like a special token in a message is ordinary text. With `ask` the
 // token that begins the assistant's answer follows. `where` is for errors, as in
-// Tokenizer::Encode.
+// Tokenizer::Encode. Throws a kInput Error for a message of a tool, which has no token.
 void EncodeChat(const Tokenizer& tokenizer, const ChatFormat& format,
                 std::span<const ChatMessage> messages, bool ask, std::string_view where,
                 std::vector<int32_t>& ids);

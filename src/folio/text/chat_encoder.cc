@@ -1,13 +1,17 @@
 #include "folio/text/chat_encoder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/text/chat_answers.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer_file.h"
@@ -19,6 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kSpecialsFile = "special_tokens_map.json";
+constexpr const char* kMoreTemplates = "additional_chat_templates";
+constexpr const char* kForTools = "tool_use";             // the name of the template for that
 constexpr uint64_t kMostConfigBytes = uint64_t{1} << 26;  // added tokens make it long
 
 // A token of tokenizer_config.json: a text, or an object with its text in "content".
@@ -28,18 +34,19 @@ std::string TokenText(const Json& config, std::string_view key) {
   return token != nullptr && token->is_string() ? token->text() : std::string();
 }
 
-// Of several templates, [{"name": ..., "template": ...}, ...], the default.
-std::string TemplateText(const Json& config) {
+// Templates by their names: a text is the one called "default", and several are
+// [{"name": ..., "template": ...}, ...].
+void ReadTemplates(const Json& config, ChatSource& source) {
   const Json* found = config.find("chat_template");
-  if (found == nullptr) return {};
-  if (found->is_string()) return found->text();
-  if (!found->is_array()) return {};
+  if (found == nullptr) return;
+  if (found->is_string()) source.text = found->text();
+  if (!found->is_array()) return;
   for (const Json& one : *found) {
     const Json *name = one.find("name"), *text = one.find("template");
     if (name == nullptr || text == nullptr || !text->is_string()) continue;
-    if (*name == Json("default")) return text->text();
+    if (*name == Json("default") || found->size() == 1) source.text = text->text();
+    if (*name == Json(kForTools)) source.for_tools = text->text();
   }
-  return {};
 }
 
 std::tm LocalTime() {
@@ -52,17 +59,100 @@ std::tm LocalTime() {
 // The special token that comes behind what the assistant says, if one does.
 std::optional<int32_t> EndOfTurn(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                  ChatInput input) {
-  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "a"}, {ChatRole::kAssistant, "b"}};
-  input.messages = ChatMessagesJson(messages);
+  input.messages = ChatMessagesJson(
+      std::vector<ChatMessage>{{ChatRole::kUser, "a"}, {ChatRole::kAssistant, "b"}});
   try {
     const RenderedChat chat = chat_template.Render(input);
-    if (chat.given.size() != messages.size()) return std::nullopt;
+    if (chat.said.empty()) return std::nullopt;
     const SpecialFinder finder(tokenizer.special_tokens(), SpecialRule::Allow());
-    const auto match = finder.Next(chat.text, chat.given.back().end);
+    const auto match = finder.Next(chat.text, chat.said.back().end);
     return match.token == nullptr ? std::nullopt : std::optional(match.token->id);
   } catch (const Error&) {  // it takes no such conversation
     return std::nullopt;
   }
+}
+
+// The same messages with an empty text where the content is null.
+Json WithoutNullContents(const Json& messages) {
+  Json all = Json::array();
+  for (Json message : messages) {
+    if (message.at("content").is_null()) message["content"] = "";
+    all.push_back(std::move(message));
+  }
+  return all;
+}
+
+// The same messages with the text of each object that is the arguments of a call, or the object of
+// such a text.
+Json WithOtherArguments(const Json& messages) {
+  Json all = Json::array();
+  for (Json message : messages) {
+    if (message.contains("tool_calls")) {
+      Json calls = Json::array();
+      for (Json call : message.at("tool_calls")) {
+        Json& arguments = call["function"]["arguments"];
+        arguments = arguments.is_string() ? ParseJson(arguments.text(), "arguments")
+                                          : Json(PythonJson(arguments));
+        calls.push_back(std::move(call));
+      }
+      message["tool_calls"] = std::move(calls);
+    }
+    all.push_back(std::move(message));
+  }
+  return all;
+}
+
+// Names that the template knows from folio.
+bool IsOwnVariable(std::string_view name) {
+  constexpr std::string_view kOwn[] = {"messages", "tools", "add_generation_prompt", "bos_token",
+                                       "eos_token"};
+  return std::ranges::find(kOwn, name) != std::end(kOwn);
+}
+
+// With the tokens of roles a conversation is its texts. Throws a kInput Error for one that is more.
+void RequirePlain(const Conversation& conversation) {
+  if (conversation.tools.is_null() && conversation.variables.empty()) return;
+  throw InputError(conversation.tools.is_null()
+                       ? "the model has no chat template, and no variables of one"
+                       : "the model's conversations have no tools",
+                   "they are written with the tokens of the roles system, user and assistant",
+                   "leave them out, or take a model with a chat template for them");
+}
+
+// Returns where each id ends in `text`, which they are of. Tokenizers may put a space before a
+// text, and special tokens may take the white space beside them: neither is a mistake. Empty where
+// the ids are of another text.
+std::vector<size_t> EndsIn(std::string_view text, const Tokenizer& tokenizer,
+                           std::span<const int32_t> ids) {
+  std::vector<size_t> ends;
+  size_t at = 0;
+  for (const int32_t id : ids) {
+    std::string_view token = tokenizer.TokenBytes(id);
+    if (!text.substr(at).starts_with(token) && token.starts_with(' ')) token.remove_prefix(1);
+    size_t skipped = at;
+    while (!text.substr(skipped).starts_with(token) && skipped < text.size() &&
+           std::string_view(" \t\r\n").find(text[skipped]) != std::string_view::npos) {
+      ++skipped;
+    }
+    if (!text.substr(skipped).starts_with(token)) return {};
+    at = skipped + token.size();
+    ends.push_back(at);
+  }
+  return ends;
+}
+
+// The tokens that have any of a range of bytes.
+std::vector<TokenRange> TokensOf(std::span<const TextRange> ranges, std::span<const size_t> ends) {
+  std::vector<TokenRange> found;
+  for (const TextRange& range : ranges) {
+    const auto begin = std::ranges::upper_bound(ends, range.begin);
+    const auto last = std::ranges::lower_bound(ends, range.end);
+    const auto end = last == ends.end() ? last : last + 1;
+    if (range.begin >= range.end || begin >= end) continue;
+    found.push_back(
+        {static_cast<size_t>(begin - ends.begin()), static_cast<size_t>(end - ends.begin())});
+  }
+  return found;
 }
 
 }  // namespace
@@ -72,10 +162,10 @@ ChatSource ReadChatSource(const fs::path& dir) {
   const fs::path config_path = dir / kTokenizerConfigFile, file = dir / kTemplateFile;
   if (Exists(config_path)) {
     const Json config = ParseJson(ReadFile(config_path, kMostConfigBytes), config_path.string());
-    source = {.text = TemplateText(config),
-              .where = config_path.string(),
+    source = {.where = config_path.string(),
               .bos_token = TokenText(config, "bos_token"),
               .eos_token = TokenText(config, "eos_token")};
+    ReadTemplates(config, source);
   }
   // Older writers name them there alone.
   const fs::path specials = dir / kSpecialsFile;
@@ -88,11 +178,12 @@ ChatSource ReadChatSource(const fs::path& dir) {
     source.text = ReadFile(file, kMostConfigBytes);
     source.where = file.string();
   }
+  const fs::path for_tools = dir / kMoreTemplates / fmt::format("{}.jinja", kForTools);
+  if (Exists(for_tools)) source.for_tools = ReadFile(for_tools, kMostConfigBytes);
   return source;
 }
 
-ChatEncoder::ChatEncoder(const ChatFormat& format)
-    : format_(format), end_of_turn_(format.end), ends_({format.end}) {}
+ChatEncoder::ChatEncoder(const ChatFormat& format) : format_(format), ends_({format.end}) {}
 
 ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
                          std::shared_ptr<const ChatTemplate> chat_template,
@@ -100,68 +191,140 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
     : template_(std::move(chat_template)),
       bos_token_(source.bos_token),
       eos_token_(source.eos_token) {
-  end_of_turn_ = EndOfTurn(tokenizer, *template_, InputOf({}));
-  if (end_of_turn_) ends_.push_back(*end_of_turn_);
+  if (!source.for_tools.empty()) {
+    for_tools_ = std::make_shared<const ChatTemplate>(
+        source.for_tools, fmt::format("{}: the template {}", source.where, kForTools));
+  }
+  if (const auto end = EndOfTurn(tokenizer, *template_, InputOf({}))) ends_.push_back(*end);
   const auto specials = tokenizer.special_tokens();
   const auto eos = std::ranges::find(specials, eos_token_, &SpecialToken::text);
   if (eos != specials.end() && !std::ranges::count(ends_, eos->id)) ends_.push_back(eos->id);
+  for (const int32_t end : ends_) end_texts_.emplace_back(tokenizer.TokenBytes(end));
 }
 
-void ChatEncoder::Encode(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
-                         bool ask, std::string_view where, std::vector<int32_t>& ids) const {
-  if (format_) return EncodeChat(tokenizer, *format_, messages, ask, where, ids);
-  ChatInput input = InputOf(messages);
-  input.add_generation_prompt = ask;
-  EncodeRendered(tokenizer, template_->Render(input), where, ids);
+void ChatEncoder::SetVariables(Json variables) {
+  const Conversation any{.variables = variables};
+  format_ ? RequirePlain(any) : void(TemplateFor(any));
+  variables_ = std::move(variables);
 }
 
-void ChatEncoder::EncodeJson(const Tokenizer& tokenizer, const Json& messages, const Json& tools,
-                             std::string_view where, std::vector<int32_t>& ids) const {
-  ChatInput input = InputOf({});
-  input.messages = messages;
-  input.add_generation_prompt = true;
-  const RenderedChat without = tools.is_null() ? RenderedChat() : template_->Render(input);
-  input.tools = tools;
-  const RenderedChat chat = template_->Render(input);
-  if (!tools.is_null() && chat.text == without.text) {
+const ChatTemplate& ChatEncoder::TemplateFor(const Conversation& conversation) const {
+  const bool tools = !conversation.tools.is_null();
+  const ChatTemplate& found = tools && for_tools_ != nullptr ? *for_tools_ : *template_;
+  if (tools && !found.ReadsVariable("tools")) {
     throw InputError("the model's chat template has no place for tools",
-                     "it writes the same with them as without",
-                     "leave them out, or serve a model that was taught to call tools");
+                     fmt::format("{} does not look at them", found.where()),
+                     "leave them out, or take a model that was taught to call tools");
   }
-  EncodeRendered(tokenizer, chat, where, ids);
-}
-
-ChatInput ChatEncoder::InputOf(std::span<const ChatMessage> messages) const {
-  ChatInput input;
-  input.messages = ChatMessagesJson(messages);
-  input.bos_token = bos_token_;
-  input.eos_token = eos_token_;
-  input.now = LocalTime();
-  return input;
-}
-
-ChatEncoder::Marks ChatEncoder::AnswerMarks(const Tokenizer& tokenizer) const {
-  if (format_) return {.begin = {format_->assistant}, .end = format_->end};
-  const ChatMessage question{ChatRole::kUser, "a"};
-  std::vector<int32_t> told, asked;
-  Encode(tokenizer, {&question, 1}, /*ask=*/false, "text", told);
-  Encode(tokenizer, {&question, 1}, /*ask=*/true, "text", asked);
-  const bool longer =
-      asked.size() > told.size() && std::equal(told.begin(), told.end(), asked.begin());
-  if (longer) asked.erase(asked.begin(), asked.begin() + std::ssize(told));
-  const auto is_special = [&](int32_t id) {
-    return std::ranges::count(tokenizer.special_tokens(), id, &SpecialToken::id) > 0;
-  };
-  if (longer && end_of_turn_ && std::ranges::any_of(asked, is_special)) {
-    return {.begin = std::move(asked), .end = *end_of_turn_};
+  for (const auto& [name, value] : conversation.variables.items()) {
+    if (IsOwnVariable(name)) {
+      throw InputError(
+          fmt::format("the variable '{}' of the chat template is not set by itself", name),
+          "it follows from the conversation and the model", "leave it out");
+    }
+    if (found.ReadsVariable(name)) continue;
+    throw InputError(fmt::format("the model's chat template has no variable '{}'", name),
+                     fmt::format("{} does not look at it", found.where()), "leave it out");
   }
-  throw InputError("answers cannot be told from questions by the model's chat template",
-                   "no special tokens of the model's tokenizer begin and end the assistant's turns",
-                   "train a model whose template has them");
+  return found;
 }
 
-std::vector<TextRange> ChatEncoder::Answers(std::span<const ChatMessage> messages) const {
-  return template_->Answers(InputOf(messages));
+// The messages of `input` become those that the template takes.
+RenderedChat ChatEncoder::Render(const Conversation& conversation, ChatInput& input) const {
+  const ChatTemplate& of = TemplateFor(conversation);
+  const Json given = std::move(input.messages);
+  const bool nulls = std::ranges::any_of(conversation.messages, &ChatMessage::silent);
+  const bool calls = std::ranges::any_of(conversation.messages, [](const ChatMessage& message) {
+    return message.more.contains("tool_calls");
+  });
+  std::vector<Json> forms = {given};
+  if (nulls) forms.push_back(WithoutNullContents(given));
+  if (calls) {
+    forms.push_back(WithOtherArguments(given));
+    if (nulls) forms.push_back(WithOtherArguments(forms[1]));
+  }
+  std::optional<RenderedChat> taken;
+  std::optional<Error> failed;
+  for (Json& form : forms) {
+    ChatInput tried = input;
+    tried.messages = std::move(form);
+    try {
+      RenderedChat chat = of.Render(tried);
+      if (taken && chat.wrote_values) continue;
+      const bool meant = !chat.wrote_values;
+      taken = std::move(chat);
+      input.messages = std::move(tried.messages);
+      if (meant) break;
+    } catch (const Error& error) {
+      if (!failed) failed = error;
+    }
+  }
+  if (!taken) throw Error(*failed);
+  return *std::move(taken);
+}
+
+void ChatEncoder::Encode(const Tokenizer& tokenizer, const Conversation& conversation, bool ask,
+                         std::string_view where, std::vector<int32_t>& ids) const {
+  if (format_) {
+    RequirePlain(conversation);
+    return EncodeChat(tokenizer, *format_, conversation.messages, ask, where, ids);
+  }
+  ChatInput input = InputOf(conversation);
+  input.add_generation_prompt = ask;
+  EncodeRendered(tokenizer, Render(conversation, input), where, ids);
+}
+
+EncodedChat ChatEncoder::EncodeAnswers(const Tokenizer& tokenizer, const Conversation& conversation,
+                                       std::string_view where) const {
+  if (format_) return EncodeTurns(tokenizer, conversation, where);
+  ChatInput input = InputOf(conversation);
+  const RenderedChat chat = Render(conversation, input);
+  std::vector<bool> learned;
+  for (const ChatMessage& message : conversation.messages) learned.push_back(message.learned);
+  const std::vector<TextRange> ranges =
+      FindAnswers(TemplateFor(conversation), input, chat, learned, end_texts_);
+  EncodedChat encoded;
+  EncodeRendered(tokenizer, chat, where, encoded.ids);
+  const std::vector<size_t> ends = EndsIn(chat.text, tokenizer, encoded.ids);
+  if (ends.empty() && !encoded.ids.empty()) {
+    throw InputError("its answers cannot be found in its tokens",
+                     "the tokenizer changes the text that the chat template writes",
+                     "leave the conversation out, or train a model of another family");
+  }
+  encoded.answers = TokensOf(ranges, ends);
+  encoded.ended = !encoded.answers.empty() &&
+                  std::ranges::count(ends_, encoded.ids[encoded.answers.back().end - 1]) > 0;
+  return encoded;
+}
+
+// The same with the tokens of roles.
+EncodedChat ChatEncoder::EncodeTurns(const Tokenizer& tokenizer, const Conversation& conversation,
+                                     std::string_view where) const {
+  RequirePlain(conversation);
+  EncodedChat encoded;
+  for (const ChatMessage& message : conversation.messages) {
+    const size_t begin = encoded.ids.size() + 1;  // behind the token of the role
+    EncodeChat(tokenizer, *format_, {&message, 1}, /*ask=*/false, where, encoded.ids);
+    if (message.role != ChatRole::kAssistant || !message.learned) continue;
+    encoded.answers.push_back({begin, encoded.ids.size()});
+  }
+  return encoded;
+}
+
+bool ChatEncoder::ReadsMember(std::string_view name) const {
+  if (format_) return false;
+  return template_->ReadsMember(name) || (for_tools_ != nullptr && for_tools_->ReadsMember(name));
+}
+
+ChatInput ChatEncoder::InputOf(const Conversation& conversation) const {
+  Json variables = variables_;
+  variables.update(conversation.variables);
+  return {.messages = ChatMessagesJson(conversation.messages),
+          .tools = conversation.tools,
+          .variables = std::move(variables),
+          .bos_token = bos_token_,
+          .eos_token = eos_token_,
+          .now = LocalTime()};
 }
 
 std::optional<ChatEncoder> FindChatEncoder(const Tokenizer& tokenizer) {

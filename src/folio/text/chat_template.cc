@@ -83,7 +83,9 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
     jinja::Members members;
     const Json* speaker = message.find("role");
     const bool assistant = speaker != nullptr && *speaker == Json("assistant");
-    const jinja::Char mark = assistant ? jinja::kGiven | jinja::kSaid : jinja::kGiven;
+    const auto number = static_cast<jinja::Char>(all.size() % jinja::kMostMessage + 1);
+    const jinja::Char mark = number << jinja::kMessageShift | jinja::kGiven |
+                             (assistant ? jinja::kSaid : jinja::Char{0});
     for (const auto& [name, value] : message.items()) {
       const bool role = name == "role";
       if (role && !IsRole(value)) {
@@ -98,20 +100,55 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
   return jinja::MakeList(meter, std::move(all));
 }
 
-// The ranges of bytes of the characters that have the mark.
-std::vector<TextRange> Marked(const jinja::Text& text, jinja::Char mark) {
-  std::vector<TextRange> ranges;
+// Calls f(mark, range) for each run of characters, with its range of bytes, whose marks are the
+// same by mark_of.
+template <class MarkOf, class F>
+void ForRuns(const jinja::Text& text, MarkOf&& mark_of, F&& f) {
   size_t byte = 0;
   for (size_t begin = 0; begin < text.size();) {
-    const bool is = (text[begin] & mark) != 0;
+    const auto mark = mark_of(text[begin]);
     size_t end = begin;
-    while (end < text.size() && ((text[end] & mark) != 0) == is) ++end;
+    while (end < text.size() && mark_of(text[end]) == mark) ++end;
     const size_t length = jinja::ToUtf8(jinja::TextView(text).substr(begin, end - begin)).size();
-    if (is) ranges.push_back({byte, byte + length});
+    f(mark, TextRange{byte, byte + length});
     byte += length;
     begin = end;
   }
+}
+
+// The ranges of bytes of the characters that have the mark.
+std::vector<TextRange> Marked(const jinja::Text& text, jinja::Char mark) {
+  std::vector<TextRange> ranges;
+  ForRuns(
+      text, [&](jinja::Char c) { return (c & mark) != 0; },
+      [&](bool marked, TextRange range) {
+        if (marked) ranges.push_back(range);
+      });
   return ranges;
+}
+
+// What each of `count` messages gave. The numbers of many begin again after some, and templates
+// write messages in their order: a message is the one with its number that is nearest to the last.
+std::vector<MessageRange> OfMessages(const jinja::Text& text, size_t count) {
+  constexpr auto kNumbers = static_cast<int64_t>(jinja::kMostMessage);
+  const auto messages = static_cast<int64_t>(count);
+  std::vector<MessageRange> found;
+  int64_t last = 0;
+  ForRuns(text, jinja::MessageOf, [&](jinja::Char number, TextRange range) {
+    if (number == 0) return;
+    const int64_t lowest = messages <= kNumbers ? 0 : std::max<int64_t>(last - kNumbers / 2, 0);
+    const int64_t behind = (static_cast<int64_t>(number) - 1 - lowest) % kNumbers;
+    last = std::min(lowest + (behind < 0 ? behind + kNumbers : behind), messages - 1);
+    found.push_back({static_cast<size_t>(last), range});
+  });
+  return found;
+}
+
+template <class Is>
+bool AnyNode(const jinja::Node& node, const Is& is) {
+  return is(node) || std::ranges::any_of(node.parts, [&](const jinja::NodePtr& part) {
+           return part != nullptr && AnyNode(*part, is);
+         });
 }
 
 }  // namespace
@@ -140,37 +177,32 @@ RenderedChat ChatTemplate::Render(const ChatInput& input) const {
   if (!input.eos_token.empty()) {
     variables.emplace_back("eos_token", jinja::MakeText(meter, input.eos_token));
   }
+  for (const auto& [name, value] : input.variables.items()) {
+    variables.emplace_back(name, jinja::FromJson(meter, value, jinja::kGiven));
+  }
   const jinja::Text text = jinja::Render(*tree_, variables, input.now, meter);
   return {.text = jinja::ToUtf8(text),
           .given = Marked(text, jinja::kGiven),
           .generated = Marked(text, jinja::kGenerated),
           .said = Marked(text, jinja::kSaid),
-          .source = source_};
+          .of_messages = OfMessages(text, input.messages.size()),
+          .source = source_,
+          .wrote_values = meter.wrote_values};
 }
 
-std::vector<TextRange> ChatTemplate::Answers(const ChatInput& input) const {
-  RenderedChat whole = Render(input);
-  if (!whole.generated.empty()) return std::move(whole.generated);
-  std::vector<TextRange> answers;
-  ChatInput part = input;
-  part.messages = Json::array();
-  // The length of the text of the messages so far.
-  const auto length = [&](bool ask) {
-    part.add_generation_prompt = ask;
-    const std::string text = Render(part).text;
-    if (whole.text.starts_with(text)) return text.size();
-    throw InputError(
-        fmt::format("{}: where the answers are in a conversation cannot be told", where_),
-        "it writes the beginning of a conversation otherwise than the whole",
-        "mark what the model writes with {% generation %} in a file for --chat-template FILE");
-  };
-  for (const Json& message : input.messages) {
-    const bool answer = message.at("role") == Json("assistant");
-    const size_t begin = answer ? length(true) : 0;
-    part.messages.push_back(message);
-    if (answer) answers.push_back({begin, length(false)});
-  }
-  return answers;
+bool ChatTemplate::ReadsVariable(std::string_view name) const {
+  return AnyNode(*tree_, [&](const jinja::Node& node) {
+    return node.kind == jinja::NodeKind::kName && node.name == name;
+  });
+}
+
+bool ChatTemplate::ReadsMember(std::string_view name) const {
+  return AnyNode(*tree_, [&](const jinja::Node& node) {
+    if (node.kind == jinja::NodeKind::kAttribute) return node.name == name;
+    if (node.kind != jinja::NodeKind::kConstant) return false;
+    const jinja::Text* text = jinja::TextOf(node.constant);
+    return text != nullptr && jinja::ToUtf8(*text) == name;
+  });
 }
 
 std::vector<std::string> BuiltinChatTemplates() {
@@ -196,9 +228,19 @@ std::shared_ptr<const ChatTemplate> OpenChatTemplate(const std::string& name_or_
 Json ChatMessagesJson(std::span<const ChatMessage> messages) {
   Json all = Json::array();
   for (const ChatMessage& message : messages) {
-    all.push_back(Json{{"role", ChatRoleName(message.role)}, {"content", message.content}});
+    Json one = {{"role", ChatRoleName(message.role)},
+                {"content", message.silent ? Json() : Json(message.content)}};
+    for (const auto& [key, value] : message.more.items()) one.Add(key, value);
+    all.push_back(std::move(one));
   }
   return all;
+}
+
+std::string PythonJson(const Json& value) {
+  jinja::Meter meter("JSON");
+  jinja::TextBuilder out(meter);
+  jinja::WriteJson(meter, jinja::FromJson(meter, value, 0), {.comma = U", ", .colon = U": "}, out);
+  return jinja::ToUtf8(out.text());
 }
 
 void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::string_view where,

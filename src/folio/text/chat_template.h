@@ -23,6 +23,7 @@ struct Node;
 struct ChatInput {
   Json messages = Json::array();  // {"role": ..., "content": ...}, and what else one has
   Json tools = nullptr;
+  Json variables = Json::object();  // more of them, by name
   bool add_generation_prompt = false;
   std::string bos_token = {}, eos_token = {};  // not defined if empty
   std::tm now = {};                            // for templates that tell the date
@@ -34,13 +35,25 @@ struct TextRange {
   bool operator==(const TextRange&) const = default;
 };
 
+// A part of what a template wrote that came out of one message.
+struct MessageRange {
+  size_t message = 0;  // its index
+  TextRange range;
+
+  bool operator==(const MessageRange&) const = default;
+};
+
 // A conversation as a template writes it.
 struct RenderedChat {
   std::string text;
-  std::vector<TextRange> given;      // what came out of messages and tools, in order
-  std::vector<TextRange> generated;  // what the template says the model is to write
-  std::vector<TextRange> said = {};  // of what is given, the messages of the assistant
+  std::vector<TextRange> given;                // what came out of messages and tools, in order
+  std::vector<TextRange> generated;            // what the template says the model is to write
+  std::vector<TextRange> said = {};            // of what is given, the messages of the assistant
+  std::vector<MessageRange> of_messages = {};  // of what is given, what each message gave
   std::shared_ptr<const std::string> source = {};  // the template's text; none writes no tokens
+  // A list, a mapping or none was written as Python writes such values, or the text of JSON as a
+  // string of JSON: the template was made for messages in another form.
+  bool wrote_values = false;
 };
 
 // The way in which a model was taught to see conversations: a template in the language of Jinja
@@ -53,14 +66,14 @@ class ChatTemplate {
 
   const std::string& source() const { return *source_; }
 
+  const std::string& where() const { return where_; }
+
   // Throws a kInput Error where the template fails or takes no such conversation.
   RenderedChat Render(const ChatInput& input) const;
 
-  // What the model is to write of a whole conversation: between {% generation %} and its end where
-  // the template says so; else what comes behind the prompt for an answer, up to the end of its
-  // turn. For that the template must write a conversation's beginning as it writes the whole's:
-  // where it does not, a kInput Error says so.
-  std::vector<TextRange> Answers(const ChatInput& input) const;
+  // Returns whether the template looks at a variable of this name, or at a member of anything.
+  bool ReadsVariable(std::string_view name) const;
+  bool ReadsMember(std::string_view name) const;
 
  private:
   std::shared_ptr<const std::string> source_;
@@ -73,8 +86,11 @@ std::vector<std::string> BuiltinChatTemplates();
 // The template of that name, or of the file of that name. Throws a kInput Error for neither.
 std::shared_ptr<const ChatTemplate> OpenChatTemplate(const std::string& name_or_file);
 
-// The messages as templates take them.
+// The messages as templates take them: {"role": ..., "content": ...} and what else they have.
 Json ChatMessagesJson(std::span<const ChatMessage> messages);
+
+// The text of a value as Python's json.dumps writes it, with characters as they are.
+std::string PythonJson(const Json& value);
 
 // Appends the ids of the conversation. They are those of the whole text with its special tokens, as
 // other programs encode it, but that nobody who is not the template writes a token that structures

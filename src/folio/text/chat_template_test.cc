@@ -284,38 +284,49 @@ TEST(ChatTemplates, OrdinaryTextGoesThroughTheirMessages) {
   }
 }
 
-std::string AnswersOf(const ChatTemplate& chat, const ChatInput& input) {
-  const std::string text = chat.Render(input).text;
-  std::string answers;
-  for (const TextRange& range : chat.Answers(input)) {
-    answers += "[" + text.substr(range.begin, range.end - range.begin) + "]";
+TEST(ChatTemplates, SayWhatTheyLookAt) {
+  const ChatTemplate chat(
+      "{% for m in messages %}{{ m['reasoning_content'] }}{{ m.content }}{% if 'name' in m %}"
+      "{% endif %}{% endfor %}{% if enable_thinking is defined %}x{% endif %}",
+      "t");
+  for (const char* name : {"messages", "enable_thinking"}) EXPECT_TRUE(chat.ReadsVariable(name));
+  for (const char* name : {"tools", "content", "x"}) EXPECT_FALSE(chat.ReadsVariable(name));
+  for (const char* name : {"content", "reasoning_content", "name"}) {
+    EXPECT_TRUE(chat.ReadsMember(name)) << name;
   }
-  return answers;
+  for (const char* name : {"messages", "tool_calls"}) EXPECT_FALSE(chat.ReadsMember(name)) << name;
 }
 
-TEST(ChatTemplates, AnswersAreFoundInConversations) {
+TEST(ChatTemplates, VariablesAreGivenByOthers) {
   ChatInput input;
-  input.eos_token = "</s>";
-  input.messages = ChatMessagesJson(std::vector<ChatMessage>{{ChatRole::kSystem, "s"},
-                                                             {ChatRole::kUser, "q"},
-                                                             {ChatRole::kAssistant, "a"},
-                                                             {ChatRole::kUser, "q"},
-                                                             {ChatRole::kAssistant, ""}});
-  const std::pair<const char*, const char*> cases[] = {
-      {"chatml", "[a<|im_end|>\n][<|im_end|>\n]"},
-      {"llama3", "[a<|eot_id|>][<|eot_id|>]"},
-      {"gemma", "[a<end_of_turn>\n][<end_of_turn>\n]"},
-      {"zephyr", "[a</s>\n][</s>\n]"},
-      {"nanochat", "[a<|assistant_end|>][<|assistant_end|>]"}};
-  for (const auto& [name, answers] : cases) {
-    EXPECT_EQ(AnswersOf(*OpenChatTemplate(name), input), answers) << name;
-  }
-  EXPECT_EQ(AnswersOf(ChatTemplate(std::string(RoleTokenTemplate()), "t"), input),
-            "[a<|end|>][<|end|>]");
-  // This one takes away what earlier turns thought.
-  input.messages = Ours().json["conversations"]["turns"]["messages"];
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Ours().Open("thinking")->Answers(input); }),
-                       "otherwise than the whole"));
+  input.variables = Json{{"enable_thinking", false}, {"x", "<b>"}};
+  const ChatTemplate chat("{{ x }}{{ enable_thinking }}", "t");
+  const RenderedChat rendered = chat.Render(input);
+  EXPECT_EQ(rendered.text, "<b>False");
+  EXPECT_EQ(rendered.given, (std::vector<TextRange>{{0, 3}}));
+}
+
+// What a template was not made for is seen by what it writes.
+TEST(ChatTemplates, WritingValuesIsNoticed) {
+  ChatInput input;
+  input.messages = ChatMessagesJson(std::vector<ChatMessage>{
+      {.role = ChatRole::kAssistant,
+       .more = Json{{"tool_calls",
+                     Json::array({Json{{"function", Json{{"name", "f"}, {"arguments", "{}"}}}}})}},
+       .silent = true}});
+  const auto wrote = [&](const std::string& source) {
+    return ChatTemplate("{% set m = messages[0] %}{% set f = m.tool_calls[0].function %}" + source,
+                        "t")
+        .Render(input)
+        .wrote_values;
+  };
+  EXPECT_TRUE(wrote("{{ m.content }}"));
+  EXPECT_TRUE(wrote("{{ 'a' ~ m.content }}"));
+  EXPECT_TRUE(wrote("{{ m.tool_calls }}"));
+  EXPECT_TRUE(wrote("{{ f }}"));
+  EXPECT_TRUE(wrote("{{ f | tojson }}"));
+  EXPECT_TRUE(wrote("{{ f.arguments | tojson }}"));
+  EXPECT_FALSE(wrote("{{ f.arguments }}{{ f.name | tojson }}{{ m.role }}"));
 }
 
 TEST(ChatTemplates, AreNamedOrFiles) {

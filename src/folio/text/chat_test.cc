@@ -47,7 +47,7 @@ TEST(Chat, RolesHaveTheirUsualNames) {
   for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
     EXPECT_EQ(FindChatRole(ChatRoleName(role)), role);
   }
-  EXPECT_FALSE(FindChatRole("tool"));
+  EXPECT_FALSE(FindChatRole("owner"));
 }
 
 class ChatFiles : public InTemporaryDirectory {};

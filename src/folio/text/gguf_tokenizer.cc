@@ -37,6 +37,7 @@ constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.gg
 constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens",
                            kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kTemplate = "tokenizer.chat_template";
+constexpr std::string_view kTemplateForTools = "tokenizer.chat_template.tool_use";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
 constexpr std::string_view kAddSpace = "tokenizer.ggml.add_space_prefix";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
@@ -612,6 +613,7 @@ std::unique_ptr<Tokenizer> ReadGgufTokenizer(const GgufFile& file) {
     return known ? std::string(tokenizer->TokenBytes(static_cast<int32_t>(*id))) : std::string();
   };
   tokenizer->set_chat_source({.text = roles.chat_template,
+                              .for_tools = std::string(file.Text(kTemplateForTools).value_or("")),
                               .where = fmt::format("{}: {}", file.path().string(), kTemplate),
                               .bos_token = text(roles.begin),
                               .eos_token = text(end)});
@@ -657,7 +659,9 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, int64_t vocab_size, const Toke
   if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
     header.AddText(kTemplate, RoleTokenTemplate());
   } else if (tokenizer != nullptr && !tokenizer->chat_source().text.empty()) {
-    header.AddText(kTemplate, tokenizer->chat_source().text);
+    const ChatSource& source = tokenizer->chat_source();
+    header.AddText(kTemplate, source.text);
+    if (!source.for_tools.empty()) header.AddText(kTemplateForTools, source.for_tools);
   }
 }
 

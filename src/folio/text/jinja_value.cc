@@ -228,7 +228,9 @@ Value FromJson(Meter& meter, const Json& json, Char marks) {
     Members members;
     int depth = 1;
     for (const auto& [name, value] : json.items()) {
-      members.emplace_back(MakeText(meter, FromUtf8(name, marks)), FromJson(meter, value, marks));
+      const Char more = value.is_string() && name == "arguments" ? kArguments : Char{0};
+      members.emplace_back(MakeText(meter, FromUtf8(name, marks)),
+                           FromJson(meter, value, marks | more));
       depth = DepthAround(meter, members.back().second, depth);
     }
     return std::make_shared<const Mapping>(&meter, std::move(members), depth);
@@ -403,6 +405,8 @@ void Print(Meter& meter, const Value& value, TextBuilder& out, bool quoted) {
     if (!quoted) return void(out.Add(*text));
     return PrintQuoted(*text, out);
   }
+  meter.wrote_values = meter.wrote_values || ListOf(value) != nullptr ||
+                       MappingOf(value) != nullptr || std::holds_alternative<None>(value);
   const List* list = ListOf(value);
   if (list != nullptr && list->kind != ListKind::kIterator) {
     const bool tuple = list->kind == ListKind::kTuple;
@@ -456,6 +460,8 @@ void WriteJson(Meter& meter, const Value& value, const JsonStyle& style, TextBui
     if (count > 0) line(depth);
   };
   if (const Text* text = TextOf(value)) {
+    meter.wrote_values = meter.wrote_values ||
+                         std::ranges::any_of(*text, [](Char c) { return (c & kArguments) != 0; });
     WriteJsonText(*text, style.ascii, out);
   } else if (const List* list = ListOf(value);
              list != nullptr && list->kind != ListKind::kIterator) {

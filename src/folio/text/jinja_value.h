@@ -35,6 +35,9 @@ class Meter {
   Meter(const Meter&) = delete;
 
   int line = 1;  // that is being evaluated
+  // The template wrote a list, a mapping or none as Python writes such values, or arguments that
+  // are the text of JSON as a string of JSON: it was meant for another form of them.
+  bool wrote_values = false;
 
   [[noreturn]] void Fail(const std::string& cause) const;
   // These throw where it becomes too much.
@@ -57,9 +60,16 @@ using Char = char32_t;
 inline constexpr Char kGiven = Char{1} << 30;  // by whoever talks to the model, not the template
 inline constexpr Char kGenerated = Char{1} << 31;  // between {% generation %} and its end
 inline constexpr Char kSaid = Char{1} << 29;       // of what is given: by the assistant
-inline constexpr Char kMarks = kGiven | kGenerated | kSaid;
+inline constexpr Char kArguments = Char{1} << 28;  // the text that the arguments of a call are
+// The number of the message that a character was given in, from 1 on; 0 of none. Above the largest
+// it begins with 1 again.
+inline constexpr int kMessageShift = 21;
+inline constexpr Char kMostMessage = 127;
 constexpr Char Code(Char c) {
-  return c & ~kMarks;
+  return c & 0x1FFFFF;
+}
+constexpr Char MessageOf(Char c) {
+  return c >> kMessageShift & kMostMessage;
 }
 struct CharTraits : std::char_traits<Char> {
   static constexpr bool eq(Char a, Char b) { return Code(a) == Code(b); }
@@ -148,7 +158,8 @@ Value MakeText(Meter& meter, std::string_view text);
 Value MakeList(Meter& meter, std::vector<Value> items, ListKind kind = ListKind::kList);
 // Of members with the same name, the place of the first and the value of the last is kept.
 Value MakeMapping(Meter& meter, Members members);
-// The texts in it, also names of members, get the marks.
+// The texts in it, also names of members, get the marks. One that is a member "arguments" has
+// kArguments too.
 Value FromJson(Meter& meter, const Json& json, Char marks);
 
 // These return null unless the value is of that kind.

@@ -59,9 +59,14 @@ bool IsToken(const Tokenizer& tokenizer, std::string_view text) {
 
 }  // namespace
 
-std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials) {
-  const auto found = std::ranges::find(specials, kEndOfTextToken, &SpecialToken::text);
-  return found == specials.end() ? std::nullopt : std::optional(found->id);
+std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials, std::string_view eos) {
+  for (const std::string_view text :
+       {kEndOfTextToken, std::string_view("<|end_of_text|>"), std::string_view("<|bos|>"), eos,
+        std::string_view("</s>"), std::string_view("<eos>")}) {
+    const auto found = std::ranges::find(specials, text, &SpecialToken::text);
+    if (found != specials.end() && !text.empty()) return found->id;
+  }
+  return std::nullopt;
 }
 
 std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int64_t first) {

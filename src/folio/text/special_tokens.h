@@ -16,8 +16,12 @@ namespace folio {
 
 inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
 
-// The id of that one, if it is among them.
-std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials);
+// The id of the token among them that ends a document: that one, Llama 3's <|end_of_text|>,
+// nanochat's <|bos|>, else the one that the tokenizer's files call `eos` ("" if none), else </s> or
+// <eos>. The first three come first since tokenizers of models for conversations call the end of a
+// turn eos.
+std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials,
+                                     std::string_view eos = "");
 
 // Tokens with these texts and the ids from `first` on.
 std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int64_t first);

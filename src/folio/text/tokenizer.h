@@ -45,9 +45,10 @@ struct SpecialRule {
   }
 };
 
-// The chat template (text/chat_template.h) that came with a tokenizer, not looked at yet.
+// The chat templates (text/chat_template.h) that came with a tokenizer, not looked at yet.
 struct ChatSource {
   std::string text = {};                       // "" if there is none
+  std::string for_tools = {};                  // the one for conversations with tools, or ""
   std::string where = {};                      // it was read, for errors
   std::string bos_token = {}, eos_token = {};  // texts of the tokens that it calls so
 

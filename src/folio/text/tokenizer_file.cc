@@ -344,9 +344,14 @@ void Tokenizer::Save(const std::string& dir) const {
     config["chat_template"] = std::string(RoleTokenTemplate());
   } else {
     const ChatSource& source = chat_source();
-    if (!source.text.empty()) config["chat_template"] = source.text;
     if (!source.bos_token.empty()) config["bos_token"] = source.bos_token;
     if (!source.eos_token.empty()) config["eos_token"] = source.eos_token;
+    if (!source.text.empty()) config["chat_template"] = source.text;
+    if (!source.for_tools.empty()) {
+      config["chat_template"] =
+          Json::array({Json{{"name", "default"}, {"template", source.text}},
+                       Json{{"name", "tool_use"}, {"template", source.for_tools}}});
+    }
   }
   const GuardedDirectory inside(dir);
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());

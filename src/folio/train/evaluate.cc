@@ -78,14 +78,15 @@ RunSamplers ConversationSamplers(const Dataset& data, const TrainConfig& config,
   using Order = PackedConversations::Order;
   const BatchShape shape{config.batch_size, T, config.grad_accumulation};
   const uint64_t seed = static_cast<uint64_t>(config.seed);
-  const auto sampler = [&](const TokenFile& tokens, Order order) {
+  const auto sampler = [&](const TokenFile& tokens, const ConversationTable& table, Order order) {
     const int64_t micro_batches = order == Order::kOnce ? 1 : shape.micro_batches;
     return std::make_unique<PackedConversations>(
-        tokens, *data.info().chat, BatchShape{shape.B, shape.T, micro_batches}, seed, order);
+        tokens, table, BatchShape{shape.B, shape.T, micro_batches}, seed, order);
   };
   RunSamplers samplers;
-  samplers.train = sampler(data.train(), Order::kShuffled);
-  auto train = sampler(data.train(), Order::kOnce), val = sampler(data.val(), Order::kOnce);
+  samplers.train = sampler(data.train(), data.train_chats(), Order::kShuffled);
+  auto train = sampler(data.train(), data.train_chats(), Order::kOnce);
+  auto val = sampler(data.val(), data.val_chats(), Order::kOnce);
   const int64_t most = config.eval_batches > 0 ? config.eval_batches : val->steps();
   samplers.val_eval_batches = std::min(most, val->steps());
   samplers.train_eval_batches = std::min(most, std::min<int64_t>(train->steps(), 20));

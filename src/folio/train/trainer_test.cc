@@ -123,8 +123,12 @@ std::unique_ptr<Dataset> MakeConversations(const std::filesystem::path& dir) {
     return ids;
   };
   MakeDataset(dir, part(60), part(12), 11);
-  DatasetInfo info = Dataset(dir.string(), 11).info();
-  info.chat = ChatTokens{.border = border, .answer = {answer}, .end = end};
+  const Dataset plain(dir.string(), 11);
+  const ChatMarks marks = {.border = border, .answer = {answer}, .end = end};
+  DatasetInfo info = plain.info();
+  info.chat.emplace().end = end;
+  WriteConversations(dir.string(), TableByMarks(plain.train(), marks),
+                     TableByMarks(plain.val(), marks), info);
   WriteDatasetInfo(dir.string(), info);
   return std::make_unique<Dataset>(dir.string());
 }

@@ -246,10 +246,12 @@ void Dialogue::CheckOptions(const GenerateOptions& options) const {
 }
 
 int64_t Dialogue::Ask(const std::string& message, int64_t max_tokens) {
-  const ChatMessage asked[] = {{ChatRole::kSystem, system_}, {ChatRole::kUser, message}};
+  Conversation asked{.messages = {{ChatRole::kUser, message}}};
+  if (!system_.empty()) {
+    asked.messages.insert(asked.messages.begin(), {ChatRole::kSystem, system_});
+  }
   std::vector<int32_t> alone;
-  chat_->Encode(tokenizer_, std::span(asked).subspan(system_.empty() ? 1 : 0), /*ask=*/true,
-                "the message", alone);
+  chat_->Encode(tokenizer_, asked, /*ask=*/true, "the message", alone);
   if (std::ssize(alone) > context()) {
     throw InputError("the message is longer than the model's context",
                      fmt::format("{} tokens of at most {}", alone.size(), context()),

@@ -39,10 +39,7 @@ ChatEncoder RequireChat(const OpenedModel& model) {
   model.RequireTokenizer();
   if (std::optional<ChatEncoder> chat = model.FindChat()) return *std::move(chat);
   throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
-                   model.chat_help.empty()
-                       ? "there is no chat template beside it, and its tokenizer has no <|user|>, "
-                         "<|assistant|>, <|system|> and <|end|>"
-                       : model.chat_help,
+                   model.WhyNoChat(),
                    "leave out --chat, name a template with --chat-template NAME|FILE, or teach it: "
                    "folio train --init MODEL --data CHATS.jsonl");
 }
@@ -130,11 +127,10 @@ struct PromptFlags {
       return {std::move(text), std::move(tokens)};
     }
     const ChatEncoder encoder = RequireChat(model);
-    const ChatMessage messages[] = {{ChatRole::kSystem, system},
-                                    {ChatRole::kUser, std::move(text)}};
-    Prompt prompt{messages[1].content + "\n", {}};
-    encoder.Encode(*model.tokenizer, std::span(messages).subspan(system.empty() ? 1 : 0),
-                   /*ask=*/true, where, prompt.ids);
+    Prompt prompt{text + "\n", {}};
+    Conversation asked{.messages = {{ChatRole::kUser, std::move(text)}}};
+    if (!system.empty()) asked.messages.insert(asked.messages.begin(), {ChatRole::kSystem, system});
+    encoder.Encode(*model.tokenizer, asked, /*ask=*/true, where, prompt.ids);
     return prompt;
   }
 

@@ -255,7 +255,7 @@ TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const S
     count.characters += CountCharacters(text);
   };
   if (stream.form().json_lines) {
-    ForJsonDocuments(stream, file, options.field,
+    ForJsonDocuments(stream, file, options.document(),
                      [&](const std::string& text, const std::string& where) {
                        ByteInput input = ByteInput::FromText(text, where);
                        EncodeInput(tokenizer, input, rule, add);

@@ -1,0 +1,268 @@
+#include "folio/corpus/conversation_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/text/chat_json.h"
+
+namespace folio {
+namespace {
+
+[[noreturn]] void Refuse(const std::string& where, std::string cause) {
+  throw InputError(fmt::format("{}: not a conversation", where), std::move(cause),
+                   fmt::format("a line is {}", kConversationForms));
+}
+
+// What is wrong, without where.
+[[noreturn]] void Wrong(std::string cause) {
+  throw InputError(std::move(cause));
+}
+
+// Names of the members that hold what is asked and what is answered, the likeliest first.
+constexpr std::string_view kQuestions[] = {"prompt", "instruction", "question", "query", "input"};
+constexpr std::string_view kAnswers[] = {"completion", "output", "response", "answer",
+                                         "generation"};
+// And of what is to be read with the question, and of what comes before all.
+constexpr std::string_view kContexts[] = {"input", "context"};
+constexpr std::string_view kSystems[] = {"system", "system_prompt"};
+
+char Lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool SameName(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, Lower, Lower);
+}
+
+// The first of the members, in the order of the names, that is there and not null.
+template <class Names>
+const Json::Member* FindAny(const Json& line, const Names& names) {
+  for (const std::string_view name : names) {
+    const auto found = std::ranges::find_if(line.items(), [&](const Json::Member& member) {
+      return SameName(member.key, name) && !member.value.is_null();
+    });
+    if (found != line.items().end()) return &*found;
+  }
+  return nullptr;
+}
+
+bool IsMessage(const Json& value) {
+  return value.is_object() && (value.contains("role") || value.contains("from"));
+}
+
+bool IsSaid(const Json& value) {
+  return value.is_string() || (value.is_array() && !value.empty() && IsMessage(*value.begin()));
+}
+
+const std::string& TextOf(const Json::Member& member) {
+  if (member.value.is_string()) return member.value.text();
+  Wrong(fmt::format("\"{}\" is not text: {}", member.key, member.value.dump().substr(0, 60)));
+}
+
+// Messages.
+
+// ShareGPT's names of roles, and those of programs that write its shape.
+std::string_view RoleFrom(std::string_view from) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kRoles = {
+      {{"human", "user"},
+       {"gpt", "assistant"},
+       {"chatgpt", "assistant"},
+       {"bing", "assistant"},
+       {"bard", "assistant"},
+       {"model", "assistant"},
+       {"bot", "assistant"},
+       {"prompter", "user"},
+       {"function_call", "assistant"},
+       {"observation", "tool"},
+       {"function_response", "tool"},
+       {"tool_response", "tool"}}};
+  const auto* const found =
+      std::ranges::find(kRoles, from, &std::pair<std::string_view, std::string_view>::first);
+  return found == kRoles.end() ? from : found->second;
+}
+
+// A call of a tool that is the text of {"name": ..., "arguments": ...}; null for any other text.
+Json CallIn(std::string_view text) {
+  try {
+    Json call = ParseJson(text, "call");
+    return call.is_object() && call.contains("name") ? call : Json();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+// A message of ShareGPT's as OpenAI has it; others stay what they are.
+Json MessageOf(const Json& given) {
+  if (!given.is_object() || !given.contains("from")) return given;
+  const Json& from = given.at("from");
+  if (!from.is_string()) Wrong("\"from\" is not text: " + from.dump().substr(0, 60));
+  Json message = {{"role", RoleFrom(from.text())}};
+  for (const auto& [key, value] : given.items()) {
+    if (key != "from" && key != "role") message[key == "value" ? "content" : key] = value;
+  }
+  const Json* content = message.find("content");
+  if (from.text() != "function_call" || content == nullptr || !content->is_string()) return message;
+  if (Json call = CallIn(content->text()); !call.is_null()) {
+    message["tool_calls"] = Json::array({std::move(call)});
+    message["content"] = nullptr;
+  }
+  return message;
+}
+
+std::vector<ChatMessage> MessagesOf(const Json& list, std::string_view key) {
+  if (!list.is_array()) Wrong(fmt::format("\"{}\" is not a list", key));
+  Json messages = Json::array();
+  for (const Json& one : list) messages.push_back(MessageOf(one));
+  return ReadChatMessages(messages);
+}
+
+// What is said by `role`: a text, or a list of messages.
+void AddSaid(const Json::Member& member, ChatRole role, std::vector<ChatMessage>& to) {
+  if (!member.value.is_array()) return to.push_back({role, TextOf(member)});
+  const std::vector<ChatMessage> messages = MessagesOf(member.value, member.key);
+  to.insert(to.end(), messages.begin(), messages.end());
+}
+
+// Turns before the last, [["question", "answer"], ...].
+void AddHistory(const Json& line, std::vector<ChatMessage>& to) {
+  const Json* history = line.find("history");
+  if (history == nullptr || history->is_null()) return;
+  const auto is_pair = [](const Json& turn) {
+    return turn.is_array() && turn.size() == 2 &&
+           std::ranges::all_of(turn, [](const Json& text) { return text.is_string(); });
+  };
+  if (!history->is_array() || !std::ranges::all_of(*history, is_pair)) {
+    Wrong("\"history\" is not a list of pairs of texts");
+  }
+  for (const Json& turn : *history) {
+    to.push_back({ChatRole::kUser, turn[0].text()});
+    to.push_back({ChatRole::kAssistant, turn[1].text()});
+  }
+}
+
+// Shapes.
+
+struct Pair {
+  const Json::Member *question = nullptr, *answer = nullptr;
+};
+
+std::optional<Pair> FindPair(const Json& line) {
+  if (!line.is_object()) return {};
+  const Pair pair = {FindAny(line, kQuestions), FindAny(line, kAnswers)};
+  if (pair.question == nullptr || pair.answer == nullptr) return {};
+  // Names that other data has too make one of texts alone.
+  const bool usual = (line.contains("prompt") && line.contains("completion")) ||
+                     (line.contains("instruction") && line.contains("output"));
+  if (!usual && (!IsSaid(pair.question->value) || !IsSaid(pair.answer->value))) return {};
+  return pair;
+}
+
+std::vector<ChatMessage> ReadPair(const Json& line) {
+  const Pair pair = FindPair(line).value();
+  std::vector<ChatMessage> messages;
+  AddHistory(line, messages);
+  AddSaid(*pair.question, ChatRole::kUser, messages);
+  const Json::Member* context = FindAny(line, kContexts);
+  if (context != nullptr && context != pair.question && messages.back().role == ChatRole::kUser) {
+    const std::string& more = TextOf(*context);
+    if (!more.empty()) messages.back().content += "\n\n" + more;
+  }
+  AddSaid(*pair.answer, ChatRole::kAssistant, messages);
+  return messages;
+}
+
+template <const char* kKey>
+bool HasList(const Json& line) {
+  const Json* list = line.find(kKey);
+  return list != nullptr && !list->is_null();
+}
+
+template <const char* kKey>
+std::vector<ChatMessage> ReadList(const Json& line) {
+  return MessagesOf(line[kKey], kKey);
+}
+
+struct Shape {
+  bool (*is)(const Json& line);
+  std::string (*name)(const Json& line);
+  std::vector<ChatMessage> (*messages)(const Json& line);
+};
+
+constexpr char kMessages[] = "messages", kConversations[] = "conversations",
+               kConversation[] = "conversation";
+
+// The list of shapes; the first that fits is taken.
+const std::array kShapes = {
+    Shape{HasList<kMessages>, [](const Json&) { return std::string("\"messages\""); },
+          ReadList<kMessages>},
+    Shape{HasList<kConversations>, [](const Json&) { return std::string("\"conversations\""); },
+          ReadList<kConversations>},
+    Shape{HasList<kConversation>, [](const Json&) { return std::string("\"conversation\""); },
+          ReadList<kConversation>},
+    Shape{[](const Json& line) { return line.is_array() && IsSaid(line); },
+          [](const Json&) { return std::string("a list of messages"); },
+          [](const Json& line) { return MessagesOf(line, "messages"); }},
+    Shape{[](const Json& line) { return FindPair(line).has_value(); },
+          [](const Json& line) {
+            const Pair pair = FindPair(line).value();
+            return fmt::format("\"{}\" and \"{}\"", pair.question->key, pair.answer->key);
+          },
+          ReadPair},
+};
+
+const Shape* FindShape(const Json& line) {
+  const auto* const found =
+      std::ranges::find_if(kShapes, [&](const Shape& shape) { return shape.is(line); });
+  return found == kShapes.end() ? nullptr : &*found;
+}
+
+Conversation Read(const Shape& shape, const Json& line) {
+  Conversation read{.messages = shape.messages(line)};
+  if (!line.is_object()) return read;
+  read.variables = ReadTemplateVariables(line);
+  for (const char* key : {"tools", "functions"}) {
+    const Json* tools = line.find(key);
+    if (read.tools.is_null() && tools != nullptr) read.tools = ReadChatTools(*tools);
+  }
+  const Json::Member* system = FindAny(line, kSystems);
+  const bool begun = !read.messages.empty() && read.messages[0].role == ChatRole::kSystem;
+  if (system != nullptr && !begun && !TextOf(*system).empty()) {
+    read.messages.insert(read.messages.begin(), {ChatRole::kSystem, TextOf(*system)});
+  }
+  return read;
+}
+
+}  // namespace
+
+bool IsConversation(const Json& line) {
+  return FindShape(line) != nullptr;
+}
+
+std::string NameConversationShape(const Json& line) {
+  return FindShape(line)->name(line);
+}
+
+Conversation ReadConversation(const Json& line, const std::string& where) {
+  const Shape* shape = FindShape(line);
+  if (shape == nullptr) Refuse(where, "it has none of the members of one");
+  Conversation read;
+  try {
+    read = Read(*shape, line);
+  } catch (const Error& error) {
+    Refuse(where, error.what());
+  }
+  const bool answered = std::ranges::any_of(read.messages, [](const ChatMessage& message) {
+    return message.role == ChatRole::kAssistant;
+  });
+  if (!answered) Refuse(where, "nobody answers in it: there is no message of the assistant");
+  return read;
+}
+
+}  // namespace folio

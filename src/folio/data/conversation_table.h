@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/data/token_file.h"
+
+namespace folio {
+
+// Tokens [begin, end) of a conversation that are an answer, with the token that ends it: each is
+// predicted from those before it.
+struct AnswerTokens {
+  uint32_t begin = 0, end = 0;
+
+  bool operator==(const AnswerTokens&) const = default;
+};
+
+// Where in one part of a data set its conversations are, and the answers in them that are learned.
+// In a file it is little-endian uint32: of each conversation how many tokens it has, how many
+// tokens behind it belong to none, how many answers there are, and begin and end of each.
+class ConversationTable {
+ public:
+  struct Entry {
+    int64_t begin = 0;   // its first token's place in the part
+    int64_t tokens = 0;  // so many
+    std::span<const AnswerTokens> answers;
+  };
+
+  // Adds the next one, `behind` tokens after which belong to none. REQUIRES: the answers are in
+  // order, and within [1, tokens).
+  void Add(int64_t tokens, int64_t behind, std::span<const AnswerTokens> answers);
+
+  size_t size() const { return entries_.size(); }
+  Entry operator[](size_t i) const;
+  int64_t tokens() const { return tokens_; }  // of all, and between and behind them
+
+  std::string Bytes() const;
+  // Throws a kInput Error that names `path` where the bytes are no table of so many tokens.
+  static ConversationTable FromBytes(std::string_view bytes, const std::string& path,
+                                     int64_t tokens);
+
+ private:
+  struct Place {
+    int64_t begin = 0;
+    uint32_t tokens = 0, behind = 0;
+    size_t first_answer = 0;
+  };
+
+  std::vector<Place> entries_;
+  std::vector<AnswerTokens> answers_;
+  int64_t tokens_ = 0;
+};
+
+// The tokens that marked turns in data sets before they had tables: each conversation is followed
+// by `border`, and its answers begin behind the tokens of `answer` in a row and go up to `end`.
+struct ChatMarks {
+  int32_t border = 0;
+  std::vector<int32_t> answer;
+  int32_t end = 0;
+
+  bool operator==(const ChatMarks&) const = default;
+};
+
+// The table of tokens with such marks; reads all of them.
+ConversationTable TableByMarks(const TokenFile& tokens, const ChatMarks& marks);
+
+}  // namespace folio
