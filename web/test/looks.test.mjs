@@ -265,6 +265,14 @@ test("each head score has its sentence", async () => {
   const scores = page.locator(".head-scores details");
   await page.waitForSelector(".head-scores summary");
   assert.equal(await scores.count(), 7);
+  // Entropies are in bits everywhere.
+  const entropy = page.locator(".head-scores li", { hasText: "entropy" }).locator(".bar-number");
+  const { about, numbers } = await Frame(`${await TraceOf(on.service, kText)}/scores`);
+  const bits = numbers[about.columns.indexOf("entropy")] / Math.LN2;
+  await Until("bits", async () => {
+    const said = await entropy.textContent();
+    return said.endsWith(" bits") && Math.abs(Number_(said.replace(" bits", "")) - bits) < 0.01;
+  });
   const said = new Set();
   for (let i = 0; i < 7; ++i) {
     await scores.nth(i).locator("summary").click();
@@ -337,6 +345,7 @@ test("embeddings have dots to be seen, names where they fit, and say when nothin
 test("on a phone a tap shows its panel, and what was tapped stays in sight", async () => {
   const page = await on.Open(At("play"), kPhone);
   await Write(page, "The cat sat on the mat. ".repeat(3), 50);
+  assert.equal(await page.locator("#generate kbd").isVisible(), false, "a phone has no such keys");
   // The panel lies within the window, over nothing that was tapped.
   const check = async (panel, tapped) => {
     await Until(`${panel} in sight`, () =>
@@ -375,6 +384,22 @@ test("on a phone a tap shows its panel, and what was tapped stays in sight", asy
   await page.fill("input[type=search]", "e");
   await page.locator("button.chip").first().tap();
   await check(".near");
+});
+
+test("the text has the height of the screen, and the model is described in words", async () => {
+  const page = await on.Open(At("play"));
+  assert.match(
+    await page.textContent(".model-card"),
+    /\d+ layers?, \d+ heads?, width \d+.* parameters.*float32 weights/,
+  );
+  assert.ok(await page.locator("#generate kbd").isVisible());
+  for (const tab of ["write", "score"]) {
+    await page.goto(Url("play", { tab }));
+    await Until(tab, async () => {
+      const { y = 0, height = 0 } = (await page.locator(".result").boundingBox()) ?? {};
+      return y + height > 840 && y + height <= 900;
+    });
+  }
 });
 
 test("where there is room nothing lies over anything", async () => {

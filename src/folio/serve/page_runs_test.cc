@@ -519,6 +519,16 @@ TEST_F(PageRunsTest, ACheckpointOfARunIsOpenedAsAModel) {
   EXPECT_EQ(Get("/api/info")["models"], Json::array({"small", "talker", "two@9"}));
 }
 
+TEST_F(PageRunsTest, ADamagedCheckpointIsToldWithoutItsPath) {
+  Begin();
+  PutCheckpoint(dir_ / "two", 7, 1);
+  Write(dir_ / "two" / kLastDir / kWeightsFile, "not a model");
+  const Answer answer = Post("/api/runs/two/open", Json::object());
+  EXPECT_EQ(answer.json()["error"]["code"], "bad_checkpoint");
+  EXPECT_EQ(ErrorOf(answer, 500).find(dir_.string()), std::string::npos) << answer.body;
+  EXPECT_EQ(Get("/api/info")["models"].size(), 2u);
+}
+
 TEST_F(PageRunsTest, OfManyOpenedRunsTheNewestStay) {
   Begin();
   for (const char* name : {"a", "b", "c", "d", "e"}) {

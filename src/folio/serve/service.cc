@@ -373,31 +373,46 @@ HttpReply Service::StopRun(const Call& call) {
 }
 
 HttpReply Service::OpenRun(const Call& call) {
+  try {
+    return OpenCheckpoint(call);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kResource) throw;
+    // What it says names paths, which are none of the client's business.
+    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
+    throw ApiError(
+        500,
+        fmt::format("the checkpoint of run '{}' cannot be opened; the log says why", call.names[0]),
+        "", "bad_checkpoint");
+  }
+}
+
+HttpReply Service::OpenCheckpoint(const Call& call) {
   constexpr size_t kMostOfRuns = 4;
   const std::lock_guard opening(opening_);  // one at a time
   const auto [checkpoint, step] = runs_.NewestCheckpoint(call.names[0]);
   const std::string of_run = call.names[0] + "@", name = fmt::format("{}{}", of_run, step);
-  const auto answer = [&](const ServedModel& model) {
-    return HttpReply{.body = Json{{"model", model.name}, {"id", model.id}, {"step", step}}.dump()};
-  };
-  for (const auto& model : AllModels()) {
-    if (model->name == name) return answer(*model);
+  const Models models = AllModels();
+  const auto known =
+      std::ranges::find_if(models, [&](const auto& one) { return one->name == name; });
+  const std::shared_ptr<ServedModel> served =
+      known != models.end()
+          ? *known
+          : MakeServed(name, OpenModel(checkpoint, {.matrices = {.as_stored = true}}));
+  if (known == models.end()) {
+    served->of_run = true;
+    const std::lock_guard lock(models_mutex_);
+    // An earlier checkpoint of the run makes room, as the oldest of many does.
+    auto gone = std::ranges::find_if(
+        of_runs_, [&](const auto& model) { return model->name.starts_with(of_run); });
+    if (gone == of_runs_.end() && of_runs_.size() == kMostOfRuns) gone = of_runs_.begin();
+    if (gone != of_runs_.end()) {
+      std::erase(models_, *gone);
+      of_runs_.erase(gone);
+    }
+    models_.push_back(served);
+    of_runs_.push_back(served);
   }
-  std::shared_ptr<ServedModel> served =
-      MakeServed(name, OpenModel(checkpoint, {.matrices = {.as_stored = true}}));
-  served->of_run = true;
-  const std::lock_guard lock(models_mutex_);
-  // An earlier checkpoint of the run makes room, as the oldest of many does.
-  const auto earlier = std::ranges::find_if(
-      of_runs_, [&](const auto& model) { return model->name.starts_with(of_run); });
-  if (earlier != of_runs_.end() || of_runs_.size() == kMostOfRuns) {
-    const auto gone = earlier != of_runs_.end() ? earlier : of_runs_.begin();
-    std::erase(models_, *gone);
-    of_runs_.erase(gone);
-  }
-  models_.push_back(served);
-  of_runs_.push_back(served);
-  return answer(*served);
+  return {.body = Json{{"model", served->name}, {"id", served->id}, {"step", step}}.dump()};
 }
 
 HttpReply Service::ListModels(const Call& call) {

@@ -92,6 +92,7 @@ class Service {
   HttpReply MakeTrace(const Call& call) { return traces_.Make(call); }
   HttpReply StopRun(const Call& call);
   HttpReply OpenRun(const Call& call);
+  HttpReply OpenCheckpoint(const Call& call);
   HttpReply ListModels(const Call& call);
   HttpReply Metrics(const Call& call);
   HttpReply Info(const Call& call);
