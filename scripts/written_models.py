@@ -5,10 +5,12 @@
 FOLIO is the program; Python needs torch, transformers, safetensors. Run it before each release. For every family, with every
 switch at its default and away from it, transformers makes a tiny model whose numbers are all drawn. folio converts it to
 a directory of Hugging Face, transformers loads that, and three sets of logits in float32 must agree within 1e-5 of
-the largest: of transformers before, of folio, and of transformers after. Nothing may be missing or left over there.
+the largest: of transformers before, of folio, and of transformers after. Nothing may be missing or left over there. Then
+folio trains tiny models of its own for a step, and adapters for them: their last/ and base/ must load in the same way.
 
-With --goldens it writes tests/fixtures/families/written.json: of each case the configuration that transformers saved,
-and the one that folio wrote for it. The tests of the model hold folio to these without Python.
+With --goldens it writes tests/fixtures/families/written.json: the configuration that transformers saved, and the one that
+folio wrote for it; of the first case of a family whole, of the others as JSON patches (RFC 6902) of that. The tests of
+the model hold folio to these without Python.
 """
 
 import copy, json, pathlib, subprocess, sys, tempfile
@@ -149,6 +151,24 @@ FAMILIES = {
 }
 
 
+# Models that folio begins, by what is set in them, and adapters for them.
+LIKE_LLAMA = ("model.norm=rms model.position_embedding=rotary model.mlp=gated model.activation_function=silu "
+              "model.bias=false model.n_embd=32 model.n_head=4 model.n_kv_head=2 model.n_inner=40 model.n_layer=4 "
+              "model.n_positions=32 model.tie_word_embeddings=true ")
+LIKE_GEMMA = (LIKE_LLAMA.replace("=rms ", "=rms_one_plus ").replace("=silu", "=gelu_new") +
+              f"model.norm_position=both model.embedding_scale={32 ** 0.5!r} ")
+TRAINED = {
+    "llama3": LIKE_LLAMA + "model.rope_scaling=llama3 model.rope_factor=8",
+    "yarn": LIKE_LLAMA + "model.rope_scaling=yarn model.rope_factor=2",
+    "gemma2": LIKE_GEMMA + "model.model_type=gemma2",
+    "gemma3_text": LIKE_GEMMA + "model.model_type=gemma3_text model.qk_norm=head model.sliding_window=7 "
+                                "model.layer_kinds=wwf",
+    "phi3": LIKE_LLAMA + "model.model_type=phi3",
+    "smollm3": LIKE_LLAMA + "model.model_type=smollm3 model.no_rope_every=3",
+    "granite": LIKE_LLAMA + "model.model_type=granite model.residual_scale=0.5",
+}
+
+
 def cases():
     for family, (config_class, sizes, settings) in FAMILIES.items():
         for name, changes in settings.items():
@@ -176,6 +196,36 @@ def run(*command):
         raise RuntimeError(f"{' '.join(map(str, command[:3]))}: {done.stderr.strip()}")
 
 
+def compared(folio, model, ids, expected=None):
+    """The largest difference of transformers' logits and folio's from those expected, or from each other."""
+    loaded, info = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32,
+                                                                     output_loading_info=True)
+    problems = {name: sorted(found) for name, found in info.items() if found}
+    if problems:
+        raise RuntimeError(f"transformers says {problems}")
+    with tempfile.TemporaryDirectory() as directory:
+        batch, dump = pathlib.Path(directory) / "batch", pathlib.Path(directory) / "dump"
+        save_file({"tokens": torch.cat([ids, ids[:, :1]], 1).int()}, batch)  # the last is a target alone
+        run(folio, "inspect", "dump", "--model", model, "--batch", batch, "--out", dump, "--threads", 1)
+        dumped = load_file(dump)["logits"][0]
+    theirs = logits_of(loaded.eval(), ids)
+    expected = theirs if expected is None else expected
+    return max((x - expected).abs().max().item() for x in (theirs, dumped)) / expected.abs().max().item()
+
+
+def check_trained(folio, settings, directory):
+    """The largest difference of a run of folio's, and of the model below its adapters; and the families."""
+    text = directory / "text.txt"
+    text.write_text("a small text about nothing much, and more of it. " * 200)
+    steps = ["--data", text, "--max-steps", 1, "--batch", 2, "--eval-every", 0]
+    run(folio, "train", *steps, "--out", directory / "run", *(f"--set={setting}" for setting in settings.split()))
+    run(folio, "train", *steps, "--out", directory / "lora", "--init", directory / "run", "--lora", 2)
+    ids = torch.arange(1, 20)[None]
+    models = [directory / "run/last", directory / "lora/base"]
+    families = {json.loads((model / "config.json").read_text())["model_type"] for model in models}
+    return max(compared(folio, model, ids) for model in models), families
+
+
 def check(folio, config_class, settings, directory):
     """The largest difference between the logits, relative to the largest of them, and both configurations."""
     ids = torch.arange(3, 3 + T)[None]
@@ -184,20 +234,17 @@ def check(folio, config_class, settings, directory):
     expected = logits_of(model, ids)
     model.save_pretrained(directory / "theirs")
     run(folio, "convert", directory / "theirs", directory / "ours", "--to", "hf", "--dtype", "f32")
-    loaded, info = transformers.AutoModelForCausalLM.from_pretrained(
-        directory / "ours", dtype=torch.float32, output_loading_info=True)
-    problems = {name: sorted(found) for name, found in info.items() if found}
-    if problems:
-        raise RuntimeError(f"transformers says {problems}")
-    batch = torch.cat([ids, ids[:, :1]], 1).int()  # the last is a target alone
-    save_file({"tokens": batch}, directory / "batch")
-    run(folio, "inspect", "dump", "--model", directory / "ours", "--batch", directory / "batch", "--out",
-        directory / "dump", "--threads", 1)
-    dumped = load_file(directory / "dump")["logits"][0]
-    difference = max((x - expected).abs().max().item() for x in (logits_of(loaded.eval(), ids), dumped))
+    difference = compared(folio, directory / "ours", ids, expected)
     said = json.loads((directory / "theirs/config.json").read_text())
     written = json.loads((directory / "ours/config.json").read_text())
-    return difference / expected.abs().max().item(), said, written
+    return difference, {"said": said, "written": written}
+
+
+def patch(before, after):
+    """What changes one object into the other."""
+    gone = [{"op": "remove", "path": f"/{key}"} for key in before if key not in after]
+    return gone + [{"op": "add", "path": f"/{key}", "value": value} for key, value in after.items()
+                   if key not in before or before[key] != value]
 
 
 def main():
@@ -208,21 +255,31 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
     found, failed = {}, 0
-    for name, config_class, settings in cases():
+    checks = {name: (check, config_class, settings) for name, config_class, settings in cases()}
+    checks |= {f"trained.{name}": (check_trained, settings) for name, settings in TRAINED.items()}
+    for name, (function, *settings) in checks.items():
         if names and name not in names and name.split(".")[0] not in names:
             continue
         with tempfile.TemporaryDirectory() as directory:
             try:
-                difference, said, written = check(folio, config_class, settings, pathlib.Path(directory))
-                found[name] = {"said": said, "written": written}
+                difference, found[name] = function(folio, *settings, pathlib.Path(directory))
                 problem = None if difference < BOUND else "the logits differ"
+                if function == check_trained and found[name] not in ({name.split(".")[1]}, {"llama"}):
+                    problem = f"written as {found[name]}"
             except Exception as error:  # of any kind: the other cases are tried too
                 difference, problem = float("nan"), f"{type(error).__name__}: {error}"
         failed += problem is not None
         print(f"{'FAILED' if problem else 'ok':7}{name:32}{difference:9.1e}  {problem or ''}", flush=True)
     print(f"{len(found)} models, {failed} failures")
     if goldens and not failed and not names:
-        lines = [f"{json.dumps(name)}: {json.dumps(golden, sort_keys=True)}" for name, golden in found.items()]
+        plain = {name.split(".")[0]: golden for name, golden in found.items() if name.endswith(".plain")}
+        lines = []
+        for name, golden in found.items():
+            family = plain.get(name.split(".")[0])
+            if family and golden != family:
+                golden = {key: patch(family[key], value) for key, value in golden.items()}
+            if family:
+                lines.append(f"{json.dumps(name)}: {json.dumps(golden, sort_keys=True)}")
         GOLDENS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     sys.exit(failed > 0)
 

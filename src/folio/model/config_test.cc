@@ -154,6 +154,9 @@ TEST(ConfigJson, Gpt2sEndBeyondTheVocabularyIsNone) {
   EXPECT_EQ(config.bos_token_id, std::nullopt);
   EXPECT_EQ(config.eos_token_id, std::nullopt);
   EXPECT_EQ(Parse(R"({"eos_token_id": 50256})").eos_token_id, 50256);
+  EXPECT_EQ(Parse("{}").eos_token_id, 50256);
+  EXPECT_EQ(Parse(R"({"eos_token_id": null})").eos_token_id, std::nullopt);
+  EXPECT_EQ(Parse(R"({"model_type": "folio"})").eos_token_id, std::nullopt);
   EXPECT_EQ(Parse(R"({"eos_token_id": [7, 8]})").eos_token_id, 7);
 }
 

@@ -123,7 +123,7 @@ GptConfig AsGgufSays(const Family& family, const GptConfig& config) {
 
 std::string KindsOfLayers(const GptConfig& config) {
   std::string kinds;
-  for (size_t l = 0; std::cmp_less(l, config.n_layer); ++l) {
+  for (size_t l = 0; std::cmp_less(l, config.n_layer) && !config.layer_kinds.empty(); ++l) {
     kinds += config.layer_kinds[l % config.layer_kinds.size()];
   }
   return kinds;
@@ -132,15 +132,13 @@ std::string KindsOfLayers(const GptConfig& config) {
 // The same model with each of these said: sizes, which parts have biases, and what scores are
 // multiplied with.
 GptConfig WithAllSaid(const GptConfig& model) {
-  GptConfig config = WithAllSizes(model);
+  GptConfig config = WithAllSizes(WithoutRedundantSizes(model));
   config.layer_norm_bias = config.has_layer_norm_bias();
   config.qkv_bias = config.has_qkv_bias();
   config.attention_bias = config.has_attention_bias();
   config.mlp_bias = config.has_mlp_bias();
   config.bias = false;
   config.attention_scale = config.score_scale(0);
-  config.attention_scale = config.score_scale(0);
-  config.layer_kinds = ShortestPattern(KindsOfLayers(config));
   return config;
 }
 
@@ -158,11 +156,12 @@ void AddMisread(const GptConfig& model, const GptConfig& read, std::vector<std::
        "rope_beta_slow", "rope_attention_factor", "rope_long_factors"});
   constexpr auto kOfWindows =
       std::to_array<std::string_view>({"sliding_window", "layer_kinds", "rope_window_theta"});
+  const bool windows = HasWindow(WithoutRedundantSizes(model));
   GptConfig config = WithAllSaid(model), said = WithAllSaid(read);
   const std::vector<Field> fields = config.Fields(), others = said.Fields();
   const auto compare = [&](std::string_view key) {
     const Field& field = FieldOf(fields, key);
-    if (!HasWindow(model) && std::ranges::count(kOfWindows, key) > 0) return;
+    if (!windows && std::ranges::count(kOfWindows, key) > 0) return;
     if (!SameValue(field, FieldOf(others, key))) {
       reasons.push_back(fmt::format("{} = {}", key, FieldText(field)));
     }
@@ -290,6 +289,7 @@ GptConfig WithoutRedundantSizes(GptConfig config) {
   GptConfig unscaled = config;
   unscaled.attention_scale = 0;
   if (config.score_scale(0) == unscaled.score_scale(0)) config.attention_scale = 0;
+  config.layer_kinds = ShortestPattern(KindsOfLayers(config));
   const bool windows = config.layer_kinds.find('w') != std::string::npos;
   if (!windows || !config.sliding_window) {
     config.sliding_window.reset();

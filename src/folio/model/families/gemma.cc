@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -41,8 +42,10 @@ constexpr DerivedKey kQueryScalar = {
       SetNumber(value, said, "attention_scale", [](double x) { return 1 / std::sqrt(x); });
     },
     [](const GptConfig& c) {
+      constexpr double kMost = 1 << 30;
       const double scale = c.score_scale(0);
-      return std::optional<Json>(static_cast<int64_t>(Rounded(1 / (scale * scale))));
+      return std::optional<Json>(
+          static_cast<int64_t>(std::clamp(Rounded(1 / (scale * scale)), 1.0, kMost)));
     }};
 
 // Gemma multiplies embeddings with the root of C, which no key says.

@@ -62,6 +62,10 @@ constexpr std::string_view kGpt2Absent = R"({
     "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1, "bos_token_id": 50256,
     "eos_token_id": 50256})";
 
+// It is no class of transformers: a token that is not named is none.
+constexpr std::string_view kFolioAbsent =
+    R"({"embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1})";
+
 constexpr auto kGpt2Refused = std::to_array<RefusedKey>({
     {"add_cross_attention", "false", "cross-attention"},
     {"is_encoder_decoder", "false", "an encoder"},
@@ -203,6 +207,7 @@ Family FolioTable() {
   family.model_type = "folio";
   family.architectures = kFolioArchitectures;
   family.fixed = {};
+  family.absent = kFolioAbsent;
   family.activation_prefix = "folio:";
   family.tensors = kFolioTensors;
   family.all_biases = false;
