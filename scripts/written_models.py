@@ -8,8 +8,9 @@ a directory of Hugging Face, transformers loads that, and three sets of logits i
 the largest: of transformers before, of folio, and of transformers after. Nothing may be missing or left over there. Then
 folio trains tiny models of its own for a step, and adapters for them: their last/ and base/ must load in the same way.
 
-With --goldens it writes tests/fixtures/families/written.json: of each case the configuration that transformers saved,
-and the one that folio wrote for it. The tests of the model hold folio to these without Python.
+With --goldens it writes tests/fixtures/families/written.json: the configuration that transformers saved, and the one that
+folio wrote for it; of the first case of a family whole, of the others as JSON patches (RFC 6902) of that. The tests of
+the model hold folio to these without Python.
 """
 
 import copy, json, pathlib, subprocess, sys, tempfile
@@ -239,6 +240,13 @@ def check(folio, config_class, settings, directory):
     return difference, {"said": said, "written": written}
 
 
+def patch(before, after):
+    """What changes one object into the other."""
+    gone = [{"op": "remove", "path": f"/{key}"} for key in before if key not in after]
+    return gone + [{"op": "add", "path": f"/{key}", "value": value} for key, value in after.items()
+                   if key not in before or before[key] != value]
+
+
 def main():
     arguments = sys.argv[1:]
     goldens = "--goldens" in arguments
@@ -264,8 +272,14 @@ def main():
         print(f"{'FAILED' if problem else 'ok':7}{name:32}{difference:9.1e}  {problem or ''}", flush=True)
     print(f"{len(found)} models, {failed} failures")
     if goldens and not failed and not names:
-        lines = [f"{json.dumps(name)}: {json.dumps(golden, sort_keys=True)}" for name, golden in found.items()
-                 if not name.startswith("trained.")]
+        plain = {name.split(".")[0]: golden for name, golden in found.items() if name.endswith(".plain")}
+        lines = []
+        for name, golden in found.items():
+            family = plain.get(name.split(".")[0])
+            if family and golden != family:
+                golden = {key: patch(family[key], value) for key, value in golden.items()}
+            if family:
+                lines.append(f"{json.dumps(name)}: {json.dumps(golden, sort_keys=True)}")
         GOLDENS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     sys.exit(failed > 0)
 
