@@ -77,6 +77,8 @@ TEST_F(OtherInputs, OtherProgramsModels) {
     }
     fs::remove(At(file));
   }
+  Put("empty.gguf", "");
+  EXPECT_TRUE(Contains(Refusal("empty.gguf"), "no model here", "empty.gguf is empty"));
   Put("ggml-model.bin", "lmgg\x01");
   EXPECT_TRUE(Contains(Refusal("ggml-model.bin"), "ggml's format before GGUF"));
 }
