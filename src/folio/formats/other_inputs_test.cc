@@ -83,6 +83,14 @@ TEST_F(OtherInputs, OtherProgramsModels) {
   EXPECT_TRUE(Contains(Refusal("ggml-model.bin"), "ggml's format before GGUF"));
 }
 
+// As repositories of GGUF files are, which may have the original's configuration too.
+TEST_F(OtherInputs, GgufFilesBesideAConfiguration) {
+  fs::remove(At(kWeightsFile));
+  for (const char* name : {"m-00002-of-00003.gguf", "m-00001-of-00003.gguf"}) Put(name, "GGUF");
+  EXPECT_TRUE(Contains(Refusal(), "no model here", "m-00001-of-00003.gguf is one by itself",
+                       "give the file: " + At("m-00001-of-00003.gguf").string()));
+}
+
 TEST_F(OtherInputs, QuantisedModels) {
   const std::pair<const char*, const char*> kinds[] = {
       {R"("quantization_config":{"bits":4,"quant_method":"gptq"})", "quant_method is \"gptq\""},
