@@ -433,10 +433,12 @@ std::vector<ListedTensor> ListTensors(const TensorFile& file) {
 
 namespace {
 
-// Throws a kInput Error for a directory without a model of its own that has a GGUF file in it.
+// Throws a kInput Error for a directory without weights of its own that has a GGUF file in it.
 void RefuseGgufBeside(const fs::path& dir) {
-  if (!IsDirectory(dir) || Exists(dir / kConfigFile)) return;
-  for (const std::string& name : NamesIn(dir)) {
+  if (!IsDirectory(dir) || !FindWeightsFile(dir).empty()) return;
+  std::vector<std::string> names = NamesIn(dir);
+  std::ranges::sort(names);  // of a model in several files the first
+  for (const std::string& name : names) {
     if (!name.ends_with(".gguf")) continue;
     throw InputError(fmt::format("{}: no model here", dir.string()),
                      fmt::format("{} is one by itself", name),

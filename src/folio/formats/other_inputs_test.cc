@@ -77,8 +77,18 @@ TEST_F(OtherInputs, OtherProgramsModels) {
     }
     fs::remove(At(file));
   }
+  Put("empty.gguf", "");
+  EXPECT_TRUE(Contains(Refusal("empty.gguf"), "no model here", "empty.gguf is empty"));
   Put("ggml-model.bin", "lmgg\x01");
   EXPECT_TRUE(Contains(Refusal("ggml-model.bin"), "ggml's format before GGUF"));
+}
+
+// As repositories of GGUF files are, which may have the original's configuration too.
+TEST_F(OtherInputs, GgufFilesBesideAConfiguration) {
+  fs::remove(At(kWeightsFile));
+  for (const char* name : {"m-00002-of-00003.gguf", "m-00001-of-00003.gguf"}) Put(name, "GGUF");
+  EXPECT_TRUE(Contains(Refusal(), "no model here", "m-00001-of-00003.gguf is one by itself",
+                       "give the file: " + At("m-00001-of-00003.gguf").string()));
 }
 
 TEST_F(OtherInputs, QuantisedModels) {

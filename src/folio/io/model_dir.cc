@@ -108,6 +108,9 @@ std::string OtherProgramsModel(const fs::path& path) {
     if (found == names.end()) continue;
     return fmt::format("{} is in the form of {}, which folio does not read", *found, other.program);
   }
+  std::error_code ignored;
+  if (IsFile(path) && fs::file_size(path, ignored) == 0)
+    return fmt::format("{} is empty", names[0]);
   constexpr std::string_view kOldGgml[] = {"lmgg", "fmgg", "tjgg"};
   const bool old = IsFile(path) && std::ranges::any_of(kOldGgml, [&](std::string_view mark) {
                      return FileBeginsWith(path, mark);

@@ -46,7 +46,7 @@ bool IsIndexName(const std::filesystem::path& path);
 bool IsTorchName(const std::filesystem::path& path);
 
 // Says which program's model a file is, or one of those in a directory: "model.onnx is ONNX's,
-// which folio does not read". "" where none is known.
+// which folio does not read", or that a file is empty. "" where none is known.
 std::string OtherProgramsModel(const std::filesystem::path& path);
 
 // The directory of a model that is given as that, or as its weights alone.
