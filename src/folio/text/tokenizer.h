@@ -144,9 +144,9 @@ class Tokenizer {
   std::string DecodeText(std::span<const int32_t> ids) const;
 
   // How many ids, from 0 on, the model that the tokenizer is of has: all, unless somebody said
-  // fewer, as of a model whose embeddings have no rows for tokens that were added later. Encoding a
-  // text to another id is a kInput Error that names the token, but by EncodePrefix and
-  // EncodeDecided.
+  // fewer, as of a model whose embeddings have no rows for tokens that were added later. Encode and
+  // EncodeOrdinary throw a kInput Error that names the token where a text becomes another id; who
+  // calls the other ways to encode asks RequireKnown.
   int64_t known_tokens() const { return std::min(known_tokens_, vocab_size()); }
   void set_known_tokens(int64_t count) { known_tokens_ = count; }
   // Throws that Error if one of the ids is such.
