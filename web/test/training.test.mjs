@@ -204,7 +204,7 @@ test("losses are smoothed; evaluations and the plan of the learning rate are not
   };
   const [plain, smooth] = [await tables("r=first"), await tables("r=first&sm=10")];
   for (const same of ["Held-out loss", "Learning rate"]) assert.equal(smooth[same], plain[same]);
-  for (const other of ["Loss", "Gradient norm", "Tokens per second"])
+  for (const other of ["Loss", "Gradient norm", "Tokens per second, by step"])
     assert.notEqual(smooth[other], plain[other]);
 });
 

@@ -72,23 +72,5 @@ TEST_F(FloatCopyTest, GoesWhenNobodyAsksForIt) {
   EXPECT_EQ(kept->tensors()[0].dtype(), Dtype::kF32) << "who uses it keeps it";
 }
 
-// A trace reads the copy: without it the page is told to ask anew.
-TEST_F(FloatCopyTest, TakesItsTracesAlong) {
-  ServiceOptions options;
-  options.page.traces.seconds = 0.05;
-  Service service(std::move(options), {});
-  OpenedModel model = SmallModel();
-  model.weights = MapWeights(AsStored(*source_.weights), {.dtype = Dtype::kBF16});
-  service.Add("stored", std::move(model));
-  const HttpReply made =
-      service.Answer(LocalRequest("POST", "/api/trace", Json{{"text", "ab"}}.dump()));
-  ASSERT_EQ(made.status, 200) << made.body;
-  const std::string scores = "/api/trace/" + ParseJson(made.body, "t")["trace"].text() + "/scores";
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const HttpReply gone = service.Answer(LocalRequest("GET", scores));
-  EXPECT_EQ(gone.status, 404);
-  EXPECT_NE(gone.body.find("no_trace"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace folio

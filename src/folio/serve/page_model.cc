@@ -269,7 +269,7 @@ class Positions {
       return;
     }
     if (!config_.rotary()) {
-      throw ApiError(400, "the model knows of no positions", "", "no_positions");
+      throw ApiError(400, "the model has no positions", "", "no_positions");
     }
     const int64_t L = config_.n_layer;
     int64_t first = 0;

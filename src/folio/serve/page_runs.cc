@@ -749,7 +749,7 @@ std::pair<fs::path, int64_t> PageRuns::NewestCheckpoint(const std::string& id) c
 
 void PageRuns::RequireRunning(const std::string& id) const {
   if (IsLocked(registry_.Named(id).dir)) return;
-  throw ApiError(409, fmt::format("nobody trains in run '{}'", id), "", "not_running");
+  throw ApiError(409, fmt::format("run '{}' is not being trained now", id), "", "not_running");
 }
 
 HttpReply PageRuns::Events(const Call& call) {

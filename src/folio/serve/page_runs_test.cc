@@ -511,11 +511,15 @@ TEST_F(PageRunsTest, ACheckpointOfARunIsOpenedAsAModel) {
   EXPECT_EQ(Post("/api/runs/two/open", Json::object()).json()["id"], first["id"]);
   const Json body{{"model", "two@7"}, {"prompt", "a"}, {"max_tokens", 3}};
   EXPECT_EQ(Post("/v1/completions", body).status, 200);
-  EXPECT_EQ(Post("/api/trace", {{"model", "two@7"}, {"text", "ab"}}).status, 200);
+  const std::string trace =
+      Post("/api/trace", {{"model", "two@7"}, {"text", "ab"}}).json()["trace"].text();
+  const std::string scores = "/api/trace/" + trace + "/scores";
+  EXPECT_EQ(Ask("GET", scores).status, 200);
   // A later one takes its place.
   PutCheckpoint(dir_ / "two", 9, 2);
   EXPECT_EQ(Post("/api/runs/two/open", Json::object()).json()["model"], "two@9");
   EXPECT_EQ(Post("/v1/completions", body).json()["error"]["code"], "model_not_found");
+  EXPECT_EQ(Ask("GET", scores).json()["error"]["code"], "no_trace") << "its model is gone";
   EXPECT_EQ(Get("/api/info")["models"], Json::array({"small", "talker", "two@9"}));
 }
 

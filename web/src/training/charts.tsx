@@ -388,7 +388,7 @@ const kTitles: Record<Key, string> = {
   val_loss: "Held-out loss",
   lr: "Learning rate",
   grad_norm: "Gradient norm",
-  tokens_per_second: "Tokens per second",
+  tokens_per_second: "Tokens per second, by step",
 };
 const kSpans = [0, 2, 5, 10, 20, 50, 100, 200, 500, 1000]; // steps
 // Values that are measured again at each step are noise in part: evaluations and plans are not.
