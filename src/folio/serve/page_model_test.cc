@@ -384,7 +384,6 @@ TEST_F(PageModel, ConversationsAreThoseOfAChatSession) {
   EXPECT_EQ(refused(Json::array({turn("assistant", "x")})), "messages");
   EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("user", "y")})), "messages");
   EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("assistant", "y")})), "messages");
-  EXPECT_EQ(refused(Json::array({turn("system", "x"), turn("user", "y")})), "messages");
   EXPECT_EQ(refused(Json::array({turn("user", std::string(400, 'x'))})), "messages");
   fields["model"] = "small";
   fields["messages"] = Json::array({turn("user", "x")});
