@@ -550,6 +550,12 @@ Json ConfigJsonOf(const Family& family, const GptConfig& config) {
     if (AlwaysWritten(family, "mlp_bias")) copy.mlp_bias = config.has_mlp_bias();
   }
   SetFields(family.fixed, plain, "a family");
+  // Of several names the one that files of the family have: some programs take no other.
+  const Json defaults_of_class = ParseJson(family.absent, "a family");
+  const Json* usual = defaults_of_class.find(KeysOf(family, "activation_function").front());
+  if (usual != nullptr && OurActivation(usual->get<std::string>()) == copy.activation_function) {
+    copy.activation_function = usual->get<std::string>();
+  }
   copy.activation_function.insert(0, family.activation_prefix);
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
   for (const Field& field : fields) {

@@ -145,6 +145,7 @@ TEST(FamilyConfigs, SwitchesThatAreOffAreWrittenAsTransformersHasThem) {
             Object::parse(R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                              "high_freq_factor": 4.0, "original_max_position_embeddings": 64})"));
   EXPECT_TRUE(written("smollm3", [](GptConfig&) {}).contains("pad_token_id"));
+  EXPECT_EQ(written("gemma3", [](GptConfig&) {})["hidden_activation"], "gelu_pytorch_tanh");
   // Patterns that are longer than the model.
   EXPECT_EQ(written("gemma3", [](GptConfig& c) { c.layer_kinds = "wwwwwwwwf"; })["layer_types"],
             Object(std::vector<std::string>(7, "sliding_attention")));
