@@ -256,8 +256,7 @@ FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* co
  * "tool_calls", "reasoning_content", ...}, ...], "tools": [...], "chat_template_kwargs": {...}}, of
  * which the last two may be missing. What the template makes nothing of is an error. */
 FOLIO_API folio_status folio_model_chat_json(const folio_model* model, const char* json,
-                                             size_t length, folio_buffer* ids,
-                                             folio_error** error);
+                                             size_t length, folio_buffer* ids, folio_error** error);
 /* A parameter by its name, where it lies: valid as long as the model. */
 FOLIO_API folio_status folio_model_tensor(const folio_model* model, const char* name,
                                           folio_tensor* out, folio_error** error);

@@ -57,8 +57,8 @@ void AddSpecialFlag(Flags& flags, std::string* name);
 // The flags of commands that open a model. A command adds those that it has, in the order in which
 // its help lists them; what it does not add keeps the value it has here.
 struct ModelFlags {
-  std::string model, adapter, tokenizer, chat_template, template_variables, load = "map", dtype = "fp32",
-                                                        backend = "cpu";
+  std::string model, adapter, tokenizer, chat_template, template_variables,
+      load = "map", dtype = "fp32", backend = "cpu";
   bool bf16_cache = false;
   ComputeFlags compute;
 

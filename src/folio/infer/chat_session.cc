@@ -17,7 +17,7 @@ void ChatSession::SetSystem(const std::string& message) {
     Conversation conversation{.messages = {{ChatRole::kSystem, message}}};
     const bool of_roles = encoder_.format() != nullptr;
     if (!of_roles) conversation.messages.push_back({ChatRole::kUser, "?"});
-    encoder_.Encode(tokenizer_, conversation, /*ask=*/!of_roles, "system", ids);
+    encoder_.Encode(tokenizer_, conversation, /*ask=*/!of_roles, "the system message", ids);
     if (!of_roles) ids.clear();
   }
   system_ = message;

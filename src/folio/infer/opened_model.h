@@ -46,7 +46,7 @@ struct OpenOptions {
   Loading loading = Loading::kMap;
   std::string chat_template = {};  // the name or file of one to take instead of the model's own
   Json template_variables = Json::object();  // of the template, for all conversations
-  MatrixDtype matrices = {};       // what only decodes takes any, the rest of folio float32
+  MatrixDtype matrices = {};  // what only decodes takes any, the rest of folio float32
   // Called with the parameters that are read and their number. May throw to stop.
   std::function<void(int64_t done, int64_t total)> progress = {};
 };

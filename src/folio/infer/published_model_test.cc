@@ -104,7 +104,8 @@ TEST_F(PublishedModel, SeesConversationsByItsTemplate) {
       messages.push_back({*FindChatRole(message["role"].text()), message["content"].text()});
     }
     std::vector<int32_t> ids;
-    model_.FindChat()->Encode(*model_.tokenizer, {.messages = messages}, true, "a conversation", ids);
+    model_.FindChat()->Encode(*model_.tokenizer, {.messages = messages}, true, "a conversation",
+                              ids);
     EXPECT_EQ(ids, IdsOf(chat["ids"]));
     ExpectWrites(ids, chat);
   }
@@ -116,7 +117,7 @@ TEST_F(PublishedModel, AnswersSimpleQuestionsByDefault) {
   Generator generator(*model_.backend, *model_.weights);
   const ChatMessage asked{ChatRole::kUser, "What is 2+2?"};
   std::vector<int32_t> ids;
-  model_.FindChat()->Encode(*model_.tokenizer, {&asked, 1}, true, "a conversation", ids);
+  model_.FindChat()->Encode(*model_.tokenizer, {.messages = {asked}}, true, "a conversation", ids);
   GenerateOptions options = DefaultGeneration(model_, Writing::kAnswer);
   options.max_tokens = 24;
   for (uint64_t seed = 1; seed <= 5; ++seed) {

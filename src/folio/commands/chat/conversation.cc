@@ -209,13 +209,8 @@ void Dialogue::SetSystem(const std::string& message) {
                      "a system message is part of a conversation",
                      "name a template with --chat-template, or type the text itself");
   }
-  if (!message.empty()) {  // not every template takes one
-    const ChatMessage messages[] = {{ChatRole::kSystem, message}, {ChatRole::kUser, "?"}};
-    std::vector<int32_t> ids;
-    chat_->Encode(tokenizer_, messages, /*ask=*/true, "the system message", ids);
-  }
+  session_->SetSystem(message);  // not every template takes one
   system_ = message;
-  session_->SetSystem(system_);
 }
 
 Dialogue::Reply Dialogue::Say(const std::string& message, const GenerateOptions& options,
