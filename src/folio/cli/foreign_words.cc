@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -322,11 +323,11 @@ std::string HelpForForeignFlag(const CommandLine& line, const Place& place,
 }
 
 std::vector<std::string> ForeignWordAnswers(const CommandLine& line) {
-  std::vector<std::string> answers;
+  std::set<std::string> answers;
   const auto words = [](std::string_view of) { return Split(std::string(of), ' '); };
   for (const ForeignCommand& row : kCommands) {
     for (const std::string& word : words(row.words)) {
-      answers.push_back(HelpForForeignCommand(line, word));
+      answers.insert(HelpForForeignCommand(line, word));
     }
   }
   for (const CommandEntry& entry : line.commands()) {
@@ -336,13 +337,11 @@ std::vector<std::string> ForeignWordAnswers(const CommandLine& line) {
       for (const std::string& word : words(row.words)) {
         const std::string given = (word[0] == '-' ? "" : "--") + word;
         if (entry.flags().Find(given) != nullptr) continue;
-        answers.push_back(HelpForForeignFlag(line, place, given));
+        answers.insert(HelpForForeignFlag(line, place, given));
       }
     }
   }
-  std::ranges::sort(answers);
-  answers.erase(std::ranges::unique(answers).begin(), answers.end());
-  return answers;
+  return {answers.begin(), answers.end()};
 }
 
 bool IsForeignShortFlag(std::string_view word) {
