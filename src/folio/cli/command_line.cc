@@ -9,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/cli/foreign_words.h"
 
 namespace folio {
 namespace {
@@ -97,6 +98,8 @@ Flag& Flags::Add(const std::string& names, const std::string& help, const FlagSh
   flag.required = shape.required;
   flag.choices = shape.suggestions;
   flag.meant = shape.meant;
+  flag.position = shape.position;
+  flag.fits = shape.fits;
   return flags_.emplace_back(std::move(flag));
 }
 
@@ -200,7 +203,10 @@ std::string Flags::Meant(const std::vector<std::string>& extras) const {
     // One value of several words begins with what the flag, or a positional, has taken of them.
     words = flag->given;
     for (const Flag& other : flags_) {
-      if (other.positional) words.insert(words.end(), other.given.begin(), other.given.end());
+      const bool mistaken = other.stood && other.fits != nullptr && !other.fits(other.given[0]);
+      if (other.positional || mistaken) {
+        words.insert(words.end(), other.given.begin(), other.given.end());
+      }
     }
     words.insert(words.end(), extras.begin(), extras.end());
     words = {Join(words, *flag->meant)};
@@ -213,14 +219,21 @@ std::string Flags::Meant(const std::vector<std::string>& extras) const {
 void Flags::Take(const std::string& command, const std::vector<std::string>& positionals) {
   auto next = positionals.begin();
   for (Flag& flag : flags_) {
-    if (!flag.positional || next == positionals.end()) continue;
+    const bool stands = flag.positional || (!flag.position.empty() && flag.given.empty());
+    if (!stands || next == positionals.end()) continue;
     const auto end = flag.many ? positionals.end() : next + 1;
     flag.given.assign(next, end);
+    flag.stood = !flag.positional;
     next = end;
   }
   if (next != positionals.end()) {
     const std::string meant = Meant({next, positionals.end()});
-    throw UsageError(fmt::format("unexpected argument '{}'", *next), {},
+    const auto said = std::ranges::find_if(
+        flags_, [](const Flag& flag) { return !flag.position.empty() && !flag.given.empty(); });
+    throw UsageError(fmt::format("unexpected argument '{}'", *next),
+                     said == flags_.end() || !meant.empty()
+                         ? ""
+                         : fmt::format("{} is '{}' already", said->name, said->given.back()),
                      meant.empty() ? fmt::format("{} --help shows what it takes", command)
                                    : fmt::format("did you mean {}?", meant));
   }
@@ -228,8 +241,10 @@ void Flags::Take(const std::string& command, const std::vector<std::string>& pos
     if (!flag.given.empty()) {
       flag.take(flag.given);
     } else if (flag.required) {
-      const std::string shown =
-          flag.positional ? flag.name : fmt::format("{} {}", flag.name, flag.placeholder);
+      const std::string by_flag = fmt::format("{} {}", flag.name, flag.placeholder);
+      const std::string shown = flag.positional         ? flag.name
+                                : flag.position.empty() ? by_flag
+                                                        : flag.position + " (or " + by_flag + ")";
       throw UsageError(fmt::format("{} needs {}", command, shown), flag.help,
                        fmt::format("{} --help explains it", command));
     }
@@ -280,7 +295,8 @@ void CommandLine::FollowFlag(Place& place, const std::string& word) const {
     flag->given.push_back(TakesValue(*flag) ? value : SwitchValue(*flag, name, value));
     if (TakesValue(*flag) && equals == std::string::npos) place.open = flag;
     place.more_settings = flag->name == kSetFlag;
-  } else if (name.starts_with("--") || (flag != nullptr && name.size() > 2)) {
+  } else if (name.starts_with("--") || (flag != nullptr && name.size() > 2) ||
+             IsForeignShortFlag(name)) {
     // A long name behind one dash would be read as short ones: "-model" as "-m odel".
     place.unknown.push_back(name);
   } else {
@@ -362,6 +378,9 @@ void CommandLine::ThrowUnknownFlag(const std::string& given, const Place& place)
   if (!given.starts_with("--") && FindFlag(place, "-" + given) != nullptr) {
     throw UsageError(what, {}, fmt::format("did you mean '-{}', with two dashes?", given));
   }
+  if (const std::string help = HelpForForeignFlag(*this, place, given); !help.empty()) {
+    throw UsageError(what, {}, help);
+  }
   std::vector<std::string> names;
   const auto add = [&](const Flags& flags) {
     for (const Flag& known : flags.list()) {
@@ -414,6 +433,9 @@ std::vector<std::string> CommandLine::WordsAfter(const std::string& group) const
 }
 
 void CommandLine::ThrowUnknownCommand(const std::string& name) const {
+  if (const std::string help = HelpForForeignCommand(*this, name); !help.empty()) {
+    throw UsageError(fmt::format("unknown command '{}'", name), {}, help);
+  }
   std::vector<std::string> names;
   for (const CommandEntry& entry : commands_) {
     if (entry.info.group.empty()) continue;

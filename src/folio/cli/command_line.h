@@ -19,6 +19,11 @@ struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;
   std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
+  // The name under which the value may also stand without the flag, as the first of the arguments
+  // that no positional declared before it takes: "MODEL". "" where it may not.
+  std::string position = {};
+  // Returns whether a word can be such a value; for guesses alone. Null where any can.
+  bool (*fits)(const std::string& word) = nullptr;
   // Arguments without a flag may mean one that the command does not take: this text joins
   // several of them to one value, or "" if each is a value.
   std::optional<std::string> meant = {};
@@ -41,7 +46,10 @@ struct Flag {
   bool required = false;
   bool setting = false;                   // shorthand for a configuration key
   std::optional<std::string> meant = {};  // as FlagShape has it
-  std::vector<std::string> given;         // its values on the command line, in order
+  std::string position;                   // likewise
+  bool (*fits)(const std::string& word) = nullptr;
+  std::vector<std::string> given;  // its values on the command line, in order
+  bool stood = false;              // at its position, without the flag
   // Takes what was given; called only if anything was.
   std::function<void(const std::vector<std::string>& given)> take;
 };

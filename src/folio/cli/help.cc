@@ -167,8 +167,10 @@ std::string Usage(const CommandEntry& entry) {
   std::string required, positionals;
   bool has_flags = false;
   for (const Flag& flag : entry.flags().list()) {
-    if (flag.positional) {
-      const std::string name = flag.name + (flag.many ? "..." : "");
+    if (flag.positional || !flag.position.empty()) {
+      const std::string name =
+          (flag.positional ? flag.name : flag.position) + (flag.many ? "..." : "");
+      has_flags = has_flags || !flag.positional;
       positionals += flag.required ? " " + name : " [" + name + "]";
     } else if (flag.required) {
       required += fmt::format(" {} {}", flag.name, flag.placeholder);
@@ -221,9 +223,10 @@ constexpr const char* kExitStatuses =
 
 // All commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
-  std::string text =
-      Fitted("folio trains GPT models and writes with them.\n\nusage: folio COMMAND [FLAGS]\n",
-             WidthOf(terminal));
+  std::string text = Fitted(
+      "folio trains GPT models and writes with them, on the CPU: there is no GPU yet.\n\n"
+      "usage: folio COMMAND [FLAGS]\n",
+      WidthOf(terminal));
   for (const std::string& title : GroupTitles(line)) {
     text += Section(terminal, title, Table(CommandRows(line, title), terminal));
   }

@@ -252,6 +252,35 @@ TEST_F(CommandLineTest, ArgumentsWithoutAFlagNameTheOneThatWasMeant) {
   EXPECT_TRUE(Contains(meant(" ", false, {"say", "\"no\""}), "did you mean --text 'say \"no\"'?"));
 }
 
+TEST_F(CommandLineTest, AFlagWithAPositionMayStandFirstWithoutItsName) {
+  std::string model, text;
+  const auto take = [&](const Texts& by_flag, const Texts& arguments) {
+    model = text = "";
+    Flags flags;
+    flags.Value(Field{"model", &model, "which"},
+                {.placeholder = "DIR", .required = true, .position = "MODEL"});
+    flags.Positional(Field{"TEXT", &text, "what"});
+    flags.Find("--model")->given = by_flag;
+    flags.Take("folio write", arguments);
+  };
+  take({}, {"m"});
+  EXPECT_EQ(model + "|" + text, "m|");
+  take({}, {"m", "t"});
+  EXPECT_EQ(model + "|" + text, "m|t");
+  take({"m"}, {"t"});
+  EXPECT_EQ(model + "|" + text, "m|t");
+  take({"m"}, {});
+  EXPECT_EQ(model + "|" + text, "m|");
+  const auto refused = [&](const Texts& by_flag, const Texts& arguments) {
+    return ErrorAndHelp([&] { take(by_flag, arguments); }, ErrorKind::kUsage);
+  };
+  EXPECT_EQ(refused({}, {}),
+            "folio write needs MODEL (or --model DIR) | which | folio write --help explains it");
+  EXPECT_EQ(refused({"m"}, {"t", "u"}),
+            "unexpected argument 'u' | --model is 'm' already | folio write --help shows what it "
+            "takes");
+}
+
 TEST_F(CommandLineTest, ACommandNameAfterACommandIsAnArgument) {
   EXPECT_EQ(Take({"text", "write", "--out", "x", "plain"}), "text write");
   EXPECT_EQ(taken_.files, Texts{"plain"});

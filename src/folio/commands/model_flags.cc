@@ -58,8 +58,14 @@ void UseThreads(int64_t threads) {
 
 void AddModelFlag(Flags& flags, std::string* model, bool required) {
   flags.Value(
-      Field{"model", model, "a run, a model directory or a model file"}.WithFlag("-m,--model"),
-      {.placeholder = "DIR", .required = required});
+      Field{"model", model, "a run, a model directory or a model file; may stand first without it"}
+          .WithFlag("-m,--model"),
+      {.placeholder = "DIR",
+       .required = required,
+       .position = "MODEL",
+       .fits = [](const std::string& word) {
+         return FindPublishedModel(word) != nullptr || Exists(word);
+       }});
 }
 
 void AddAdapterFlag(Flags& flags, std::string* adapter) {
@@ -172,11 +178,6 @@ void ModelSettings::AddFlags(Flags& flags) {
   AddPresetFlag(flags, &preset_);
   AddModelFlag(flags, &model_, /*required=*/false);
   flags.Settings(&settings_, {"train", "lora"});
-}
-
-void ModelSettings::SetPath(const std::string& path) {
-  RefuseTogether(!path.empty() && !model_.empty(), path, "--model");
-  if (!path.empty()) model_ = path;
 }
 
 void ModelSettings::Resolve(const ConfigSources& sources) {

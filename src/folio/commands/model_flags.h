@@ -41,7 +41,8 @@ class ComputeFlags {
 // Sets the number of threads; 0 leaves it as the machine has it.
 void UseThreads(int64_t threads);
 
-// --model: where one lies. --adapter: the directory of one for it. --backend: what computes.
+// --model: where one lies, also as the first argument without the flag: it is to be declared before
+// the positionals of a command. --adapter: the directory of one for it. --backend: what computes.
 void AddModelFlag(Flags& flags, std::string* model, bool required);
 void AddAdapterFlag(Flags& flags, std::string* adapter);
 // Throws a kUsage Error for an adapter without a model.
@@ -99,8 +100,6 @@ class ModelSettings {
   const RunConfig& config() const { return config_; }
   // Where the model lies, or "".
   const std::string& path() const { return model_; }
-  // Another way to say so. Throws a kUsage Error if both were used.
-  void SetPath(const std::string& path);
   // The preset or the path, or "settings".
   std::string name() const;
   // Returns true where a preset or a path says which model it is.

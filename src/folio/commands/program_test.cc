@@ -7,10 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
+#include "folio/cli/foreign_words.h"
+#include "folio/commands/commands.h"
 #include "folio/serve/sandbox.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/sanitized.h"
@@ -19,6 +23,9 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Words behind "folio" that are no command.
+const std::vector<std::string> kProse = {"computes", "has", "does"};
 
 class ProgramTest : public InTemporaryDirectory {
  protected:
@@ -80,6 +87,159 @@ TEST_F(ProgramTest, WhatWasMeantIsNamed) {
   EXPECT_EQ(help("tokenizer encode Hello world --tokenizer bytes"),
             "help: did you mean --text 'Hello world'?\n");
   EXPECT_EQ(help("inspect lens --model r the cat"), "help: did you mean --text 'the cat'?\n");
+  EXPECT_EQ(help("inspect lens . the cat"), "help: did you mean --text 'the cat'?\n");
+  EXPECT_EQ(help("explain attention the cat"), "help: did you mean --text 'the cat'?\n");
+  EXPECT_EQ(help("generate Once upon a time"), "help: did you mean --prompt 'Once upon a time'?\n");
+}
+
+TEST_F(ProgramTest, EveryCommandOfAModelTakesItFirst) {
+  const CommandLine line(AllCommands());
+  int with = 0;
+  for (const CommandEntry& entry : line.commands()) {
+    const Flag* model = entry.flags().Find("--model");
+    if (model == nullptr) continue;
+    ++with;
+    const std::string usage = Help(line, entry.info.name, false, {});
+    EXPECT_TRUE(Contains(usage, "usage: folio " + entry.info.name)) << usage;
+    const std::string first = usage.substr(usage.find("usage: "), usage.find("\n\n") + 60);
+    EXPECT_TRUE(Contains(first, "MODEL")) << entry.info.name << ": " << first;
+    if (entry.info.name != "serve") {
+      EXPECT_EQ(model->position, "MODEL") << entry.info.name;
+    }
+  }
+  EXPECT_GT(with, 20);
+}
+
+TEST_F(ProgramTest, TheCommandsOfOtherProgramsLeadToFoliosOwn) {
+  const CommandLine line(AllCommands());
+  for (const auto& [word, said] : std::vector<std::pair<std::string, std::string>>{
+           {"run", "folio chat MODEL"},
+           {"pull", "folio fetch"},
+           {"list", "folio "},
+           {"ls", "folio "},
+           {"rm", "model"},
+           {"show", "folio inspect model"},
+           {"finetune", "folio train --init MODEL"},
+           {"fine-tune", "folio train --init MODEL"},
+           {"quantize", "folio convert MODEL OUT.gguf --dtype"},
+           {"perplexity", "folio eval perplexity MODEL FILE"},
+           {"sample", "folio generate MODEL"},
+           {"sample.py", "folio generate MODEL"},
+           {"Tokenize", "folio tokenizer encode"},
+           {"convert_hf_to_gguf.py", "folio convert MODEL"},
+           {"webui", "folio serve MODEL"},
+           {"eval ppl", "folio eval perplexity"},
+           {"gpu", "no GPU yet"}}) {
+    const std::string help = ErrorAndHelp([&] { line.ThrowUnknownCommand(word); });
+    EXPECT_TRUE(Contains(help, "unknown command '" + word + "'", said)) << help;
+  }
+}
+
+TEST_F(ProgramTest, TheFlagsOfOtherProgramsLeadToFoliosOwn) {
+  const auto help = [](const std::string& words) {
+    CommandLine line(AllCommands());
+    return ErrorAndHelp([&] { line.Parse(Split(words, ' ')); }, ErrorKind::kUsage);
+  };
+  for (const auto& [words, said] : std::vector<std::pair<std::string, std::string>>{
+           {"generate m --max-length 5", "did you mean '--max-tokens'?"},
+           {"generate m --max_new_tokens=5", "did you mean '--max-tokens'?"},
+           {"chat m --n-predict 5", "did you mean '--max-tokens'?"},
+           {"generate m --gpu", "no GPU yet"},
+           {"train --device cuda", "no GPU yet"},
+           {"chat m -ngl 99", "no GPU yet"},
+           {"serve m --n-gpu-layers 99", "no GPU yet"},
+           {"generate m --temp 0.5", "did you mean '--temperature'?"},
+           {"generate m --repeat-penalty 1.1", "did you mean '--repetition-penalty'?"},
+           {"generate m --num_beams 4", "did you mean '--beams'?"},
+           {"generate m --num_samples 4", "did you mean '--n'?"},
+           {"generate m --start x", "did you mean '--prompt'?"},
+           {"chat m --ctx-size 4096", "folio inspect model"},
+           {"chat m -c 4096", "folio inspect model"},
+           {"train --block_size 256", "did you mean '--context'?"},
+           {"train --max_iters 100", "did you mean '--max-steps'?"},
+           {"train --num-train-epochs 3", "did you mean '--"},
+           {"chat m --epochs 3", "folio train"},
+           {"train --output_dir x", "did you mean '--out'?"},
+           {"train --per_device_train_batch_size 4", "did you mean '--batch'?"},
+           {"train --gradient_accumulation_steps 4", "did you mean '--grad-accumulation'?"},
+           {"train --lora_alpha 16", "--set lora.alpha=VALUE"},
+           {"train --hidden-size 64", "--set model.n_embd=VALUE"},
+           {"train --model gpt2", "did you mean '--init'?"},
+           {"generate --model_name_or_path m", "did you mean '--model'?"},
+           {"generate m --lora x", "did you mean '--adapter'?"},
+           {"serve m --parallel 4", "did you mean '--slots'?"},
+           {"serve m -np 4", "did you mean '--slots'?"},
+           {"serve m --api-key x", "did you mean '--api-key-file'?"},
+           {"convert a b --outtype q8_0", "did you mean '--dtype'?"},
+           {"chat m --system-prompt x", "did you mean '--system'?"},
+           {"chat m --prompt x", "it is for folio generate"},
+           {"doctor --max-tokens 3", "it is for folio generate"},
+           {"eval perplexity m f --learning-rate 3", "it is for folio train"}}) {
+    EXPECT_TRUE(Contains(help(words), said)) << words << ": " << help(words);
+  }
+}
+
+// An answer that names what there is not would be worse than none.
+TEST_F(ProgramTest, WhatIsSaidOfForeignWordsIsThere) {
+  const CommandLine line(AllCommands());
+  std::set<std::string> all;
+  for (const CommandEntry& entry : line.commands()) {
+    for (const Flag& flag : entry.flags().list()) {
+      all.insert({flag.name, flag.opposite});
+      all.insert(flag.aliases.begin(), flag.aliases.end());
+    }
+  }
+  for (const Flag& flag : line.global_flags().list()) all.insert(flag.name);
+  const std::vector<std::string> answers = ForeignWordAnswers(line);
+  EXPECT_GT(answers.size(), 80u);
+  for (const std::string& answer : answers) {
+    for (size_t at = answer.find("folio "); at != answer.npos; at = answer.find("folio ", at + 1)) {
+      std::vector<std::string> words = Split(answer.substr(at + 6), ' ');
+      words.resize(std::max<size_t>(words.size(), 2));
+      for (std::string& word : words) word = word.substr(0, word.find_first_of(",;:.)'"));
+      const bool verb = std::isupper(static_cast<unsigned char>(words[0][0])) == 0 &&
+                        (line.Find(words[0]) != nullptr || line.HasGroup(words[0]));
+      const bool prose = std::ranges::count(kProse, words[0]) > 0;
+      EXPECT_TRUE(verb || prose) << answer;
+      if (verb && line.Find(words[0]) == nullptr) {
+        EXPECT_NE(line.Find(words[0] + " " + words[1]), nullptr) << answer;
+      }
+    }
+    for (size_t at = answer.find("--"); at != answer.npos; at = answer.find("--", at + 2)) {
+      const std::string flag = answer.substr(at, answer.find_first_of(" ,;:.)'=?", at) - at);
+      EXPECT_TRUE(all.contains(flag)) << flag << " in: " << answer;
+    }
+  }
+}
+
+TEST_F(ProgramTest, ThatThereIsNoGpuIsSaid) {
+  EXPECT_TRUE(Contains(Well(Shell("$F --help")).out, "there is no GPU yet"));
+  EXPECT_TRUE(Contains(Well(Shell("$F doctor")).out, "there is no GPU yet"));
+  EXPECT_TRUE(nlohmann::json::parse(Well(Shell("$F doctor --json")).out).at("gpu").is_null());
+}
+
+TEST_F(ProgramTest, ANameOfNoModelSaysWhichThereAre) {
+  for (const auto& [name, said] : std::vector<std::pair<std::string, std::string>>{
+           {"gpt3", "the weights of gpt3 are not published"},
+           {"GPT-4o", "the weights of GPT-4o are not published"},
+           {"gpt-2", "did you mean gpt2? folio fetch gpt2"},
+           {"smollm2", "did you mean smollm2-135m?"},
+           {"smollm2:360m", "did you mean smollm2-360m?"},
+           {"llama3.2", "folio fetch --list"}}) {
+    const ProgramRun run = Ended(3, Shell("$F generate " + name + " --prompt x"));
+    EXPECT_TRUE(Contains(run.err, "no model '" + name + "'", said)) << run.err;
+  }
+  for (const auto& [name, said] : std::vector<std::pair<std::string, std::string>>{
+           {"gpt4", "did you mean cl100k_base?"},
+           {"gpt-4o-mini", "did you mean o200k_base?"},
+           {"gpt-3.5-turbo", "did you mean cl100k_base?"},
+           {"gpt3", "did you mean r50k_base?"},
+           {"text-davinci-003", "did you mean p50k_base?"},
+           {"cl100k_bse", "did you mean cl100k_base?"},
+           {"zzzzzz", "give one of these names"}}) {
+    const ProgramRun run = Ended(2, Shell("$F tokenizer encode --text x --tokenizer " + name));
+    EXPECT_TRUE(Contains(run.err, said)) << run.err;
+  }
 }
 
 TEST_F(ProgramTest, ErrorsAreJsonIfAskedForWhereverTheFlagStands) {

@@ -163,7 +163,7 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   const Family& family = GgufFamily(*file);
   RefuseForeign(*file);
   GptConfig config = ReadGgufConfig(*file, family);
-  FoundModel found{.tokenizer = ReadGgufTokenizer(*file)};
+  FoundModel found{.tokenizer = ReadGgufTokenizer(*file), .sampling = ReadSuggestedSampling(*file)};
   SetEnds(ReadGgufRoles(*file), found.tokenizer.get(), config);
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     if (IsGgufDivisors(family, info)) return;  // the configuration has them

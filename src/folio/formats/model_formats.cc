@@ -49,6 +49,7 @@ FoundModel OpenHfDirectory(const fs::path& path, Loading loading) {
   FoundModel found{.model = OpenModelDir(path, loading)};
   const std::string dir = (DirOfModel(path) / "").string();
   if (!TokenizerFiles(dir).empty()) found.tokenizer = LoadTokenizer(dir);
+  found.sampling = ReadSuggestedSampling(fs::path(dir));
   return found;
 }
 
@@ -82,6 +83,14 @@ fs::path Located(const fs::path& path) {
   const PublishedModel* published = FindPublishedModel(path.string());
   if (published != nullptr && !Exists(path)) {
     return FetchedModelDir(*published);
+  }
+  const bool is_name = path.has_filename() && !path.has_parent_path();
+  std::error_code ignored;
+  const bool there = fs::status(path, ignored).type() != fs::file_type::not_found || Exists(path);
+  if (is_name && !there) {
+    throw InputError(fmt::format("no model '{}'", path.string()),
+                     "nothing here has that name, and no published model has it",
+                     HelpForModelName(path.string()));
   }
   RequireTyped(path);
   // Not to be taken for a tokenizer of that name.
@@ -122,6 +131,14 @@ void RequireSound(const fs::path& at) {
 [[noreturn]] void Differ(std::string cause) {
   throw RuntimeError("the model that was written is not the one that was read", std::move(cause),
                      "it was removed; this is a mistake of folio's, or of the disk");
+}
+
+// With small letters for A to Z.
+std::string LowerCase(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return text;
 }
 
 // Files of which model directories consist.
@@ -359,13 +376,15 @@ std::span<const ModelFormat> ModelFormats() {
                   .open = OpenGgufModel,
                   .save = SaveGgufModel,
                   .dtypes = kGgufDtypes,
-                  .list = ListGgufTensors},
+                  .list = ListGgufTensors,
+                  .ending = ".gguf"},
       ModelFormat{.name = "llmc",
                   .title = "llm.c model file",
                   .recognises = IsLlmc,
                   .open = OpenLlmc,
                   .save = SaveLlmc,
-                  .dtypes = kLlmcDtypes},
+                  .dtypes = kLlmcDtypes,
+                  .ending = ".bin"},
       ModelFormat{.name = "openai",
                   .title = "OpenAI's TensorFlow checkpoint",
                   .recognises = IsOpenAiCheckpoint,
@@ -455,6 +474,19 @@ const ModelFormat& SavedFormat(std::string_view name) {
                    fmt::format("expected one of {}", fmt::join(names, ", ")));
 }
 
+const ModelFormat& SavedFormatOf(const fs::path& path) {
+  constexpr std::string_view kOthers[] = {".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".npz"};
+  const std::string ending = LowerCase(path.extension().string());
+  for (const ModelFormat& format : ModelFormats()) {
+    if (format.save != nullptr && !format.ending.empty() && format.ending == ending) return format;
+  }
+  if (std::ranges::count(kOthers, ending) == 0) return SavedFormat("hf");
+  throw UsageError(fmt::format("{}: no format is written as a file *{}", path.string(), ending),
+                   "hf, which has model.safetensors, and nanogpt, which has ckpt.pt, are "
+                   "directories; gguf is a file *.gguf, llmc a file *.bin",
+                   "name a directory, without an ending");
+}
+
 std::vector<Dtype> SavedDtypes() {
   std::vector<Dtype> all;
   for (const ModelFormat& format : ModelFormats()) {
@@ -466,11 +498,19 @@ std::vector<Dtype> SavedDtypes() {
 }
 
 std::string NameOfSaved(Dtype dtype, bool mixed) {
-  std::string name = fmt::format("{}{}", DtypeName(dtype), mixed ? "_M" : "");
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return name;
+  return LowerCase(fmt::format("{}{}", DtypeName(dtype), mixed ? "_M" : ""));
+}
+
+std::string SavedDtypeOf(const fs::path& path) {
+  const std::string stem = LowerCase(path.stem().string());
+  const auto ends_in = [&](const std::string& name) {
+    return stem.size() > name.size() && stem.ends_with(name) &&
+           std::string_view("-._").find(stem[stem.size() - name.size() - 1]) != std::string::npos;
+  };
+  std::vector<std::string> names = {NameOfSaved(Dtype::kQ4_K, /*mixed=*/true)};
+  for (const Dtype dtype : SavedDtypes()) names.push_back(NameOfSaved(dtype));
+  const auto found = std::ranges::find_if(names, ends_in);
+  return found == names.end() ? "" : *found;
 }
 
 Converted ConvertModel(const Conversion& conversion,

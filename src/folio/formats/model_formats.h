@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/formats/suggested_sampling.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer.h"
@@ -22,6 +23,7 @@ struct FoundModel {
   StoredModel model = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};            // then: how to get it, where more is known
+  SuggestedSampling sampling = {};
 };
 
 // A model to write.
@@ -58,6 +60,8 @@ struct ModelFormat {
   // Lists all tensors, also those of a model that `open` refuses. Throws a kInput Error where that
   // cannot be read either. Null where folio cannot tell.
   std::vector<ListedTensor> (*list)(const std::filesystem::path& path) = nullptr;
+  // The ending of its files by which people know them, ".gguf"; "" where it has none of its own.
+  std::string_view ending = {};
 };
 
 // All of them.
@@ -88,6 +92,9 @@ std::span<const PublishedModel> PublishedModels();
 std::vector<std::string> PublishedModelNames();
 // nullptr if there is none of that name.
 const PublishedModel* FindPublishedModel(std::string_view name);
+// Returns what to do for somebody who named a model that is not there: the published one that was
+// meant ("gpt-2", "smollm2:135m"), or that there is none ("gpt-4").
+std::string HelpForModelName(std::string_view name);
 
 // The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
 // there is no such home.
@@ -139,9 +146,15 @@ Converted ConvertModel(const Conversion& conversion,
 
 // The format of that name, if it can be saved. Throws a kUsage Error.
 const ModelFormat& SavedFormat(std::string_view name);
+// The format that the name of a file or directory to write means: that of its ending, else Hugging
+// Face's directory. Throws a kUsage Error for the ending of a file that no format writes.
+const ModelFormat& SavedFormatOf(const std::filesystem::path& path);
 
 // The dtypes that any format holds matrices as, and the name of one: "q8_0", mixed "q4_k_m".
 std::vector<Dtype> SavedDtypes();
 std::string NameOfSaved(Dtype dtype, bool mixed = false);
+// The name of a dtype that the name of a file ends in before its ending, "q8_0" of
+// "demo-Q8_0.gguf", or "".
+std::string SavedDtypeOf(const std::filesystem::path& path);
 
 }  // namespace folio

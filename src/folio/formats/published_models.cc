@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
 #include "folio/text/encodings.h"
 
@@ -165,6 +166,36 @@ std::vector<std::string> PublishedModelNames() {
   std::vector<std::string> names;
   for (const PublishedModel& model : PublishedModels()) names.emplace_back(model.name);
   return names;
+}
+
+std::string HelpForModelName(std::string_view name) {
+  // Models that are used as a service alone, by how their names begin.
+  constexpr std::string_view kClosed[] = {"gpt3", "gpt4",  "gpt5",  "chatgpt", "claude",
+                                          "o1",   "o3",    "o4",    "gemini",  "davinci",
+                                          "grok", "codex", "palm2", "copilot", "textdavinci"};
+  std::string letters, word;  // "GPT-2" as "gpt2" and "gpt-2", "smollm2:135m" as "smollm2-135m"
+  for (const char c : name) {
+    const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    word += c == ':' || c == '_' || c == ' ' ? '-' : small;
+    if (word.back() != '-' && word.back() != '.') letters += small;
+  }
+  const auto begins = [&](std::string_view closed) { return letters.starts_with(closed); };
+  if (std::ranges::any_of(kClosed, begins)) {
+    return fmt::format(
+        "the weights of {} are not published; folio fetch --list lists models that "
+        "are, gpt2 and smollm2-135m among them",
+        name);
+  }
+  const std::vector<std::string> names = PublishedModelNames();
+  const auto found = std::ranges::find_if(names, [&](const std::string& published) {
+    return word.size() > 3 && (published.starts_with(word) || word.starts_with(published));
+  });
+  const std::string nearest = found != names.end() ? *found : Nearest(word, names);
+  if (!nearest.empty()) {
+    return fmt::format("did you mean {0}? folio fetch {0} downloads it", nearest);
+  }
+  return "give a run, a model directory or a model file; folio fetch --list lists the published "
+         "models";
 }
 
 const PublishedModel* FindPublishedModel(std::string_view name) {

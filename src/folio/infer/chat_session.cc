@@ -10,20 +10,6 @@ namespace folio {
 ChatSession::ChatSession(const Tokenizer& tokenizer, ChatEncoder encoder, int64_t P)
     : tokenizer_(tokenizer), encoder_(std::move(encoder)), P_(P) {}
 
-void ChatSession::SetSystem(const std::string& message) {
-  std::vector<int32_t> ids;
-  if (!message.empty()) {
-    // A template is tried with a question behind it: some take no system's message.
-    std::vector<ChatMessage> messages{{ChatRole::kSystem, message}};
-    const bool of_roles = encoder_.format() != nullptr;
-    if (!of_roles) messages.push_back({ChatRole::kUser, "?"});
-    encoder_.Encode(tokenizer_, messages, /*ask=*/!of_roles, "system", ids);
-    if (!of_roles) ids.clear();
-  }
-  system_ = message;
-  system_ids_ = std::move(ids);
-}
-
 ChatSession::Question ChatSession::Ask(const std::string& message, int64_t max_tokens) {
   const int64_t longest = P_ - std::min(max_tokens, P_ / 4);
   Begin(message);
@@ -77,9 +63,12 @@ void ChatSession::Begin(const std::string& message) {
 }
 
 std::vector<int32_t> ChatSession::Ids(size_t first) const {
-  std::vector<int32_t> ids = system_ids_;
+  std::vector<int32_t> ids;
   std::vector<ChatMessage> messages;
   if (!system_.empty()) messages.push_back({ChatRole::kSystem, system_});
+  if (encoder_.format() != nullptr) {
+    encoder_.Encode(tokenizer_, messages, /*ask=*/false, "system message", ids);
+  }
   for (size_t i = first; i < turns_.size(); ++i) {
     const Turn& turn = turns_[i];
     ids.insert(ids.end(), turn.asked.begin(), turn.asked.end());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/text/chat.h"
@@ -21,10 +22,8 @@ class ChatSession {
   // The session is with a model whose context has P tokens. The tokenizer must outlive it.
   ChatSession(const Tokenizer& tokenizer, ChatEncoder encoder, int64_t P);
 
-  // The conversation begins with this message of the system from now on, whatever is forgotten; ""
-  // takes it away. Throws a kInput Error for one that the tokenizer or the template does not take;
-  // the one before it stays then.
-  void SetSystem(const std::string& message);
+  // What is said to the model before all turns, from the next Ask on; "" for nothing.
+  void SetSystem(std::string message) { system_ = std::move(message); }
 
   struct Question {
     std::vector<int32_t> ids;  // what the model continues: the turns that are left, and the message
@@ -50,14 +49,12 @@ class ChatSession {
     std::vector<int32_t> asked;                  // ids of the message, with tokens of roles
   };
   void Begin(const std::string& message);
-  std::vector<int32_t> Ids(
-      size_t first) const;  // of the system's message and the turns from that on
+  std::vector<int32_t> Ids(size_t first) const;  // of the turns from that on
 
   const Tokenizer& tokenizer_;
   ChatEncoder encoder_;
   int64_t P_;
   std::string system_;
-  std::vector<int32_t> system_ids_;  // with tokens of roles
   std::deque<Turn> turns_;
 };
 

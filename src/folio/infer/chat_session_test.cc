@@ -100,19 +100,6 @@ TEST_F(ChatSessions, TheSystemsMessageIsNeverForgotten) {
   EXPECT_EQ(session.Ask("Oh.", 10).ids[0], Encoded({"x"})[0]);
 }
 
-TEST_F(ChatSessions, ATemplateMayRefuseTheSystemsMessage) {
-  const std::string source =
-      "{% for m in messages %}{% if m.role == 'system' and 'no' in m.content %}"
-      "{{ raise_exception('no system') }}{% endif %}[{{ m.content }}]{% endfor %}>";
-  const ChatEncoder encoder(*tokenizer_, std::make_shared<const ChatTemplate>(source, "t"), {});
-  ChatSession session(*tokenizer_, encoder, 100);
-  session.SetSystem("s");
-  EXPECT_EQ(tokenizer_->Decode(session.Ask("a", 10).ids), "[s][a]>");
-  EXPECT_TRUE(Contains(ErrorOf([&] { session.SetSystem("no"); }), "no system"));
-  session.Answered(Bytes("b"));
-  EXPECT_EQ(tokenizer_->Decode(session.Ask("c", 10).ids), "[s][a][b][c]>");
-}
-
 // A template is given the whole conversation each time: this one takes out what was thought before.
 TEST_F(ChatSessions, TemplatesSeeTheWholeConversation) {
   const std::string source =

@@ -122,6 +122,7 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   model.note = NoteOf(found.model, *model.weights, options.matrices);
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);
+  model.sampling = std::move(found.sampling);
   if (model.tokenizer != nullptr) RequireFit(model);
   if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
   TakeTemplate(model, options.chat_template);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/formats/suggested_sampling.h"
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/chat_encoder.h"
@@ -27,6 +28,7 @@ struct OpenedModel {
   std::string note = {};  // what of the file is left out or kept as another type, "" for nothing
   std::optional<ChatEncoder> chat = {};  // by a template; of roles the tokenizer has tokens
   std::string chat_help = {};            // why it is not there although there is a template
+  SuggestedSampling sampling = {};       // DefaultSampling is made of it
 
   // Throws a kInput Error where there is none; `or_else` says what could be done without.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;

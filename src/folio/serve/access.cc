@@ -271,7 +271,8 @@ void AddCorsHeaders(const AccessRules& rules, const HttpRequest& request, HttpRe
   if (origin.empty() || !Knows(rules, origin)) return;
   reply.headers.emplace_back("Access-Control-Allow-Origin", origin);
   reply.headers.emplace_back("Vary", "Origin");
-  reply.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id");
+  reply.headers.emplace_back("Access-Control-Expose-Headers",
+                             fmt::format("X-Request-Id, {}", kModelHeader));
   if (request.method != "OPTIONS") return;
   reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
   reply.headers.emplace_back("Access-Control-Allow-Headers",

@@ -12,6 +12,9 @@
 
 namespace folio {
 
+// The header of an answer that says which model it is of.
+inline constexpr char kModelHeader[] = "X-Folio-Model";
+
 // The addresses that begin with the same bits: "10.0.0.0/8", "fd00::/8", "127.0.0.1".
 class AddressBlock {
  public:

@@ -58,7 +58,7 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
                    "best_of");
   }
   const int64_t max_tokens = fields.Integer("max_tokens", 16, 0, 1 << 30);
-  job.options = ReadGenerationFields(fields, model, max_tokens);
+  job.options = ReadGenerationFields(fields, model, Writing::kText, max_tokens);
   job.options.likeliest = request.logprobs;
   if (job.each > request.n && !job.options.likeliest) job.options.likeliest = 0;
   const auto encoded = [&](const std::string& text) {
@@ -323,7 +323,7 @@ OpenAiRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
   const int64_t most = fields.Integer("max_tokens", P, 0, 1 << 30);
   const int64_t max_tokens = fields.Integer("max_completion_tokens", most, 0, 1 << 30);
   TextJob& job = request.job;
-  job.options = ReadGenerationFields(fields, model, max_tokens);
+  job.options = ReadGenerationFields(fields, model, Writing::kAnswer, max_tokens);
   job.options.likeliest = request.logprobs;
   if (!job.options.truncate) RequireContext(ids, "messages", model);
   job.prompts = {std::move(ids)};

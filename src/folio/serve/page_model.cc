@@ -410,8 +410,8 @@ struct PageJob {
   const std::vector<int32_t>& prompt() const { return job.prompts.front(); }
 };
 
-// Returns the tokens that a conversation goes on from: its turns without the oldest, where they
-// leave no room.
+// Returns the tokens that a conversation goes on from: a system message, if it begins with one, and
+// its turns without the oldest, where they leave no room.
 std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
                                       PageJob& page) {
   ChatSession session(model.tokenizer(), RequireChat(model), model.config().n_positions);
@@ -419,15 +419,14 @@ std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedM
   if (messages.front().role == ChatRole::kSystem) {
     session.SetSystem(messages.front().content);
     messages.erase(messages.begin());
-    if (messages.empty()) ThrowBadField("messages", "with a user's message behind the system's");
+  }
+  if (messages.size() % 2 == 0) {
+    ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     const bool asks = i % 2 == 0;
-    if (messages[i].role != (asks ? ChatRole::kUser : ChatRole::kAssistant) ||
-        (asks && i + 2 == messages.size())) {
-      ThrowBadField("messages",
-                    "a user's and the assistant's by turns, the last a user's, behind one of the "
-                    "system if there is any");
+    if (messages[i].role != (asks ? ChatRole::kUser : ChatRole::kAssistant)) {
+      ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
     }
     if (!asks) session.Said(messages[i - 1].content, messages[i].content);
   }
@@ -442,16 +441,18 @@ PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
   PageJob page;
   TextJob& job = page.job;
   job.reading = true;
-  const int64_t max_tokens = fields.Integer("max_tokens", job.options.max_tokens, 0, 1 << 30);
-  job.options = ReadGenerationFields(fields, model, max_tokens);
+  page.conversation = fields.Find("messages") != nullptr;
+  const Writing writing = page.conversation ? Writing::kAnswer : Writing::kText;
+  const int64_t most = DefaultGeneration(model.model, writing).max_tokens;
+  const int64_t max_tokens = fields.Integer("max_tokens", most, 0, 1 << 30);
+  job.options = ReadGenerationFields(fields, model, writing, max_tokens);
   job.options.likeliest = fields.Integer("logprobs", kTop, 0, kMostPageTop);
   if (fields.Find("seed") == nullptr) {
     job.options.sampling.seed = std::random_device()();  // a number that JavaScript holds
   }
   std::string key = "prompt";
-  if (fields.Find("messages") != nullptr) {
+  if (page.conversation) {
     key = "messages";
-    page.conversation = true;
     job.prompts = {ReadConversation(fields, model, page)};
   } else if (fields.Find("ids") != nullptr) {
     key = "ids";

@@ -449,18 +449,20 @@ bool ReadIncludeUsage(const RequestFields& fields) {
 }
 
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
-                                     int64_t max_tokens) {
+                                     Writing writing, int64_t max_tokens) {
   const int64_t V = model.config().vocab_size;
-  GenerateOptions options{.max_tokens = max_tokens,
+  GenerateOptions options{.sampling = DefaultSampling(model.model, writing),
+                          .max_tokens = max_tokens,
                           .when_full = ReadWhenFull(fields),
                           .truncate = fields.Flag("truncate")};
   SamplingOptions& sampling = options.sampling;
   sampling.temperature = fields.Number("temperature", sampling.temperature, 0, 2);
   // 0: the likeliest alone
   sampling.top_p = std::max(fields.Number("top_p", sampling.top_p, 0, 1), 1e-9);
-  sampling.top_k = fields.Integer("top_k", sampling.top_k, -1, V);
+  sampling.top_k = fields.Integer("top_k", std::min(sampling.top_k, V), -1, V);
   sampling.top_k = std::max<int64_t>(sampling.top_k, 0);  // -1 is a way to say "all"
   sampling.min_p = fields.Number("min_p", sampling.min_p, 0, 1);
+  sampling.typical = std::max(fields.Number("typical_p", sampling.typical, 0, 1), 1e-9);
   constexpr int64_t kLow = std::numeric_limits<int64_t>::min(),
                     kHigh = std::numeric_limits<int64_t>::max();
   const auto seed = fields.IntegerIfAny("seed", kLow, kHigh);
@@ -485,14 +487,15 @@ GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedMo
   return options;
 }
 
-Json GenerationDefaults() {
-  const GenerateOptions of;
-  return {{"temperature", of.sampling.temperature},
-          {"top_k", of.sampling.top_k},
-          {"top_p", of.sampling.top_p},
-          {"min_p", of.sampling.min_p},
-          {"repetition_penalty", of.sampling.penalties.repetition},
-          {"max_tokens", of.max_tokens}};
+Json GenerationFieldsOf(const GenerateOptions& of) {
+  Json fields{{"temperature", of.sampling.temperature},
+              {"top_k", of.sampling.top_k},
+              {"top_p", of.sampling.top_p},
+              {"min_p", of.sampling.min_p},
+              {"repetition_penalty", of.sampling.penalties.repetition},
+              {"max_tokens", of.max_tokens}};
+  if (of.sampling.typical != 1) fields["typical_p"] = of.sampling.typical;
+  return fields;
 }
 
 const char* FinishReasonName(FinishReason reason) {

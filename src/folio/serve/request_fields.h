@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "folio/infer/decode_batch.h"
+#include "folio/infer/default_sampling.h"
 #include "folio/io/json.h"
 #include "folio/serve/http.h"
 #include "folio/serve/scheduler.h"
@@ -108,15 +109,16 @@ inline constexpr size_t kMostMessages = 1 << 14;  // of a conversation
 inline constexpr size_t kMostTools = 128;         // of one, and calls of a message
 
 // Reads the fields that say how tokens are chosen and where a text ends: temperature, top_p, top_k,
-// min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size,
-// logit_bias, stop, stop_token_ids, min_tokens, ignore_eos; when_full ("stop", or "slide") and
-// truncate, as of GenerateOptions. Without a seed one is drawn. Throws an ApiError.
+// min_p, typical_p, seed, presence_penalty, frequency_penalty, repetition_penalty,
+// no_repeat_ngram_size, logit_bias, stop, stop_token_ids, min_tokens, ignore_eos; when_full
+// ("stop", or "slide") and truncate, as of GenerateOptions. What a request does not say is as
+// DefaultSampling has it for the model and what it writes. Without a seed one is drawn. Throws an
+// ApiError.
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
-                                     int64_t max_tokens);
+                                     Writing writing, int64_t max_tokens);
 
-// Returns the values of these fields where a request does not say them, and the page's max_tokens:
-// the defaults of SamplingOptions and GenerateOptions, which are the program's.
-Json GenerationDefaults();
+// Returns options, DefaultGeneration for example, as these fields and the page's max_tokens.
+Json GenerationFieldsOf(const GenerateOptions& options);
 
 // stream_options.include_usage: a stream ends with what was used. Throws an ApiError.
 bool ReadIncludeUsage(const RequestFields& fields);

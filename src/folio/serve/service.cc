@@ -312,16 +312,32 @@ HttpReply Service::Dispatch(const HttpRequest& request, const Route& route,
                             const std::vector<std::string>& names) {
   if (std::optional<HttpReply> reply = ReplyToOtherMethod(request, route.method)) return *reply;
   const RequestFields fields(request, options_.limits);
+  if (route.needs == Route::kNothing) {
+    return (this->*route.answer)({request, fields, names, nullptr, options_.limits, metrics_});
+  }
   const std::shared_ptr<ServedModel> model =
-      route.needs == Route::kNothing
-          ? nullptr
-          : ModelNamed(fields.Text("model"), route.needs == Route::kModelOrFirst);
+      route.needs == Route::kModel ? ModelAsked(fields.Text("model"))
+                                   : ModelNamed(fields.Text("model"), /*or_first=*/true);
   HttpReply reply =
       (this->*route.answer)({request, fields, names, model, options_.limits, metrics_});
-  if (model != nullptr && reply.stream != nullptr) {
-    reply.stream = WithModel(model, std::move(reply.stream));
-  }
+  if (route.needs == Route::kModel) reply.headers.emplace_back(kModelHeader, UrlText(model->name));
+  if (reply.stream != nullptr) reply.stream = WithModel(model, std::move(reply.stream));
   return reply;
+}
+
+// The one that a client of OpenAI's interface asks. Clients name models of their own, "gpt-4",
+// where there is one alone; that it answers in its place is said by kModelHeader.
+std::shared_ptr<ServedModel> Service::ModelAsked(const std::string& name) const {
+  const Models models = AllModels();
+  if (models.size() == 1 && !options_.strict_model_names) return models.front();
+  if (name.empty() && models.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto& model : models) names.push_back(model->name);
+    throw ApiError(
+        400, fmt::format("'model' is missing: this service has several, {}", Join(names, ", ")),
+        "model", "model_missing");
+  }
+  return ModelNamed(name, /*or_first=*/false);
 }
 
 // The one of that name or id. Where there is one alone it need not be named, with `or_first` never.
@@ -413,6 +429,7 @@ HttpReply Service::ListModels(const Call& call) {
 
 HttpReply Service::Info(const Call& call) {
   Json names = Json::array(), features = Json::array();
+  Json sampling = GenerationFieldsOf({}), chat_sampling;
   const Models models = AllModels();
   for (const auto& model : models) names.push_back(model->name);
   const PageOptions& page = options_.page;
@@ -422,14 +439,19 @@ HttpReply Service::Info(const Call& call) {
     const ServedModel& model = *named;
     json["backend"] = model.inspect_backend->description();
     json["model"] = PageModelJson(model);
+    sampling = GenerationFieldsOf(DefaultGeneration(model.model, Writing::kText));
     if (model.config().causal) features.push_back("generate");
-    if (model.config().causal && model.model.FindChat()) features.push_back("chat");
+    if (model.config().causal && model.model.FindChat()) {
+      features.push_back("chat");
+      chat_sampling = GenerationFieldsOf(DefaultGeneration(model.model, Writing::kAnswer));
+    }
     for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
   }
   if (!runs_.empty()) features.push_back("runs");
   if (page.stop_training) features.push_back("stop");
   json.update({{"models", names},
-               {"sampling", GenerationDefaults()},
+               {"sampling", sampling},
+               {"chat_sampling", chat_sampling},
                {"limits", Json{{"traces", page.traces.traces},
                                {"trace_bytes", page.traces.bytes},
                                {"trace_seconds", page.traces.seconds},

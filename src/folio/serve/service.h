@@ -34,6 +34,8 @@ struct ServiceOptions {
   AnswerLimits limits = {};
   AccessRules access = {};
   PageOptions page = {};
+  // A request of a model that there is not is refused also where there is one alone.
+  bool strict_model_names = false;
 };
 
 // A Service answers what `folio serve` is asked: OpenAI's interface below /v1/, /tokenize,
@@ -70,6 +72,7 @@ class Service {
                      const std::vector<std::string>& names);
   using Models = std::vector<std::shared_ptr<ServedModel>>;
   Models AllModels() const;
+  std::shared_ptr<ServedModel> ModelAsked(const std::string& name) const;
   std::shared_ptr<ServedModel> ModelNamed(const std::string& name, bool or_first) const;
   std::shared_ptr<ServedModel> MakeServed(const std::string& name, OpenedModel model) const;
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "folio/infer/default_sampling.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
@@ -39,8 +40,10 @@ TEST_F(Services, AnswerConversations) {
              std::vector<ChatMessage>{{ChatRole::kSystem, "Be brief."}, {ChatRole::kUser, "Who?"}},
              true, "test", ids);
   Generator generator(*model.backend, *model.weights);
+  SamplingOptions sampling = DefaultSampling(model, Writing::kAnswer);
+  sampling.seed = 5;
   const GeneratedText expected =
-      GenerateText(generator, *model.tokenizer, ids, {.sampling = {.seed = 5}, .max_tokens = 30}, 0,
+      GenerateText(generator, *model.tokenizer, ids, {.sampling = sampling, .max_tokens = 30}, 0,
                    [](std::string_view) { return true; });
   EXPECT_EQ(choice["message"]["content"].text(), expected.text);
   EXPECT_EQ(json["usage"]["prompt_tokens"], Json(ids.size()));

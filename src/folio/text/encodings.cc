@@ -172,6 +172,32 @@ std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile&
   return own;
 }
 
+namespace {
+
+// The encoding of models that people name instead, by how their names begin: "gpt-4-turbo" is
+// "gpt4turbo" here. "" where it is unknown.
+std::string_view EncodingOfModel(std::string name) {
+  constexpr std::pair<std::string_view, std::string_view> kModels[] = {
+      {"gpt4o", "o200k_base"},        {"gpt41", "o200k_base"},     {"gpt45", "o200k_base"},
+      {"gpt5", "o200k_base"},         {"o1", "o200k_base"},        {"o3", "o200k_base"},
+      {"o4", "o200k_base"},           {"chatgpt4o", "o200k_base"}, {"gpt4", "cl100k_base"},
+      {"gpt35", "cl100k_base"},       {"chatgpt", "cl100k_base"},  {"textembedding", "cl100k_base"},
+      {"textdavinci00", "p50k_base"}, {"codex", "p50k_base"},      {"codedavinci", "p50k_base"},
+      {"gpt3", "r50k_base"},          {"davinci", "r50k_base"},    {"gpt2", "gpt2"},
+      {"tiktoken", "o200k_base"},
+  };
+  std::erase_if(name, [](char c) { return c == '-' || c == '_' || c == '.' || c == ' '; });
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  for (const auto& [model, encoding] : kModels) {
+    if (name.starts_with(model)) return encoding;
+  }
+  return "";
+}
+
+}  // namespace
+
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
   if (spec == "bytes") return std::make_unique<ByteTokenizer>();
   if (const PublishedEncoding* encoding = FindPublishedEncoding(spec)) {
@@ -181,7 +207,9 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
     RequireTyped(spec);
     return LoadTokenizer(CheckpointOfRun(spec));
   }
-  const std::string nearest = Nearest(spec, PublishedEncodingNames());
+  const std::string_view of_model = EncodingOfModel(spec);
+  const std::string nearest =
+      !of_model.empty() ? std::string(of_model) : Nearest(spec, PublishedEncodingNames());
   throw UsageError(fmt::format("no tokenizer '{}'", spec),
                    fmt::format("{}, and it is none of {}, bytes", internal::WhyNotThere(spec),
                                Join(PublishedEncodingNames(), ", ")),

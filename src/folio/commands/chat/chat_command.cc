@@ -15,6 +15,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/generate/writing.h"
 #include "folio/commands/model_flags.h"
+#include "folio/infer/default_sampling.h"
 #include "folio/inspect/token_names.h"
 #include "folio/report/report.h"
 #include "folio/term/signals.h"
@@ -70,19 +71,26 @@ class ChatCommand final : public Command {
             "the text, of which that becomes a part (Enter alone: a little more of it). Where it\n"
             "grows beyond the context, what was said first is forgotten.\n"
             "\n"
+            "Where no flag says how tokens are chosen, the model's generation_config.json does "
+            "(or\n"
+            "general.sampling.* of a GGUF file); where that says nothing, answers have "
+            "temperature\n"
+            "0.3, top-k 40, top-p 0.9 and min-p 0.05, and texts temperature 1.\n"
+            "\n"
             "/help lists the commands: how tokens are chosen, another reply, what each token's\n"
             "probability was. Alt-Enter, or a backslash before Enter, breaks a line; Ctrl-C ends\n"
             "the reply, Ctrl-D the conversation. What is typed is kept in\n"
             "$XDG_STATE_HOME/folio/history (~/.local/state), for the arrow keys. Programs talk\n"
             "with folio generate --chat --interactive or folio serve.",
-        .examples = {"folio chat --model runs/answers",
-                     "folio chat --model runs/answers --temperature 0.7 --top-p 0.9",
-                     "folio chat --model gpt2 --max-tokens 60 --seed 1"}};
+        .examples = {"folio chat runs/answers",
+                     "folio chat runs/answers --temperature 0.7 --top-p 0.9",
+                     "folio chat gpt2 --max-tokens 60 --seed 1"}};
   }
 
   void AddFlags(Flags& flags) override {
     model_.AddModel(flags);
     model_.AddDecoding(flags);
+    flags.Value(Field{"system", &system_, "what the model is told before the conversation"});
     flags.Value(MaxTokens());
     model_.AddCache(flags);
     model_.AddCompute(flags);
@@ -99,6 +107,10 @@ class ChatCommand final : public Command {
     CatchSignals();
     const OpenedModel model = model_.Open(console);
     Dialogue dialogue(model, model_.cache());
+    if (!system_.empty()) dialogue.SetSystem(system_);
+    const Writing writing = dialogue.answers() ? Writing::kAnswer : Writing::kText;
+    sampling_.UseDefaults(model, writing, console);
+    if (!max_tokens_) max_tokens_ = DefaultGeneration(model, writing).max_tokens;
     [[maybe_unused]] const GenerateOptions checked = Options(model, console);
     console.Note(dialogue.answers()
                      ? "The model answers. /help lists the commands, Ctrl-D ends."
@@ -109,7 +121,10 @@ class ChatCommand final : public Command {
   }
 
  private:
-  Field MaxTokens() { return {"max-tokens", &max_tokens_, "tokens of a reply at most", 0, 1e12}; }
+  Field MaxTokens() {
+    return {"max-tokens", &max_tokens_,
+            "tokens of a reply at most; 512 if not given, 256 of a text", 0, 1e12};
+  }
   // Returns the fields that /set sets.
   std::vector<Field> Settings() {
     std::vector<Field> fields = sampling_.Fields();
@@ -119,7 +134,7 @@ class ChatCommand final : public Command {
 
   GenerateOptions Options(const OpenedModel& model, Console& console) {
     return {.sampling = sampling_.Options(model.weights->config().vocab_size, console),
-            .max_tokens = max_tokens_};
+            .max_tokens = *max_tokens_};
   }
 
   void Converse(Console& console, const OpenedModel& model, Dialogue& dialogue) {
@@ -149,6 +164,10 @@ class ChatCommand final : public Command {
         return Tell(console, model, dialogue, [&](const auto& options, const auto& on_text) {
           return dialogue.Say(line.text, options, on_text);
         });
+      case ChatWord::kSystem:
+        dialogue.SetSystem(line.text);
+        return console.Note(line.text.empty() ? "(no system message)"
+                                              : "(from the next answer on)");
       case ChatWord::kRetry:
         return Retry(console, model, dialogue);
       case ChatWord::kSet:
@@ -220,7 +239,8 @@ class ChatCommand final : public Command {
 
   ModelFlags model_;
   SamplingFlags sampling_;
-  int64_t max_tokens_ = GenerateOptions{}.max_tokens;
+  std::string system_;
+  std::optional<int64_t> max_tokens_;
   bool told_of_forgetting_ = false;
   GeneratedText last_;
 };

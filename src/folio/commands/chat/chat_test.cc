@@ -155,10 +155,61 @@ TEST_F(Chat, AModelThatWasTaughtAnswers) {
                                       "/sett", "/seed x"}));
 }
 
+TEST_F(Chat, ChoosesTokensAsForAnswersUnlessToldOtherwise) {
+  Teach();
+  const auto settings = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {ProgramPath(), "chat", "--no-config", At("run").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    AtTerminal chat(At(""), words);
+    std::string shown = chat.Until(kPrompt);
+    chat.Type(std::string("/set") + kEnter);
+    shown += chat.Until("seed  ");
+    chat.Until(kPrompt);
+    EXPECT_EQ(chat.EndsBy(kCtrlD), 0);
+    return shown;
+  };
+  const std::string plain = settings({});
+  EXPECT_TRUE(Contains(plain, "tokens are chosen as for answers: temperature 0.3",
+                       "temperature         0.3 ", "top-k               40 "));
+  EXPECT_TRUE(Contains(settings({"--temperature", "1"}), "temperature         1 ",
+                       "top-k               40 "));
+  WriteFileAtomically(At("run/best/generation_config.json"), R"({"temperature": 0.9})");
+  WriteFileAtomically(
+      At("run/best/config.json"),
+      Replaced(ReadFile(At("run/best/config.json")), ",\n  \"checksums\": \"SHA256SUMS\"", ""));
+  fs::remove(At("run/best/SHA256SUMS"));
+  EXPECT_TRUE(Contains(settings({}), "chosen by generation_config.json: temperature 0.9",
+                       "temperature         0.9 ", "top-k               0 "));
+}
+
+TEST_F(Chat, IsToldASystemMessage) {
+  Teach();
+  std::vector<std::string> words = Words("3");
+  words.insert(words.end(), {"--system", "Be brief.", "-v"});
+  AtTerminal chat(At(""), words);
+  const auto say = [&](const std::string& line, const std::string& until) {
+    chat.Until(kPrompt);
+    chat.Type(line + kEnter);
+    return chat.Until(until);
+  };
+  say("Who?", "AAA\r\n");
+  say("/system You are a pirate.", "(from the next answer on)");
+  say("Who?", "AAA\r\n");
+  say("/system", "(no system message)");
+  // More than the context of 40 tokens holds, which the message alone does not.
+  say("/system 12345678901234567890123456789012345", "(from the next answer on)");
+  say("Who?", "longer than the model's context");
+  chat.Until(kPrompt);
+  EXPECT_EQ(chat.EndsBy(kCtrlD), 0);
+}
+
 TEST_F(Chat, AModelThatWasNotTaughtGoesOn) {
   Well(Train("--tokenizer bytes"));
   AtTerminal chat(At(""), Words("4"));
-  chat.Until("not taught to answer");
+  EXPECT_FALSE(Contains(chat.Until("not taught to answer"), "tokens are chosen"));
+  chat.Until(kPrompt);
+  chat.Type(std::string("/system Be brief.") + kEnter);
+  chat.Until("the model was not taught to answer");
   chat.Until(kPrompt);
   chat.Type(std::string("a text") + kEnter);
   chat.Until("AAAA\r\n");

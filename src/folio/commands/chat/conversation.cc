@@ -26,11 +26,18 @@ struct WordInfo {
   ChatWord word;
   std::string_view name, arguments, help;
   std::array<size_t, 2> counts;  // of arguments, one of them
+  bool text = false;             // all that follows is one text instead
 };
 
 constexpr WordInfo kWords[] = {
     {ChatWord::kSet, "/set", "[KEY VALUE]", "how tokens are chosen; alone shows it", {0, 2}},
     {ChatWord::kSeed, "/seed", "N", "the seed of the choices", {1, 1}},
+    {ChatWord::kSystem,
+     "/system",
+     "[TEXT]",
+     "what the model is told first; alone: nothing",
+     {},
+     true},
     {ChatWord::kRetry, "/retry", "", "another reply, with the next seed", {0, 0}},
     {ChatWord::kTokens, "/tokens", "", "the last reply's tokens and their probabilities", {0, 0}},
     {ChatWord::kNew, "/new", "", "forget what was said", {0, 0}},
@@ -90,6 +97,10 @@ ChatLine ParseChatLine(std::string_view typed) {
   words.erase(words.begin());
   for (const WordInfo& info : kWords) {
     if (info.name != name) continue;
+    if (info.text) {
+      const size_t begin = std::min(typed.find_first_not_of(' ', name.size()), typed.size());
+      return {.word = info.word, .text = std::string(typed.substr(begin)), .arguments = {}};
+    }
     if (std::ranges::find(info.counts, words.size()) == info.counts.end()) {
       throw UsageError(fmt::format("{} is typed otherwise", name), {}, Usage(info));
     }
@@ -186,10 +197,25 @@ Dialogue::Dialogue(const OpenedModel& model, std::optional<Dtype> cache)
 }
 
 void Dialogue::Begin() {
-  if (chat_) session_.emplace(tokenizer_, *chat_, context());
+  if (chat_) session_.emplace(tokenizer_, *chat_, context()).SetSystem(system_);
   text_.clear();
   turn_ = 0;
   replied_ = false;
+}
+
+void Dialogue::SetSystem(const std::string& message) {
+  if (!answers()) {
+    throw UsageError("the model was not taught to answer: it is told nothing",
+                     "a system message is part of a conversation",
+                     "name a template with --chat-template, or type the text itself");
+  }
+  if (!message.empty()) {  // not every template takes one
+    const ChatMessage messages[] = {{ChatRole::kSystem, message}, {ChatRole::kUser, "?"}};
+    std::vector<int32_t> ids;
+    chat_->Encode(tokenizer_, messages, /*ask=*/true, "the system message", ids);
+  }
+  system_ = message;
+  session_->SetSystem(system_);
 }
 
 Dialogue::Reply Dialogue::Say(const std::string& message, const GenerateOptions& options,
@@ -220,9 +246,10 @@ void Dialogue::CheckOptions(const GenerateOptions& options) const {
 }
 
 int64_t Dialogue::Ask(const std::string& message, int64_t max_tokens) {
-  const ChatMessage asked{ChatRole::kUser, message};
+  const ChatMessage asked[] = {{ChatRole::kSystem, system_}, {ChatRole::kUser, message}};
   std::vector<int32_t> alone;
-  chat_->Encode(tokenizer_, {&asked, 1}, /*ask=*/true, "the message", alone);
+  chat_->Encode(tokenizer_, std::span(asked).subspan(system_.empty() ? 1 : 0), /*ask=*/true,
+                "the message", alone);
   if (std::ssize(alone) > context()) {
     throw InputError("the message is longer than the model's context",
                      fmt::format("{} tokens of at most {}", alone.size(), context()),

@@ -22,11 +22,11 @@
 namespace folio {
 
 // ChatWord is what a line at the prompt of `folio chat` asks for.
-enum class ChatWord { kMessage, kSet, kSeed, kRetry, kTokens, kNew, kHelp, kQuit };
+enum class ChatWord { kMessage, kSet, kSeed, kSystem, kRetry, kTokens, kNew, kHelp, kQuit };
 
 struct ChatLine {
   ChatWord word = ChatWord::kMessage;
-  std::string text;                    // of a message
+  std::string text;                    // of a message, or of kSystem
   std::vector<std::string> arguments;  // of a command, as many as it takes
 };
 
@@ -99,8 +99,11 @@ class Dialogue {
   // One that takes the place of the last. REQUIRES: replied().
   Reply Again(const GenerateOptions& options, const OnText& on_text);
   bool replied() const { return replied_; }
-  // Forgets everything that was said.
+  // Forgets everything that was said, but the system message.
   void Begin();
+  // What the model is told before all turns, from the next message on; "" for nothing. Throws a
+  // kUsage Error for a model that does not answer.
+  void SetSystem(const std::string& message);
 
  private:
   int64_t context() const { return model_.weights->config().n_positions; }
@@ -115,6 +118,7 @@ class Dialogue {
   DecodeBatch batch_;
   std::optional<ChatEncoder> chat_;
   std::optional<ChatSession> session_;  // of a model that answers
+  std::string system_;                  // likewise
   std::vector<int32_t> text_;           // of one that goes on: everything so far
   std::vector<int32_t> prompt_;         // of the last reply
   uint64_t turn_ = 0;

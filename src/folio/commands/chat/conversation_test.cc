@@ -49,6 +49,14 @@ TEST_F(ChatLines, ACommandTakesItsArguments) {
   EXPECT_EQ(ParseChatLine("/quit").word, ChatWord::kQuit);
 }
 
+TEST_F(ChatLines, ASystemMessageIsAllThatFollows) {
+  const ChatLine line = ParseChatLine("/system  You are a \"pirate\",\n be brief ");
+  EXPECT_EQ(line.word, ChatWord::kSystem);
+  EXPECT_EQ(line.text, "You are a \"pirate\",\n be brief ");
+  EXPECT_EQ(ParseChatLine("/system").text, "");
+  EXPECT_EQ(ParseChatLine("/system ").text, "");
+}
+
 TEST_F(ChatLines, AWrongCommandSaysWhatIsRight) {
   for (const auto& row : std::vector<std::pair<std::string, std::string>>{
            {"/set top-k", "/set is typed otherwise |  | /set [KEY VALUE]"},

@@ -31,34 +31,43 @@ std::vector<std::string> FormatNames() {
 class ConvertCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "convert",
-            .summary = "write a model in another format",
-            .group = "model",
-            .details =
-                "Reads a model in any format that folio knows, with its tokenizer, and writes it\n"
-                "for other programs: hf is a directory that Hugging Face's libraries open, gguf a\n"
-                "file for llama.cpp and what is built on it, llmc a file for llm.c, and nanogpt\n"
-                "nanoGPT's out_dir, with its ckpt.pt and of characters meta.pkl: put into\n"
-                "nanoGPT's own directory, it is what sample.py --out_dir=DST samples from.\n"
-                "Matrices become --dtype, in q4_k_m those that matter more in more bits; norms,\n"
-                "biases and what else is small stay f32 (in hf and llmc all are of one dtype).\n"
-                "--adapter adds an adapter's weights first. The result is read back and compared:\n"
-                "every tensor, the tokenizer, and the logits of a prompt. If they differ it is\n"
-                "removed.",
-            .examples = {"folio convert runs/demo demo.gguf --to gguf",
-                         "folio convert runs/demo demo-q8.gguf --to gguf --dtype q8_0",
-                         "folio convert gpt2.gguf gpt2 --to hf",
-                         "folio convert runs/demo out-demo --to nanogpt",
-                         "folio convert gpt2 merged --to hf --adapter my-adapter"}};
+    return {
+        .name = "convert",
+        .summary = "write a model in another format",
+        .group = "model",
+        .details =
+            "Reads a model in any format that folio knows, with its tokenizer, and writes it\n"
+            "for other programs: hf is a directory that Hugging Face's libraries open, gguf a\n"
+            "file for llama.cpp and what is built on it, llmc a file for llm.c, and nanogpt\n"
+            "nanoGPT's out_dir, with its ckpt.pt and of characters meta.pkl: put into\n"
+            "nanoGPT's own directory, it is what sample.py --out_dir=DST samples from. Without\n"
+            "--to the ending of DST says the format: .gguf is gguf, .bin is llmc, and a name\n"
+            "without such an ending is an hf directory.\n"
+            "\n"
+            "Matrices become --dtype, in q4_k_m those that matter more in more bits; norms,\n"
+            "biases and what else is small stay f32 (in hf and llmc all are of one dtype).\n"
+            "Without --dtype it is the one that the name of DST ends in (demo-q8_0.gguf), or\n"
+            "f32.\n"
+            "\n"
+            "--adapter adds an adapter's weights first. The result is read back and compared:\n"
+            "every tensor, the tokenizer, and the logits of a prompt. If they differ it is\n"
+            "removed.",
+        .examples = {"folio convert runs/demo demo.gguf",
+                     "folio convert runs/demo demo.gguf --dtype q8_0",
+                     "folio convert runs/demo demo-q4_k_m.gguf", "folio convert gpt2.gguf gpt2",
+                     "folio convert runs/demo out-demo --to nanogpt",
+                     "folio convert gpt2 merged --adapter my-adapter"}};
   }
 
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"SRC", &from_, "a run, a model directory or a model file"},
                      {.required = true});
     flags.Positional(Field{"DST", &to_, "file or directory to write"}, {.required = true});
-    flags.Value(Field{"to", &format_, "format to write"}.Choices(FormatNames()),
-                {.required = true});
-    flags.Value(Field{"dtype", &dtype_, "of the matrices"}.Choices(DtypeNames()));
+    flags.Value(Field{"to", &format_, "format to write, if not that of DST's ending"}.Choices(
+        FormatNames()));
+    flags.Value(
+        Field{"dtype", &dtype_, "of the matrices, if not that in DST's name, or f32"}.Choices(
+            DtypeNames()));
     AddAdapterFlag(flags, &adapter_);
     flags.Switch("--overwrite", &overwrite_, "replace what is there");
     compute_.Add(flags);
@@ -67,6 +76,9 @@ class ConvertCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     compute_.Use();
+    if (format_.empty()) format_ = SavedFormatOf(to_).name;
+    if (dtype_.empty()) dtype_ = SavedDtypeOf(to_);
+    if (dtype_.empty()) dtype_ = NameOfSaved(Dtype::kF32);
     Conversion conversion{
         .from = from_, .to = to_, .format = format_, .adapter = adapter_, .overwrite = overwrite_};
     for (const Dtype dtype : SavedDtypes()) {
@@ -118,7 +130,7 @@ class ConvertCommand final : public Command {
     return json.dump(2) + "\n";
   }
 
-  std::string from_, to_, format_, adapter_, dtype_ = "f32";
+  std::string from_, to_, format_, adapter_, dtype_;
   bool overwrite_ = false;
   ComputeFlags compute_;
 };

@@ -41,6 +41,25 @@ TEST_F(ConvertCommand, TellsWhatItWroteAndFound) {
   EXPECT_GT(json.at("bytes"), 4 * 29344);
 }
 
+TEST_F(ConvertCommand, TheNameOfTheResultSaysFormatAndDtype) {
+  const auto said = [&](const std::string& name) {
+    const nlohmann::json json = Said("convert " + tiny_ + " " + name);
+    return json.at("format").get<std::string>() + " " + json.at("dtype").get<std::string>();
+  };
+  EXPECT_EQ(said("a.gguf"), "gguf f32");
+  EXPECT_EQ(said("A-Q8_0.GGUF"), "gguf q8_0");
+  EXPECT_EQ(said("a.bf16.gguf"), "gguf bf16");
+  EXPECT_EQ(said("af16.gguf"), "gguf f32");
+  EXPECT_EQ(said("a.gguf --overwrite --dtype f16"), "gguf f16");
+  EXPECT_EQ(said("b-q8_0.gguf --dtype f32"), "gguf f32");
+  EXPECT_EQ(said("a.bin"), "llmc f32");
+  EXPECT_EQ(said("a"), "hf f32");
+  EXPECT_EQ(said("model-v1.2"), "hf f32");
+  EXPECT_EQ(said("b/"), "hf f32");
+  EXPECT_EQ(said("c.gguf --to hf"), "hf f32");
+  EXPECT_EQ(said("d --to nanogpt"), "nanogpt f32");
+}
+
 TEST_F(ConvertCommand, AFileIsAModelToEveryCommand) {
   Well(Run("convert " + tiny_ + " m.gguf --to gguf -qq"));
   const std::string ids = " --ids 1,2,3 --greedy --max-tokens 5";
@@ -146,7 +165,9 @@ TEST_F(ConvertCommand, MistakesAreErrors) {
   expect(2, "convert " + tiny_ + " m --to gguf --dtype q2_k", "q4_k_m");
   expect(3, "convert " + tiny_ + " m --to gguf --dtype q4_k", "choose q4_k_m");
   expect(2, "convert " + tiny_ + " m --to hf --dtype q4_k_m", "hf holds no matrices of q4_k_m");
-  expect(2, "convert " + tiny_ + " m", "--to");
+  expect(2, "convert " + tiny_ + " m.safetensors", "name a directory");
+  expect(2, "convert " + tiny_ + " m.pt", "nanogpt");
+  expect(2, "convert " + tiny_ + " m-q8_0", "hf holds no matrices of q8_0");
   expect(2, "convert " + tiny_ + " m --to hf --dtype q8_0", "hf holds no matrices of q8_0");
   expect(2, "convert " + tiny_ + " m --to nanogpt --dtype q4_0", "it holds f32, f16, bf16");
   expect(2, "convert " + tiny_ + " m --to llmc --dtype f16", "it holds f32, bf16");

@@ -209,10 +209,10 @@ class EvalPerplexityCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
+    AddModelFlag(flags, &open_.model, true);
     flags.Positionals("FILE", &files_,
                       "texts or data, or directories of such; - for standard input",
                       {.required = true});
-    AddModelFlag(flags, &open_.model, true);
     AddAdapterFlag(flags, &open_.adapter);
     windows_.Add(flags);
     flags.Value(Field{"csv", &csv_, "write a row for each token"}, {.placeholder = "FILE"});
@@ -271,8 +271,8 @@ class EvalClozeCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
     AddModelFlag(flags, &open_.model, true);
+    flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
     AddAdapterFlag(flags, &open_.adapter);
     flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
         {"plain", "hellaswag"}));

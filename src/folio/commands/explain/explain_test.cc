@@ -253,7 +253,7 @@ TEST_F(Explain, MistakesAreNamedWithHelp) {
   ExpectError(2, "explain tokenize --text ''", "empty");
   ExpectError(3, "explain block --text 'longer than thirteen'" + model, "20 tokens", "13");
   ExpectError(3, "explain block --model " + At("nothing").string(), "nothing");
-  ExpectError(2, "explain block", "needs --model DIR");
+  ExpectError(2, "explain block", "needs MODEL (or --model DIR)");
   ExpectError(2, "explain softmax --values 1,b,3", "'b' is no number", "--values 10,20,30");
   ExpectError(2, "explain softmax --values ''", "'' is no number");
   ExpectError(2, "explain softmax --values 1,,2", "'' is no number");

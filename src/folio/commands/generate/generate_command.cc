@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "folio/infer/beam_search.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/decode_batch.h"
+#include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/speculation.h"
 #include "folio/infer/text_streamer.h"
@@ -72,7 +74,7 @@ std::string TextOfIds(const OpenedModel& model, const std::vector<int32_t>& ids)
 // TEXT without a flag.
 struct PromptFlags {
   std::vector<std::string> texts, files, ids, lists;
-  std::string positional;
+  std::string positional, system;
   bool chat = false;  // texts are messages to answer
 
   void Add(Flags& flags) {
@@ -86,6 +88,7 @@ struct PromptFlags {
                "a file with a prompt in each line, or {\"prompt\":...}, each continued by itself",
                {.placeholder = "FILE"});
     flags.Switch("--chat", &chat, "texts are messages that a model taught to answer answers");
+    flags.Value(Field{"system", &system, "with --chat: what the model is told first"});
   }
   // Returns true where there is any but the one on standard input.
   bool given() const {
@@ -127,9 +130,11 @@ struct PromptFlags {
       return {std::move(text), std::move(tokens)};
     }
     const ChatEncoder encoder = RequireChat(model);
-    const ChatMessage message{ChatRole::kUser, std::move(text)};
-    Prompt prompt{message.content + "\n", {}};
-    encoder.Encode(*model.tokenizer, {&message, 1}, /*ask=*/true, where, prompt.ids);
+    const ChatMessage messages[] = {{ChatRole::kSystem, system},
+                                    {ChatRole::kUser, std::move(text)}};
+    Prompt prompt{messages[1].content + "\n", {}};
+    encoder.Encode(*model.tokenizer, std::span(messages).subspan(system.empty() ? 1 : 0),
+                   /*ask=*/true, where, prompt.ids);
     return prompt;
   }
 
@@ -249,10 +254,13 @@ class GenerateCommand final : public Command {
             "\n"
             "A token is chosen by the model's logits after a bias, penalties for what was\n"
             "there before and bans; then come the temperature and the cuts top-k, top-p,\n"
-            "min-p and typical, each of what the one before it has left.",
-        .examples = {"folio generate --model runs/demo --prompt \"Once upon a time\"",
-                     "folio generate --model runs/demo --greedy --max-tokens 50",
-                     "folio generate --model runs/demo --n 3 --seed 7 --json",
+            "min-p and typical, each of what the one before it has left. What no flag says is\n"
+            "as the model's generation_config.json says (or general.sampling.* of a GGUF file);\n"
+            "where that says nothing, texts have temperature 1 and no cuts, and answers\n"
+            "temperature 0.3, top-k 40, top-p 0.9 and min-p 0.05.",
+        .examples = {"folio generate runs/demo --prompt \"Once upon a time\"",
+                     "folio generate runs/demo --greedy --max-tokens 50",
+                     "folio generate runs/demo --n 3 --seed 7 --json",
                      "echo \"Once upon a time\" | folio generate --model runs/demo",
                      "folio generate --model runs/demo --prompts prompts.txt --json",
                      "folio generate --model runs/demo --stop \"The end\" --min-p 0.1",
@@ -265,7 +273,8 @@ class GenerateCommand final : public Command {
     model_.AddModel(flags);
     prompts_.Add(flags);
     model_.AddDecoding(flags);
-    flags.Value(Field{"max-tokens", &max_tokens_, "tokens to add at most", 0, 1e12});
+    flags.Value(Field{"max-tokens", &max_tokens_,
+                      "tokens to add at most; 256 if not given, 512 with --chat", 0, 1e12});
     flags.Value(Field{"n", &n_, "texts to write for each prompt", 1, 1e6}.WithFlag("-n,--n"));
     flags.Value(Field{"batch", &batch_, "of these, texts to write at once", 1, 1e4});
     model_.AddCache(flags);
@@ -299,12 +308,17 @@ class GenerateCommand final : public Command {
     Console& console = context.console;
     CheckFlags(console);
     const OpenedModel model = model_.Open(console);
+    const Writing writing = prompts_.chat ? Writing::kAnswer : Writing::kText;
+    if (!max_tokens_) max_tokens_ = DefaultGeneration(model, writing).max_tokens;
     if (beams_) {
-      TellBeams(
-          console, model, prompts_.Read(model),
-          {.beams = *beams_, .length_penalty = length_penalty_, .max_tokens = max_tokens_, .n = n_},
-          model_.cache());
+      TellBeams(console, model, prompts_.Read(model),
+                {.beams = *beams_,
+                 .length_penalty = length_penalty_,
+                 .max_tokens = *max_tokens_,
+                 .n = n_},
+                model_.cache());
     } else {
+      sampling_.UseDefaults(model, writing, console);
       OpenDraft(console, model);
       interactive_ ? Converse(console, model) : ContinueAll(console, model);
     }
@@ -330,6 +344,10 @@ class GenerateCommand final : public Command {
                        "--n is how many of the texts that they find are wanted",
                        fmt::format("--beams {}, or fewer texts", n_));
     }
+    if (!prompts_.system.empty() && !prompts_.chat) {
+      throw UsageError("--system needs --chat", "a system message is part of a conversation",
+                       "add --chat, or put the text into the prompt");
+    }
     [[maybe_unused]] const StopStrings throws{stops_};
     if (likeliest_ && !console.json()) {
       throw UsageError("--probabilities needs --json", "a text has no place for them",
@@ -341,7 +359,7 @@ class GenerateCommand final : public Command {
     const GptConfig& config = model.weights->config();
     if (!stops_.empty()) model.RequireTokenizer(", or leave out --stop");
     return {.sampling = sampling_.Options(config.vocab_size, console),
-            .max_tokens = max_tokens_,
+            .max_tokens = *max_tokens_,
             .stop_strings = stops_,
             .when_full = when_full_ == "stop" ? WhenFull::kStop : WhenFull::kSlide,
             .stride = stride_,
@@ -409,6 +427,7 @@ class GenerateCommand final : public Command {
     std::optional<ChatSession> session;
     if (prompts_.chat) {
       session.emplace(*model.tokenizer, RequireChat(model), model.weights->config().n_positions);
+      session->SetSystem(prompts_.system);
     }
     LineInput lines;
     bool told_of_forgetting = false;
@@ -417,7 +436,7 @@ class GenerateCommand final : public Command {
       if (!line) return;
       Prompt prompt{*line, {}};
       if (session) {
-        ChatSession::Question question = session->Ask(*line, max_tokens_);
+        ChatSession::Question question = session->Ask(*line, *max_tokens_);
         if (question.forgotten > 0 && !std::exchange(told_of_forgetting, true)) {
           console.Note(
               "the conversation no longer fits the context: from now on its oldest turns are "
@@ -444,7 +463,8 @@ class GenerateCommand final : public Command {
   std::string when_full_ = "slide";
   PromptFlags prompts_;
   SamplingFlags sampling_;
-  int64_t max_tokens_ = GenerateOptions{}.max_tokens, n_ = 1, batch_ = 8;
+  std::optional<int64_t> max_tokens_;
+  int64_t n_ = 1, batch_ = 8;
   std::vector<std::string> stops_;
   std::optional<int64_t> stride_, likeliest_;
   bool truncate_ = false, interactive_ = false;

@@ -392,6 +392,59 @@ TEST_F(Conversations, EveryAnswerKnowsTheTurnsBefore) {
   EXPECT_EQ(alone.at("ids"), answers[0].at("ids"));
 }
 
+TEST_F(Conversations, ASystemMessageComesFirst) {
+  const auto ids = [&](const std::string& words) {
+    const ProgramRun run = Well(
+        RunShell(At(""), "$F generate run --no-config --greedy --max-tokens 1 --json " + words));
+    return JsonLines(run.out).at(0).at("prompt_ids").get<std::vector<int>>();
+  };
+  const std::vector<int> without = ids("--chat 'Who?'"), with = ids("--chat --system Hm 'Who?'");
+  ASSERT_EQ(with.size(), without.size() + 4) << "its role, two bytes, and its end";
+  EXPECT_EQ(std::vector<int>(with.end() - std::ssize(without), with.end()), without);
+  EXPECT_EQ(with[1], 'H');
+  const std::vector<nlohmann::json> answers = Answers("Who?\\nWhy?\\n", "--system Hm", nullptr);
+  EXPECT_EQ(answers.at(0).at("prompt_ids"), with);
+  const std::vector<int> second = answers.at(1).at("prompt_ids");
+  EXPECT_EQ(std::vector<int>(second.begin(), second.begin() + std::ssize(with)), with);
+  EXPECT_EQ(std::ranges::count(second, with[0]), 1);
+  ExpectError(2, "generate " + At("run").string() + " --system Hm x", "--system needs --chat");
+}
+
+TEST_F(Conversations, AnswersAreChosenMoreCarefullyThanTexts) {
+  const auto run = [&](const std::string& words) {
+    return Well(RunShell(At(""), "$F generate run --no-config --seed 3 --max-tokens 6 " + words));
+  };
+  EXPECT_TRUE(Contains(run("--chat 'Who?'").err, "chosen as for answers: temperature 0.3"));
+  EXPECT_FALSE(Contains(run("'Who?'").err, "chosen"));
+  EXPECT_EQ(run("--chat 'Who?'").out,
+            run("--chat 'Who?' --temperature 0.3 --top-k 40 --top-p 0.9 --min-p 0.05").out);
+  EXPECT_EQ(run("'Who?'").out, run("'Who?' --temperature 1").out);
+  const std::string hot = "--chat 'Who?' --temperature 3 --top-k 0 --top-p 1 --min-p 0";
+  EXPECT_NE(run("--chat 'Who?'").out, run(hot).out);
+  EXPECT_FALSE(Contains(run(hot).err, "chosen")) << "nothing is left to the default";
+}
+
+TEST_F(Conversations, AModelMaySayHowItIsToBeSampled) {
+  WriteFileAtomically(At("run/best/generation_config.json"),
+                      R"({"do_sample": false, "repetition_penalty": 1.5})");
+  WriteFileAtomically(
+      At("run/best/config.json"),
+      Replaced(ReadFile(At("run/best/config.json")), ",\n  \"checksums\": \"SHA256SUMS\"", ""));
+  fs::remove(At("run/best/SHA256SUMS"));
+  const auto run = [&](const std::string& words) {
+    return Well(RunShell(At(""), "$F generate run --no-config --seed 3 --max-tokens 6 " + words));
+  };
+  for (const std::string what : {"'Who?'", "--chat 'Who?'"}) {
+    const ProgramRun plain = run(what);
+    EXPECT_TRUE(Contains(plain.err,
+                         "tokens are chosen by generation_config.json: temperature 0, "
+                         "repetition-penalty 1.5"));
+    EXPECT_EQ(plain.out, run(what + " --greedy --repetition-penalty 1.5").out);
+    EXPECT_EQ(run(what + " --temperature 2 --repetition-penalty 1").out,
+              run(what + " --temperature 2 --repetition-penalty 1 --top-p 1").out);
+  }
+}
+
 TEST_F(Conversations, TheOldestTurnsAreForgottenAndThatIsSaid) {
   std::string err;  // a turn has 4 + 4 + 4 tokens at most, a question 7; 36 are for the question
   const std::vector<nlohmann::json> answers =

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
 #include "folio/base/strings.h"
@@ -35,6 +36,16 @@ std::vector<Field> Dashed(std::vector<Field> fields) {
   return fields;
 }
 
+// Those of DefaultSampling.
+std::vector<Field> DefaultSamplingFields(SamplingOptions& options) {
+  std::optional<int64_t> seed;
+  std::vector<Field> fields = Dashed(ChoiceFields(options, seed));
+  std::erase_if(fields, [](const Field& field) { return field.key == "seed"; });
+  fields.push_back(Dashed(PenaltyFields(options.penalties)).front());
+  FOLIO_CHECK(fields.back().key == "repetition-penalty", "the first of the penalties");
+  return fields;
+}
+
 }  // namespace
 
 std::vector<Field> SamplingFlags::Fields() {
@@ -53,6 +64,30 @@ void SamplingFlags::Add(Flags& flags) {
   flags.Switch("--greedy", &greedy_, "always take the likeliest token");
   for (Field& field : Dashed(ChoiceFields(options_, seed_))) flags.Value(std::move(field));
   flags.Group("");
+  flags_ = &flags;
+  for (const Field& field : DefaultSamplingFields(options_)) {  // which the model decides
+    flags.Find("--" + field.key)->initial.clear();
+  }
+}
+
+bool SamplingFlags::IsGiven(const Field& field) const {
+  return !flags_->Find("--" + field.key)->given.empty() || (greedy_ && field.key == "temperature");
+}
+
+void SamplingFlags::UseDefaults(const OpenedModel& model, Writing writing, Console& console) {
+  SamplingOptions defaults = DefaultSampling(model, writing);
+  const std::vector<Field> from = DefaultSamplingFields(defaults),
+                           to = DefaultSamplingFields(options_);
+  if (greedy_) options_.temperature = 0;
+  const bool greedy = IsGiven(to.front()) && options_.temperature == 0;
+  bool counts = false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (IsGiven(to[i])) continue;
+    const bool cuts = to[i].key != "repetition-penalty";  // which the likeliest token passes
+    counts = counts || (FieldText(from[i]) != FieldText(to[i]) && !(greedy && cuts));
+    SetField(to[i], FieldText(from[i]), to[i].key);
+  }
+  if (counts) console.Note(DescribeSampling(model, options_));
 }
 
 std::vector<LogitBias> SamplingFlags::Biases() const {

@@ -11,6 +11,7 @@
 
 #include "folio/cli/command_line.h"
 #include "folio/infer/decode_batch.h"
+#include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/sampler.h"
 #include "folio/infer/text_streamer.h"
@@ -22,7 +23,11 @@ namespace folio {
 // SamplingFlags say how the next token is chosen (infer/sampler.h).
 class SamplingFlags {
  public:
+  // `flags` must outlive it.
   void Add(Flags& flags);
+  // What no flag says is as the model has it (infer/default_sampling.h), which the console is told
+  // where any of it counts.
+  void UseDefaults(const OpenedModel& model, Writing writing, Console& console);
   // Returns the fields of one value, by the names of their flags, for who changes them later.
   std::vector<Field> Fields();
   // Returns the options for a model of V tokens. Draws a seed where none is given, and says which.
@@ -33,7 +38,9 @@ class SamplingFlags {
 
  private:
   std::vector<LogitBias> Biases() const;
+  bool IsGiven(const Field& field) const;
 
+  Flags* flags_ = nullptr;
   SamplingOptions options_;  // without what the next lines say
   std::vector<std::string> biases_, banned_, forced_;
   std::optional<int64_t> seed_;

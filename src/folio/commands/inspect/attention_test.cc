@@ -164,7 +164,7 @@ TEST_F(InspectAttention, ResultsDoNotDependOnThreads) {
 }
 
 TEST_F(InspectAttention, MistakesOfFlagsAreUsageErrors) {
-  ExpectError(2, "inspect attention --text x", "needs --model DIR");
+  ExpectError(2, "inspect attention --text x", "needs MODEL (or --model DIR)");
   ExpectError(2, Inspect("attention", ""), "no text", "--text", "--file");
   ExpectError(2, Inspect("attention", "--text x --head 1"), "--head needs --layer");
   ExpectError(2, Inspect("attention", "--text x --layer 2"), "--layer 2", "0 to 1");

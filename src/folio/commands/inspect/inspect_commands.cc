@@ -375,13 +375,11 @@ class InspectModelCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positional(Field{"MODEL", &path_, "a run, a model directory or a model file"});
     settings_.AddFlags(flags);
     AddAdapterFlag(flags, &adapter_);
   }
 
   int Run(const Context& context) override {
-    settings_.SetPath(path_);
     settings_.Resolve(context.sources);
     RequireModelFor(adapter_, settings_.path());
     const auto& [model, train, data, log] = settings_.config();
@@ -392,7 +390,7 @@ class InspectModelCommand final : public Command {
   }
 
  private:
-  std::string path_, adapter_;
+  std::string adapter_;
   ModelSettings settings_;
 };
 

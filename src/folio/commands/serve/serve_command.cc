@@ -18,6 +18,7 @@
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/formats/model_formats.h"
+#include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -97,8 +98,11 @@ class ServeCommand final : public Command {
             "Prints its address and answers until it is interrupted: completions, answers in\n"
             "conversations, embeddings, tokens. Clients of OpenAI's interface work as they are,\n"
             "with the address and \"/v1\" as their base. A request names its model by --model's\n"
-            "NAME, or the name of its run, directory or file. Several texts are written at once\n"
-            "(--slots); what a request gets does not depend on the others.\n"
+            "NAME, or the name of its run, directory or file; where one model is served it "
+            "answers\n"
+            "whatever the name. Several texts are written at once (--slots); what a request gets\n"
+            "does not depend on the others. Where a request does not say how tokens are chosen,\n"
+            "it is done as folio generate and folio chat do it.\n"
             "\n"
             "At the address itself is a page that writes with any of the models, talks with those\n"
             "that were taught to answer, looks inside of them (a model that is not kept as "
@@ -116,8 +120,7 @@ class ServeCommand final : public Command {
             "\n"
             "SIGHUP reads the keys and opens the log anew. SIGTERM and Ctrl-C let what was begun\n"
             "end, a second one does not.",
-        .examples = {"folio serve --model runs/demo",
-                     "folio serve --model small=runs/demo --model models/gpt2 --port 0",
+        .examples = {"folio serve runs/demo", "folio serve small=runs/demo models/gpt2 --port 0",
                      "folio serve --model gpt2 --model tuned=gpt2 --adapter tuned=my-adapter",
                      "folio serve --runs runs",
                      "folio serve --model runs/demo --host 0.0.0.0 --api-key-file keys.txt",
@@ -126,6 +129,7 @@ class ServeCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
+    flags.Positionals("MODEL", &more_models_, "models to serve, as --model names them");
     flags.List("--model", &models_, "a model to serve; may be given again",
                {.placeholder = "[NAME=]RUN|DIR|FILE"});
     flags.List("--adapter", &adapters_,
@@ -159,6 +163,9 @@ class ServeCommand final : public Command {
                       "MB that all requests may take together; 0: an eighth of what is free, at "
                       "most 1 GiB",
                       0, 1e7});
+    flags.Switch("--strict-model-names", &strict_model_names_,
+                 "with one model, too, refuse requests that name another (404); else it answers, "
+                 "and the header X-Folio-Model says so");
     model_.AddLoad(flags);
     model_.AddDecoding(flags);
     model_.AddCache(flags);
@@ -168,14 +175,15 @@ class ServeCommand final : public Command {
   }
 
   int Run(const Context& context) override {
+    models_.insert(models_.end(), more_models_.begin(), more_models_.end());
     CatchSignals();
     CatchReload();
     model_.compute.Use();
     Console& console = context.console;
     ServiceOptions options = Options();
     if (models_.empty() && options.page.runs.empty()) {
-      throw UsageError("nothing to serve", "there is no --model, and no directory of runs",
-                       "add --model RUN|DIR|FILE, or --runs DIR to show runs alone");
+      throw UsageError("nothing to serve", "no model is named, and there is no directory of runs",
+                       "folio serve MODEL, or --runs DIR to show runs alone");
     }
     std::optional<AccessLog> log;
     if (!log_file_.empty()) log.emplace(log_file_);
@@ -190,7 +198,12 @@ class ServeCommand final : public Command {
     Json names = Json::array();
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
-      service.Add(name, model_.Open(console, path, adapters[name]));
+      OpenedModel model = model_.Open(console, path, adapters[name]);
+      if (model.sampling.any()) {
+        console.Note(fmt::format("{}: {}", name,
+                                 DescribeSampling(model, DefaultSampling(model, Writing::kText))));
+      }
+      service.Add(name, std::move(model));
       names.push_back(name);
     }
     serving.Begin();
@@ -221,7 +234,8 @@ class ServeCommand final : public Command {
     ServiceOptions options{.scheduler = {.slots = slots_, .queue = queue_, .cache = model_.cache()},
                            .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
                            .access = {.hosts = hosts_, .origins = origins_, .proxies = Proxies()},
-                           .page = ProgramPage(RunDirectories())};
+                           .page = ProgramPage(RunDirectories()),
+                           .strict_model_names = strict_model_names_};
     if (request_memory_ > 0) {
       options.limits.memory = std::make_shared<MemoryBudget>(request_memory_ * 1000 * 1000);
     }
@@ -312,11 +326,11 @@ class ServeCommand final : public Command {
     return adapters;
   }
 
-  std::vector<std::string> models_, adapters_, runs_, hosts_, proxies_, origins_;
+  std::vector<std::string> models_, more_models_, adapters_, runs_, hosts_, proxies_, origins_;
   std::string host_ = "127.0.0.1", key_file_, log_file_, timeout_ = "10m";
   int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256, request_memory_ = 0;
   ModelFlags model_;
-  bool no_sandbox_ = false;
+  bool no_sandbox_ = false, strict_model_names_ = false;
 };
 
 }  // namespace

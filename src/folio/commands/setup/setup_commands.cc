@@ -230,6 +230,8 @@ Report MachineReport() {
     mpi.push_back({{"name", plugin.mpi}, {"path", plugin.path}, {"problem", plugin.problem}});
   }
   if (mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
+  facts.push_back(
+      {"gpu", "gpu", {"not used: folio computes on the CPU, there is no GPU yet", Json()}});
   facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
   facts.push_back({"seccomp", "", sandbox.seccomp});
   // The things that will make folio slow or fail.

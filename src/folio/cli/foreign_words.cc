@@ -1,0 +1,355 @@
+#include "folio/cli/foreign_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
+#include "folio/io/settings.h"
+
+namespace folio {
+namespace {
+
+// A row of the table of commands. It counts where folio has the command that it leads to.
+struct ForeignCommand {
+  std::string_view words;    // with spaces between them
+  std::string_view command;  // of folio
+  std::string_view help;
+};
+
+// Of rows with one word the first that counts answers.
+constexpr ForeignCommand kCommands[] = {
+    {"run start launch", "chat",
+     "folio chat MODEL talks with a model, folio generate MODEL continues a text"},
+    {"ask talk repl cli main interactive instruct conversation llama-cli simple-chat", "chat",
+     "folio chat MODEL talks with a model; folio generate MODEL --chat TEXT answers once"},
+    {"sample complete predict infer inference write text gen completions pipeline", "generate",
+     "folio generate MODEL --prompt TEXT continues a text"},
+    {"pull download get install clone", "fetch", "folio fetch NAME downloads a published model"},
+    {"list ls ps tags rm remove delete", "models",
+     "folio models lists the models on this machine, and removes them"},
+    {"list ls ps tags", "fetch", "folio fetch --list lists the published models"},
+    {"rm remove delete", "fetch",
+     "a model is a directory or a file: remove it as any other; folio fetch --help says where "
+     "downloads lie"},
+    {"show info describe summary stat", "inspect model",
+     "folio inspect model MODEL says what a model is"},
+    {"create import cp push", "convert",
+     "nothing is imported: every command takes a run, a directory or a file as it is; folio "
+     "convert "
+     "MODEL OUT.gguf writes it for other programs"},
+    {"finetune fine-tune sft tune lora qlora peft adapt finetuning fine-tuning", "train",
+     "folio train --init MODEL --data FILE --out RUN trains a model further; --lora 8 trains "
+     "adapters alone"},
+    {"pretrain fit learn trainer", "train", "folio train --data FILE --out RUN trains a model"},
+    {"resume continue", "train", "folio train --resume --out RUN continues a run"},
+    {"quantize quantise quant quantization llama-quantize imatrix", "convert",
+     "folio convert MODEL OUT.gguf --dtype q4_k_m (or q8_0, q4_0) quantizes a model; to write with "
+     "one, --dtype int8 or int4 quantizes it while it is opened"},
+    {"perplexity ppl llama-perplexity loss", "eval perplexity",
+     "folio eval perplexity MODEL FILE measures it"},
+    {"evaluate evaluation benchmark lm-eval hellaswag mmlu test score", "eval perplexity",
+     "folio eval perplexity MODEL FILE and folio eval cloze MODEL FILE measure models, folio bench "
+     "the machine"},
+    {"export merge merge-lora export-lora convert-hf-to-gguf save gguf onnx ollama", "convert",
+     "folio convert MODEL OUT writes a model, with an adapter merged, as gguf or hf"},
+    {"server api web webui ui host dashboard llama-server open", "serve",
+     "folio serve MODEL answers over HTTP and shows a page"},
+    {"tensorboard wandb monitor", "serve",
+     "folio serve --runs DIR shows runs as they train, folio plot RUN draws their curves"},
+    {"prepare preprocess dataset datasets", "data prepare",
+     "folio data prepare FILE makes training data; folio train --data FILE takes texts as they "
+     "are"},
+    {"tokenize tokens", "tokenizer encode",
+     "folio tokenizer encode FILE --tokenizer NAME makes tokens of a text"},
+    {"detokenize", "tokenizer decode",
+     "folio tokenizer decode FILE --tokenizer NAME makes a text of tokens"},
+    {"bpe vocab train-tokenizer", "tokenizer train",
+     "folio tokenizer train FILE --out DIR makes a tokenizer"},
+    {"embed embedding embeddings", "serve",
+     "folio serve MODEL answers /v1/embeddings; folio inspect embeddings MODEL shows those of "
+     "tokens"},
+    {"visualize visualise viz attention heads", "inspect attention",
+     "folio inspect attention MODEL --text TEXT draws what heads attend to; folio plot RUN draws "
+     "curves"},
+    {"gpu gpus devices env system status check", "doctor",
+     "folio doctor says what this machine offers; folio computes on the CPU, there is no GPU yet"},
+    {"settings options set init", "config show",
+     "folio config show prints all settings; folio config show > folio.toml begins a file of them"},
+    {"fit fits size memory vram", "plan fits", "folio plan fits says which models fit this memory"},
+    {"size memory vram", "inspect plan",
+     "folio inspect plan MODEL says what memory a training step takes"},
+    {"login logout whoami auth signin signout", "version", "folio has no accounts"},
+    {"update upgrade self-update", "version",
+     "folio does not update itself: build or install it "
+     "anew"},
+    {"stop kill", "serve",
+     "a service ends with Ctrl-C, or SIGTERM; nothing runs in the background"},
+};
+
+// A row of the table of flags. `leads_to` is a flag ("--max-tokens") or a setting ("model.n_embd")
+// of folio, and the row counts where the command has it; or it is "" and the row counts everywhere.
+struct ForeignFlag {
+  std::string_view words;  // without the two dashes of long ones
+  std::string_view leads_to;
+  std::string_view help;  // what is said beside; all of it for a row without a flag
+};
+
+constexpr std::string_view kNoGpu =
+    "folio computes on the CPU, there is no GPU yet; --threads says on how many cores";
+
+constexpr ForeignFlag kFlags[] = {
+    {"gpu gpus gpu-layers n-gpu-layers num-gpu -ngl device devices device-map cuda no-cuda cpu mps "
+     "metal rocm vulkan main-gpu -mg tensor-split -ts split-mode -sm no-gpu use-gpu",
+     "", kNoGpu},
+    // How much is written, and how tokens are chosen.
+    {"max-length max-new-tokens n-predict num-predict predict n-tokens num-tokens length "
+     "max-output-tokens max-completion-tokens max-gen-len",
+     "--max-tokens", ""},
+    {"temp temperatur", "--temperature", ""},
+    {"repeat-penalty rep-pen repetition", "--repetition-penalty", ""},
+    {"repeat-last-n", "--no-repeat-ngram", "--repetition-penalty looks at the whole text"},
+    {"no-repeat-ngram-size", "--no-repeat-ngram", ""},
+    {"typical-p", "--typical", ""},
+    {"num-beams beam-size beam", "--beams", ""},
+    {"do-sample sample", "--temperature", "tokens are drawn unless it is 0 or --greedy is given"},
+    {"no-sample no-do-sample argmax", "--greedy", ""},
+    {"num-samples num-return-sequences n-samples best-of samples", "--n", ""},
+    {"min-length min-new-tokens ignore-eos", "--min-tokens", ""},
+    {"mirostat mirostat-lr mirostat-ent tfs tfs-z top-a dynatemp-range dry-multiplier "
+     "xtc-probability grammar grammar-file json-schema response-format",
+     "--top-p", "folio does not have that way to choose tokens"},
+    {"logprobs top-logprobs n-probs", "--probabilities", ""},
+    {"start input text message query", "--prompt", ""},
+    {"-i", "--interactive", "folio chat MODEL is the conversation for people"},
+    {"prompt-file input-file -f", "--file", ""},
+    {"system-prompt system-message sys -sys system-prompt-file", "--system", ""},
+    {"stop-sequence stop-sequences stop-token stop-tokens reverse-prompt -r", "--stop", ""},
+    {"conversation cnv -cnv instruct chat-mode -no-cnv", "--chat",
+     "folio chat MODEL is the conversation for people"},
+    {"model-draft draft-model -md speculative prompt-lookup", "--draft", ""},
+    {"jinja chat-template-file template", "--chat-template", ""},
+    {"stream no-stream streaming", "", "text is written as it comes; no flag is needed"},
+    // Which model, and how it is kept.
+    {"model-name-or-path model-path model-name model-id checkpoint ckpt ckpt-path pretrained "
+     "pretrained-model from-pretrained base-model base weights",
+     "--init", ""},
+    {"model model-name-or-path model-path model-name model-id checkpoint ckpt ckpt-path pretrained "
+     "pretrained-model from-pretrained base-model base weights init init-from run",
+     "--model", ""},
+    {"model -m", "--init", "--preset names a new model's size"},
+    {"init-from", "--init", ""},
+    {"hf-repo -hf hf-file repo repo-id model-url hub", "",
+     "download the model first: folio fetch NAME"},
+    {"lora lora-path lora-adapter lora-scaled peft peft-model adapter-path adapter-name",
+     "--adapter", ""},
+    {"torch-dtype precision load-in-8bit load-in-4bit quantization quantize quant outtype fp16 "
+     "bf16 "
+     "fp32 half int8 int4 4bit 8bit mixed-precision amp",
+     "--dtype", ""},
+    {"cache-type-k cache-type-v -ctk -ctv kv-cache-dtype kv-cache", "--bf16-cache", ""},
+    {"no-mmap mlock mmap low-memory", "--load", ""},
+    {"ctx-size -c num-ctx n-ctx context-size context-length max-seq-len max-seq-length "
+     "max-position-embeddings max-model-len block-size sequence-length seq-len seq-length "
+     "n-positions",
+     "--context", ""},
+    {"ctx-size -c num-ctx n-ctx context-size context-length max-seq-len max-seq-length "
+     "max-model-len block-size sequence-length seq-len seq-length",
+     "", "the context is the model's own: folio inspect model MODEL says it"},
+    {"n-threads num-threads threads-batch -t -tb -j jobs num-workers nproc workers num-proc",
+     "--threads", ""},
+    {"vocab vocab-file vocab-path tokenizer-name tokenizer-path tokenizer-model tokenizer-file "
+     "encoding",
+     "--tokenizer", ""},
+    // Training.
+    {"epochs num-epochs num-train-epochs n-epochs epoch max-epochs", "--epochs", ""},
+    {"epochs num-epochs num-train-epochs n-epochs epoch max-epochs", "--max-steps",
+     "folio data info says how many tokens an epoch has"},
+    {"max-iters num-iters iters iterations num-iterations steps num-steps total-steps "
+     "max-train-steps train-steps",
+     "--max-steps", ""},
+    {"out-dir output-dir output outfile save-dir save-path log-dir -O", "--out", ""},
+    {"dataset dataset-name data-path data-dir data-file data-files train-file train-files "
+     "train-data training-data train-path input-data corpus input file text",
+     "--data", ""},
+    {"resume-from resume-from-checkpoint continue", "--resume", ""},
+    {"lr-rate rate max-lr", "--lr", ""},
+    {"lr-scheduler lr-scheduler-type lr-schedule scheduler", "train.schedule", ""},
+    {"warmup warmup-iters warmup-ratio num-warmup-steps lr-warmup-steps", "train.warmup_steps", ""},
+    {"lr-min min-learning-rate end-lr", "train.min_lr", ""},
+    {"wd", "train.weight_decay", ""},
+    {"max-grad-norm clip grad-clip gradient-clip gradient-clipping clip-grad-norm",
+     "train.grad_clip", ""},
+    {"per-device-train-batch-size micro-batch-size train-batch-size device-batch-size "
+     "per-gpu-train-batch-size batch-size -b bs ubatch-size -ub",
+     "--batch", ""},
+    {"gradient-accumulation-steps gradient-accumulation grad-accum grad-accum-steps "
+     "accumulate-grad-batches grad-acc",
+     "--grad-accumulation", ""},
+    {"gradient-checkpointing activation-checkpointing checkpoint-activations", "--recompute", ""},
+    {"eval-interval eval-steps eval-freq evaluation-steps val-check-interval val-every eval-iters",
+     "--eval-every", ""},
+    {"log-interval logging-steps log-steps print-every", "--log-every", ""},
+    {"sample-interval sample-freq", "--sample-every", ""},
+    {"use-lora enable-lora peft lora-r lora-rank rank r", "--lora", "it is the rank"},
+    {"lora-alpha alpha", "lora.alpha", ""},
+    {"lora-dropout", "lora.dropout", ""},
+    {"lora-target lora-targets target-modules lora-target-modules", "lora.targets", ""},
+    {"n-layers num-layers num-hidden-layers layers depth", "model.n_layer", ""},
+    {"n-heads num-heads num-attention-heads heads", "model.n_head", ""},
+    {"n-kv-heads num-key-value-heads", "model.n_kv_head", ""},
+    {"hidden-size d-model dim width embed-dim n-embed n-embeds embedding-size", "model.n_embd", ""},
+    {"intermediate-size ffn-dim d-ff mlp-dim", "model.n_inner", ""},
+    {"val-ratio validation-split test-size eval-fraction", "--val-fraction", ""},
+    {"text-column column text-field text-key", "--field", ""},
+    {"early-stopping early-stopping-patience", "--patience", ""},
+    {"wandb wandb-log wandb-project report-to mlflow", "--tensorboard",
+     "folio serve --runs DIR shows runs as they train"},
+    {"compile torch-compile no-compile", "", "nothing is compiled at run time; leave it out"},
+    {"deepspeed fsdp ddp nproc-per-node num-processes nnodes local-rank", "",
+     "several processes are started by MPI: mpirun -n 4 folio train ..."},
+    // The service.
+    {"parallel -np n-parallel max-num-seqs max-concurrency", "--slots", ""},
+    {"api-key api-keys key token auth-token", "--api-key-file", "the keys stand in a file"},
+    {"hostname bind address listen listen-address ip", "--host", ""},
+    {"alias served-model-name -a", "", "a name stands before the model: folio serve NAME=MODEL"},
+    {"cors-origin cors-origins allowed-origins allow-origins origins", "--cors", ""},
+    {"ssl-key-file ssl-cert-file ssl-certfile ssl-keyfile ssl tls https", "--trusted-proxy",
+     "a proxy before the service does TLS"},
+    {"embedding embeddings metrics props slots-endpoint", "",
+     "folio serve answers /v1/embeddings and /metrics without a flag"},
+    {"log-file", "--access-log", ""},
+    {"webui no-webui", "", "the page is at the address of folio serve"},
+    // Other commands.
+    {"format output-format export-format type", "--to", ""},
+    {"force yes -y -f", "--overwrite", ""},
+    {"format output-format", "--json", ""},
+    {"debug log-verbose", "--verbose", ""},
+    {"silent log-disable no-log", "--quiet", ""},
+    {"no-color no-colour nocolor", "--color", "--color never leaves colours out"},
+    {"random-seed manual-seed rng-seed -s", "--seed", ""},
+};
+
+bool Holds(std::string_view words, std::string_view word) {
+  for (size_t at = 0; at <= words.size();) {
+    const size_t end = std::min(words.find(' ', at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+// "convert_hf_to_gguf.py" as "convert-hf-to-gguf", "Run" as "run".
+std::string Normal(std::string word) {
+  std::ranges::transform(word, word.begin(), [](unsigned char c) {
+    return static_cast<char>(c == '_' ? '-' : std::tolower(c));
+  });
+  if (word.ends_with(".py")) word.resize(word.size() - 3);
+  return word;
+}
+
+// As the table has it: a long flag without its dashes.
+std::string WordOf(const std::string& given) {
+  return given.starts_with("--") ? Normal(given.substr(2)) : given;
+}
+
+bool IsSettingKey(std::string_view name) {
+  return name.find('.') != std::string_view::npos;
+}
+
+// Returns whether a command has the flag, or as a setting the key.
+bool Has(const CommandEntry& entry, std::string_view name) {
+  if (!IsSettingKey(name)) return entry.flags().Find(std::string(name)) != nullptr;
+  const Settings* settings = entry.flags().settings();
+  return settings != nullptr && std::ranges::any_of(settings->fields(), [&](const Field& field) {
+           return field.key == name;
+         });
+}
+
+std::string Spelled(std::string_view name) {
+  return IsSettingKey(name) ? fmt::format("--set {}=VALUE", name) : std::string(name);
+}
+
+// The first commands that have it, for people: "folio generate, folio chat".
+std::string CommandsWith(const CommandLine& line, std::string_view name) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> with;
+  for (const CommandEntry& entry : line.commands()) {
+    const bool shows = entry.info.group.empty() || entry.info.name == "config show";
+    if (!shows && Has(entry, name)) with.push_back("folio " + entry.info.name);
+  }
+  if (with.size() > kMost) with.resize(kMost);
+  return Join(with, ", ");
+}
+
+}  // namespace
+
+std::string HelpForForeignCommand(const CommandLine& line, const std::string& name) {
+  const std::string word = Normal(name.substr(name.rfind(' ') + 1));
+  for (const ForeignCommand& row : kCommands) {
+    if (Holds(row.words, word) && line.Find(std::string(row.command)) != nullptr) {
+      return std::string(row.help);
+    }
+  }
+  return "";
+}
+
+std::string HelpForForeignFlag(const CommandLine& line, const Place& place,
+                               const std::string& given) {
+  const std::string word = WordOf(given);
+  std::string elsewhere;
+  for (const ForeignFlag& row : kFlags) {
+    if (!Holds(row.words, word)) continue;
+    const bool global = line.FindFlag({}, std::string(row.leads_to)) != nullptr;
+    if (row.leads_to.empty()) {
+      return std::string(row.help);
+    } else if (global || (place.command != nullptr && Has(*place.command, row.leads_to))) {
+      return fmt::format("did you mean '{}'?{}{}", Spelled(row.leads_to),
+                         row.help.empty() ? "" : " ", row.help);
+    } else if (elsewhere.empty()) {
+      const std::string commands = CommandsWith(line, row.leads_to);
+      if (commands.empty()) continue;
+      elsewhere = fmt::format("'{}' is for {}", Spelled(row.leads_to), commands);
+    }
+  }
+  if (!elsewhere.empty()) return elsewhere;
+  const std::string commands = CommandsWith(line, WithDashes(given));
+  return commands.empty() ? "" : fmt::format("it is for {}", commands);
+}
+
+std::vector<std::string> ForeignWordAnswers(const CommandLine& line) {
+  std::vector<std::string> answers;
+  const auto words = [](std::string_view of) { return Split(std::string(of), ' '); };
+  for (const ForeignCommand& row : kCommands) {
+    for (const std::string& word : words(row.words)) {
+      answers.push_back(HelpForForeignCommand(line, word));
+    }
+  }
+  for (const CommandEntry& entry : line.commands()) {
+    Place place;
+    place.command = &entry;
+    for (const ForeignFlag& row : kFlags) {
+      for (const std::string& word : words(row.words)) {
+        const std::string given = (word[0] == '-' ? "" : "--") + word;
+        if (entry.flags().Find(given) != nullptr) continue;
+        answers.push_back(HelpForForeignFlag(line, place, given));
+      }
+    }
+  }
+  std::ranges::sort(answers);
+  answers.erase(std::ranges::unique(answers).begin(), answers.end());
+  return answers;
+}
+
+bool IsForeignShortFlag(std::string_view word) {
+  return word.size() > 2 && word[0] == '-' && word[1] != '-' &&
+         std::ranges::any_of(kFlags,
+                             [&](const ForeignFlag& row) { return Holds(row.words, word); });
+}
+
+}  // namespace folio
