@@ -1,11 +1,12 @@
 """Measures sampling settings for conversations: how many of 200 simple questions (chat_questions.tsv) a model answers exactly.
 
-    python scripts/chat_sampling.py FOLIO MODEL [--seeds N] [--tokens N] [--only TEXT] [--setting JSON]
+    python scripts/chat_sampling.py FOLIO MODEL [--seeds N] [--tokens N] [--only TEXT] [--setting JSON] [--lengths]
 
 An answer is exact if the expected word or number stands in it as a whole word. Each setting is a row: right answers in
 percent (mean over the seeds, least and most of a seed), how many different answers the seeds gave to a question, and the
 share of answers that ended by themselves. Every question has a seed of its own, so that what is drawn for one says nothing
-of another. `folio serve` answers, with one thread.
+of another. `folio serve` answers, with one thread. With --lengths it asks 24 open questions instead, by the model's
+defaults, and prints how long the answers are.
 """
 
 import argparse, collections, concurrent.futures, json, pathlib, re, subprocess, urllib.request
@@ -32,6 +33,7 @@ parser.add_argument("model")
 parser.add_argument("--seeds", type=int, default=3)
 parser.add_argument("--tokens", type=int, default=24)
 parser.add_argument("--only", help="the name of the one setting to measure")
+parser.add_argument("--lengths", action="store_true", help="print the lengths of answers to open questions")
 parser.add_argument("--setting", type=json.loads, help="another setting than those of the table, as JSON")
 args = parser.parse_args()
 settings = {"setting": args.setting} if args.setting else {args.only: SETTINGS[args.only]} if args.only else SETTINGS
@@ -41,21 +43,46 @@ questions, answers = zip(*(line.split("\t") for line in lines))
 patterns = [re.compile(r"(?<![\w.])(?:%s)(?!\w|[.,]\d)" % "|".join(map(re.escape, answer.split("|"))), re.IGNORECASE)
             for answer in answers]
 assert not any(pattern.search(question) for pattern, question in zip(patterns, questions)), "an answer in its question"
+OPEN = ["Why is the sky blue?", "How do I bake bread?", "Tell me a story about a fox.", "Write a poem about the sea.",
+        "Explain what a prime number is.", "What should I see in Paris?", "How does a bicycle stay upright?",
+        "Write an email to my landlord about a broken window.", "What are the benefits of sleep?", "Hello!", "Who are you?",
+        "Give me five names for a cat.", "What is photosynthesis?", "How can I learn to play chess?", "Thank you.",
+        "Write a Python function that reverses a list.", "What is the difference between weather and climate?",
+        "Summarize the story of Romeo and Juliet.", "How do vaccines work?", "Plan a day for two children at home.",
+        "Why do cats purr?", "What is inflation?", "Compare tea and coffee.", "Write a birthday wish for my mother."]
+
+
+def answered(url, request):
+    body = json.dumps(request).encode()
+    call = urllib.request.Request(url + "/v1/chat/completions", body, {"Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(call))
 
 
 def ask(url, setting, question, seed):
-    request = {**PLAIN, **setting, "messages": [{"role": "user", "content": questions[question]}], "max_tokens": args.tokens,
-               "seed": 1000 * seed + question}
-    body = json.dumps(request).encode()
-    call = urllib.request.Request(url + "/v1/chat/completions", body, {"Content-Type": "application/json"})
-    choice = json.load(urllib.request.urlopen(call))["choices"][0]
+    answer = answered(url, {**PLAIN, **setting, "messages": [{"role": "user", "content": questions[question]}],
+                            "max_tokens": args.tokens, "seed": 1000 * seed + question})
+    choice = answer["choices"][0]
     return question, seed, choice["message"]["content"], choice["finish_reason"] == "stop"
+
+
+def length(url, i):
+    most = 1024
+    answer = answered(url, {"messages": [{"role": "user", "content": OPEN[i]}], "max_tokens": most, "seed": i})
+    tokens = answer["usage"]["completion_tokens"]
+    return tokens if answer["choices"][0]["finish_reason"] == "stop" else most + 1
 
 
 command = [args.folio, "serve", "--model", args.model, "--port", "0", "--threads", "1", "--slots", "32", "--json", "-q"]
 with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service, concurrent.futures.ThreadPoolExecutor(48) as pool:
     url = json.loads(service.stdout.readline())["url"]
-    print(f"{'setting':54} right %  (of a seed)     answers  ended", flush=True)
+    if args.lengths:
+        lengths = sorted(pool.map(lambda i: length(url, i), range(len(OPEN))))
+        print("tokens of answers, 1025 for one that did not end:", *lengths)
+        for most in (64, 128, 256, 512, 1024):
+            print(f"{sum(n <= most for n in lengths)} of {len(lengths)} end within {most} tokens")
+        settings = {}
+    else:
+        print(f"{'setting':54} right %  (of a seed)     answers  ended", flush=True)
     for name, setting in settings.items():
         seeds = 1 if setting.get("temperature") == 0 else args.seeds
         right, texts, ended = collections.Counter(), collections.defaultdict(set), 0

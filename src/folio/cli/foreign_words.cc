@@ -54,8 +54,7 @@ constexpr ForeignCommand kCommands[] = {
     {"perplexity ppl llama-perplexity loss", "eval perplexity",
      "folio eval perplexity MODEL FILE measures it"},
     {"evaluate evaluation benchmark lm-eval hellaswag mmlu test score", "eval perplexity",
-     "folio eval perplexity MODEL FILE and folio eval cloze MODEL FILE measure models, folio bench "
-     "the machine"},
+     "folio eval perplexity MODEL FILE and folio eval cloze MODEL FILE measure models"},
     {"export merge merge-lora export-lora convert-hf-to-gguf save gguf onnx ollama", "convert",
      "folio convert MODEL OUT writes a model, with an adapter merged, as gguf or hf"},
     {"server api web webui ui host dashboard llama-server open", "serve",
@@ -74,7 +73,7 @@ constexpr ForeignCommand kCommands[] = {
     {"embed embedding embeddings", "serve",
      "folio serve MODEL answers /v1/embeddings; folio inspect embeddings MODEL shows those of "
      "tokens"},
-    {"visualize visualise viz attention heads", "inspect attention",
+    {"visualize visualise viz", "inspect attention",
      "folio inspect attention MODEL --text TEXT draws what heads attend to; folio plot RUN draws "
      "curves"},
     {"gpu gpus devices env system status check", "doctor",

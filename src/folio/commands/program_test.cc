@@ -130,7 +130,8 @@ TEST_F(ProgramTest, TheCommandsOfOtherProgramsLeadToFoliosOwn) {
            {"webui", "folio serve MODEL"},
            {"eval ppl", "folio eval perplexity"},
            {"gpu", "no GPU yet"}}) {
-    const std::string help = ErrorAndHelp([&] { line.ThrowUnknownCommand(word); });
+    const std::string help =
+        ErrorAndHelp([&] { line.ThrowUnknownCommand(word); }, ErrorKind::kUsage);
     EXPECT_TRUE(Contains(help, "unknown command '" + word + "'", said)) << help;
   }
 }
@@ -429,7 +430,7 @@ TEST_F(ProgramTest, FishCompletesSettings) {
 }
 
 TEST_F(ProgramTest, UnknownCommandsNameWhatThereIs) {
-  ProgramRun run = Shell("$F repl");
+  ProgramRun run = Shell("$F zebras");
   EXPECT_EQ(run.status, 2);
   EXPECT_TRUE(Contains(run.err, "folio has train, generate, ", "folio --help says"));
   run = Shell("$F inspect heads");

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/model/decoder.h"
@@ -105,6 +107,24 @@ TEST_F(PublishedModel, SeesConversationsByItsTemplate) {
     model_.FindChat()->Encode(*model_.tokenizer, messages, true, "a conversation", ids);
     EXPECT_EQ(ids, IdsOf(chat["ids"]));
     ExpectWrites(ids, chat);
+  }
+}
+
+// With all tokens at temperature 1, which was the default, it writes of something else.
+TEST_F(PublishedModel, AnswersSimpleQuestionsByDefault) {
+  model_ = OpenModel(models_ / kFile, {.matrices = MatrixDtypeNamed("auto")});
+  Generator generator(*model_.backend, *model_.weights);
+  const ChatMessage asked{ChatRole::kUser, "What is 2+2?"};
+  std::vector<int32_t> ids;
+  model_.FindChat()->Encode(*model_.tokenizer, {&asked, 1}, true, "a conversation", ids);
+  GenerateOptions options = DefaultGeneration(model_, Writing::kAnswer);
+  options.max_tokens = 24;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    options.sampling.seed = seed;
+    const GeneratedText written =
+        GenerateText(generator, *model_.tokenizer, ids, ForTokens(model_, options), 0,
+                     [](std::string_view) { return true; });
+    EXPECT_NE(written.text.find('4'), std::string::npos) << written.text;
   }
 }
 

@@ -21,19 +21,16 @@ class Unsaid : public PageTest {
  protected:
   // Serves one model alone.
   void ServeOne(const std::string& name, OpenedModel model, ServiceOptions options = {}) {
+    Stop();
     service_ = std::make_unique<Service>(std::move(options), nullptr);
     service_->Add(name, std::move(model));
+    server_.emplace([this](const HttpRequest& request) { return service_->Answer(request); });
+    port_ = server_->port();
   }
-  HttpReply Reply(const std::string& path, const Json& body) {
-    return service_->Answer(LocalRequest("POST", path, body.dump()));
+  HttpAnswer Reply(const std::string& path, const Json& body) const {
+    return NewClient().Ask("POST", path, body.dump(), {});
   }
-  static std::string HeaderOf(const HttpReply& reply, const std::string& name) {
-    for (const auto& [key, value] : reply.headers) {
-      if (key == name) return value;
-    }
-    return "";
-  }
-  static Json FirstChoice(const HttpReply& reply) {
+  static Json FirstChoice(const HttpAnswer& reply) {
     const Json json = ParseJson(reply.body, "the answer");
     return json["choices"][size_t{0}];
   }
@@ -84,7 +81,7 @@ TEST_F(Unsaid, TextsAreSampledAsTheModelSuggests) {
   EXPECT_EQ(options.sampling.temperature, 0.4);
   options.sampling.seed = 3;
   options.max_tokens = 20;
-  const HttpReply reply =
+  const HttpAnswer reply =
       Reply("/v1/completions", {{"prompt", "Once"}, {"seed", 3}, {"max_tokens", 20}});
   EXPECT_EQ(FirstChoice(reply)["text"].text(),
             Written(model, PromptTokens(*model.tokenizer, "Once"), options));
@@ -92,9 +89,7 @@ TEST_F(Unsaid, TextsAreSampledAsTheModelSuggests) {
 
 TEST_F(Unsaid, ThePageIsToldTheDefaults) {
   ServeOne("one", Suggesting(true));
-  const auto info = [&] {
-    return ParseJson(service_->Answer(LocalRequest("GET", "/api/info")).body, "info");
-  };
+  const auto info = [&] { return Get("/api/info"); };
   for (const char* of : {"sampling", "chat_sampling"}) {
     EXPECT_EQ(info()[of]["temperature"], Json(0.4)) << of;
     EXPECT_EQ(info()[of]["top_k"], Json(7)) << of;
@@ -135,17 +130,17 @@ TEST_F(Unsaid, AConversationOfThePageMayBeginWithASystemMessage) {
 TEST_F(Unsaid, OneModelAnswersToAnyName) {
   const Json body{{"model", "gpt-4"}, {"prompt", "a"}, {"max_tokens", 1}};
   ServeOne("a\nb", SmallModel());
-  const HttpReply reply = Reply("/v1/completions", body);
+  const HttpAnswer reply = Reply("/v1/completions", body);
   EXPECT_EQ(reply.status, 200);
-  EXPECT_EQ(HeaderOf(reply, kModelHeader), "a%0Ab");
+  EXPECT_EQ(reply.header(kModelHeader), "a%0Ab");
   EXPECT_EQ(ParseJson(reply.body, "the answer")["model"].text(), "a\nb");
   EXPECT_EQ(Reply("/v1/embeddings", {{"model", "text-embedding-3"}, {"input", "a"}}).status, 200);
-  EXPECT_EQ(HeaderOf(Reply("/tokenize", {{"prompt", "a"}}), kModelHeader), "a%0Ab");
+  EXPECT_EQ(Reply("/tokenize", {{"prompt", "a"}}).header(kModelHeader), "a%0Ab");
   // What asks for a model by name is not answered with another one.
-  EXPECT_EQ(service_->Answer(LocalRequest("GET", "/v1/models/gpt-4")).status, 404);
+  EXPECT_EQ(Ask("GET", "/v1/models/gpt-4").status, 404);
   EXPECT_EQ(Reply("/api/generate", {{"model", "gpt-4"}, {"prompt", "a"}}).status, 404);
   ServeOne("one", SmallModel(), {.strict_model_names = true});
-  const HttpReply refused = Reply("/v1/completions", body);
+  const HttpAnswer refused = Reply("/v1/completions", body);
   EXPECT_EQ(refused.status, 404);
   EXPECT_TRUE(Contains(refused.body, "there is no model 'gpt-4'", "model_not_found", "one"));
   EXPECT_EQ(Reply("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}).status, 200);

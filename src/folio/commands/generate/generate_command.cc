@@ -309,6 +309,7 @@ class GenerateCommand final : public Command {
     CheckFlags(console);
     const OpenedModel model = model_.Open(console);
     const Writing writing = prompts_.chat ? Writing::kAnswer : Writing::kText;
+    if (prompts_.chat) RequireChat(model);
     if (!max_tokens_) max_tokens_ = DefaultGeneration(model, writing).max_tokens;
     if (beams_) {
       TellBeams(console, model, prompts_.Read(model),

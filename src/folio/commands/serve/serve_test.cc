@@ -338,7 +338,7 @@ TEST_F(Serve, MistakesAreSaid) {
   ExpectError(2, model + "--timeout soon", "--timeout");
   ExpectError(2, model + "--trusted-proxy localhost", "--trusted-proxy: 'localhost'");
   ExpectError(1, model + "--access-log nowhere/log", "cannot write the log");
-  ExpectError(2, "serve", "--model");
+  ExpectError(2, "serve", "folio serve MODEL");
   ExpectError(3, "serve --runs nowhere", "nowhere");
 }
 
