@@ -9,7 +9,7 @@ const on = Stage(async ({ workshop, Serve }) => {
   return { service: await Serve("--model", taught, "--model", plain, "--dtype", "fp32") };
 });
 
-const kSettings = { max_tokens: 24, seed: "7", temperature: 1, top_k: 0, top_p: 1 };
+const kSettings = { max_tokens: 24, seed: "7", temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
 
 async function Begin(settings = kSettings, options = {}) {
   const page = await on.Open("/", options);
@@ -95,6 +95,24 @@ test("a system message stands before the conversation, and both are saved as fol
   await page.fill("#system", " ");
   await Ask(page, "Is it red?");
   assert.equal(asked[1].messages[0].role, "user");
+});
+
+test("conversations are sampled by the model's defaults for them, texts by those for texts", async () => {
+  const { page, asked } = await Begin({ max_tokens: 8, seed: "7" });
+  const info = await (await fetch(`${new URL(page.url()).origin}/api/info`)).json();
+  const sampled = ({ temperature, top_k, top_p, min_p }) => ({ temperature, top_k, top_p, min_p });
+  assert.notDeepEqual(sampled(info.chat_sampling), sampled(info.sampling));
+  await Ask(page, "Is it red?");
+  assert.deepEqual(sampled(asked[0]), sampled(info.chat_sampling));
+  // What is chosen is meant everywhere, until the defaults are chosen again.
+  await page.click("text=greedy");
+  await page.click("text=default");
+  await Ask(page, "Is it red?");
+  assert.deepEqual(sampled(asked[1]), sampled(info.chat_sampling));
+  await page.click("role=tab[name=Write]");
+  await page.click("#generate");
+  await Until("a text", () => asked.length === 3);
+  assert.deepEqual(sampled(asked[2]), sampled(info.sampling));
 });
 
 test("another answer takes the place of the last", async () => {

@@ -52,6 +52,7 @@ export interface Sampling {
 export interface Info {
   model: ModelInfo | null;
   sampling: Sampling; // where nothing else is said
+  chat_sampling: Sampling | null; // the same of conversations
   models: string[];
   limits: { trace_seconds: number };
   features: string[];

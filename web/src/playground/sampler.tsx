@@ -2,6 +2,7 @@ import { computed, effect, signal } from "@preact/signals";
 import type { Sampling } from "../api/types";
 import { Whole } from "../format";
 import { Segments, Slider } from "../parts/controls";
+import { route } from "../state/route";
 import { info } from "../state/server";
 import { kPresets, PresetOf, type Settings } from "./sampling";
 
@@ -19,15 +20,29 @@ function Stored(): Partial<Settings> {
 const chosen = signal(Stored());
 effect(() => localStorage.setItem(kStored, JSON.stringify(chosen.value)));
 
-// Only of a service that has said what it is.
+// What the model's files suggest, else the program's defaults; conversations have defaults of their own. Only of
+// a service that has said what it is.
+const defaults = computed<Sampling>(() => {
+  const { sampling, chat_sampling } = info.value ?? {};
+  const { screen, params } = route.value;
+  const talks = screen === "play" && (params.get("tab") ?? "chat") === "chat";
+  return (talks && chat_sampling) || (sampling as Sampling);
+});
+
 export const settings = computed<Settings>(() => ({
-  ...(info.value?.sampling as Sampling),
+  ...defaults.value,
   seed: "",
   ...chosen.value,
 }));
 
 function Choose(change: Partial<Settings>): void {
   chosen.value = { ...chosen.value, ...change };
+}
+
+// Back to the defaults, but for the length and the seed.
+function ChooseDefaults(): void {
+  const kept = Object.entries(chosen.value).filter(([key]) => ["max_tokens", "seed"].includes(key));
+  chosen.value = Object.fromEntries(kept);
 }
 
 const kMostTokens = 1024; // of the slider, where the context is smaller
@@ -75,8 +90,8 @@ const kDials: Record<keyof Sampling, Dial> = {
 
 export function SamplerPanel() {
   const now = settings.value;
-  const { model, sampling } = info.value ?? {};
-  const { max_tokens: _, ...plain } = sampling as Sampling;
+  const model = info.value?.model;
+  const { max_tokens: _, ...plain } = defaults.value;
   const presets: Record<string, Partial<Settings>> = { default: plain, ...kPresets };
   return (
     <section class="panel sampler" aria-label="Sampler">
@@ -84,7 +99,7 @@ export function SamplerPanel() {
         name="Presets"
         value={PresetOf(now, presets)}
         options={Object.keys(presets).map((name) => [name, name] as const)}
-        onPick={(name) => Choose(presets[name] ?? {})}
+        onPick={(name) => (name === "default" ? ChooseDefaults() : Choose(presets[name] ?? {}))}
       />
       {(Object.keys(kDials) as (keyof Sampling)[]).map((of) => {
         const [label, title, range, rest] = kDials[of];
