@@ -51,7 +51,9 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
   }
   for (const auto& [set, name] :
        {std::pair{config.train.rng == "torch", "train.rng torch"},
-        std::pair{config.train.tensor_parallel > 1, "train.tensor_parallel"}}) {
+        std::pair{config.train.tensor_parallel > 1, "train.tensor_parallel"},
+        std::pair{config.train.epochs > 0, "train.epochs"},
+        std::pair{config.train.saves_adapters(), "train.save adapter"}}) {
     if (set) throw UsageError(fmt::format("{} is of runs", name), "batches come from the caller");
   }
   config.train.lora.Resolve(config.model, "settings");

@@ -25,6 +25,7 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/placeholder.h"
 #include "folio/io/posix.h"
+#include "folio/model/base_model.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
 #include "folio/model/lora.h"
@@ -69,6 +70,19 @@ void SaveHfDirectory(const fs::path& path, const ModelToSave& model) {
 
 std::vector<ListedTensor> ListHfTensors(const fs::path& path) {
   return ListTensors(*OpenWeights(path));
+}
+
+// An adapter by itself, with the name of the model that it is for.
+bool IsAdapterOfModel(const fs::path& path) {
+  return Exists(path / kBaseModelFile);
+}
+
+FoundModel OpenAdapterOfModel(const fs::path& path, Loading loading) {
+  FoundModel found = FindBaseModel(path, loading);
+  found.model = WithAdapter(found.model, path);
+  const std::string dir = (path / "").string();
+  if (!TokenizerFiles(dir).empty()) found.tokenizer = LoadTokenizer(dir);
+  return found;
 }
 
 // PublishedModelDir if the files are there. Throws a kInput Error that says how to get them.
@@ -376,6 +390,10 @@ std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kLlmcDtypes = {Dtype::kF32, Dtype::kBF16};
   // Directories are not looked into before they are opened, so their format comes last.
   static constexpr std::array kFormats = {
+      ModelFormat{.name = "adapter",
+                  .title = "adapter (LoRA) and the model that it is for",
+                  .recognises = IsAdapterOfModel,
+                  .open = OpenAdapterOfModel},
       ModelFormat{.name = "gguf",
                   .title = "GGUF file",
                   .recognises = IsGguf,
@@ -481,6 +499,32 @@ FoundModel FindModel(const fs::path& path, Loading loading, const fs::path& adap
     found.tokenizer->set_known_tokens(found.model.config.vocab_size);
   }
   if (!adapter.empty()) found.model = WithAdapter(found.model, adapter);
+  return found;
+}
+
+FoundModel FindBaseModel(const fs::path& adapter, Loading loading) {
+  const BaseModel base = LoadBaseModel(adapter);
+  const std::string help = fmt::format(
+      "put the model back at {}; where it lies elsewhere, --model MODEL --adapter {} reads both",
+      base.path, adapter.string());
+  const auto refuse = [&](const std::string& what, const std::string& cause) {
+    throw InputError(fmt::format("{}: {}", adapter.string(), what), cause, help);
+  };
+  FoundModel found;
+  try {
+    // An adapter is never for what is an adapter itself: files could go round in a circle.
+    if (IsAdapterOfModel(FindModelDir(base.path))) refuse("its model is an adapter too", base.path);
+    found = FindModel(base.path, loading);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
+    refuse("the model that the adapter is for cannot be opened",
+           fmt::format("{}: {}", error.what(), error.cause()));
+  }
+  const std::string sha256 = WeightsSha256(found.model);
+  if (sha256 != base.sha256) {
+    refuse(fmt::format("{} is not the model that the adapter was trained for", base.path),
+           fmt::format("its weights have SHA-256 {}, those of that model {}", sha256, base.sha256));
+  }
   return found;
 }
 

@@ -52,6 +52,7 @@ fs::path FindPlainWeights(const fs::path& dir) {
 }
 
 bool HoldsModel(const fs::path& dir) {
+  if (Exists(dir / kBaseModelFile)) return true;
   return Exists(dir / kConfigFile) &&
          (!FindPlainWeights(dir).empty() || !FindVariants(dir).empty());
 }

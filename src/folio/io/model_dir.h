@@ -28,6 +28,9 @@ inline constexpr char kLastDir[] = "last";
 inline constexpr char kBestDir[] = "best";
 // The model that a run trains adapters for, as it was when training began.
 inline constexpr char kBaseDir[] = "base";
+// Beside an adapter that stands for a whole model: the model that it is for (model/base_model.h).
+// Both checkpoints of a run with train.save "adapter" are such directories.
+inline constexpr char kBaseModelFile[] = "base_model.json";
 
 // While the run of a run directory is replaced, the new run grows in the first, and for an instant
 // the old one lies in the second (run/run_directory.h).
@@ -52,7 +55,8 @@ std::string OtherProgramsModel(const std::filesystem::path& path);
 // The directory of a model that is given as that, or as its weights alone.
 std::filesystem::path DirOfModel(const std::filesystem::path& path);
 
-// The model directory that `dir` means: itself if it holds a model, else, for a run directory,
+// The model directory that `dir` means: itself if it holds a model, or an adapter and the name of
+// its model, else, for a run directory,
 // best/ or last/, also where a crash left them aside. `dir` if it is neither: loading it says what
 // is missing.
 std::filesystem::path FindModelDir(const std::filesystem::path& dir);

@@ -553,6 +553,13 @@ std::vector<AdapterPlace> AdaptedPlaces(const fs::path& dir, const StoredAdapter
   return adapted;
 }
 
+// Other programs read an integer where it is one.
+Json AlphaAsJson(const LoraConfig& lora) {
+  const double alpha = lora.scale() * static_cast<double>(lora.rank);
+  if (alpha == std::floor(alpha)) return static_cast<int64_t>(alpha);
+  return alpha;
+}
+
 }  // namespace
 
 void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::string& base) {
@@ -574,7 +581,7 @@ void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::stri
                      {"task_type", "CAUSAL_LM"},
                      {"base_model_name_or_path", base},
                      {"r", lora.rank},
-                     {"lora_alpha", lora.scale() * static_cast<double>(lora.rank)},
+                     {"lora_alpha", AlphaAsJson(lora)},
                      {"lora_dropout", lora.dropout},
                      {"target_modules", TargetModules(model, lora)},
                      {"fan_in_fan_out", in_out},  // base weights are (in,out)

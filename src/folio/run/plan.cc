@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -167,8 +169,6 @@ TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend
 std::string TrainPreview::Plan() const {
   const int64_t parameters = ParamTable(shape_.model, shape_.options.lora).parameters();
   const int64_t tokens = data_.train().size();
-  const double epochs = static_cast<double>(config_.train.max_steps * TokensPerStep(shape_)) /
-                        static_cast<double>(tokens);
   const std::string trained =
       shape_.options.lora.on()
           ? fmt::format(
@@ -184,10 +184,14 @@ std::string TrainPreview::Plan() const {
   const std::string held_out = data_.info().WhereHeldOut();
   text +=
       fmt::format("{} tokens to learn from, each {}; {} held out{}; vocabulary {}\n",
-                  WithCommas(tokens), HowOften(epochs), WithCommas(data_.val().size()),
+                  WithCommas(tokens), HowOften(Epochs()), WithCommas(data_.val().size()),
                   held_out.empty() ? "" : ", " + held_out, WithCommas(config_.model.vocab_size));
   text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
   return text + DescribePlan(shape_);
+}
+
+double TrainPreview::Epochs() const {
+  return static_cast<double>(config_.train.max_steps) / StepsPerEpoch(data_, config_.train);
 }
 
 void TrainPreview::Probe(int64_t done, double gone) {
@@ -243,6 +247,7 @@ Json TrainPreview::Event() const {
                 {"memory_total_bytes", memory_.total},
                 {"memory_available_bytes", memory_.available},
                 {"steps", work_.steps},
+                {"epochs", Epochs()},
                 {"evaluations", work_.evaluations},
                 {"flops", work_.flops},
                 {"model_flops_per_second", flops_per_second_},
@@ -423,32 +428,72 @@ std::string ChooseTokens(int64_t text_bytes) {
   return text_bytes < kMuchText ? "char" : "";
 }
 
+void FollowEpochs(RunSettings& settings, const Dataset& data) {
+  TrainConfig& train = settings.config.train;
+  const bool chosen = settings.layers.layer("train.epochs") <= Layer::kPreset;  // with its steps
+  if (train.epochs == 0 || chosen || !train.budget.empty()) return;
+  if (settings.layers.layer("train.order") == Layer::kBuiltIn && train.rng != "torch") {
+    Chosen().Set("train.order", "epochs").Use(settings, "follows train.epochs");
+  }
+  settings.layers.Set(Layer::kFlag, "train.max_steps", std::to_string(StepsOfEpochs(data, train)),
+                      "follows train.epochs");
+  settings.Resolve();
+}
+
+namespace {
+
+// The steps that somebody asked for, in steps or in epochs of the batches that are decided.
+std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& data) {
+  const TrainConfig& train = settings.config.train;
+  if (train.epochs > 0) return StepsOfEpochs(data, train);
+  if (Asked(settings, "train.max_steps")) return train.max_steps;
+  return {};
+}
+
+// The steps, of the batches that are decided, that `seconds` are enough for.
+double AffordableSteps(const RunConfig& config, Backend& backend, double seconds) {
+  const TrainConfig& train = config.train;
+  const double rate = RateOf(config, train.context, backend, kMeasureSeconds * 1e10);
+  const auto tokens =
+      static_cast<double>(train.batch_size * train.grad_accumulation * train.context);
+  return kTraining * seconds * rate /
+         TrainFlops(config.model, train.context, train.lora).per_token() / tokens;
+}
+
+// What was chosen, and how long that is: `time`, or how often the data is read where that is "".
+std::string DescribeSteps(const TrainConfig& train, const Dataset& data, const std::string& time) {
+  const double epochs = static_cast<double>(train.max_steps) / StepsPerEpoch(data, train);
+  return fmt::format("chosen: {} steps of {} sequences of {}, {}", WithCommas(train.max_steps),
+                     train.batch_size, train.context,
+                     time.empty() ? HowOften(epochs) + " through the text" : time);
+}
+
+bool IsOpen(const RunSettings& settings, const char* key) {
+  return settings.layers.layer(key) == Layer::kBuiltIn;
+}
+
+}  // namespace
+
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds) {
   constexpr int64_t kTokensPerStep = 4096, kParts = 8, kFewSteps = 50;
   RunConfig& config = settings.config;
   TrainConfig& train = config.train;
-  const auto open = [&](const char* key) { return settings.layers.layer(key) == Layer::kBuiltIn; };
-  const auto given = [&](const char* key) { return Asked(settings, key); };
-  const int64_t T = open("train.context")
-                        ? std::min(config.model.n_positions,
-                                   std::max(LongestContext(data), LongestConversation(data)))
-                        : ContextOf(config.model, train);
-  const auto tokens = static_cast<double>(data.train().size());
-  const double worthwhile = WorthwhileEpochs(train) * tokens;
-  if (open("train.batch_size")) {
+  train.context = IsOpen(settings, "train.context")
+                      ? std::min(config.model.n_positions,
+                                 std::max(LongestContext(data), LongestConversation(data)))
+                      : ContextOf(config.model, train);
+  const int64_t T = train.context;
+  const double worthwhile = WorthwhileEpochs(train) * static_cast<double>(data.train().size());
+  if (IsOpen(settings, "train.batch_size")) {
     // A batch of a small text is a few sequences, so that there are some steps all the same.
     const auto most = static_cast<int64_t>(worthwhile / static_cast<double>(kFewSteps * T));
     train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
   }
-  const double rate = RateOf(config, T, backend, kMeasureSeconds * 1e10);
-  const auto step = static_cast<double>(train.batch_size * train.grad_accumulation * T);
-  const double affordable =
-      kTraining * seconds * rate / TrainFlops(config.model, T, train.lora).per_token() / step;
-  const double enough = worthwhile / step;
-  const int64_t steps = given("train.max_steps")
-                            ? train.max_steps
-                            : std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
+  const double affordable = AffordableSteps(config, backend, seconds);
+  const double enough =
+      worthwhile / static_cast<double>(train.batch_size * train.grad_accumulation * T);
+  const int64_t steps = std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
   Chosen()
       .Set("train.context", T)
       .Set("train.batch_size", train.batch_size)
@@ -456,11 +501,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
       .Set("train.warmup_steps", std::min(train.warmup_steps, steps / 10))
       .Set("train.eval_every", std::max<int64_t>(1, steps / kParts))
       .Use(settings, "automatic");
-  return fmt::format(
-      "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), train.batch_size, T,
-      enough < affordable || given("train.max_steps")
-          ? HowOften(static_cast<double>(steps) * step / tokens) + " through the text"
-          : TimeGiven(seconds, train));
+  return DescribeSteps(train, data, enough < affordable ? "" : TimeGiven(seconds, train));
 }
 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
@@ -473,15 +514,15 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
                     kTraining * seconds);
   const double epoch = static_cast<double>(data.train().size());
   const double tokens = std::min(affordable, WorthwhileEpochs(config.train) * epoch);
-  const int64_t T = size.context;
-  const int64_t B =
+  const int64_t T = config.train.context = size.context;
+  const int64_t B = config.train.batch_size =
       given("train.batch_size")
           ? config.train.batch_size
           : std::clamp<int64_t>(static_cast<int64_t>(tokens / static_cast<double>(kSteps * T)), 4,
                                 64);
   int64_t steps = static_cast<int64_t>(tokens / static_cast<double>(B * T));
-  steps =
-      given("train.max_steps") ? config.train.max_steps : std::max(kParts, steps / kParts * kParts);
+  const std::optional<int64_t> asked = AskedSteps(settings, data);
+  steps = asked ? *asked : std::max(kParts, steps / kParts * kParts);
   const double epochs = tokens / epoch;
   const double dropout = epochs < 5 ? 0 : epochs < 15 ? 0.1 : 0.2;
   const double rate = std::clamp(3e-3 * 128 / static_cast<double>(size.channels), 6e-4, 4e-3);
@@ -510,7 +551,7 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
       data.info().tokenizer_kind == "char" ? "characters" : "tokens", size.layers, size.channels, T,
       WithCommas(steps), B, WithCommas(data.train().size() + data.val().size()),
       TimeGiven(seconds, config.train),
-      tokens < affordable && !given("train.max_steps")
+      tokens < affordable && !asked
           ? fmt::format(" ({} through it, as more would teach nothing)",
                         HowOften(static_cast<double>(steps * B * T) / epoch))
           : "");
@@ -519,34 +560,53 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
 std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
   constexpr double kMost = 0.1;
   constexpr int64_t kFewBatches = 4;
+  constexpr int64_t kCurve = 12;  // evaluations that show how a run went
   TrainConfig& train = settings.config.train;
   const TrainConfig before = train;
   const bool batches = !Asked(settings, "train.eval_batches") && train.eval_stride == 0;
   const bool every = !Asked(settings, "train.eval_every");
+  const bool training = batches && !Asked(settings, "train.train_eval_batches");
   if (train.rng == "torch" || train.max_steps == 0) return "";
   const auto too_many = [&] {
     const TrainWork work = WorkAhead(settings.config.model, train, held_out_tokens, 0);
     return work.evaluation_flops > kMost * work.flops;
   };
-  // First shorter ones, down to what says something, then fewer, then whatever is left.
   const auto all = [&] { return EvaluationSizeOf(train, held_out_tokens).val; };
+  const auto of_training = [&] { return EvaluationSizeOf(train, held_out_tokens).train; };
+  // Makes them rarer, as long as there are so many after the first.
+  const auto rarer = [&](int64_t left) {
+    const int64_t next = train.eval_every + std::max<int64_t>(1, train.eval_every / 4);
+    if (!every || train.eval_every == 0 || train.max_steps / next < left) return false;
+    train.eval_every = next;
+    return true;
+  };
+  // First shorter ones, down to what says something, above all of held-out text, then fewer, as
+  // long as there is a curve, then whatever is left.
   while (too_many()) {
     if (batches && all() > kFewBatches) {
       train.eval_batches = std::max(kFewBatches, all() / 2);
-    } else if (every && train.eval_every > 0 && 2 * train.eval_every <= train.max_steps) {
-      train.eval_every *= 2;
+    } else if (training && of_training() > 1) {
+      train.train_eval_batches = of_training() / 2;
+    } else if (rarer(kCurve)) {
+      continue;
     } else if (batches && all() > 1) {
       train.eval_batches = all() / 2;
-    } else if (every && train.eval_every > 0) {
+    } else if (rarer(1)) {
+      continue;
+    } else if (every && train.eval_every > 0 && train.init.empty()) {
       train.eval_every = 0;
     } else {
-      break;
+      break;  // what a model has learned is seen from an evaluation before it
     }
   }
-  if (train.eval_batches == before.eval_batches && train.eval_every == before.eval_every) return "";
+  if (train.eval_batches == before.eval_batches && train.eval_every == before.eval_every &&
+      train.train_eval_batches == before.train_eval_batches) {
+    return "";
+  }
   const int64_t left = all();
   Chosen()
       .Set("train.eval_batches", train.eval_batches)
+      .Set("train.train_eval_batches", train.train_eval_batches)
       .Set("train.eval_every", train.eval_every)
       .Use(settings, "a tenth of the run");
   return fmt::format("evaluations: {} batch{}{}, so that they take a tenth of the run at most",
@@ -594,6 +654,53 @@ void RequireGoesTogether(const Settings& layers, GptConfig& model, const Field& 
          "leave it out: dropout, a shorter n_positions and a larger vocab_size can be set");
 }
 
+// --- What nobody says of fine-tuning. scripts/finetune_defaults.py measures what these values
+// teach and what they make a model forget.
+
+// A way of fine-tuning. The rates are the highest ones for a model of kRateChannels, of which
+// narrow ones bear many times more, and wide ones little less; never more than `highest`.
+// Conversations, of which the answers alone are learned, bear more than texts do.
+struct FineTuning {
+  double text_rate, chat_rate, highest, weight_decay;
+};
+constexpr FineTuning kFull = {
+    .text_rate = 4e-5, .chat_rate = 1e-4, .highest = 1.5e-3, .weight_decay = 0.01};
+constexpr FineTuning kAdapters = {
+    .text_rate = 2e-4, .chat_rate = 8e-4, .highest = 4e-3, .weight_decay = 0};
+constexpr double kRateChannels = 576, kNarrowExponent = 1.65, kWideExponent = 0.5;
+// At every rank, so that a rate means the same at all of them (scale = alpha / rank).
+constexpr double kAdapterAlpha = 32;
+constexpr const char* kAdapterTargets = "all-linear";
+
+// How often data of so many tokens at most is read. A text that was learned only drives out more.
+struct Reading {
+  double tokens, epochs;
+};
+constexpr Reading kTextEpochs[] = {{8e3, 8}, {2.5e4, 2}, {HUGE_VAL, 1}};
+constexpr Reading kChatEpochs[] = {{8e3, 8}, {5e4, 3}, {1e6, 2}, {HUGE_VAL, 1}};
+
+// Data is cut into so many steps, of between so many tokens, and a step into sequences of so many
+// at most (conversations stay whole): in short ones the beginnings are learned above all, which are
+// the least of a text's own.
+constexpr double kFineTuningSteps = 64;
+constexpr int64_t kFewestTokens = 512, kMostTokens = 2048, kLongestSequence = 512;
+constexpr int64_t kFewestSteps = 8, kCurvePoints = 16;  // evaluations of a run
+constexpr int64_t kWarmupPart = 20, kLongestWarmup = 100;
+
+const FineTuning& WayOf(const TrainConfig& train) {
+  return train.lora.on() ? kAdapters : kFull;
+}
+
+// The settings of a run with this one of its rates.
+std::vector<std::pair<std::string, std::string>> RatesFor(const GptConfig& model,
+                                                          const FineTuning& way, double rate) {
+  const double wider = static_cast<double>(model.n_embd) / kRateChannels;
+  const double exponent = wider < 1 ? kNarrowExponent : kWideExponent;
+  const double highest = std::min(way.highest, rate / std::pow(wider, exponent));
+  return {{"train.learning_rate", fmt::format("{:.2g}", highest)},
+          {"train.min_lr", fmt::format("{:.2g}", highest / 10)}};
+}
+
 std::string OfTokens(const Tokenizer& tokenizer, const std::filesystem::path& where) {
   return fmt::format("{} has {} tokens of kind {}", where.string(),
                      WithCommas(tokenizer.vocab_size()), tokenizer.kind());
@@ -624,14 +731,108 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
     values.emplace_back("data.tokenizer",
                         own_file ? found.path.string() : settings.config.train.init);
   }
-  // A tenth of what models of this width begin with (automatic.cc), as A. Radford et al. (2018)
-  // went on from GPT with 6.25e-5; adapters take several times as much (E. J. Hu et al., table 11).
-  const double first = std::clamp(3e-3 * 128 / static_cast<double>(model.n_embd), 6e-4, 4e-3);
-  const double rate = first / (settings.config.train.lora.on() ? 2 : 10);
-  values.emplace_back("train.learning_rate", fmt::format("{:.3g}", rate));
-  values.emplace_back("train.min_lr", fmt::format("{:.3g}", rate / 10));
+  const FineTuning& way = WayOf(settings.config.train);
+  for (auto& rate : RatesFor(model, way, way.text_rate)) values.push_back(std::move(rate));
+  values.emplace_back("train.weight_decay", fmt::format("{:g}", way.weight_decay));
+  values.emplace_back("train.beta2", "0.999");  // what is left of large gradients keeps steps small
+  if (settings.config.train.lora.on()) {
+    values.emplace_back("lora.alpha", fmt::format("{:g}", kAdapterAlpha));
+    values.emplace_back("lora.targets", kAdapterTargets);
+  }
+  values.emplace_back("train.first_eval_batches", "0");  // what is learned is compared with it
   layers.UsePreset("--init", values);
   settings.Resolve();
+}
+
+std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend& backend,
+                             double seconds) {
+  RunConfig& config = settings.config;
+  TrainConfig& train = config.train;
+  const auto tokens = static_cast<double>(data.train().size());
+  const bool in_steps = train.epochs == 0 && Asked(settings, "train.max_steps");
+  if (train.epochs == 0 && !in_steps) {
+    const std::span<const Reading> rows =
+        data.info().chat ? std::span<const Reading>(kChatEpochs) : kTextEpochs;
+    train.epochs = std::ranges::find_if(rows, [&](const Reading& row) {
+                     return tokens <= row.tokens;
+                   })->epochs;
+  }
+  const double epochs = in_steps ? 1 : train.epochs;
+  const int64_t step_tokens = static_cast<int64_t>(
+      std::clamp<double>(tokens * epochs / kFineTuningSteps, kFewestTokens, kMostTokens));
+  if (IsOpen(settings, "train.context")) {
+    const int64_t longest =
+        std::min(std::min(LongestContext(data), kLongestSequence),
+                 static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(step_tokens))));
+    train.context =
+        std::min(config.model.n_positions, std::max(longest, LongestConversation(data)));
+  } else {
+    train.context = ContextOf(config.model, train);
+  }
+  if (IsOpen(settings, "train.batch_size")) {
+    train.batch_size =
+        std::max<int64_t>(1, step_tokens / (train.context * train.grad_accumulation));
+  }
+  if (IsOpen(settings, "train.order")) train.order = "epochs";
+  const double epoch = StepsPerEpoch(data, train);
+  int64_t steps = in_steps ? train.max_steps : StepsOfEpochs(data, train);
+  std::string time;
+  if (!in_steps && !Asked(settings, "train.epochs")) {
+    steps = std::max(kFewestSteps, steps);
+    const double affordable = seconds > 0 ? AffordableSteps(config, backend, seconds) : HUGE_VAL;
+    if (affordable < static_cast<double>(steps)) {
+      steps = std::max(kFewestSteps, static_cast<int64_t>(affordable));
+      time = TimeGiven(seconds, train);
+    }
+    // With a budget they are the most that the clock may make of it.
+    if (train.budget.empty()) train.epochs = static_cast<double>(steps) / epoch;
+  }
+  if (data.info().chat) {
+    const FineTuning& way = WayOf(train);
+    settings.layers.UsePreset("automatic", RatesFor(config.model, way, way.chat_rate));
+  }
+  Chosen()
+      .Set("train.context", train.context)
+      .Set("train.batch_size", train.batch_size)
+      .Set("train.order", train.order)
+      .Set("train.epochs", fmt::format("{:.6g}", train.epochs))
+      .Set("train.max_steps", steps)
+      .Set("train.warmup_steps", std::min(steps / kWarmupPart, kLongestWarmup))
+      .Set("train.eval_every", std::max<int64_t>(1, steps / kCurvePoints))
+      .Use(settings, "automatic");
+  return DescribeSteps(train, data, time);
+}
+
+std::string AdviceAfter(const RunConfig& config, const TrainResult& result) {
+  constexpr double kHardly = 0.05;  // of the loss at the beginning
+  constexpr double kRisen = 0.02;   // of the best loss
+  constexpr double kRateFactor = 3;
+  const TrainConfig& train = config.train;
+  if (train.init.empty() || !result.first_val_loss || !result.evaluation || result.step == 0) {
+    return "";
+  }
+  const double before = *result.first_val_loss, after = result.evaluation->val_loss;
+  const std::string lower = fmt::format("--lr {:.2g}", train.learning_rate / kRateFactor);
+  if (result.best_val_loss && after > (1 + kRisen) * *result.best_val_loss) {
+    return fmt::format(
+        "held-out loss rose from {:.4f} after step {} to {:.4f}: best/ has the model of that step; "
+        "next, fewer epochs (--max-steps {}) or {}",
+        *result.best_val_loss, WithCommas(result.best_step), after, result.best_step, lower);
+  }
+  if (after > before) {
+    return fmt::format("held-out loss rose from {:.4f} to {:.4f}, nothing was learned: next, {}",
+                       before, after, lower);
+  }
+  if (result.stopped || before - after >= kHardly * before) return "";
+  std::string next = fmt::format("--lr {:.2g}", train.learning_rate * kRateFactor);
+  LoraConfig all = train.lora;
+  all.targets = kAdapterTargets;
+  all.Resolve(config.model, "settings");
+  if (train.lora.on() && all != train.lora) {
+    next += fmt::format(" or --set lora.targets={}", kAdapterTargets);
+  }
+  return fmt::format("held-out loss hardly moved, from {:.4f} to {:.4f}: next, {}, or more epochs",
+                     before, after, next);
 }
 
 void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer) {

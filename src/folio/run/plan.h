@@ -15,6 +15,7 @@
 #include "folio/run/run_config.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/plan.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
 
@@ -69,6 +70,7 @@ class TrainPreview {
   const TrainWork& work() const { return work_; }
 
  private:
+  double Epochs() const;
   bool TextEndsIt() const;
 
   const RunConfig& config_;
@@ -104,6 +106,10 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds);
 
+// Makes train.max_steps what train.epochs says, if that is set and no clock is followed, of the
+// batches of the settings. REQUIRES: resolved settings with train.context, which it resolves again.
+void FollowEpochs(RunSettings& settings, const Dataset& data);
+
 // Makes evaluations so short, and then so few, that they take a tenth of the run at most, as far as
 // nobody set train.eval_batches and train.eval_every; says so in a line, or "" where they stay.
 // REQUIRES: resolved settings with train.context, which it resolves again.
@@ -116,11 +122,21 @@ std::string RequireWholeConversations(const RunSettings& settings, const Dataset
 
 // Training that starts from the parameters of a model (train.init).
 
-// Makes the configuration of that model, its tokenizer and learning rates for going on from it
-// settings of the layer of presets. Throws a kUsage Error where stronger settings would make it
-// another model: dropout, a shorter n_positions and a larger vocab_size may be set. REQUIRES:
-// settings are resolved, `found` is train.init.
+// Makes the configuration of that model, its tokenizer, and what goes on from it with the rates
+// that suit all parameters or adapters (lora.rank), settings of the layer of presets. Throws a
+// kUsage Error where stronger settings would make it another model: dropout, a shorter n_positions
+// and a larger vocab_size may be set. REQUIRES: settings are resolved, `found` is train.init.
 void UseInitialModel(RunSettings& settings, const FoundModel& found);
+
+// Sets, as a preset would, how often the data is read, its steps, batch and context, so that
+// training takes `seconds` at most where nobody says how long, 0 for no limit; and says so in a
+// line. REQUIRES: UseInitialModel; resolved settings, which it resolves again.
+std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend& backend,
+                             double seconds);
+
+// What to try next after a run that started from a model and hardly learned, lost what it had
+// learned or got worse, in a sentence; "" for one that learned, or began with new parameters.
+std::string AdviceAfter(const RunConfig& config, const TrainResult& result);
 
 // Throws a kUsage Error unless the data's tokenizer is that of the model, or has tokens beyond its
 // own; null where nobody knows it. A model without a tokenizer takes any.

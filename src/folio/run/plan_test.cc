@@ -9,6 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/run/plan.h"
+#include "folio/run/run_config.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/expect.h"
 
@@ -265,6 +266,37 @@ TEST(EvaluationShare, WhatIsSetStays) {
   torch.Set("train.rng", "torch");
   Limited(torch, 100'000);
   EXPECT_EQ(torch.config.train.eval_batches, 20);
+}
+
+// What is said after 50 steps that took held-out loss from 2 to `after`, with the best at a step.
+std::string Advice(double after, double best, int64_t best_step, const char* targets = "c_fc") {
+  RunConfig config;
+  config.model = kModel;
+  config.train.init = "a model";
+  config.train.lora = {.rank = 2, .targets = targets};
+  config.train.learning_rate = 0.003;
+  return AdviceAfter(config, {.step = 50,
+                              .evaluation = Evaluation{.train_loss = 1, .val_loss = after},
+                              .first_val_loss = 2.0,
+                              .best_val_loss = best,
+                              .best_step = best_step});
+}
+
+TEST(AdviceAfterFineTuning, NamesTheNextThingToTry) {
+  EXPECT_EQ(Advice(1.0, 1.0, 50), "");
+  EXPECT_EQ(Advice(1.01, 1.0, 40), "");  // noise
+  EXPECT_TRUE(Contains(Advice(1.5, 1.0, 30), "rose from 1.0000 after step 30 to 1.5000", "best/",
+                       "--max-steps 30", "--lr 0.001"));
+  EXPECT_TRUE(Contains(Advice(2.1, 2.1, 50), "rose from 2.0000 to 2.1000, nothing was learned",
+                       "--lr 0.001"));
+  EXPECT_TRUE(Contains(Advice(1.95, 1.95, 50), "hardly moved, from 2.0000 to 1.9500",
+                       "--lr 0.009 or --set lora.targets=all-linear", "more epochs"));
+  const std::string all = Advice(1.95, 1.95, 50, "attn.c_attn,attn.c_proj,mlp.c_fc,mlp.c_proj");
+  EXPECT_EQ(Count(all, "lora.targets"), 0u) << all;
+  EXPECT_EQ(AdviceAfter({}, {.step = 50,
+                             .evaluation = Evaluation{.train_loss = 1, .val_loss = 3},
+                             .first_val_loss = 2.0}),
+            "");  // new parameters
 }
 
 }  // namespace

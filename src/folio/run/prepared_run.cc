@@ -28,6 +28,7 @@
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
+#include "folio/model/base_model.h"
 #include "folio/run/plan.h"
 #include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
@@ -115,8 +116,9 @@ std::string DescribeRanks(const PreparedRun& run, bool json) {
 }
 
 // Keys, or what they begin with.
-constexpr std::array kFixedKeys = {"model.",   "lora.",           "data.val_", "data.field",
-                                   "data.raw", "data.add_tokens", "train.rng", "train.init"};
+constexpr std::array kFixedKeys = {"model.",     "lora.",      "data.val_",
+                                   "data.field", "data.raw",   "data.add_tokens",
+                                   "train.rng",  "train.init", "train.save"};
 constexpr std::array kDropoutKeys = {"model.embd_pdrop", "model.attn_pdrop", "model.resid_pdrop",
                                      "lora.dropout"};
 constexpr std::array kFreeKeys = {"log.",
@@ -130,13 +132,16 @@ constexpr std::array kFreeKeys = {"log.",
                                   "train.max_time",
                                   "train.max_tokens",
                                   "train.threads",
+                                  "train.train_eval_batches",
                                   "train.max_skipped_steps",
                                   "train.recompute",
                                   "train.check_numerics",
-                                  "train.max_steps"};
+                                  "train.max_steps",
+                                  "train.epochs"};
 constexpr std::array kScheduleKeys = {
-    "train.max_steps", "train.budget",       "train.learning_rate", "train.min_lr",
-    "train.schedule",  "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
+    "train.max_steps",     "train.epochs",      "train.budget",
+    "train.learning_rate", "train.min_lr",      "train.schedule",
+    "train.warmup_steps",  "train.decay_steps", "train.stable_fraction"};
 
 template <class Keys>
 bool AmongThem(const Keys& keys, std::string_view key) {
@@ -312,6 +317,16 @@ void ResolveAdapters(RunSettings& settings) {
   settings.Resolve();
 }
 
+// Throws a kUsage Error for a number without a unit: minutes or hours are meant, and seconds would
+// be taken.
+void RequireUnit(const std::string& budget) {
+  if (budget.find_last_not_of("0123456789.") != budget.npos) return;
+  throw UsageError(
+      fmt::format("--budget: '{}' has no unit", budget),
+      "expected a time with s, m, h or d behind each number",
+      fmt::format("for example --budget {0}m for minutes, --budget {0}h for hours", budget));
+}
+
 // Size and steps are open only where a run begins. Whoever says how many steps there are has no
 // clock followed.
 void ReadBudget(PreparedRun& run) {
@@ -323,9 +338,28 @@ void ReadBudget(PreparedRun& run) {
                      "leave --budget out, and say with --max-steps how long to train");
   }
   run.automatic = (budget || run.budget_seconds > 0) && !run.resume && SizeIsOpen(layers);
+  if (budget && layers.layer("train.budget") > Layer::kProjectFile) RequireUnit(train.budget);
   if (budget) run.budget_seconds = train.budget_seconds();
   if (layers.layer("train.max_steps") < Layer::kEnvironment) return;
   layers.Set(Layer::kFlag, "train.budget", "", layers.origin("train.max_steps"));
+  run.settings.Resolve();
+}
+
+// Epochs and steps both say how long to train: the stronger setting counts. Whoever says epochs has
+// no clock followed either.
+void ReadEpochs(PreparedRun& run) {
+  Settings& layers = run.settings.layers;
+  if (run.config().train.epochs == 0) return;
+  const Layer epochs = layers.layer("train.epochs"), steps = layers.layer("train.max_steps");
+  if (epochs >= Layer::kEnvironment && steps >= Layer::kEnvironment) {
+    throw UsageError("--epochs and --max-steps do not go together", "both say how long to train",
+                     "leave one of them out");
+  }
+  if (steps > epochs)
+    layers.Set(Layer::kFlag, "train.epochs", "0", layers.origin("train.max_steps"));
+  if (epochs >= Layer::kEnvironment) {
+    layers.Set(Layer::kFlag, "train.budget", "", layers.origin("train.epochs"));
+  }
   run.settings.Resolve();
 }
 
@@ -357,9 +391,15 @@ void StartRun(PreparedRun& run) {
     run.initial.emplace(FindModel(train.init, Loading::kMap, train.init_adapter));
     UseInitialModel(settings, *run.initial);
     if (const std::string& note = run.initial->model.note; !note.empty()) run.ranks.Note(note);
+    if (train.saves_adapters()) run.base_sha256 = WeightsSha256(run.initial->model);
+  }
+  if (run.resume && settings.config.train.saves_adapters()) {
+    run.base.emplace(FindBaseModel(run.checkpoint));
+    run.base_sha256 = LoadBaseModel(run.checkpoint).sha256;
   }
   ResolveAdapters(settings);
   ReadBudget(run);
+  ReadEpochs(run);
 }
 
 // Notes which settings of a run that goes on are others than when it was stopped.
@@ -601,14 +641,17 @@ void ChoosePlan(PreparedRun& run) {
   const double whole = run.budget_seconds, used = SteadySeconds() - run.began;
   const double seconds = std::max(whole - used, whole / 10);  // it may all be gone already
   const bool steps_open = settings.layers.layer("train.max_steps") <= Layer::kPreset;
-  if (run.automatic) {
+  if (run.initial) {
+    run.ranks.Note(ChooseFineTuning(settings, data, *run.backend, whole > 0 ? seconds : 0));
+  } else if (run.automatic) {
     run.ranks.Note(ChooseSize(settings, data, *run.backend, seconds));
-  } else if ((whole > 0 && run.initial) || (!config.train.budget.empty() && steps_open)) {
+  } else if (!config.train.budget.empty() && steps_open) {
     run.ranks.Note(ChooseSteps(settings, data, *run.backend, seconds));
   }
-  if (run.resume) return;
   const int64_t context = config.train.context;
   if (context == 0) config.train.context = config.model.n_positions;
+  FollowEpochs(settings, data);
+  if (run.resume) return;
   const std::string limited = LimitEvaluations(settings, data.val().size());
   if (!limited.empty()) run.ranks.Note(limited);
   config.train.context = context;
@@ -678,6 +721,12 @@ void FitModelToData(PreparedRun& run) {
           "the model does not have them yet, and --lora trains no rows of the vocabulary",
           "leave --lora out, or start from a model that was trained on conversations");
     }
+    if (more_rows && config.train.saves_adapters()) {
+      throw UsageError(
+          "--save adapter does not go with new tokens",
+          fmt::format("the model has rows for {} tokens, the data has {}", model.vocab_size, V),
+          "leave --save out: the whole model has their rows");
+    }
     if (more_rows && config.train.lora.on() && !asked) {
       run.ranks.Note(
           fmt::format("the rows of {} new tokens stay as they begin: adapters alone are trained",
@@ -695,6 +744,26 @@ void FitModelToData(PreparedRun& run) {
   model.Validate("settings");
 }
 
+// Throws a kInput Error for a text that does not fill one window, in the user's words: what reads
+// it knows the files of the run alone.
+void RequireWindow(const PreparedRun& run) {
+  constexpr int64_t kFew = 16;  // no length to train on
+  const Dataset& data = *run.data;
+  if (data.info().chat) return;
+  const int64_t T = run.config().train.context;
+  const int64_t learned = data.train().size(), held_out = data.val().size();
+  const bool whole = run.config().train.eval_batches == 0;
+  const int64_t shorter = whole ? learned : std::min(learned, held_out);
+  if (shorter > T) return;
+  const std::vector<std::string> given = GivenData(run);
+  throw InputError(
+      fmt::format("{}: shorter than one window", given.empty() ? data.dir() : Join(given, ", ")),
+      fmt::format("a context of {} takes {} tokens; there are {} to learn from, and {} held out",
+                  WithCommas(T), WithCommas(T + 1), WithCommas(learned), WithCommas(held_out)),
+      shorter > kFew ? fmt::format("use --context {} or less, or more text", shorter - 1)
+                     : "use more text");
+}
+
 // Settings that say what was found: the length of sequences, the dtype, the places of models.
 void ResolveTraining(PreparedRun& run) {
   TrainConfig& train = run.config().train;
@@ -705,7 +774,8 @@ void ResolveTraining(PreparedRun& run) {
   train.dtype = DtypeSetting(TrainDtype(train, run.config().model, *run.backend));
   if (!run.initial) return;
   // The names are such that other programs find the model that an adapter names.
-  train.init = run.initial->path.string();
+  train.init = train.saves_adapters() ? fs::absolute(run.initial->path).lexically_normal().string()
+                                      : run.initial->path.string();
   if (!train.init_adapter.empty()) train.init_adapter = fs::absolute(train.init_adapter).string();
 }
 
@@ -725,6 +795,7 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
   if (ranks.first()) ChoosePlan(run);
   ShareSettings(ranks, settings);
   ResolveTraining(run);
+  RequireWindow(run);
   FitModelToData(run);
   const Dataset& data = *run.data;
   if (!run.resume) {

@@ -68,6 +68,10 @@ struct PreparedRun {
   std::filesystem::path checkpoint = {};   // with `resume`
   std::unique_ptr<RunLock> lock = {};      // with `resume`; a new run has its own
   std::optional<FoundModel> initial = {};  // train.init; none with `resume`
+  // With train.save "adapter", the model that adapters are for where the run goes on, and the
+  // WeightsSha256 of it or of `initial`.
+  std::optional<FoundModel> base = {};
+  std::string base_sha256 = {};
   // The run chooses its steps for so many seconds, and with `automatic` its size too; 0: neither.
   double budget_seconds = 0;
   bool automatic = false;

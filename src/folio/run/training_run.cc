@@ -292,6 +292,8 @@ class TrainReport {
   void End(const TrainResult& result) {
     progress_.Finish();
     const std::string model = run_.options.out.string();
+    const bool taught = !run_.config().train.init.empty() && result.first_val_loss;
+    const std::string advice = AdviceAfter(run_.config(), result);
     if (console_.json()) {
       Json done{{"event", "done"},
                 {"schema", 1},
@@ -313,10 +315,12 @@ class TrainReport {
         done["train_eval_loss"] = result.evaluation->train_loss;
         done["val_loss"] = result.evaluation->val_loss;
       }
+      if (result.first_val_loss) done["first_val_loss"] = *result.first_val_loss;
       if (result.best_val_loss) {
         done["best_val_loss"] = *result.best_val_loss;
         done["best_step"] = result.best_step;
       }
+      if (!advice.empty()) done["advice"] = advice;
       Event(done);
       return;
     }
@@ -338,8 +342,9 @@ class TrainReport {
                           HumanBytes(static_cast<double>(PeakMemoryBytes())));
     }
     if (result.evaluation) {
-      text += fmt::format("held-out loss {:.4f} (training {:.4f})\n", result.evaluation->val_loss,
-                          result.evaluation->train_loss);
+      text += fmt::format("held-out loss {}{:.4f} (training {:.4f})\n",
+                          taught ? fmt::format("{:.4f} before, now ", *result.first_val_loss) : "",
+                          result.evaluation->val_loss, result.evaluation->train_loss);
     }
     if (result.best_val_loss) {
       text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
@@ -347,6 +352,7 @@ class TrainReport {
     }
     text += fmt::format("run: {}\n", model);
     console_.Result(text);
+    if (!advice.empty()) LogWarning(advice);
     console_.Note(NextCommand(result));
   }
 
@@ -410,10 +416,13 @@ class RunInTraining {
       report_.emplace(run_, *console);
     }
     std::unique_ptr<GptWeights> from;
-    if (run_.initial) from = ReadWeights(run_.initial->model);
-    run_.initial.reset();
+    for (std::optional<FoundModel>* model : {&run_.initial, &run_.base}) {
+      if (!*model) continue;
+      from = ReadWeights((*model)->model);
+      model->reset();
+    }
     Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
-                    tokenizer(), from.get(), run_.ranks.group());
+                    tokenizer(), from.get(), run_.ranks.group(), run_.base_sha256);
     from.reset();
     if (run_.resume && NothingToDo(trainer)) return {.step = trainer.step()};
     run_.preview->Probe(trainer.step(), run_.resume ? SavedBudgetSeconds(run_.checkpoint) : 0);
@@ -524,8 +533,10 @@ class RunInTraining {
     told_steps_ = config().train.max_steps;
     const ParamTable table(config().model, config().train.lora);
     constexpr int64_t kArrays = std::ssize(Optimizer::kState);
+    const int64_t saved =
+        config().train.saves_adapters() ? table.trained_size() : table.parameters();
     const uint64_t checkpoint =
-        sizeof(float) * static_cast<uint64_t>(table.parameters() + kArrays * table.trained_size());
+        sizeof(float) * static_cast<uint64_t>(saved + kArrays * table.trained_size());
     std::error_code unknown;
     RequireRoom(dir(), fs::space(dir(), unknown), run_.new_run ? run_.new_run->ReplacedBytes() : 0,
                 checkpoint, config().train.keep_last + 1);

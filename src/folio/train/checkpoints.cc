@@ -20,6 +20,7 @@
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
+#include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/lora.h"
 #include "folio/train/buckets.h"
@@ -71,6 +72,11 @@ std::vector<int64_t> KeptSteps(const fs::path& run) {
 // saved.
 void RequireSound(const fs::path& dir) {
   VerifyChecksums(dir);
+  if (internal::IsThere(dir / kBaseModelFile)) {
+    LoadBaseModel(dir);
+    const SafetensorsFile adapters(dir / kAdapterWeightsFile);
+    return;
+  }
   OpenModelDir(dir);
 }
 
@@ -101,6 +107,13 @@ void SaveTrainedModel(const fs::path& dir, const GptWeights& weights, const GptW
   if (tokenizer != nullptr) tokenizer->Save(dir.string());
 }
 
+void SaveTrainedAdapter(const fs::path& dir, const GptWeights& weights, const BaseModel& base,
+                        const Tokenizer* tokenizer) {
+  SaveAdapter(dir, weights, base.path);
+  SaveBaseModel(dir, base);
+  if (tokenizer != nullptr) tokenizer->Save(dir.string());
+}
+
 void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
                         int64_t previous) const {
   try {
@@ -118,7 +131,11 @@ void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
 void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
                             int64_t previous) const {
   const auto save_model = [&](const fs::path& dir) {
-    SaveTrainedModel(dir, parts.weights, parts.merged, options_.tokenizer, options_.base);
+    if (options_.adapters) {
+      SaveTrainedAdapter(dir, parts.weights, options_.base, options_.tokenizer);
+    } else {
+      SaveTrainedModel(dir, parts.weights, parts.merged, options_.tokenizer, options_.base.path);
+    }
   };
   // best/ first: the state in last/ says which step it is of.
   if (best) {
@@ -276,7 +293,7 @@ std::string ErrorOfRunning(const F& run) {
 }  // namespace
 
 struct CheckpointWriter::Copy {
-  explicit Copy(const ParamTable& table) : weights(table) {
+  Copy(const ParamTable& table, ParamPart part) : weights(table, Dtype::kF32, part) {
     for (const std::string_view name : Optimizer::kState) {
       state.push_back(std::make_unique<GptWeights>(table, weights.dtype(), ParamPart::kTrained));
       named.push_back({std::string(name), state.back()->flat()});
@@ -306,12 +323,13 @@ bool CheckpointWriter::MakeRoom() {
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
   const ParamTable table = weights_.table().Whole();
   constexpr int64_t kArrays = std::ssize(Optimizer::kState);
-  const uint64_t bytes =
-      DtypeBytes(weights_.dtype(), table.flat_size() + kArrays * table.trained_size());
+  const ParamPart part = checkpoints_.adapters() ? ParamPart::kTrained : ParamPart::kAll;
+  const int64_t copied = part == ParamPart::kTrained ? table.trained_size() : table.flat_size();
+  const uint64_t bytes = DtypeBytes(weights_.dtype(), copied + kArrays * table.trained_size());
   const uint64_t available = ThisMachinesMemory().available;
   bool room = available == 0 || bytes <= available - available / kSpare;
   try {
-    if (room) copy_ = std::make_unique<Copy>(table);
+    if (room) copy_ = std::make_unique<Copy>(table, part);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     room = false;
@@ -390,7 +408,8 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
     if (!first()) return;
   }
   if (beside && weights_.table().shard().whole()) {
-    CopyBytes(weights_.flat(), copy_->weights.flat());
+    const Tensor& copy = copy_->weights.flat();
+    CopyBytes(weights_.flat().Slice(0, copy.dim(0)), copy);
   }
   if (beside && shards_.group == nullptr) {
     for (size_t i = 0; i < copy_->named.size(); ++i) {
@@ -399,7 +418,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   }
   // Adapters are merged here, because that computes: the thread only writes.
   std::shared_ptr<const GptWeights> merged;
-  if (weights_.table().lora().on()) merged = MergeAdapter(weights_);
+  if (weights_.table().lora().on() && !checkpoints_.adapters()) merged = MergeAdapter(weights_);
   rest_ = [this, state, best, last, previous, merged, beside, in_pieces] {
     checkpoints_.Write({.weights = beside ? copy_->weights : weights_,
                         .merged = merged.get(),

@@ -14,6 +14,7 @@
 
 #include "folio/dist/group.h"
 #include "folio/io/posix.h"
+#include "folio/model/base_model.h"
 #include "folio/model/params.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/buckets.h"
@@ -36,6 +37,12 @@ void SaveTrainedModel(const std::filesystem::path& dir, const GptWeights& weight
                       const GptWeights* merged, const Tokenizer* tokenizer,
                       const std::string& base = {});
 
+// Writes the adapters of `weights` alone into a directory that is there, with the name of the model
+// that they are for; and the tokenizer, unless it is null. Other parameters of `weights` may be
+// empty.
+void SaveTrainedAdapter(const std::filesystem::path& dir, const GptWeights& weights,
+                        const BaseModel& base, const Tokenizer* tokenizer);
+
 // The contents of a checkpoint. Nothing of them may change while it is written.
 struct CheckpointParts {
   const GptWeights& weights;               // as they are trained
@@ -54,7 +61,8 @@ class Checkpoints {
   struct Options {
     int64_t keep_last = 1;                 // of the newest so many; 1: RUN/last alone
     int64_t keep_every = 0;                // and those of multiples of so many steps; 0: none
-    std::string base = {};                 // the model that adapters are for, as they name it
+    BaseModel base = {};                   // the model that adapters are for, as they name it
+    bool adapters = false;                 // nothing but adapters is written (train.save)
     const Tokenizer* tokenizer = nullptr;  // goes into each of them; may be null
   };
 
@@ -72,6 +80,7 @@ class Checkpoints {
   // is made again of a sound checkpoint of that step. Warns of what it finds.
   bool RepairBest(int64_t step) const;
   const std::filesystem::path& run() const { return run_; }
+  bool adapters() const { return options_.adapters; }
   // Returns whether keep_every keeps the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
   // Removes what is in RUN/steps of later steps: the run went back to this one.

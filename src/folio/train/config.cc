@@ -34,6 +34,10 @@ std::vector<Field> TrainConfig::Fields() {
           .WithFlag("--grad-accumulation"),
       Field{"max_steps", &max_steps, "stop after this many steps", 0, kMany}.WithFlag(
           "--max-steps"),
+      Field{"epochs", &epochs,
+            "read the data so often: max_steps follows from its size; 0: max_steps says how long",
+            0, 1e6}
+          .WithFlag("--epochs"),
       Field{"budget", &budget,
             "time for the whole run, on this machine (30s, 10m, 8h): steps and decay follow the "
             "clock, and where nothing says how large the model is, that is chosen too"}
@@ -69,6 +73,11 @@ std::vector<Field> TrainConfig::Fields() {
             "batches of an evaluation, as far as the held-out set has so many; 0 for all of it. "
             "Unless it is set, evaluations take a tenth of the run at most, as with eval_every",
             0, kMany},
+      Field{
+          "train_eval_batches", &train_eval_batches,
+          "batches of text that is trained on in an evaluation, if that is fewer; 0 for as many as "
+          "of held-out text",
+          0, kMany},
       Field{"first_eval_batches", &first_eval_batches,
             "batches of the evaluation before the first step, if that is fewer; 0 for as many as "
             "always, as in runs with PyTorch's random numbers",
@@ -80,6 +89,13 @@ std::vector<Field> TrainConfig::Fields() {
           0, 1 << 24},
       Field{"checkpoint_every", &checkpoint_every,
             "steps between checkpoints; 0: at each evaluation", 0, kMany},
+      Field{"save", &save,
+            "what checkpoints hold in a run that trains adapters: the whole model with the "
+            "adapters merged "
+            "into it, or the adapters alone, with path and hash of the model of init, which stays "
+            "needed"}
+          .Choices({"model", "adapter"})
+          .WithFlag("--save"),
       Field{"keep_last", &keep_last,
             "checkpoints to keep, the newest ones: one in last/, earlier ones in steps/, which a "
             "run goes back to if it has to",
@@ -160,6 +176,11 @@ void TrainConfig::Validate(const std::string& where) const {
   lora.Validate(where);
   static_cast<void>(max_seconds());
   static_cast<void>(budget_seconds());
+  if (saves_adapters() && !lora.on()) {
+    throw UsageError(fmt::format("{}: train.save = adapter needs adapters", where),
+                     "lora.rank is 0: every parameter is trained",
+                     "train adapters with --lora RANK, or leave --save out");
+  }
   if (schedule != "constant" && min_lr > learning_rate) {
     throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
                      fmt::format("min_lr is {}, learning_rate is {}", min_lr, learning_rate),

@@ -24,6 +24,8 @@ struct TrainConfig {
   int64_t context = 0;            // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;
   int64_t max_steps = 2000;
+  double epochs =
+      0;  // how often the data is read: max_steps follows (evaluate.h); 0: max_steps stays
   // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (schedule.h).
   // Empty: max_steps stays.
   std::string budget = "";
@@ -44,9 +46,11 @@ struct TrainConfig {
   std::string order = "random";    // random windows | epochs | windows: all of them
   int64_t eval_every = 250;        // 0: only at the end
   int64_t eval_batches = 20;       // 0: the whole held-out set
+  int64_t train_eval_batches = 0;  // of the training part of an evaluation, at most; 0: as many
   int64_t eval_stride = 0;         // tokens between its windows' starts; 0: T
   int64_t first_eval_batches = 4;  // at most, before the first step; 0: as always
   int64_t checkpoint_every = 0;    // 0: with each evaluation
+  std::string save = "model";      // model | adapter: what checkpoints of a run with adapters hold
   int64_t keep_last = 2;           // checkpoints, the newest; 1: no earlier one
   int64_t keep_every = 0;          // and those of multiples of so many steps; 0: none
 
@@ -74,6 +78,8 @@ struct TrainConfig {
   double max_seconds() const;     // max_time; infinite for no limit
   double budget_seconds() const;  // 0 for none
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
+  // Returns whether checkpoints hold adapters alone.
+  bool saves_adapters() const { return save == "adapter"; }
   // Returns whether the evaluation before the first step has first_eval_batches at most.
   bool first_eval_is_short() const {
     return first_eval_batches > 0 && max_steps > 0 && rng != "torch";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -11,14 +12,42 @@
 
 namespace folio {
 
+namespace {
+
+// The batches of the training part of an evaluation that has so many of the held-out part.
+int64_t TrainingPart(const TrainConfig& config, int64_t held_out) {
+  return config.train_eval_batches > 0 ? std::min(config.train_eval_batches, held_out) : held_out;
+}
+
+}  // namespace
+
 EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens) {
   constexpr int64_t kTraining = 20;  // of an evaluation on the whole held-out set
   const int64_t T = config.context, stride = config.eval_stride > 0 ? config.eval_stride : T;
   const int64_t all = SequentialWindows::Batches(val_tokens, {config.batch_size, T, 1}, stride);
   const int64_t asked = config.eval_batches;
   const bool drawn = asked < all || config.rng == "torch" || val_tokens <= T;  // or refused
-  if (asked > 0 && drawn) return {asked, asked, false};
-  return {std::min(all, asked > 0 ? asked : kTraining), all, true};
+  if (asked > 0 && drawn) return {TrainingPart(config, asked), asked, false};
+  return {TrainingPart(config, std::min(all, asked > 0 ? asked : kTraining)), all, true};
+}
+
+double StepsPerEpoch(const Dataset& data, const TrainConfig& config) {
+  const BatchShape shape{config.batch_size, config.context, config.grad_accumulation};
+  const auto of = [&](int64_t windows) {
+    return static_cast<double>(windows) / static_cast<double>(shape.sequences());
+  };
+  if (data.info().chat) {
+    const PackedConversations packed(data.train(), *data.info().chat, shape, 0,
+                                     PackedConversations::Order::kOnce);
+    return of(packed.windows());
+  }
+  const int64_t tokens = data.train().size();
+  if (config.order == "windows") return of(tokens - shape.T);
+  return of(tokens) / static_cast<double>(shape.T);
+}
+
+int64_t StepsOfEpochs(const Dataset& data, const TrainConfig& config) {
+  return std::max<int64_t>(1, std::llround(config.epochs * StepsPerEpoch(data, config)));
 }
 
 double MeanLoss(const std::vector<double>& mine, const Communicator& communicator,
@@ -89,7 +118,8 @@ RunSamplers ConversationSamplers(const Dataset& data, const TrainConfig& config,
   auto val = sampler(data.val(), data.val_chats(), Order::kOnce);
   const int64_t most = config.eval_batches > 0 ? config.eval_batches : val->steps();
   samplers.val_eval_batches = std::min(most, val->steps());
-  samplers.train_eval_batches = std::min(most, std::min<int64_t>(train->steps(), 20));
+  samplers.train_eval_batches =
+      TrainingPart(config, std::min(most, std::min<int64_t>(train->steps(), 20)));
   samplers.train_eval = std::move(train);
   samplers.val_eval = std::move(val);
   return samplers;

@@ -33,6 +33,13 @@ struct EvaluationSize {
 // Runs with PyTorch's random numbers draw as many as they are told to. REQUIRES: context is set.
 EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens);
 
+// The steps in which such batches read all of the data once: a fraction where one step reads more
+// than that. Of conversations these are whole windows of them. REQUIRES: context is set, and `data`
+// has more tokens than that.
+double StepsPerEpoch(const Dataset& data, const TrainConfig& config);
+// The steps of config.epochs, at least one. REQUIRES: likewise.
+int64_t StepsOfEpochs(const Dataset& data, const TrainConfig& config);
+
 // The mean loss from what each rank has of its batches, of which there are equally many: sum and
 // number of targets of each. Ranks take `in_a_row` of them in turns; they are added up in this
 // order. Ranks that share a model's layers have the same.

@@ -26,6 +26,7 @@ struct TrainResult {
   int64_t skipped = 0;                        // steps without an update, over all parts of the run
   int64_t rollbacks = 0;                      // how often it went back to a checkpoint
   std::optional<Evaluation> evaluation = {};  // the last one, at `step`
+  std::optional<double> first_val_loss = {};  // before the first step, in whichever part of the run
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;
 };

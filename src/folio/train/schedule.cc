@@ -53,6 +53,7 @@ std::string DescribeDecay(const TrainConfig& config) {
 }
 
 double WorthwhileEpochs(const TrainConfig& config) {
+  if (config.epochs > 0) return config.epochs;
   return config.init.empty() ? 40 : 3;
 }
 

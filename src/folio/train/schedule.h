@@ -20,8 +20,9 @@ std::string DescribeSchedule(const TrainConfig& config);
 // The schedule after the warm-up, for people: "then a cosine down to 0.0001 at step 2,000".
 std::string DescribeDecay(const TrainConfig& config);
 
-// How often a text is worth reading: one that new parameters have read so often teaches them
-// nothing more, and a model that has read much before learns it by heart soon after.
+// How often a text is worth reading: train.epochs, where that is set, else one that new parameters
+// have read so often teaches them nothing more, and a model that has read much before learns it by
+// heart soon after.
 double WorthwhileEpochs(const TrainConfig& config);
 
 // How many steps of training a run with a budget (train.budget) makes at most, on so many tokens.

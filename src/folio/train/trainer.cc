@@ -47,7 +47,8 @@ int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
 
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
                  const Dataset& data, std::filesystem::path run, TrainerHooks hooks,
-                 const Tokenizer* tokenizer, const GptWeights* from, Group* group)
+                 const Tokenizer* tokenizer, const GptWeights* from, Group* group,
+                 const std::string& base_sha256)
     : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
@@ -62,11 +63,14 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
               Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
                                  // The model that adapters belong to, where other programs find it.
-                                 .base = config.init_adapter.empty() ? config.init
-                                                                     : (run_ / kBaseDir).string(),
+                                 .base = {config.init_adapter.empty() ? config.init
+                                                                      : (run_ / kBaseDir).string(),
+                                          base_sha256},
+                                 .adapters = config.saves_adapters(),
                                  .tokenizer = tokenizer}),
               weights_, train_step_.optimizer(), {ranks_.group(), &train_step_.shards()},
               hooks_.on_checkpoint, [this] { return Clock(); }) {
+  FOLIO_CHECK(!config.saves_adapters() || from != nullptr, "adapters without their model");
   RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
   config_.context = train_step_.pass().T();
   config_.Validate("settings");
@@ -271,7 +275,11 @@ bool Trainer::Evaluate() {
     return true;
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
-  if (state_.step > 0) evaluation_seconds_ = Clock() - begin;
+  if (state_.step > 0) {
+    evaluation_seconds_ = Clock() - begin;
+  } else {
+    first_val_loss_ = state_.evaluation->val_loss;
+  }
   policy_.Finish(state_);  // of the best one so far, perhaps
   policy_.ForgetBegun();
   policy_.RepairBest(state_, [this] { return !policy_.checkpoints().LostBest(); });
@@ -293,7 +301,9 @@ TrainResult Trainer::Run() {
   BeginBudget();
   if (ranks_.first()) {
     log_.emplace(run_, state_.step);
-    if (config_.lora.on() && !policy_.begun()) policy_.checkpoints().WriteBase(weights_);
+    if (config_.lora.on() && !config_.saves_adapters() && !policy_.begun()) {
+      policy_.checkpoints().WriteBase(weights_);
+    }
   }
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
@@ -344,6 +354,7 @@ TrainResult Trainer::Run() {
           .skipped = state_.health.skipped,
           .rollbacks = state_.rollbacks,
           .evaluation = state_.evaluation,
+          .first_val_loss = first_val_loss_,
           .best_val_loss = state_.best_val_loss,
           .best_step = state_.best_step};
 }
@@ -414,6 +425,7 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
   if (!std::filesystem::exists(run_ / kMetricsFile)) return;
   for (const StepMetrics& m : ReadRunLog(run_)) {
     if (m.step < state_.step) seconds_before_ = m.seconds;
+    if (m.step == 0 && m.val_loss) first_val_loss_ = m.val_loss;
     ended_ = m.step == state_.step && !m.loss && AllStepsDone();
   }
 }
@@ -421,14 +433,18 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
 // Parameters, the state of the optimizer and that of the run become as they were.
 void Trainer::Load(const std::filesystem::path& checkpoint) {
   const bool adapters = config_.lora.on();
-  const std::filesystem::path model = adapters ? run_ / kBaseDir : checkpoint;
-  if (adapters) VerifyChecksums(model);
-  // A shard takes its numbers from where they lie: nobody holds the whole model.
-  const auto saved =
-      weights_.table().shard().whole() ? LoadModel(model) : MapWeights(OpenModelDir(model));
-  RequireSameModel(saved->config(), weights_.config(), model.string());
-  InitWeightsFrom(*saved, weights_);
-  if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
+  if (!config_.saves_adapters()) {  // else the trainer was made with the model that they are for
+    const std::filesystem::path model = adapters ? run_ / kBaseDir : checkpoint;
+    if (adapters) VerifyChecksums(model);
+    // A shard takes its numbers from where they lie: nobody holds the whole model.
+    const auto saved =
+        weights_.table().shard().whole() ? LoadModel(model) : MapWeights(OpenModelDir(model));
+    RequireSameModel(saved->config(), weights_.config(), model.string());
+    InitWeightsFrom(*saved, weights_);
+  }
+  if (adapters) {
+    LoadAdapter(config_.saves_adapters() ? checkpoint : checkpoint / kAdapterDir, weights_);
+  }
   state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer(),
                           &train_step_.shards(), train_step_.data_communicator().rank());
   policy_.Resumed(state_, checkpoint);

@@ -60,7 +60,8 @@ struct TrainerHooks {
 };
 
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, the checkpoints
-// (checkpoints.h), and base/ for a model with adapters, which are merged in them. Results
+// (checkpoints.h), and base/ for a model with adapters, which are merged in them; but with
+// train.save "adapter" only the adapters. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run
 // goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
 // machine (config.h).
@@ -76,10 +77,13 @@ class Trainer {
   // null (InitWeightsFrom says which models it may be). `backend`, `data` and the
   // tokenizer, whose files go into the checkpoints, must outlive it; the run directory exists.
   // Throws a kUsage Error where the configurations do not fit each other and a kInput Error where
-  // the data does not fit them. A group must outlive it; null for one rank alone.
+  // the data does not fit them. A group must outlive it; null for one rank alone. With train.save
+  // "adapter" there is a `from` also where a run is resumed, `base_sha256` is its WeightsSha256,
+  // and train.init is its absolute path.
   Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config, const Dataset& data,
           std::filesystem::path run, TrainerHooks hooks = {}, const Tokenizer* tokenizer = nullptr,
-          const GptWeights* from = nullptr, Group* group = nullptr);
+          const GptWeights* from = nullptr, Group* group = nullptr,
+          const std::string& base_sha256 = {});
   Trainer(const Trainer&) = delete;
 
   // Goes on from SoundCheckpoint(run). Throws a kInput Error if there is none or if it is another
@@ -159,7 +163,8 @@ class Trainer {
   double evaluation_seconds_ = 0;             // of the last, but for that before the first step
   double seconds_before_ = 0;                 // of earlier parts of the run
   double started_ = 0;
-  CheckpointPolicy policy_;  // last: its writer reads the others while it ends
+  std::optional<double> first_val_loss_;  // held-out loss before the first step of the run
+  CheckpointPolicy policy_;               // last: its writer reads the others while it ends
 };
 
 }  // namespace folio

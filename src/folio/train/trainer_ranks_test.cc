@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "folio/io/file.h"
+#include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "folio/train/ranks.h"
@@ -47,7 +49,7 @@ class TrainingOnRanks : public Training {
           samples_[run].insert(samples_[run].end(), flat.begin(), flat.end());
         };
       }
-      Trainer trainer = MakeOn(*backend, run, hooks, &group);
+      Trainer trainer = MakeOn(*backend, run, hooks, &group, nullptr, from_);
       if (resume) trainer.Resume();
       EXPECT_EQ(trainer.Run().step, std::min(stop, config_.max_steps));
     });
@@ -81,6 +83,7 @@ class TrainingOnRanks : public Training {
   }
 
   std::map<std::string, std::vector<float>> samples_;
+  const GptWeights* from_ = nullptr;
 };
 
 TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
@@ -90,6 +93,24 @@ TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
     RunOn(ranks, run);
     ExpectSameRun("one", run);
   }
+}
+
+TEST_F(TrainingOnRanks, LeaveTheSameAdaptersAlone) {
+  const GptWeights from(model_);
+  Scatter(from, 5);
+  from_ = &from;
+  config_.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.1};
+  config_.save = "adapter";
+  config_.init = "/the/model";
+  RunOn(1, "one");
+  EXPECT_TRUE(Contains(ReadFile(At("one/best") / kBaseModelFile), "/the/model"));
+  EXPECT_FALSE(std::filesystem::exists(At("one/base")));
+  EXPECT_FALSE(std::filesystem::exists(At("one/last") / kWeightsFile));
+  RunOn(3, "three");
+  ExpectSameRun("one", "three");
+  RunOn(2, "parts", 4);
+  RunOn(3, "parts", 100, /*resume=*/true);
+  ExpectSameRun("one", "parts");
 }
 
 // Models of other kinds (tests/fixtures/families), with a vocabulary that the data has.

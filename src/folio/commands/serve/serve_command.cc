@@ -23,6 +23,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
+#include "folio/model/base_model.h"
 #include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
 #include "folio/term/signals.h"
@@ -43,11 +44,8 @@ void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
   }
 }
 
-// Where the files lie that are read to open a model, an adapter or a tokenizer: of a directory all
-// that is beneath it, with what links in it lead to, of a file all that is beside it, of a name
-// what was fetched. A checkpoint that a crash left aside is put back in its place.
-std::vector<fs::path> FilesToOpen(const std::string& model) {
-  std::vector<fs::path> files = {FetchedHome("tokenizers")};  // of models that came without one
+// Adds what is read of one path or name.
+void AddModel(const std::string& model, std::vector<fs::path>& files) {
   const PublishedModel* published = FindPublishedModel(model);
   std::error_code ignored;
   if (fs::is_directory(model, ignored)) {
@@ -60,6 +58,17 @@ std::vector<fs::path> FilesToOpen(const std::string& model) {
   } else if (published != nullptr) {
     AddDirectory(PublishedModelDir(*published), files);
   }
+}
+
+// Where the files lie that are read to open a model, an adapter or a tokenizer: of a directory all
+// that is beneath it, with what links in it lead to, of a file all that is beside it, of a name
+// what was fetched; and the model that an adapter names. A checkpoint that a crash left aside is
+// put back in its place.
+std::vector<fs::path> FilesToOpen(const std::string& model) {
+  std::vector<fs::path> files = {FetchedHome("tokenizers")};  // of models that came without one
+  AddModel(model, files);
+  const fs::path found = FindModelDir(model);
+  if (Exists(found / kBaseModelFile)) AddModel(LoadBaseModel(found).path, files);
   return files;
 }
 
