@@ -148,11 +148,11 @@ std::vector<folio::Field> folio_options::Fields() {
       return {
           {"vocab_size", &tokenizer.trainer.vocab_size, "with bytes and special tokens", 256,
            1 << 21},
-          Field{"pattern", &pattern, "how text is cut into pieces before it is merged"}.Choices(
+          Field{"pattern", &pattern, "pattern that splits text into pieces before merging"}.Choices(
               {"gpt2", "cl100k", "o200k"}),
           {"specials_first", &tokenizer.trainer.specials_first,
            "special tokens have the first ids"},
-          {"min_count", &tokenizer.trainer.min_count, "least count of a pair that is merged", 1},
+          {"min_count", &tokenizer.trainer.min_count, "minimum count of a pair to be merged", 1},
           {"field", &tokenizer.texts.field, "of JSON lines: the member that is the document"},
           {"overwrite", &tokenizer.overwrite, "replace a tokenizer that is there"}};
     case Kind::kTrain:

@@ -217,9 +217,8 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
 }
 
 constexpr const char* kExitStatuses =
-    "0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
-    "input, 4 out of memory or no such device, 5 training diverged, 129, 130 and 143 stopped by\n"
-    "SIGHUP, SIGINT and SIGTERM";
+    "0 success, 1 failure, 2 wrong usage or configuration, 3 missing or damaged input, 4 out of "
+    "memory, 5 training diverged, 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM";
 
 // All commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {

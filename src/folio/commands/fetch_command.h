@@ -18,8 +18,8 @@ class FetchPublishedCommand : public Command {
   void AddFlags(Flags& flags) override {
     const std::string many(kind_.many);
     flags.Positionals("NAME", &names_, many + " to fetch", {.suggestions = kind_.names});
-    flags.Switch("--list", &list_, "show the " + many + ", and which of them are here");
-    flags.Value(Field{"from", &from_, "take the files from this directory, not the network"},
+    flags.Switch("--list", &list_, "show the " + many + ", and which of them are downloaded");
+    flags.Value(Field{"from", &from_, "take the files from this directory instead of the network"},
                 {.placeholder = "DIR"});
   }
 

@@ -33,9 +33,10 @@ std::vector<Field> WithFlagsOf(std::vector<Field> fields, const std::vector<std:
 }  // namespace
 
 void SimdFlag::Add(Flags& flags) {
-  flags.Value(Field{"simd", &name_, "instruction set to use instead of the best"}.Suggestions(
-                  SimdTargets()),
-              {.placeholder = "NAME"});
+  flags.Value(
+      Field{"simd", &name_, "instruction set to use instead of the best available"}.Suggestions(
+          SimdTargets()),
+      {.placeholder = "NAME"});
 }
 
 void SimdFlag::Use() const {
@@ -43,8 +44,7 @@ void SimdFlag::Use() const {
 }
 
 void ComputeFlags::Add(Flags& flags) {
-  flags.Value(
-      Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMaxThreads});
+  flags.Value(Field{"threads", &threads_, "threads to use; 0: one for each core", 0, kMaxThreads});
   simd_.Add(flags);
 }
 
@@ -70,8 +70,7 @@ void AddModelFlag(Flags& flags, std::string* model, bool required) {
 }
 
 void AddAdapterFlag(Flags& flags, std::string* adapter) {
-  flags.Value(Field{"adapter", adapter,
-                    "an adapter (LoRA) for the model, as PEFT saves it, to add to its weights"},
+  flags.Value(Field{"adapter", adapter, "a LoRA adapter for the model, in PEFT's format"},
               {.placeholder = "DIR"});
 }
 
@@ -82,7 +81,7 @@ void RequireModelFor(const std::string& adapter, const std::string& model) {
 }
 
 void AddBackendFlag(Flags& flags, std::string* backend) {
-  flags.Value(Field{"backend", backend, "what computes"}.Choices({"cpu", "reference"}));
+  flags.Value(Field{"backend", backend, "backend"}.Choices({"cpu", "reference"}));
 }
 
 void AddPresetFlag(Flags& flags, std::string* preset) {
@@ -117,21 +116,22 @@ void ModelFlags::AddModel(Flags& flags, bool required) {
 
 void ModelFlags::AddLoad(Flags& flags) {
   flags.Value(Field{"load", &load,
-                    "map: weights are read from the file when they are looked at; read: at once, "
-                    "which is faster from network disks"}
+                    "map: read weights when they are used; read: read them all first, which is "
+                    "faster on network disks"}
                   .Choices({"map", "read"}));
 }
 
 void ModelFlags::AddDecoding(Flags& flags) {
   flags.Value(Field{"tokenizer", &tokenizer,
-                    "of a model that came without one: a published encoding, or the path of a "
-                    "tokenizer's directory or file"},
+                    "tokenizer for a model without one: a published encoding, or the path of a "
+                    "directory or file"},
               {.placeholder = "NAME|DIR|FILE"});
-  flags.Value(Field{"chat-template", &chat_template,
-                    fmt::format("how conversations look to the model, instead of its own: {}, or a "
-                                "file with a template in Jinja",
-                                Join(BuiltinChatTemplates(), ", "))},
-              {.placeholder = "NAME|FILE"});
+  flags.Value(
+      Field{"chat-template", &chat_template,
+            fmt::format(
+                "chat template, instead of the model's own: {}, or a file with a template in Jinja",
+                Join(BuiltinChatTemplates(), ", "))},
+      {.placeholder = "NAME|FILE"});
   flags.Value(Field{"chat-template-kwargs", &template_variables,
                     "variables of the chat template, as JSON or NAME=VALUE,...: "
                     "enable_thinking=false"},
@@ -141,13 +141,13 @@ void ModelFlags::AddDecoding(Flags& flags) {
 
 void ModelFlags::AddDtype(Flags& flags) {
   dtype = "auto";
-  flags.Value(Field{"dtype", &dtype,
-                    "what the matrices are kept and multiplied as; auto: as they are stored"}
-                  .Choices(MatrixDtypeNames()));
+  flags.Value(
+      Field{"dtype", &dtype, "number format of the weights; auto: as stored in the file"}.Choices(
+          MatrixDtypeNames()));
 }
 
 void ModelFlags::AddCache(Flags& flags) {
-  flags.Switch("--bf16-cache", &bf16_cache, "keep keys and values in bfloat16: half the memory");
+  flags.Switch("--bf16-cache", &bf16_cache, "keep keys and values in bfloat16, in half the memory");
 }
 
 void ModelFlags::AddCompute(Flags& flags) {

@@ -16,24 +16,24 @@ std::vector<Field> DataConfig::Fields() {
   std::vector<std::string> known = PublishedEncodingNames();
   known.insert(known.begin(), {"char", "bytes"});
   return {
-      Field{"tokenizer", &tokenizer,
-            "how text is cut into tokens: a name, a tokenizer's directory, or one of its files"}
+      Field{"tokenizer", &tokenizer, "the tokenizer: a name, a directory, or a file"}
           .Suggestions(std::move(known))
           .WithFlag("--tokenizer"),
-      Field{
-          "add_tokens", &add_tokens,
-          "special tokens to add to that tokenizer, between commas; where the text has one, it is "
-          "that token, and in conversations where the chat template writes one"}
+      Field{"add_tokens", &add_tokens,
+            "special tokens to add to the tokenizer, separated by commas; they are recognised in "
+            "texts, and in conversations where the chat template writes them"}
           .WithFlag("--add-tokens"),
       Field{"chat_template", &chat_template,
-            fmt::format("how conversations become tokens, instead of as the tokenizer's files say: "
-                        "{}, or a file with a template in Jinja",
+            fmt::format("chat template for conversations, instead of the tokenizer's own: {}, or a "
+                        "file with a template in Jinja",
                         Join(BuiltinChatTemplates(), ", "))}
           .WithFlag("--chat-template"),
-      Field{"val_fraction", &val_fraction, "part of the text held out for evaluation", 0, 0.9}
+      Field{"val_fraction", &val_fraction, "fraction of the text that is held out for evaluation",
+            0, 0.9}
           .WithFlag("--val-fraction"),
       Field{"val_split", &val_split,
-            "where that is: documents or blocks spread over the text, or its end, as nanoGPT's"}
+            "which part is held out: documents or blocks spread over the text, or its end, as in "
+            "nanoGPT"}
           .Choices({"spread", "tail"})
           .WithFlag("--val-split"),
       Field{"field", &field,
@@ -41,8 +41,7 @@ std::vector<Field> DataConfig::Fields() {
             "is named and they are no conversations"}
           .WithFlag("--field,--text-column"),
       Field{"raw", &raw,
-            "with --tokenizer bytes: take files as bytes, whatever they are, also if they are no "
-            "text"}
+            "with --tokenizer bytes: read all files as bytes, also those that are not text"}
           .WithFlag("--raw"),
   };
 }

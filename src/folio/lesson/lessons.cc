@@ -165,12 +165,11 @@ TokenVectors ReadTokenVectors(const std::filesystem::path& file) {
 const std::vector<Lesson>& Lessons() {
   static const std::vector<Lesson> lessons = {
       {.name = "attention",
-       .summary = "every form of attention, or one head of a model, step by step",
-       .details =
-           "Without a model: six vectors of three numbers go through attention without weights,\n"
-           "one head, causal attention, several heads, cross-attention and grouped heads.\n"
-           "--vectors FILE takes your tokens instead. --rng torch draws what PyTorch draws with\n"
-           "the same seed.",
+       .summary = "attention in all its forms, or one head of a model, step by step",
+       .details = "Without a model, six vectors of three numbers are processed by attention "
+                  "without weights, one head, causal attention, several heads, cross-attention and "
+                  "grouped heads. --vectors FILE uses your vectors instead. --rng torch draws the "
+                  "random numbers that PyTorch draws with the same seed.",
        .examples = {"folio explain attention", "folio explain attention --step context-of-journey",
                     "folio explain attention --form causal --svg figures",
                     "folio explain attention --vectors tokens.txt --form no-weights",
@@ -180,25 +179,24 @@ const std::vector<Lesson>& Lessons() {
        .text = kText,
        .walk = Attention},
       {.name = "positions",
-       .summary = "how a model knows the order of tokens",
-       .details = "Sinusoids, or the positions that a model has learned.",
+       .summary = "how positions are represented",
+       .details = "Sinusoidal positions, or the learned positions of a model.",
        .examples = {"folio explain positions --channels 4 --positions 6",
                     "folio explain positions --model runs/demo"},
        .parts = kLessonPositions | kLessonModel,
        .walk = Positions},
       {.name = "rotary",
-       .summary = "rotary positions: queries and keys that are turned, step by step",
-       .details =
-           "Without a model: one query at many positions. With one: a head's queries before\n"
-           "and after they are turned, and its score of a key at each distance.",
+       .summary = "rotary positions (RoPE), step by step",
+       .details = "Without a model: one query at many positions. With a model: the queries of a "
+                  "head before and after the rotation, and the score of a key at each distance.",
        .examples = {"folio explain rotary --positions 32 --channels 16 --svg figures",
                     "folio explain rotary --model runs/llama --text \"Once upon\" --layer 1"},
        .parts = kLessonPositions | kLessonModel | kLessonText | kLessonLayer | kLessonHead,
        .text = kText,
        .walk = RotaryWalk},
       {.name = "layernorm",
-       .summary = "what layer normalisation does to a vector",
-       .details = "To numbers of your own, or to the last token of a text in a model's layer.",
+       .summary = "layer normalisation of a vector, step by step",
+       .details = "Uses your own numbers, or the last token of a text in a layer of a model.",
        .examples = {"folio explain layernorm --values 2,-1,0.5,3",
                     "folio explain layernorm --model runs/demo --text \"Once\" --layer 1"},
        .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
@@ -206,7 +204,7 @@ const std::vector<Lesson>& Lessons() {
        .text = kText,
        .walk = LayerNorm},
       {.name = "rmsnorm",
-       .summary = "RMSNorm step by step, and beside LayerNorm",
+       .summary = "RMSNorm step by step, compared with LayerNorm",
        .details = "On numbers of your own, or on what the first norm of a model's layer is given.",
        .examples = {"folio explain rmsnorm --values 2,-1,0.5,3",
                     "folio explain rmsnorm --model runs/llama --text \"Once\" --layer 1"},
@@ -215,16 +213,16 @@ const std::vector<Lesson>& Lessons() {
        .text = kText,
        .walk = RmsNorm},
       {.name = "gelu",
-       .summary = "the activation between the two layers of the feed-forward part",
-       .details = "Beside ReLU, and with its slope.",
+       .summary = "the activation function of the feed-forward layer",
+       .details = "Shows GELU with its derivative, and ReLU for comparison.",
        .examples = {"folio explain gelu --values -2,-1,0,1,2 --svg figures"},
        .parts = kLessonValues,
        .values = "-4,-3.5,-3,-2.5,-2,-1.5,-1,-0.5,0,0.5,1,1.5,2,2.5,3,3.5,4",
        .walk = [](const LessonInput& in) { return ExplainGelu(in.backend, in.values); }},
       {.name = "gated-mlp",
-       .summary = "the gated feed-forward part (SwiGLU): one matrix opens what another says",
-       .details = "Without a model: SiLU, and what a gate does to what it lets through. With one:\n"
-                  "the units that a layer opens widest for a token.",
+       .summary = "the gated feed-forward layer (SwiGLU)",
+       .details = "Without a model: SiLU, and the effect of a gate on its input. With a model: the "
+                  "units of a layer with the largest gates for a token.",
        .examples = {"folio explain gated-mlp --values -2,-1,0,1,2 --svg figures",
                     "folio explain gated-mlp --model runs/llama --text \"Once\" --layer 1"},
        .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
@@ -232,17 +230,18 @@ const std::vector<Lesson>& Lessons() {
        .text = kText,
        .walk = GatedMlp},
       {.name = "softmax",
-       .summary = "from any numbers to shares of a whole",
-       .details = "With why it overflows as it is written, and why attention scales its scores.",
+       .summary = "softmax, step by step",
+       .details =
+           "Also shows why the plain formula overflows, and why attention scales its scores.",
        .examples = {"folio explain softmax --values 10,20,30",
                     "folio explain softmax --step naive-softmax --step overflow"},
        .parts = kLessonValues,
        .values = "10,20,30",
        .walk = [](const LessonInput& in) { return ExplainSoftmax(in.backend, in.values); }},
       {.name = "tokenize",
-       .summary = "from text to token ids, merge by merge",
-       .details = "Without a tokenizer: with one of 400 tokens that learns from the built-in\n"
-                  "stories first.",
+       .summary = "tokenization, merge by merge",
+       .details =
+           "Without --tokenizer, first trains a tokenizer of 400 tokens on the built-in stories.",
        .examples = {"folio explain tokenize --text \"Once upon a time\"",
                     "folio explain tokenize --model runs/demo --text \"Once upon a time\""},
        .parts = kLessonText | kLessonTokenizer | kLessonModel,
@@ -254,10 +253,9 @@ const std::vector<Lesson>& Lessons() {
            }},
       {.name = "block",
        .summary = "one token from its id to the probabilities of the next, through a model",
-       .details =
-           "Look-up, every layer's heads and feed-forward part, the residual stream, logits\n"
-           "and the choice of the next token; of models like nanochat also how layers mix the\n"
-           "embedding in again, which values tokens bring by themselves, and what is taken away.",
+       .details = "Shows the embedding, the heads and the feed-forward part of each layer, the "
+                  "residual stream, the logits and the choice of the next token; for models like "
+                  "nanochat also the residual factors, value embeddings and backout.",
        .examples = {"folio explain block --model runs/demo --text \"Once upon a time\"",
                     "folio explain block --model runs/demo --html block.html"},
        .parts = kLessonModel | kLessonText | kLessonSampling,
@@ -269,7 +267,8 @@ const std::vector<Lesson>& Lessons() {
            }},
       {.name = "sampling",
        .summary = "temperature, top-k and top-p on the scores of the next token",
-       .details = "On a few words' scores, on --values, or on a model's after a text.",
+       .details =
+           "Uses the scores of a few words, --values, or the scores of a model after a text.",
        .examples = {"folio explain sampling --temperature 0.5 --top-k 3",
                     "folio explain sampling --model runs/demo --text \"Once upon a\" --top-p 0.9"},
        .parts = kLessonValues | kLessonModel | kLessonText | kLessonSampling,

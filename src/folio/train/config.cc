@@ -17,12 +17,11 @@ std::vector<Field> TrainConfig::Fields() {
   constexpr double kMany = 1e15;
   return {
       Field{"init", &init,
-            "a model directory or a run to start from, with its parameters, sizes and tokenizer; "
-            "empty: new parameters"}
+            "a model to start from: its parameters, sizes and tokenizer are used; empty: new "
+            "parameters"}
           .WithFlag("--init"),
       Field{"init_adapter", &init_adapter,
-            "the directory of an adapter (LoRA) whose weights are added to those of init first; "
-            "empty: none"}
+            "the directory of a LoRA adapter to merge into the weights of init first; empty: none"}
           .WithFlag("--adapter"),
       Field{"batch_size", &batch_size, "sequences in a micro-batch", 1, 1 << 24}.WithFlag(
           "--batch"),
@@ -39,8 +38,8 @@ std::vector<Field> TrainConfig::Fields() {
             0, 1e6}
           .WithFlag("--epochs"),
       Field{"budget", &budget,
-            "time for the whole run, on this machine (30s, 10m, 8h): steps and decay follow the "
-            "clock, and where nothing says how large the model is, that is chosen too"}
+            "time for the whole run (30s, 10m, 8h): steps and decay follow the clock, and the size "
+            "of the model is chosen too unless something sets it"}
           .WithFlag("--budget"),
       Field{"learning_rate", &learning_rate, "highest learning rate", 0, 1e3}.WithFlag("--lr"),
       Field{"min_lr", &min_lr,
@@ -66,7 +65,7 @@ std::vector<Field> TrainConfig::Fields() {
             "windows drawn at random; epochs that predict each token once; or epochs of all "
             "overlapping windows"}
           .Choices({"random", "epochs", "windows"}),
-      Field{"eval_every", &eval_every, "steps between evaluations; 0 for one at the end only", 0,
+      Field{"eval_every", &eval_every, "steps between evaluations; 0 evaluates only at the end", 0,
             kMany}
           .WithFlag("--eval-every"),
       Field{"eval_batches", &eval_batches,
@@ -115,52 +114,52 @@ std::vector<Field> TrainConfig::Fields() {
             "than so many running standard deviations above its running mean; 0 for never",
             0, 1e6},
       Field{"patience", &patience,
-            "end the run after so many evaluations in a row without a better held-out loss; 0 for "
+            "end the run after this many evaluations in a row without a better held-out loss; 0: "
             "never",
             0, kMany}
           .WithFlag("--patience"),
       Field{"max_tokens", &max_tokens, "end the run after this many tokens; 0 for no limit", 0,
             kMany},
-      Field{"max_time", &max_time,
-            "save and end the run before it has trained so long since it was started (90s, 8h, "
-            "1h30m); empty for no limit"}
+      Field{
+          "max_time", &max_time,
+          "save and end the run after this time since its start (90s, 8h, 1h30m); empty: no limit"}
           .WithFlag("--max-time"),
-      Field{"seed", &seed, "of every random number in the run", 0, 9e15}.WithFlag("--seed"),
-      Field{"rng", &rng, "folio's random numbers, or PyTorch's for a run in lockstep with it"}
+      Field{"seed", &seed, "seed of all random numbers of the run", 0, 9e15}.WithFlag("--seed"),
+      Field{"rng", &rng, "random numbers of folio, or those of PyTorch to reproduce its runs"}
           .Choices({"folio", "torch"})
           .WithFlag("--rng"),
       Field{"dtype", &dtype,
-            "number format of products and activations; weights, sums and losses are fp32 always; "
-            "auto is bf16 where this machine multiplies it faster and the model has 64 channels or "
+            "number format of products and activations; weights, sums and losses are always fp32; "
+            "auto is bf16 if this machine multiplies it faster and the model has 64 channels or "
             "more (and the random numbers are folio's), else fp32"}
           .Choices({"auto", "fp32", "bf16"})
           .WithFlag("--dtype"),
       Field{"recompute", &recompute,
-            "make cheap activations again in the backward: less memory, the same numbers"}
+            "recompute cheap activations in the backward pass: less memory, the same results"}
           .WithFlag("--recompute"),
-      Field{"backend", &backend, "what computes"}
+      Field{"backend", &backend, "backend"}
           .Choices({"cpu", "reference", "checked", "timed"})
           .WithFlag("--backend"),
       Field{"check_numerics", &check_numerics,
-            "look at every number that an operation writes, and end the run at the first that is "
-            "not finite, with the operation's name; slow"}
+            "check all results of each operation, and end the run at the first that is not finite, "
+            "with the name of the operation; slow"}
           .WithFlag("--check-numerics"),
       Field{"reduce_every", &reduce_every,
-            "micro-batches in a row whose gradients a rank adds up before it sends them: that many "
-            "times fewer bytes, for room for a gradient",
+            "micro-batches in a row whose gradients a rank adds before it sends them: that many "
+            "times fewer bytes, at the cost of memory for one gradient",
             1, static_cast<double>(kMaxMicroBatches)}
           .WithFlag("--reduce-every"),
       Field{"reduce_dtype", &reduce_dtype,
-            "what gradients are rounded to before they are sent and added to the others'"}
+            "number format in which gradients are sent to other ranks"}
           .Choices({"fp32", "bf16"})
           .WithFlag("--reduce-dtype"),
       Field{"tensor_parallel", &tensor_parallel,
             "ranks that share the heads and columns of each layer, and the vocabulary, for a model "
-            "that is too large for one; the numbers are the same but for rounding",
+            "that is too large for one rank; results differ only by rounding",
             1, 1 << 16}
           .WithFlag("--tensor-parallel"),
-      Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMaxThreads}
-          .WithFlag("--threads"),
+      Field{"threads", &threads, "threads to use; 0: one for each core", 0, kMaxThreads}.WithFlag(
+          "--threads"),
   };
 }
 
@@ -209,17 +208,18 @@ void TrainConfig::Validate(const std::string& where) const {
 std::vector<Field> LogConfig::Fields() {
   return {
       Field{"every", &every,
-            "steps between lines where progress is not a terminal; 0: every few seconds", 0, 1e15}
+            "steps between log lines if progress is not shown on a terminal; 0: a line every few "
+            "seconds",
+            0, 1e15}
           .WithFlag("--log-every"),
-      Field{"sample_every", &sample_every,
-            "steps between samples of what the model writes; 0 for none", 0, 1e15}
+      Field{"sample_every", &sample_every, "steps between samples of the model's text; 0: none", 0,
+            1e15}
           .WithFlag("--sample-every"),
       Field{"sample_tokens", &sample_tokens, "tokens of a sample", 1, 1 << 20},
       Field{"sample_prompt", &sample_prompt,
             "how a sample begins, or on conversations what it answers; empty starts from the "
             "end-of-text token or a line break, or asks the first held-out question"},
-      Field{"tensorboard", &tensorboard,
-            "write RUN/tensorboard/, event files that TensorBoard reads"}
+      Field{"tensorboard", &tensorboard, "write event files for TensorBoard to RUN/tensorboard/"}
           .WithFlag("--tensorboard"),
       Field{"layer_norms", &layer_norms,
             "steps between norms of each block's gradient, update and weights in metrics.jsonl; 0 "

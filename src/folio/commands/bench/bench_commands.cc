@@ -38,29 +38,26 @@ namespace {
 class BenchTrainCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "bench train",
-            .summary = "measure how fast a model trains on this machine",
-            .group = "set-up",
-            .details =
-                "Takes whole training steps on random tokens and compares their arithmetic with\n"
-                "the fastest matrix products of this machine in the same dtype. A step is one\n"
-                "micro-batch for each rank, whatever a preset says, unless --grad-accumulation\n"
-                "says more. With --recompute\n"
-                "its steps take turns with those of the same model without, and with --lora with "
-                "those\n"
-                "of full fine-tuning, if both fit into\n"
-                "memory. With --batches one size follows the other, and \"more\" is what each "
-                "plans above\n"
-                "the first. Under mpirun ranks share the micro-batches of a step "
-                "(--grad-accumulation),\n"
-                "and the first one says what their messages took.",
-            .examples = {"folio bench train --preset char-cpu --batch 12 --context 64",
-                         "folio bench train --preset gpt2 --batch 4 --dtype bf16 --json",
-                         "folio bench train --preset gpt2 --batches 1,2,4,8 --steps 3",
-                         "folio bench train --preset gpt2 --batch 2 --context 256 --lora 8",
-                         "folio bench train --preset char-cpu --ops",
-                         "mpirun -n 2 folio bench train --preset gpt2 --batch 4 --context 256 "
-                         "--grad-accumulation 2"}};
+    return {
+        .name = "bench train",
+        .summary = "measure how fast a model trains on this machine",
+        .group = "set-up",
+        .details =
+            "Measures whole training steps on random tokens, and compares their arithmetic with "
+            "the fastest matrix products of this machine in the same dtype. A step has one "
+            "micro-batch for each rank, independent of the preset, unless --grad-accumulation is "
+            "given. With --recompute the steps alternate with those of the same model without it, "
+            "and with --lora with those of full fine-tuning, if both fit into memory. With "
+            "--batches several sizes are measured, and \"more\" is the planned memory above that "
+            "of the first. Under mpirun the ranks share the micro-batches of a step "
+            "(--grad-accumulation), and the first rank reports the time of messages.",
+        .examples = {"folio bench train --preset char-cpu --batch 12 --context 64",
+                     "folio bench train --preset gpt2 --batch 4 --dtype bf16 --json",
+                     "folio bench train --preset gpt2 --batches 1,2,4,8 --steps 3",
+                     "folio bench train --preset gpt2 --batch 2 --context 256 --lora 8",
+                     "folio bench train --preset char-cpu --ops",
+                     "mpirun -n 2 folio bench train --preset gpt2 --batch 4 --context 256 "
+                     "--grad-accumulation 2"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -156,10 +153,9 @@ class BenchGenerateCommand final : public Command {
         .summary = "measure how fast a model writes",
         .group = "set-up",
         .details =
-            "A prompt at once, single tokens behind contexts of several lengths, and several\n"
-            "texts together, a token each. A token reads all weights: beside it, and in turns\n"
-            "with it, as many bytes of plain memory are read by all threads, which is what the\n"
-            "machine can do at best.",
+            "Measures a prompt, single tokens after contexts of several lengths, and several texts "
+            "together. A token reads all weights, so reading the same number of bytes of memory "
+            "with all threads is measured in turns with it, as an upper limit.",
         .examples = {"folio bench generate --preset gpt2 --dtype bf16",
                      "folio bench generate --model gpt2 --dtype int8 --positions 10,1000 --json"}};
   }
@@ -167,8 +163,7 @@ class BenchGenerateCommand final : public Command {
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
     AddAdapterFlag(flags, &adapter_);
-    flags.Value(Field{"dtype", &dtype_,
-                      "what the matrices are kept and multiplied as; auto: as they are stored"}
+    flags.Value(Field{"dtype", &dtype_, "number format of the weights; auto: as stored in the file"}
                     .Choices(MatrixDtypeNames()));
     flags.Value(Field{"prompt-tokens", &options_.prompt_tokens, "length of the prompt", 1, 1e9});
     flags.Value(Field{"positions", &positions_,
@@ -329,16 +324,15 @@ class BenchAttentionCommand final : public Command {
 class BenchOpsCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "bench ops",
-        .summary = "measure norms, rotary positions, gates and sums",
-        .group = "set-up",
-        .details =
-            "What goes through the rows of a block beside its products and its attention is as\n"
-            "fast as memory is, where it is fast: beside it all threads copy an array. With\n"
-            "bf16, what models keep in bfloat16 is.",
-        .examples = {"folio bench ops", "folio bench ops --rows 1 --dtype fp32",
-                     "folio bench ops --channels 576 --hidden 1536 --threads 1 --json"}};
+    return {.name = "bench ops",
+            .summary = "measure norms, rotary positions, gates and sums",
+            .group = "set-up",
+            .details =
+                "Measures the operations of a block other than products and attention. Memory "
+                "bounds them, so a copy of an array by all threads is measured for comparison. "
+                "With bf16, operands that models keep in bfloat16 have that type.",
+            .examples = {"folio bench ops", "folio bench ops --rows 1 --dtype fp32",
+                         "folio bench ops --channels 576 --hidden 1536 --threads 1 --json"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -373,15 +367,15 @@ class BenchOpsCommand final : public Command {
 class BenchOptimizerCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "bench optimizer",
-            .summary = "measure what an optimizer step costs beside the products",
-            .group = "set-up",
-            .details =
-                "The norm of the gradient and AdamW go through all parameters, as fast as memory\n"
-                "is. Beside them the same arrays are read and copied by all threads: that is what\n"
-                "the machine can do.",
-            .examples = {"folio bench optimizer --preset gpt2",
-                         "folio bench optimizer --parameters 1000000 --threads 1 --json"}};
+    return {
+        .name = "bench optimizer",
+        .summary = "measure an optimizer step",
+        .group = "set-up",
+        .details =
+            "Measures the norm of the gradient and AdamW over all parameters. Memory bounds them, "
+            "so reading and copying the same arrays with all threads is measured for comparison.",
+        .examples = {"folio bench optimizer --preset gpt2",
+                     "folio bench optimizer --parameters 1000000 --threads 1 --json"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -443,13 +437,13 @@ class BenchTokenizerCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "bench tokenizer",
-            .summary = "measure how fast text becomes tokens and tokens text",
+            .summary = "measure encoding and decoding",
             .group = "set-up",
             .details =
-                "Measures invented text in English, program code, Chinese, Japanese and Russian,\n"
-                "or files: in calls of 1 KB, of 1 MB and of everything; cold, with a tokenizer\n"
-                "that was just loaded, and warm; on one thread and on all. Speeds are bytes of\n"
-                "text in a second, and their share of memcpy of the same bytes.",
+                "Measures generated text in English, program code, Chinese, Japanese and Russian, "
+                "or files: in calls of 1 KB, of 1 MB and of the whole text; cold, with a newly "
+                "loaded tokenizer, and warm; on one thread and on all. Speeds are bytes of text "
+                "per second, and their share of memcpy of the same bytes.",
             .examples = {"folio bench tokenizer --tokenizer gpt2",
                          "folio bench tokenizer --tokenizer gpt2 --file input.txt --only encode",
                          "folio bench tokenizer --tokenizer gpt2 --full --json"}};
@@ -523,20 +517,18 @@ class LocalService {
 class BenchServeCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "bench serve",
-        .summary = "measure how a service of a model answers many clients",
-        .group = "set-up",
-        .details =
-            "Starts a service of the model in this process, or takes one that runs (--port, of\n"
-            "any program with OpenAI's interface), and has clients ask over loopback: each for a\n"
-            "completion of --max-tokens tokens, as a stream, and then for the next. The first\n"
-            "row is one client of a service with one slot. What a request gets must not depend\n"
-            "on the others: answers that differ from what the same request got before are\n"
-            "counted.",
-        .examples = {"folio bench serve --model runs/demo",
-                     "folio bench serve --model runs/demo --clients 1,8,64 --seconds 20 --json",
-                     "folio bench serve --port 8080"}};
+    return {.name = "bench serve",
+            .summary = "measure a service with many clients",
+            .group = "set-up",
+            .details =
+                "Starts a service of the model in this process, or uses a running one (--port; any "
+                "program with OpenAI's interface), and sends requests over loopback: each client "
+                "streams a completion of --max-tokens tokens, and then the next. The first row is "
+                "one client of a service with one slot. Answers must not depend on other requests: "
+                "answers that differ from earlier answers to the same request are counted.",
+            .examples = {"folio bench serve --model runs/demo",
+                         "folio bench serve --model runs/demo --clients 1,8,64 --seconds 20 --json",
+                         "folio bench serve --port 8080"}};
   }
 
   void AddFlags(Flags& flags) override {

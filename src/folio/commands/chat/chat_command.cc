@@ -62,29 +62,24 @@ std::string ReplyTokens(const GeneratedText& written, const OpenedModel& model,
 class ChatCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "chat",
-        .summary = "talk with a trained model in the terminal",
-        .group = "model",
-        .details =
-            "A model that was taught conversations answers what is typed; any other goes on from\n"
-            "the text, of which that becomes a part (Enter alone: a little more of it). Where it\n"
-            "grows beyond the context, what was said first is forgotten.\n"
-            "\n"
-            "Where no flag says how tokens are chosen, the model's generation_config.json does "
-            "(or\n"
-            "general.sampling.* of a GGUF file); where that says nothing, answers have "
-            "temperature\n"
-            "0.3, top-k 40, top-p 0.9 and min-p 0.05, and texts temperature 1.\n"
-            "\n"
-            "/help lists the commands: how tokens are chosen, another reply, what each token's\n"
-            "probability was. Alt-Enter, or a backslash before Enter, breaks a line; Ctrl-C ends\n"
-            "the reply, Ctrl-D the conversation. What is typed is kept in\n"
-            "$XDG_STATE_HOME/folio/history (~/.local/state), for the arrow keys. Programs talk\n"
-            "with folio generate --chat --interactive or folio serve.",
-        .examples = {"folio chat runs/answers",
-                     "folio chat runs/answers --temperature 0.7 --top-p 0.9",
-                     "folio chat gpt2 --max-tokens 60 --seed 1"}};
+    return {.name = "chat",
+            .summary = "chat with a model in the terminal",
+            .group = "model",
+            .details =
+                "A model trained on conversations answers what you type. Any other model continues "
+                "the text, and what you type becomes part of it (Enter alone: a little more text). "
+                "When the conversation exceeds the context, its oldest turns are dropped.\n\nWhere "
+                "no flag says how tokens are chosen, the model's generation_config.json does (or "
+                "general.sampling.* of a GGUF file); where that says nothing, answers have "
+                "temperature 0.3, top-k 40, top-p 0.9 and min-p 0.05, and texts temperature "
+                "1.\n\n/help lists the commands: sampling options, another reply, the probability "
+                "of each token. Alt-Enter, or a backslash before Enter, inserts a line break. "
+                "Ctrl-C ends the reply, Ctrl-D the conversation. The input history is stored in "
+                "$XDG_STATE_HOME/folio/history (~/.local/state), for the arrow keys. Programs "
+                "should use folio generate --chat --interactive or folio serve.",
+            .examples = {"folio chat runs/answers",
+                         "folio chat runs/answers --temperature 0.7 --top-p 0.9",
+                         "folio chat gpt2 --max-tokens 60 --seed 1"}};
   }
 
   void AddFlags(Flags& flags) override {

@@ -69,7 +69,7 @@ class ConvertCommand final : public Command {
         Field{"dtype", &dtype_, "of the matrices, if not that in DST's name, or f32"}.Choices(
             DtypeNames()));
     AddAdapterFlag(flags, &adapter_);
-    flags.Switch("--overwrite", &overwrite_, "replace what is there");
+    flags.Switch("--overwrite", &overwrite_, "replace an existing file or directory");
     compute_.Add(flags);
   }
 

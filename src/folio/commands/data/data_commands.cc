@@ -31,21 +31,17 @@ class DataPrepareCommand final : public Command {
         .summary = "turn text files into the tokens that training reads",
         .group = "data",
         .details =
-            "Writes train.bin, val.bin, dataset.json and the tokenizer. Files are read\n"
-            "in order, as one text, of which blocks spread over it are held out for evaluation\n"
-            "(--val-split tail: its end); of directories all texts below them; - is standard\n"
-            "input. Each file is a document, and so is each object of JSON lines, or of a JSON\n"
-            "array: its \"text\", or the member that --field names. A tokenizer that has an\n"
-            "end-of-text puts it between documents.\n"
-            "\n"
-            "What a file is follows from its contents: gzip, bzip2, xz and zstd streams and\n"
-            "UTF-16 with a byte order mark are unpacked beside --out for as long as it takes.\n"
-            "What is no text (archives, Parquet, PDF, images, models) is an error that says\n"
-            "what to do, and is left out of directories; --tokenizer bytes --raw takes any\n"
-            "bytes as they are.\n"
-            "\n"
-            "Stopped, or killed, the same command goes on where it was. Under mpirun or srun the\n"
-            "ranks share the work, where they see the same files.",
+            "Writes train.bin, val.bin, dataset.json and the tokenizer. Files are read in order, "
+            "as one text; blocks spread over it are held out for evaluation (--val-split tail: its "
+            "end). Directories are searched for texts; - is standard input. Each file is a "
+            "document, and so is each object of JSON lines or of a JSON array: its \"text\", or "
+            "the member that --field names. If the tokenizer has an end-of-text token, it is put "
+            "between documents.\n\nThe type of a file is detected from its contents. gzip, bzip2, "
+            "xz and zstd streams and UTF-16 with a byte order mark are converted temporarily "
+            "beside --out. Other data (archives, Parquet, PDF, images, models) is refused with a "
+            "hint, and skipped in directories; --tokenizer bytes --raw accepts any bytes.\n\nIf "
+            "the command is stopped or killed, the same command continues. Under mpirun or srun "
+            "the ranks share the work; they must see the same files.",
         .examples = {"folio data prepare input.txt --tokenizer char --out data/input",
                      "folio data prepare a.txt b.jsonl.zst --tokenizer gpt2 --out data/both",
                      "folio data prepare crawl/ --field content --tokenizer gpt2 --out data/web",
@@ -60,13 +56,13 @@ class DataPrepareCommand final : public Command {
                       {.required = true});
     flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
-    flags.Switch("--overwrite", &options_.overwrite, "replace the data set that is there");
-    flags.Value(Field{"special", &options_.special,
-                      "what the text of a special token in a document is: that token, an error, or "
-                      "ordinary text"}
+    flags.Switch("--overwrite", &options_.overwrite, "replace an existing data set");
+    flags.Value(Field{
+        "special", &options_.special,
+        "meaning of a special token's text in a document: that token, an error, or ordinary text"}
                     .Choices({"allow", "raise", "ordinary"}));
     flags.Value(Field{"shard-tokens", &options_.shard_tokens,
-                      "cut the data into files of so many tokens; 0 for one file", 0, 1e15});
+                      "split the data into files of this many tokens; 0: one file", 0, 1e15});
     flags.Value(
         Field{"format", &options_.format,
               "folio: plain tokens, as nanoGPT reads them; llmc: with llm.c's header, version 1, "
@@ -182,9 +178,9 @@ class StoriesCommand final : public Command {
             .summary = "write the built-in corpus: small made-up English stories",
             .group = "data",
             .details =
-                "The same seed and size give the same bytes on every machine. With --questions\n"
-                "they are conversations instead, for a model that is to answer: a line of a story\n"
-                "and a question about it, and the answer.",
+                "The same seed and size give the same bytes on every machine. With --questions, "
+                "writes conversations for training a model to answer: a line of a story, a "
+                "question about it, and the answer.",
             .examples = {"folio data stories --out stories.txt",
                          "folio data stories --questions --seed 2 --out questions.jsonl",
                          "folio data stories --bytes 2000 --out -"}};
@@ -193,11 +189,12 @@ class StoriesCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Value(Field{"out", &out_, "file to write; - for standard output"},
                 {.placeholder = "FILE", .required = true});
-    flags.Switch("--overwrite", &overwrite_, "replace the file that is there");
+    flags.Switch("--overwrite", &overwrite_, "replace an existing file");
     flags.Value(
-        Field{"bytes", &bytes_, "length of the text; the last story is told to its end", 1, 1e12});
-    flags.Value(Field{"seed", &seed_, "which stories", 0, 9e15});
-    flags.Switch("--questions", &questions_, "ask about stories, in lines of JSON");
+        Field{"bytes", &bytes_, "length of the text; the last story is completed", 1, 1e12});
+    flags.Value(Field{"seed", &seed_, "seed of the stories", 0, 9e15});
+    flags.Switch("--questions", &questions_,
+                 "write questions and answers about stories, as JSON lines");
   }
 
   int Run(const Context& context) override {
@@ -229,11 +226,11 @@ class DataFetchCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "data fetch",
-            .summary = "download a published text to learn from",
+            .summary = "download a published text for training",
             .group = "data",
             .details =
-                "Knows tinyshakespeare: 1.1 MB of Shakespeare, the text of nanoGPT's first\n"
-                "example. The file is kept only if it is, byte for byte, the published one.",
+                "Knows tinyshakespeare: 1.1 MB of Shakespeare, the text of nanoGPT's first "
+                "example. The file is kept only if its hash is that of the published file.",
             .examples = {"folio data fetch tinyshakespeare",
                          "folio data fetch tinyshakespeare --out data/shakespeare.txt",
                          "folio data fetch tinyshakespeare --from ~/Downloads/input.txt"}};
@@ -243,9 +240,9 @@ class DataFetchCommand final : public Command {
     flags.Positional(Field{"NAME", &name_, "the text to fetch"}, {.required = true});
     flags.Value(Field{"out", &out_, "file to write; NAME.txt if not given"},
                 {.placeholder = "FILE"});
-    flags.Value(Field{"from", &from_, "take the text from this file, not the network"},
+    flags.Value(Field{"from", &from_, "take the text from this file instead of the network"},
                 {.placeholder = "FILE"});
-    flags.Switch("--overwrite", &overwrite_, "replace another file that is there");
+    flags.Switch("--overwrite", &overwrite_, "replace an existing file");
   }
 
   int Run(const Context& context) override {

@@ -50,19 +50,19 @@ int64_t BatchPositions(int64_t batch, int64_t context) {
 class WindowFlags {
  public:
   void Add(Flags& flags) {
-    flags.Value(Field{"context", &context_, "tokens of a window; 0 for as many as the model reads",
-                      0, 1e9});
+    flags.Value(
+        Field{"context", &context_, "tokens in a window; 0: the context of the model", 0, 1e9});
     flags.Value(Field{"stride", &stride_,
-                      "tokens from one window to the next; 0 for half a window. With fewer, tokens "
-                      "have more before them, and it takes longer",
+                      "tokens from one window to the next; 0: half a window. Smaller values give "
+                      "each token more context and take longer",
                       0, 1e9});
     flags.Value(Field{"max-tokens", &max_tokens_,
-                      "read no more of the texts than so many tokens at their beginning; 0: all", 0,
+                      "read only this many tokens from the beginning of the texts; 0: all", 0,
                       1e15});
-    flags.Value(
-        Field{"batch", &batch_, "windows that run at once; 0 for about 2048 tokens", 0, 1e6});
+    flags.Value(Field{"batch", &batch_, "windows that are computed together; 0: about 2048 tokens",
+                      0, 1e6});
     AddSpecialFlag(flags, &special_);
-    flags.Value(Field{"field", &field_, "of JSON lines: the member that holds the text"});
+    flags.Value(Field{"field", &field_, "member that contains the text, in JSON lines"});
   }
 
   // For a model of so many positions. Throws a kUsage Error where the flags do not fit it.
@@ -187,21 +187,18 @@ class EvalPerplexityCommand final : public Command {
         .summary = "measure how well a model predicts texts of any length",
         .group = "model",
         .details =
-            "Texts are what folio data prepare takes for such, and data directories, of which\n"
-            "the held-out part is read. Every token but the first of a document is predicted\n"
-            "once: a window of --context tokens goes over the text in steps of --stride, and\n"
-            "behind the first window each token has at least context - stride before it. A\n"
-            "stride of the context measures as training does; a shorter one lowers the\n"
-            "number, as models are quoted.\n"
-            "\n"
-            "Where the tokenizer puts a token before texts (<s>), each window of a text begins\n"
-            "with it, so that the first token of a document is predicted, too. Held-out parts\n"
-            "of data are read as they are.\n"
-            "\n"
-            "nats/token is the mean of -ln p, perplexity its exponential, bits/byte the sum in\n"
-            "bits for each byte of the predicted tokens, and word perplexity lm-eval's: the\n"
-            "sum for each word of the text, between white space. With --csv a row is written\n"
-            "for each token, and a call that was interrupted goes on where it stopped.",
+            "Reads all texts that folio data prepare accepts, and data directories, of which the "
+            "held-out part is used. Every token except the first of a document is predicted once: "
+            "a window of --context tokens moves over the text in steps of --stride, so that after "
+            "the first window each token has at least context - stride tokens before it. A stride "
+            "equal to the context measures as training does; a shorter one gives the lower numbers "
+            "that are usually quoted for models.\n\nIf the tokenizer begins texts with a token "
+            "(<s>), each window of a text begins with it, so the first token of a document is "
+            "predicted too. Held-out parts of data directories are read unchanged.\n\nnats/token "
+            "is the mean of -ln p, perplexity its exponential, bits/byte the sum in bits divided "
+            "by the bytes of the predicted tokens, and word perplexity that of lm-eval: per word "
+            "of the text, separated by white space. With --csv a row is written for each token, "
+            "and an interrupted command continues where it stopped.",
         .examples = {"folio eval perplexity --model runs/tour stories.txt",
                      "folio eval perplexity -m gpt2 wikitext/ --stride 512 --csv tokens.csv",
                      "folio eval perplexity -m runs/tour data/stories --stride 256 --json"}};
@@ -249,35 +246,34 @@ class EvalPerplexityCommand final : public Command {
 class EvalClozeCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "eval cloze",
-            .summary = "measure how often a model chooses the right ending",
-            .group = "model",
-            .details =
-                "Each line of FILE is a question of multiple choice, as HellaSwag has them:\n"
-                "{\"ctx\":\"...\",\"endings\":[\"...\",...],\"label\":0}, or with \"query\",\n"
-                "\"choices\" and \"gold\". Context and ending, with a space between, are encoded\n"
-                "together, behind what the tokenizer puts before texts, and the tokens of the "
-                "ending are scored. acc chooses the ending with\n"
-                "the largest sum of ln p, acc_norm that for each of its characters (both are\n"
-                "lm-eval's), acc_token that for each of its tokens (llm.c's acc_norm).\n"
-                "\n"
-                "--text hellaswag writes the items of HellaSwag's files as lm-eval does: with the\n"
-                "activity before them and without what is in brackets. With --out a line is\n"
-                "written for each item, and a call that was interrupted goes on where it stopped.",
-            .examples = {"folio eval cloze --model gpt2 hellaswag_val.jsonl",
-                         "folio eval cloze -m gpt2 hellaswag_val.jsonl --text hellaswag "
-                         "--out items.jsonl"}};
+    return {
+        .name = "eval cloze",
+        .summary = "measure how often a model chooses the right ending",
+        .group = "model",
+        .details =
+            "Each line of FILE is a multiple-choice question in the format of HellaSwag: "
+            "{\"ctx\":\"...\",\"endings\":[\"...\",...],\"label\":0}, or with \"query\", "
+            "\"choices\" and \"gold\". Context and ending are joined with a space and encoded "
+            "together, after the token that begins texts, and the tokens of the ending are scored. "
+            "acc chooses the ending with the largest sum of ln p, acc_norm divides it by the "
+            "number of characters (both as lm-eval), acc_token by the number of tokens (llm.c's "
+            "acc_norm).\n\n--text hellaswag formats the items of HellaSwag's files as lm-eval "
+            "does: with the activity before them and without text in brackets. With --out a line "
+            "is written for each item, and an interrupted command continues where it stopped.",
+        .examples = {"folio eval cloze --model gpt2 hellaswag_val.jsonl",
+                     "folio eval cloze -m gpt2 hellaswag_val.jsonl --text hellaswag "
+                     "--out items.jsonl"}};
   }
 
   void AddFlags(Flags& flags) override {
     AddModelFlag(flags, &open_.model, true);
     flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
     AddAdapterFlag(flags, &open_.adapter);
-    flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
-        {"plain", "hellaswag"}));
+    flags.Value(
+        Field{"text", &text_, "format of contexts and endings"}.Choices({"plain", "hellaswag"}));
     flags.Value(Field{"batch", &batch_,
-                      "as many tokens run at once as so many windows of the model's context have; "
-                      "0 for about 2048",
+                      "compute as many tokens together as this many windows of the model's context "
+                      "have; 0: about 2048",
                       0, 1e6});
     flags.Value(Field{"out", &out_, "write a line for each item"}, {.placeholder = "FILE"});
     open_.Add(flags);
@@ -321,12 +317,10 @@ class EvalCompareCommand final : public Command {
         .summary = "measure how far one model's predictions are from another's",
         .group = "model",
         .details =
-            "Both models, of one vocabulary, read the same windows of the texts (see folio eval\n"
-            "perplexity). Over all predicted tokens: mean, quantiles and largest of KL(A||B),\n"
-            "which is what B's predictions miss of A's, in nats; how often their likeliest\n"
-            "token is the same; both perplexities and B's divided by A's; and by how much\n"
-            "ln p of the right token differs in the mean. --max-tokens reads the beginning of a\n"
-            "large text alone.",
+            "Both models must have the same vocabulary; they read the same windows of the texts "
+            "(see folio eval perplexity). Reports over all predicted tokens: mean, quantiles and "
+            "maximum of KL(A||B) in nats; how often the likeliest token is the same; both "
+            "perplexities and their ratio; and the mean difference of ln p of the correct token.",
         .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt",
                      "folio eval compare runs/tour runs/tour --dtype-b int4 stories.txt",
                      "folio eval compare gpt2 gpt2 --adapter-b my-adapter stories.txt"}};
@@ -335,7 +329,8 @@ class EvalCompareCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"MODEL-A", &model_a_, "a run, a model directory or a model file"},
                      {.required = true});
-    flags.Positional(Field{"MODEL-B", &model_b_, "what is compared with it"}, {.required = true});
+    flags.Positional(Field{"MODEL-B", &model_b_, "the model to compare with it"},
+                     {.required = true});
     flags.Positionals("FILE", &files_,
                       "texts or data, or directories of such; - for standard input",
                       {.required = true});

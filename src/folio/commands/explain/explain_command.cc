@@ -68,7 +68,7 @@ class ExplainCommand final : public Command {
       AddBackendFlag(flags, &model_.backend);
     }
     flags.Group("output");
-    flags.List("--step", &steps_, "show only this step; its name with - for spaces",
+    flags.List("--step", &steps_, "show only this step: its name, with - for spaces",
                {.placeholder = "NAME"});
     output_.Add(flags, "write the figures into this directory", "DIR");
   }
@@ -90,7 +90,7 @@ class ExplainCommand final : public Command {
                   {.meant = " "});
     }
     if (Takes(kLessonValues)) {
-      flags.Value(Field{"values", &values_, "numbers with commas between them"},
+      flags.Value(Field{"values", &values_, "numbers, separated by commas"},
                   {.placeholder = "X,Y,..."});
     }
     if (Takes(kLessonForm)) {
@@ -98,29 +98,30 @@ class ExplainCommand final : public Command {
       forms.insert(forms.begin(), "all");
       flags.Value(Field{"form", &form_, "the form of attention to show"}.Choices(forms),
                   {.placeholder = "FORM"});
-      flags.Value(
-          Field{"vectors", &vectors_,
-                "tokens of yours: a line of numbers for each, a label in front if you like, "
-                "or a JSON array of arrays"},
-          {.placeholder = "FILE"});
-      flags.Value(Field{"rng", &rng_, "whose numbers random weights are drawn from"}.Choices(
+      flags.Value(Field{"vectors", &vectors_,
+                        "your own vectors: a line of numbers for each token, optionally with a "
+                        "label first, or a JSON array of arrays"},
+                  {.placeholder = "FILE"});
+      flags.Value(Field{"rng", &rng_, "random number generator for the weights"}.Choices(
           {"folio", "torch"}));
-      flags.Value(Field{"dropout", &dropout_, "share of the weights that are dropped", 0, 0.99});
+      flags.Value(Field{"dropout", &dropout_, "fraction of the weights that are dropped", 0, 0.99});
     }
     if (Takes(kLessonPositions)) {
       flags.Value(Field{"positions", &positions_, "how many positions", 1, 4096});
       flags.Value(Field{"channels", &channels_, "numbers for each position; even", 2, 4096});
     }
     if (Takes(kLessonSampling)) {
-      flags.Value(Field{"temperature", &sampling_.temperature,
-                        "below 1 plays safe, above 1 dares; 0 takes the likeliest", 0, 1e6});
-      flags.Value(
-          Field{"top-k", &sampling_.top_k, "keep the k likeliest tokens; 0 for all", 0, 1e9});
-      flags.Value(
-          Field{"top-p", &sampling_.top_p, "of these keep what reaches probability p", 1e-9, 1});
+      flags.Value(Field{
+          "temperature", &sampling_.temperature,
+          "lower values are more predictable, higher ones more varied; 0: the likeliest token", 0,
+          1e6});
+      flags.Value(Field{"top-k", &sampling_.top_k, "keep the K likeliest tokens; 0: all", 0, 1e9});
+      flags.Value(Field{"top-p", &sampling_.top_p,
+                        "of these, keep the likeliest that together have this probability", 1e-9,
+                        1});
     }
     if (Takes(kLessonForm) || Takes(kLessonSampling)) {
-      flags.Value(Field{"seed", &seed_, "of what is drawn", 0, 9e15});
+      flags.Value(Field{"seed", &seed_, "seed of the random numbers", 0, 9e15});
     }
     if (Takes(kLessonTokenizer)) AddTokenizerFlag(flags, &tokenizer_, /*required=*/false);
     if (Takes(kLessonLayer)) {

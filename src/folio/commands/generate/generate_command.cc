@@ -75,16 +75,18 @@ struct PromptFlags {
   bool chat = false;  // texts are messages to answer
 
   void Add(Flags& flags) {
-    flags.Positional(Field{"TEXT", &positional, "how the text begins; - for standard input"});
-    flags.List("-p,--prompt", &texts, "how the text begins; nothing lets the model begin",
+    flags.Positional(Field{"TEXT", &positional, "the prompt; - for standard input"});
+    flags.List("-p,--prompt", &texts, "the prompt; empty: the model begins",
                {.placeholder = "TEXT", .meant = " "});
     flags.List("--file", &files, "a file with the prompt; - for standard input",
                {.placeholder = "FILE"});
     flags.List("--ids", &ids, "the prompt as token ids: 464,2068", {.placeholder = "IDS"});
     flags.List("--prompts", &lists,
-               "a file with a prompt in each line, or {\"prompt\":...}, each continued by itself",
+               "a file with one prompt per line, plain or as {\"prompt\":...}; each is continued "
+               "separately",
                {.placeholder = "FILE"});
-    flags.Switch("--chat", &chat, "texts are messages that a model taught to answer answers");
+    flags.Switch("--chat", &chat,
+                 "treat prompts as messages, and answer them; for models trained on conversations");
     flags.Value(Field{"system", &system, "with --chat: what the model is told first"});
   }
   // Returns true where there is any but the one on standard input.
@@ -236,24 +238,21 @@ class GenerateCommand final : public Command {
   CommandInfo info() const override {
     return {
         .name = "generate",
-        .summary = "write text with a trained model",
+        .summary = "generate text with a trained model",
         .group = "model",
         .details =
-            "Prints the prompt and what the model adds to it, as it comes. A run directory\n"
-            "stands for its best checkpoint. The same seed gives the same text, alone or\n"
-            "among others. A prompt may be given with or without --prompt, in a file (its\n"
-            "last line break is left out) or on standard input. Several texts are written\n"
-            "at once and shown one after the other. A model without a tokenizer takes --ids and\n"
-            "prints ids, or the text of --tokenizer. With --chat a model that was trained on\n"
-            "conversations answers, with --interactive as well in a conversation of lines that\n"
-            "come through a pipe; people type to folio chat.\n"
-            "\n"
-            "A token is chosen by the model's logits after a bias, penalties for what was\n"
-            "there before and bans; then come the temperature and the cuts top-k, top-p,\n"
-            "min-p and typical, each of what the one before it has left. What no flag says is\n"
-            "as the model's generation_config.json says (or general.sampling.* of a GGUF file);\n"
-            "where that says nothing, texts have temperature 1 and no cuts, and answers\n"
-            "temperature 0.3, top-k 40, top-p 0.9 and min-p 0.05.",
+            "Prints the prompt and its continuation while it is written. For a run, the best "
+            "checkpoint is used. The same seed gives the same text, alone or together with others. "
+            "The prompt can be given with or without --prompt, in a file (its last line break is "
+            "removed) or on standard input. Several texts are written at once and printed one "
+            "after the other. A model without a tokenizer takes --ids and prints ids, unless "
+            "--tokenizer is given. With --chat the model answers the prompt as a message; with "
+            "--interactive too it answers each line of standard input in one conversation. For "
+            "conversations in the terminal use folio chat.\n\nBiases, penalties and bans change "
+            "the logits first. Temperature, top-k, top-p, min-p and typical are applied next, in "
+            "this order. What no flag says is as the model's generation_config.json says (or "
+            "general.sampling.* of a GGUF file); where that says nothing, texts have temperature 1 "
+            "and no cuts, and answers temperature 0.3, top-k 40, top-p 0.9 and min-p 0.05.",
         .examples = {"folio generate runs/demo --prompt \"Once upon a time\"",
                      "folio generate runs/demo --greedy --max-tokens 50",
                      "folio generate runs/demo --n 3 --seed 7 --json",
@@ -272,29 +271,29 @@ class GenerateCommand final : public Command {
     flags.Value(Field{"max-tokens", &max_tokens_,
                       "tokens to add at most; 256 if not given, 512 with --chat", 0, 1e12});
     flags.Value(Field{"n", &n_, "texts to write for each prompt", 1, 1e6}.WithFlag("-n,--n"));
-    flags.Value(Field{"batch", &batch_, "of these, texts to write at once", 1, 1e4});
+    flags.Value(Field{"batch", &batch_, "number of texts to write at the same time", 1, 1e4});
     model_.AddCache(flags);
-    flags.List("--stop", &stops_, "a text that ends what is written, and is not shown",
+    flags.List("--stop", &stops_, "end the text before this string; may be repeated",
                {.placeholder = "TEXT"});
     flags.Value(
-        Field{"when-full", &when_full_, "at a full context: forget the oldest or end"}.Choices(
-            {"slide", "stop"}));
-    flags.Value(Field{"stride", &stride_, "tokens to forget then; else half the context"});
-    flags.Switch("--truncate", &truncate_, "of a prompt beyond the context take the end");
+        Field{"when-full", &when_full_, "when the context is full: drop the oldest tokens, or stop"}
+            .Choices({"slide", "stop"}));
+    flags.Value(Field{"stride", &stride_, "number of tokens to drop; default: half the context"});
+    flags.Switch("--truncate", &truncate_,
+                 "use the end of a prompt that is longer than the context");
     flags.Switch("--interactive", &interactive_,
-                 "continue, or with --chat answer, each line of input");
+                 "continue each line of input, or with --chat answer it");
     flags.Value(Field{"probabilities", &likeliest_,
-                      "with --json: the model's, and of the n likeliest", 0, 1e6});
+                      "with --json: the probability of each token and of the N likeliest", 0, 1e6});
     flags.Value(Field{"draft", &draft_,
-                      "guess tokens and check several at once, where that is faster: by what the "
-                      "text has already (ngram), or with a smaller model"},
+                      "speculative decoding, used where it is faster: guess from repetitions in "
+                      "the text (ngram), or with a smaller model"},
                 {.placeholder = "ngram|MODEL"});
     flags.Value(Field{"beams", &beams_,
-                      "beam search: the --n likeliest texts that so many beams find", 1,
+                      "beam search with this many beams; prints the --n likeliest texts", 1,
                       Decoder::kFewRows});
     flags.Value(Field{"length-penalty", &length_penalty_,
-                      "of beam search: ln p of a text is divided by its length to this power", -10,
-                      10});
+                      "beam search divides ln p of a text by its length to this power", -10, 10});
     model_.AddCompute(flags);
     sampling_.Add(flags);
   }

@@ -56,12 +56,13 @@ std::vector<Field> SamplingFlags::Fields() {
 
 void SamplingFlags::Add(Flags& flags) {
   flags.Group("how a token is chosen, in this order");
-  flags.List("--logit-bias", &biases_, "added to a token's logit: 50256=-5,198=1",
+  flags.List("--logit-bias", &biases_, "values to add to the logits of tokens: 50256=-5,198=1",
              {.placeholder = "ID=X"});
   for (Field& field : Dashed(PenaltyFields(options_.penalties))) flags.Value(std::move(field));
-  flags.List("--ban", &banned_, "tokens never to choose: 464,2068", {.placeholder = "IDS"});
-  flags.List("--force", &forced_, "tokens that the text begins with", {.placeholder = "IDS"});
-  flags.Switch("--greedy", &greedy_, "always take the likeliest token");
+  flags.List("--ban", &banned_, "token ids that are never chosen: 464,2068",
+             {.placeholder = "IDS"});
+  flags.List("--force", &forced_, "token ids that the text begins with", {.placeholder = "IDS"});
+  flags.Switch("--greedy", &greedy_, "always choose the likeliest token");
   for (Field& field : Dashed(ChoiceFields(options_, seed_))) flags.Value(std::move(field));
   flags.Group("");
   flags_ = &flags;

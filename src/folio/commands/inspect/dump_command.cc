@@ -126,18 +126,19 @@ class LayerSink : public TraceSink {
 class InspectDumpCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "inspect dump",
-            .summary = "write logits, gradients and AdamW steps, to compare with others",
-            .group = "inspect",
-            .details =
-                "Takes integers `batches` [K,B,T+1] or `tokens` [B,T+1] and writes, for the first\n"
-                "batch, logits, loss, grad.<parameter>, trace.attn.<layer> and\n"
-                "trace.hidden.<layer>; with --adamw-steps also losses, grad_norms and\n"
-                "after.<parameter>. Nothing is dropped out.",
-            .examples = {"folio inspect dump --model runs/demo --batch batch.safetensors --out "
-                         "dump.safetensors",
-                         "folio inspect dump --model DIR --batch FILE --out OUT --adamw-steps 8 "
-                         "--backend reference"}};
+    return {
+        .name = "inspect dump",
+        .summary = "write logits, gradients and AdamW steps, for comparison with other programs",
+        .group = "inspect",
+        .details =
+            "Takes integers `batches` [K,B,T+1] or `tokens` [B,T+1] and writes, for the first\n"
+            "batch, logits, loss, grad.<parameter>, trace.attn.<layer> and\n"
+            "trace.hidden.<layer>; with --adamw-steps also losses, grad_norms and\n"
+            "after.<parameter>. Nothing is dropped out.",
+        .examples = {"folio inspect dump --model runs/demo --batch batch.safetensors --out "
+                     "dump.safetensors",
+                     "folio inspect dump --model DIR --batch FILE --out OUT --adamw-steps 8 "
+                     "--backend reference"}};
   }
 
   void AddFlags(Flags& flags) override {

@@ -33,20 +33,19 @@ class InspectAttentionCommand final : public Command {
   CommandInfo info() const override {
     return {
         .name = "inspect attention",
-        .summary = "see what each head of a model attends to",
+        .summary = "show what each head of a model attends to",
         .group = "inspect",
         .details =
-            "Prints the scores of each head: the entropy of its weights in nats, the mean\n"
-            "distance in tokens from query to key, and the mean weight on the first token, the\n"
-            "token before, the query itself, earlier occurrences of its token (duplicate) and\n"
-            "the tokens that followed those (induction). --layer looks at one layer; with\n"
-            "--head too the map is printed, queries down, keys across. --json has the weights\n"
-            "of the heads that --layer and --head choose, rows are queries.\n\n"
-            "--svg draws: without --layer all heads, a row for each layer; with --layer its\n"
-            "heads; with --head too one large map. Several texts (repeat --text or --file) with\n"
-            "--layer are one figure, a row for each text; otherwise --svg is a directory that\n"
-            "gets text-1.svg, text-2.svg and so on.\n\n"
-            "Attention weights say where a head looks, not why the model answers as it does.",
+            "Prints the scores of each head: the entropy of its weights in nats, the mean distance "
+            "in tokens from query to key, and the mean weight on the first token, the token "
+            "before, the query itself, earlier occurrences of its token (duplicate) and the tokens "
+            "that followed those (induction). --layer looks at one layer; with --head too the map "
+            "is printed, queries down, keys across. --json has the weights of the heads that "
+            "--layer and --head choose, rows are queries.\n\n--svg draws: without --layer all "
+            "heads, a row for each layer; with --layer its heads; with --head too one large map. "
+            "Several texts (repeat --text or --file) with --layer are one figure, a row for each "
+            "text; otherwise --svg is a directory that gets text-1.svg, text-2.svg and so "
+            "on.\n\nAttention weights show where a head looks, not why the model gives its answer.",
         .examples = {
             "folio inspect attention --model runs/demo --text \"the cat and the dog\"",
             "folio inspect attention -m runs/demo --text \"Once upon\" --layer 1 --head 0",
@@ -61,14 +60,15 @@ class InspectAttentionCommand final : public Command {
     flags.Value(Field{"head", &view_.head, "only this head of the layer, from 0", 0, 1e6});
     std::vector<std::string> orders = ScoreNames();
     orders.insert(orders.begin(), "layer");
-    flags.Value(Field{"sort", &view_.sort, "order of the heads: the largest first"}.Choices(orders),
+    flags.Value(Field{"sort", &view_.sort, "order of the heads, largest first"}.Choices(orders),
                 {.placeholder = "SCORE"});
     flags_.output.Add(flags, "draw a figure", "FILE|DIR");
     flags.Value(
-        Field{"scale", &scale_, "how a weight becomes colour"}.Choices({"linear", "sqrt", "log"}));
-    flags.Switch("--per-row", &view_.per_row, "the largest weight of each query is full colour");
+        Field{"scale", &scale_, "colour scale of the weights"}.Choices({"linear", "sqrt", "log"}));
+    flags.Switch("--per-row", &view_.per_row,
+                 "scale the colours of each query to its largest weight");
     flags.Switch("--first-aside", &view_.first_aside,
-                 "draw without the first token's share, the rest made to sum to 1");
+                 "draw without the first token, and normalise the rest to sum to 1");
   }
 
   int Run(const Context& context) override {
@@ -123,17 +123,17 @@ class InspectLensCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "inspect lens",
-            .summary = "see what a model would predict after each of its blocks",
+            .summary = "show what a model would predict after each block (logit lens)",
             .group = "inspect",
             .details =
-                "The logit lens: the stream of each position after the embedding and after each\n"
-                "block goes through the last norm and the head, as if the model ended there. A\n"
-                "cell has the likeliest next token and its probability; the last row is the\n"
-                "model's prediction. Of a single position also: the divergence of the final\n"
-                "prediction from this one (KL, in nats), the rank here of the token that is\n"
-                "first at the end, the entropy in nats, and the --top likeliest tokens.\n\n"
-                "--positions counts tokens from 0; negative numbers count from the end, -1 is\n"
-                "the last. Without it all are shown, of a long text the last 32.",
+                "The logit lens applies the last norm and the head to the residual stream after "
+                "the embedding and after each block, as if the model ended there. A cell shows the "
+                "likeliest next token and its probability; the last row is the prediction of the "
+                "model. For a single position it also shows the divergence of the final prediction "
+                "from this one (KL, in nats), the rank here of the finally predicted token, the "
+                "entropy in nats, and the --top likeliest tokens.\n\n--positions counts tokens "
+                "from 0; negative numbers count from the end, -1 is the last token. By default all "
+                "positions are shown, or the last 32 of a long text.",
             .examples = {"folio inspect lens --model runs/demo --text \"Once upon a\"",
                          "folio inspect lens -m runs/demo --text \"Once upon a\" --positions=-1",
                          "folio inspect lens -m runs/demo --file a.txt --positions 3,7 --json",
@@ -142,9 +142,9 @@ class InspectLensCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     view_.Add(flags);
-    flags.Value(Field{"positions", &positions_, "which tokens to look at"},
+    flags.Value(Field{"positions", &positions_, "which positions to show"},
                 {.placeholder = "LIST|all"});
-    flags.Value(Field{"top", &top_, "likeliest tokens to list", 1, 1e6});
+    flags.Value(Field{"top", &top_, "number of likeliest tokens to list", 1, 1e6});
     view_.output.Add(flags, "draw the table", "FILE");
   }
 
@@ -186,29 +186,29 @@ class InspectLensCommand final : public Command {
 class InspectEmbeddingsCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "inspect embeddings",
-        .summary = "see which tokens a model takes for alike",
-        .group = "inspect",
-        .details =
-            "Prints how long the embeddings of tokens and positions are, and how much of the\n"
-            "tokens' variance lies in its first two principal components. With --token or --id\n"
-            "the tokens nearest to that one by cosine, else the longest and the shortest.\n\n"
-            "--svg makes a directory with tokens.svg (--points tokens, evenly over the ids, in\n"
-            "these two components, coloured by what they look like, and the density of all), "
-            "positions.svg (the cosine of each pair of positions),\n"
-            "norms.svg, and with a token neighbours.svg.",
-        .examples = {"folio inspect embeddings --model runs/demo",
-                     "folio inspect embeddings -m runs/demo --token \" the\" --top 20",
-                     "folio inspect embeddings -m runs/demo --id 262 --json",
-                     "folio inspect embeddings -m runs/demo --svg embeddings --points 500"}};
+    return {.name = "inspect embeddings",
+            .summary = "show which tokens have similar embeddings",
+            .group = "inspect",
+            .details =
+                "Prints the norms of token and position embeddings, and the share of the variance "
+                "of tokens in the first two principal components. With --token or --id, lists the "
+                "nearest tokens by cosine similarity; otherwise those with the largest and the "
+                "smallest norms.\n\n--svg makes a directory with tokens.svg (--points tokens, "
+                "evenly over the ids, in these two components, coloured by what they look like, "
+                "and the density of all), positions.svg (the cosine of each pair of positions), "
+                "norms.svg, and with a token neighbours.svg.",
+            .examples = {"folio inspect embeddings --model runs/demo",
+                         "folio inspect embeddings -m runs/demo --token \" the\" --top 20",
+                         "folio inspect embeddings -m runs/demo --id 262 --json",
+                         "folio inspect embeddings -m runs/demo --svg embeddings --points 500"}};
   }
 
   void AddFlags(Flags& flags) override {
     view_.AddModel(flags);
-    flags.List("--token", &tokens_, "the token whose neighbours to list, as text",
+    flags.List("--token", &tokens_, "list the neighbours of this token, given as text",
                {.placeholder = "TEXT"});
-    flags.Value(Field{"id", &id_, "the same, by its number", 0, 2147483647.0});
+    flags.Value(
+        Field{"id", &id_, "list the neighbours of this token, given by id", 0, 2147483647.0});
     flags.Value(Field{"top", &top_, "length of the lists", 1, 1e6});
     flags.Value(Field{"points", &points_, "tokens with names in the projection", 1, 1e6});
     view_.output.Add(flags, "draw the figures into a directory", "DIR");
@@ -262,7 +262,7 @@ class InspectActivationsCommand final : public Command {
   CommandInfo info() const override {
     return {
         .name = "inspect activations",
-        .summary = "see how large a model's activations are, and which stand out",
+        .summary = "show the sizes and outliers of a model's activations",
         .group = "inspect",
         .details =
             "For each point of each block, over all positions of the text: root mean square,\n"
@@ -313,19 +313,18 @@ class InspectProbabilitiesCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "inspect probabilities",
-            .summary = "see how well a model foresees each token of a text",
+            .summary = "show how well a model predicts each token of a text",
             .group = "inspect",
             .details =
-                "For each token but the first: the probability that the model gave it after all\n"
-                "before it, its rank (1 is the likeliest), its surprise (-ln probability) and\n"
-                "the entropy of the prediction, in nats, and the --top likeliest tokens. On a\n"
-                "terminal with colour the text itself is shown too, as GLTR does: coloured by\n"
-                "the rank up to 10, 100, 1000 and beyond, from 11 on underlined, from 101 on\n"
-                "bold too. Then perplexity, and bits for each byte of the tokens foreseen.\n"
-                "\n"
-                "A text that is longer than the model's context is seen in windows that begin\n"
-                "every half of it, as folio eval perplexity does: each token has at least half a\n"
-                "context before it, where there is that much. --tail takes the end alone.",
+                "Shows for each token except the first: its probability given the tokens before "
+                "it, its rank (1 is the likeliest), its surprise (-ln probability), the entropy of "
+                "the prediction, in nats, and the --top likeliest tokens. A terminal with colour "
+                "also shows the text, in the style of GLTR: coloured by rank (up to 10, 100, 1000 "
+                "and beyond), underlined from rank 11 and bold from rank 101. The last lines are "
+                "the perplexity and the bits per byte of the predicted tokens.\n\nA text longer "
+                "than the context is processed in windows that overlap by half, as in folio eval "
+                "perplexity, so each token has at least half a context before it if the text has. "
+                "--tail uses only the end.",
             .examples = {"folio inspect probabilities --model runs/demo --text \"the cat sat\"",
                          "folio inspect probabilities -m runs/demo --file a.txt --tail --svg a.svg",
                          "folio inspect probabilities -m runs/demo --file - --json < a.txt"}};
@@ -333,9 +332,9 @@ class InspectProbabilitiesCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     view_.Add(flags);
-    flags.Value(Field{"top", &top_, "likeliest tokens to list", 1, 1e6});
-    flags.Value(
-        Field{"by", &by_, "what colours the text"}.Choices({"rank", "probability", "entropy"}));
+    flags.Value(Field{"top", &top_, "number of likeliest tokens to list", 1, 1e6});
+    flags.Value(Field{"by", &by_, "the value that colours the text"}.Choices(
+        {"rank", "probability", "entropy"}));
     view_.output.Add(flags, "draw the coloured text", "FILE");
   }
 
@@ -359,16 +358,15 @@ class InspectModelCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "inspect model",
-            .summary = "say what a model is, and list its parameters",
+            .summary = "describe a model and list its parameters",
             .group = "inspect",
             .details =
-                "Layers, heads, channels, context, vocabulary, whether the head is tied, where the "
-                "norms\n"
-                "are and the activation; then each parameter with its shape. Of a model that lies\n"
-                "somewhere, in whatever format, also the tokenizer and how each tensor is stored;\n"
-                "what folio cannot run is listed with the reason. Of a preset or of settings, how\n"
-                "each parameter begins. Nothing is allocated, so models of any size can be looked "
-                "at.",
+                "Prints layers, heads, channels, context, vocabulary, whether the head is tied, "
+                "the placement of norms and the activation; then each parameter with its shape. "
+                "For a model file in any format it also prints the tokenizer and how each tensor "
+                "is stored; a model that folio cannot run is listed with the reason. For a preset "
+                "or settings it prints how each parameter is initialised. Nothing is allocated, so "
+                "the model may have any size.",
             .examples = {"folio inspect model runs/demo", "folio inspect model gpt2.gguf --json",
                          "folio inspect model --preset gpt2-xl",
                          "folio inspect model --set model.n_layer=3 --set model.n_inner=1000"}};
@@ -398,12 +396,12 @@ class InspectPlanCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "inspect plan",
-            .summary = "list every buffer of a training step, and the memory it takes",
+            .summary = "list all buffers of a training step and their memory",
             .group = "inspect",
             .details =
-                "A buffer lives from its first to its last tick, the steps of one pass forward\n"
-                "and backward; buffers that never live together share memory. Nothing is\n"
-                "allocated.",
+                "A buffer is in use from its first to its last tick, which count the operations of "
+                "one forward and backward pass; buffers that are not in use at the same time share "
+                "memory. Nothing is allocated.",
             .examples = {"folio inspect plan --preset gpt2 --batch 4 --context 64",
                          "folio inspect plan --model runs/demo --json",
                          "folio inspect plan --preset gpt2 --batch 4 --ranks 8"}};

@@ -114,19 +114,18 @@ void RequireFigureDirectory(const std::string& path) {
 }  // namespace
 
 void TextFlags::Add(Flags& flags) {
-  flags.List("--text", &texts, "the text to look at", {.placeholder = "TEXT", .meant = " "});
+  flags.List("--text", &texts, "the text", {.placeholder = "TEXT", .meant = " "});
   flags.List("--file", &files, "a file with the text; - for standard input",
              {.placeholder = "FILE"});
-  flags.List("--ids", &ids, "the text as token ids, as they are: 5,0,12", {.placeholder = "IDS"});
+  flags.List("--ids", &ids, "the text as token ids: 5,0,12", {.placeholder = "IDS"});
   AddSpecialFlag(flags, &special);
-  flags.Switch(
-      "--tail", &tail,
-      "of a text too long for the model take the last tokens, and what all texts begin with");
-  flags.Value(
-      Field{"mask", &mask,
-            "what each token may attend to besides what the model hides: JSON, a row for each "
-            "query, of true and false for its keys, or of numbers added to the scores"},
-      {.placeholder = "FILE"});
+  flags.Switch("--tail", &tail,
+               "if the text is too long for the model, use its last tokens (and the token that "
+               "begins texts)");
+  flags.Value(Field{"mask", &mask,
+                    "additional attention mask: JSON, one row per query, with true or false for "
+                    "each key, or numbers to add to the scores"},
+              {.placeholder = "FILE"});
 }
 
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags,

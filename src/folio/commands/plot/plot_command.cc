@@ -20,11 +20,10 @@ class PlotCommand final : public Command {
         .summary = "compare training runs: curves, final values, settings",
         .group = "model",
         .details =
-            "Reads metrics.jsonl of each run, also while it is being trained. Curves keep their\n"
-            "highest and lowest points however long a run is, and --smooth leaves the raw\n"
-            "values visible behind the mean. A logarithmic axis has no place for 0, which is\n"
-            "the first step. A page (.html) holds the curves, the values and the settings in\n"
-            "which the runs differ.",
+            "Reads metrics.jsonl of each run, also during training. Curves keep their highest and "
+            "lowest points however long a run is, and --smooth leaves the raw values visible "
+            "behind the mean. A logarithmic axis cannot show step 0. A page (.html) contains the "
+            "curves, the values, and the settings in which the runs differ.",
         .examples = {"folio plot runs/first", "folio plot runs/* --out compare.html --smooth 0.9",
                      "folio plot runs/a runs/b --keys loss,val_loss --x tokens --log-x "
                      "--out loss.svg",
@@ -40,14 +39,13 @@ class PlotCommand final : public Command {
                       "what to compare: loss, val_loss, train_eval_loss, lr, grad_norm, "
                       "tokens_per_second"},
                 {.placeholder = "KEY,KEY,..."});
-    flags.Value(
-        Field{"x", &options_.axis, "what the curves run over"}.Choices({"step", "tokens", "time"}));
+    flags.Value(Field{"x", &options_.axis, "the x axis"}.Choices({"step", "tokens", "time"}));
     flags.Value(Field{"smooth", &options_.smooth,
-                      "weight of the past in an exponential mean; 0 for none", 0, 0.9999},
+                      "weight of the past in an exponential mean; 0: none", 0, 0.9999},
                 {.placeholder = "WEIGHT"});
     flags.Switch("--log-x", &options_.log_x, "logarithmic x axis");
     flags.Switch("--log-y", &options_.log_y, "logarithmic y axes");
-    flags.List("--label", &labels_, "name of a run; one for each, in their order",
+    flags.List("--label", &labels_, "name of a run in the figure; repeat for each run, in order",
                {.placeholder = "NAME"});
     flags.Switch("--diff", &options_.differences, "print the settings in which the runs differ");
     flags.Switch("--series", &options_.series, "with --json: every value too");

@@ -46,13 +46,11 @@ class TokenizerEncodeCommand final : public Command {
         .summary = "turn text into token ids",
         .group = "tokenizer",
         .details =
-            "Reads a file, standard input or --text, and writes the ids in one line. Any\n"
-            "size works in little memory. Text that contains a special token is an error\n"
-            "before anything is written (in a pipe: within the first 32 MiB; after that\n"
-            "where it is met) unless --special says what it means.\n"
-            "\n"
-            "--jsonl maps each line {\"text\":...}, or {\"hex\":...} for any bytes, to a line\n"
-            "{\"ids\":[...]}. --format u16 and u32 write little-endian numbers without a\n"
+            "Reads a file, standard input or --text, and writes the ids in one line. Memory use "
+            "does not depend on the size. A special token in the text is an error before anything "
+            "is written (in a pipe, if it occurs in the first 32 MiB) unless --special gives its "
+            "meaning.\n\n--jsonl maps each line {\"text\":...}, or {\"hex\":...} for any bytes, to "
+            "a line {\"ids\":[...]}. --format u16 and u32 write little-endian numbers without a "
             "header; bin is u16 where the vocabulary fits and else u32.",
         .examples = {"folio tokenizer encode book.txt --tokenizer gpt2 --format bin --out b.bin",
                      "folio tokenizer encode --text 'Hello, world' --tokenizer gpt2 --explain",
@@ -67,7 +65,7 @@ class TokenizerEncodeCommand final : public Command {
     AddSpecialFlag(flags, &special_);
     flags.Switch("--jsonl", &jsonl_, "read and write a JSON object in each line");
     flags.Switch("--explain", &explain_, "show how each piece of the text becomes its tokens");
-    flags.Value(Field{"format", &format_, "how the ids are written"}.Choices(
+    flags.Value(Field{"format", &format_, "output format of the ids"}.Choices(
         {"text", "u16", "u32", "bin"}));
     flags.Value(Field{"out", &out_, "file to write; - for standard output"},
                 {.placeholder = "FILE"});
@@ -143,17 +141,16 @@ class TokenizerEncodeCommand final : public Command {
 class TokenizerDecodeCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "tokenizer decode",
-        .summary = "turn token ids back into text",
-        .group = "tokenizer",
-        .details =
-            "Reads ids between white space or commas, or {\"ids\":[...]}, from a file,\n"
-            "standard input or --ids, and writes exactly the bytes that they stand for,\n"
-            "as they come. --jsonl maps each line {\"ids\":[...]} to a line {\"text\":...}, or\n"
-            "{\"hex\":...} where the bytes are not UTF-8.",
-        .examples = {"folio tokenizer decode --ids '15496 11 995' --tokenizer gpt2",
-                     "folio tokenizer decode train.bin --format bin --tokenizer gpt2 | less"}};
+    return {.name = "tokenizer decode",
+            .summary = "turn token ids back into text",
+            .group = "tokenizer",
+            .details =
+                "Reads ids separated by white space or commas, or {\"ids\":[...]}, from a file, "
+                "standard input or --ids, and writes their bytes as a stream. --jsonl maps each "
+                "line {\"ids\":[...]} to a line {\"text\":...}, or {\"hex\":...} where the bytes "
+                "are not UTF-8.",
+            .examples = {"folio tokenizer decode --ids '15496 11 995' --tokenizer gpt2",
+                         "folio tokenizer decode train.bin --format bin --tokenizer gpt2 | less"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -163,9 +160,10 @@ class TokenizerDecodeCommand final : public Command {
                {.placeholder = "IDS", .meant = " "});
     flags.Switch("--jsonl", &jsonl_, "read and write a JSON object in each line");
     flags.Switch("--hex", &hex_, "write bytes as hexadecimal digits");
-    flags.Switch("--replace", &replace_, "write UTF-8 always: U+FFFD for what is none");
-    flags.Value(
-        Field{"format", &format_, "how the ids are stored"}.Choices({"text", "u16", "u32", "bin"}));
+    flags.Switch("--replace", &replace_,
+                 "always write valid UTF-8: replace invalid bytes by U+FFFD");
+    flags.Value(Field{"format", &format_, "input format of the ids"}.Choices(
+        {"text", "u16", "u32", "bin"}));
     flags.Value(Field{"out", &out_, "file to write; - for standard output"},
                 {.placeholder = "FILE"});
   }
@@ -301,9 +299,9 @@ class TokenizerCountCommand final : public Command {
             .summary = "count the tokens of texts",
             .group = "tokenizer",
             .details =
-                "For each file, or for standard input: tokens, bytes, characters and bytes per\n"
-                "token. Each text is counted by itself. What is a text is what folio data prepare\n"
-                "takes for one: of JSON lines, the documents.",
+                "Prints for each file, or for standard input: tokens, bytes, characters and bytes "
+                "per token. Files are read as by folio data prepare: in JSON lines, the documents "
+                "are counted.",
             .examples = {"folio tokenizer count chapters/*.txt --tokenizer o200k_base",
                          "folio data stories --out - | folio tokenizer count --tokenizer gpt2"}};
   }
@@ -312,7 +310,7 @@ class TokenizerCountCommand final : public Command {
     flags.Positionals("TEXT-FILE", &files_, "texts, or directories of such; - for standard input");
     AddTokenizerFlag(flags, &tokenizer_);
     AddSpecialFlag(flags, &special_);
-    flags.Value(Field{"field", &texts_.field, "of JSON lines: the member that holds the text"});
+    flags.Value(Field{"field", &texts_.field, "member that contains the text, in JSON lines"});
     compute_.Add(flags);
   }
 
@@ -350,8 +348,7 @@ class TokenizerInfoCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     AddTokenizerFlag(flags, &tokenizer_);
-    flags.List("--token", &tokens_, "show this token alone; may be given again",
-               {.placeholder = "ID"});
+    flags.List("--token", &tokens_, "show only this token; may be repeated", {.placeholder = "ID"});
   }
 
   int Run(const Context& context) override {
@@ -417,12 +414,12 @@ class TokenizerTrainCommand final : public Command {
         .summary = "make a byte-level BPE tokenizer from texts",
         .group = "tokenizer",
         .details =
-            "Cuts the texts into pieces by --pattern and merges the most frequent pair of\n"
-            "neighbours, of equally frequent ones that with the smallest ids, until there are\n"
-            "--vocab-size tokens. Writes tokenizer.json, tokenizer_config.json, vocab.json and\n"
-            "merges.txt, which Hugging Face's libraries read too. Each file is a text of its\n"
-            "own, and so is each document of JSON lines; what is compressed is unpacked, as\n"
-            "by folio data prepare. Bytes that are not UTF-8 are learned like all others.",
+            "Splits the texts into pieces with --pattern and repeatedly merges the most frequent "
+            "pair of neighbours (of equally frequent pairs the one with the smallest ids), until "
+            "there are --vocab-size tokens. Writes tokenizer.json, tokenizer_config.json, "
+            "vocab.json and merges.txt, which Hugging Face's libraries can read. Files are read as "
+            "by folio data prepare; each file and each document of JSON lines is a separate text. "
+            "Bytes that are not UTF-8 are treated like all others.",
         .examples = {"folio tokenizer train books/*.txt --vocab-size 32000 --out tokenizers/b",
                      "folio tokenizer train - --vocab-size 1024 --pattern o200k --out t1k"}};
   }
@@ -434,19 +431,19 @@ class TokenizerTrainCommand final : public Command {
     flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
     flags.Value(Field{"vocab-size", &options_.trainer.vocab_size,
-                      "tokens, with bytes and special tokens", 256, 1 << 21});
+                      "number of tokens, including bytes and special tokens", 256, 1 << 21});
     flags.Value(
-        Field{"pattern", &pattern_, "how text is cut into pieces before it is merged"}.Choices(
+        Field{"pattern", &pattern_, "pattern that splits text into pieces before merging"}.Choices(
             {"gpt2", "cl100k", "o200k"}));
-    flags.Value(Field{"specials", &specials_, "special tokens, with commas between"});
+    flags.Value(Field{"specials", &specials_, "special tokens, separated by commas"});
     flags.Switch("--specials-first", &options_.trainer.specials_first,
                  "give special tokens the first ids, not the last");
     flags.Value(
-        Field{"min-count", &options_.trainer.min_count, "least count of a pair that is merged", 1});
+        Field{"min-count", &options_.trainer.min_count, "minimum count of a pair to be merged", 1});
     flags.Value(
-        Field{"field", &options_.texts.field, "of JSON lines: the member that holds the text"});
+        Field{"field", &options_.texts.field, "member that contains the text, in JSON lines"});
     compute_.Add(flags);
-    flags.Switch("--overwrite", &options_.overwrite, "replace the tokenizer that is there");
+    flags.Switch("--overwrite", &options_.overwrite, "replace an existing tokenizer");
   }
 
   int Run(const Context& context) override {
@@ -491,15 +488,16 @@ class TokenizerFetchCommand final : public FetchPublishedCommand {
   TokenizerFetchCommand() : FetchPublishedCommand(PublishedVocabularies()) {}
 
   CommandInfo info() const override {
-    return {.name = "tokenizer fetch",
-            .summary = "download the files of a published tokenizer",
-            .group = "tokenizer",
-            .details =
-                "Puts them where --tokenizer NAME looks for them: in $FOLIO_HOME/tokenizers,\n"
-                "else ~/.cache/folio/tokenizers. A file is kept only if it is, byte for byte,\n"
-                "the published one. Nothing in folio but the fetch commands uses the network.",
-            .examples = {"folio tokenizer fetch gpt2", "folio tokenizer fetch --list",
-                         "folio tokenizer fetch gpt2 --from ~/Downloads"}};
+    return {
+        .name = "tokenizer fetch",
+        .summary = "download the files of a published tokenizer",
+        .group = "tokenizer",
+        .details =
+            "Downloads them to the directory where --tokenizer NAME looks for them: "
+            "$FOLIO_HOME/tokenizers, or ~/.cache/folio/tokenizers. A file is kept only if its hash "
+            "is that of the published file. Only the fetch commands of folio use the network.",
+        .examples = {"folio tokenizer fetch gpt2", "folio tokenizer fetch --list",
+                     "folio tokenizer fetch gpt2 --from ~/Downloads"}};
   }
 };
 

@@ -49,18 +49,16 @@ class TrainCommand final : public Command {
         .summary = "train a model on text, or on prepared tokens",
         .group = "model",
         .details =
-            "A text is turned into tokens first: a file, a directory of them, JSON lines, what is\n"
-            "compressed, or - for standard input (folio data prepare --help says more). The run\n"
-            "directory gets the settings, metrics.jsonl, loss.svg and two checkpoints: last/ to\n"
-            "go on from, best/ with the lowest held-out loss. Ctrl-C stops after the current\n"
-            "step and saves; --resume goes on. --resume auto is for who starts it again and "
-            "again,\n"
-            "such as systemd or Slurm: the same command begins the run, goes on with it, and ends\n"
-            "with 0 once it is done. With --serve a page of this machine shows the run as it "
-            "trains;\n"
-            "folio serve --runs DIR shows those that have ended, too. Under mpirun or srun the "
-            "ranks\n"
-            "share the micro-batches of each step, and make the run that one process makes.",
+            "A text is converted to tokens first: a file, a directory of files, JSON lines, a "
+            "compressed file, or - for standard input (see folio data prepare --help). The run "
+            "directory contains the settings, metrics.jsonl, loss.svg and two checkpoints: last/ "
+            "for resuming, and best/ with the lowest held-out loss. Ctrl-C stops after the current "
+            "step and saves; --resume continues the run.\n\n--resume auto is for supervisors such "
+            "as systemd or Slurm: the same command starts the run, continues it, and exits with 0 "
+            "once the run is complete. With --serve a page on this machine shows the run while it "
+            "trains; folio serve --runs DIR also shows runs that have ended. Under mpirun or srun "
+            "the ranks share the micro-batches of each step, and the run has the same bytes as "
+            "with one process.\n\nTraining uses the CPU; there is no GPU backend yet.",
         .examples = {
             "folio train --data book.txt --out runs/book",
             "folio train --data input.txt --preset char-cpu --out runs/first",
@@ -73,22 +71,22 @@ class TrainCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.List(
-        "--data", &options_.data,
-        "a text, a directory of texts, - for standard input, or a directory of tokens; texts may "
-        "be given again and again",
-        {.placeholder = "DIR|FILE", .meant = ""});
+    flags.List("--data", &options_.data,
+               "a text, a directory of texts, - for standard input, or a directory of tokens; may "
+               "be repeated for several texts",
+               {.placeholder = "DIR|FILE", .meant = ""});
     flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
                 {.placeholder = "RUN", .required = true});
     AddPresetFlag(flags, &preset_);
     flags.SwitchOr("--resume", &resume_,
-                   "go on from the last checkpoint of the run; auto: begin it where there is none",
+                   "continue from the last checkpoint of the run; auto: start the run if there is "
+                   "no checkpoint",
                    {"auto"});
-    flags.Switch("--overwrite", &options_.overwrite, "replace the run that is there");
+    flags.Switch("--overwrite", &options_.overwrite, "replace an existing run");
     flags.Switch("--dry-run", &options_.dry_run,
                  "check the settings and the data, print the plan, and train nothing");
-    flags.Switch("--serve", &serve_, "show the run as it trains, on a page of this machine");
-    flags.Value(Field{"port", &port_, "of the page; 0 takes one that is free", 0, 65535});
+    flags.Switch("--serve", &serve_, "show the run while it trains, on a web page on this machine");
+    flags.Value(Field{"port", &port_, "port of the page; 0 chooses a free one", 0, 65535});
     simd_.Add(flags);
     flags.Settings(&settings_.layers, {"train", "lora", "data", "log"});
   }
