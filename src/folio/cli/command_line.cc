@@ -303,6 +303,7 @@ void CommandLine::FollowShortFlags(Place& place, const std::string& word) const 
 void CommandLine::Follow(Place& place, const std::string& word) const {
   Flag* const open = std::exchange(place.open, nullptr);
   const bool more_settings = std::exchange(place.more_settings, false);
+  const bool just_named = std::exchange(place.just_named, false);
   const std::string name = place.named + (place.named.empty() ? "" : " ") + word;
   if (open != nullptr && !(open->optional && word.starts_with("-"))) {
     open->given.back() = word;
@@ -314,10 +315,12 @@ void CommandLine::Follow(Place& place, const std::string& word) const {
   } else if (more_settings && IsSetting(word)) {
     global_flags_->Find(kSetFlag)->given.push_back(word);
     place.more_settings = true;
-  } else if (place.command == nullptr && place.positionals.empty() &&
-             (Find(name) != nullptr || HasGroup(name))) {
+  } else if (place.command != nullptr
+                 ? just_named && Find(name) != nullptr
+                 : place.positionals.empty() && (Find(name) != nullptr || HasGroup(name))) {
     place.command = Find(name);
     place.named = name;
+    place.just_named = true;
   } else {
     place.positionals.push_back(word);
   }

@@ -81,6 +81,7 @@ struct PublishedModel {
   std::string_view name;     // "gpt2-medium"
   std::string_view summary;  // how large it is, and its licence
   std::string page;          // where its files can be seen
+  std::string_view config;   // what its config.json says of sizes
   std::vector<PublishedFile> files;
 };
 
@@ -88,6 +89,9 @@ std::span<const PublishedModel> PublishedModels();
 std::vector<std::string> PublishedModelNames();
 // nullptr if there is none of that name.
 const PublishedModel* FindPublishedModel(std::string_view name);
+
+// Its configuration, as far as sizes go, without its files.
+GptConfig SizesOf(const PublishedModel& model);
 
 // The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
 // there is no such home.

@@ -408,14 +408,12 @@ class RunInTraining {
     if (Console* console = run_.ranks.console(); console != nullptr) {
       report_.emplace(run_, *console);
     }
-    std::unique_ptr<GptWeights> from;
-    if (run_.initial) from = ReadWeights(run_.initial->model);
-    run_.initial.reset();
+    // The model that is measured is gone before that of the run takes its memory.
+    run_.ProbePreview();
     Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
-                    tokenizer(), from.get(), run_.ranks.group());
-    from.reset();
+                    tokenizer(), run_.initial ? &run_.initial->model : nullptr, run_.ranks.group());
+    run_.initial.reset();
     if (run_.resume && NothingToDo(trainer)) return {.step = trainer.step()};
-    run_.preview->Probe(trainer.step(), run_.resume ? SavedBudgetSeconds(run_.checkpoint) : 0);
     if (!first()) return trainer.Run();
     Begin(trainer);
     TrainResult result = trainer.Run();

@@ -17,6 +17,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
+#include "folio/formats/fetched_models.h"
 #include "folio/formats/model_formats.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
@@ -47,7 +48,7 @@ void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
 // what was fetched. A checkpoint that a crash left aside is put back in its place.
 std::vector<fs::path> FilesToOpen(const std::string& model) {
   std::vector<fs::path> files = {FetchedHome("tokenizers")};  // of models that came without one
-  const PublishedModel* published = FindPublishedModel(model);
+  const fs::path fetched = FetchedDir(model);
   std::error_code ignored;
   if (fs::is_directory(model, ignored)) {
     AddDirectory(model, files);
@@ -56,8 +57,8 @@ std::vector<fs::path> FilesToOpen(const std::string& model) {
     const fs::path dir = fs::absolute(model).parent_path();
     AddDirectory(dir, files);
     files.push_back(dir.parent_path() / "data");  // where nanoGPT keeps the tokenizers of its files
-  } else if (published != nullptr) {
-    AddDirectory(PublishedModelDir(*published), files);
+  } else if (!fetched.empty()) {
+    AddDirectory(fetched, files);
   }
   return files;
 }
