@@ -273,11 +273,11 @@ void BatchTrainer::Resume(const fs::path& dir) {
 
 std::unique_ptr<Model> BatchTrainer::Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const {
   RequireFit(tokenizer.get(), config());
-  OpenedModel opened{.weights = impl_->config.lora.on() ? MergeAdapter(impl_->weights)
-                                                        : std::make_unique<GptWeights>(config()),
+  OpenedModel opened{.weights = std::make_unique<GptWeights>(config()),
                      .backend = MakeBackend(impl_->config.backend),
                      .tokenizer = std::move(tokenizer)};
-  if (!impl_->config.lora.on()) InitWeightsFrom(impl_->weights, *opened.weights);
+  const auto merged = impl_->config.lora.on() ? MergeAdapter(impl_->weights) : nullptr;
+  InitWeightsFrom(merged ? *merged : impl_->weights, *opened.weights);
   return std::make_unique<Model>(std::move(opened));
 }
 

@@ -218,6 +218,10 @@ uint64_t PeakMemoryBytes() {
   return ProcBytes("/proc/self/status", "VmHWM:");
 }
 
+uint64_t HeldMemoryBytes() {
+  return ProcBytes("/proc/self/status", "VmRSS:");
+}
+
 bool ResetPeakMemory() {
   std::ofstream file("/proc/self/clear_refs");
   return static_cast<bool>(file << "5" << std::flush);

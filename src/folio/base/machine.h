@@ -36,6 +36,8 @@ void RequireMemory(const std::string& what, uint64_t bytes, const std::string& h
 uint64_t PeakMemoryBytes();
 // False where the system does not allow it.
 bool ResetPeakMemory();
+// The memory that this process holds now, likewise.
+uint64_t HeldMemoryBytes();
 
 // A size and alignment of memory for which the system may use pages that are larger than usual.
 inline constexpr size_t kLargePageBytes = size_t{2} << 20;

@@ -266,17 +266,17 @@ CommandLine::CommandLine(CommandList commands) : global_flags_(std::make_unique<
   flags.Switch("-h", &globals_.short_help, "short help");
   flags.Switch("--help", &globals_.full_help, "full help: all flags, defaults, examples");
   flags.Switch("-V,--version", &globals_.version, "print the version");
-  flags.Count("-q,--quiet", &globals_.quiet, "errors only on stderr; -qq: not even these");
+  flags.Count("-q,--quiet", &globals_.quiet, "only errors on stderr; -qq: nothing");
   flags.Count("-v,--verbose", &globals_.verbose, "more messages on stderr");
   flags.Value(Field{"color", &globals_.color, "colored text; auto: on a terminal"}.Choices(
       {"auto", "always", "never"}));
   flags.Value(Field{"progress", &globals_.progress, "how progress is shown on stderr"}.Choices(
       {"auto", "bar", "plain", "json", "none"}));
-  flags.Switch("--json", &globals_.json, "results and errors as JSON");
+  flags.Switch("--json", &globals_.json, "print results and errors as JSON");
   flags.Value(Field{"config", &globals_.config, "settings from this TOML file"},
               {.placeholder = "FILE"});
-  flags.Switch("--no-config", &globals_.no_config, "do not look for folio.toml and config.toml");
-  flags.List("--set", &globals_.sets, "settings; more KEY=VALUE may follow",
+  flags.Switch("--no-config", &globals_.no_config, "do not read folio.toml and config.toml");
+  flags.List("--set", &globals_.sets, "set KEY to VALUE; more KEY=VALUE may follow",
              {.placeholder = "KEY=VALUE"});
   for (auto& command : commands) commands_.emplace_back(std::move(command));
 }
@@ -319,6 +319,7 @@ void CommandLine::FollowShortFlags(Place& place, const std::string& word) const 
 void CommandLine::Follow(Place& place, const std::string& word) const {
   Flag* const open = std::exchange(place.open, nullptr);
   const bool more_settings = std::exchange(place.more_settings, false);
+  const bool just_named = std::exchange(place.just_named, false);
   const std::string name = place.named + (place.named.empty() ? "" : " ") + word;
   if (open != nullptr && !(open->optional && word.starts_with("-"))) {
     open->given.back() = word;
@@ -330,10 +331,12 @@ void CommandLine::Follow(Place& place, const std::string& word) const {
   } else if (more_settings && IsSetting(word)) {
     global_flags_->Find(kSetFlag)->given.push_back(word);
     place.more_settings = true;
-  } else if (place.command == nullptr && place.positionals.empty() &&
-             (Find(name) != nullptr || HasGroup(name))) {
+  } else if (place.command != nullptr
+                 ? just_named && Find(name) != nullptr
+                 : place.positionals.empty() && (Find(name) != nullptr || HasGroup(name))) {
     place.command = Find(name);
     place.named = name;
+    place.just_named = true;
   } else {
     place.positionals.push_back(word);
   }

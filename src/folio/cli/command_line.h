@@ -187,6 +187,7 @@ struct Place {
   const CommandEntry* command = nullptr;
   std::string named;                     // the words of a command's name so far: "data"
   Flag* open = nullptr;                  // the flag whose value is due
+  bool just_named = false;               // the last word was of its name
   bool more_settings = false;            // after a value of --set, others may follow
   bool only_positionals = false;         // after "--"
   std::vector<std::string> positionals;  // words that are no flags; without a command the wrong one

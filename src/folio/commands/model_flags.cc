@@ -34,8 +34,8 @@ std::vector<Field> WithFlagsOf(std::vector<Field> fields, const std::vector<std:
 
 void SimdFlag::Add(Flags& flags) {
   flags.Value(
-      Field{"simd", &name_, "instruction set to use instead of the best available"}.Suggestions(
-          SimdTargets()),
+      Field{"simd", &name_, "instruction set to use instead of the best available available"}
+          .Suggestions(SimdTargets()),
       {.placeholder = "NAME"});
 }
 

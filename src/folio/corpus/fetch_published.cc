@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -25,26 +27,28 @@ constexpr PublishedFile kTinyShakespeare = {
 namespace fs = std::filesystem;
 
 // Gets a published file to wanted.path: a copy of `from`, or where that is "" from the network.
-void FetchPublished(const PublishedFile& file, const WantedFile& wanted,
+void FetchPublished(const SetFile& file, const WantedFile& wanted, const FetchLimits& limits,
                     const std::filesystem::path& from, Console& console, ProgressMode mode) {
   if (!from.empty()) return CopyFile(from, wanted);
-  const std::string name(file.name);
   Progress progress(console, mode);
-  FetchFile(std::string(file.url), wanted, [&](int64_t bytes) {
+  const auto show = [&](int64_t bytes) {
     ThrowIfStopRequested();
-    progress.Show({"bytes", bytes, wanted.bytes, {{"file", name, name}}});
-  });
+    progress.Show({"bytes", bytes, wanted.bytes, {{"file", file.name, file.name}}});
+  };
+  FetchFile(file.url, wanted, show, limits);
 }
 
-WantedFile Wanted(const PublishedSet& set, size_t file) {
-  return {set.paths[file], std::string(set.files[file].sha256), set.files[file].bytes};
+WantedFile Wanted(const SetFile& file, const fs::path& path) {
+  return {.path = path, .hash = file.hash, .bytes = file.bytes};
 }
 
 std::vector<size_t> Missing(const PublishedKind& kind, const PublishedSet& set) {
   std::vector<size_t> missing;
   std::error_code ignored;
   for (size_t i = 0; i < set.files.size(); ++i) {
-    const bool here = kind.hashed ? IsThere(Wanted(set, i)) : fs::exists(set.paths[i], ignored);
+    const SetFile& file = set.files[i];
+    const bool here =
+        kind.hashed ? IsThere(Wanted(file, file.path)) : fs::exists(file.path, ignored);
     if (!here) missing.push_back(i);
   }
   return missing;
@@ -54,9 +58,11 @@ std::optional<PublishedSet> FindVocabulary(const std::string& name) {
   const PublishedEncoding* encoding = FindPublishedEncoding(name);
   if (encoding == nullptr) return std::nullopt;
   RequireFetchedHome("tokenizers");
-  PublishedSet set{.name = encoding->name, .summary = encoding->summary, .files = encoding->files};
-  for (const PublishedFile& file : set.files) set.paths.push_back(EncodingFile(*encoding, file));
-  set.dir = set.paths.front().parent_path();
+  PublishedSet set{.name = std::string(encoding->name), .summary = std::string(encoding->summary)};
+  for (const PublishedFile& file : encoding->files) {
+    set.files.push_back(AsSetFile(file, EncodingFile(*encoding, file)));
+  }
+  set.dir = set.files.front().path.parent_path();
   set.more["vocab_size"] = encoding->vocab_size;
   return set;
 }
@@ -65,12 +71,44 @@ std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>
   std::vector<std::string> parts;
   for (const size_t file : missing) {
     parts.push_back(fmt::format("download {} elsewhere and put it here as {}", set.files[file].url,
-                                set.paths[file].string()));
+                                set.files[file].path.string()));
   }
   return Join(parts, "; ");
 }
 
+// Removes a directory that is empty at its end.
+struct EmptyEnd {
+  explicit EmptyEnd(fs::path made) : dir(std::move(made)) {}
+  ~EmptyEnd() {
+    std::error_code ignored;
+    fs::remove(dir, ignored);
+  }
+  EmptyEnd(const EmptyEnd&) = delete;
+
+  fs::path dir;
+};
+
+// Throws where the disk has no room for what is still to come.
+void RequireDiskRoom(const fs::path& dir, int64_t bytes) {
+  std::error_code unknown;
+  const fs::space_info space = fs::space(dir, unknown);
+  if (unknown || static_cast<uintmax_t>(bytes) <= space.available) return;
+  throw RuntimeError(
+      fmt::format("{} has no room for it", dir.string()),
+      fmt::format("{} are to come, and {} are free", HumanBytes(static_cast<double>(bytes)),
+                  HumanBytes(static_cast<double>(space.available))),
+      "make room, or set FOLIO_HOME to a directory on another disk");
+}
+
 }  // namespace
+
+SetFile AsSetFile(const PublishedFile& file, fs::path path) {
+  return {.name = std::string(file.name),
+          .url = std::string(file.url),
+          .hash = std::string(file.sha256),
+          .bytes = file.bytes,
+          .path = std::move(path)};
+}
 
 const PublishedFile& PublishedText(const std::string& name) {
   if (name == kTinyShakespeare.name) return kTinyShakespeare;
@@ -92,7 +130,7 @@ void FetchText(const PublishedFile& text, const std::filesystem::path& out,
   }
   CheckNewFile(path, overwrite);
   RequireParentOf(out);
-  FetchPublished(text, wanted, from, console, mode);
+  FetchPublished(AsSetFile(text, out), wanted, {}, from, console, mode);
   console.Note(fmt::format("{} is now {}", text.name, path));
 }
 
@@ -127,19 +165,49 @@ PublishedSet PublishedNamed(const PublishedKind& kind, const std::string& name) 
 
 void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path& from,
               Console& console, ProgressMode mode) {
-  bool any = false;
-  for (size_t i = 0; i < set.files.size(); ++i) {
-    WantedFile wanted = Wanted(set, i);
+  const fs::path aside = set.dir / kArrivingDir;
+  const auto coming = [&](const SetFile& file) { return aside / file.name; };
+  std::vector<const SetFile*> missing;
+  int64_t bytes = 0;
+  for (const SetFile& file : set.files) {
+    if (IsThere(Wanted(file, file.path))) continue;
+    missing.push_back(&file);
+    if (!IsThere(Wanted(file, coming(file)))) bytes += file.bytes;
+  }
+  if (missing.empty()) {
+    console.Note(fmt::format("{} is in {} already", set.name, set.dir.string()));
+    return;
+  }
+  CreateDirectories(aside);
+  const GuardedDirectory inside(set.dir);
+  const EmptyEnd end(aside);
+  if (from.empty()) {
+    console.Note(fmt::format("{}: {} of {} files are to come, {} in all", set.name, missing.size(),
+                             set.files.size(), HumanBytes(static_cast<double>(bytes))));
+    RequireDiskRoom(set.dir, bytes);
+  }
+  for (const SetFile* file : missing) {
+    WantedFile wanted = Wanted(*file, coming(*file));
     if (IsThere(wanted)) continue;
-    any = true;
     CreateParentOf(wanted.path);
-    const GuardedDirectory inside(wanted.path.parent_path());
     if (from.empty()) wanted.otherwise = kind.otherwise(set, Missing(kind, set));
-    FetchPublished(set.files[i], wanted, from.empty() ? from : from / set.files[i].name, console,
+    FetchPublished(*file, wanted, set.limits, from.empty() ? from : from / file->name, console,
                    mode);
   }
-  console.Note(fmt::format("{} is {} {}{}", set.name, any ? "now in" : "in", set.dir.string(),
-                           any ? "" : " already"));
+  for (const SetFile* file : missing) {
+    CreateParentOf(file->path);
+    if (const std::error_code error = internal::Rename(coming(*file), file->path)) {
+      internal::ThrowCannotWrite(file->path, error.value());
+    }
+  }
+  internal::SyncDirectory(set.dir);
+  for (const SetFile* file : missing) {
+    std::error_code not_empty;
+    for (fs::path dir = coming(*file).parent_path(); dir != aside; dir = dir.parent_path()) {
+      fs::remove(dir, not_empty);
+    }
+  }
+  console.Note(fmt::format("{} is now in {}", set.name, set.dir.string()));
 }
 
 std::string DescribePublished(const PublishedKind& kind, bool json) {
@@ -149,13 +217,13 @@ std::string DescribePublished(const PublishedKind& kind, bool json) {
     const PublishedSet set = PublishedNamed(kind, name);
     const bool here = Missing(kind, set).empty();
     int64_t bytes = 0;
-    for (const PublishedFile& file : set.files) bytes += file.bytes;
+    for (const SetFile& file : set.files) bytes += file.bytes;
     Json one = {{"name", name}};
     one.update(set.more);
     one.update({{"dir", set.dir.string()}, {"here", here}});
     all[kind.many].push_back(std::move(one));
-    rows.push_back({name, here ? "here" : "-", HumanBytes(static_cast<double>(bytes)),
-                    std::string(set.summary)});
+    rows.push_back(
+        {name, here ? "here" : "-", HumanBytes(static_cast<double>(bytes)), set.summary});
   }
   return json ? all.dump() + "\n"
               : RenderTable({"name", "files", ">size", std::string(kind.contents)}, rows);

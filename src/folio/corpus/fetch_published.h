@@ -14,14 +14,24 @@
 
 namespace folio {
 
-// What is published under a name in several files: a vocabulary, a model.
+// One of the files of a set.
+struct SetFile {
+  std::string name;  // below the directory of the set
+  std::string url;
+  std::string hash;  // as WantedFile has it
+  int64_t bytes = 0;
+  std::filesystem::path path = {};  // where it lies, or is to lie
+};
+
+// What is published under a name in several files, in the order in which they are to arrive: a
+// vocabulary, a model.
 struct PublishedSet {
-  std::string_view name;
-  std::string_view summary = {};
+  std::string name;
+  std::string summary = {};
   std::filesystem::path dir = {};  // where its files are looked for
-  std::vector<PublishedFile> files = {};
-  std::vector<std::filesystem::path> paths = {};  // where each lies, or is to lie
-  Json more = Json::object();                     // what else its JSON says
+  std::vector<SetFile> files = {};
+  FetchLimits limits = {};
+  Json more = Json::object();  // what else its JSON says
 };
 
 // A kind of such sets, and how it is spoken of.
@@ -38,6 +48,9 @@ struct PublishedKind {
   std::function<std::string(const PublishedSet& set, const std::vector<size_t>& missing)> otherwise;
 };
 
+// A file that is always the same, and its place.
+SetFile AsSetFile(const PublishedFile& file, std::filesystem::path path);
+
 // The vocabularies of encodings, which OpenTokenizer opens by name.
 const PublishedKind& PublishedVocabularies();
 
@@ -48,9 +61,11 @@ std::filesystem::path RequireFetchedHome(std::string_view kind);
 PublishedSet PublishedNamed(const PublishedKind& kind, const std::string& name);
 
 // Gets the files of a set that are not here yet to their paths: copies of those in the directory
-// `from`, or where that is "" from the network, with a progress line; what an earlier call left of
-// a file is gone on from. Throws as FetchFile and CopyFile (io/fetch.h) do; a request to stop
-// (term/signals.h) ends it by throwing Stopped.
+// `from`, or where that is "" from the network, after a note of how much that is and with a
+// progress line; what an earlier call left of a file is gone on from. They lie aside, in
+// `kArrivingDir` of the set's directory, until all of them have come. Throws as FetchFile and
+// CopyFile (io/fetch.h) do, and a kRuntime Error, before anything is fetched, where the disk has no
+// room; a request to stop (term/signals.h) ends it by throwing Stopped.
 void FetchSet(const PublishedKind& kind, const PublishedSet& set, const std::filesystem::path& from,
               Console& console, ProgressMode mode);
 

@@ -254,6 +254,7 @@ std::string TokenFile::ShardHash(size_t shard, const std::function<bool()>& stop
     if (stop && stop()) return "";
     const std::span<const std::byte> piece = rest.first(std::min(kPiece, rest.size()));
     hasher.Add(piece);
+    shards_[shard].file.Forget(piece);
     rest = rest.subspan(piece.size());
   }
   shards_[shard].file.Advise(MappedFile::Access::kNormal);

@@ -18,6 +18,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/formats/fetched_models.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
@@ -99,20 +100,34 @@ fs::path FetchedModelDir(const PublishedModel& model) {
                    fmt::format("type: folio fetch {}", model.name));
 }
 
+// Throws a kInput Error that says how to fetch a repository of that name, if it is one's.
+void RequireTypedOrFetched(const fs::path& path) {
+  try {
+    RequireTyped(path);
+  } catch (const Error& error) {
+    if (!ParseRepositoryModel(path.string())) throw;
+    throw Error(error.kind(), error.what(), error.cause(),
+                fmt::format("{}; folio fetch {} downloads a repository of that name", error.help(),
+                            path.string()));
+  }
+}
+
 fs::path Located(const fs::path& path) {
   const PublishedModel* published = FindPublishedModel(path.string());
   if (published != nullptr && !Exists(path)) {
     return FetchedModelDir(*published);
   }
-  const bool is_name = path.has_filename() && !path.has_parent_path();
-  std::error_code ignored;
-  const bool there = fs::status(path, ignored).type() != fs::file_type::not_found || Exists(path);
-  if (is_name && !there) {
-    throw InputError(fmt::format("no model '{}'", path.string()),
-                     "nothing here has that name, and no published model has it",
-                     HelpForModelName(path.string()));
+  if (!Exists(path)) {
+    if (fs::path fetched = FindFetchedModel(path.string()); !fetched.empty()) return fetched;
+    const bool is_name = path.has_filename() && !path.has_parent_path();
+    std::error_code ignored;
+    if (is_name && fs::status(path, ignored).type() == fs::file_type::not_found) {
+      throw InputError(fmt::format("no model '{}'", path.string()),
+                       "nothing here has that name, and no published model has it",
+                       HelpForModelName(path.string()));
+    }
+    RequireTypedOrFetched(path);
   }
-  RequireTyped(path);
   // Not to be taken for a tokenizer of that name.
   const bool name = path == "bytes" || FindPublishedEncoding(path.string()) != nullptr;
   return name ? "." / path : path;

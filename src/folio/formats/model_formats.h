@@ -97,6 +97,7 @@ struct PublishedModel {
   std::string_view name;     // "gpt2-medium"
   std::string_view summary;  // how large it is, and its licence
   std::string page;          // where its files can be seen
+  std::string_view config;   // what its config.json says of sizes
   std::vector<PublishedFile> files;
 };
 
@@ -107,6 +108,9 @@ const PublishedModel* FindPublishedModel(std::string_view name);
 // Returns what to do for somebody who named a model that is not there: the published one that was
 // meant ("gpt-2", "smollm2:135m"), or that there is none ("gpt-4").
 std::string HelpForModelName(std::string_view name);
+
+// Its configuration, as far as sizes go, without its files.
+GptConfig SizesOf(const PublishedModel& model);
 
 // The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
 // there is no such home.

@@ -60,21 +60,24 @@ std::vector<PublishedModel> Gpt2Models() {
                   "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", 1042301},
                  {"merges.txt", "",
                   "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", 456318}});
-  const auto model = [&](std::string_view name, std::string_view summary, std::string_view commit,
-                         FileList files) {
+  const auto model = [&](std::string_view name, std::string_view summary, std::string_view sizes,
+                         std::string_view commit, FileList files) {
     files = Addressed(repository(name), commit, std::move(files));
     files.insert(files.end() - 1, tokenizer.begin(), tokenizer.end());
-    return PublishedModel{name, summary, PageOf(repository(name), "main"), std::move(files)};
+    return PublishedModel{name, summary, PageOf(repository(name), "main"), sizes, std::move(files)};
   };
   // The numbers of bytes of the two largest are limits.
   return {
-      model("gpt2", "124M parameters; modified MIT licence", kGpt2Commit,
+      model("gpt2", "124M parameters; modified MIT licence",
+            R"({"model_type":"gpt2","n_layer":12,"n_head":12,"n_embd":768})", kGpt2Commit,
             {{config, "", "0daed7749b4f02b8f76240d5444551d7b08712dab4d0adb8239c56ba823bb7b4", 665},
              {generation, "", "ed0b32ac72c0f5f44a719abb2d7786ea5146c871f83717b7f2018065954de02b",
               124},
              {weights, "", "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
               548105171}}),
       model("gpt2-medium", "355M parameters; modified MIT licence",
+            R"({"model_type":"gpt2","n_layer":24,"n_head":16,"n_embd":1024})",
+
             "6dcaa7a952f72f9298047fd5137cd6e4f05f41da",
             {{config, "", "ef1a44d889ad1a0acc7731c78134f1b87d2d222f110e97dd10fd4117331caf22", 718},
              {generation, "", "b90eadacf585a743a30ea51e8b5c88b8d282a2a34dc0c7e556d0987cdbd68805",
@@ -82,11 +85,15 @@ std::vector<PublishedModel> Gpt2Models() {
              {weights, "", "fc5a354a19255ad494f3d71549390baca1ccf61d1d822b9408971705c687c9cd",
               1519984962}}),
       model("gpt2-large", "774M parameters; modified MIT licence",
+            R"({"model_type":"gpt2","n_layer":36,"n_head":20,"n_embd":1280})",
+
             "32b71b12589c2f8d625668d2335a01cac3249519",
             {{config, "", "7fccdcfd6622055342a734c663ee0b61ff4fd697f42467595df0bf4448c8c170", 666},
              {weights, "", "5f47f3e12f91cd33b662ce7e433b6150ad5512b5884a2cee961b50e9c3bbebce",
               3247160000}}),
       model("gpt2-xl", "1558M parameters; modified MIT licence",
+            R"({"model_type":"gpt2","n_layer":48,"n_head":25,"n_embd":1600})",
+
             "15ea56dee5df4983c59b2538573817e1667135e2",
             {{config, "", "be48115d52314bc27327e160bf10197760db02ea689d10adb24db4102edf7a8a", 689},
              {generation, "", "b90eadacf585a743a30ea51e8b5c88b8d282a2a34dc0c7e556d0987cdbd68805",
@@ -98,14 +105,14 @@ std::vector<PublishedModel> Gpt2Models() {
 // Others', each in a repository of its own: hash and size of each of kModelFiles.
 std::vector<PublishedModel> OtherModels() {
   using Contents = std::array<std::pair<std::string_view, int64_t>, kModelFiles.size()>;
-  const auto model = [](std::string_view name, std::string_view summary,
+  const auto model = [](std::string_view name, std::string_view summary, std::string_view sizes,
                         std::string_view repository, std::string_view commit,
                         const Contents& contents) {
     FileList files;
     for (size_t i = 0; i < kModelFiles.size(); ++i) {
       files.push_back({kModelFiles[i], "", contents[i].first, contents[i].second});
     }
-    return PublishedModel{name, summary, PageOf(repository, commit),
+    return PublishedModel{name, summary, PageOf(repository, commit), sizes,
                           Addressed(repository, commit, std::move(files))};
   };
   // SmolLM2's models have these in common.
@@ -114,41 +121,54 @@ std::vector<PublishedModel> OtherModels() {
       kTokenizer = {"9ca9acddb6525a194ec8ac7a87f24fbba7232a9a15ffa1af0c1224fcd888e47c", 2104556},
       kTokenizerConfig = {"4ec77d44f62efeb38d7e044a1db318f6a939438425312dfa333b8382dbad98df", 3764};
   return {
-      model("smollm2-135m", "135M parameters, answers; Apache 2.0",
-            "HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac",
-            {{{"8eb740e8bbe4cff95ea7b4588d17a2432deb16e8075bc5828ff7ba9be94d982a", 861},
-              kGeneration,
-              kTokenizer,
-              kTokenizerConfig,
-              {"5af571cbf074e6d21a03528d2330792e532ca608f24ac70a143f6b369968ab8c", 269060552}}}),
-      model("smollm2-360m", "362M parameters, answers; Apache 2.0",
-            "HuggingFaceTB/SmolLM2-360M-Instruct", "a10cc1512eabd3dde888204e902eca88bddb4951",
-            {{{"224f72354f10d617a359cc82ad15a3c96e866b9b2ffadb81997eeea9e88e22ee", 846},
-              kGeneration,
-              kTokenizer,
-              kTokenizerConfig,
-              {"e6bffe7435d7ddc10fd3b9a9efd429dafbacb1cb17015fb5562664e7532bf86e", 723674912}}}),
-      model("qwen2.5-0.5b", "494M parameters, answers; Apache 2.0", "Qwen/Qwen2.5-0.5B-Instruct",
-            "7ae557604adf67be50417f59c2c2f167def9a775",
-            {{{"18e18afcaccafade98daf13a54092927904649e1dd4eba8299ab717d5d94ff45", 659},
-              {"e558847a8b4402616f1273797b015104dc266fe4b520056fca88823ba8f8ebe6", 242},
-              {"c0382117ea329cdf097041132f6d735924b697924d6f6fc3945713e96ce87539", 7031645},
-              {"5b5d4f65d0acd3b2d56a35b56d374a36cbc1c8fa5cf3b3febbbfabf22f359583", 7305},
-              {"fdf756fa7fcbe7404d5c60e26bff1a0c8b8aa1f72ced49e7dd0210fe288fb7fe", 988097824}}}),
-      model("qwen3-0.6b", "596M parameters, answers; Apache 2.0", "Qwen/Qwen3-0.6B",
-            "c1899de289a04d12100db370d81485cdf75e47ca",
-            {{{"660db3b73d788119c04535e48cf9be5f55bc3100841a718637ae695b442f27dd", 726},
-              {"2325da0f15bb848e018c5ae071b7943332e9f871d6b60e2ed22ca97d4cb993d2", 239},
-              {"aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4", 11422654},
-              {"d5d09f07b48c3086c508b30d1c9114bd1189145b74e982a265350c923acd8101", 9732},
-              {"f47f71177f32bcd101b7573ec9171e6a57f4f4d31148d38e382306f42996874b", 1503300328}}}),
-      model("tinyllama", "1100M parameters, answers; Apache 2.0",
-            "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "fe8a4ea1ffedaf415f4da2f062534de366a451e6",
-            {{{"486bedda3a6988332e60d9638a09ca4b260d34ebcf1b19e22cf3b140b63d8fe9", 608},
-              {"18046d04f5bd8b4998095ecabdd17a1bf0053d9acdccead4a05be4a3575f3c5c", 124},
-              {"bcd04f0eadf90287bd26e1a183ac487d8a141b09b06aecb7725bbdd343640f2e", 1842767},
-              {"7b41ba7d0eb91e77914ca3dafde559ea3e19878769b7e68409e89bed5222e77a", 1289},
-              {"6e6001da2106d4757498752a021df6c2bdc332c650aae4bae6b0c004dcf14933", 2200119864}}})};
+      model(
+          "smollm2-135m", "135M parameters, answers; Apache 2.0",
+          R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":576,"num_hidden_layers":30,"num_attention_heads":9,"num_key_value_heads":3,"intermediate_size":1536,"vocab_size":49152,"max_position_embeddings":8192,"tie_word_embeddings":true,"hidden_act":"silu","rms_norm_eps":1e-6})",
+
+          "HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac",
+          {{{"8eb740e8bbe4cff95ea7b4588d17a2432deb16e8075bc5828ff7ba9be94d982a", 861},
+            kGeneration,
+            kTokenizer,
+            kTokenizerConfig,
+            {"5af571cbf074e6d21a03528d2330792e532ca608f24ac70a143f6b369968ab8c", 269060552}}}),
+      model(
+          "smollm2-360m", "362M parameters, answers; Apache 2.0",
+          R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":960,"num_hidden_layers":32,"num_attention_heads":15,"num_key_value_heads":5,"intermediate_size":2560,"vocab_size":49152,"max_position_embeddings":8192,"tie_word_embeddings":true,"hidden_act":"silu","rms_norm_eps":1e-6})",
+
+          "HuggingFaceTB/SmolLM2-360M-Instruct", "a10cc1512eabd3dde888204e902eca88bddb4951",
+          {{{"224f72354f10d617a359cc82ad15a3c96e866b9b2ffadb81997eeea9e88e22ee", 846},
+            kGeneration,
+            kTokenizer,
+            kTokenizerConfig,
+            {"e6bffe7435d7ddc10fd3b9a9efd429dafbacb1cb17015fb5562664e7532bf86e", 723674912}}}),
+      model(
+          "qwen2.5-0.5b", "494M parameters, answers; Apache 2.0",
+          R"({"model_type":"qwen2","architectures":["Qwen2ForCausalLM"],"hidden_size":896,"num_hidden_layers":24,"num_attention_heads":14,"num_key_value_heads":2,"intermediate_size":4864,"vocab_size":151936,"max_position_embeddings":32768,"tie_word_embeddings":true,"hidden_act":"silu","rms_norm_eps":1e-6})",
+          "Qwen/Qwen2.5-0.5B-Instruct", "7ae557604adf67be50417f59c2c2f167def9a775",
+          {{{"18e18afcaccafade98daf13a54092927904649e1dd4eba8299ab717d5d94ff45", 659},
+            {"e558847a8b4402616f1273797b015104dc266fe4b520056fca88823ba8f8ebe6", 242},
+            {"c0382117ea329cdf097041132f6d735924b697924d6f6fc3945713e96ce87539", 7031645},
+            {"5b5d4f65d0acd3b2d56a35b56d374a36cbc1c8fa5cf3b3febbbfabf22f359583", 7305},
+            {"fdf756fa7fcbe7404d5c60e26bff1a0c8b8aa1f72ced49e7dd0210fe288fb7fe", 988097824}}}),
+      model(
+          "qwen3-0.6b", "596M parameters, answers; Apache 2.0",
+          R"({"model_type":"qwen3","architectures":["Qwen3ForCausalLM"],"hidden_size":1024,"num_hidden_layers":28,"num_attention_heads":16,"num_key_value_heads":8,"intermediate_size":3072,"vocab_size":151936,"max_position_embeddings":40960,"tie_word_embeddings":true,"hidden_act":"silu","rms_norm_eps":1e-6,"head_dim":128})",
+          "Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca",
+          {{{"660db3b73d788119c04535e48cf9be5f55bc3100841a718637ae695b442f27dd", 726},
+            {"2325da0f15bb848e018c5ae071b7943332e9f871d6b60e2ed22ca97d4cb993d2", 239},
+            {"aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4", 11422654},
+            {"d5d09f07b48c3086c508b30d1c9114bd1189145b74e982a265350c923acd8101", 9732},
+            {"f47f71177f32bcd101b7573ec9171e6a57f4f4d31148d38e382306f42996874b", 1503300328}}}),
+      model(
+          "tinyllama", "1100M parameters, answers; Apache 2.0",
+          R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":2048,"num_hidden_layers":22,"num_attention_heads":32,"num_key_value_heads":4,"intermediate_size":5632,"vocab_size":32000,"max_position_embeddings":2048,"tie_word_embeddings":false,"hidden_act":"silu","rms_norm_eps":1e-6})",
+
+          "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "fe8a4ea1ffedaf415f4da2f062534de366a451e6",
+          {{{"486bedda3a6988332e60d9638a09ca4b260d34ebcf1b19e22cf3b140b63d8fe9", 608},
+            {"18046d04f5bd8b4998095ecabdd17a1bf0053d9acdccead4a05be4a3575f3c5c", 124},
+            {"bcd04f0eadf90287bd26e1a183ac487d8a141b09b06aecb7725bbdd343640f2e", 1842767},
+            {"7b41ba7d0eb91e77914ca3dafde559ea3e19878769b7e68409e89bed5222e77a", 1289},
+            {"6e6001da2106d4757498752a021df6c2bdc332c650aae4bae6b0c004dcf14933", 2200119864}}})};
 }
 
 }  // namespace
@@ -202,6 +222,10 @@ const PublishedModel* FindPublishedModel(std::string_view name) {
   const auto models = PublishedModels();
   const auto model = std::ranges::find(models, name, &PublishedModel::name);
   return model == models.end() ? nullptr : &*model;
+}
+
+GptConfig SizesOf(const PublishedModel& model) {
+  return GptConfigFromJson(model.config, std::string(model.name));
 }
 
 std::filesystem::path PublishedModelDir(const PublishedModel& model) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -28,10 +29,20 @@ namespace fs = std::filesystem;
 
 constexpr size_t kDigits = 64;
 
+// Little of the file is in memory at a time.
 std::string HashOf(const fs::path& path) {
+  constexpr size_t kPiece = 1 << 20;
   const MappedFile file(path);
   file.Advise(MappedFile::Access::kSequential);
-  return Sha256Hex(AsText(file.bytes()));
+  Sha256 hash;
+  std::span<const std::byte> rest = file.bytes();
+  while (!rest.empty()) {
+    const auto piece = rest.first(std::min(kPiece, rest.size()));
+    hash.Add(AsText(piece));
+    file.Forget(piece);
+    rest = rest.subspan(piece.size());
+  }
+  return hash.Hex();
 }
 
 using Sums = std::map<std::string, std::string>;  // hash by name

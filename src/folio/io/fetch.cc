@@ -2,14 +2,20 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <nettle/sha1.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
@@ -54,12 +60,60 @@ const Libcurl& TheLibcurl() {
   throw InputError(fmt::format("{} is not the published file", source), cause, wanted.otherwise);
 }
 
+constexpr size_t kGitDigits = 40;
+
+// The hash of a wanted file, of whichever kind its own is, of bytes that come in pieces.
+class ContentHash {
+ public:
+  // Git hashes the number of bytes too, which is the one that was promised.
+  explicit ContentHash(const WantedFile& wanted) : git_(wanted.hash.size() == kGitDigits) {
+    sha1_init(&sha1_);
+    if (git_) Add(fmt::format("blob {}{}", wanted.bytes, '\0'));
+  }
+
+  void Add(std::string_view piece) {
+    if (!git_) return sha256_.Add(piece);
+    sha1_update(&sha1_, piece.size(), reinterpret_cast<const uint8_t*>(piece.data()));
+  }
+  std::string Hex() {
+    if (!git_) return sha256_.Hex();
+    std::array<uint8_t, SHA1_DIGEST_SIZE> digest;
+    sha1_digest(&sha1_, digest.size(), digest.data());
+    std::string hex;
+    for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
+    return hex;
+  }
+
+ private:
+  bool git_;
+  sha1_ctx sha1_;
+  Sha256 sha256_;
+};
+
 void CheckHash(const std::string& source, const WantedFile& wanted, int64_t bytes,
                const std::string& found) {
-  if (found == wanted.sha256) return;
+  if (wanted.hash.empty() ? bytes == wanted.bytes : found == wanted.hash) return;
+  if (wanted.hash.empty()) {
+    ThrowOther(source, wanted,
+               fmt::format("it has {} bytes, and {} were published", bytes, wanted.bytes));
+  }
+  const char* kind = wanted.hash.size() == kGitDigits ? "git hash" : "sha256";
   ThrowOther(source, wanted,
-             fmt::format("{} bytes have the sha256 {}, and {} with {} were published", bytes, found,
-                         wanted.bytes, wanted.sha256));
+             fmt::format("{} bytes have the {} {}, and {} with {} were published", bytes, kind,
+                         found, wanted.bytes, wanted.hash));
+}
+
+// The bytes of a file, of which little is in memory at a time.
+void AddFile(const fs::path& path, ContentHash& hash) {
+  constexpr size_t kPiece = 1 << 20;
+  const MappedFile file(path);
+  std::span<const std::byte> rest = file.bytes();
+  while (!rest.empty()) {
+    const auto piece = rest.first(std::min(kPiece, rest.size()));
+    hash.Add(AsText(piece));
+    file.Forget(piece);
+    rest = rest.subspan(piece.size());
+  }
 }
 
 // The bytes of a wanted file as they come: hashed, counted, written.
@@ -67,11 +121,9 @@ class Arrival {
  public:
   // Begins with what an earlier one has left. `source` is where they come from, for errors.
   Arrival(const WantedFile& wanted, std::string source)
-      : wanted_(wanted),
-        source_(std::move(source)),
-        file_(wanted.path, std::string_view(wanted.sha256).substr(0, kKey)) {
-    if (file_.bytes() > wanted.bytes) StartAnew();
-    if (file_.bytes() > 0) hash_->Add(AsText(MappedFile(file_.path()).bytes()));
+      : wanted_(wanted), source_(std::move(source)), file_(wanted.path, KeyOf(wanted)) {
+    if (file_.bytes() > wanted.bytes || wanted.hash.empty()) StartAnew();
+    if (file_.bytes() > 0) AddFile(file_.path(), *hash_);
   }
 
   int64_t bytes() const { return file_.bytes(); }
@@ -87,30 +139,39 @@ class Arrival {
   }
   void StartAnew() {
     file_.Clear();
-    hash_ = std::make_unique<Sha256>();
+    hash_ = std::make_unique<ContentHash>(wanted_);
   }
   void Commit() {
     const int64_t bytes = file_.bytes();
     const std::string found = hash_->Hex();
-    if (found != wanted_.sha256) file_.Clear();
-    CheckHash(source_, wanted_, bytes, found);
+    try {
+      CheckHash(source_, wanted_, bytes, found);
+    } catch (const Error&) {
+      file_.Clear();
+      throw;
+    }
     file_.Commit();
   }
 
  private:
-  static constexpr size_t kKey = 16;
+  static std::string_view KeyOf(const WantedFile& wanted) {
+    constexpr size_t kKey = 16;
+    return wanted.hash.empty() ? "unknown" : std::string_view(wanted.hash).substr(0, kKey);
+  }
 
   const WantedFile& wanted_;
   std::string source_;
   PartialFile file_;
-  std::unique_ptr<Sha256> hash_ = std::make_unique<Sha256>();
+  std::unique_ptr<ContentHash> hash_ = std::make_unique<ContentHash>(wanted_);
 };
 
-// The state that libcurl's callbacks see. Exceptions do not pass through C: they wait in `problem`.
+// What comes from a server, as libcurl's callbacks see it. Exceptions do not pass through C: they
+// wait in `problem`.
 struct Transfer {
-  Arrival& arrival;
-  const OnFetched& on_fetched;
-  std::exception_ptr problem;
+  std::function<void(std::string_view piece)> on_piece;
+  std::function<void()> on_progress;
+  std::function<void(std::string_view line)> on_header;
+  std::exception_ptr problem = nullptr;
 
   template <class F>
   bool Try(const F& f) {
@@ -126,29 +187,34 @@ struct Transfer {
 
 size_t OnBytes(char* bytes, size_t size, size_t count, void* context) {
   auto& transfer = *static_cast<Transfer*>(context);
-  const bool taken = transfer.Try([&] { transfer.arrival.Add({bytes, size * count}); });
+  const bool taken = transfer.Try([&] { transfer.on_piece({bytes, size * count}); });
+  return taken ? size * count : 0;
+}
+
+size_t OnHeader(char* bytes, size_t size, size_t count, void* context) {
+  auto& transfer = *static_cast<Transfer*>(context);
+  const bool taken = transfer.Try([&] { transfer.on_header({bytes, size * count}); });
   return taken ? size * count : 0;
 }
 
 int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   auto& transfer = *static_cast<Transfer*>(context);
-  return transfer.Try([&] { transfer.on_fetched(transfer.arrival.bytes()); }) ? 0 : 1;
+  return transfer.Try([&] { transfer.on_progress(); }) ? 0 : 1;
 }
 
 struct CurlDeleter {
   void operator()(CURL* curl) const { TheLibcurl().curl_easy_cleanup(curl); }
 };
 
-void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const FetchLimits& limits,
-           Transfer& transfer, char* reason) {
+void SetUp(CURL* curl, const std::string& url, const FetchLimits& limits, int64_t from,
+           const std::string& otherwise, Transfer& transfer, char* reason) {
   const auto set = TheLibcurl().curl_easy_setopt;
   set(curl, CURLOPT_URL, url.c_str());
   // Where libcurl does not know a scheme it would go on allowing all of them.
   if (set(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
       set(curl, CURLOPT_REDIR_PROTOCOLS_STR, limits.redirect_schemes.c_str()) != CURLE_OK) {
     throw RuntimeError(fmt::format("cannot fetch {}", url),
-                       fmt::format("this libcurl does not speak {}", limits.schemes),
-                       wanted.otherwise);
+                       fmt::format("this libcurl does not speak {}", limits.schemes), otherwise);
   }
   set(curl, CURLOPT_FOLLOWLOCATION, 1L);
   set(curl, CURLOPT_MAXREDIRS, kMaxRedirects);
@@ -161,41 +227,121 @@ void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const F
   set(curl, CURLOPT_ERRORBUFFER, reason);
   set(curl, CURLOPT_WRITEFUNCTION, OnBytes);
   set(curl, CURLOPT_WRITEDATA, &transfer);
+  set(curl, CURLOPT_HEADERFUNCTION, OnHeader);
+  set(curl, CURLOPT_HEADERDATA, &transfer);
   set(curl, CURLOPT_NOPROGRESS, 0L);
   set(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
   set(curl, CURLOPT_XFERINFODATA, &transfer);
-  set(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.arrival.bytes()));
+  set(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(from));
+  if (limits.token.empty()) return;
+  // Without CURLOPT_UNRESTRICTED_AUTH it stays with the first host and port.
+  set(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+  set(curl, CURLOPT_XOAUTH2_BEARER, limits.token.c_str());
+}
+
+struct Outcome {
+  CURLcode result = CURLE_OK;
+  long status = 0;
+  std::string reason = {};  // of a result that is not CURLE_OK
+};
+
+// One request for the bytes of `url` from `from` on. Throws what `transfer` threw.
+Outcome Perform(const std::string& url, const FetchLimits& limits, int64_t from,
+                const std::string& otherwise, Transfer& transfer) {
+  std::array<char, CURL_ERROR_SIZE> reason = {};
+  const Libcurl& library = TheLibcurl();
+  const std::unique_ptr<CURL, CurlDeleter> curl(library.curl_easy_init());
+  if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
+  SetUp(curl.get(), url, limits, from, otherwise, transfer, reason.data());
+  Outcome outcome{.result = library.curl_easy_perform(curl.get())};
+  if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
+  (library.curl_easy_getinfo)(curl.get(), CURLINFO_RESPONSE_CODE, &outcome.status);
+  outcome.reason = reason[0] != '\0' ? reason.data() : library.curl_easy_strerror(outcome.result);
+  return outcome;
+}
+
+[[noreturn]] void ThrowFailed(const std::string& url, const Outcome& outcome,
+                              const FetchLimits& limits, const std::string& more,
+                              const std::string& otherwise) {
+  const std::string what = fmt::format("cannot fetch {}", url);
+  const bool denied = outcome.status == 401 || outcome.status == 403;
+  if (denied && !limits.denied.empty()) {
+    throw InputError(what, fmt::format("the server refuses it ({})", outcome.status),
+                     limits.denied);
+  }
+  throw RuntimeError(what, outcome.reason + more, otherwise);
 }
 
 // One request for what is still to come. False where the server cannot begin in the middle.
 bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arrival,
                  const OnFetched& on_fetched, const FetchLimits& limits) {
   const bool resumed = arrival.bytes() > 0;
-  Transfer transfer{arrival, on_fetched, nullptr};
-  std::array<char, CURL_ERROR_SIZE> reason = {};
-  const Libcurl& library = TheLibcurl();
-  const std::unique_ptr<CURL, CurlDeleter> curl(library.curl_easy_init());
-  if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
-  SetUp(curl.get(), url, wanted, limits, transfer, reason.data());
-  const CURLcode result = library.curl_easy_perform(curl.get());
-  if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
+  Transfer transfer{.on_piece = [&](std::string_view piece) { arrival.Add(piece); },
+                    .on_progress = [&] { on_fetched(arrival.bytes()); },
+                    .on_header = [](std::string_view) {}};
+  const Outcome outcome = Perform(url, limits, arrival.bytes(), wanted.otherwise, transfer);
   constexpr long kNothingThere = 416;  // which libcurl may take for success
-  long status = 0;
-  (library.curl_easy_getinfo)(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-  if (resumed && (result == CURLE_RANGE_ERROR || status == kNothingThere)) return false;
-  if (result == CURLE_OK) return true;
-  std::string cause = reason[0] != '\0' ? reason.data() : library.curl_easy_strerror(result);
-  if (arrival.bytes() > 0) cause += fmt::format("; {} bytes have come", arrival.bytes());
-  throw RuntimeError(fmt::format("cannot fetch {}", url), cause, wanted.otherwise);
+  if (resumed && (outcome.result == CURLE_RANGE_ERROR || outcome.status == kNothingThere)) {
+    return false;
+  }
+  if (outcome.result == CURLE_OK) return true;
+  ThrowFailed(url, outcome, limits,
+              arrival.bytes() > 0 ? fmt::format("; {} bytes have come", arrival.bytes()) : "",
+              wanted.otherwise);
+}
+
+// The address that a header line "Link: <address>; rel="next"" names; "" for another line.
+std::string NextOf(std::string_view line) {
+  constexpr std::string_view kLink = "link:";
+  const bool link = line.size() > kLink.size() &&
+                    std::ranges::equal(line.substr(0, kLink.size()), kLink, {},
+                                       [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  if (!link) return "";
+  for (const std::string& part : Split(std::string(line.substr(kLink.size())), ',')) {
+    const size_t begin = part.find('<'), end = part.find('>');
+    if (begin == part.npos || end == part.npos || end < begin) continue;
+    if (part.find("rel=\"next\"", end) == part.npos) continue;
+    return part.substr(begin + 1, end - begin - 1);
+  }
+  return "";
 }
 
 }  // namespace
+
+FetchedPage FetchPage(const std::string& url, int64_t max_bytes, const FetchLimits& limits) {
+  FetchedPage page;
+  Transfer transfer{.on_piece =
+                        [&](std::string_view piece) {
+                          page.body += piece;
+                          if (std::ssize(page.body) <= max_bytes) return;
+                          throw InputError(fmt::format("{} is too long", url),
+                                           fmt::format("it has more than {} bytes", max_bytes));
+                        },
+                    .on_progress = [] {},
+                    .on_header =
+                        [&](std::string_view line) {
+                          if (line.starts_with("HTTP/")) page.next.clear();  // behind a redirect
+                          if (std::string next = NextOf(line); !next.empty()) page.next = next;
+                        }};
+  const Outcome outcome = Perform(url, limits, 0, "", transfer);
+  page.status = outcome.status;
+  if (outcome.status == 404) return {.status = 404};
+  if (outcome.result != CURLE_OK) {
+    ThrowFailed(url, outcome, limits, "", "check the network, and try again");
+  }
+  return page;
+}
 
 bool IsThere(const WantedFile& wanted) {
   std::error_code error;
   if (!fs::is_regular_file(wanted.path, error)) return false;
   if (fs::file_size(wanted.path, error) > static_cast<uintmax_t>(wanted.bytes)) return false;
-  return Sha256Hex(AsText(MappedFile(wanted.path).bytes())) == wanted.sha256;
+  if (wanted.hash.empty()) {
+    return fs::file_size(wanted.path, error) == static_cast<uintmax_t>(wanted.bytes);
+  }
+  ContentHash hash(wanted);
+  AddFile(wanted.path, hash);
+  return hash.Hex() == wanted.hash;
 }
 
 void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
@@ -215,7 +361,9 @@ void CopyFile(const fs::path& from, const WantedFile& wanted) {
     ThrowOther(from.string(), wanted,
                fmt::format("it has {} bytes, and {} were published", bytes.size(), wanted.bytes));
   }
-  CheckHash(from.string(), wanted, static_cast<int64_t>(bytes.size()), Sha256Hex(bytes));
+  ContentHash hash(wanted);
+  hash.Add(bytes);
+  CheckHash(from.string(), wanted, static_cast<int64_t>(bytes.size()), hash.Hex());
   WriteFileAtomically(wanted.path, bytes);
 }
 

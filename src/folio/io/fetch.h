@@ -10,7 +10,9 @@ namespace folio {
 // A file that must come out exactly as it was published.
 struct WantedFile {
   std::filesystem::path path;  // where it is to lie; its directory exists
-  std::string sha256;          // 64 hexadecimal digits
+  // Of its bytes, in hexadecimal digits: 64 of SHA-256, or 40 of what git calls it (SHA-1). "" if
+  // nobody knows it: its size is then that of `bytes`, and a download is never gone on with.
+  std::string hash;
   int64_t bytes = 0;           // no more are taken
   std::string otherwise = {};  // what to do where it cannot be got, for errors
 };
@@ -27,6 +29,8 @@ struct FetchLimits {
   // Schemes that a URL, and one that a server sends elsewhere to, may have: a comma between them.
   std::string schemes = "https";
   std::string redirect_schemes = "https";
+  std::string token = {};   // sent to the host of the URL, and to no other that it sends on to
+  std::string denied = {};  // what to do where the server refuses this user (401, 403)
 };
 
 // Called now and then with the bytes that have come; what it throws ends the work.
@@ -35,12 +39,23 @@ using OnFetched = std::function<void(int64_t bytes)>;
 // Downloads `url` to wanted.path with libcurl. The file appears only when all its bytes have come
 // and have the hash; what lay there is untouched until then. Where it ends early a large part is
 // kept beside it (PartialFile), and the next call goes on behind that, if the server can. Of
-// bytes with another hash nothing is kept. Throws a kRuntime Error where the network fails and a
-// kInput Error where the bytes are others.
+// bytes with another hash nothing is kept. Throws a kRuntime Error where the network fails, and a
+// kInput Error where the bytes are others or the server refuses this user.
 void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
                const FetchLimits& limits = {});
 
-// The same from a file. Throws a kInput Error.
+// An answer in memory.
+struct FetchedPage {
+  long status = 200;      // or 404, then without a body
+  std::string body = {};  // of `max_bytes` at most
+  std::string next = {};  // the address of the next page that the server names; "" for none
+};
+
+// Throws a kRuntime Error where the network fails or the server has no answer, and a kInput Error
+// for one that is longer.
+FetchedPage FetchPage(const std::string& url, int64_t max_bytes, const FetchLimits& limits = {});
+
+// FetchFile from a file. Throws a kInput Error.
 void CopyFile(const std::filesystem::path& from, const WantedFile& wanted);
 
 }  // namespace folio

@@ -234,7 +234,7 @@ class LargeFetch : public FetchTest {
   LargeFetch() {
     for (size_t i = 0; i < kSize; ++i) body_ += static_cast<char>(i * 2654435761u >> 13);
     wanted_ = {At("large"), Sha256Hex(body_), kSize, "look elsewhere"};
-    part_ = ".large." + wanted_.sha256.substr(0, 16) + ".part";
+    part_ = ".large." + wanted_.hash.substr(0, 16) + ".part";
   }
 
   void Fetch(const std::string& url) const { FetchFile(url, wanted_, Ignore, Loopback()); }
@@ -298,12 +298,12 @@ TEST_F(LargeFetch, OfBytesWithAnotherHashNothingIsKept) {
   std::string other = body_;
   other[kSize - 1] = static_cast<char>(other[kSize - 1] ^ 1);
   const Server server({Ok(other)});
-  EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kInput), wanted_.sha256));
+  EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kInput), wanted_.hash));
   EXPECT_EQ(Names(), Strings{});
   // Nor of a damaged beginning.
   WriteFileAtomically(At(part_), other.substr(kSize - kCut));
   const Server rest({Rest(kCut)});
-  EXPECT_TRUE(Contains(Failure(rest.url(), ErrorKind::kInput), wanted_.sha256));
+  EXPECT_TRUE(Contains(Failure(rest.url(), ErrorKind::kInput), wanted_.hash));
   EXPECT_EQ(Names(), Strings{});
 }
 

@@ -26,6 +26,7 @@
 #include "folio/model/config.h"
 #include "folio/model/families.h"
 #include "folio/model/lora.h"
+#include "folio/model/weight_init.h"
 #include "folio/tensor/blocks.h"
 #include "folio/tensor/dtype.h"
 
@@ -181,6 +182,20 @@ void RequireFinite(const StoredModel& model, const StoredParam& param, const Ten
       fmt::format("{}tensor \"{}\" has a number that is not finite", Where(model), param.from.name),
       fmt::format("[{}] is {}", place, found),
       "the file is damaged, or training diverged: take an earlier checkpoint");
+}
+
+// Lets the memory go that the file of a parameter took.
+void Forget(const StoredModel& model, const StoredParam& stored) {
+  if (model.file == nullptr) return;
+  if (stored.rows.empty()) model.file->Forget(stored.from);
+  for (const StoredRows& rows : stored.rows) model.file->Forget(rows.from);
+}
+
+// A parameter as float32 or float64 numbers.
+void ReadParam(const StoredModel& model, const StoredParam& stored, const Tensor& to) {
+  to.dtype() == Dtype::kF64 ? DecodeInto<double>(stored, to) : DecodeInto<float>(stored, to);
+  RequireFinite(model, stored, to, stored.transposed);
+  Forget(model, stored);
 }
 
 // Keeps what the views of a mapped model point into.
@@ -361,15 +376,33 @@ std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
   Check(model);
   auto weights = std::make_unique<GptWeights>(model.config, dtype);
   for (size_t i = 0; i < model.params.size(); ++i) {
-    const Tensor& to = weights->tensors()[i];
-    if (dtype == Dtype::kF64) {
-      DecodeInto<double>(model.params[i], to);
-    } else {
-      DecodeInto<float>(model.params[i], to);
-    }
-    RequireFinite(model, model.params[i], to, model.params[i].transposed);
+    ReadParam(model, model.params[i], weights->tensors()[i]);
   }
   return weights;
+}
+
+void ReadWeightsInto(const StoredModel& model, const GptWeights& to) {
+  // A shard takes its numbers from where they lie: nobody holds the whole model.
+  if (!to.table().shard().whole()) return InitWeightsFrom(*MapWeights(model), to);
+  Check(model);
+  const ParamTable table(model.config);
+  size_t next = 0;
+  for (const ParamInfo& info : to.table().params()) {
+    if (info.kind == ParamKind::kAdapter) continue;
+    FOLIO_CHECK(next < table.params().size() && table.params()[next].name == info.name,
+                "parameters of another model");
+    const StoredParam& stored = model.params[next];
+    const Shape& shape = table.params()[next++].shape;
+    const Tensor target = to.table().View(info, to.flat());
+    if (shape == info.shape) {
+      ReadParam(model, stored, target);
+      continue;
+    }
+    std::vector<float> numbers(static_cast<size_t>(shape.count()));
+    const Tensor whole(numbers.data(), shape);
+    ReadParam(model, stored, whole);
+    InitParamFrom(whole, target);
+  }
 }
 
 bool IsMatrix(const ParamRow& param) {
@@ -393,9 +426,7 @@ std::unique_ptr<GptWeights> MapWeights(
     const Dtype dtype = TargetOf(stored, info, matrices);
     tensors.push_back(MapParam(model, info, stored, dtype, *owner));
     RequireFinite(model, stored, tensors.back(), IsTurned(info, dtype) != stored.transposed);
-    if (model.file == nullptr || tensors.back().raw() == stored.from.data) continue;
-    if (stored.rows.empty()) model.file->Forget(stored.from);
-    for (const StoredRows& rows : stored.rows) model.file->Forget(rows.from);
+    if (tensors.back().raw() != stored.from.data) Forget(model, stored);
   }
   return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
 }

@@ -79,6 +79,11 @@ void DecodeParam(const StoredParam& param, std::span<float> to);
 // Error if one is not stored as floating-point numbers, or if a number of it is not finite.
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype = Dtype::kF32);
 
+// Reads all parameters into the weights of a model that is trained from it, one at a time, as
+// InitWeightsFrom (weight_init.h) would give them to it. Throws as ReadWeights does. REQUIRES:
+// float32 weights in memory of their own.
+void ReadWeightsInto(const StoredModel& model, const GptWeights& to);
+
 // True if a parameter is one of those that may be stored in another dtype than float32 where a
 // model runs: of a linear layer, the embeddings of tokens, the head.
 bool IsMatrix(const ParamRow& param);

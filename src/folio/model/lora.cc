@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <utility>
@@ -74,11 +77,10 @@ bool LoraConfig::Trains(std::string_view module) const {
 
 std::vector<Field> LoraConfig::Fields() {
   return {
-      Field{
-          "rank", &rank,
-          "train adapters of this rank (LoRA) beside the model's weights, which stay as they are; "
-          "0 trains the weights",
-          0, 65536}
+      Field{"rank", &rank,
+            "train LoRA adapters of this rank and keep the model's weights unchanged; 0 trains all "
+            "weights",
+            0, 65536}
           .WithFlag("--lora"),
       Field{"alpha", &alpha, "what adapters add is multiplied by alpha / rank; 0 means the rank", 0,
             1e6},
@@ -709,26 +711,60 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
 
 std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
   const LoraConfig& lora = weights.table().lora();
-  auto merged = std::make_unique<GptWeights>(weights.config(), weights.flat().dtype());
-  InitWeightsFrom(weights, *merged);
-  for (size_t l = 0; l < weights.params().h.size(); ++l) {
-    ForEachLinear(
-        [&](const Linear& linear, const LinearParams& from, const LinearParams& to) {
-          const AdaptedColumns adapted =
-              AdaptedColumnsOf(weights.config(), lora, linear, to.weight.dim(1));
-          const auto add =
-              to.weight.dtype() == Dtype::kF64 ? AddProduct<double> : AddProduct<float>;
-          int64_t row = 0;
-          for (int64_t i = 0; i < adapted.count; ++i) {
-            const ColumnRange& range = adapted.ranges[static_cast<size_t>(i)];
-            add(to.weight, range.begin, from.lora_a.Slice(i * lora.rank, (i + 1) * lora.rank),
-                from.lora_b.Slice(row, row + range.width), lora.scale());
-            row += range.width;
-          }
-        },
-        weights.params().h[l], merged->params().h[l]);
+  MemoryPlan plan;
+  std::map<const std::byte*, MemoryPlan::Id> changed;  // by where they lie in `weights`
+  const auto for_each_adapted = [&](const auto& visit) {
+    for (const BlockParams& block : weights.params().h) {
+      ForEachLinear(
+          [&](const Linear& linear, const LinearParams& from) {
+            const AdaptedColumns adapted =
+                AdaptedColumnsOf(weights.config(), lora, linear, from.weight.dim(1));
+            if (adapted.count > 0) visit(from, adapted);
+          },
+          block);
+    }
+  };
+  for_each_adapted([&](const LinearParams& from, const AdaptedColumns&) {
+    changed[from.weight.raw()] = plan.Add("merged", from.weight.dtype(), from.weight.shape());
+  });
+  plan.Place();
+  const auto arena = std::make_shared<const Arena>(plan);
+  for_each_adapted([&](const LinearParams& from, const AdaptedColumns& adapted) {
+    const Tensor to = arena->Get(plan, changed.at(from.weight.raw()));
+    std::memcpy(to.raw(), from.weight.raw(), to.bytes());
+    const auto add = to.dtype() == Dtype::kF64 ? AddProduct<double> : AddProduct<float>;
+    int64_t row = 0;
+    for (int64_t i = 0; i < adapted.count; ++i) {
+      const ColumnRange& range = adapted.ranges[static_cast<size_t>(i)];
+      add(to, range.begin, from.lora_a.Slice(i * lora.rank, (i + 1) * lora.rank),
+          from.lora_b.Slice(row, row + range.width), lora.scale());
+      row += range.width;
+    }
+  });
+  const auto tensors = TensorsByName(weights);
+  const ParamTable table(weights.config());
+  std::vector<Tensor> merged;
+  for (const ParamInfo& info : table.params()) {
+    const Tensor& here = *tensors.at(info.name);
+    const auto found = changed.find(here.raw());
+    merged.push_back(found == changed.end() ? here : arena->Get(plan, found->second));
   }
-  return merged;
+  return std::make_unique<GptWeights>(table, std::move(merged), arena);
+}
+
+uint64_t MergedBytes(const GptConfig& model, const LoraConfig& lora) {
+  if (!lora.on()) return 0;
+  const ParamTable table(model);
+  int64_t numbers = 0;
+  ForEachLinear([&](const Linear& linear) {
+    for (const ParamInfo& info : table.params()) {
+      if (info.kind != ParamKind::kLinear || info.module != linear.name) continue;
+      if (AdaptedColumnsOf(model, lora, linear, info.shape[1]).count > 0) {
+        numbers += info.shape.count();
+      }
+    }
+  });
+  return sizeof(float) * static_cast<uint64_t>(numbers);
 }
 
 }  // namespace folio

@@ -77,7 +77,9 @@ void LoadAdapter(const std::filesystem::path& dir, const GptWeights& weights);
 StoredModel WithAdapter(const StoredModel& model, const std::filesystem::path& dir);
 
 // The model without adapters that gives what `weights` with theirs give: what they add to a layer's
-// result is added to its weight.
+// result is added to its weight. Other parameters are views of those of `weights`.
 std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights);
+// The bytes of float32 weights that this takes; 0 without adapters.
+uint64_t MergedBytes(const GptConfig& model, const LoraConfig& lora);
 
 }  // namespace folio

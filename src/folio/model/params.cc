@@ -96,9 +96,9 @@ GptWeights::GptWeights(ParamTable table, Dtype dtype, ParamPart part)
   params_ = std::make_shared<const GptParams>(BindParams(table_, tensors_));
 }
 
-GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
+GptWeights::GptWeights(ParamTable table, std::vector<Tensor> tensors,
                        std::shared_ptr<const void> owner)
-    : table_(config), tensors_(std::move(tensors)), owner_(std::move(owner)) {
+    : table_(std::move(table)), tensors_(std::move(tensors)), owner_(std::move(owner)) {
   FOLIO_CHECK(tensors_.size() == table_.params().size(), "parameters of another model");
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Shape& shape = table_.params()[i].shape;

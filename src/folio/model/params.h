@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "folio/model/config.h"
@@ -128,10 +129,12 @@ class GptWeights {
       : GptWeights(ParamTable(config), dtype, part) {}
   explicit GptWeights(ParamTable table, Dtype dtype = Dtype::kF32,
                       ParamPart part = ParamPart::kAll);
-  // `tensors` are those of ParamTable(config), only ever read, and live as long as `owner`.
+  // `tensors` are those of the table, only ever read, and live as long as `owner`.
   // Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
-             std::shared_ptr<const void> owner);
+             std::shared_ptr<const void> owner)
+      : GptWeights(ParamTable(config), std::move(tensors), std::move(owner)) {}
+  GptWeights(ParamTable table, std::vector<Tensor> tensors, std::shared_ptr<const void> owner);
 
   const GptConfig& config() const { return table_.config(); }
   const ParamTable& table() const { return table_; }

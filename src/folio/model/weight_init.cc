@@ -153,6 +153,10 @@ void CopyRows(const Tensor& from, const Tensor& to) {
 
 }  // namespace
 
+void InitParamFrom(const Tensor& from, const Tensor& to) {
+  to.dtype() == Dtype::kF64 ? CopyRows<double>(from, to) : CopyRows<float>(from, to);
+}
+
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
   if (!to.table().shard().whole()) {
     const auto same_shapes = [](const ParamTable& a, const ParamTable& b) {
@@ -173,10 +177,7 @@ void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
     while (next < sources.size() && is_adapter(sources[next])) ++next;
     FOLIO_CHECK(next < sources.size() && sources[next].name == info.name,
                 "parameters of another model");
-    const Tensor& source = from.tensors()[next++];
-    const Tensor target = to.table().View(info, to.flat());
-    target.dtype() == Dtype::kF64 ? CopyRows<double>(source, target)
-                                  : CopyRows<float>(source, target);
+    InitParamFrom(from.tensors()[next++], to.table().View(info, to.flat()));
   }
 }
 

@@ -20,6 +20,8 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part = ParamPart:
 // one dtype, at least as many tokens, at most as many positions. A shard gets its share of a
 // `from` that is whole.
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to);
+// The same for one parameter.
+void InitParamFrom(const Tensor& from, const Tensor& to);
 
 // How wide the first numbers of a matrix are: the standard deviation of normal ones, the bound of
 // uniform ones. REQUIRES: info.init is neither kZero nor kOne, and info is of a whole model.

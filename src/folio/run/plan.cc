@@ -162,6 +162,8 @@ TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend
       shape_(ShapeOf(config.model, config.train, config.train.context,
                      PassOptionsOf(config.train, config.model, backend), ranks)) {
   RequireTrainingFits(shape_, memory_);
+  beside_ = BesideOf(shape_, memory_);
+  beside_.data = static_cast<uint64_t>(data.bytes());
   const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
   if (!warning.empty()) LogWarning(warning);
 }
@@ -187,7 +189,7 @@ std::string TrainPreview::Plan() const {
                   WithCommas(tokens), HowOften(Epochs()), WithCommas(data_.val().size()),
                   held_out.empty() ? "" : ", " + held_out, WithCommas(config_.model.vocab_size));
   text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
-  return text + DescribePlan(shape_);
+  return text + DescribePlan(shape_, beside_);
 }
 
 double TrainPreview::Epochs() const {
@@ -233,7 +235,13 @@ Json TrainPreview::Event() const {
   Json event = {{"event", "plan"},
                 {"schema", 1},
                 {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()}};
-  event.update(AsJson(ShapeCells(shape_, PlanTotals(PlanOf(shape_)))));
+  const PlanTotals totals(PlanOf(shape_));
+  event.update(AsJson(ShapeCells(shape_, totals)));
+  event.update({{"checkpoint_bytes", beside_.checkpoint},
+                {"merged_bytes", beside_.merged},
+                {"data_bytes", beside_.data},
+                {"program_bytes", beside_.program},
+                {"process_peak_bytes", beside_.Peak(totals.peak)}});
   event.update({{"grad_accumulation", shape_.grad_accumulation},
                 {"tokens_per_step", TokensPerStep(shape_)},
                 {"train_tokens", data_.train().size()},

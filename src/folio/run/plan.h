@@ -78,6 +78,7 @@ class TrainPreview {
   Backend& backend_;
   MachineMemory memory_;
   TrainShape shape_;
+  MemoryBeside beside_;
   TrainWork work_;
   double seconds_left_ = 0;      // of the budget
   double flops_per_second_ = 0;  // of training steps, as Probe found them

@@ -104,11 +104,11 @@ TEST(TrainPlan, PartsMakeUpThePeak) {
   EXPECT_EQ(totals.weights + totals.gradients + totals.optimizer + totals.activations, totals.peak);
   EXPECT_GE(totals.logits, 21 * 97 * sizeof(float));
   EXPECT_LT(totals.logits, totals.activations);
-  EXPECT_TRUE(Contains(DescribePlan(BatchOf(3)), "weights", "gradients", "moments", "logits",
+  EXPECT_TRUE(Contains(DescribePlan(BatchOf(3), {}), "weights", "gradients", "moments", "logits",
                        "peak", "--recompute would save"));
   TrainShape recomputed = BatchOf(3);
   recomputed.options.recompute = true;
-  EXPECT_TRUE(Contains(DescribePlan(recomputed), "--recompute saves"));
+  EXPECT_TRUE(Contains(DescribePlan(recomputed, {}), "--recompute saves"));
 }
 
 TEST(PeakMemory, ResetForgetsWhatWasGivenBack) {

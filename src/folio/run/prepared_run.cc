@@ -810,9 +810,12 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
   return run;
 }
 
+void PreparedRun::ProbePreview() const {
+  preview->Probe(resume ? SavedStep(checkpoint) : 0, resume ? SavedBudgetSeconds(checkpoint) : 0);
+}
+
 std::string TrainingRun::Plan(bool json) {
-  run_->preview->Probe(run_->resume ? SavedStep(run_->checkpoint) : 0,
-                       run_->resume ? SavedBudgetSeconds(run_->checkpoint) : 0);
+  run_->ProbePreview();
   const std::string ranks = DescribeRanks(*run_, json);
   if (json) return run_->preview->Event().dump() + "\n" + ranks;
   return run_->preview->Plan() + ranks + run_->preview->Estimate() + "\n";

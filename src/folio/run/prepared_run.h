@@ -85,6 +85,8 @@ struct PreparedRun {
   std::unique_ptr<TrainPreview> preview = {};
 
   RunConfig& config() const { return settings.config; }
+  // Measures how fast the steps that are ahead will be.
+  void ProbePreview() const;
   // The directory of the parts of the run: those of a new one wait aside until it begins.
   std::filesystem::path Parts() const { return new_run ? new_run->path() : options.out; }
 };

@@ -415,17 +415,15 @@ class RunInTraining {
     if (Console* console = run_.ranks.console(); console != nullptr) {
       report_.emplace(run_, *console);
     }
-    std::unique_ptr<GptWeights> from;
-    for (std::optional<FoundModel>* model : {&run_.initial, &run_.base}) {
-      if (!*model) continue;
-      from = ReadWeights((*model)->model);
-      model->reset();
-    }
+    // The model that is measured is gone before that of the run takes its memory.
+    run_.ProbePreview();
+    const std::optional<FoundModel>& from = run_.initial ? run_.initial : run_.base;
     Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
-                    tokenizer(), from.get(), run_.ranks.group(), run_.base_sha256);
-    from.reset();
+                    tokenizer(), from ? &from->model : nullptr, run_.ranks.group(),
+                    run_.base_sha256);
+    run_.initial.reset();
+    run_.base.reset();
     if (run_.resume && NothingToDo(trainer)) return {.step = trainer.step()};
-    run_.preview->Probe(trainer.step(), run_.resume ? SavedBudgetSeconds(run_.checkpoint) : 0);
     if (!first()) return trainer.Run();
     Begin(trainer);
     TrainResult result = trainer.Run();

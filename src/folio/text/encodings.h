@@ -40,6 +40,8 @@ const PublishedEncoding* FindPublishedEncoding(std::string_view name);
 // The directory of what is fetched of a kind, "tokenizers" or "models": $FOLIO_HOME/KIND, else
 // $XDG_CACHE_HOME/folio/KIND, else ~/.cache/folio/KIND; "" where none of them is set.
 std::string FetchedHome(std::string_view kind);
+// The directory in that of a model or a tokenizer where what is on its way lies.
+inline constexpr char kArrivingDir[] = ".arriving";
 
 // Returns where a file of an encoding lies in FetchedHome("tokenizers"), or is to lie: in the
 // directory of the encoding's name, or if it is only there in that of another encoding with the

@@ -293,17 +293,42 @@ std::string ErrorOfRunning(const F& run) {
 }  // namespace
 
 struct CheckpointWriter::Copy {
-  Copy(const ParamTable& table, ParamPart part) : weights(table, Dtype::kF32, part) {
+  explicit Copy(const GptWeights& of)
+      : own(of.table().Whole(), of.dtype(), PartOf(of.table())),
+        weights(own.table(), Tensors(of), nullptr) {
     for (const std::string_view name : Optimizer::kState) {
-      state.push_back(std::make_unique<GptWeights>(table, weights.dtype(), ParamPart::kTrained));
+      state.push_back(std::make_unique<GptWeights>(own.table(), own.dtype(), ParamPart::kTrained));
       named.push_back({std::string(name), state.back()->flat()});
     }
   }
 
-  GptWeights weights;
+  // What is copied: what is trained, or, of a model in parts, all.
+  static ParamPart PartOf(const ParamTable& table) {
+    return table.shard().whole() ? ParamPart::kTrained : ParamPart::kAll;
+  }
+
+  GptWeights own;
+  GptWeights weights;  // with what training does not change, which lies in the model itself
   std::vector<std::unique_ptr<GptWeights>> state;  // the optimizer's arrays, in their order
   std::vector<NamedTensor> named;                  // views of them
+
+ private:
+  std::vector<Tensor> Tensors(const GptWeights& of) const {
+    std::vector<Tensor> tensors(own.tensors().begin(), own.tensors().end());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i]) tensors[i] = of.tensors()[i];
+    }
+    return tensors;
+  }
 };
+
+uint64_t CheckpointWriter::BytesOfCopy(const ParamTable& table, Dtype dtype) {
+  const ParamTable whole = table.Whole();
+  constexpr int64_t kArrays = std::ssize(Optimizer::kState);
+  const int64_t copied =
+      Copy::PartOf(table) == ParamPart::kAll ? whole.flat_size() : whole.trained_size();
+  return DtypeBytes(dtype, copied + kArrays * whole.trained_size());
+}
 
 CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights,
                                    const Optimizer& optimizer, const OptimizerShards& shards,
@@ -316,20 +341,20 @@ CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& we
 
 CheckpointWriter::~CheckpointWriter() = default;
 
+bool CheckpointWriter::HasRoomForCopy(uint64_t bytes, uint64_t available) {
+  constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
+  return bytes <= available - available / kSpare;
+}
+
 // Returns whether there is a copy to write into, which is made at the first checkpoint and kept.
 bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
-  constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
-  const ParamTable table = weights_.table().Whole();
-  constexpr int64_t kArrays = std::ssize(Optimizer::kState);
-  const ParamPart part = checkpoints_.adapters() ? ParamPart::kTrained : ParamPart::kAll;
-  const int64_t copied = part == ParamPart::kTrained ? table.trained_size() : table.flat_size();
-  const uint64_t bytes = DtypeBytes(weights_.dtype(), copied + kArrays * table.trained_size());
+  const uint64_t bytes = BytesOfCopy(weights_.table(), weights_.dtype());
   const uint64_t available = ThisMachinesMemory().available;
-  bool room = available == 0 || bytes <= available - available / kSpare;
+  bool room = available == 0 || HasRoomForCopy(bytes, available);
   try {
-    if (room) copy_ = std::make_unique<Copy>(table, part);
+    if (room) copy_ = std::make_unique<Copy>(weights_);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     room = false;
@@ -380,7 +405,7 @@ void CheckpointWriter::GatherWholeModel(bool state) {
   const auto gather = [&](const Tensor& mine, PartHeld held, const GptWeights* whole) {
     GatherParts(*shards_.group, weights_.table(), mine, held, whole);
   };
-  gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->weights : nullptr);
+  gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->own : nullptr);
   if (!state) return;
   for (size_t i = 0; i < optimizer_.State().size(); ++i) {
     gather(optimizer_.State()[i].tensor, PartHeld::kPieces,
@@ -390,6 +415,7 @@ void CheckpointWriter::GatherWholeModel(bool state) {
 
 void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int64_t previous) {
   began_ = SteadySeconds();
+  rest_ = {};  // with the merged weights of the checkpoint before
   under_way_ = {.step = state.step, .best = best, .last = last};
   const bool beside = first() && MakeRoom();
   bool in_pieces = false;
@@ -408,8 +434,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
     if (!first()) return;
   }
   if (beside && weights_.table().shard().whole()) {
-    const Tensor& copy = copy_->weights.flat();
-    CopyBytes(weights_.flat().Slice(0, copy.dim(0)), copy);
+    CopyBytes(weights_.flat().Slice(0, copy_->own.flat().count()), copy_->own.flat());
   }
   if (beside && shards_.group == nullptr) {
     for (size_t i = 0; i < copy_->named.size(); ++i) {

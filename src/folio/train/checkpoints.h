@@ -113,7 +113,7 @@ struct OptimizerShards {
   bool same_files = true;  // all ranks see them, as far as is known
 };
 
-// Writes checkpoints while training goes on: takes a copy of what a checkpoint holds and has a
+// Writes checkpoints while training goes on: takes a copy of what training changes and has a
 // thread write it, one at a time. Where memory has no room for a copy, training waits instead.
 //
 // Each of several ranks writes its pieces of the optimizer's state, all into one file
@@ -133,6 +133,11 @@ class CheckpointWriter {
   // All must outlive it. `beside` false: no copies, for those who measure or test that.
   CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights, const Optimizer& optimizer,
                    const OptimizerShards& shards = {}, bool beside = true);
+  // The bytes of the copy that it takes of a model and its optimizer, or of a shard of them.
+  static uint64_t BytesOfCopy(const ParamTable& table, Dtype dtype = Dtype::kF32);
+  // Returns whether it takes one where so much memory is available; else training waits.
+  static bool HasRoomForCopy(uint64_t bytes, uint64_t available);
+
   // Waits for the thread.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

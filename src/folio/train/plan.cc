@@ -9,6 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/model/params.h"
+#include "folio/train/checkpoints.h"
 #include "folio/train/config.h"
 #include "folio/train/train_step.h"
 
@@ -127,6 +128,24 @@ PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
   activations = peak - weights - gradients - optimizer;
 }
 
+uint64_t MemoryBeside::Peak(uint64_t steps) const {
+  return std::max(before, steps + checkpoint + merged + data + program);
+}
+
+MemoryBeside BesideOf(const TrainShape& shape, const MachineMemory& memory) {
+  const LoraConfig& lora = shape.options.lora;
+  const uint64_t copy =
+      CheckpointWriter::BytesOfCopy(ParamTable(shape.model, lora, OfLargestShard(shape).shard));
+  const uint64_t steps = PlannedBytes(shape);
+  const bool room =
+      memory.available == 0 || (steps < memory.available &&
+                                CheckpointWriter::HasRoomForCopy(copy, memory.available - steps));
+  return {.checkpoint = room ? copy : 0,
+          .merged = MergedBytes(shape.model, lora),
+          .program = HeldMemoryBytes(),
+          .before = PeakMemoryBytes()};
+}
+
 uint64_t PlannedBytes(const TrainShape& shape) {
   try {
     return PlanOf(shape).arena_bytes();
@@ -164,7 +183,7 @@ std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory) {
       Bytes(bytes), Bytes(memory.available));
 }
 
-std::string DescribePlan(const TrainShape& shape) {
+std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside) {
   const PlanTotals totals(PlanOf(shape));
   std::string text;
   const auto line = [&](const char* name, size_t bytes, const std::string& more = "") {
@@ -173,18 +192,23 @@ std::string DescribePlan(const TrainShape& shape) {
   line("weights", totals.weights);
   line("gradients", totals.gradients);
   line("moments", totals.optimizer, " (AdamW's two)");
-  line("activations", totals.activations,
-       fmt::format(" ({} of logits; {} x {} tokens)", Bytes(totals.logits), shape.B, shape.T));
   const RecomputeBytes recompute =
       CompareRecompute(shape.model, shape.B, shape.T, OfLargestShard(shape));
   std::string saved;
   if (recompute.saved() > 0) {
-    saved = fmt::format(" (--recompute {} {})", shape.options.recompute ? "saves" : "would save",
-                        HumanBytes(static_cast<double>(recompute.saved())));
+    saved = fmt::format("; --recompute {} {}", shape.options.recompute ? "saves" : "would save",
+                        Bytes(recompute.saved()));
   }
-  line("peak", totals.peak, saved);
-  line("to save", totals.weights + totals.optimizer,
-       " more: a copy that is written beside training, where memory is free");
+  line("activations", totals.activations,
+       fmt::format(" ({} of logits; {} x {} tokens{})", Bytes(totals.logits), shape.B, shape.T,
+                   saved));
+  line("checkpoint", beside.checkpoint,
+       beside.checkpoint > 0 ? " (a copy that is written beside training)"
+                             : " (no memory for a copy: training waits for each checkpoint)");
+  if (beside.merged > 0) line("merged", beside.merged, " (layers with adapters, to be saved)");
+  line("data", beside.data);
+  line("program", beside.program);
+  line("peak", beside.Peak(totals.peak));
   return text;
 }
 

@@ -46,6 +46,22 @@ struct PlanTotals {
   size_t peak = 0;
 };
 
+// Memory that a run takes beside the buffers of its steps, in bytes.
+struct MemoryBeside {
+  uint64_t checkpoint = 0;  // the copy of what training changes, which is written beside it
+  uint64_t merged = 0;      // layers with adapters, as a checkpoint has them
+  uint64_t data = 0;        // tokens that are mapped
+  uint64_t program = 0;     // the program with its tokenizer, and what else it holds by now
+  uint64_t before = 0;      // the most that it has held until now
+
+  // The most that a run holds whose steps take `steps` bytes.
+  uint64_t Peak(uint64_t steps) const;
+};
+
+// Of such a run, that this process begins: the copy, where it will have room beside the steps, the
+// layers, and what the process holds.
+MemoryBeside BesideOf(const TrainShape& shape, const MachineMemory& memory);
+
 // Bytes that training in this shape keeps; UINT64_MAX where they cannot be counted.
 uint64_t PlannedBytes(const TrainShape& shape);
 
@@ -62,7 +78,7 @@ std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory);
 
 // The memory plan for people, a line for each kind; with what recomputation would save, if it is
 // off.
-std::string DescribePlan(const TrainShape& shape);
+std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside);
 
 // The arithmetic of training by the count that is usual in the literature: what the model asks for,
 // not what is carried out, so that recomputation and skipped masks do not change it.

@@ -62,7 +62,7 @@ class Training : public InTemporaryDirectory {
     return MakeOn(*backend_, run, std::move(hooks), nullptr, tokenizer);
   }
   Trainer MakeOn(Backend& backend, const std::string& run, TrainerHooks hooks, Group* group,
-                 const Tokenizer* tokenizer = nullptr, const GptWeights* from = nullptr) {
+                 const Tokenizer* tokenizer = nullptr, const StoredModel* from = nullptr) {
     std::filesystem::create_directories(At(run));
     return Trainer(backend, model_, config_, *data_, At(run), std::move(hooks), tokenizer, from,
                    group);

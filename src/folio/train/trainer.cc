@@ -47,7 +47,7 @@ int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
 
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
                  const Dataset& data, std::filesystem::path run, TrainerHooks hooks,
-                 const Tokenizer* tokenizer, const GptWeights* from, Group* group,
+                 const Tokenizer* tokenizer, const StoredModel* from, Group* group,
                  const std::string& base_sha256)
     : config_(config),
       run_(std::move(run)),
@@ -85,7 +85,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
     InitWeights(weights_, static_cast<uint64_t>(config.seed),
                 from == nullptr ? ParamPart::kAll : ParamPart::kTrained);
   }
-  if (from != nullptr) InitWeightsFrom(*from, weights_);
+  if (from != nullptr) ReadWeightsInto(*from, weights_);
 }
 
 std::string Trainer::NameOf(const std::byte* at) const {
@@ -436,11 +436,9 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   if (!config_.saves_adapters()) {  // else the trainer was made with the model that they are for
     const std::filesystem::path model = adapters ? run_ / kBaseDir : checkpoint;
     if (adapters) VerifyChecksums(model);
-    // A shard takes its numbers from where they lie: nobody holds the whole model.
-    const auto saved =
-        weights_.table().shard().whole() ? LoadModel(model) : MapWeights(OpenModelDir(model));
-    RequireSameModel(saved->config(), weights_.config(), model.string());
-    InitWeightsFrom(*saved, weights_);
+    const StoredModel saved = OpenModelDir(model);
+    RequireSameModel(saved.config, weights_.config(), model.string());
+    ReadWeightsInto(saved, weights_);
   }
   if (adapters) {
     LoadAdapter(config_.saves_adapters() ? checkpoint : checkpoint / kAdapterDir, weights_);

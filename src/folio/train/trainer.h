@@ -14,6 +14,7 @@
 #include "folio/data/dataset.h"
 #include "folio/dist/group.h"
 #include "folio/io/model_dir.h"
+#include "folio/model/checkpoint.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/config.h"
@@ -74,7 +75,7 @@ struct TrainerHooks {
 class Trainer {
  public:
   // Allocates everything and gives the weights their first values: those of `from`, if that is not
-  // null (InitWeightsFrom says which models it may be). `backend`, `data` and the
+  // null (ReadWeightsInto says which models it may be). `backend`, `data` and the
   // tokenizer, whose files go into the checkpoints, must outlive it; the run directory exists.
   // Throws a kUsage Error where the configurations do not fit each other and a kInput Error where
   // the data does not fit them. A group must outlive it; null for one rank alone. With train.save
@@ -82,7 +83,7 @@ class Trainer {
   // and train.init is its absolute path.
   Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config, const Dataset& data,
           std::filesystem::path run, TrainerHooks hooks = {}, const Tokenizer* tokenizer = nullptr,
-          const GptWeights* from = nullptr, Group* group = nullptr,
+          const StoredModel* from = nullptr, Group* group = nullptr,
           const std::string& base_sha256 = {});
   Trainer(const Trainer&) = delete;
 

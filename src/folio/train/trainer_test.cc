@@ -55,7 +55,8 @@ TEST_F(Training, AdaptersLeaveTheModelAsItWas) {
   const GptWeights from(model_);
   Scatter(from, 5);
   config_.lora = {.rank = 2};
-  MakeOn(*backend_, "run", {}, nullptr, nullptr, &from).Run();
+  const StoredModel stored = AsStored(from);
+  MakeOn(*backend_, "run", {}, nullptr, nullptr, &stored).Run();
   SaveModel(At(""), from);
   EXPECT_EQ(ReadFile(At("run/base") / kWeightsFile), ReadFile(At(kWeightsFile)));
   const GptWeights adapted(ParamTable(model_, config_.lora));

@@ -17,6 +17,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/commands/serve/program_page.h"
+#include "folio/formats/fetched_models.h"
 #include "folio/formats/model_formats.h"
 #include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
@@ -46,7 +47,7 @@ void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
 
 // Adds what is read of one path or name.
 void AddModel(const std::string& model, std::vector<fs::path>& files) {
-  const PublishedModel* published = FindPublishedModel(model);
+  const fs::path fetched = FetchedDir(model);
   std::error_code ignored;
   if (fs::is_directory(model, ignored)) {
     AddDirectory(model, files);
@@ -55,8 +56,8 @@ void AddModel(const std::string& model, std::vector<fs::path>& files) {
     const fs::path dir = fs::absolute(model).parent_path();
     AddDirectory(dir, files);
     files.push_back(dir.parent_path() / "data");  // where nanoGPT keeps the tokenizers of its files
-  } else if (published != nullptr) {
-    AddDirectory(PublishedModelDir(*published), files);
+  } else if (!fetched.empty()) {
+    AddDirectory(fetched, files);
   }
 }
 
@@ -101,34 +102,26 @@ class ServeCommand final : public Command {
   CommandInfo info() const override {
     return {
         .name = "serve",
-        .summary = "answer requests over HTTP, as OpenAI's interface has them, and show a page",
+        .summary = "serve models over HTTP with OpenAI's interface, and show a web page",
         .group = "model",
         .details =
-            "Prints its address and answers until it is interrupted: completions, answers in\n"
-            "conversations, embeddings, tokens. Clients of OpenAI's interface work as they are,\n"
-            "with the address and \"/v1\" as their base. A request names its model by --model's\n"
-            "NAME, or the name of its run, directory or file; where one model is served it "
-            "answers\n"
-            "whatever the name. Several texts are written at once (--slots); what a request gets\n"
-            "does not depend on the others. Where a request does not say how tokens are chosen,\n"
-            "it is done as folio generate and folio chat do it.\n"
-            "\n"
-            "At the address itself is a page that writes with any of the models, talks with those\n"
-            "that were taught to answer, looks inside of them (a model that is not kept as "
-            "float32\n"
-            "is copied for that when somebody first looks), shows the runs of --runs as they "
-            "train\n"
-            "and writes with their checkpoints.\n"
-            "\n"
-            "Only this machine reaches it, unless --host says otherwise; then every request\n"
-            "needs a key of --api-key-file: a line \"KEY\" or \"NAME:KEY\" for each, where KEY "
-            "may\n"
-            "be \"sha256:\" and the SHA-256 of the key. Behind a proxy --trusted-proxy says whose\n"
-            "X-Forwarded-For to believe. Requests are told on standard error, or by --access-log\n"
-            "as lines of JSON.\n"
-            "\n"
-            "SIGHUP reads the keys and opens the log anew. SIGTERM and Ctrl-C let what was begun\n"
-            "end, a second one does not.",
+            "Prints its address and answers until it is interrupted: completions, answers in "
+            "conversations, embeddings, tokens. Clients of OpenAI's interface work as they are, "
+            "with the address and \"/v1\" as their base. A request names its model by --model's "
+            "NAME, or the name of its run, directory or file; where one model is served it answers "
+            "whatever the name. Several texts are written at once (--slots); what a request gets "
+            "does not depend on the others. Where a request does not say how tokens are chosen, it "
+            "is done as folio generate and folio chat do it.\n\nAt the address itself is a page "
+            "that writes with any of the models, talks with those that were taught to answer, "
+            "looks inside of them (a model that is not kept as float32 is copied for that when "
+            "somebody first looks), shows the runs of --runs as they train and writes with their "
+            "checkpoints.\n\nOnly this machine can connect, unless --host is given; then every "
+            "request needs a key from --api-key-file, which has a line \"KEY\" or \"NAME:KEY\" for "
+            "each key; KEY may be \"sha256:\" and the SHA-256 of the key. Behind a proxy, "
+            "--trusted-proxy names the proxy whose X-Forwarded-For is believed. Requests are "
+            "logged on standard error, or with --access-log as JSON lines.\n\nSIGHUP reloads the "
+            "keys and reopens the log. SIGTERM and Ctrl-C complete the requests in progress and "
+            "then exit; a second one exits at once.",
         .examples = {"folio serve runs/demo", "folio serve small=runs/demo models/gpt2 --port 0",
                      "folio serve --model gpt2 --model tuned=gpt2 --adapter tuned=my-adapter",
                      "folio serve --runs runs",
@@ -139,39 +132,37 @@ class ServeCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     flags.Positionals("MODEL", &more_models_, "models to serve, as --model names them");
-    flags.List("--model", &models_, "a model to serve; may be given again",
+    flags.List("--model", &models_, "a model to serve; may be repeated",
                {.placeholder = "[NAME=]RUN|DIR|FILE"});
     flags.List("--adapter", &adapters_,
-               "an adapter (LoRA) to add to the weights of the model, or of the one of that name",
+               "a LoRA adapter for the model, or for the model of that name",
                {.placeholder = "[NAME=]DIR"});
-    flags.List("--runs", &runs_, "a directory of runs to show; ./runs where there is one",
+    flags.List("--runs", &runs_, "a directory of runs to show; default: ./runs if it exists",
                {.placeholder = "DIR"});
-    flags.Value(Field{"host", &host_, "the address to listen at"});
-    flags.Value(Field{"port", &port_, "its port; 0 takes one that is free", 0, 65535});
-    flags.Value(Field{"api-key-file", &key_file_, "the keys that open it, [NAME:]KEY a line"},
+    flags.Value(Field{"host", &host_, "the address to listen on"});
+    flags.Value(Field{"port", &port_, "the port; 0 chooses a free one", 0, 65535});
+    flags.Value(Field{"api-key-file", &key_file_, "file with the keys, one [NAME:]KEY per line"},
                 {.placeholder = "FILE"});
-    flags.List("--allow-host", &hosts_, "another name by which it is called",
+    flags.List("--allow-host", &hosts_, "an additional host name of the service",
                {.placeholder = "NAME"});
     flags.List("--trusted-proxy", &proxies_,
-               "a proxy whose X-Forwarded-For names the client: the last address in it that is no "
-               "such proxy",
+               "a proxy whose X-Forwarded-For names the client: the last address in it that is not "
+               "such a proxy",
                {.placeholder = "ADDRESS[/BITS]"});
     flags.Value(Field{"access-log", &log_file_,
-                      "append each request as a line of JSON; - for standard output"},
+                      "append a JSON line for each request to this file; - for standard output"},
                 {.placeholder = "FILE|-"});
-    flags.List("--cors", &origins_, "pages of this origin may ask too", {.placeholder = "ORIGIN"});
-    flags.Value(Field{"slots", &slots_, "texts that are written at once", 1, 1024});
+    flags.List("--cors", &origins_, "allow requests from web pages of this origin",
+               {.placeholder = "ORIGIN"});
+    flags.Value(Field{"slots", &slots_, "number of texts that are written at once", 1, 1024});
     flags.Value(Field{"queue", &queue_,
-                      "texts that may wait; beyond that requests are told to "
-                      "come again (429)",
-                      0, 1e6});
-    flags.Value(Field{"timeout", &timeout_, "how long an answer may take"},
-                {.placeholder = "TIME"});
-    flags.Value(Field{"connections", &connections_, "clients at a time", 1, 1e5});
-    flags.Value(Field{"request-memory", &request_memory_,
-                      "MB that all requests may take together; 0: an eighth of what is free, at "
-                      "most 1 GiB",
-                      0, 1e7});
+                      "number of texts that may wait; further requests get status 429", 0, 1e6});
+    flags.Value(Field{"timeout", &timeout_, "maximum time for an answer"}, {.placeholder = "TIME"});
+    flags.Value(Field{"connections", &connections_, "maximum number of connections", 1, 1e5});
+    flags.Value(Field{
+        "request-memory", &request_memory_,
+        "memory for all requests together, in MB; 0: an eighth of the free memory, at most 1 GiB",
+        0, 1e7});
     flags.Switch("--strict-model-names", &strict_model_names_,
                  "with one model, too, refuse requests that name another (404); else it answers, "
                  "and the header X-Folio-Model says so");
@@ -180,7 +171,7 @@ class ServeCommand final : public Command {
     model_.AddCache(flags);
     model_.AddCompute(flags);
     flags.Switch("--no-sandbox", &no_sandbox_,
-                 "let the process do all that its user may (folio doctor says what it is kept in)");
+                 "run without the sandbox (folio doctor describes it)");
   }
 
   int Run(const Context& context) override {

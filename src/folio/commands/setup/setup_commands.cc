@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,11 +18,8 @@
 #include "folio/cli/command_line.h"
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/fetch_command.h"
 #include "folio/commands/model_flags.h"
-#include "folio/corpus/fetch_published.h"
 #include "folio/dist/join.h"
-#include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/report/report.h"
@@ -36,75 +32,23 @@
 namespace folio {
 namespace {
 
-std::optional<PublishedSet> FindModelSet(const std::string& name) {
-  const PublishedModel* model = FindPublishedModel(name);
-  if (model == nullptr) return std::nullopt;
-  RequireFetchedHome("models");
-  PublishedSet set{.name = model->name,
-                   .summary = model->summary,
-                   .dir = PublishedModelDir(*model),
-                   .files = model->files};
-  for (const PublishedFile& file : set.files) set.paths.push_back(set.dir / file.name);
-  return set;
-}
-
-std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>& missing) {
-  std::vector<std::string> names;
-  for (const size_t file : missing) names.emplace_back(set.files[file].name);
-  return fmt::format(
-      "type it again to go on; without a network, download {} from {} elsewhere and put them in {}",
-      Join(names, ", "), FindPublishedModel(set.name)->page, set.dir.string());
-}
-
-// The published models, which `--model NAME` opens once they are fetched.
-const PublishedKind& PublishedModelSets() {
-  static const PublishedKind kind = {.one = "model",
-                                     .many = "models",
-                                     .command = "folio fetch",
-                                     .contents = "model",
-                                     .hashed = false,
-                                     .names = PublishedModelNames(),
-                                     .find = FindModelSet,
-                                     .otherwise = DownloadElsewhere};
-  return kind;
-}
-
-class FetchCommand final : public FetchPublishedCommand {
- public:
-  FetchCommand() : FetchPublishedCommand(PublishedModelSets(), "folio generate --model") {}
-
-  CommandInfo info() const override {
-    return {.name = "fetch",
-            .summary = "download a published model",
-            .group = "model",
-            .details =
-                "Puts a model, with its tokenizer, where --model NAME looks for it: in\n"
-                "$FOLIO_HOME/models, else ~/.cache/folio/models. A download that was cut goes on\n"
-                "where it was; a file is kept only if it is, byte for byte, the published one.\n"
-                "GPT-2 is OpenAI's (modified MIT licence). SmolLM2 (Hugging Face), Qwen 2.5 and 3\n"
-                "(Alibaba) and TinyLlama are under Apache 2.0; all of these were taught to answer.",
-            .examples = {"folio fetch gpt2", "folio fetch --list", "folio fetch smollm2-135m",
-                         "folio fetch gpt2-medium --from ~/Downloads/gpt2-medium"}};
-  }
-};
-
 class ConfigShowCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "config show",
-        .summary = "print all settings, and where each comes from",
-        .group = "model",
-        .details =
-            "Settings come, strongest first, from flags, --set, FOLIO_* environment variables,\n"
-            "--config FILE (else the nearest folio.toml above the current directory, then\n"
-            "$XDG_CONFIG_HOME/folio/config.toml), the preset, and folio itself.",
-        .examples = {"folio config show --preset char-cpu --origin",
-                     "folio config show --preset gpt2 > folio.toml"}};
+    return {.name = "config show",
+            .summary = "print all settings and their sources",
+            .group = "model",
+            .details =
+                "Sources of settings, from strongest to weakest: flags, --set, FOLIO_* environment "
+                "variables, --config FILE (or the nearest folio.toml in the current directory and "
+                "those above it, then $XDG_CONFIG_HOME/folio/config.toml), the preset, and "
+                "built-in defaults.",
+            .examples = {"folio config show --preset char-cpu --origin",
+                         "folio config show --preset gpt2 > folio.toml"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Switch("--origin", &origin_, "say where each value comes from");
+    flags.Switch("--origin", &origin_, "show the source of each value");
     AddPresetFlag(flags, &preset_);
     flags.Settings(&settings_.layers, {"train", "data", "log"});
   }
@@ -254,7 +198,7 @@ class DoctorCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "doctor",
-            .summary = "show what this machine offers, and what will be a problem",
+            .summary = "describe this machine, and report problems",
             .group = "set-up"};
   }
 
@@ -370,10 +314,6 @@ class VersionCommand final : public Command {
 };
 
 }  // namespace
-
-CommandList FetchCommands() {
-  return CommandsOf<FetchCommand>();
-}
 
 CommandList ConfigCommands() {
   return CommandsOf<ConfigShowCommand>();

@@ -1,17 +1,24 @@
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/step_model.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/report/report.h"
+#include "folio/run/fits.h"
 #include "folio/train/config.h"
 #include "folio/train/ranks.h"
 #include "folio/train/trainer.h"
@@ -27,15 +34,13 @@ class PlanCommand final : public Command {
         .summary = "predict a training step on many ranks and networks",
         .group = "model",
         .details =
-            "What a step of training under mpirun would take: computing, bytes and messages "
-            "of\n"
-            "each rank, how much of them hides behind computing, memory, and what bounds it. "
-            "A\n"
-            "rank computes with --flops-per-second, or as fast as this machine does, which is\n"
-            "then measured for a few seconds. Each rank has --micro-batches of a step, or its\n"
-            "share of --grad-accumulation. The processor that serves messages is one of the\n"
-            "--threads that compute; with --flops-per-second and no --threads it is one more.\n"
-            "docs/machines.md has the formulas and what was measured beside them.",
+            "Predicts a training step under mpirun: computing time, bytes and messages of each "
+            "rank, how much of the communication is hidden behind computing, memory, and the "
+            "bottleneck. A rank computes at --flops-per-second, or at the speed of this machine, "
+            "which is measured for a few seconds. Each rank has --micro-batches in a step, or its "
+            "share of --grad-accumulation. Communication uses one of the --threads; with "
+            "--flops-per-second and without --threads it has a thread of its own. docs/machines.md "
+            "contains the formulas and a comparison with measurements.",
         .examples = {"folio plan --preset gpt2 --batch 4 --ranks 1,8,64 --network 10Gbit,100Gbit",
                      "folio plan --preset gpt2-xl --ranks 64 --network 100Gbit --flops-per-second "
                      "5e13 --reduce-dtype bf16",
@@ -47,24 +52,27 @@ class PlanCommand final : public Command {
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
     flags.Value(Field{"ranks", &ranks_, "numbers of ranks"}, {.placeholder = "N,N,..."});
-    flags.Value(Field{"network", &networks_, "what a rank sends, and receives, in a second"},
+    flags.Value(Field{"network", &networks_, "bandwidth of a rank, in each direction"},
                 {.placeholder = "SPEED,..."});
     flags.Value(Field{"latency", &latency_, "from one rank to another"}, {.placeholder = "TIME"});
     flags.Value(Field{"message-time", &message_time_,
-                      "that a rank needs to send and receive a message, whatever its size"},
+                      "time for a rank to send and receive a message, independent of its size"},
                 {.placeholder = "TIME"});
-    flags.Value(Field{"micro-batches", &micro_batches_,
-                      "of each rank in a step, instead of --grad-accumulation", 1, 1 << 20},
-                {.placeholder = "N"});
-    flags.Value(Field{"flops-per-second", &rank_.flops_per_second,
-                      "of a rank, forward and backward; 0: measured here", 0, 1e21},
-                {.placeholder = "N"});
+    flags.Value(
+        Field{"micro-batches", &micro_batches_,
+              "micro-batches of each rank in a step, instead of --grad-accumulation", 1, 1 << 20},
+        {.placeholder = "N"});
+    flags.Value(
+        Field{"flops-per-second", &rank_.flops_per_second,
+              "FLOP/s of a rank, forward and backward; 0: measured on this machine", 0, 1e21},
+        {.placeholder = "N"});
     flags.Value(Field{"memory-rate", &rank_.memory_bytes_per_second,
-                      "bytes a second of norm and AdamW; 0: measured here", 0, 1e18},
+                      "bytes per second of norm and AdamW; 0: measured on this machine", 0, 1e18},
                 {.placeholder = "N"});
     flags.Value(
         Field{"sum-rate", &rank_.sum_bytes_per_second,
-              "bytes of gradients that one thread adds up in a second; 0: measured here", 0, 1e18},
+              "bytes of gradients that one thread adds per second; 0: measured on this machine", 0,
+              1e18},
         {.placeholder = "N"});
     simd_.Add(flags);
   }
@@ -157,10 +165,77 @@ class PlanCommand final : public Command {
   SimdFlag simd_;
 };
 
+// Bytes as people write them: "8GB", "512 MiB", "16G". Throws a kUsage Error.
+uint64_t ParseMemory(const std::string& text, const std::string& flag) {
+  static constexpr std::string_view kUnits = "KMGT";
+  const auto wrong = [&] {
+    return UsageError(fmt::format("{}: '{}' is no size of memory", flag, text), "",
+                      "write a number and its unit: 8GB, 512MB, 16GiB");
+  };
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  std::string unit(read.ptr, end);
+  std::erase(unit, ' ');
+  for (char& c : unit) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+  if (unit.ends_with('B')) unit.pop_back();
+  const bool binary = unit.size() == 2 && unit.ends_with('I');
+  if (binary) unit.pop_back();
+  const size_t power = unit.empty() ? kUnits.npos : kUnits.find(unit);
+  if (read.ec != std::errc() || unit.size() != 1 || power == kUnits.npos) throw wrong();
+  const double bytes = number * std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power + 1));
+  if (!(bytes >= 1 && bytes < 1e18)) throw wrong();
+  return static_cast<uint64_t>(bytes);
+}
+
+class PlanFitsCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "plan fits",
+            .summary = "show which published models this memory is enough for",
+            .group = "model",
+            .details =
+                "Lists the models that folio fetch knows by name: their parameters, the size of\n"
+                "their files, and the memory at its peak to write a text, to train adapters\n"
+                "(LoRA, rank 8) and to train all parameters, one sequence at a time, with the\n"
+                "copy that is saved beside training where there is room for it. --recompute and a "
+                "shorter\n"
+                "--context need less in training.",
+            .examples = {"folio plan fits", "folio plan fits --memory 8GB --context 256",
+                         "folio plan fits --json"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Value(Field{"memory", &memory_, "in place of what this machine has: 8GB, 512MiB"},
+                {.placeholder = "SIZE"});
+    flags.Value(Field{"context", &context_, "tokens of a sequence", 1, 1 << 20},
+                {.placeholder = "N"});
+    flags.Switch("--recompute", &recompute_, "training recomputes activations");
+  }
+
+  int Run(const Context& context) override {
+    const uint64_t memory =
+        memory_.empty() ? ThisMachinesMemory().total : ParseMemory(memory_, "--memory");
+    TrainConfig train;
+    train.batch_size = 1;
+    train.recompute = recompute_;
+    train.lora.rank = 8;
+    const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
+    ShowReport(context.console,
+               FitsReport(MemoryOfModels(train, context_, memory, *backend), memory, context_));
+    return 0;
+  }
+
+ private:
+  std::string memory_;
+  int64_t context_ = 512;
+  bool recompute_ = false;
+};
+
 }  // namespace
 
 CommandList PlanCommands() {
-  return CommandsOf<PlanCommand>();
+  return CommandsOf<PlanCommand, PlanFitsCommand>();
 }
 
 }  // namespace folio

@@ -1,7 +1,10 @@
 // These tests check what `folio plan` says, through the real program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/kit/expect.h"
 #include "tests/kit/json.h"
@@ -74,6 +77,35 @@ TEST(Plan, MistakesAreSaid) {
   ExpectError(2, plan + " --network 10", "--network: '10' is no speed", "Gbit");
   ExpectError(2, plan + " --latency 20", "--latency: '20' is no time", "20us");
   ExpectError(2, plan + " --context 25", "n_positions is 24");
+}
+
+TEST(PlanFits, SaysWhatAMemoryIsEnoughFor) {
+  const nlohmann::json small = Answer("plan fits --memory 1GB --context 128");
+  EXPECT_EQ(small.at("memory_bytes"), 1'000'000'000);
+  const nlohmann::json& models = small.at("models");
+  ASSERT_GE(models.size(), 9u);
+  for (const nlohmann::json& model : models) {
+    const int64_t write = model.at("write_bytes"), lora = model.at("lora_bytes"),
+                  train = model.at("train_bytes"), parameters = model.at("parameters");
+    EXPECT_GT(write, 2 * parameters);
+    EXPECT_GT(lora, 4 * parameters);
+    EXPECT_GT(train, 4 * 4 * parameters);  // with gradients and moments
+    EXPECT_LT(train, 4 * 6 * parameters + 400'000'000);
+    const std::vector<std::string> fits = model.at("fits");
+    EXPECT_EQ(std::ranges::count(fits, "write"), write <= 1'000'000'000) << model;
+    EXPECT_EQ(std::ranges::count(fits, "LoRA"), lora <= 1'000'000'000) << model;
+    EXPECT_EQ(std::ranges::count(fits, "train"), train <= 1'000'000'000) << model;
+  }
+  EXPECT_TRUE(Contains(Well(RunFolio("plan fits --memory 100MB")).out, "smollm2-135m", "nothing",
+                       "to train"));
+  // Where there is room a copy of weights and moments is saved beside training.
+  const nlohmann::json large = Answer("plan fits --memory 1TB --context 128");
+  EXPECT_GT(large["models"][0]["train_bytes"].get<int64_t>(),
+            models[0]["train_bytes"].get<int64_t>() + 11 * models[0]["parameters"].get<int64_t>());
+  EXPECT_EQ(Answer("plan fits --memory 2GiB")["memory_bytes"], int64_t{2} << 30);
+  for (const char* wrong : {"8", "GB", "-1GB", "8XB", "nanGB", "1e30GB", "8GBs"}) {
+    ExpectError(2, std::string("plan fits --memory ") + wrong, "--memory");
+  }
 }
 
 }  // namespace
