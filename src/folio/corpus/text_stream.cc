@@ -26,10 +26,11 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 Error BadLine(const std::string& where, const char* what, std::string cause,
               const std::string& field) {
-  return InputError(fmt::format("{}: {}", where, what), std::move(cause),
-                    fmt::format("each must be a JSON object such as {{{}: \"...\"}}; --field NAME "
-                                "takes another member",
-                                Json(field).dump()));
+  return InputError(
+      fmt::format("{}: {}", where, what), std::move(cause),
+      fmt::format("each must be a JSON object such as {{{}: \"...\"}}, or the row of a "
+                  "table with that column; --field NAME takes another",
+                  Json(field).dump()));
 }
 
 }  // namespace

@@ -38,6 +38,12 @@ class DataPrepareCommand final : public Command {
             "array: its \"text\", or the member that --field names. A tokenizer that has an\n"
             "end-of-text puts it between documents.\n"
             "\n"
+            "Tables (.csv, .tsv) have a header with the names of their columns; a row is a\n"
+            "document, its column \"text\" or the one that --text-column names. Rows and JSON\n"
+            "that are conversations (messages, conversations, prompt and completion,\n"
+            "instruction and output, question and answer) become a data set of\n"
+            "conversations, of which training learns the assistant's answers.\n"
+            "\n"
             "What a file is follows from its contents: gzip, bzip2, xz and zstd streams and\n"
             "UTF-16 with a byte order mark are unpacked beside --out for as long as it takes.\n"
             "What is no text (archives, Parquet, PDF, images, models) is an error that says\n"
@@ -56,7 +62,7 @@ class DataPrepareCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     flags.Positionals("FILE", &options_.files,
-                      "texts, JSON lines, or directories of such; - for standard input",
+                      "texts, JSON lines, tables, or directories of such; - for standard input",
                       {.required = true});
     flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
