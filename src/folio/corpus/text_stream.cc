@@ -265,11 +265,12 @@ std::string_view WithoutSpaces(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
 }
 
-// A key and its colon behind a brace, or an array of such, or of strings: no prose begins so. `cut`
-// says that the text goes on behind what is seen.
+// A key and its colon behind a brace, or an array of such, of strings, or of arrays of these: no
+// prose begins so. `cut` says that the text goes on behind what is seen.
 bool BeginsLikeJson(std::string_view text, bool cut) {
   const bool array = text.starts_with('[');
   if (array) text = WithoutSpaces(text.substr(1));
+  if (array && text.starts_with('[')) text = WithoutSpaces(text.substr(1));
   const bool object = text.starts_with('{');
   if (object) text = WithoutSpaces(text.substr(1));
   if ((!array && !object) || text.empty()) return false;
