@@ -78,7 +78,8 @@ constexpr ForeignCommand kCommands[] = {
      "folio inspect attention MODEL --text TEXT draws what heads attend to; folio plot RUN draws "
      "curves"},
     {"gpu gpus devices env system status check", "doctor",
-     "folio doctor says what this machine offers; folio computes on the CPU, there is no GPU yet"},
+     "folio doctor says what this machine offers; folio computes on the CPU, there is no GPU "
+     "support yet"},
     {"settings options set init", "config show",
      "folio config show prints all settings; folio config show > folio.toml begins a file of them"},
     {"fit fits size memory vram", "plan fits", "folio plan fits says which models fit this memory"},
@@ -101,7 +102,7 @@ struct ForeignFlag {
 };
 
 constexpr std::string_view kNoGpu =
-    "folio computes on the CPU, there is no GPU yet; --threads says on how many cores";
+    "folio computes on the CPU, there is no GPU support yet; --threads says on how many cores";
 
 constexpr ForeignFlag kFlags[] = {
     {"gpu gpus gpu-layers n-gpu-layers num-gpu -ngl device devices device-map cuda no-cuda cpu mps "

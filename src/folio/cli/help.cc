@@ -194,7 +194,7 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
   constexpr int kNames = 11;  // where the names of commands begin
   const int width = std::max(terminal.width, 20);
   std::string text =
-      "folio trains GPT models and writes with them: folio COMMAND [FLAGS]\n"
+      "folio trains and runs language models: folio COMMAND [FLAGS]\n"
       "  folio train --data input.txt --out runs/first\n"
       "  folio generate --model runs/first --prompt \"Once upon a time\"\n"
       "  folio data stories --out stories.txt\n\n";
@@ -223,7 +223,7 @@ constexpr const char* kExitStatuses =
 // All commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
   std::string text = Fitted(
-      "folio trains GPT models and writes with them, on the CPU: there is no GPU yet.\n\n"
+      "folio trains and runs language models on the CPU. There is no GPU support yet.\n\n"
       "usage: folio COMMAND [FLAGS]\n",
       WidthOf(terminal));
   for (const std::string& title : GroupTitles(line)) {

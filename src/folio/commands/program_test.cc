@@ -214,8 +214,8 @@ TEST_F(ProgramTest, WhatIsSaidOfForeignWordsIsThere) {
 }
 
 TEST_F(ProgramTest, ThatThereIsNoGpuIsSaid) {
-  EXPECT_TRUE(Contains(Well(Shell("$F --help")).out, "there is no GPU yet"));
-  EXPECT_TRUE(Contains(Well(Shell("$F doctor")).out, "there is no GPU yet"));
+  EXPECT_TRUE(Contains(Well(Shell("$F --help")).out, "there is no GPU support yet"));
+  EXPECT_TRUE(Contains(Well(Shell("$F doctor")).out, "there is no GPU support yet"));
   EXPECT_TRUE(nlohmann::json::parse(Well(Shell("$F doctor --json")).out).at("gpu").is_null());
 }
 

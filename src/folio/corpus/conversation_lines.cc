@@ -21,8 +21,8 @@ namespace {
 }
 
 // What is wrong, without where.
-[[noreturn]] void Wrong(std::string cause) {
-  throw InputError(std::move(cause));
+[[noreturn]] void Wrong(const std::string& cause) {
+  throw InputError(cause);
 }
 
 // Names of the members that hold what is asked and what is answered, the likeliest first.

@@ -38,7 +38,7 @@ std::vector<Field> DataConfig::Fields() {
           .WithFlag("--val-split"),
       Field{"field", &field,
             "of JSON lines and tables: the member or column that holds the text; \"text\" if none "
-            "is named and they are no conversations"}
+            "is named and they are no conversations; --text-column is the same"}
           .WithFlag("--field,--text-column"),
       Field{"raw", &raw,
             "with --tokenizer bytes: read all files as bytes, also those that are not text"}

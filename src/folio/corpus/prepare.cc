@@ -831,11 +831,6 @@ class Preparing {
     if (collect) tokenizer_ = characters.Build();
     state_.tokenizer_hash = tokenizer_->hash();
     if (!convert) BeginPartial();
-    if (state_.plan.documents > 1 && !tokenizer_->end_of_text()) {
-      Note(
-          "no token stands between documents: the tokenizer has none that ends a text; "
-          "--add-tokens '<|endoftext|>' adds one");
-    }
     tokenizer_->Save(partial_.path().string());
     OpenWriters(state_);
     partial_.Save(state_);
@@ -939,6 +934,11 @@ class Preparing {
     WriteDatasetInfo(directory.path().string(), info);
     directory.Commit();
     partial_.Remove();
+    if (state_.plan.documents > 1 && !tokenizer_->end_of_text()) {
+      Note(
+          "no token stands between documents: the tokenizer has none that ends a text; "
+          "--add-tokens '<|endoftext|>' adds one");
+    }
     return info;
   }
 

@@ -153,6 +153,22 @@ TEST_F(PrepareConversations, WhatNoTokenIsMadeOfIsSaid) {
   EXPECT_TRUE(Contains(notes[0], "\"reasoning_content\"", "left out"));
 }
 
+// nanochat's lines are lists of messages, whatever the file is called and however it is laid out.
+TEST_F(PrepareConversations, ListsOfMessagesAreConversations) {
+  const std::string one =
+      R"([{"role": "user", "content": "ab"}, {"role": "assistant", "content": "b"}])";
+  PutFile("usual.jsonl", "{\"messages\": " + one + "}\n{\"messages\": " + one + "}\n");
+  PutFile("lines.jsonl", one + "\n" + one + "\n");
+  PutFile("lines.txt", one + "\n" + one + "\n");
+  PutFile("array.json", "[\n  " + one + ",\n  " + one + "\n]\n");
+  Prepare({.files = {At("usual.jsonl").string()}, .tokenizer = "bytes"});
+  const std::string usual = ReadFile(At("data/train.bin"));
+  for (const char* name : {"lines.jsonl", "lines.txt", "array.json"}) {
+    ASSERT_TRUE(Prepare({.files = {At(name).string()}, .tokenizer = "bytes"}).chat) << name;
+    EXPECT_EQ(ReadFile(At("data/train.bin")), usual) << name;
+  }
+}
+
 // pandas writes NaN for what is missing.
 TEST_F(PrepareConversations, PythonsNumbersAreNoMistake) {
   PutFile("chats.jsonl",

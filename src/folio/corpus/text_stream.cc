@@ -26,10 +26,11 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 Error BadLine(const std::string& where, const char* what, std::string cause,
               const std::string& field) {
-  return InputError(fmt::format("{}: {}", where, what), std::move(cause),
-                    fmt::format("each must be a JSON object such as {{{}: \"...\"}}; --field NAME "
-                                "takes another member",
-                                Json(field).dump()));
+  return InputError(
+      fmt::format("{}: {}", where, what), std::move(cause),
+      fmt::format("each must be a JSON object such as {{{}: \"...\"}}, or the row of a "
+                  "table with that column; --field NAME takes another",
+                  Json(field).dump()));
 }
 
 }  // namespace
@@ -264,11 +265,12 @@ std::string_view WithoutSpaces(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
 }
 
-// A key and its colon behind a brace, or an array of such, or of strings: no prose begins so. `cut`
-// says that the text goes on behind what is seen.
+// A key and its colon behind a brace, or an array of such, of strings, or of arrays of these: no
+// prose begins so. `cut` says that the text goes on behind what is seen.
 bool BeginsLikeJson(std::string_view text, bool cut) {
   const bool array = text.starts_with('[');
   if (array) text = WithoutSpaces(text.substr(1));
+  if (array && text.starts_with('[')) text = WithoutSpaces(text.substr(1));
   const bool object = text.starts_with('{');
   if (object) text = WithoutSpaces(text.substr(1));
   if ((!array && !object) || text.empty()) return false;

@@ -16,8 +16,8 @@
 namespace folio {
 namespace {
 
-[[noreturn]] void Refuse(std::string cause) {
-  throw InputError(std::move(cause));
+[[noreturn]] void Refuse(const std::string& cause) {
+  throw InputError(cause);
 }
 
 // The member; null where it is not there, or is null itself.

@@ -192,6 +192,24 @@ TEST(WithSpecialTokens, RefusesWhatCannotBeOne) {
   EXPECT_EQ(WithSpecialTokens(chars, Texts{"d"})->vocab_size(), 4);
 }
 
+// Of several tokens the one that ends a document, whichever the files of a model for conversations
+// call eos.
+TEST(EndOfText, IsFoundInTokenizersOfEveryFamily) {
+  const auto found = [](const std::vector<std::string>& texts, std::string_view eos) {
+    const std::vector<SpecialToken> specials = NumberSpecials(texts, 0);
+    const std::optional<int32_t> id = FindEndOfText(specials, eos);
+    return id ? texts[static_cast<size_t>(*id)] : std::string("none");
+  };
+  EXPECT_EQ(found({"<|im_end|>", "<|endoftext|>"}, "<|im_end|>"), "<|endoftext|>");
+  EXPECT_EQ(found({"<|eot_id|>", "<|end_of_text|>"}, "<|eot_id|>"), "<|end_of_text|>");
+  EXPECT_EQ(found({"<|assistant_end|>", "<|bos|>"}, "<|assistant_end|>"), "<|bos|>");
+  EXPECT_EQ(found({"<s>", "</s>"}, "</s>"), "</s>");
+  EXPECT_EQ(found({"<bos>", "<eos>", "<end_of_turn>"}, "<eos>"), "<eos>");
+  EXPECT_EQ(found({"<a>", "<end>"}, "<end>"), "<end>");
+  EXPECT_EQ(found({"<s>", "</s>"}, ""), "</s>") << "a tokenizer.json alone";
+  EXPECT_EQ(found({"<a>"}, "<b>"), "none");
+}
+
 }  // namespace
 
 }  // namespace folio

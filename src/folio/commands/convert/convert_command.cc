@@ -31,43 +31,38 @@ std::vector<std::string> FormatNames() {
 class ConvertCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {
-        .name = "convert",
-        .summary = "write a model in another format",
-        .group = "model",
-        .details =
-            "Reads a model in any format that folio knows, with its tokenizer, and writes it\n"
-            "for other programs: hf is a directory that Hugging Face's libraries open, gguf a\n"
-            "file for llama.cpp and what is built on it, llmc a file for llm.c, and nanogpt\n"
-            "nanoGPT's out_dir, with its ckpt.pt and of characters meta.pkl: put into\n"
-            "nanoGPT's own directory, it is what sample.py --out_dir=DST samples from. Without\n"
-            "--to the ending of DST says the format: .gguf is gguf, .bin is llmc, and a name\n"
-            "without such an ending is an hf directory.\n"
-            "\n"
-            "Matrices become --dtype, in q4_k_m those that matter more in more bits; norms,\n"
-            "biases and what else is small stay f32 (in hf and llmc all are of one dtype).\n"
-            "Without --dtype it is the one that the name of DST ends in (demo-q8_0.gguf), or\n"
-            "f32.\n"
-            "\n"
-            "--adapter adds an adapter's weights first. The result is read back and compared:\n"
-            "every tensor, the tokenizer, and the logits of a prompt. If they differ it is\n"
-            "removed.",
-        .examples = {"folio convert runs/demo demo.gguf",
-                     "folio convert runs/demo demo.gguf --dtype q8_0",
-                     "folio convert runs/demo demo-q4_k_m.gguf", "folio convert gpt2.gguf gpt2",
-                     "folio convert runs/demo out-demo --to nanogpt",
-                     "folio convert gpt2 merged --adapter my-adapter"}};
+    return {.name = "convert",
+            .summary = "write a model in another format",
+            .group = "model",
+            .details =
+                "Reads a model in any supported format, with its tokenizer, and writes it for "
+                "other programs: hf is a directory for Hugging Face's libraries, gguf a file for "
+                "llama.cpp and programs based on it, llmc a file for llm.c, and nanogpt nanoGPT's "
+                "out_dir with ckpt.pt and, for characters, meta.pkl (placed in nanoGPT's "
+                "directory, sample.py --out_dir=DST samples from it). Without --to the ending of "
+                "DST selects the format: .gguf is gguf, .bin is llmc, and a name without such an "
+                "ending is an hf directory.\n\nMatrices are written as --dtype; q4_k_m keeps the "
+                "more important ones in more bits. Norms, biases and other small tensors stay f32 "
+                "(in hf and llmc all tensors have one dtype). Without --dtype, the name of DST may "
+                "end in one (demo-q8_0.gguf); otherwise it is f32.\n\n--adapter merges an adapter "
+                "first. The result is read back and compared: every tensor, the tokenizer, and the "
+                "logits of a prompt. If they differ, it is removed.",
+            .examples = {"folio convert runs/demo demo.gguf",
+                         "folio convert runs/demo demo.gguf --dtype q8_0",
+                         "folio convert runs/demo demo-q4_k_m.gguf", "folio convert gpt2.gguf gpt2",
+                         "folio convert runs/demo out-demo --to nanogpt",
+                         "folio convert gpt2 merged --adapter my-adapter"}};
   }
 
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"SRC", &from_, "a run, a model directory or a model file"},
                      {.required = true});
     flags.Positional(Field{"DST", &to_, "file or directory to write"}, {.required = true});
-    flags.Value(Field{"to", &format_, "format to write, if not that of DST's ending"}.Choices(
+    flags.Value(Field{"to", &format_, "format to write; default: by the ending of DST"}.Choices(
         FormatNames()));
-    flags.Value(
-        Field{"dtype", &dtype_, "of the matrices, if not that in DST's name, or f32"}.Choices(
-            DtypeNames()));
+    flags.Value(Field{"dtype", &dtype_,
+                      "number format of the matrices; default: that in the name of DST, or f32"}
+                    .Choices(DtypeNames()));
     AddAdapterFlag(flags, &adapter_);
     flags.Switch("--overwrite", &overwrite_, "replace an existing file or directory");
     compute_.Add(flags);

@@ -36,12 +36,17 @@ class DataPrepareCommand final : public Command {
             "end). Directories are searched for texts; - is standard input. Each file is a "
             "document, and so is each object of JSON lines or of a JSON array: its \"text\", or "
             "the member that --field names. If the tokenizer has an end-of-text token, it is put "
-            "between documents.\n\nThe type of a file is detected from its contents. gzip, bzip2, "
-            "xz and zstd streams and UTF-16 with a byte order mark are converted temporarily "
-            "beside --out. Other data (archives, Parquet, PDF, images, models) is refused with a "
-            "hint, and skipped in directories; --tokenizer bytes --raw accepts any bytes.\n\nIf "
-            "the command is stopped or killed, the same command continues. Under mpirun or srun "
-            "the ranks share the work; they must see the same files.",
+            "between documents.\n\nTables (.csv, .tsv) have a header with the names of their "
+            "columns; a row is a document: its column \"text\", or the one that --text-column "
+            "names. Rows and JSON objects that are conversations (messages, conversations, prompt "
+            "and completion, instruction and output, question and answer) become a data set of "
+            "conversations, of which training learns the assistant's answers.\n\nThe type of a "
+            "file is detected from its contents. gzip, bzip2, xz and zstd streams and UTF-16 with "
+            "a byte order mark are converted temporarily beside --out. Other data (archives, "
+            "Parquet, PDF, images, models) is refused with a hint, and skipped in directories; "
+            "--tokenizer bytes --raw accepts any bytes.\n\nIf the command is stopped or killed, "
+            "the same command continues. Under mpirun or srun the ranks share the work; they must "
+            "see the same files.",
         .examples = {"folio data prepare input.txt --tokenizer char --out data/input",
                      "folio data prepare a.txt b.jsonl.zst --tokenizer gpt2 --out data/both",
                      "folio data prepare crawl/ --field content --tokenizer gpt2 --out data/web",
@@ -52,7 +57,7 @@ class DataPrepareCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     flags.Positionals("FILE", &options_.files,
-                      "texts, JSON lines, or directories of such; - for standard input",
+                      "texts, JSON lines, tables, or directories of such; - for standard input",
                       {.required = true});
     flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});

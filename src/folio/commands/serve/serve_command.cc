@@ -105,17 +105,17 @@ class ServeCommand final : public Command {
         .summary = "serve models over HTTP with OpenAI's interface, and show a web page",
         .group = "model",
         .details =
-            "Prints its address and answers until it is interrupted: completions, answers in "
-            "conversations, embeddings, tokens. Clients of OpenAI's interface work as they are, "
-            "with the address and \"/v1\" as their base. A request names its model by --model's "
-            "NAME, or the name of its run, directory or file; where one model is served it answers "
-            "whatever the name. Several texts are written at once (--slots); what a request gets "
-            "does not depend on the others. Where a request does not say how tokens are chosen, it "
-            "is done as folio generate and folio chat do it.\n\nAt the address itself is a page "
-            "that writes with any of the models, talks with those that were taught to answer, "
-            "looks inside of them (a model that is not kept as float32 is copied for that when "
-            "somebody first looks), shows the runs of --runs as they train and writes with their "
-            "checkpoints.\n\nOnly this machine can connect, unless --host is given; then every "
+            "Prints its address and answers requests until it is interrupted: completions, chat "
+            "completions, embeddings, tokens. Clients of OpenAI's interface work with the address "
+            "and \"/v1\" as the base URL. A request names its model by the NAME of --model, or by "
+            "the name of its run, directory or file; a single model answers whatever the name. "
+            "Several texts are written at once (--slots); an answer does not depend on other "
+            "requests. Sampling options that a request does not set are those of folio generate "
+            "and folio chat.\n\nThe address itself is a web page: write with any of the models, "
+            "chat with those trained on conversations, look inside (a model that is not kept as "
+            "float32 is copied for that on first use), watch the runs of --runs, and write with "
+            "their checkpoints.\n\nOnly this machine can connect, unless --host is given; then "
+            "every "
             "request needs a key from --api-key-file, which has a line \"KEY\" or \"NAME:KEY\" for "
             "each key; KEY may be \"sha256:\" and the SHA-256 of the key. Behind a proxy, "
             "--trusted-proxy names the proxy whose X-Forwarded-For is believed. Requests are "
@@ -131,7 +131,7 @@ class ServeCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("MODEL", &more_models_, "models to serve, as --model names them");
+    flags.Positionals("MODEL", &more_models_, "models to serve, like --model");
     flags.List("--model", &models_, "a model to serve; may be repeated",
                {.placeholder = "[NAME=]RUN|DIR|FILE"});
     flags.List("--adapter", &adapters_,

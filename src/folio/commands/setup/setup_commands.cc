@@ -175,7 +175,7 @@ Report MachineReport() {
   }
   if (mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
   facts.push_back(
-      {"gpu", "gpu", {"not used: folio computes on the CPU, there is no GPU yet", Json()}});
+      {"gpu", "gpu", {"not used: folio computes on the CPU, there is no GPU support yet", Json()}});
   facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
   facts.push_back({"seccomp", "", sandbox.seccomp});
   // The things that will make folio slow or fail.
