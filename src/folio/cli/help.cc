@@ -223,7 +223,7 @@ constexpr const char* kExitStatuses =
 // All commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
   std::string text = Fitted(
-      "folio trains and runs language models on the CPU. There is no GPU support yet.\n\n"
+      "folio trains and runs language models on the CPU; there is no GPU support yet.\n\n"
       "usage: folio COMMAND [FLAGS]\n",
       WidthOf(terminal));
   for (const std::string& title : GroupTitles(line)) {

@@ -129,7 +129,7 @@ TEST_F(ProgramTest, TheCommandsOfOtherProgramsLeadToFoliosOwn) {
            {"convert_hf_to_gguf.py", "folio convert MODEL"},
            {"webui", "folio serve MODEL"},
            {"eval ppl", "folio eval perplexity"},
-           {"gpu", "no GPU yet"}}) {
+           {"gpu", "no GPU support yet"}}) {
     const std::string help =
         ErrorAndHelp([&] { line.ThrowUnknownCommand(word); }, ErrorKind::kUsage);
     EXPECT_TRUE(Contains(help, "unknown command '" + word + "'", said)) << help;
@@ -145,10 +145,10 @@ TEST_F(ProgramTest, TheFlagsOfOtherProgramsLeadToFoliosOwn) {
            {"generate m --max-length 5", "did you mean '--max-tokens'?"},
            {"generate m --max_new_tokens=5", "did you mean '--max-tokens'?"},
            {"chat m --n-predict 5", "did you mean '--max-tokens'?"},
-           {"generate m --gpu", "no GPU yet"},
-           {"train --device cuda", "no GPU yet"},
-           {"chat m -ngl 99", "no GPU yet"},
-           {"serve m --n-gpu-layers 99", "no GPU yet"},
+           {"generate m --gpu", "no GPU support yet"},
+           {"train --device cuda", "no GPU support yet"},
+           {"chat m -ngl 99", "no GPU support yet"},
+           {"serve m --n-gpu-layers 99", "no GPU support yet"},
            {"generate m --temp 0.5", "did you mean '--temperature'?"},
            {"generate m --repeat-penalty 1.1", "did you mean '--repetition-penalty'?"},
            {"generate m --num_beams 4", "did you mean '--beams'?"},
