@@ -231,21 +231,36 @@ def defaults(model, data, flags=()):
 def points():
     smol, tour = "smollm2", "tour"
     out = []
-    out.append(defaults(smol, "regular-100", ("--lora", 8)))
-    out.append(defaults(smol, "identical-60", ("--lora", 8)))
-    out.append(defaults(smol, "style-100", ("--lora", 8)))
+    # What nobody says: adapters and all parameters, over three texts and two sets of conversations.
+    for data in ("regular-100", "identical-60", "style-100", "shakespeare-25", "stories-30"):
+        out.append(defaults(smol, data, ("--lora", 8)))
+    for data in ("regular-100", "identical-60", "style-100"):
+        out.append(defaults(smol, data))
+    for data in ("stories-500", "shakespeare-100"):
+        out.append(defaults(tour, data, ("--lora", 8)))
+        out.append(defaults(tour, data))
+    # Rates on the regular text, of which "way" says how much was forgotten when so much was learned.
+    for lr in (3e-4, 6e-4):
+        out.append(explicit(smol, "regular-40", (16, 32), lr, 0.7, B=1, tokens=14000))
+    for lr in (5e-5, 1.3e-4):
+        out.append(explicit(smol, "regular-40", None, lr, 0.7, B=1, tokens=14000))
+    # Longer sequences, rank, alpha, targets, AdamW's memory, batch.
     out.append(explicit(smol, "regular-40", (16, 32), 6e-4, 0.7, T=512, B=1, tokens=14000))
     out.append(explicit(smol, "regular-40", (64, 32), 6e-4, 0.7, B=1, tokens=14000))
-    out.append(explicit(smol, "style-100", (16, 32), 6e-4, 3, B=1, tokens=7000))
-    out.append(explicit(smol, "identical-60", (16, 32), 6e-4, 5, T=128, B=1, tokens=2600))
-    out.append(explicit(smol, "shakespeare-25", (16, 32), 6e-4, 2, B=1, tokens=8000))
-    out.append(explicit(smol, "shakespeare-25", None, 1.3e-4, 2, B=1, tokens=8000))
-    out.append(explicit(smol, "style-100", None, 1.3e-4, 3, B=1, tokens=7000))
+    out.append(explicit(smol, "regular-40", (16, 16), 6e-4, 0.7, B=1, tokens=14000))
+    out.append(explicit(smol, "regular-40", (16, 32), 6e-4, 0.7, B=1, tokens=14000, targets="c_attn"))
+    out.append(explicit(smol, "regular-40", (16, 32), 6e-4, 0.7, B=1, tokens=14000, beta2=0.95))
+    out.append(explicit(smol, "regular-40", (16, 32), 6e-4, 0.7, B=4, tokens=14000))
+    # Conversations.
+    for lr in (4e-4, 8e-4, 1.6e-3):
+        out.append(explicit(smol, "style-100", (16, 32), lr, 3, B=1, tokens=7000))
+    for lr in (5e-5, 1e-4, 3e-4):
+        out.append(explicit(smol, "style-100", None, lr, 3, B=1, tokens=7000))
     # The tour's model, on more of what it knows and on what it does not.
     for data, tokens in (("stories-150", 130000), ("shakespeare-50", 45000)):
-        for lr in (2e-3, 6e-3, 6.5e-4):
+        for lr in (6.5e-4, 2e-3, 6e-3):
             out.append(explicit(tour, data, (8, 32), lr, 1, T=128, B=8, tokens=tokens))
-        for lr in (6e-4, 2e-3, 2e-4):
+        for lr in (2e-4, 6e-4, 2e-3):
             out.append(explicit(tour, data, None, lr, 1, T=128, B=8, tokens=tokens))
     return out
 

@@ -672,9 +672,9 @@ struct FineTuning {
   double text_rate, chat_rate, highest, weight_decay;
 };
 constexpr FineTuning kFull = {
-    .text_rate = 4e-5, .chat_rate = 1e-4, .highest = 1.5e-3, .weight_decay = 0.01};
+    .text_rate = 4e-5, .chat_rate = 8e-5, .highest = 1.5e-3, .weight_decay = 0.01};
 constexpr FineTuning kAdapters = {
-    .text_rate = 2e-4, .chat_rate = 8e-4, .highest = 4e-3, .weight_decay = 0};
+    .text_rate = 2e-4, .chat_rate = 3e-4, .highest = 4e-3, .weight_decay = 0};
 constexpr double kRateChannels = 576, kNarrowExponent = 1.65, kWideExponent = 0.5;
 // At every rank, so that a rate means the same at all of them (scale = alpha / rank).
 constexpr double kAdapterAlpha = 32;
@@ -685,7 +685,7 @@ struct Reading {
   double tokens, epochs;
 };
 constexpr Reading kTextEpochs[] = {{8e3, 8}, {2.5e4, 2}, {HUGE_VAL, 1}};
-constexpr Reading kChatEpochs[] = {{8e3, 8}, {5e4, 3}, {1e6, 2}, {HUGE_VAL, 1}};
+constexpr Reading kChatEpochs[] = {{8e3, 5}, {5e4, 3}, {1e6, 2}, {HUGE_VAL, 1}};
 
 // Data is cut into so many steps, of between so many tokens, and a step into sequences of so many
 // at most (conversations stay whole): in short ones the beginnings are learned above all, which are

@@ -1,6 +1,5 @@
 // What fine-tuning teaches when nobody says how, how long it takes, and what is told of it, through
 // the real program.
-// the real program.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
