@@ -163,6 +163,7 @@ TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend
                      PassOptionsOf(config.train, config.model, backend), ranks)) {
   RequireTrainingFits(shape_, memory_);
   beside_ = BesideOf(shape_, memory_);
+  if (config.train.saves_adapters()) beside_.merged = 0;
   beside_.data = static_cast<uint64_t>(data.bytes());
   const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
   if (!warning.empty()) LogWarning(warning);

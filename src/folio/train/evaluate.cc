@@ -37,7 +37,7 @@ double StepsPerEpoch(const Dataset& data, const TrainConfig& config) {
     return static_cast<double>(windows) / static_cast<double>(shape.sequences());
   };
   if (data.info().chat) {
-    const PackedConversations packed(data.train(), *data.info().chat, shape, 0,
+    const PackedConversations packed(data.train(), data.train_chats(), shape, 0,
                                      PackedConversations::Order::kOnce);
     return of(packed.windows());
   }
