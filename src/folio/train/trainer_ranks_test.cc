@@ -83,7 +83,7 @@ class TrainingOnRanks : public Training {
   }
 
   std::map<std::string, std::vector<float>> samples_;
-  const GptWeights* from_ = nullptr;
+  const StoredModel* from_ = nullptr;
 };
 
 TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
@@ -98,7 +98,8 @@ TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
 TEST_F(TrainingOnRanks, LeaveTheSameAdaptersAlone) {
   const GptWeights from(model_);
   Scatter(from, 5);
-  from_ = &from;
+  const StoredModel stored = AsStored(from);
+  from_ = &stored;
   config_.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.1};
   config_.save = "adapter";
   config_.init = "/the/model";
