@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 #include <nettle/sha2.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,19 +30,9 @@ namespace fs = std::filesystem;
 
 constexpr size_t kDigits = 64;
 
-// Little of the file is in memory at a time.
 std::string HashOf(const fs::path& path) {
-  constexpr size_t kPiece = 1 << 20;
-  const MappedFile file(path);
-  file.Advise(MappedFile::Access::kSequential);
   Sha256 hash;
-  std::span<const std::byte> rest = file.bytes();
-  while (!rest.empty()) {
-    const auto piece = rest.first(std::min(kPiece, rest.size()));
-    hash.Add(AsText(piece));
-    file.Forget(piece);
-    rest = rest.subspan(piece.size());
-  }
+  ReadPieces(path, [&](std::string_view piece) { hash.Add(piece); });
   return hash.Hex();
 }
 
@@ -154,6 +145,21 @@ std::string Sha256Hex(std::string_view bytes) {
   Sha256 hash;
   hash.Add(bytes);
   return hash.Hex();
+}
+
+void ReadPieces(const fs::path& path, const std::function<void(std::string_view piece)>& visit) {
+  constexpr size_t kPiece = 1 << 20;
+  if (std::error_code none; !fs::exists(path, none)) {  // in memory, or an error
+    return visit(AsText(MappedFile(path).bytes()));
+  }
+  const internal::FileDescriptor file = internal::OpenForReading(path);
+  std::string piece(kPiece, '\0');
+  for (;;) {
+    const ssize_t n = read(file.get(), piece.data(), piece.size());
+    if (n == 0) return;
+    if (n < 0 && errno != EINTR) internal::ThrowCannotRead(path, errno);
+    if (n > 0) visit(std::string_view(piece).substr(0, static_cast<size_t>(n)));
+  }
 }
 
 void WriteChecksums(const fs::path& dir, const fs::path& known) {

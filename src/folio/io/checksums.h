@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,11 @@ class Sha256 {
 };
 
 std::string Sha256Hex(std::string_view bytes);
+
+// Calls visit with the bytes of a file, one piece after the other, of which one alone is in memory
+// at a time. Throws a kInput Error if it cannot be read.
+void ReadPieces(const std::filesystem::path& path,
+                const std::function<void(std::string_view piece)>& visit);
 
 // The SHA-256 of files, as `sha256sum --check` reads them: a line "<64 hex digits>  <name>" for
 // each, sorted by name.

@@ -9,7 +9,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -103,17 +102,8 @@ void CheckHash(const std::string& source, const WantedFile& wanted, int64_t byte
                          found, wanted.bytes, wanted.hash));
 }
 
-// The bytes of a file, of which little is in memory at a time.
 void AddFile(const fs::path& path, ContentHash& hash) {
-  constexpr size_t kPiece = 1 << 20;
-  const MappedFile file(path);
-  std::span<const std::byte> rest = file.bytes();
-  while (!rest.empty()) {
-    const auto piece = rest.first(std::min(kPiece, rest.size()));
-    hash.Add(AsText(piece));
-    file.Forget(piece);
-    rest = rest.subspan(piece.size());
-  }
+  ReadPieces(path, [&](std::string_view piece) { hash.Add(piece); });
 }
 
 // The bytes of a wanted file as they come: hashed, counted, written.
