@@ -1,6 +1,7 @@
 #include "folio/io/checksums.h"
 
 #include <fmt/format.h>
+#include <nettle/sha1.h>
 #include <nettle/sha2.h>
 #include <unistd.h>
 
@@ -136,6 +137,29 @@ void Sha256::Add(std::string_view bytes) {
 std::string Sha256::Hex() {
   std::array<uint8_t, SHA256_DIGEST_SIZE> digest;
   sha256_digest(&state_->context, digest.size(), digest.data());
+  std::string hex;
+  for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+struct GitHash::State {
+  sha1_ctx context;
+};
+
+GitHash::GitHash(int64_t bytes) : state_(std::make_unique<State>()) {
+  sha1_init(&state_->context);
+  Add(fmt::format("blob {}{}", bytes, '\0'));
+}
+
+GitHash::~GitHash() = default;
+
+void GitHash::Add(std::string_view bytes) {
+  sha1_update(&state_->context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
+}
+
+std::string GitHash::Hex() {
+  std::array<uint8_t, SHA1_DIGEST_SIZE> digest;
+  sha1_digest(&state_->context, digest.size(), digest.data());
   std::string hex;
   for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
   return hex;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -16,6 +17,21 @@ class Sha256 {
 
   void Add(std::string_view bytes);
   // 64 hexadecimal digits. Once, and nothing after it.
+  std::string Hex();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The name that git gives a file of so many bytes, which come in pieces: the SHA-1 of a blob.
+class GitHash {
+ public:
+  explicit GitHash(int64_t bytes);
+  ~GitHash();
+
+  void Add(std::string_view bytes);
+  // 40 hexadecimal digits. Once, and nothing after it.
   std::string Hex();
 
  private:

@@ -2,7 +2,6 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
-#include <nettle/sha1.h>
 
 #include <algorithm>
 #include <array>
@@ -64,28 +63,15 @@ constexpr size_t kGitDigits = 40;
 // The hash of a wanted file, of whichever kind its own is, of bytes that come in pieces.
 class ContentHash {
  public:
-  // Git hashes the number of bytes too, which is the one that was promised.
-  explicit ContentHash(const WantedFile& wanted) : git_(wanted.hash.size() == kGitDigits) {
-    sha1_init(&sha1_);
-    if (git_) Add(fmt::format("blob {}{}", wanted.bytes, '\0'));
-  }
+  explicit ContentHash(const WantedFile& wanted)
+      : of_git_(wanted.hash.size() == kGitDigits), git_(wanted.bytes) {}
 
-  void Add(std::string_view piece) {
-    if (!git_) return sha256_.Add(piece);
-    sha1_update(&sha1_, piece.size(), reinterpret_cast<const uint8_t*>(piece.data()));
-  }
-  std::string Hex() {
-    if (!git_) return sha256_.Hex();
-    std::array<uint8_t, SHA1_DIGEST_SIZE> digest;
-    sha1_digest(&sha1_, digest.size(), digest.data());
-    std::string hex;
-    for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
-    return hex;
-  }
+  void Add(std::string_view piece) { of_git_ ? git_.Add(piece) : sha256_.Add(piece); }
+  std::string Hex() { return of_git_ ? git_.Hex() : sha256_.Hex(); }
 
  private:
-  bool git_;
-  sha1_ctx sha1_;
+  bool of_git_;
+  GitHash git_;
   Sha256 sha256_;
 };
 
