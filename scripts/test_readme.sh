@@ -9,7 +9,7 @@ folio="$(realpath "${1:?usage: scripts/test_readme.sh FOLIO [PAGE...]}")"
 shift
 pages=("$@")
 if (($# == 0)); then
-  pages=("$here"/README.md "$here"/docs/{training,writing,models,tokenizers,looking,machines}.md)
+  pages=("$here"/README.md "$here"/docs/{training,writing,models,tokenizers,looking,machines,cookbook}.md)
 fi
 mapfile -t pages < <(realpath "${pages[@]}")
 

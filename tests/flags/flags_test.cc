@@ -58,6 +58,8 @@ const std::map<std::string, Call>& Calls() {
       {"serve", {{}, {"--model", "../in/run", "--port", "0"}}},
       {"convert", {{"../in/run", "made"}, {}}},
       {"fetch", {{"gpt2"}, {}}},
+      {"models", {{}, {}}},
+      {"models remove", {{"gpt2"}, {}}},
       {"plot", {{"../in/run"}, {"--out", "made.svg"}}},
       {"eval perplexity", {{"../in/short.txt"}, {"--model", "../in/run"}}},
       {"eval cloze", {{"../in/items.jsonl"}, {"--model", "../in/run"}}},
@@ -97,6 +99,7 @@ const std::map<std::string, Call>& Calls() {
       {"plan",  // without measuring the machine
        {{},
         with({"--flops-per-second", "1e9", "--memory-rate", "1e9", "--sum-rate", "1e9"}, kTiny)}},
+      {"plan fits", {{}, {}}},
       {"completion", {{"bash"}, {}}},
       {"help", {{"train"}, {}}},
       {"version", {{}, {}}},

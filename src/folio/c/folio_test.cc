@@ -65,7 +65,7 @@ TEST(CTokenizer, EncodesAndDecodesAsTheLibraryDoes) {
                                folio_tokenizer* none = nullptr;
                                return folio_tokenizer_open("gpt3", &none, e);
                              }),
-                       "no tokenizer 'gpt3'", "did you mean gpt2?"));
+                       "no tokenizer 'gpt3'", "did you mean r50k_base?"));
   EXPECT_TRUE(Contains(Fails(FOLIO_INPUT,
                              [&](folio_error** e) {
                                return folio_tokenizer_token(bytes, 1000, &token, &length, e);

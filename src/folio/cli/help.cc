@@ -204,6 +204,8 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
     std::string shared;
     for (const auto& [name, summary] : CommandRows(line, title)) {
       const size_t space = name.find(' ');
+      // A command below another one is in the help of that.
+      if (space != std::string::npos && line.Find(name.substr(0, space)) != nullptr) continue;
       const std::string first = space == std::string::npos ? "" : name.substr(0, space + 1);
       const bool again = !first.empty() && first == shared;
       names.push_back(again ? name.substr(space + 1) : name);

@@ -65,7 +65,7 @@ TEST_F(LargerTokenizer, TextsWithoutItAreGoneOnWith) {
 TEST_F(LargerTokenizer, ATextWithItIsRefusedByItsName) {
   const std::string model = " --model " + Model(), text = " 'a <image> b' ";
   ExpectNamed("generate --prompt" + text + model);
-  ExpectNamed("generate --chat --prompt hello" + model);
+  ExpectNamed("generate -q --chat --prompt hello" + model);
   ExpectNamed("inspect lens --special allow --text" + text + model);
   ExpectNamed("eval perplexity --special allow " + Put("t.txt", "hello\n<image>\n") + model);
   ExpectError(3, "generate --ids 1,272" + model, "the model has no token 272", "0 to 271");

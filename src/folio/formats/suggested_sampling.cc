@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "folio/io/file.h"
+#include "folio/io/gguf.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "folio/io/gguf.h"
-
 namespace folio {
+
+class GgufFile;  // io/gguf.h
 
 // SuggestedSampling holds what the files of a model say of how its tokens are to be chosen, each
 // value as SamplingOptions (infer/sampler.h) has it; what they do not say is empty.

@@ -8,6 +8,7 @@
 #include "folio/formats/model_formats.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
+#include "folio/io/gguf.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/directory.h"

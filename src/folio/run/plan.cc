@@ -95,6 +95,7 @@ Report BuffersReport(const TrainShape& shape) {
 
 std::string HowOften(double epochs) {
   if (epochs < 0.01) return "fewer than 0.01 times";
+  if (epochs >= 0.95 && epochs < 1.05) return "about once";
   return epochs < 10 ? fmt::format("about {:.2g} times", epochs)
                      : fmt::format("about {} times", WithCommas(std::llround(epochs)));
 }

@@ -203,6 +203,7 @@ TEST(LengthWarning, OthersAreNotWarnedOf) {
 TEST(TrainEstimate, HowOftenATextIsReadIsANumberForPeople) {
   EXPECT_EQ(HowOften(0.001), "fewer than 0.01 times");
   EXPECT_EQ(HowOften(2.96), "about 3 times");
+  EXPECT_EQ(HowOften(0.96), "about once");
   EXPECT_EQ(HowOften(1090065.6), "about 1,090,066 times");
 }
 

@@ -256,7 +256,7 @@ TEST_F(SettingsTest, MistakesInAFileAreToldWithTheirPosition) {
             "train.toml:1:2: unknown section [trian] |  | did you mean [train]?");
   EXPECT_EQ(failure("[train]\nseed = \"1\"\n"),
             "train.toml:2:8: wrong type for train.seed | expected integer, found a TOML string | "
-            "train.seed: of every random number in the run");
+            "train.seed: seed of all random numbers of the run");
   EXPECT_EQ(failure("[train]\nbatch_size = 1.5\n"),
             "train.toml:2:14: wrong type for train.batch_size | expected integer, found a TOML "
             "floating-point | train.batch_size: sequences in a micro-batch");
@@ -285,7 +285,7 @@ TEST_F(SettingsTest, MistakesElsewhereNameTheirOrigin) {
             "FOLIO_TRAIN_LEARNING_RATE?");
   EXPECT_EQ(failure({"FOLIO_TRAIN_SEED=x"}, {}),
             "FOLIO_TRAIN_SEED: 'x' is not a value of train.seed | expected an integer from 0 to "
-            "9000000000000000 | train.seed: of every random number in the run");
+            "9000000000000000 | train.seed: seed of all random numbers of the run");
   EXPECT_EQ(failure({}, {"train.sed=1"}),
             "--set: unknown key 'train.sed', did you mean 'train.seed'? |  | ");
   EXPECT_EQ(failure({}, {"train.seed"}),

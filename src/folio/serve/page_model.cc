@@ -419,16 +419,16 @@ std::vector<int32_t> ReadPageConversation(const RequestFields& fields, const Ser
   if (messages.front().role == ChatRole::kSystem) {
     session.SetSystem(messages.front().content);
     messages.erase(messages.begin());
-    if (messages.empty()) ThrowBadField("messages", "with a user's message behind the system's");
   }
+  const auto refuse = [] {
+    ThrowBadField("messages",
+                  "a user's and the assistant's by turns, the last a user's, behind one "
+                  "of the system if there is any");
+  };
+  if (messages.size() % 2 == 0) refuse();
   for (size_t i = 0; i < messages.size(); ++i) {
     const bool asks = i % 2 == 0;
-    if (messages[i].role != (asks ? ChatRole::kUser : ChatRole::kAssistant) ||
-        (asks && i + 2 == messages.size())) {
-      ThrowBadField("messages",
-                    "a user's and the assistant's by turns, the last a user's, behind one of the "
-                    "system if there is any");
-    }
+    if (messages[i].role != (asks ? ChatRole::kUser : ChatRole::kAssistant)) refuse();
     if (!asks) session.Said(messages[i - 1].content, messages[i].content);
   }
   ChatSession::Question question =

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -60,6 +61,13 @@ class PrepareRestart : public InTemporaryDirectory {
     return true;
   }
 
+  // Behind what is looked for there may be a note that no token stands between documents.
+  bool LastNotesSay(const std::string& text) const {
+    const size_t last = notes_.size() - std::min<size_t>(notes_.size(), 2);
+    return std::any_of(notes_.begin() + static_cast<ptrdiff_t>(last), notes_.end(),
+                       [&](const std::string& note) { return Contains(note, text); });
+  }
+
   std::vector<std::string> notes_;
   int64_t gone_on_at_ = 0;
 };
@@ -77,7 +85,7 @@ TEST_F(PrepareRestart, StoppedAgainAndAgainItMakesTheSame) {
       for (int64_t bytes = 1; !RunUntil(options, bytes); ++runs) bytes += 9001;
       EXPECT_GT(runs, 5);
       EXPECT_GT(notes_.size(), 5u);
-      EXPECT_TRUE(Contains(notes_.back(), "going on"));
+      EXPECT_TRUE(LastNotesSay("going on"));
       EXPECT_EQ(FilesBelow(At("parts")), FilesBelow(At("whole")))
           << tokenizer << " " << shard_tokens;
       EXPECT_TRUE(Dataset(At("parts").string()).Verify());
@@ -160,7 +168,7 @@ TEST_F(PrepareRestart, ACharacterSetThatWasTamperedWithIsNotTrusted) {
   ASSERT_FALSE(RunUntil(options, 100000));
   std::filesystem::remove(At(".out.partial/tokenizer.json"));
   ASSERT_TRUE(RunUntil(options, int64_t{1} << 40));
-  EXPECT_TRUE(Contains(notes_.back(), "beginning again"));
+  EXPECT_TRUE(LastNotesSay("beginning again"));
   PrepareDataset(Options("char", "whole"));
   EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole")));
 }
