@@ -18,7 +18,7 @@ class PlotCommand final : public Command {
     return {
         .name = "plot",
         .summary = "compare training runs: curves, final values, settings",
-        .group = "model",
+        .group = "inspect",
         .details =
             "Reads metrics.jsonl of each run, also during training. Curves keep their highest and "
             "lowest points however long a run is, and --smooth leaves the raw values visible "
