@@ -97,7 +97,7 @@ endif()
 
 # Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each. By itself is compiled
 # what has options of its own, what Highway compiles once for each instruction set by including it again, and what calls an
-# outside library, with which a program then is not linked that calls no such source. A unit names its sources from an
+# outside library, also through the downloads of io/hub, with which a program then is not linked that calls no such source. A unit names its sources from an
 # include directory, so that it is the same in every checkout (CMake's unity builds name them by their whole path), and
 # ccache finds what another one compiled.
 set(FOLIO_UNITS OFF CACHE BOOL "Compile sources in batches")
@@ -117,7 +117,7 @@ function(folio_units out target sources)
   set(in_unit 0)
   set(number 0)
   foreach(source ${sources})
-    file(STRINGS ${source} lines REGEX "hwy/foreach_target.h|#include <(nettle|curl|toml|archive|png)" LIMIT_COUNT 1)
+    file(STRINGS ${source} lines REGEX "hwy/foreach_target.h|#include <(nettle|curl|toml|archive|png)|folio/io/hub.h" LIMIT_COUNT 1)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     if(lines OR options OR definitions)
