@@ -97,9 +97,9 @@ endif()
 
 # Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each. By itself is compiled
 # what has options of its own, what Highway compiles once for each instruction set by including it again, and what calls an
-# outside library, also through the downloads of io/hub, with which a program then is not linked that calls no such source. A unit names its sources from an
-# include directory, so that it is the same in every checkout (CMake's unity builds name them by their whole path), and
-# ccache finds what another one compiled.
+# outside library, also through the downloads of io/hub, with which a program then is not linked that calls no such source. A
+# unit names its sources from an include directory, so that it is the same in every checkout (CMake's unity builds name them by
+# their whole path), and ccache finds what another one compiled.
 set(FOLIO_UNITS OFF CACHE BOOL "Compile sources in batches")
 set(CMAKE_UNITY_BUILD OFF)  # whatever a build directory of before, or its user, says: units of units do not compile
 function(folio_units out target sources)
