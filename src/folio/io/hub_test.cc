@@ -77,7 +77,8 @@ TEST_F(HubTest, TheNextPageIsOfTheSameServer) {
 TEST_F(HubTest, ARepositoryThatIsNotThereOrNotOpenIsNamed) {
   for (const auto& [status, part] : {std::pair{404, "there is no repository some/model"},
                                      std::pair{401, "HF_TOKEN"}, std::pair{403, "HF_TOKEN"}}) {
-    const AnsweringServer hub([&](const std::string&) { return TestHub::Failure(status); });
+    const AnsweringServer hub(
+        [status = status](const std::string&) { return TestHub::Failure(status); });
     const Error error =
         Refused([&] { ListRepository(Of(hub.url()), "some/model"); }, ErrorKind::kInput);
     EXPECT_TRUE(Contains(std::string(error.what()) + error.help(), part));
