@@ -131,7 +131,7 @@ TEST_F(ProgramTest, TheCommandsOfOtherProgramsLeadToFoliosOwn) {
            {"eval ppl", "folio eval perplexity"},
            {"gpu", "no GPU support yet"}}) {
     const std::string help =
-        ErrorAndHelp([&] { line.ThrowUnknownCommand(word); }, ErrorKind::kUsage);
+        ErrorAndHelp([&line, word = word] { line.ThrowUnknownCommand(word); }, ErrorKind::kUsage);
     EXPECT_TRUE(Contains(help, "unknown command '" + word + "'", said)) << help;
   }
 }
