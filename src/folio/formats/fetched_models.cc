@@ -326,7 +326,7 @@ fs::path FetchedDir(std::string_view name) {
 
 fs::path FindFetchedModel(std::string_view name) {
   const auto model = ParseRepositoryModel(name);
-  const fs::path dir = FetchedDir(name);
+  fs::path dir = FetchedDir(name);
   if (!model || dir.empty() || !IsDirectory(dir)) return {};
   if (model->which.empty() && !WeightsOfDir(dir).empty()) return dir;
   const auto ggufs = GgufModelsIn(dir);

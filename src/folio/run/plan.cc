@@ -597,16 +597,14 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
       train.eval_batches = std::max(kFewBatches, all() / 2);
     } else if (training && of_training() > 1) {
       train.train_eval_batches = of_training() / 2;
-    } else if (rarer(kCurve)) {
-      continue;
-    } else if (batches && all() > 1) {
-      train.eval_batches = all() / 2;
-    } else if (rarer(1)) {
-      continue;
-    } else if (every && train.eval_every > 0 && train.init.empty()) {
-      train.eval_every = 0;
-    } else {
-      break;  // what a model has learned is seen from an evaluation before it
+    } else if (!rarer(kCurve)) {
+      if (batches && all() > 1) {
+        train.eval_batches = all() / 2;
+      } else if (!rarer(1)) {
+        // What a model has learned is seen from an evaluation before it.
+        if (!every || train.eval_every == 0 || !train.init.empty()) break;
+        train.eval_every = 0;
+      }
     }
   }
   if (train.eval_batches == before.eval_batches && train.eval_every == before.eval_every &&
