@@ -120,13 +120,15 @@ def messages(name: str, value: object) -> None:
         where = f"{name}[{i}]"
         if not isinstance(message, Mapping):
             raise wrong(where, message, f"one of {expected}")
+        empty = any(message.get(key) for key in ("tool_calls", "function_call", "reasoning_content"))
         for key in ("role", "content"):
-            if key not in message and not (key == "content" and message.get("tool_calls")):
+            if key not in message and not (key == "content" and empty):
                 found = ", ".join(repr(k) for k in message) or "nothing"
                 raise UsageError(f"{where}: no {key!r}", f"expected {expected}, found {found}")
         named(f"{where}['role']", message["role"])
-        if not isinstance(message.get("content"), str | list | tuple | None):
-            raise wrong(f"{where}['content']", message["content"], "a str, a list of parts, or None")
+        content = message.get("content")
+        if not isinstance(content, str | list | tuple) and not (content is None and empty):
+            raise wrong(f"{where}['content']", content, "a str or a list of parts, or None beside calls of tools")
 
 
 def json_text(name: str, value: object, of: type, expected: str) -> str:
