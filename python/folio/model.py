@@ -253,7 +253,7 @@ class Model:
         _check.messages("messages", messages)
         before = [] if system is None else [{"role": "system", "content": _check.named("system", system)}]
         asked = self._chat_ids([*before, *messages], tools, chat_template_kwargs)
-        return cast("Text", self.generate(asked, probabilities=probabilities, **options))
+        return self.generate(asked, probabilities=probabilities, **options)
 
     # ---- Looking inside
 
