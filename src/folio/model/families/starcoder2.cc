@@ -35,7 +35,8 @@ constexpr auto kStarcoder2Derived =
            std::to_array<DerivedKey>(
                {{"use_bias", "attention_bias",
                  [](const Json& value, const Json&, Json& said, const std::string&) {
-                   said["attention_bias"] = said["mlp_bias"] = value;
+                   said["attention_bias"] = value;
+                   said["mlp_bias"] = value;
                  },
                  [](const GptConfig& c) { return std::optional<Json>(c.has_attention_bias()); }},
                 {"use_bias", "mlp_bias", nullptr, nullptr}}));
