@@ -337,7 +337,7 @@ void Tokenizer::Save(const std::string& dir) const {
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false}};
   if (const std::optional<int32_t> end = end_of_text()) {
-    for (const char* key : {"bos_token", "eos_token"}) config[key] = std::string(TokenBytes(*end));
+    for (const char* key : {"eos_token", "bos_token"}) config[key] = std::string(TokenBytes(*end));
   }
   if (const std::optional<ChatFormat> chat = FindChatFormat(*this)) {
     config["eos_token"] = std::string(TokenBytes(chat->end));
