@@ -22,7 +22,7 @@ static int Fail(folio_error *error) {
 static int Train(const char *text, const char *run, const char *const *settings) {
   folio_error *error = NULL;
   folio_options *options = folio_options_new("train");
-  folio_watch watch = {sizeof(watch), NULL, NULL, NULL, ShowStep, NULL};
+  folio_watch watch = {.size = sizeof(watch), .step = ShowStep};
   folio_train *train = NULL;
   folio_buffer *result = folio_buffer_new();
   folio_status status = FOLIO_OK;
