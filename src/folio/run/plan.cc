@@ -166,6 +166,7 @@ TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend
   beside_ = BesideOf(shape_, memory_);
   if (config.train.saves_adapters()) beside_.merged = 0;
   beside_.data = static_cast<uint64_t>(data.bytes());
+  epochs_ = static_cast<double>(config.train.max_steps) / StepsPerEpoch(data, config.train);
   const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
   if (!warning.empty()) LogWarning(warning);
 }
@@ -188,14 +189,10 @@ std::string TrainPreview::Plan() const {
   const std::string held_out = data_.info().WhereHeldOut();
   text +=
       fmt::format("{} tokens to learn from, each {}; {} held out{}; vocabulary {}\n",
-                  WithCommas(tokens), HowOften(Epochs()), WithCommas(data_.val().size()),
+                  WithCommas(tokens), HowOften(epochs_), WithCommas(data_.val().size()),
                   held_out.empty() ? "" : ", " + held_out, WithCommas(config_.model.vocab_size));
   text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
   return text + DescribePlan(shape_, beside_);
-}
-
-double TrainPreview::Epochs() const {
-  return static_cast<double>(config_.train.max_steps) / StepsPerEpoch(data_, config_.train);
 }
 
 void TrainPreview::Probe(int64_t done, double gone) {
@@ -257,7 +254,7 @@ Json TrainPreview::Event() const {
                 {"memory_total_bytes", memory_.total},
                 {"memory_available_bytes", memory_.available},
                 {"steps", work_.steps},
-                {"epochs", Epochs()},
+                {"epochs", epochs_},
                 {"evaluations", work_.evaluations},
                 {"flops", work_.flops},
                 {"model_flops_per_second", flops_per_second_},

@@ -70,7 +70,6 @@ class TrainPreview {
   const TrainWork& work() const { return work_; }
 
  private:
-  double Epochs() const;
   bool TextEndsIt() const;
 
   const RunConfig& config_;
@@ -80,6 +79,7 @@ class TrainPreview {
   TrainShape shape_;
   MemoryBeside beside_;
   TrainWork work_;
+  double epochs_ = 0;            // how often the run reads its data
   double seconds_left_ = 0;      // of the budget
   double flops_per_second_ = 0;  // of training steps, as Probe found them
 };
