@@ -184,7 +184,7 @@ void FlagsOf::Finish(const Case& one, int status) {
   const std::string said = Said(one);
   const std::string call = Shown(one.words) + "\n" + said.substr(0, 1500);
   for (const char* mistake :
-       {"mistake of folio", "check failed", "terminate called", "runtime error:"}) {
+       {"bug in folio", "check failed", "terminate called", "runtime error:"}) {
     EXPECT_FALSE(Contains(said, mistake)) << call;
   }
   bool failed = false;

@@ -25,7 +25,7 @@ const std::map<std::string, Survives> kHow = {{"nothing", Survives::kNothing},
 
 // The step that a run says it goes on after, 0 if it does not say.
 int64_t StepOf(const Ended& ended) {
-  constexpr std::string_view kBegins[] = {"going on after step ", "the run has made its "};
+  constexpr std::string_view kBegins[] = {"resuming at step ", "the run has completed its "};
   for (const std::string_view begin : kBegins) {
     const size_t at = ended.output.find(begin);
     int64_t step = 0;
@@ -231,7 +231,7 @@ std::string Torture::GoOn(const Prepared& prepared, int worker, int64_t* resumed
     return Compared(prepared, worker);
   }
   const Ended went_on = Folio(worker, workload.resume);
-  const bool nothing = went_on.status == 3 && went_on.Says("holds no run");
+  const bool nothing = went_on.status == 3 && went_on.Says("contains no run");
   if (resumed != nullptr) *resumed = nothing ? -1 : StepOf(went_on);
   if (went_on.status != 0 && !nothing) return "going on " + Told(went_on);
   // One that is replaced is gone when the new one has begun, which may have no checkpoint yet.
@@ -271,7 +271,7 @@ std::string Torture::TryFault(const Prepared& prepared, const Words& rules, int 
     const Words& words = i == 0 ? workload.command : goes_on ? workload.resume : workload.again;
     const Ended ended = Folio(worker, words, rules[i]);
     figures_.faults += static_cast<int64_t>(CountsOf(worker).injected);
-    const bool nothing = goes_on && ended.status == 3 && ended.Says("holds no run");
+    const bool nothing = goes_on && ended.status == 3 && ended.Says("contains no run");
     const std::string wrong = nothing ? "" : WrongEnd(ended, rules[i]);
     if (!wrong.empty()) return wrong;
     ends += (i == 0 ? "it " : ", then ") + ended.How();
@@ -355,7 +355,7 @@ std::string Torture::TryKills(const Prepared& prepared, uint64_t seed, int worke
       figures_.signals += 1;
     } else if (ended.status == 128 + signal) {
       figures_.signals += 1;
-    } else if (ended.status == 3 && ended.Says("holds no run") && !resumable) {
+    } else if (ended.status == 3 && ended.Says("contains no run") && !resumable) {
       words = workload.again;
       continue;
     } else if (ended.status != 0) {
@@ -366,7 +366,7 @@ std::string Torture::TryKills(const Prepared& prepared, uint64_t seed, int worke
     } else {
       return Compared(prepared, worker);
     }
-    resumable = resumable || (!replaces && ended.Says("going on after step"));
+    resumable = resumable || (!replaces && ended.Says("resuming at step"));
     words = workload.resume;
   }
   return "it did not come to its end in " + std::to_string(kMost) + " tries";

@@ -492,7 +492,7 @@ std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend) 
   if (name != "bf16") dtypes.push_back(Dtype::kF32);
   if (name != "fp32" && backend.Supports(Dtype::kBF16)) dtypes.push_back(Dtype::kBF16);
   if (dtypes.empty()) {
-    throw UsageError(fmt::format("backend {} does not compute in {}", backend.name(), name), {},
+    throw UsageError(fmt::format("backend {} does not support {}", backend.name(), name), {},
                      "use --dtype fp32, or --backend cpu");
   }
   return dtypes;
@@ -638,7 +638,7 @@ Report OptimizerReport(const Backend& backend, int64_t parameters, const Optimiz
   add("adamw", rates.adamw, "copy", rates.copy);
   passes.rows.push_back(Shown(CellsOf("together", {bytes, {seconds}}), ""));
   const std::vector<Cell> read = CellsOf("read", rates.read), copy = CellsOf("copy", rates.copy);
-  for (const auto& pass : {read, copy}) passes.rows.push_back(Shown(pass, "what memory does"));
+  for (const auto& pass : {read, copy}) passes.rows.push_back(Shown(pass, "memory bandwidth"));
   std::vector<Cell> facts = {{"parameters", "parameters", Value::Commas(parameters)},
                              {"seconds_per_step", "", seconds},
                              {"bytes_per_step", "", bytes},

@@ -315,10 +315,10 @@ void RequirePart(const BenchTrainOptions& part) {
   const uint64_t bytes = PlannedBytes(shape);
   const MachineMemory memory = ThisMachinesMemory();
   if (memory.available == 0 || bytes < memory.available / 10 * 9) return;
-  throw Error(ErrorKind::kResource, "one layer of this model is too large to be measured here",
+  throw Error(ErrorKind::kResource, "a layer of this model is too large to measure on this machine",
               fmt::format("it needs {}, and {} are free", HumanBytes(static_cast<double>(bytes)),
                           HumanBytes(static_cast<double>(memory.available))),
-              "say what a rank computes: --flops-per-second 1e12");
+              "give the speed of a rank: --flops-per-second 1e12");
 }
 
 // Bytes a second of one thread that adds two arrays as a rank's group adds gradients.
@@ -448,16 +448,18 @@ double ParseBitsPerSecond(const std::string& text, const std::string& flag) {
       {"bit/s", 1}, {"Kbit/s", 1e3}, {"Mbit/s", 1e6}, {"Gbit/s", 1e9}, {"Tbit/s", 1e12}};
   const double bits = ParseWithUnit(text, kUnits);
   if (bits > 0) return bits;
-  throw UsageError(fmt::format("{}: '{}' is no speed of a network", flag, text),
-                   "a number above 0 with bit, Kbit, Mbit, Gbit or Tbit, a second",
-                   fmt::format("for example {} 10Gbit,100Gbit", flag));
+  throw UsageError(
+      fmt::format("{}: '{}' is not a bandwidth", flag, text),
+      "expected a number above 0 with the unit bit, Kbit, Mbit, Gbit or Tbit (per second)",
+      fmt::format("for example {} 10Gbit,100Gbit", flag));
 }
 
 double ParseShortTime(const std::string& text, const std::string& flag) {
   static constexpr Unit kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
   const double seconds = ParseWithUnit(text, kUnits);
   if (seconds >= 0) return seconds;
-  throw UsageError(fmt::format("{}: '{}' is no time", flag, text), "a number with ns, us, ms or s",
+  throw UsageError(fmt::format("{}: '{}' is not a time", flag, text),
+                   "expected a number with the unit ns, us, ms or s",
                    fmt::format("for example {} 20us", flag));
 }
 

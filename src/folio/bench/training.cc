@@ -250,22 +250,22 @@ Cell PlainFact(const BenchTrainOptions& options, const BenchTrainResult& result)
   const bool lora = options.pass.lora.on();
   Cell fact{lora ? "full_fine_tuning" : "without_recompute", lora ? "adapters" : "recompute", {}};
   if (!result.plain)
-    return {"", fact.title, "on; memory has no room to compare with a run without"};
+    return {"", fact.title, "on; not enough memory to compare with a run without it"};
   const PlainTraining& plain = *result.plain;
   const double seconds = Median(plain.step_seconds), fastest = Percentile(plain.step_seconds, 0);
   const auto planned = static_cast<double>(plain.planned_bytes);
   const double saved = planned - static_cast<double>(result.planned_bytes);
   // Fastest against fastest, as other programs only ever make a step longer.
   const double time_paid = Percentile(result.step_seconds, 0) / fastest - 1;
-  fact.value = {fmt::format("saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, "
-                            "fastest {:.3f})",
-                            HumanBytes(saved), HumanBytes(planned), time_paid * 100, seconds * 1e3,
-                            fastest * 1e3),
-                Json{{"peak_bytes", plain.planned_bytes},
-                     {"saved_bytes", static_cast<int64_t>(saved)},
-                     {"seconds_per_step", seconds},
-                     {"seconds_per_step_min", fastest},
-                     {"time_paid", time_paid}}};
+  fact.value = {
+      fmt::format(
+          "saves {} of {} planned; time per step {:+.1f}% (without it: {:.3f} ms, fastest {:.3f})",
+          HumanBytes(saved), HumanBytes(planned), time_paid * 100, seconds * 1e3, fastest * 1e3),
+      Json{{"peak_bytes", plain.planned_bytes},
+           {"saved_bytes", static_cast<int64_t>(saved)},
+           {"seconds_per_step", seconds},
+           {"seconds_per_step_min", fastest},
+           {"time_paid", time_paid}}};
   return fact;
 }
 
@@ -279,8 +279,8 @@ std::vector<Cell> RankFacts(const BenchTrainOptions& options, const BenchTrainRe
   const std::string transport = options.group->transport();
   return {{"ranks",
            "ranks",
-           {fmt::format("{} ({}); of a step {:.3f} ms of messages, {} sent by each, {:.3f} ms "
-                        "waited ({:.0f}% overlap)",
+           {fmt::format("{} ({}); per step {:.3f} ms of communication, {} sent by each, {:.3f} ms "
+                        "waiting ({:.0f}% overlap)",
                         result.ranks, transport, seconds * 1e3, HumanBytes(bytes), waited * 1e3,
                         result.overlap() * 100),
             result.ranks}},
@@ -317,7 +317,7 @@ std::vector<Cell> FactsOf(const BenchTrainOptions& options, const BenchTrainResu
       {"flops_per_step", "", result.flops_per_step},
       {"model_flops_per_second",
        "arithmetic",
-       {fmt::format("{:.1f} GFLOP/s, {:.0f}% of the {:.1f} of {} matrix products",
+       {fmt::format("{:.1f} GFLOP/s, {:.0f}% of {:.1f} GFLOP/s in {} matrix products",
                     result.flops_per_second() / 1e9, result.peak_share() * 100,
                     result.matmul_flops_per_second / 1e9, DtypeSetting(options.pass.dtype)),
         result.flops_per_second()}},
@@ -325,7 +325,7 @@ std::vector<Cell> FactsOf(const BenchTrainOptions& options, const BenchTrainResu
       {"peak_share", "", result.peak_share()},
       {"peak_memory_bytes",
        "memory",
-       {fmt::format("{} resident at most, {} planned",
+       {fmt::format("{} resident at peak, {} planned",
                     HumanBytes(static_cast<double>(result.peak_memory_bytes)),
                     HumanBytes(static_cast<double>(result.planned_bytes))),
         result.peak_memory_bytes}},

@@ -233,8 +233,8 @@ void Flags::Take(const std::string& command, const std::vector<std::string>& pos
     throw UsageError(fmt::format("unexpected argument '{}'", *next),
                      said == flags_.end() || !meant.empty()
                          ? ""
-                         : fmt::format("{} is '{}' already", said->name, said->given.back()),
-                     meant.empty() ? fmt::format("{} --help shows what it takes", command)
+                         : fmt::format("{} is already '{}'", said->name, said->given.back()),
+                     meant.empty() ? fmt::format("{} --help shows its arguments", command)
                                    : fmt::format("did you mean {}?", meant));
   }
   for (const Flag& flag : flags_) {
@@ -257,7 +257,8 @@ std::string WithDashes(std::string name) {
 }
 
 void RefuseTogether(bool both, const std::string& one, const std::string& other) {
-  if (both) throw UsageError(one + " and " + other + " do not go together", {}, "leave one out");
+  if (both)
+    throw UsageError(one + " and " + other + " cannot be used together", {}, "remove one of them");
 }
 
 CommandLine::CommandLine(CommandList commands) : global_flags_(std::make_unique<Flags>()) {
@@ -352,7 +353,7 @@ Place CommandLine::Parse(const std::vector<std::string>& arguments) {
                                           !place.positionals.empty());
   }
   if (place.open != nullptr && !place.open->optional) {
-    throw UsageError(fmt::format("flag '{}' needs a value", arguments.back()), {},
+    throw UsageError(fmt::format("flag '{}' requires a value", arguments.back()), {},
                      "write the value after the flag");
   }
   global_flags_->Take("folio", {});
@@ -456,10 +457,10 @@ void CommandLine::ThrowUnknownCommand(const std::string& name) const {
   }
   const size_t space = name.find(' ');
   const std::string group = space == std::string::npos ? "" : name.substr(0, space + 1);
-  throw UsageError(fmt::format("unknown command '{}'", name),
-                   fmt::format("folio {}has {}", group, Join(WordsAfter(group), ", ")),
-                   fmt::format("folio {}--help says what each does",
-                               HasGroup(name.substr(0, space)) ? group : ""));
+  throw UsageError(
+      fmt::format("unknown command '{}'", name),
+      fmt::format("the commands of folio {}are {}", group, Join(WordsAfter(group), ", ")),
+      fmt::format("folio {}--help describes them", HasGroup(name.substr(0, space)) ? group : ""));
 }
 
 }  // namespace folio

@@ -26,9 +26,9 @@ struct ForeignCommand {
 // Of rows with one word the first that counts answers.
 constexpr ForeignCommand kCommands[] = {
     {"run start launch", "chat",
-     "folio chat MODEL talks with a model, folio generate MODEL continues a text"},
+     "folio chat MODEL chats with a model, folio generate MODEL continues a text"},
     {"ask talk repl cli main interactive instruct conversation llama-cli simple-chat", "chat",
-     "folio chat MODEL talks with a model; folio generate MODEL --chat TEXT answers once"},
+     "folio chat MODEL chats with a model; folio generate MODEL --chat TEXT answers once"},
     {"sample complete predict infer inference write text gen completions pipeline", "generate",
      "folio generate MODEL --prompt TEXT continues a text"},
     {"pull download get install clone", "fetch", "folio fetch NAME downloads a published model"},
@@ -36,61 +36,58 @@ constexpr ForeignCommand kCommands[] = {
      "folio models lists the models on this machine, and removes them"},
     {"list ls ps tags", "fetch", "folio fetch --list lists the published models"},
     {"rm remove delete", "fetch",
-     "a model is a directory or a file: remove it as any other; folio fetch --help says where "
-     "downloads lie"},
+     "a model is a directory or a file: remove it like any other; folio fetch --help tells where "
+     "downloads are stored"},
     {"show info describe summary stat", "inspect model",
-     "folio inspect model MODEL says what a model is"},
+     "folio inspect model MODEL describes a model"},
     {"create import cp push", "convert",
-     "nothing is imported: every command takes a run, a directory or a file as it is; folio "
-     "convert "
-     "MODEL OUT.gguf writes it for other programs"},
+     "models need no import: each command takes a run, a directory or a file; folio convert MODEL "
+     "OUT.gguf writes a model for other programs"},
     {"finetune fine-tune sft tune lora qlora peft adapt finetuning fine-tuning", "train",
-     "folio train --init MODEL --data FILE --out RUN trains a model further; --lora 8 trains "
-     "adapters alone"},
+     "folio train --init MODEL --data FILE --out RUN fine-tunes a model; --lora 8 trains only "
+     "adapters"},
     {"pretrain fit learn trainer", "train", "folio train --data FILE --out RUN trains a model"},
     {"resume continue", "train", "folio train --resume --out RUN continues a run"},
     {"quantize quantise quant quantization llama-quantize imatrix", "convert",
-     "folio convert MODEL OUT.gguf --dtype q4_k_m (or q8_0, q4_0) quantizes a model; to write with "
-     "one, --dtype int8 or int4 quantizes it while it is opened"},
+     "folio convert MODEL OUT.gguf --dtype q4_k_m (or q8_0, q4_0) quantizes a model; --dtype int8 "
+     "or int4 of the other commands quantizes it while it is opened"},
     {"perplexity ppl llama-perplexity loss", "eval perplexity",
      "folio eval perplexity MODEL FILE measures it"},
     {"evaluate evaluation benchmark lm-eval hellaswag mmlu test score", "eval perplexity",
      "folio eval perplexity MODEL FILE and folio eval cloze MODEL FILE measure models"},
     {"export merge merge-lora export-lora convert-hf-to-gguf save gguf onnx ollama", "convert",
-     "folio convert MODEL OUT writes a model, with an adapter merged, as gguf or hf"},
+     "folio convert MODEL OUT writes a model as gguf or hf, with an adapter merged"},
     {"server api web webui ui host dashboard llama-server open", "serve",
      "folio serve MODEL answers over HTTP and shows a page"},
     {"tensorboard wandb monitor", "serve",
-     "folio serve --runs DIR shows runs as they train, folio plot RUN draws their curves"},
+     "folio serve --runs DIR shows runs while they train, folio plot RUN draws their curves"},
     {"prepare preprocess dataset datasets", "data prepare",
-     "folio data prepare FILE makes training data; folio train --data FILE takes texts as they "
-     "are"},
+     "folio data prepare FILE prepares training data; folio train --data FILE also takes texts "
+     "directly"},
     {"tokenize tokens", "tokenizer encode",
-     "folio tokenizer encode FILE --tokenizer NAME makes tokens of a text"},
+     "folio tokenizer encode FILE --tokenizer NAME converts a text to tokens"},
     {"detokenize", "tokenizer decode",
-     "folio tokenizer decode FILE --tokenizer NAME makes a text of tokens"},
+     "folio tokenizer decode FILE --tokenizer NAME converts tokens to a text"},
     {"bpe vocab train-tokenizer", "tokenizer train",
-     "folio tokenizer train FILE --out DIR makes a tokenizer"},
+     "folio tokenizer train FILE --out DIR trains a tokenizer"},
     {"embed embedding embeddings", "serve",
-     "folio serve MODEL answers /v1/embeddings; folio inspect embeddings MODEL shows those of "
-     "tokens"},
+     "folio serve MODEL answers /v1/embeddings; folio inspect embeddings MODEL shows the "
+     "embeddings of tokens"},
     {"visualize visualise viz", "inspect attention",
      "folio inspect attention MODEL --text TEXT draws what heads attend to; folio plot RUN draws "
      "curves"},
     {"gpu gpus devices env system status check", "doctor",
-     "folio doctor says what this machine offers; folio computes on the CPU, there is no GPU "
-     "support yet"},
+     "folio doctor describes this machine; folio computes on the CPU, there is no GPU support yet"},
     {"settings options set init", "config show",
-     "folio config show prints all settings; folio config show > folio.toml begins a file of them"},
-    {"fit fits size memory vram", "plan fits", "folio plan fits says which models fit this memory"},
+     "folio config show prints all settings; folio config show > folio.toml saves them in a file"},
+    {"fit fits size memory vram", "plan fits",
+     "folio plan fits lists the models that fit in memory"},
     {"size memory vram", "inspect plan",
-     "folio inspect plan MODEL says what memory a training step takes"},
-    {"login logout whoami auth signin signout", "version", "folio has no accounts"},
+     "folio inspect plan MODEL lists the memory of a training step"},
+    {"login logout whoami auth signin signout", "version", "folio does not use accounts"},
     {"update upgrade self-update", "version",
-     "folio does not update itself: build or install it "
-     "anew"},
-    {"stop kill", "serve",
-     "a service ends with Ctrl-C, or SIGTERM; nothing runs in the background"},
+     "folio does not update itself: build or install a newer version"},
+    {"stop kill", "serve", "Ctrl-C or SIGTERM ends a service; nothing runs in the background"},
 };
 
 // A row of the table of flags. `leads_to` is a flag ("--max-tokens") or a setting ("model.n_embd")
@@ -102,7 +99,7 @@ struct ForeignFlag {
 };
 
 constexpr std::string_view kNoGpu =
-    "folio computes on the CPU, there is no GPU support yet; --threads says on how many cores";
+    "folio computes on the CPU, there is no GPU support yet; --threads sets the number of cores";
 
 constexpr ForeignFlag kFlags[] = {
     {"gpu gpus gpu-layers n-gpu-layers num-gpu -ngl device devices device-map cuda no-cuda cpu mps "
@@ -114,28 +111,28 @@ constexpr ForeignFlag kFlags[] = {
      "--max-tokens", ""},
     {"temp temperatur", "--temperature", ""},
     {"repeat-penalty rep-pen repetition", "--repetition-penalty", ""},
-    {"repeat-last-n", "--no-repeat-ngram", "--repetition-penalty looks at the whole text"},
+    {"repeat-last-n", "--no-repeat-ngram", "--repetition-penalty applies to the whole text"},
     {"no-repeat-ngram-size", "--no-repeat-ngram", ""},
     {"typical-p", "--typical", ""},
     {"num-beams beam-size beam", "--beams", ""},
-    {"do-sample sample", "--temperature", "tokens are drawn unless it is 0 or --greedy is given"},
+    {"do-sample sample", "--temperature", "sampling is on unless it is 0 or --greedy is given"},
     {"no-sample no-do-sample argmax", "--greedy", ""},
     {"num-samples num-return-sequences n-samples best-of samples", "--n", ""},
     {"min-length min-new-tokens ignore-eos", "--min-tokens", ""},
     {"mirostat mirostat-lr mirostat-ent tfs tfs-z top-a dynatemp-range dry-multiplier "
      "xtc-probability grammar grammar-file json-schema response-format",
-     "--top-p", "folio does not have that way to choose tokens"},
+     "--top-p", "folio does not have this sampling method"},
     {"logprobs top-logprobs n-probs", "--probabilities", ""},
     {"start input text message query", "--prompt", ""},
-    {"-i", "--interactive", "folio chat MODEL is the conversation for people"},
+    {"-i", "--interactive", "folio chat MODEL is for conversations in the terminal"},
     {"prompt-file input-file -f", "--file", ""},
     {"system-prompt system-message sys -sys system-prompt-file", "--system", ""},
     {"stop-sequence stop-sequences stop-token stop-tokens reverse-prompt -r", "--stop", ""},
     {"conversation cnv -cnv instruct chat-mode -no-cnv", "--chat",
-     "folio chat MODEL is the conversation for people"},
+     "folio chat MODEL is for conversations in the terminal"},
     {"model-draft draft-model -md speculative prompt-lookup", "--draft", ""},
     {"jinja chat-template-file template", "--chat-template", ""},
-    {"stream no-stream streaming", "", "text is written as it comes; no flag is needed"},
+    {"stream no-stream streaming", "", "output is always streamed; no flag is needed"},
     // Which model, and how it is kept.
     {"model-name-or-path model-path model-name model-id checkpoint ckpt ckpt-path pretrained "
      "pretrained-model from-pretrained base-model base weights",
@@ -143,7 +140,7 @@ constexpr ForeignFlag kFlags[] = {
     {"model model-name-or-path model-path model-name model-id checkpoint ckpt ckpt-path pretrained "
      "pretrained-model from-pretrained base-model base weights init init-from run",
      "--model", ""},
-    {"model -m", "--init", "--preset names a new model's size"},
+    {"model -m", "--init", "--preset sets the size of a new model"},
     {"init-from", "--init", ""},
     {"hf-repo -hf hf-file repo repo-id model-url hub", "",
      "download the model first: folio fetch NAME"},
@@ -161,7 +158,7 @@ constexpr ForeignFlag kFlags[] = {
      "--context", ""},
     {"ctx-size -c num-ctx n-ctx context-size context-length max-seq-len max-seq-length "
      "max-model-len block-size sequence-length seq-len seq-length",
-     "", "the context is the model's own: folio inspect model MODEL says it"},
+     "", "the context is a property of the model: folio inspect model MODEL shows it"},
     {"n-threads num-threads threads-batch -t -tb -j jobs num-workers nproc workers num-proc",
      "--threads", ""},
     {"vocab vocab-file vocab-path tokenizer-name tokenizer-path tokenizer-model tokenizer-file "
@@ -170,7 +167,7 @@ constexpr ForeignFlag kFlags[] = {
     // Training.
     {"epochs num-epochs num-train-epochs n-epochs epoch max-epochs", "--epochs", ""},
     {"epochs num-epochs num-train-epochs n-epochs epoch max-epochs", "--max-steps",
-     "folio data info says how many tokens an epoch has"},
+     "folio data info shows the number of tokens in an epoch"},
     {"max-iters num-iters iters iterations num-iterations steps num-steps total-steps "
      "max-train-steps train-steps",
      "--max-steps", ""},
@@ -197,7 +194,7 @@ constexpr ForeignFlag kFlags[] = {
      "--eval-every", ""},
     {"log-interval logging-steps log-steps print-every", "--log-every", ""},
     {"sample-interval sample-freq", "--sample-every", ""},
-    {"use-lora enable-lora peft lora-r lora-rank rank r", "--lora", "it is the rank"},
+    {"use-lora enable-lora peft lora-r lora-rank rank r", "--lora", "its value is the rank"},
     {"lora-alpha alpha", "lora.alpha", ""},
     {"lora-dropout", "lora.dropout", ""},
     {"lora-target lora-targets target-modules lora-target-modules", "lora.targets", ""},
@@ -210,18 +207,18 @@ constexpr ForeignFlag kFlags[] = {
     {"text-column column text-field text-key", "--field", ""},
     {"early-stopping early-stopping-patience", "--patience", ""},
     {"wandb wandb-log wandb-project report-to mlflow", "--tensorboard",
-     "folio serve --runs DIR shows runs as they train"},
-    {"compile torch-compile no-compile", "", "nothing is compiled at run time; leave it out"},
+     "folio serve --runs DIR shows runs while they train"},
+    {"compile torch-compile no-compile", "", "nothing is compiled at run time; remove the flag"},
     {"deepspeed fsdp ddp nproc-per-node num-processes nnodes local-rank", "",
-     "several processes are started by MPI: mpirun -n 4 folio train ..."},
+     "start several processes with MPI: mpirun -n 4 folio train ..."},
     // The service.
     {"parallel -np n-parallel max-num-seqs max-concurrency", "--slots", ""},
-    {"api-key api-keys key token auth-token", "--api-key-file", "the keys stand in a file"},
+    {"api-key api-keys key token auth-token", "--api-key-file", "the keys are in a file"},
     {"hostname bind address listen listen-address ip", "--host", ""},
-    {"alias served-model-name -a", "", "a name stands before the model: folio serve NAME=MODEL"},
+    {"alias served-model-name -a", "", "give the name before the model: folio serve NAME=MODEL"},
     {"cors-origin cors-origins allowed-origins allow-origins origins", "--cors", ""},
     {"ssl-key-file ssl-cert-file ssl-certfile ssl-keyfile ssl tls https", "--trusted-proxy",
-     "a proxy before the service does TLS"},
+     "use a proxy with TLS in front of the service"},
     {"embedding embeddings metrics props slots-endpoint", "",
      "folio serve answers /v1/embeddings and /metrics without a flag"},
     {"log-file", "--access-log", ""},
@@ -232,7 +229,7 @@ constexpr ForeignFlag kFlags[] = {
     {"format output-format", "--json", ""},
     {"debug log-verbose", "--verbose", ""},
     {"silent log-disable no-log", "--quiet", ""},
-    {"no-color no-colour nocolor", "--color", "--color never leaves colours out"},
+    {"no-color no-colour nocolor", "--color", "--color never turns colours off"},
     {"random-seed manual-seed rng-seed -s", "--seed", ""},
 };
 
@@ -315,12 +312,12 @@ std::string HelpForForeignFlag(const CommandLine& line, const Place& place,
     } else if (elsewhere.empty()) {
       const std::string commands = CommandsWith(line, row.leads_to);
       if (commands.empty()) continue;
-      elsewhere = fmt::format("'{}' is for {}", Spelled(row.leads_to), commands);
+      elsewhere = fmt::format("'{}' is a flag of {}", Spelled(row.leads_to), commands);
     }
   }
   if (!elsewhere.empty()) return elsewhere;
   const std::string commands = CommandsWith(line, WithDashes(given));
-  return commands.empty() ? "" : fmt::format("it is for {}", commands);
+  return commands.empty() ? "" : fmt::format("it is a flag of {}", commands);
 }
 
 std::vector<std::string> ForeignWordAnswers(const CommandLine& line) {

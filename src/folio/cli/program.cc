@@ -121,11 +121,11 @@ int RunProgram(const std::vector<std::string>& arguments, CommandList (*commands
 Error AsError(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {ErrorKind::kResource, "out of memory", "the system refused to give more",
+    return {ErrorKind::kResource, "out of memory", "the system refused to allocate more",
             "use a smaller batch, context or model"};
   }
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
-    return RuntimeError("cannot change or read " + file->path1().string(), file->code().message());
+    return RuntimeError("cannot access " + file->path1().string(), file->code().message());
   }
   return RuntimeError(error.what());
 }
@@ -171,7 +171,7 @@ Group& JoinRanks(Console& console, const std::string& command) {
               return;
             }
             told = true;
-            console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), progress));
+            console.Note(fmt::format("stopping (signal {}) {}", StopRequested(), progress));
           }};
   Group& group = JoinGroup(Version() + " (" + Compiler() + ")", std::move(options));
   RequireSame(group, "commands", command);
@@ -181,10 +181,9 @@ Group& JoinRanks(Console& console, const std::string& command) {
 }
 
 void RequireSameSimd(Group& group) {
-  RequireSame(
-      group, "instruction sets", SimdTarget(),
-      "name one that all machines have, on all ranks: --simd NAME (folio doctor lists those "
-      "of a machine)");
+  RequireSame(group, "instruction sets", SimdTarget(),
+              "use one that all machines have, on all ranks: --simd NAME (folio doctor lists those "
+              "of a machine)");
 }
 
 std::string Version() {

@@ -195,7 +195,8 @@ TEST_F(CommandLineTest, MistakesNameWhatWasMeant) {
            {"plian --whatever 3", "unknown command 'plian' |  | did you mean 'folio plain'?"},
            {"text wirte", "unknown command 'text wirte' |  | did you mean 'folio text write'?"},
            {"zzzzzz",
-            "unknown command 'zzzzzz' | folio has text, plain | folio --help says what each does"},
+            "unknown command 'zzzzzz' | the commands of folio are text, plain | folio --help "
+            "describes them"},
            {"text zzzzzz",
             "unknown command 'text zzzzzz' | folio text has write | folio text --help says what "
             "each does"},
@@ -215,8 +216,8 @@ TEST_F(CommandLineTest, MistakesNameWhatWasMeant) {
             "folio text write needs --out TEXT | output | folio text write --help explains it"},
            {"text write --out", "flag '--out' needs a value |  | write the value after the flag"},
            {"plain extra",
-            "unexpected argument 'extra' |  | folio plain --help shows what it takes"},
-           {"plain -- x", "unexpected argument 'x' |  | folio plain --help shows what it takes"}}) {
+            "unexpected argument 'extra' |  | folio plain --help shows its arguments"},
+           {"plain -- x", "unexpected argument 'x' |  | folio plain --help shows its arguments"}}) {
     EXPECT_EQ(Failure(words), said);
   }
 }
@@ -277,8 +278,8 @@ TEST_F(CommandLineTest, AFlagWithAPositionMayStandFirstWithoutItsName) {
   EXPECT_EQ(refused({}, {}),
             "folio write needs MODEL (or --model DIR) | which | folio write --help explains it");
   EXPECT_EQ(refused({"m"}, {"t", "u"}),
-            "unexpected argument 'u' | --model is 'm' already | folio write --help shows what it "
-            "takes");
+            "unexpected argument 'u' | --model is already 'm' | folio write --help shows its "
+            "arguments");
 }
 
 TEST_F(CommandLineTest, ACommandNameAfterACommandIsAnArgument) {

@@ -77,7 +77,7 @@ void AddAdapterFlag(Flags& flags, std::string* adapter) {
 void RequireModelFor(const std::string& adapter, const std::string& model) {
   if (adapter.empty() || !model.empty()) return;
   throw UsageError("--adapter needs --model", "an adapter is added to the weights of a model",
-                   "add --model, with the one that the adapter was trained for");
+                   "add --model with the model of the adapter");
 }
 
 void AddBackendFlag(Flags& flags, std::string* backend) {
@@ -189,8 +189,8 @@ void ModelSettings::AddFlags(Flags& flags) {
 
 void ModelSettings::Resolve(const ConfigSources& sources) {
   if (!preset_.empty() && !model_.empty()) {
-    throw UsageError("--preset and --model do not go together", "both say which model is meant",
-                     "leave one of them out");
+    throw UsageError("--preset and --model cannot be used together", "both give the model",
+                     "remove one of them");
   }
   if (!preset_.empty()) settings_.UsePreset(preset_, FindPreset(preset_).settings);
   settings_.ReadSources(sources);
@@ -202,8 +202,8 @@ void ModelSettings::Resolve(const ConfigSources& sources) {
   }
   for (const Field& field : settings_.fields()) {
     if (field.key.starts_with("model.") && settings_.layer(field.key) == Layer::kSet) {
-      throw UsageError(fmt::format("--set {} does not go with --model", field.key),
-                       fmt::format("'{}' says what the model is", model_), "leave one of them out");
+      throw UsageError(fmt::format("--set {} cannot be used with --model", field.key),
+                       fmt::format("'{}' defines the model", model_), "remove one of them");
     }
   }
 }
@@ -242,8 +242,8 @@ void RequireFileName(const std::string& flag, const std::string& path) {
   if (path != "-" && !std::filesystem::is_directory(path, ignored)) return RequireParentOf(path);
   throw UsageError(
       fmt::format("{} {}: {}", flag, path,
-                  path == "-" ? "it does not go to standard output" : "is a directory"),
-      {}, "name a file");
+                  path == "-" ? "it cannot be written to standard output" : "is a directory"),
+      {}, "give a file");
 }
 
 std::string ReadAll(ByteInput input) {
@@ -252,7 +252,7 @@ std::string ReadAll(ByteInput input) {
   while (input.Read(text, size_t{1} << 20) > 0) {
     if (text.size() > kLongestText) {
       throw InputError(fmt::format("{}: longer than {} bytes", input.name(), kLongestText), {},
-                       "give the part that the model is to see");
+                       "use the part that the model needs");
     }
   }
   return text;
@@ -266,7 +266,7 @@ std::vector<int32_t> ParseIds(const std::string& list, const std::string& where,
   for (const int32_t id : ids) {
     if (id >= V) {
       throw InputError(fmt::format("{}: the model has no token {}", where, id),
-                       fmt::format("its tokens are 0 to {}", V - 1));
+                       fmt::format("the token ids are 0 to {}", V - 1));
     }
   }
   return ids;

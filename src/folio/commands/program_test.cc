@@ -173,9 +173,9 @@ TEST_F(ProgramTest, TheFlagsOfOtherProgramsLeadToFoliosOwn) {
            {"serve m --api-key x", "did you mean '--api-key-file'?"},
            {"convert a b --outtype q8_0", "did you mean '--dtype'?"},
            {"chat m --system-prompt x", "did you mean '--system'?"},
-           {"chat m --prompt x", "it is for folio generate"},
-           {"doctor --max-tokens 3", "it is for folio generate"},
-           {"eval perplexity m f --learning-rate 3", "it is for folio train"}}) {
+           {"chat m --prompt x", "it is a flag of folio generate"},
+           {"doctor --max-tokens 3", "it is a flag of folio generate"},
+           {"eval perplexity m f --learning-rate 3", "it is a flag of folio train"}}) {
     EXPECT_TRUE(Contains(help(words), said)) << words << ": " << help(words);
   }
 }
@@ -366,7 +366,7 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
 }
 
 TEST_F(ProgramTest, DoctorAnswersInBothForms) {
-  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory", "products of matrices at",
+  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory", "matrix products at",
                        "sandbox  " + DescribeSandbox(FindSandbox()) + "\n"));
   const auto json = nlohmann::json::parse(Shell("$F doctor --json").out);
   EXPECT_EQ(json.at("landlock"), FindSandbox().landlock);
@@ -432,13 +432,14 @@ TEST_F(ProgramTest, FishCompletesSettings) {
 TEST_F(ProgramTest, UnknownCommandsNameWhatThereIs) {
   ProgramRun run = Shell("$F zebras");
   EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(Contains(run.err, "folio has train, generate, ", "folio --help says"));
+  EXPECT_TRUE(Contains(run.err, "the commands of folio are train, generate, ",
+                       "folio --help describes them"));
   run = Shell("$F inspect heads");
   EXPECT_EQ(run.status, 2);
   EXPECT_TRUE(Contains(run.err, "did you mean 'folio inspect attention'?"));
   run = Shell("$F inspect zebras");
-  EXPECT_TRUE(
-      Contains(run.err, "folio inspect has attention, lens, ", "folio inspect --help says"));
+  EXPECT_TRUE(Contains(run.err, "the commands of folio inspect are attention, lens, ",
+                       "folio inspect --help describes them"));
 }
 
 TEST_F(ProgramTest, HelpBreaksNoWordOnNarrowTerminals) {

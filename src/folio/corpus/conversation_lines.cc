@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void Refuse(const std::string& where, std::string cause) {
   throw InputError(fmt::format("{}: not a conversation", where), std::move(cause),
-                   fmt::format("a line is {}", kConversationForms));
+                   fmt::format("expected {}", kConversationForms));
 }
 
 // What is wrong, without where.
@@ -63,7 +63,7 @@ bool IsSaid(const Json& value) {
 
 const std::string& TextOf(const Json::Member& member) {
   if (member.value.is_string()) return member.value.text();
-  Wrong(fmt::format("\"{}\" is not text: {}", member.key, member.value.dump().substr(0, 60)));
+  Wrong(fmt::format("\"{}\" is not a string: {}", member.key, member.value.dump().substr(0, 60)));
 }
 
 // Messages.
@@ -102,7 +102,7 @@ Json CallIn(std::string_view text) {
 Json MessageOf(const Json& given) {
   if (!given.is_object() || !given.contains("from")) return given;
   const Json& from = given.at("from");
-  if (!from.is_string()) Wrong("\"from\" is not text: " + from.dump().substr(0, 60));
+  if (!from.is_string()) Wrong("\"from\" is not a string: " + from.dump().substr(0, 60));
   Json message = {{"role", RoleFrom(from.text())}};
   for (const auto& [key, value] : given.items()) {
     if (key != "from" && key != "role") message[key == "value" ? "content" : key] = value;
@@ -139,7 +139,7 @@ void AddHistory(const Json& line, std::vector<ChatMessage>& to) {
            std::ranges::all_of(turn, [](const Json& text) { return text.is_string(); });
   };
   if (!history->is_array() || !std::ranges::all_of(*history, is_pair)) {
-    Wrong("\"history\" is not a list of pairs of texts");
+    Wrong("\"history\" is not a list of pairs of strings");
   }
   for (const Json& turn : *history) {
     to.push_back({ChatRole::kUser, turn[0].text()});
@@ -251,7 +251,7 @@ std::string NameConversationShape(const Json& line) {
 
 Conversation ReadConversation(const Json& line, const std::string& where) {
   const Shape* shape = FindShape(line);
-  if (shape == nullptr) Refuse(where, "it has none of the members of one");
+  if (shape == nullptr) Refuse(where, "it has none of the expected members");
   Conversation read;
   try {
     read = Read(*shape, line);
@@ -261,7 +261,7 @@ Conversation ReadConversation(const Json& line, const std::string& where) {
   const bool answered = std::ranges::any_of(read.messages, [](const ChatMessage& message) {
     return message.role == ChatRole::kAssistant;
   });
-  if (!answered) Refuse(where, "nobody answers in it: there is no message of the assistant");
+  if (!answered) Refuse(where, "there is no message of the assistant");
   return read;
 }
 

@@ -98,10 +98,10 @@ TEST(ConversationLines, WhatIsWrongIsSaid) {
                          "\"messages\""))
         << line;
   };
-  expect(R"({"text": "a"})", "none of the members");
+  expect(R"({"text": "a"})", "it has none of the expected members");
   expect(R"({"messages": 3})", "not a list");
-  expect(R"({"messages": []})", "nobody answers");
-  expect(R"({"messages": [{"role": "user", "content": "q"}]})", "nobody answers");
+  expect(R"({"messages": []})", "no message of the assistant");
+  expect(R"({"messages": [{"role": "user", "content": "q"}]})", "no message of the assistant");
   expect(R"({"messages": [3]})", "not an object");
   expect(R"({"messages": [{"role": "owner", "content": "q"}]})", "\"owner\"");
   expect(R"({"messages": [{"content": "q"}]})", "no \"role\"");
@@ -109,8 +109,8 @@ TEST(ConversationLines, WhatIsWrongIsSaid) {
   expect(R"({"conversations": [{"from": "alien", "value": "q"}]})", "\"alien\"");
   expect(R"({"conversations": [{"from": 3, "value": "q"}]})", "\"from\"");
   expect(R"({"conversations": "x"})", "not a list");
-  expect(R"({"prompt": 1, "completion": "a"})", "\"prompt\" is not text");
-  expect(R"({"instruction": "q", "input": 5, "output": "a"})", "\"input\" is not text");
+  expect(R"({"prompt": 1, "completion": "a"})", "\"prompt\" is not a string");
+  expect(R"({"instruction": "q", "input": 5, "output": "a"})", "\"input\" is not a string");
   expect(R"({"instruction": "q", "output": "a", "history": ["x"]})", "\"history\"");
   expect(R"({"prompt": "q", "completion": "a", "tools": "x"})", "\"tools\"");
 }

@@ -52,10 +52,10 @@ std::unique_ptr<Tokenizer> LoadDataTokenizer(const Dataset& data) {
   const std::string& hash = data.info().tokenizer_hash;
   if (hash.empty() || tokenizer->hash() == hash) return tokenizer;
   throw InputError(
-      fmt::format("{}: {} is not the tokenizer that made the data", data.dir(), kTokenizerFile),
-      fmt::format("{} names the one with hash {}, this one's is {}", kDatasetFile,
-                  data.info().tokenizer_hash, tokenizer->hash()),
-      "put the tokenizer back, or prepare the data again");
+      fmt::format("{}: {} is not the tokenizer of the data", data.dir(), kTokenizerFile),
+      fmt::format("{} has hash {}, this tokenizer has {}", kDatasetFile, data.info().tokenizer_hash,
+                  tokenizer->hash()),
+      "restore the tokenizer, or prepare the data again");
 }
 
 void RequireSameTokenizer(const std::filesystem::path& checkpoint, const Dataset& data,
@@ -63,10 +63,12 @@ void RequireSameTokenizer(const std::filesystem::path& checkpoint, const Dataset
   if (!std::filesystem::exists(checkpoint / kTokenizerFile)) return;
   const std::string theirs = LoadTokenizer(checkpoint.string())->hash();
   if (theirs == tokenizer.hash()) return;
-  throw InputError(fmt::format("{}: the data has another tokenizer than the model", data.dir()),
-                   fmt::format("the tokenizer of {} has hash {}, the data's has {}",
-                               checkpoint.string(), theirs, tokenizer.hash()),
-                   fmt::format("prepare the text again with --tokenizer {}", checkpoint.string()));
+  throw InputError(
+      fmt::format("{}: the data was prepared with a different tokenizer than the model's",
+                  data.dir()),
+      fmt::format("the tokenizer of {} has hash {}, that of the data {}", checkpoint.string(),
+                  theirs, tokenizer.hash()),
+      fmt::format("prepare the text again with --tokenizer {}", checkpoint.string()));
 }
 
 }  // namespace folio

@@ -70,8 +70,8 @@ std::optional<PublishedSet> FindVocabulary(const std::string& name) {
 std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>& missing) {
   std::vector<std::string> parts;
   for (const size_t file : missing) {
-    parts.push_back(fmt::format("download {} elsewhere and put it here as {}", set.files[file].url,
-                                set.files[file].path.string()));
+    parts.push_back(fmt::format("download {} on another machine and save it here as {}",
+                                set.files[file].url, set.files[file].path.string()));
   }
   return Join(parts, "; ");
 }
@@ -93,11 +93,10 @@ void RequireDiskRoom(const fs::path& dir, int64_t bytes) {
   std::error_code unknown;
   const fs::space_info space = fs::space(dir, unknown);
   if (unknown || static_cast<uintmax_t>(bytes) <= space.available) return;
-  throw RuntimeError(
-      fmt::format("{} has no room for it", dir.string()),
-      fmt::format("{} are to come, and {} are free", HumanBytes(static_cast<double>(bytes)),
-                  HumanBytes(static_cast<double>(space.available))),
-      "make room, or set FOLIO_HOME to a directory on another disk");
+  throw RuntimeError(fmt::format("not enough disk space in {}", dir.string()),
+                     fmt::format("{} to download, {} free", HumanBytes(static_cast<double>(bytes)),
+                                 HumanBytes(static_cast<double>(space.available))),
+                     "free some space, or set FOLIO_HOME to a directory on another disk");
 }
 
 }  // namespace
@@ -112,9 +111,9 @@ SetFile AsSetFile(const PublishedFile& file, fs::path path) {
 
 const PublishedFile& PublishedText(const std::string& name) {
   if (name == kTinyShakespeare.name) return kTinyShakespeare;
-  throw UsageError(fmt::format("there is no published text '{}'", name),
-                   fmt::format("folio knows {}", kTinyShakespeare.name),
-                   "any other text is a file of yours: folio train --data FILE");
+  throw UsageError(fmt::format("unknown text '{}'", name),
+                   fmt::format("available: {}", kTinyShakespeare.name),
+                   "to use your own text: folio train --data FILE");
 }
 
 void FetchText(const PublishedFile& text, const std::filesystem::path& out,
@@ -123,15 +122,15 @@ void FetchText(const PublishedFile& text, const std::filesystem::path& out,
   const std::string path = out.string();
   const WantedFile wanted = {
       out, std::string(text.sha256), text.bytes,
-      fmt::format("download {} elsewhere and put it here as {}", text.url, path)};
+      fmt::format("download {} on another machine and save it here as {}", text.url, path)};
   if (IsThere(wanted)) {
-    console.Note(fmt::format("{} is {} already", path, text.name));
+    console.Note(fmt::format("{} already contains {}", path, text.name));
     return;
   }
   CheckNewFile(path, overwrite);
   RequireParentOf(out);
   FetchPublished(AsSetFile(text, out), wanted, {}, from, console, mode);
-  console.Note(fmt::format("{} is now {}", text.name, path));
+  console.Note(fmt::format("saved {} as {}", text.name, path));
 }
 
 const PublishedKind& PublishedVocabularies() {
@@ -149,16 +148,16 @@ const PublishedKind& PublishedVocabularies() {
 fs::path RequireFetchedHome(std::string_view kind) {
   fs::path home = FetchedHome(kind);
   if (!home.empty()) return home;
-  throw UsageError(fmt::format("there is no place for {}", kind),
+  throw UsageError(fmt::format("there is no directory for {}", kind),
                    "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
-                   "set FOLIO_HOME to a directory for them");
+                   "set FOLIO_HOME to a directory");
 }
 
 PublishedSet PublishedNamed(const PublishedKind& kind, const std::string& name) {
   if (std::optional<PublishedSet> set = kind.find(name)) return *std::move(set);
   const std::string nearest = Nearest(name, kind.names);
-  throw UsageError(fmt::format("there is no published {} '{}'", kind.one, name),
-                   fmt::format("the {} are {}", kind.many, Join(kind.names, ", ")),
+  throw UsageError(fmt::format("unknown {} '{}'", kind.one, name),
+                   fmt::format("available {}: {}", kind.many, Join(kind.names, ", ")),
                    nearest.empty() ? fmt::format("{} --list describes them", kind.command)
                                    : fmt::format("did you mean '{}'?", nearest));
 }
@@ -175,14 +174,14 @@ void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path
     if (!IsThere(Wanted(file, coming(file)))) bytes += file.bytes;
   }
   if (missing.empty()) {
-    console.Note(fmt::format("{} is in {} already", set.name, set.dir.string()));
+    console.Note(fmt::format("{} is already in {}", set.name, set.dir.string()));
     return;
   }
   CreateDirectories(aside);
   const GuardedDirectory inside(set.dir);
   const EmptyEnd end(aside);
   if (from.empty()) {
-    console.Note(fmt::format("{}: {} of {} files are to come, {} in all", set.name, missing.size(),
+    console.Note(fmt::format("{}: downloading {} of {} files, {}", set.name, missing.size(),
                              set.files.size(), HumanBytes(static_cast<double>(bytes))));
     RequireDiskRoom(set.dir, bytes);
   }
@@ -207,7 +206,7 @@ void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path
       fs::remove(dir, not_empty);
     }
   }
-  console.Note(fmt::format("{} is now in {}", set.name, set.dir.string()));
+  console.Note(fmt::format("saved {} in {}", set.name, set.dir.string()));
 }
 
 std::string DescribePublished(const PublishedKind& kind, bool json) {

@@ -158,7 +158,7 @@ class PieceWorker {
 
  private:
   Error NotSeen(const std::string& path) const {
-    return InputError(fmt::format("{} does not see {} as the first rank does", name_, path));
+    return InputError(fmt::format("{} reads other data for {} than the first rank", name_, path));
   }
 
   std::string OpenSources(FieldReader fields) {

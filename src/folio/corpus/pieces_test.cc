@@ -222,9 +222,9 @@ TEST_F(Documents, LinesThatAreNoneAreNamed) {
   const std::string good = "{\"text\":\"a\"}\n";
   EXPECT_TRUE(Contains(Refusal(good + "\n{\"text\":\"a\"\n"), "bad.jsonl:3: not valid JSON"));
   EXPECT_TRUE(Contains(Refusal(good + "{\"text\":\"\xFF\"}\n"), "bad.jsonl:2: not valid JSON"));
-  EXPECT_TRUE(Contains(Refusal(good + good + "[\"text\"]\n"), "bad.jsonl:3: no document"));
-  EXPECT_TRUE(Contains(Refusal("{\"text\":7}\n"), "bad.jsonl:1: no document"));
-  EXPECT_TRUE(Contains(Refusal("{\"texts\":\"\"}"), "bad.jsonl:1: no document"));
+  EXPECT_TRUE(Contains(Refusal(good + good + "[\"text\"]\n"), "bad.jsonl:3: not a document"));
+  EXPECT_TRUE(Contains(Refusal("{\"text\":7}\n"), "bad.jsonl:1: not a document"));
+  EXPECT_TRUE(Contains(Refusal("{\"texts\":\"\"}"), "bad.jsonl:1: not a document"));
   EXPECT_TRUE(Contains(Refusal("{\"text\":\"\"} {}"), "bad.jsonl:1: not valid JSON"));
 }
 

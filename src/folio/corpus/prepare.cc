@@ -79,9 +79,9 @@ struct Found {
 void TakeTemplate(const std::string& name, Tokenizer& tokenizer) {
   if (name.empty()) return;
   if (FindChatFormat(tokenizer)) {
-    throw UsageError(fmt::format("--chat-template {}: the tokenizer has tokens of roles", name),
-                     "a model with them was taught conversations that are written with these",
-                     "leave --chat-template out");
+    throw UsageError(fmt::format("--chat-template {}: the tokenizer has its own role tokens", name),
+                     "conversations for its models are written with these tokens",
+                     "remove --chat-template");
   }
   ChatSource source = tokenizer.chat_source();
   source.text = OpenChatTemplate(name)->source();
@@ -146,8 +146,8 @@ bool AreConversations(std::span<const TextInput> inputs) {
   const auto some = std::ranges::find_if(inputs, conversations);
   const auto text = std::ranges::find_if_not(inputs, conversations);
   if (some == inputs.end() || text == inputs.end()) return some != inputs.end();
-  throw InputError("conversations and texts do not go together",
-                   fmt::format("{} holds conversations, {} does not", some->path, text->path),
+  throw InputError("conversations and plain texts cannot be mixed",
+                   fmt::format("{} contains conversations, {} does not", some->path, text->path),
                    "prepare them as two data sets");
 }
 
@@ -191,9 +191,9 @@ void NoteConversations(const Found& found, const ChatEncoder& encoder, const Pre
   if (!hooks.note) return;
   for (const std::string& member : found.members) {
     if (encoder.ReadsMember(member)) continue;
-    hooks.note(fmt::format("\"{}\" of messages is left out: {}", member,
-                           encoder.format() == nullptr ? "the chat template does not look at it"
-                                                       : "no chat template says where it goes"));
+    hooks.note(fmt::format("\"{}\" of messages is ignored: {}", member,
+                           encoder.format() == nullptr ? "the chat template does not use it"
+                                                       : "there is no chat template that uses it"));
   }
 }
 
@@ -202,8 +202,8 @@ void NoteConversations(const Found& found, const ChatEncoder& encoder, const Pre
 DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const TextInput> inputs,
                                  const PrepareHooks& hooks) {
   if (options.special != "ordinary") {
-    throw UsageError(fmt::format("--special {} is not for conversations", options.special),
-                     "what messages say is ordinary text", "leave --special out");
+    throw UsageError(fmt::format("--special {} cannot be used with conversations", options.special),
+                     "the contents of messages are ordinary text", "remove --special");
   }
   const Found found = ReadAll(options, inputs, hooks);
   const Tokenizer& tokenizer = *found.tokenizer;
@@ -243,8 +243,8 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
     if (hooks.progress) hooks.progress(done, found.text_bytes);
   });
   if (number != found.conversations) {
-    throw InputError(fmt::format("{}: changed while it was read", inputs[0].path), "",
-                     "try again when nothing writes to it");
+    throw InputError(fmt::format("{}: changed while being read", inputs[0].path), "",
+                     "try again when no other program writes to it");
   }
   FinishParts(train, val, info);
   WriteConversations(directory.path().string(), train_table, val_table, info);
@@ -498,17 +498,18 @@ class PartialDataset {
     inside_.emplace(GuardedDirectory::AlsoItself(path_));
     if (!internal::IsThere(path_)) return;
     if (!internal::IsDirectoryItself(path_) || !internal::IsOwn(path_)) {
-      throw RuntimeError(fmt::format("cannot write {}", target),
-                         fmt::format("{} is there and no directory of this user's", path_.string()),
-                         "remove it, or choose a place that nobody else may write to");
+      throw RuntimeError(
+          fmt::format("cannot write {}", target),
+          fmt::format("{} exists and is not a directory of this user", path_.string()),
+          "remove it, or choose a directory that only you can write to");
     }
     Lock();
     try {
       Read();
     } catch (const Error&) {
-      useless_ = "what was begun cannot be read";
+      useless_ = "its state cannot be read";
     } catch (const JsonError&) {
-      useless_ = "what was begun cannot be read";
+      useless_ = "its state cannot be read";
     }
   }
   ~PartialDataset() {
@@ -625,8 +626,8 @@ void CheckOptions(const PrepareOptions& options) {
                           const std::string& help = "") {
     if (!good) throw UsageError(what, cause, help);
   };
-  require(!options.files.empty(), "no files to prepare", "", "name a text file");
-  require(!options.out.empty(), "no directory to write to", "", "name it with --out");
+  require(!options.files.empty(), "no input files", "", "give a text file");
+  require(!options.out.empty(), "no output directory", "", "give it with --out");
   require(options.val_fraction >= 0 && options.val_fraction < 1,
           fmt::format("--val-fraction: {} is out of range", options.val_fraction),
           "expected a number from 0 to below 1", "use --val-fraction 0.1");
@@ -640,14 +641,13 @@ void CheckOptions(const PrepareOptions& options) {
           fmt::format("--format: unknown format '{}'", options.format), "expected folio or llmc",
           "use --format folio");
   require(options.special == "allow" || options.special == "raise" || options.special == "ordinary",
-          fmt::format("--special: unknown rule '{}'", options.special),
+          fmt::format("--special: unknown value '{}'", options.special),
           "expected allow, raise or ordinary", "use --special ordinary");
-  require(std::ranges::count(options.files, "-") <= 1, "standard input is read once",
-          "- is named more than once");
-  require(!options.raw || options.tokenizer == "bytes",
-          "--raw: only bytes can be taken as they are",
+  require(std::ranges::count(options.files, "-") <= 1, "standard input can be read only once",
+          "- is given more than once");
+  require(!options.raw || options.tokenizer == "bytes", "--raw works only with the tokenizer bytes",
           fmt::format("the tokenizer is {}", options.tokenizer),
-          "use --tokenizer bytes, or leave --raw out");
+          "use --tokenizer bytes, or remove --raw");
   PartialDataset::Tidy(options.out);
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
@@ -714,7 +714,7 @@ class Preparing {
   }
 
   void NoteNewBeginning(const std::string& why) const {
-    Note(fmt::format("what an earlier run began is of no use ({}): beginning again", why));
+    Note(fmt::format("cannot continue an earlier run ({}): starting again", why));
   }
 
   void OpenWriters(const PrepareState& state) {
@@ -748,7 +748,7 @@ class Preparing {
         std::error_code error;
         const auto bytes = static_cast<int64_t>(fs::file_size(text, error));
         if (error || used == left->converted.size() || bytes != left->converted[used++]) {
-          throw InputError(fmt::format("{}: not as it was left", text));
+          throw InputError(fmt::format("{}: modified since it was written", text));
         }
         sources_.emplace_back(input, texts_, text);
       } else {
@@ -760,13 +760,13 @@ class Preparing {
       }
       before_.push_back(before_.back() + sources_.back().bytes());
       if (!sources_.back().marked()) continue;
-      Note(fmt::format("{}: left out the byte order mark at its beginning", input.path));
+      Note(fmt::format("{}: byte order mark removed", input.path));
     }
     NoteAlone(ranks_.Open(sources_, texts_));
   }
 
   void NoteAlone(const std::string& why) const {
-    if (!why.empty()) Note(why + ": the first rank prepares the data alone");
+    if (!why.empty()) Note(why + ": only the first rank prepares the data");
   }
 
   // All before `place` was read for the `reading`th time, counted from 0: so many bytes.
@@ -801,7 +801,7 @@ class Preparing {
       OpenSources(&state);
       if (tokenizer_ == nullptr) tokenizer_ = LoadTokenizer(partial_.path().string());
       if (tokenizer_->hash() != state.tokenizer_hash || !IsPlace(state.next)) {
-        throw InputError("it was changed");
+        throw InputError("the state was modified");
       }
       OpenWriters(state);
       state_ = std::move(state);
@@ -812,7 +812,7 @@ class Preparing {
       return false;
     }
     owned_ = saved_ = true;
-    Note("going on where an earlier run stopped");
+    Note("continuing where an earlier run stopped");
     shown_ = Done(1, state_.next);
     if (hooks_.going_on) hooks_.going_on(shown_);
     return true;
@@ -909,7 +909,7 @@ class Preparing {
         static_cast<int64_t>(static_cast<double>(plan.units) * (1 - options_.val_fraction));
     if (train_units == 0) {
       throw InputError(fmt::format("{}: too short", sources_.front().path()),
-                       fmt::format("of {} {} none would be left to train on", plan.units,
+                       fmt::format("none of the {} {} would be left for training", plan.units,
                                    bytes ? "bytes" : "characters"),
                        "use more text, or a smaller --val-fraction");
     }
@@ -936,8 +936,8 @@ class Preparing {
     partial_.Remove();
     if (state_.plan.documents > 1 && !tokenizer_->end_of_text()) {
       Note(
-          "no token stands between documents: the tokenizer has none that ends a text; "
-          "--add-tokens '<|endoftext|>' adds one");
+          "documents are not separated: the tokenizer has no end-of-text token; --add-tokens "
+          "'<|endoftext|>' adds one");
     }
     return info;
   }
@@ -983,9 +983,9 @@ DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& ho
   }
   if (AreConversations(inputs)) return PrepareConversations(options, inputs, hooks);
   if (!options.chat_template.empty()) {
-    throw UsageError(
-        fmt::format("--chat-template {}: the files hold no conversations", options.chat_template),
-        {}, "leave it out");
+    throw UsageError(fmt::format("--chat-template {}: the files contain no conversations",
+                                 options.chat_template),
+                     {}, "remove it");
   }
   PrepareOptions texts = options;
   if (options.added_tokens) texts.special = "allow";

@@ -107,7 +107,7 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
   WithChatTokens(ByteTokenizer())->Save(At("tokenizer").string());
   EXPECT_TRUE(
       Contains(ErrorOf([&] { named("chatml", At("tokenizer").string()); }, ErrorKind::kUsage),
-               "tokens of roles"));
+               ": the tokenizer has its own role tokens"));
   PutFile("chats.jsonl", "a text");
   EXPECT_TRUE(
       Contains(ErrorOf([&] { named("chatml", "bytes"); }, ErrorKind::kUsage), "no conversations"));
@@ -150,7 +150,7 @@ TEST_F(PrepareConversations, WhatNoTokenIsMadeOfIsSaid) {
   hooks.note = [&](const std::string& text) { notes.push_back(text); };
   Prepare({.val_fraction = 0}, hooks);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_TRUE(Contains(notes[0], "\"reasoning_content\"", "left out"));
+  EXPECT_TRUE(Contains(notes[0], "\"reasoning_content\"", "is ignored: "));
 }
 
 // nanochat's lines are lists of messages, whatever the file is called and however it is laid out.
@@ -238,16 +238,16 @@ TEST_F(PrepareConversations, WhatIsWrongIsSaidAndNothingIsLeft) {
     EXPECT_TRUE(Contains(ErrorOf([&] { Prepare(); }), what, cause));
     EXPECT_FALSE(std::filesystem::exists(At("data")));
   };
-  expect("{\"text\": \"a\"}", "chats.jsonl:5", "none of the members");
+  expect("{\"text\": \"a\"}", "chats.jsonl:5", "it has none of the expected members");
   expect("{", "chats.jsonl:5", "");
   PutFile("chats.jsonl", kLines);
   PutFile("text.txt", "a text");
   EXPECT_TRUE(Contains(ErrorOf([&] {
                          Prepare({.files = {At("chats.jsonl").string(), At("text.txt").string()}});
                        }),
-                       "do not go together", "text.txt does not"));
+                       "conversations and plain texts cannot be mixed", "text.txt does not"));
   EXPECT_TRUE(Contains(ErrorOf([&] { Prepare({.special = "allow"}); }, ErrorKind::kUsage),
-                       "not for conversations"));
+                       "cannot be used with conversations"));
   EXPECT_EQ(Names(), (Strings{"chats.jsonl", "text.txt"}));
 }
 

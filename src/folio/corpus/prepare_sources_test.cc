@@ -88,17 +88,17 @@ TEST_F(PrepareSources, AMissingFieldIsNamedWithItsLineOrValue) {
   };
   const std::string good = "{\"text\": \"a\"}\n";
   EXPECT_TRUE(Contains(refusal("a.jsonl", good + good + "{\"content\": \"b\"}\n"),
-                       "a.jsonl:3: no document", "no \"text\" that is a string", "--field"));
+                       "a.jsonl:3: not a document", "there is no string \"text\"", "--field"));
   // Perhaps it was meant for a conversation.
   EXPECT_TRUE(Contains(refusal("a.jsonl", "{\"title\": \"a\", \"body\": \"b\"}\n"),
-                       "a.jsonl:1: no document", "no \"text\" that is a string, nor a conversation",
+                       "a.jsonl:1: not a document", "no string \"text\", and no conversation",
                        "it has title, body", "a conversation is {\"messages\": [{\"role\"",
                        "{\"prompt\": ", "{\"instruction\": "));
   EXPECT_FALSE(Contains(refusal("a.jsonl", "{\"text\": 3}\n"), "conversation"));
   EXPECT_TRUE(Contains(refusal("b.gz", Compressed(good + "{\"text\": 3}\n", "gzip")),
-                       "b.gz:2: no document"));
+                       "b.gz:2: not a document"));
   EXPECT_TRUE(
-      Contains(refusal("c.json", "[\n" + good + ",\n\n{}]"), "c.json: value 2: no document"));
+      Contains(refusal("c.json", "[\n" + good + ",\n\n{}]"), "c.json: value 2: not a document"));
   EXPECT_TRUE(Contains(refusal("d.json", "[\"a\", tru]"), "d.json: value 2: not valid JSON"));
   EXPECT_EQ(Names(), (Strings{"a.jsonl", "b.gz", "c.json", "d.json"}));
 }
@@ -170,7 +170,7 @@ TEST_F(PrepareSources, StoppedItGoesOnWithWhatWasUnpacked) {
   EXPECT_EQ(ReadFile(At(".parts.partial/text_000000")), text);
   ASSERT_TRUE(run_until(2 * both));
   EXPECT_EQ(converted, 0);
-  EXPECT_TRUE(Contains(notes.back(), "going on"));
+  EXPECT_TRUE(Contains(notes.back(), "continuing where an earlier run stopped"));
   EXPECT_EQ(FilesBelow(options.out), whole);
   // A file that was unpacked and is no longer whole is unpacked again.
   for (const bool cut : {false, true}) {
@@ -180,7 +180,7 @@ TEST_F(PrepareSources, StoppedItGoesOnWithWhatWasUnpacked) {
     converted = 0;
     ASSERT_TRUE(run_until(2 * both));
     EXPECT_GT(converted, 0);
-    EXPECT_TRUE(Contains(notes.back(), "beginning again"));
+    EXPECT_TRUE(Contains(notes.back(), "): starting again"));
     EXPECT_EQ(FilesBelow(options.out), whole);
   }
   // Stopped while it unpacks, there is nothing to go on with.

@@ -128,7 +128,10 @@ TEST_F(Prepare, AByteOrderMarkIsNoPartOfTheText) {
     EXPECT_TRUE(Contains(notes[0], "file0", "byte order mark"));
     EXPECT_TRUE(Contains(notes[1], "file2"));
     if (!separated) {
-      EXPECT_TRUE(Contains(notes[2], "no token stands between documents", "--add-tokens"));
+      EXPECT_TRUE(Contains(notes[2],
+                           "documents are not separated: the tokenizer has no end-of-text token; "
+                           "--add-tokens '<|endoftext|>' adds one",
+                           "--add-tokens"));
     }
     EXPECT_EQ(info.text_bytes, 33);
     const Dataset dataset(options.out);
@@ -427,13 +430,15 @@ TEST_F(Prepare, AForeignDirectoryUnderTheNameOfAnAttemptIsLeftAlone) {
   std::filesystem::create_directory(At("precious"));
   PutFile("precious/file", "as it was");
   std::filesystem::create_symlink(At("precious"), At(".out.partial"));
-  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime), "no directory of this user's"));
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime),
+                       "exists and is not a directory of this user"));
   std::filesystem::remove(At(".out.partial"));
   EXPECT_EQ(ReadFile(At("precious/file")), "as it was");
   if (geteuid() != 0) return;  // nobody else can give directories away
   std::filesystem::create_directory(At(".out.partial"));
   ASSERT_EQ(chown(At(".out.partial").c_str(), 1234, 1234), 0);
-  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime), "no directory of this user's"));
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime),
+                       "exists and is not a directory of this user"));
 }
 
 class HeldOutText : public InTemporaryDirectory {
@@ -589,7 +594,7 @@ TEST_F(HeldOutText, ConversationsAreSpreadToo) {
   }
   EXPECT_FALSE(Contains(spread.val, "q38."));
   EXPECT_EQ(spread.info.val_blocks, 4);
-  EXPECT_EQ(spread.info.WhereHeldOut(), "every so many conversations");
+  EXPECT_EQ(spread.info.WhereHeldOut(), "4 conversations spread over the data");
   const Parts tail = Prepare({"a.jsonl"}, {.val_split = "tail"});
   EXPECT_TRUE(Contains(tail.val, "q36.", "q37.", "q38.", "q39."));
 }

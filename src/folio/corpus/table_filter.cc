@@ -34,7 +34,7 @@ void TableFilter::Convert(std::string_view piece, std::string& out) {
 }
 
 void TableFilter::Finish(std::string& out) {
-  if (at_ == At::kQuoted) Fail("a quoted field does not end");
+  if (at_ == At::kQuoted) Fail("a quoted field is not closed");
   EndRow(out);
   if (in_header_) Fail("it is empty");
 }
@@ -62,7 +62,7 @@ void TableFilter::Take(char c, std::string& out) {
     if (at_ == At::kBegin) BeginField(out);
     return EndField(out);
   }
-  if (at_ == At::kQuote) Fail("something follows the quote that ends a field");
+  if (at_ == At::kQuote) Fail("unexpected text after the closing quote of a field");
   if (at_ == At::kBegin) {
     BeginField(out);
     at_ = c == '"' ? At::kQuoted : At::kPlain;
@@ -86,7 +86,7 @@ void TableFilter::BeginField(std::string& out) {
 
 void TableFilter::Put(char c, std::string& out) {
   if (in_header_) {
-    if (++header_bytes_ > kMostHeaderBytes) Fail("its header is longer than 1 MiB");
+    if (++header_bytes_ > kMostHeaderBytes) Fail("the header is longer than 1 MiB");
     columns_.back() += c;
   } else if (c == '"' || c == '\\') {
     out += '\\';
@@ -112,11 +112,11 @@ void TableFilter::EndRow(std::string& out) {
     std::vector<std::string> sorted = columns_;
     std::ranges::sort(sorted);
     const auto twice = std::ranges::adjacent_find(sorted);
-    if (twice != sorted.end()) Fail(fmt::format("two columns are called \"{}\"", *twice));
+    if (twice != sorted.end()) Fail(fmt::format("two columns have the name \"{}\"", *twice));
     in_header_ = false;
   } else {
     if (field_ < columns_.size()) {
-      Fail(fmt::format("it has {} fields, the header {}", field_, columns_.size()));
+      Fail(fmt::format("it has {} fields, the header has {}", field_, columns_.size()));
     }
     out += "}\n";
   }
@@ -126,10 +126,10 @@ void TableFilter::EndRow(std::string& out) {
 
 void TableFilter::Fail(const std::string& cause) const {
   const std::string where = row_ > 0 ? fmt::format("row {}: ", row_) : "";
-  throw InputError(fmt::format("{}: not a table", name_), where + cause,
-                   "expected a header with the names of the columns and rows of as many fields, "
-                   "quoted where they have delimiters or line breaks; to learn the file as it is, "
-                   "name it .txt");
+  throw InputError(
+      fmt::format("{}: not a table", name_), where + cause,
+      "expected a header with column names, and rows with the same number of fields, quoted if "
+      "they contain delimiters or line breaks; to train on the file as plain text, name it .txt");
 }
 
 }  // namespace folio

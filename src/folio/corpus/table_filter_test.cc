@@ -44,11 +44,11 @@ TEST(TableFilter, WhatIsWrongIsSaidWithItsRow) {
   const auto refused = [](const std::string& table, const char* cause) {
     EXPECT_TRUE(Contains(ErrorOf([&] { Lines(table); }), "t.csv: not a table", cause)) << table;
   };
-  refused("a,b\n1,2\n1\n", "row 2: it has 1 fields, the header 2");
+  refused("a,b\n1,2\n1\n", "row 2: it has 1 fields, the header has 2");
   refused("a,b\n1,2,3\n", "row 1: it has more than the 2 fields");
-  refused("a\n\"x\n", "row 1: a quoted field does not end");
-  refused("a\n\"x\"y\n", "row 1: something follows the quote");
-  refused("a,a\n", "two columns are called \"a\"");
+  refused("a\n\"x\n", "row 1: a quoted field is not closed");
+  refused("a\n\"x\"y\n", "row 1: unexpected text after the closing quote");
+  refused("a,a\n", "two columns have the name \"a\"");
   refused("", "empty");
   refused(std::string(2 << 20, 'x'), "longer than 1 MiB");
 }

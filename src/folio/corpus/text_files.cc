@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error Changed(const std::string& path) {
-  return InputError(fmt::format("{}: changed while it was read", path), "",
-                    "try again when nothing writes to it");
+  return InputError(fmt::format("{}: changed while being read", path), "",
+                    "try again when no other program writes to it");
 }
 
 int64_t ModifiedTime(const std::string& path) {
@@ -43,12 +43,12 @@ void RequireRoom(const fs::path& to, int64_t bytes) {
   std::error_code error;
   const fs::space_info space = fs::space(to.parent_path(), error);
   if (error || space.available >= kLeft) return;
-  throw RuntimeError(
-      fmt::format("{}: the disk is nearly full", to.parent_path().string()),
-      fmt::format("the unpacked text has {} so far, and {} are left",
-                  HumanBytes(static_cast<double>(bytes)),
-                  HumanBytes(static_cast<double>(space.available))),
-      "make room, or choose an --out on another disk: what is compressed is unpacked beside it");
+  throw RuntimeError(fmt::format("{}: the disk is nearly full", to.parent_path().string()),
+                     fmt::format("the decompressed text has {} so far, and {} are free",
+                                 HumanBytes(static_cast<double>(bytes)),
+                                 HumanBytes(static_cast<double>(space.available))),
+                     "free some space, or choose an --out on another disk: compressed files are "
+                     "decompressed beside it");
 }
 
 std::vector<std::string> FilesBelow(const std::string& dir) {
@@ -83,12 +83,12 @@ std::string WhyNot(const std::string& path, const TextOptions& options) {
   }
 }
 
-// "left out 12 files that are no texts: a.png (a PNG image), ..."
+// "skipped 12 files that are not text: a.png (a PNG image), ..."
 std::string DescribeLeftOut(const std::vector<std::string>& some, size_t count) {
   if (count == 0) return "";
-  return fmt::format("left out {} file{} that {} no text{}: {}{}",
+  return fmt::format("skipped {} file{} that {} not text: {}{}",
                      WithCommas(static_cast<int64_t>(count)), count == 1 ? "" : "s",
-                     count == 1 ? "is" : "are", count == 1 ? "" : "s", Join(some, ", "),
+                     count == 1 ? "is" : "are", Join(some, ", "),
                      count > some.size() ? ", ..." : "");
 }
 
@@ -108,11 +108,11 @@ TextInput FindTextInput(const std::string& path, const TextOptions& options,
   if (!fs::exists(status)) {
     const bool missing = !error || error == std::errc::no_such_file_or_directory;
     throw InputError(fmt::format("{}: {}", path, missing ? "no such file" : "cannot be read"),
-                     error ? internal::ErrnoText(error.value()) : "", "name a text file");
+                     error ? internal::ErrnoText(error.value()) : "", "give a text file");
   }
   if (!fs::is_regular_file(status)) {
     throw InputError(fmt::format("{}: not a regular file", path), "",
-                     "name a text file, or - for standard input");
+                     "give a text file, or - for standard input");
   }
   input.bytes = static_cast<int64_t>(fs::file_size(input.file));
   input.modified = ModifiedTime(input.file);
@@ -181,7 +181,7 @@ PrepareSource ConvertSource(TextInput input, const TextOptions& options, const f
   input.form.converted = true;
   if (input.form.conversations) {
     throw InputError(
-        fmt::format("{}: conversations are read twice, and this can be read once", input.path),
+        fmt::format("{}: conversations are read twice, but this can be read only once", input.path),
         "it is a pipe", "save it as a file first");
   }
   AtomicFile file(to);
@@ -214,8 +214,8 @@ std::string LineEndsNote(std::span<const PrepareSource> sources) {
   }
   if (count == 0) return "";
   return fmt::format(
-      "{}{}: lines end in \\r\\n, as on Windows, and the model learns both; sed 's/\\r$//' leaves "
-      "\\n alone",
+      "{}{}: lines end in \\r\\n (Windows), and the model would learn the \\r; remove it with "
+      "sed 's/\\r$//'",
       first, count == 1 ? "" : fmt::format(" and {} more", WithCommas(count - 1)));
 }
 
@@ -249,11 +249,11 @@ TextFiles FindTextFiles(const std::vector<std::string>& paths, const TextOptions
       }
     }
     if (texts.files.size() > before) continue;
-    throw InputError(fmt::format("'{}' holds neither a data set nor texts", path),
-                     left_out == left_out_before ? "there is no file in it or below it"
-                                                 : DescribeLeftOut(told, left_out),
-                     "name the files, or a directory with texts; --field NAME says which member of "
-                     "JSON lines, or column of tables, is the text");
+    throw InputError(
+        fmt::format("'{}' contains neither a data set nor texts", path),
+        left_out == left_out_before ? "it contains no files" : DescribeLeftOut(told, left_out),
+        "give files, or a directory with texts; --field NAME selects the member of JSON lines, or "
+        "the column of tables, that contains the text");
   }
   texts.left_out = DescribeLeftOut(told, left_out);
   return texts;

@@ -35,7 +35,7 @@ TEST_F(TextFilesTest, ADirectoryStandsForTheTextsBelowIt) {
                                   Path("texts/b.txt"), Path("texts/deep/c.of-no-kind"),
                                   Path("texts/deep/d.gz"), "-"}));
   EXPECT_EQ(texts.left_out,
-            "left out 4 files that are no texts: e.gz (a PNG image), f.png (a PNG image), "
+            "skipped 4 files that are not text: e.gz (a PNG image), f.png (a PNG image), "
             "model.bin (binary data), ...");
 }
 
@@ -44,7 +44,7 @@ TEST_F(TextFilesTest, WhereThereAreNoneItSaysWhatThereIs) {
   const auto refusal = [&](const char* name) {
     return ErrorAndHelp([&] { FindTextFiles({Path(name)}, {}); });
   };
-  EXPECT_TRUE(Contains(refusal("empty"), "holds neither a data set nor texts", "no file"));
+  EXPECT_TRUE(Contains(refusal("empty"), "' contains neither a data set nor texts", "no files"));
   PutFile("others/a.json", "[{\"content\": \"a\"}]");
   EXPECT_TRUE(Contains(refusal("others"), "a.json (JSON without a \"text\")", "--field"));
   EXPECT_EQ(FindTextFiles({Path("others")}, {.field = "content"}).files.size(), 1u);

@@ -26,11 +26,10 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 Error BadLine(const std::string& where, const char* what, std::string cause,
               const std::string& field) {
-  return InputError(
-      fmt::format("{}: {}", where, what), std::move(cause),
-      fmt::format("each must be a JSON object such as {{{}: \"...\"}}, or the row of a "
-                  "table with that column; --field NAME takes another",
-                  Json(field).dump()));
+  return InputError(fmt::format("{}: {}", where, what), std::move(cause),
+                    fmt::format("each line must be a JSON object such as {{{}: \"...\"}}, or a row "
+                                "of a table with that column; --field NAME selects another",
+                                Json(field).dump()));
 }
 
 }  // namespace
@@ -49,16 +48,15 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
   }
   const Json* text = json.find(field);
   if (text == nullptr || !text->is_string()) {
-    const Error bad =
-        BadLine(where(), "no document",
-                fmt::format("there is no {} that is a string", Json(field).dump()), field);
+    const Error bad = BadLine(where(), "not a document",
+                              fmt::format("there is no string {}", Json(field).dump()), field);
     // It may have been meant for a conversation.
     if (!json.is_object() || text != nullptr) throw Error(bad);
     std::string members;
     for (const Json::Member& member : json.items())
       members += (members.empty() ? "" : ", ") + member.key;
     throw InputError(bad.what(),
-                     fmt::format("{}, nor a conversation{}", bad.cause(),
+                     fmt::format("{}, and no conversation{}", bad.cause(),
                                  members.empty() ? "" : fmt::format("; it has {}", members)),
                      fmt::format("{}; a conversation is {}", bad.help(), kConversationForms));
   }
@@ -145,9 +143,10 @@ struct Signature {
   const char* help;
 };
 
-constexpr char kUnpack[] = "unpack it, and name the directory with the files";
-constexpr char kNoTextIn[] = "leave it out";
-constexpr char kTokens[] = "name a directory of token files as it is: folio train --data DIR";
+constexpr char kUnpack[] = "unpack it, and give the directory with the files";
+constexpr char kNoTextIn[] = "remove it";
+constexpr char kTokens[] =
+    "a directory of token files can be used directly: folio train --data DIR";
 
 // Formats that people have beside their texts. Whatever else holds zero bytes is binary data.
 constexpr std::array kSignatures = {
@@ -156,12 +155,12 @@ constexpr std::array kSignatures = {
     Signature{256, {"\0ustar", 6}, "a tar archive", kUnpack},
     Signature{0, "7z\xBC\xAF\x27\x1C", "a 7z archive", kUnpack},
     Signature{0, "Rar!\x1A\x07", "a rar archive", kUnpack},
-    Signature{0, "\x04\x22\x4D\x18", "an lz4 stream", "decompress it before"},
+    Signature{0, "\x04\x22\x4D\x18", "an lz4 stream", "decompress it first"},
     Signature{0, "PAR1", "a Parquet file",
-              "write the column of its texts as JSON lines; DuckDB does: COPY (SELECT text FROM "
-              "'x.parquet') TO 'x.jsonl'"},
-    Signature{0, {"ARROW1\0", 7}, "an Arrow file", "write its texts as JSON lines"},
-    Signature{0, "%PDF-", "a PDF document", "take its text out: pdftotext x.pdf x.txt"},
+              "convert its text column to JSON lines, for example with DuckDB: COPY (SELECT text "
+              "FROM 'x.parquet') TO 'x.jsonl'"},
+    Signature{0, {"ARROW1\0", 7}, "an Arrow file", "convert its texts to JSON lines"},
+    Signature{0, "%PDF-", "a PDF document", "extract its text: pdftotext x.pdf x.txt"},
     Signature{0, "{\\rtf", "a rich text document", "save it as plain text"},
     Signature{0, "\xD0\xCF\x11\xE0", "an old Office document", "save it as plain text"},
     Signature{0, "\x89PNG", "a PNG image", kNoTextIn},
@@ -170,7 +169,8 @@ constexpr std::array kSignatures = {
     Signature{0, "\x7F\x45LF", "a program (ELF)", kNoTextIn},
     Signature{0, "\x93NUMPY", "a NumPy array", kNoTextIn},
     Signature{0, {"GGUF\3\0", 6}, "a GGUF model", kNoTextIn},
-    Signature{0, {"SQLite format 3\0", 16}, "an SQLite database", "write its texts as JSON lines"},
+    Signature{
+        0, {"SQLite format 3\0", 16}, "an SQLite database", "convert its texts to JSON lines"},
     Signature{0, "\x88\xD8\x34\x01", "a file of llm.c's tokens", kTokens},
     Signature{0, "\x61\xD9\x34\x01", "a file of llm.c's tokens", kTokens},
 };
@@ -203,8 +203,7 @@ std::optional<TextKind> ByZeroBytes(std::string_view sample) {
                  odd == 1 ? "convert it: iconv -f UTF-16LE -t UTF-8 FILE"
                           : "convert it: iconv -f UTF-16BE -t UTF-8 FILE");
   }
-  return Other("binary data",
-               "leave it out, or take its bytes as they are: --tokenizer bytes --raw");
+  return Other("binary data", "remove it, or read it as plain bytes: --tokenizer bytes --raw");
 }
 
 // Single bytes that are wrong do no harm; where more than one in a hundred characters is, the text
@@ -222,9 +221,8 @@ std::optional<TextKind> ByEncoding(std::string_view sample) {
   }
   if (bad <= kFew || bad * kOneIn <= CountCharacters(sample)) return std::nullopt;
   return Other("text that is not UTF-8, or binary data",
-               "convert it, if it is text: iconv -f ISO-8859-1 -t UTF-8 FILE, or whatever it is "
-               "in; or take its "
-               "bytes as they are: --tokenizer bytes --raw");
+               "if it is text, convert it from its encoding: iconv -f ISO-8859-1 -t UTF-8 FILE; or "
+               "read it as plain bytes: --tokenizer bytes --raw");
 }
 
 std::string_view FirstLine(std::string_view text) {
@@ -346,15 +344,15 @@ class Utf16Filter {
   }
 
   void Finish(std::string& /*out*/) const {
-    if (bytes_ % 2 == 1) throw Bad("it ends within a character");
-    if (high_ != 0) throw Bad("it ends within a pair of surrogates");
+    if (bytes_ % 2 == 1) throw Bad("it ends in the middle of a character");
+    if (high_ != 0) throw Bad("it ends in the middle of a surrogate pair");
   }
 
  private:
   void Add(char32_t unit, std::string& out) {
     const bool low = unit >= 0xDC00 && unit < 0xE000;
     if (low != (high_ != 0)) {
-      throw Bad(fmt::format("half a pair of surrogates before byte {}", bytes_));
+      throw Bad(fmt::format("unpaired surrogate before byte {}", bytes_));
     }
     if (unit >= 0xD800 && unit < 0xDC00) {
       high_ = unit;
@@ -367,7 +365,7 @@ class Utf16Filter {
 
   Error Bad(std::string cause) const {
     return InputError(fmt::format("{}: not valid UTF-16", name_), std::move(cause),
-                      "mend the file, or copy it again if it should be whole");
+                      "correct the file, or copy it again if it may be damaged");
   }
 
   bool big_endian_;
@@ -400,8 +398,8 @@ class JsonFilter {
 
   void Finish(std::string& out) {
     if (inside_ == Inside::kScalar) End(out);
-    if (inside_ != Inside::kNothing) throw Bad("it ends within a value");
-    if (array_ && !closed_) throw Bad("the array does not end");
+    if (inside_ != Inside::kNothing) throw Bad("it ends inside a value");
+    if (array_ && !closed_) throw Bad("the array is not closed");
   }
 
  private:
@@ -417,7 +415,7 @@ class JsonFilter {
     }
     begun_ = true;
     if (array_) {
-      if (closed_) throw Bad("something follows the array");
+      if (closed_) throw Bad("unexpected text after the array");
       if (c == ']' && (values_ == 0 || !comma_)) {
         closed_ = true;
         return;
@@ -472,7 +470,7 @@ class JsonFilter {
   Error Bad(const std::string& cause) const {
     return InputError(fmt::format("{}: not valid JSON", name_),
                       values_ == 0 ? cause : fmt::format("value {}: {}", values_, cause),
-                      "expected an object in each line, or one array of objects or strings");
+                      "expected one object per line, or one array of objects or strings");
   }
 
   std::string before_string_, name_;
@@ -585,8 +583,7 @@ void TextStream::LookForConversation() {
   const Json* text = first.find(options_.document());
   if (text == nullptr || !text->is_string()) return;
   form_.choice = fmt::format(
-      "conversations of {} are learned, and \"{}\" beside them is not: --field {} "
-      "takes that instead",
+      "training on the conversations in {}; \"{}\" is ignored, --field {} uses it instead",
       NameConversationShape(first), options_.document(), options_.document());
 }
 
@@ -610,8 +607,8 @@ void TextStream::Peel() {
       return;
     }
   }
-  throw NotText(name_, {.looks_like = "something that was compressed several times",
-                        .help = "decompress it before"});
+  throw NotText(name_, {.looks_like = "a file that was compressed several times",
+                        .help = "decompress it first"});
 }
 
 void TextStream::Peek() {

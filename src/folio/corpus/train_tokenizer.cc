@@ -111,8 +111,8 @@ TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
   const double begin = SteadySeconds();
   const int64_t bytes = CountFiles(options.files, options.texts, trainer, hooks.counting);
   if (bytes == 0) {
-    throw InputError(fmt::format("{}: empty", options.files.front()),
-                     "there is nothing to learn from", "name a text file");
+    throw InputError(fmt::format("{}: empty", options.files.front()), "the texts are empty",
+                     "give a text file");
   }
   const double counted = SteadySeconds();
   BpeVocab vocab = trainer.Train(hooks.merging);

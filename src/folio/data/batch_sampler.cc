@@ -75,7 +75,7 @@ WindowSampler::WindowSampler(const TokenFile& tokens, BatchShape shape)
   CheckShape(shape);
   if (tokens.size() > shape.T) return;
   throw InputError(fmt::format("{}: shorter than one window", tokens.path()),
-                   fmt::format("a context of {} needs {} tokens, the file has {}", shape.T,
+                   fmt::format("a context of {} requires {} tokens, the file has {}", shape.T,
                                shape.T + 1, tokens.size()),
                    tokens.size() >= 2
                        ? fmt::format("use --context {} or less, or more text", tokens.size() - 1)

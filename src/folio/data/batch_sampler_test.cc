@@ -254,7 +254,7 @@ TEST_F(Samplers, DataShorterThanAWindowIsExplained) {
   const TokenFile file = Counting(8);
   TorchRng rng(1);
   const std::string error = ErrorOf([&] { RandomWindows(file, {1, 8, 1}, 1); });
-  EXPECT_TRUE(Contains(error, "a context of 8 needs 9 tokens, the file has 8"));
+  EXPECT_TRUE(Contains(error, "a context of 8 requires 9 tokens, the file has 8"));
   ErrorOf([&] { ShuffledEpochs(file, {1, 8, 1}, 1); });
   ErrorOf([&] { ShuffledWindows(file, {1, 8, 1}, 1); });
   ErrorOf([&] { TorchWindows(file, {1, 8, 1}, rng); });

@@ -25,7 +25,7 @@ class NumberReader {
   bool at_end() const { return rest_.empty(); }
   size_t left() const { return rest_.size() / kNumberBytes; }
   uint32_t Next() {
-    if (rest_.size() < kNumberBytes) Fail("it ends within a conversation");
+    if (rest_.size() < kNumberBytes) Fail("it ends in the middle of a conversation");
     uint32_t value = 0;
     for (size_t i = 0; i < kNumberBytes; ++i) {
       value |= uint32_t{static_cast<uint8_t>(rest_[i])} << 8 * i;
@@ -34,7 +34,7 @@ class NumberReader {
     return value;
   }
   [[noreturn]] void Fail(std::string cause) const {
-    throw InputError(fmt::format("{}: not the answers of this data set", path_), std::move(cause),
+    throw InputError(fmt::format("{}: does not match this data set", path_), std::move(cause),
                      "copy the file again, or prepare the data again");
   }
 
@@ -85,13 +85,13 @@ ConversationTable ConversationTable::FromBytes(std::string_view bytes, const std
   std::vector<AnswerTokens> answers;
   while (!reader.at_end()) {
     const uint32_t length = reader.Next(), behind = reader.Next(), count = reader.Next();
-    if (count > reader.left() / 2) reader.Fail("it ends within a conversation");
+    if (count > reader.left() / 2) reader.Fail("it ends in the middle of a conversation");
     answers.clear();
     uint32_t last = 1;
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t begin = reader.Next(), end = reader.Next();
       if (begin < last || end <= begin || end > length) {
-        reader.Fail(fmt::format("conversation {}: an answer lies outside of it", table.size() + 1));
+        reader.Fail(fmt::format("conversation {}: an answer is out of range", table.size() + 1));
       }
       answers.push_back({begin, end});
       last = end;
@@ -100,8 +100,8 @@ ConversationTable ConversationTable::FromBytes(std::string_view bytes, const std
     if (table.tokens() > tokens) break;
   }
   if (table.tokens() != tokens) {
-    reader.Fail(
-        fmt::format("its conversations have other tokens than the part, which has {}", tokens));
+    reader.Fail(fmt::format("the number of tokens in its conversations is not that of the data, {}",
+                            tokens));
   }
   return table;
 }

@@ -37,9 +37,9 @@ PackedConversations::PackedConversations(const TokenFile& tokens, const Conversa
   FOLIO_CHECK(shape.B >= 1 && shape.T >= 1 && shape.micro_batches >= 1, "a batch holds something");
   Pack(FindConversations());
   if (!windows_.empty()) return;
-  throw InputError(fmt::format("{}: no answers to learn", tokens.path()),
-                   fmt::format("none of its conversations has one in its first {} tokens", shape.T),
-                   "raise --context, or prepare conversations that have answers, in this part too");
+  throw InputError(fmt::format("{}: no answers to train on", tokens.path()),
+                   fmt::format("no conversation has an answer in its first {} tokens", shape.T),
+                   "raise --context, or prepare conversations with answers");
 }
 
 std::vector<PackedConversations::Conversation> PackedConversations::FindConversations() {

@@ -164,7 +164,7 @@ TEST_F(Conversations, NoAnswerAtAllIsAnError) {
       Contains(ErrorOf([&] {
                  PackedConversations(file, TableByMarks(file, kChat), {1, 8, 1}, 0, Order::kOnce);
                }),
-               "t.bin: no answers", "first 8 tokens"));
+               "t.bin: no answers", "no conversation has an answer in its first 8 tokens"));
 }
 
 // A file of any tokens: nothing is read outside it.
@@ -208,16 +208,16 @@ TEST_F(Conversations, ABrokenTableIsRefused) {
     EXPECT_TRUE(Contains(ErrorOf([&] { ConversationTable::FromBytes(bytes, "t.answers", tokens); }),
                          "t.answers", cause));
   };
-  refused({9, 1}, 10, "ends within");
-  refused({9, 1, 2, 1, 3}, 10, "ends within");
-  refused({9, 1, 0xFFFFFFFF}, 10, "ends within");
-  refused({9, 1, 1, 0, 3}, 10, "outside");
-  refused({9, 1, 1, 3, 3}, 10, "outside");
-  refused({9, 1, 1, 3, 10}, 10, "outside");
-  refused({9, 1, 2, 3, 6, 5, 7}, 10, "outside");
-  refused({9, 1, 1, 3, 9}, 11, "other tokens");
-  refused({9, 1, 1, 3, 9}, 9, "other tokens");
-  refused({0xFFFFFFFF, 0xFFFFFFFF, 0}, 9, "other tokens");
+  refused({9, 1}, 10, "ends in the middle");
+  refused({9, 1, 2, 1, 3}, 10, "ends in the middle");
+  refused({9, 1, 0xFFFFFFFF}, 10, "ends in the middle");
+  refused({9, 1, 1, 0, 3}, 10, "out of range");
+  refused({9, 1, 1, 3, 3}, 10, "out of range");
+  refused({9, 1, 1, 3, 10}, 10, "out of range");
+  refused({9, 1, 2, 3, 6, 5, 7}, 10, "out of range");
+  refused({9, 1, 1, 3, 9}, 11, "number of tokens in its conversations");
+  refused({9, 1, 1, 3, 9}, 9, "number of tokens in its conversations");
+  refused({0xFFFFFFFF, 0xFFFFFFFF, 0}, 9, "number of tokens in its conversations");
 }
 
 // Templates of others begin an answer with several tokens, each of which has other uses.

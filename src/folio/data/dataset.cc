@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kPrepareHelp[] = "make it with `folio data prepare FILE... --out DIR`";
+constexpr char kPrepareHelp[] = "create it with `folio data prepare FILE... --out DIR`";
 
 bool IsText(const Json& object, const char* key) {
   const Json* text = object.find(key);
@@ -147,7 +147,7 @@ class Reader {
   }
 
   [[noreturn]] void Fail(const std::string& expected, const Json& found) const {
-    throw InputError(fmt::format("{}: not the description of a data set", path_),
+    throw InputError(fmt::format("{}: not a description of a data set", path_),
                      fmt::format("expected {}, found {}", expected, found.dump().substr(0, 80)),
                      "prepare the data again");
   }
@@ -160,9 +160,10 @@ DatasetInfo ReadDatasetInfo(const std::string& path) {
   const Reader reader(path);
   const int64_t version = reader.Count("format_version");
   if (version < 1 || version > DatasetInfo::kFormatVersion) {
-    throw InputError(fmt::format("{}: format version {} is not supported", path, version),
-                     fmt::format("this folio reads versions 1 to {}", DatasetInfo::kFormatVersion),
-                     "prepare the data again with this folio");
+    throw InputError(
+        fmt::format("{}: format version {} is not supported", path, version),
+        fmt::format("this version of folio reads versions 1 to {}", DatasetInfo::kFormatVersion),
+        "prepare the data again with this version of folio");
   }
   DatasetInfo info;
   info.width = reader.Width();
@@ -231,9 +232,8 @@ void FindEncoding(const fs::path& dir, DatasetInfo& info) {
       const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                                   file.bytes().size());
       if (text.starts_with(kNumPy)) {
-        throw InputError(fmt::format("{}: not a file of tokens", path),
-                         "it is an array that NumPy saved (.npy)",
-                         "write its bytes alone, as array.astype(numpy.uint16).tofile does");
+        throw InputError(fmt::format("{}: not a token file", path), "it is a NumPy array (.npy)",
+                         "write only its bytes: array.astype(numpy.uint16).tofile(FILE)");
       }
       const std::optional<TokenWidth> header = ReadTokenHeader(file.bytes(), path);
       if (!header) guess.Add(file.bytes());
@@ -252,16 +252,16 @@ int64_t VocabularyOf(const fs::path& meta) {
     const auto tokens = size->get<int64_t>();
     if (tokens > 0 && tokens <= std::numeric_limits<int32_t>::max()) return tokens;
   }
-  throw InputError(fmt::format("{}: it does not say how many tokens there are", meta.string()),
+  throw InputError(fmt::format("{}: the size of the vocabulary is missing", meta.string()),
                    "expected vocab_size, a number above 0",
-                   "move it away to train on the tokens alone, without a tokenizer");
+                   "move the file away to train without a tokenizer");
 }
 
 void CheckCount(const std::string& path, int64_t said, int64_t found) {
   if (found == said) return;
   throw InputError(fmt::format("{}: wrong length", path),
-                   fmt::format("{} says {} tokens, the file has {}", kDatasetFile, said, found),
-                   "the file was cut short or replaced; prepare the data again");
+                   fmt::format("{} gives {} tokens, the file has {}", kDatasetFile, said, found),
+                   "the file was truncated or replaced; prepare the data again");
 }
 
 // Opens the files of one part. What dataset.json says about their lengths must be so; without it
@@ -291,9 +291,10 @@ ConversationTable OpenTable(const fs::path& path, const std::string& hash, const
   const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
                                file.bytes().size());
   if (HashHex(bytes) != hash) {
-    throw InputError(fmt::format("{}: not the answers that were prepared", path.string()),
-                     fmt::format("{} says they hash to {}", kDatasetFile, hash),
-                     "copy the file again, or prepare the data again");
+    throw InputError(
+        fmt::format("{}: the answers have changed since they were prepared", path.string()),
+        fmt::format("their hash in {} is {}", kDatasetFile, hash),
+        "copy the file again, or prepare the data again");
   }
   return ConversationTable::FromBytes(bytes, path.string(), tokens.size());
 }
@@ -305,10 +306,10 @@ bool VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards,
     const std::string found = file.ShardHash(i, stop);
     if (found.empty()) return false;
     if (found == shards[i].hash) continue;
-    throw InputError(fmt::format("{}: not the tokens that were prepared", file.shard_path(i)),
-                     fmt::format("{} says they hash to {}, they hash to {}", kDatasetFile,
-                                 shards[i].hash, found),
-                     "copy the file again, or prepare the data again");
+    throw InputError(
+        fmt::format("{}: the tokens have changed since they were prepared", file.shard_path(i)),
+        fmt::format("their hash in {} is {}, in the file {}", kDatasetFile, shards[i].hash, found),
+        "copy the file again, or prepare the data again");
   }
   return true;
 }
@@ -406,9 +407,9 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
 
 std::string DatasetInfo::WhereHeldOut() const {
   if (val_tokens == 0 || val_blocks == 0) return "";
-  if (val_blocks == 1) return chat ? "one conversation" : "the end of the text";
-  return chat ? "every so many conversations"
-              : fmt::format("{} blocks spread over the text", WithCommas(val_blocks));
+  if (val_blocks == 1) return chat ? "the end of the data" : "the end of the text";
+  return fmt::format("{} {}", WithCommas(val_blocks),
+                     chat ? "conversations spread over the data" : "blocks spread over the text");
 }
 
 bool IsDataset(const std::string& dir) {
@@ -420,7 +421,7 @@ bool IsDataset(const std::string& dir) {
 Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   RequireDirectory(dir, "the data directory");
   if (!IsDataset(dir)) {
-    throw InputError(fmt::format("{}: no data set here", dir),
+    throw InputError(fmt::format("{}: no data set found", dir),
                      fmt::format("expected {}, {} (or {}) and {}", kTrainFile, kValFile, kValidFile,
                                  kDatasetFile),
                      kPrepareHelp);
@@ -458,15 +459,15 @@ bool Dataset::Verify(const std::function<bool()>& stop) const {
 std::string Dataset::BareNote() const {
   if (!bare_) return "";
   const std::string taken = fmt::format(
-      "The tokens are {}, {}", TokenWidthName(info_.width),
-      info_.format == TokenFormat::kLlmC ? "by llm.c's header" : "as far as their bytes tell");
+      "The token type is {}, {}", TokenWidthName(info_.width),
+      info_.format == TokenFormat::kLlmC ? "from llm.c's header" : "guessed from the bytes");
   if (!info_.tokenizer_kind.empty()) {
-    return fmt::format("{}: its tokens are the characters of nanoGPT's {}. {}", dir_,
+    return fmt::format("{}: the tokens are the characters of nanoGPT's {}. {}", dir_,
                        kNanoGptMetaFile, taken);
   }
   return fmt::format(
-      "{}: token files without a tokenizer: a run on them has none either; it generates from "
-      "--ids, or from text with --tokenizer NAME|DIR. {}",
+      "{}: token files without a tokenizer: the trained model will have none either, and needs "
+      "--ids, or --tokenizer NAME|DIR for text. {}",
       dir_, taken);
 }
 
@@ -474,11 +475,11 @@ std::string Dataset::TokenizerPlace() const {
   std::error_code ignored;
   if (bare_ && !info_.tokenizer_kind.empty()) return fs::path(dir_) / kNanoGptMetaFile;
   if (fs::exists(fs::path(dir_) / "tokenizer.json", ignored)) return dir_;
-  throw InputError(
-      fmt::format("{}: the data came without a tokenizer", dir_),
-      bare_ ? "the directory holds nothing but token files, like nanoGPT's and llm.c's"
-            : "tokenizer.json is missing",
-      fmt::format("put the tokenizer.json that made the tokens there, or {}", kPrepareHelp));
+  throw InputError(fmt::format("{}: the data has no tokenizer", dir_),
+                   bare_
+                       ? "the directory contains only token files, like those of nanoGPT and llm.c"
+                       : "tokenizer.json is missing",
+                   fmt::format("add the tokenizer.json of the tokens, or {}", kPrepareHelp));
 }
 
 std::string DescribeDataset(const std::string& dir, const DatasetInfo& info, bool json) {

@@ -57,7 +57,7 @@ TEST_F(Datasets, CountsThatDisagreeWithTheFilesAreRefused) {
   DatasetInfo info = Info();
   info.val_tokens = 3;
   WriteDatasetInfo(At("").string(), info);
-  EXPECT_TRUE(Contains(Refusal(), "says 3 tokens, the file has 2"));
+  EXPECT_TRUE(Contains(Refusal(), "gives 3 tokens, the file has 2"));
   info = Info();
   info.width = TokenWidth::k32;
   WriteDatasetInfo(At("").string(), info);
@@ -80,7 +80,7 @@ TEST_F(Datasets, ADescriptionWithWrongMembersIsRefused) {
   EXPECT_TRUE(Contains(with("\"bytes\": 5", "\"bytes\": \"5\""), "source"));
   EXPECT_TRUE(Contains(with("\"file\": \"val.bin\"", "\"file\": \"../val.bin\""), "\"val\""));
   EXPECT_TRUE(Contains(with("\"file\": \"val.bin\"", "\"name\": \"val.bin\""), "\"val\""));
-  EXPECT_TRUE(Contains(with("\"tokens\": 3", "\"tokens\": 4"), "says 4 tokens, the file has 3"));
+  EXPECT_TRUE(Contains(with("\"tokens\": 3", "\"tokens\": 4"), "gives 4 tokens, the file has 3"));
   EXPECT_TRUE(Contains(with("\"format\": \"folio\"", "\"format\": \"npy\""), "\"format\""));
   EXPECT_TRUE(Contains(with("{", "["), "not valid JSON"));
 }
@@ -107,8 +107,8 @@ TEST_F(Datasets, SeveralFilesAreOnePart) {
   EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_TRUE(dataset.Verify());
   Write("y.bin", {2});
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { Dataset(At("").string()).Verify(); }), "y.bin: not the tokens"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { Dataset(At("").string()).Verify(); }),
+                       "y.bin: the tokens have changed since they were prepared"));
 }
 
 TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
@@ -123,7 +123,7 @@ TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
 }
 
 TEST_F(Datasets, ABareNanoGptDirectoryOpensButHasNoTokenizer) {
-  EXPECT_TRUE(Contains(Refusal(), "no data set here"));
+  EXPECT_TRUE(Contains(Refusal(), ": no data set found"));
   WriteBoth();
   const Dataset dataset(At("").string(), 5);
   EXPECT_EQ(dataset.info().train_tokens, 3);

@@ -18,20 +18,20 @@ int64_t PaddedBatch::CountTargets() const {
 }
 
 PaddedBatch PadSequences(std::span<const std::vector<int32_t>> sequences, int64_t T) {
-  if (sequences.empty()) throw UsageError("no sequences to pad", "", "give at least one");
+  if (sequences.empty()) throw UsageError("there are no sequences", "", "give at least one");
   int64_t longest = 0;
   for (size_t b = 0; b < sequences.size(); ++b) {
     const int64_t positions = std::ssize(sequences[b]) - 1;
     if (positions < 1) {
-      throw UsageError(fmt::format("sequence {} predicts nothing", b),
+      throw UsageError(fmt::format("sequence {} has nothing to predict", b),
                        fmt::format("it has {} tokens", sequences[b].size()),
-                       "a token predicts the next: give two or more");
+                       "give two tokens or more");
     }
     longest = std::max(longest, positions);
   }
   if (T > 0 && longest > T) {
-    throw UsageError(fmt::format("a sequence takes {} positions, rows have {}", longest, T), "",
-                     "cut it, or give longer rows");
+    throw UsageError(fmt::format("a sequence needs {} positions, rows have {}", longest, T), "",
+                     "shorten it, or use longer rows");
   }
   PaddedBatch padded{.B = std::ssize(sequences), .T = T > 0 ? T : longest};
   const auto size = static_cast<size_t>(padded.B * padded.T);

@@ -27,8 +27,9 @@ TEST(PadSequences, WhatIsNoSequenceIsRefused) {
     return ErrorAndHelp([&] { PadSequences(sequences, T); }, ErrorKind::kUsage);
   };
   EXPECT_TRUE(Contains(refusal({}), "no sequences"));
-  EXPECT_TRUE(Contains(refusal({{1, 2}, {3}}), "sequence 1 predicts nothing", "it has 1 tokens"));
-  EXPECT_TRUE(Contains(refusal({{1, 2, 3}}, 1), "takes 2 positions, rows have 1"));
+  EXPECT_TRUE(
+      Contains(refusal({{1, 2}, {3}}), "sequence 1 has nothing to predict", "it has 1 tokens"));
+  EXPECT_TRUE(Contains(refusal({{1, 2, 3}}, 1), "a sequence needs 2 positions, rows have 1"));
 }
 
 }  // namespace

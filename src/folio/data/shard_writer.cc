@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 using internal::ThrowCannotWrite;
 
 [[noreturn]] void ThrowChanged(const fs::path& path) {
-  throw InputError(fmt::format("{}: not as it was left", path.string()),
-                   "it is shorter than what was written to it", "begin again");
+  throw InputError(fmt::format("{}: modified since it was written", path.string()),
+                   "it is shorter than before", "start again");
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ void ShardWriter::Append(std::span<const std::byte> bytes) {
       tokens = std::min(tokens, layout_.shard_tokens - progress_.tokens);
     if (HeaderBytes() > 0 && tokens > kMaxHeaderTokens - progress_.tokens) {
       throw UsageError(fmt::format("{}: too many tokens for llm.c's format", Path().string()),
-                       fmt::format("its header counts to {}", kMaxHeaderTokens),
+                       fmt::format("its header counts up to {}", kMaxHeaderTokens),
                        "use several files: --shard-tokens 100000000");
     }
     if (fd_ < 0) Open();

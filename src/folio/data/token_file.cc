@@ -69,14 +69,14 @@ auto WithWord(TokenWidth width, F&& f) {
 }
 
 Error NotLlmC(const std::string& path, std::string cause) {
-  return InputError(fmt::format("{}: not a file of llm.c's tokens that folio reads", path),
-                    std::move(cause),
-                    "versions 1 (uint16) and 7 (uint32) are read; make the file again with one");
+  return InputError(
+      fmt::format("{}: unsupported llm.c token file", path), std::move(cause),
+      "versions 1 (uint16) and 7 (uint32) are supported; create the file again with one");
 }
 
 Error WrongLength(const std::string& path, std::string cause) {
   return InputError(fmt::format("{}: wrong length", path), std::move(cause),
-                    "the file was cut short; make it again");
+                    "the file was truncated; create it again");
 }
 
 // The first value that an id may not have.
@@ -108,8 +108,8 @@ void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vecto
   uint32_t all = 0;
   for (const int32_t id : ids) all |= static_cast<uint32_t>(id);
   if (all > (width == TokenWidth::k16 ? 0xFFFFu : 0x7FFFFFFFu)) {
-    throw UsageError(fmt::format("an id does not fit {}", TokenWidthName(width)),
-                     "ids are 0 or above", "take a wider type, or the tokenizer of these ids");
+    throw UsageError(fmt::format("an id does not fit in {}", TokenWidthName(width)),
+                     "ids must not be negative", "use a wider type, or the tokenizer of these ids");
   }
   const size_t begin = out.size();
   out.resize(begin + ids.size() * static_cast<size_t>(width));
@@ -141,23 +141,22 @@ std::optional<TokenWidth> ReadTokenHeader(std::span<const std::byte> file,
   const auto [magic, version] = std::pair(words[0], words[1]);
   const bool others = std::any_of(words.begin() + 3, words.end(), [](int32_t w) { return w != 0; });
   if (magic == kEvaluationMagic && version == 1 && !others) {
-    throw NotLlmC(path, "it holds questions with their answers, for llm.c's evaluation");
+    throw NotLlmC(path, "it contains questions and answers for llm.c's evaluation");
   }
   if ((magic != kGpt2Magic && magic != kLlama3Magic) || others) return std::nullopt;
   if (file.size() < kTokenHeaderBytes) {
-    throw WrongLength(
-        path, fmt::format("the header has {} bytes, the file {}", kTokenHeaderBytes, file.size()));
+    throw WrongLength(path, fmt::format("the header has {} bytes, the file has {}",
+                                        kTokenHeaderBytes, file.size()));
   }
   if (version != kVersion16 && version != kVersion32) {
-    throw NotLlmC(path, fmt::format("its header has the version {}", version));
+    throw NotLlmC(path, fmt::format("the header has version {}", version));
   }
   const TokenWidth width = version == kVersion16 ? TokenWidth::k16 : TokenWidth::k32;
   const auto tokens = static_cast<uint32_t>(words[2]);
   const uint64_t held = file.size() - kTokenHeaderBytes;
   if (tokens <= kMaxHeaderTokens && held == static_cast<uint64_t>(width) * tokens) return width;
-  throw WrongLength(
-      path, fmt::format("its header tells of {} tokens of {} bytes, {} bytes follow it", tokens,
-                        static_cast<int>(width), held));
+  throw WrongLength(path, fmt::format("the header announces {} tokens of {} bytes, {} bytes follow",
+                                      tokens, static_cast<int>(width), held));
 }
 
 void TokenWidthGuess::AddGroup(std::span<const std::byte> group) {
@@ -200,9 +199,9 @@ TokenFile::TokenFile(const std::vector<std::string>& paths, std::string name, To
                      int64_t vocab_size)
     : name_(std::move(name)), width_(width), vocab_size_(vocab_size) {
   if (vocab_size < 0) {
-    throw UsageError(fmt::format("{}: a vocabulary of {} tokens cannot be", name_, vocab_size));
+    throw UsageError(fmt::format("{}: invalid vocabulary size {}", name_, vocab_size));
   }
-  if (paths.empty()) throw UsageError(fmt::format("{}: no file of tokens is named", name_));
+  if (paths.empty()) throw UsageError(fmt::format("{}: no token files given", name_));
   shards_.reserve(paths.size());
   for (const std::string& path : paths) Add(path);
 }
@@ -216,16 +215,16 @@ void TokenFile::Add(const std::string& path) {
   if (const auto said = ReadTokenHeader(shard.bytes, path)) {
     if (*said != width_) {
       throw InputError(fmt::format("{}: not a file of {} tokens", path, TokenWidthName(width_)),
-                       fmt::format("its header says that they are {}", TokenWidthName(*said)),
-                       "the files of a data set have one type; prepare the data again");
+                       fmt::format("the header gives the type {}", TokenWidthName(*said)),
+                       "all files of a data set must have the same type; prepare the data again");
     }
     shard.bytes = shard.bytes.subspan(kTokenHeaderBytes);
   }
   const size_t width = static_cast<size_t>(width_);
   if (shard.bytes.size() % width != 0) {
     throw InputError(fmt::format("{}: not a file of {} tokens", path, TokenWidthName(width_)),
-                     fmt::format("{} bytes are no multiple of {}", shard.bytes.size(), width),
-                     "the file is cut short or of another type; prepare the data again");
+                     fmt::format("{} bytes are not a multiple of {}", shard.bytes.size(), width),
+                     "the file is truncated or of another type; prepare the data again");
   }
   shard.tokens = static_cast<int64_t>(shard.bytes.size() / width);
   tokens_ += shard.tokens;
@@ -290,17 +289,17 @@ uint32_t TokenFile::At(int64_t i) const {
 
 void TokenFile::FailAt(int64_t begin, int64_t end, uint32_t limit) const {
   while (begin < end && At(begin) < limit) ++begin;
-  throw InputError(
-      fmt::format("{}: token {} is outside the vocabulary", name_, At(begin)),
-      fmt::format("at position {}; ids must be below {}", begin, limit),
-      "use the data with the tokenizer that it was prepared with, or prepare it again");
+  throw InputError(fmt::format("{}: token {} is outside the vocabulary", name_, At(begin)),
+                   fmt::format("at position {}; ids must be below {}", begin, limit),
+                   "use the tokenizer that the data was prepared with, or prepare the data again");
 }
 
 void TokenFile::Read(int64_t begin, std::span<int32_t> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
   if (begin < 0 || count > tokens_ || begin > tokens_ - count) {
-    throw UsageError(fmt::format("{}: no tokens {} to {}", name_, begin, begin + count - 1),
-                     fmt::format("it holds {}", tokens_));
+    throw UsageError(
+        fmt::format("{}: tokens {} to {} are out of range", name_, begin, begin + count - 1),
+        fmt::format("it has {} tokens", tokens_));
   }
   uint32_t largest = 0;
   std::span<int32_t> rest = out;

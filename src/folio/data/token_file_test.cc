@@ -52,7 +52,7 @@ TEST_F(LlmCFiles, TheVersionSaysHowWideTokensAre) {
     EXPECT_EQ(ReadTokens(wide.val()), (std::vector<int32_t>{128000, 9}));
     EXPECT_EQ(wide.info().width, TokenWidth::k32);
     EXPECT_EQ(wide.info().format, TokenFormat::kLlmC);
-    EXPECT_TRUE(Contains(wide.BareNote(), "uint32, by llm.c's header"));
+    EXPECT_TRUE(Contains(wide.BareNote(), "uint32, from llm.c's header"));
   }
 }
 
@@ -61,7 +61,7 @@ TEST_F(LlmCFiles, WhatTheHeaderDoesNotFitIsRefused) {
   for (const uint32_t version : {0u, 2u, 3u, 8u, 0xFFFFFFFFu}) {
     const int32_t shown = static_cast<int32_t>(version);
     EXPECT_TRUE(Contains(Refusal(Header(kGpt2, version, 2) + tokens),
-                         "header has the version " + std::to_string(shown), "1 (uint16)"));
+                         "the header has version " + std::to_string(shown), "1 (uint16)"));
   }
   EXPECT_TRUE(Contains(Refusal(Header(kLlama3, 7, 4) + tokens), "4 tokens of 4 bytes, 8 bytes"));
   EXPECT_TRUE(Contains(Refusal(Header(kGpt2, 1, 2) + tokens), "2 tokens of 2 bytes, 8 bytes"));
@@ -74,7 +74,7 @@ TEST_F(LlmCFiles, WhatTheHeaderDoesNotFitIsRefused) {
   PutFile("a_train_000001.bin", whole);
   PutFile("a_val_000000.bin", Header(kGpt2, 1, 4) + tokens);
   EXPECT_TRUE(Contains(ErrorOf([&] { Dataset(At("").string()); }), "a_val_000000.bin",
-                       "its header says that they are uint16"));
+                       "the header gives the type uint16"));
 }
 
 TEST(TokenHeaders, AreLlmCs) {
@@ -91,7 +91,7 @@ class BareDirectories : public InTemporaryDirectory {
     const Dataset dataset(At("").string());
     ASSERT_EQ(dataset.info().width, written) << ids.size() << " from " << ids[0];
     EXPECT_EQ(ReadTokens(dataset.train()), ids);
-    EXPECT_TRUE(Contains(dataset.BareNote(), "The tokens are ", TokenWidthName(written)));
+    EXPECT_TRUE(Contains(dataset.BareNote(), "The token type is ", TokenWidthName(written)));
   }
   static std::vector<int32_t> Ids(size_t count, size_t vocab, uint64_t seed) {
     std::mt19937_64 rng(seed);
@@ -203,10 +203,10 @@ TEST_F(TokenFiles, ATornFileIsRefused) {
 
 TEST_F(TokenFiles, ReadingPastTheEndIsRefused) {
   const TokenFile file(Write(TokenWidth::k16, {1, 2, 3}), TokenWidth::k16, 0);
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { ReadTokens(file, 2, 2); }, ErrorKind::kUsage), "no tokens 2 to 3"));
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { ReadTokens(file, -1, 2); }, ErrorKind::kUsage), "no tokens -1 to 0"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadTokens(file, 2, 2); }, ErrorKind::kUsage),
+                       ": tokens 2 to 3 are out of range"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadTokens(file, -1, 2); }, ErrorKind::kUsage),
+                       ": tokens -1 to 0 are out of range"));
 }
 
 TEST_F(TokenFiles, SeveralFilesReadAsOne) {
@@ -228,8 +228,8 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
   }
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadTokens(file, 3, 5); }), "all of it: token 7 is outside",
                        "position 7"));
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { ReadTokens(file, 4, 5); }, ErrorKind::kUsage), "no tokens 4 to 8"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadTokens(file, 4, 5); }, ErrorKind::kUsage),
+                       ": tokens 4 to 8 are out of range"));
 }
 
 TEST_F(TokenFiles, FingerprintsAreOfTheTokensAlone) {

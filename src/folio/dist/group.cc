@@ -263,9 +263,9 @@ struct Group::Impl {
       name = names[static_cast<size_t>(silent)];
       where = progress;
     }
-    const Error error = RuntimeError(
-        fmt::format("{} has not been heard of for {:g} s", name, options.silence_seconds), where,
-        "when that machine is well again, or without it, go on with --resume");
+    const Error error =
+        RuntimeError(fmt::format("{} has not responded for {:g} s", name, options.silence_seconds),
+                     where, "repair or remove that machine, then continue with --resume");
     if (options.on_lost) options.on_lost(error);
     {
       const std::lock_guard lock(mutex);
@@ -468,9 +468,9 @@ void RequireSame(Group& group, const std::string& what, const std::string& lines
     }
     const size_t more = differences.size() > kMostShown ? differences.size() - kMostShown : 0;
     differences.resize(differences.size() - more);
-    throw UsageError(fmt::format("{} has other {} than the first rank", group.NameOf(rank), what),
-                     Join(differences, "; ") + (more > 0 ? fmt::format("; and {} more", more) : ""),
-                     help);
+    throw UsageError(
+        fmt::format("{} and the first rank have different {}", group.NameOf(rank), what),
+        Join(differences, "; ") + (more > 0 ? fmt::format("; and {} more", more) : ""), help);
   }
 }
 
@@ -523,7 +523,7 @@ void Workers::Serve(const Work& work) {
       if (mine[0].size() > Transport::kMostBytes) {  // a document of a gigabyte in one line
         throw InputError(fmt::format("{} has an answer of {}", group_->NameOf(group_->rank()),
                                      HumanBytes(static_cast<double>(mine[0].size()))),
-                         "ranks tell each other at most 1 GB at a time", "use one rank");
+                         "ranks exchange at most 1 GB at a time", "use one rank");
       }
     } catch (const Error& error) {
       mine[0] = kError + PackError(error);

@@ -167,7 +167,7 @@ void ExpectThatSilenceIsNamed(int dead) {
     // Whoever is cut off himself may think so of another.
     if (rank == dead) continue;
     const std::string& error = errors[static_cast<size_t>(rank)];
-    EXPECT_NE(error.find("has not been heard of for 4 s"), std::string::npos) << error;
+    EXPECT_NE(error.find("has not responded for 4 s"), std::string::npos) << error;
     if (dead != 0 && rank != 0) continue;  // these heard only that the first one gave up
     EXPECT_NE(error.find(name), std::string::npos) << error;
   }
@@ -303,8 +303,8 @@ TEST(Same, TheFirstThatDiffersIsNamedWithItsDifferences) {
     const std::string mine = group.rank() == 2 ? "a = 1\nb = 3\nc = 4\n" : "a = 1\nb = 2\n";
     const std::string error =
         ErrorOf([&] { RequireSame(group, "settings", mine); }, ErrorKind::kUsage);
-    EXPECT_TRUE(
-        Contains(error, "rank 2 (", "other settings", "'b = 3' there, 'b = 2' at rank 0", "c = 4"));
+    EXPECT_TRUE(Contains(error, "rank 2 (", "different settings",
+                         "'b = 3' there, 'b = 2' at rank 0", "c = 4"));
   });
 }
 

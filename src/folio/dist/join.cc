@@ -44,7 +44,7 @@ std::vector<fs::path> PluginDirectories() {
 // The message of dlopen, without the name of the file that it begins with.
 std::string OpeningProblem() {
   const char* said = dlerror();
-  return said == nullptr ? "it cannot be opened" : said;
+  return said == nullptr ? "it cannot be loaded" : said;
 }
 
 // The plug-in stays open as long as the process lives.
@@ -52,18 +52,18 @@ std::unique_ptr<Transport> Connect(const std::string& path) {
   // MPI looks up its own parts among the symbols of the whole process.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    throw UsageError(fmt::format("the ranks cannot talk: '{}' cannot be opened", path),
+    throw UsageError(fmt::format("the ranks cannot communicate: '{}' cannot be loaded", path),
                      OpeningProblem(), "install that MPI, or start folio without mpirun or srun");
   }
   void* symbol = dlsym(library, kConnectName);
   if (symbol == nullptr) {
-    throw UsageError(fmt::format("'{}' is no plug-in of folio", path), OpeningProblem(),
-                     fmt::format("leave {} out", kPluginVariable));
+    throw UsageError(fmt::format("'{}' is not a plug-in of folio", path), OpeningProblem(),
+                     fmt::format("unset {}", kPluginVariable));
   }
   std::array<char, 256> why{};
   std::unique_ptr<Transport> transport(
       reinterpret_cast<ConnectFunction>(symbol)(why.data(), why.size()));
-  if (transport == nullptr) throw UsageError("the ranks cannot talk to each other", why.data());
+  if (transport == nullptr) throw UsageError("the ranks cannot communicate", why.data());
   return transport;
 }
 
@@ -75,33 +75,31 @@ std::string PluginFor(const Launcher& launcher) {
     if (plugin.mpi == launcher.mpi) return plugin.path;
   }
   throw UsageError(
-      fmt::format("{} has started {} ranks, and this folio cannot talk through its MPI",
+      fmt::format("{} has started {} ranks, but this build of folio does not support its MPI",
                   launcher.name, launcher.ranks),
-      fmt::format("there is no {} beside the program", PluginName(launcher.mpi)),
-      fmt::format(
-          "build folio where {} is installed with its development files, or start it with the "
-          "mpirun of an MPI that folio doctor names",
-          launcher.mpi == "mpich" ? "MPICH" : "Open MPI"));
+      fmt::format("{} is missing beside the program", PluginName(launcher.mpi)),
+      fmt::format("build folio with the development files of {} installed, or use the mpirun of an "
+                  "MPI that folio doctor lists",
+                  launcher.mpi == "mpich" ? "MPICH" : "Open MPI"));
 }
 
 std::unique_ptr<Group> Join(GroupOptions options) {
   const Launcher launcher = FindLauncher([](const char* name) { return std::getenv(name); });
   if (launcher.name.empty()) return std::make_unique<Group>();
   if (launcher.mpi.empty()) {
-    throw UsageError(
-        fmt::format("{} has started {} tasks that know nothing of each other", launcher.name,
-                    launcher.ranks),
-        "it was started without the support of an MPI, so that each would train by itself",
-        "use srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); srun --mpi=list names what "
-        "this Slurm has; or use mpirun inside of the allocation");
+    throw UsageError(fmt::format("{} has started {} tasks that are not connected", launcher.name,
+                                 launcher.ranks),
+                     "it was started without MPI support: each task would train on its own",
+                     "use srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); srun --mpi=list "
+                     "shows what is supported; or use mpirun inside the allocation");
   }
   if (launcher.ranks == 1) return std::make_unique<Group>();
   const std::string plugin = PluginFor(launcher);
   auto group = std::make_unique<Group>([plugin] { return Connect(plugin); }, std::move(options));
   if (launcher.ranks != 0 && group->size() != launcher.ranks) {
-    throw UsageError(fmt::format("{} has started {} ranks, but {} knows of {}", launcher.name,
+    throw UsageError(fmt::format("{} has started {} ranks, but {} sees {}", launcher.name,
                                  launcher.ranks, group->transport(), group->size()),
-                     "launcher and MPI do not belong together, so that each would train by itself",
+                     "launcher and MPI do not match: each rank would train on its own",
                      "use the mpirun of that MPI, or another srun --mpi=...");
   }
   return group;

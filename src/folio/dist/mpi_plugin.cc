@@ -101,7 +101,8 @@ extern "C" __attribute__((visibility("default"))) folio::Transport* folio_connec
     return nullptr;
   }
   if (provided < MPI_THREAD_FUNNELED) {
-    std::snprintf(why, bytes, "this MPI knows no threads: MPI_Init_thread provides %d", provided);
+    std::snprintf(why, bytes, "this MPI does not support threads: MPI_Init_thread provides %d",
+                  provided);
     return nullptr;
   }
   return new folio::MpiTransport();

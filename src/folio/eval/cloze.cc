@@ -70,14 +70,14 @@ std::string CleanHellaSwag(std::string_view text) {
 ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string()>& where,
                          ClozeText text) {
   const auto refuse = [&](std::string cause) {
-    throw InputError(fmt::format("{}: no question of multiple choice", where()), std::move(cause),
+    throw InputError(fmt::format("{}: not a multiple-choice question", where()), std::move(cause),
                      kShape);
   };
   const Json json = ParseJson(line, where());
   const auto string_of = [&](std::string_view key) {
     const Json* member = json.find(key);
     if (member == nullptr || !member->is_string()) {
-      refuse(fmt::format("it has no text \"{}\"", key));
+      refuse(fmt::format("it has no string \"{}\"", key));
     }
     return member->text();
   };
@@ -93,10 +93,10 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
   }
   const Json* endings = FindEither(json, "endings", "choices");
   if (endings == nullptr || !endings->is_array() || endings->size() < 2) {
-    refuse("it has no array \"endings\" of two texts or more");
+    refuse("it has no array \"endings\" of two strings or more");
   }
   for (const Json& ending : *endings) {
-    if (!ending.is_string()) refuse(fmt::format("the ending {} is no text", ending.dump()));
+    if (!ending.is_string()) refuse(fmt::format("ending {} is not a string", ending.dump()));
     item.endings.push_back(text == ClozeText::kHellaSwag ? CleanHellaSwag(ending.text())
                                                          : ending.text());
     if (item.endings.back().empty()) {
@@ -104,7 +104,7 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
     }
   }
   const Json* label = FindEither(json, "label", "gold");
-  if (label == nullptr) refuse("it has no \"label\", the number of the right ending");
+  if (label == nullptr) refuse("it has no \"label\" with the number of the right ending");
   int64_t number = -1;
   if (label->is_number_integer()) {
     number = label->get<int64_t>();
@@ -130,9 +130,9 @@ std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
   const std::span<const int32_t> before = tokenizer.before();
   if (context || !before.empty()) return {before.begin(), before.end()};
   if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
-  throw InputError(fmt::format("{}: an empty context", where),
-                   "the first token of an ending is predicted from nothing, and the model's "
-                   "tokenizer has no token that stands between texts");
+  throw InputError(fmt::format("{}: the context is empty", where),
+                   "there is nothing to predict the first token of an ending from: the tokenizer "
+                   "has no end-of-text token");
 }
 
 }  // namespace
@@ -150,14 +150,15 @@ std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tok
         tokenizer.EncodeOrdinary(context + between + " " + item.endings[e], item.where);
     const int64_t tokens = std::ssize(ids) - context_tokens;
     if (tokens < 1) {
-      throw InputError(fmt::format("{}: ending {} has no token of its own", item.where, e),
-                       "it becomes one with the context");
+      throw InputError(fmt::format("{}: ending {} has no tokens", item.where, e),
+                       "its characters become part of the last token of the context");
     }
     // The last token is not read, and of the context no more than fits.
     const int64_t room = n_positions - std::ssize(beginning) - (tokens - 1);
     if (room < 0 || (room == 0 && beginning.empty())) {
-      throw InputError(fmt::format("{}: ending {} is too long", item.where, e),
-                       fmt::format("it has {} tokens, the model reads {}", tokens, n_positions));
+      throw InputError(
+          fmt::format("{}: ending {} is too long", item.where, e),
+          fmt::format("it has {} tokens, the context of the model {}", tokens, n_positions));
     }
     TextWindow window;
     window.ids = beginning;
@@ -356,8 +357,8 @@ ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
   if (!stream.form().json_lines) {
     throw InputError(stream.Read(probe, 1) == 0
                          ? fmt::format("{}: empty", file)
-                         : fmt::format("{}: no questions of multiple choice", file),
-                     "expected an object of JSON in each line", kShape);
+                         : fmt::format("{}: no multiple-choice questions", file),
+                     "expected a JSON object in each line", kShape);
   }
   ClozeMeter meter(model, file, options, hooks);
   ForJsonLines(stream, file, [&](std::string_view line, const auto& where) {
@@ -377,7 +378,7 @@ Report ClozeReport(const OpenedModel& model, const std::string& file, const Cloz
     report.data[name] = part;
     report.data[std::string(name) + "_stderr"] = error;
     table.rows.push_back(
-        {{"", "choice by", name},
+        {{"", "chosen by", name},
          {"", ">right", Value::Percent(part, 2)},
          {"", ">standard error", Value::Percent(error, 2)},
          {"", ">items", fmt::format("{} of {}", accuracy->right, accuracy->items)}});

@@ -208,15 +208,18 @@ TEST_F(Cloze, WhatIsNoQuestionIsRefusedWithItsLine) {
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "0}", "-1}")), "\"label\" is -1"));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "0}", "\"x\"}")), "\"label\" is \"x\""));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, ",\"label\":0", "")), "no \"label\""));
-  EXPECT_TRUE(Contains(Refusal(Replaced(good, "ctx", "text")), "no text \"query\""));
-  EXPECT_TRUE(Contains(Refusal(Replaced(good, "\"b\",", "")), "two texts or more"));
-  EXPECT_TRUE(Contains(Refusal(Replaced(good, "\"b\"", "7")), "ending 7 is no text"));
+  EXPECT_TRUE(Contains(Refusal(Replaced(good, "ctx", "text")), "it has no string \"query\""));
+  EXPECT_TRUE(Contains(Refusal(Replaced(good, "\"b\",", "")),
+                       "it has no array \"endings\" of two strings or more"));
+  EXPECT_TRUE(Contains(Refusal(Replaced(good, "\"b\"", "7")), "ending 7 is not a string"));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "\"b\"", "\"\"")), "ending 0 is empty"));
-  EXPECT_TRUE(Contains(Refusal(good, ClozeText::kHellaSwag), "no text \"activity_label\""));
+  EXPECT_TRUE(
+      Contains(Refusal(good, ClozeText::kHellaSwag), "it has no string \"activity_label\""));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "\"b\"", "\"" + std::string(20, 'b') + "\"")),
                        "ending 0 is too long", "21 tokens"));
   EXPECT_TRUE(Contains(Refusal(""), "x.jsonl: empty"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { Measure(Put("a.txt", "Some text\n")); }), "no questions"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { Measure(Put("a.txt", "Some text\n")); }),
+                       ": no multiple-choice questions"));
   model_.tokenizer.reset();
   EXPECT_TRUE(Contains(Refusal(good), "no tokenizer"));
 }
@@ -308,7 +311,7 @@ TEST_F(MeasuresOnRanks, LogitsThatAreNotFiniteAreToldByTheFirst) {
     }
     EXPECT_TRUE(
         Contains(ErrorOf([&] { MeasurePerplexity(model, texts, options); }, ErrorKind::kDiverged),
-                 "logits that are not finite", "token 5 of document 0"));
+                 "the logits of the model are not finite", "token 5 of document 0"));
   });
 }
 

@@ -37,15 +37,15 @@ namespace folio {
 WindowShape ChooseWindows(int64_t context, int64_t stride, int64_t n_positions) {
   if (context > n_positions) {
     throw UsageError(fmt::format("--context {}: longer than the model's context", context),
-                     fmt::format("it reads {} tokens at once (n_positions)", n_positions),
-                     "leave --context out, or give fewer");
+                     fmt::format("the context is {} tokens (n_positions)", n_positions),
+                     "remove --context, or use a smaller value");
   }
   if (context == 0) context = n_positions;
   if (stride > context) {
     throw UsageError(
         fmt::format("--stride {}: longer than a window", stride),
-        fmt::format("a window has {} tokens, and those between would be left out", context),
-        fmt::format("give 1 to {}", context));
+        fmt::format("a window has {} tokens, and tokens between windows would be skipped", context),
+        fmt::format("use 1 to {}", context));
   }
   return {.context = context, .stride = stride == 0 ? std::max<int64_t>(context / 2, 1) : stride};
 }
@@ -55,10 +55,9 @@ WindowCutter::WindowCutter(const WindowShape& shape, OnWindow on_window)
   FOLIO_CHECK(1 <= shape.stride && shape.stride <= shape.context, "windows that leave tokens out");
   const int64_t room = shape.context - std::ssize(shape.before);
   if (room < 1) {
-    throw UsageError(
-        fmt::format("a context of {} tokens has no room for a text", shape.context),
-        fmt::format("what the tokenizer puts before each text has {}", shape.before.size()),
-        fmt::format("give --context {} or more", shape.before.size() + 1));
+    throw UsageError(fmt::format("a context of {} tokens leaves no room for a text", shape.context),
+                     fmt::format("the tokenizer begins each text with {}", shape.before.size()),
+                     fmt::format("use --context {} or more", shape.before.size() + 1));
   }
   shape_.stride = std::min(shape.stride, room);
 }
@@ -196,8 +195,8 @@ Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, 
     const GptConfig& config = model->weights->config();
     FOLIO_CHECK(config.vocab_size == V, "models of different vocabularies");
     if (!config.causal) {
-      throw InputError("the model attends both ways and predicts nothing",
-                       "its tokens see those behind them (model.causal = false)");
+      throw InputError("the model is bidirectional and cannot predict text",
+                       "model.causal is false: each token attends to the tokens after it");
     }
     limit_ = std::min(limit_, config.n_positions);
     logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
@@ -377,8 +376,7 @@ void ResultFile::Add(std::string_view lines) {
 void ResultFile::StopDamaged() {
   if (on_note_) {
     on_note_(path_.string() +
-             ": what an earlier call left of it does not fit from some place on; that part is "
-             "measured again");
+             ": a part of the results of an earlier call is not valid and is measured again");
   }
   Stop();
 }
@@ -464,9 +462,10 @@ class WindowReader {
     if (text_tokens_ == 0) {
       throw InputError(fmt::format("{}: empty", name), {}, "give a text of at least two tokens");
     }
-    throw InputError(fmt::format("{}: nothing to predict", name),
-                     total_.documents > 1 ? "each document is a single token" : "a single token",
-                     "give a text of at least two tokens");
+    throw InputError(
+        fmt::format("{}: nothing to predict", name),
+        total_.documents > 1 ? "each document has a single token" : "it has a single token",
+        "give a text of at least two tokens");
   }
   void Flush() {
     if (!queue_.empty()) on_windows_(std::exchange(queue_, {}));
@@ -516,9 +515,10 @@ void ReadDataSet(const std::string& dir, const Tokenizer* tokenizer, int64_t voc
     if (own != nullptr) hash = own->hash();
   }
   if (tokenizer != nullptr && !hash.empty() && hash != tokenizer->hash()) {
-    throw InputError(fmt::format("{}: tokens of another tokenizer than the model's", dir),
-                     fmt::format("the data's has hash {}, the model's {}", hash, tokenizer->hash()),
-                     "prepare the text with the model's tokenizer, or give the text itself");
+    throw InputError(
+        fmt::format("{}: prepared with a different tokenizer than the model's", dir),
+        fmt::format("that of the data has hash {}, that of the model {}", hash, tokenizer->hash()),
+        "prepare the text with the model's tokenizer, or give the text directly");
   }
   std::vector<int32_t> ids;
   for (int64_t at = 0; at < data.val().size(); at += kPiece) {
@@ -527,7 +527,7 @@ void ReadDataSet(const std::string& dir, const Tokenizer* tokenizer, int64_t voc
     const auto wrong = std::ranges::find_if(ids, [&](int32_t id) { return id >= vocab_size; });
     if (wrong != ids.end()) {
       throw InputError(fmt::format("{}: the model has no token {}", data.val().path(), *wrong),
-                       fmt::format("its tokens are 0 to {}", vocab_size - 1));
+                       fmt::format("the token ids are 0 to {}", vocab_size - 1));
     }
     reader.Add(ids);
   }
@@ -886,17 +886,16 @@ void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbe
 
 void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
   const auto refuse = [&](std::string cause) {
-    throw InputError(
-        fmt::format("{} and {} cannot be compared", a.path.string(), b.path.string()),
-        std::move(cause),
-        "models are compared that predict the same tokens; bits/byte of folio eval perplexity "
-        "compare all others");
+    throw InputError(fmt::format("{} and {} cannot be compared", a.path.string(), b.path.string()),
+                     std::move(cause),
+                     "only models that predict the same tokens can be compared; for others compare "
+                     "the bits/byte of folio eval perplexity");
   };
   const int64_t V_a = a.weights->config().vocab_size, V_b = b.weights->config().vocab_size;
-  if (V_a != V_b) refuse(fmt::format("their vocabularies have {} and {} tokens", V_a, V_b));
+  if (V_a != V_b) refuse(fmt::format("the vocabularies have {} and {} tokens", V_a, V_b));
   if (a.tokenizer == nullptr || b.tokenizer == nullptr) return;
   if (a.tokenizer->hash() == b.tokenizer->hash()) return;
-  refuse(fmt::format("their tokenizers are different ones, of hash {} and {}", a.tokenizer->hash(),
+  refuse(fmt::format("the tokenizers are different: hashes {} and {}", a.tokenizer->hash(),
                      b.tokenizer->hash()));
 }
 
@@ -954,31 +953,31 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
 Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
                         const WindowShape& shape) {
   const double ratio = c.perplexity_b / c.perplexity_a;
-  return {
-      .parts = {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
-                           {"kl",
-                            "KL(A||B)",
-                            {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
-                             Json{{"mean", c.kl_mean},
-                                  {"median", c.kl_median},
-                                  {"p95", c.kl_95},
-                                  {"p99", c.kl_99},
-                                  {"max", c.kl_max}}}},
-                           {"", "  50, 95, 99%",
-                            fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
-                           {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
-                           {"", "perplexity",
-                            fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
-                                        c.perplexity_b, ratio)},
-                           {"perplexity_a", "", c.perplexity_a},
-                           {"perplexity_b", "", c.perplexity_b},
-                           {"perplexity_ratio", "", ratio},
-                           {"log_probability_difference", "ln p of the right token",
-                            Value::Fixed(c.log_probability_difference, 6).In(" nats apart")}}}},
-      .data = {{"model_a", a.path.string()},
-               {"model_b", b.path.string()},
-               {"context", shape.context},
-               {"stride", shape.stride}}};
+  return {.parts =
+              {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
+                          {"kl",
+                           "KL(A||B)",
+                           {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
+                            Json{{"mean", c.kl_mean},
+                                 {"median", c.kl_median},
+                                 {"p95", c.kl_95},
+                                 {"p99", c.kl_99},
+                                 {"max", c.kl_max}}}},
+                          {"", "  50, 95, 99%",
+                           fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
+                          {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
+                          {"", "perplexity",
+                           fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
+                                       c.perplexity_b, ratio)},
+                          {"perplexity_a", "", c.perplexity_a},
+                          {"perplexity_b", "", c.perplexity_b},
+                          {"perplexity_ratio", "", ratio},
+                          {"log_probability_difference", "ln p of the right token",
+                           Value::Fixed(c.log_probability_difference, 6).In(" nats difference")}}}},
+          .data = {{"model_a", a.path.string()},
+                   {"model_b", b.path.string()},
+                   {"context", shape.context},
+                   {"stride", shape.stride}}};
 }
 
 }  // namespace folio

@@ -338,12 +338,13 @@ TEST_F(Perplexities, WhatCannotBeMeasuredIsRefused) {
   EXPECT_TRUE(
       Contains(refusal(Put("one.txt", "x")), "one.txt: nothing to predict", "a single token"));
   EXPECT_TRUE(Contains(refusal(Put("ones.jsonl", "{\"text\":\"x\"}\n{\"text\":\"y\"}\n")),
-                       "nothing to predict", "each document is a single token"));
+                       "nothing to predict", "each document has a single token"));
   EXPECT_TRUE(Contains(refusal(At("none.txt").string()), "none.txt"));
   GptConfig config = ByteModelConfig();
   config.causal = false;
   model_ = ByteModel(1, config);
-  EXPECT_TRUE(Contains(refusal(Put("a.txt", "some text")), "attends both ways"));
+  EXPECT_TRUE(Contains(refusal(Put("a.txt", "some text")),
+                       "the model is bidirectional and cannot predict text"));
 }
 
 std::vector<int32_t> Counted(int64_t count) {
@@ -503,7 +504,7 @@ TEST_F(Comparisons, OfDifferentVocabulariesAreRefused) {
   GptConfig config = ByteModelConfig();
   config.vocab_size = 260;
   EXPECT_TRUE(Contains(ErrorOf([&] { Compare(ByteModel(1, config)); }), "cannot be compared",
-                       "257 and 260 tokens"));
+                       "the vocabularies have 257 and 260 tokens"));
   OpenedModel other = ByteModel(1);
   const std::string more[] = {"<|user|>"};
   config = ByteModelConfig();

@@ -97,7 +97,7 @@ fs::path FetchedModelDir(const PublishedModel& model) {
   throw InputError(fmt::format("the model {} is not on this machine", model.name),
                    dir.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
                                : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
-                   fmt::format("type: folio fetch {}", model.name));
+                   fmt::format("download it: folio fetch {}", model.name));
 }
 
 // Throws a kInput Error that says how to fetch a repository of that name, if it is one's.
@@ -164,8 +164,8 @@ void RequireSound(const fs::path& at) {
 }
 
 [[noreturn]] void Differ(std::string cause) {
-  throw RuntimeError("the model that was written is not the one that was read", std::move(cause),
-                     "it was removed; this is a mistake of folio's, or of the disk");
+  throw RuntimeError("the written model differs from the original", std::move(cause),
+                     "the output was removed; this is a bug in folio or a disk error");
 }
 
 // With small letters for A to Z.
@@ -200,7 +200,7 @@ void RequireDtype(const ModelFormat& format, Dtype dtype, bool mixed) {
 void CheckTarget(const Conversion& conversion, const fs::path& from) {
   std::error_code ignored;
   if (fs::equivalent(from, conversion.to, ignored)) {
-    throw UsageError(fmt::format("{} would be converted to itself", conversion.to.string()),
+    throw UsageError(fmt::format("{} is both source and destination", conversion.to.string()),
                      "a model is not written over what it is read from", "name another place");
   }
   if (IsDirectory(conversion.to)) {

@@ -387,7 +387,8 @@ TEST_F(Convert, AResultThatDiffersIsRemoved) {
     EXPECT_TRUE(
         Contains(ErrorAndHelp([&] { ConvertModel(To("m.gguf", "gguf", Dtype::kQ8_0), spoil); },
                               ErrorKind::kRuntime),
-                 "is not the one that was read", "it was removed"))
+                 "the written model differs from the original",
+                 "the output was removed; this is a bug in folio or a disk error"))
         << info.name;
     EXPECT_FALSE(fs::exists(At("m.gguf")));
   }
@@ -430,7 +431,7 @@ TEST_F(Convert, NothingIsReplacedUnasked) {
   Conversion itself = To("hf", "hf");
   itself.overwrite = true;
   EXPECT_TRUE(Contains(ErrorOf([&] { ConvertModel(itself, Nothing); }, ErrorKind::kUsage),
-                       "converted to itself"));
+                       "is both source and destination"));
   fs::create_directories(At("mine"));
   WriteFileAtomically(At("mine/thesis.tex"), "all of it");
   Conversion mine = To("mine", "hf");

@@ -19,30 +19,29 @@ namespace {
 // The most tokens that a text may have behind so many, with a context of P.
 int64_t LongestText(int64_t P, int64_t prompt_tokens, const BeamSearchOptions& options) {
   if (prompt_tokens < 1) {
-    throw UsageError("the prompt has no tokens", "a text begins with at least one");
+    throw UsageError("the prompt has no tokens", "a text needs at least one");
   }
   if (options.beams < 1 || options.beams > Decoder::kFewRows) {
     throw UsageError(
         fmt::format("beams: {} is not between 1 and {}", options.beams, Decoder::kFewRows),
-        "all of them go through the model together, a row of each");
+        "all beams are computed together");
   }
   if (options.n < 1 || options.n > options.beams) {
     throw UsageError(
-        fmt::format("beam search: {} texts are not between 1 and {}", options.n, options.beams),
-        "it gives no more texts than it has beams", "take more beams, or fewer texts");
+        fmt::format("beam search: {} texts is not between 1 and {}", options.n, options.beams),
+        "it gives at most one text per beam", "use more beams, or fewer texts");
   }
   if (!std::isfinite(options.length_penalty)) {
     throw UsageError(fmt::format("length penalty: {} is not a number", options.length_penalty),
-                     "it is the power of the length that scores are divided by");
+                     "scores are divided by the length to this power");
   }
   if (options.max_tokens < 0) {
-    throw UsageError(fmt::format("beam search: {} tokens are less than none", options.max_tokens));
+    throw UsageError(fmt::format("beam search: negative number of tokens {}", options.max_tokens));
   }
   if (prompt_tokens > P) {
     throw UsageError(fmt::format("the prompt is longer than the context: {} tokens of at most {}",
                                  WithCommas(prompt_tokens), WithCommas(P)),
-                     "beam search forgets nothing: the model must see all of it",
-                     "shorten the prompt");
+                     "beam search cannot drop tokens", "shorten the prompt");
   }
   return std::min(options.max_tokens, P - prompt_tokens + 1);
 }
@@ -95,8 +94,7 @@ class BeamSearcher {
       logits = AppendLast();
     }
     if (texts_.empty()) {
-      throw UsageError("no token is left that may come next", "beam search may choose none of them",
-                       "let it choose more");
+      throw UsageError("no token is allowed next", "all tokens are banned", "ban fewer tokens");
     }
     return std::move(texts_);
   }

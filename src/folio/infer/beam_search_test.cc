@@ -334,7 +334,7 @@ TEST_F(BeamSearching, GivesWhatThereIs) {
   EXPECT_TRUE(texts[0].finished && texts[0].ids.empty());
   options.usable = Only(config_.vocab_size, {});
   EXPECT_TRUE(Contains(ErrorOf([&] { Search({3}, options); }, ErrorKind::kUsage),
-                       "no token is left that may come next"));
+                       "no token is allowed next"));
 }
 
 // All rows of the model are the same token's, so that every token is as likely as any other.
@@ -390,10 +390,11 @@ TEST_F(BeamSearching, RefusesWhatItCannotDo) {
   };
   EXPECT_TRUE(Contains(refused({.beams = 0}), "beams: 0 is not between 1 and 32"));
   EXPECT_TRUE(Contains(refused({.beams = 33}), "beams: 33 is not between 1 and 32"));
-  EXPECT_TRUE(Contains(refused({.beams = 3, .n = 4}), "4 texts are not between 1 and 3"));
-  EXPECT_TRUE(Contains(refused({.n = 0}), "0 texts are not"));
+  EXPECT_TRUE(
+      Contains(refused({.beams = 3, .n = 4}), "beam search: 4 texts is not between 1 and 3"));
+  EXPECT_TRUE(Contains(refused({.n = 0}), "beam search: 0 texts is not between 1 and"));
   EXPECT_TRUE(Contains(refused({.length_penalty = NAN}), "length penalty: nan"));
-  EXPECT_TRUE(Contains(refused({.max_tokens = -1}), "-1 tokens are less than none"));
+  EXPECT_TRUE(Contains(refused({.max_tokens = -1}), "beam search: negative number of tokens -1"));
   EXPECT_TRUE(
       Contains(refused({}, Tokens(10, 1)), "longer than the context: 10 tokens of at most"));
   EXPECT_EQ(Search(Tokens(9, 1), {}).at(0).ids.size(), 1u) << "of a full context";

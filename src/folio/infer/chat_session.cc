@@ -53,7 +53,7 @@ ChatSession::Question ChatSession::Ask(const std::string& message, int64_t max_t
 }
 
 void ChatSession::Answered(std::span<const int32_t> ids) {
-  FOLIO_CHECK(!turns_.empty() && !turns_.back().answer, "nothing was asked");
+  FOLIO_CHECK(!turns_.empty() && !turns_.back().answer, "there is no message to answer");
   turns_.back().answer.emplace(ids.begin(), ids.end());
 }
 
@@ -63,7 +63,7 @@ void ChatSession::Said(const std::string& message, const std::string& answer) {
 }
 
 void ChatSession::TakeBackAnswer() {
-  FOLIO_CHECK(!turns_.empty() && turns_.back().answer, "nothing was answered");
+  FOLIO_CHECK(!turns_.empty() && turns_.back().answer, "there is no answer");
   turns_.back().answer.reset();
 }
 

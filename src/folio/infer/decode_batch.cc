@@ -30,8 +30,8 @@ int64_t StrideOf(const GenerateOptions& options, int64_t P) {
   if (!options.stride) return std::clamp<int64_t>(P / 2, 1, most);
   if (*options.stride >= 1 && *options.stride <= most) return *options.stride;
   throw UsageError(fmt::format("stride: {} is not between 1 and {}", *options.stride, most),
-                   fmt::format("so many of the {} tokens of the context are forgotten when it is "
-                               "full, and one must be left",
+                   fmt::format("it is the number of the {} context tokens to drop when the context "
+                               "is full, and at least one must remain",
                                P));
 }
 
@@ -286,16 +286,16 @@ int64_t PromptTokensSeen(int64_t length, const GenerateOptions& options, int64_t
 void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& options, int64_t P,
                      int64_t V, const std::string& name) {
   if (prompt.empty()) {
-    throw UsageError(fmt::format("{} has no tokens", name), "a text begins with at least one",
-                     "begin with the end-of-text token");
+    throw UsageError(fmt::format("{} has no tokens", name), "a text needs at least one",
+                     "start with the end-of-text token");
   }
   RequireTokens(prompt, V, name);
   if (!options.stop_strings.empty()) {
-    throw UsageError("tokens alone have no strings to stop at", "a TextStreamer looks for them",
-                     "give TextStreamer the options, and the model what ForTokens makes of them");
+    throw UsageError("stop strings need text, not tokens", "TextStreamer handles stop strings",
+                     "pass the options to TextStreamer, and ForTokens(options) to the model");
   }
   if (options.max_tokens < 0 || options.likeliest.value_or(0) < 0) {
-    throw UsageError(fmt::format("a number of tokens is below 0: max_tokens {}, likeliest {}",
+    throw UsageError(fmt::format("negative number of tokens: max_tokens {}, likeliest {}",
                                  options.max_tokens, options.likeliest.value_or(0)));
   }
   CheckSampling(options.sampling, V);
@@ -303,8 +303,8 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
   if (length <= P || options.truncate) return;
   throw UsageError(fmt::format("{} is longer than the context: {} tokens of at most {}", name,
                                WithCommas(length), WithCommas(P)),
-                   "the model cannot see all of it",
-                   fmt::format("--truncate keeps its last {} tokens", WithCommas(kept)));
+                   "it does not fit in the context of the model",
+                   fmt::format("--truncate uses its last {} tokens", WithCommas(kept)));
 }
 
 class DecodeBatch::Impl {
@@ -328,11 +328,9 @@ class DecodeBatch::Impl {
     const int64_t needed = sequence.most_pages(), R = decoder_.cache().page_tokens();
     if (needed > decoder_.cache().pages()) {
       throw UsageError(
-          fmt::format("the text would need keys and values of {} tokens, and there is "
-                      "room for {}",
+          fmt::format("the text needs {} tokens in the KV cache, which has room for {}",
                       WithCommas(needed * R), WithCommas(decoder_.cache().pages() * R)),
-          "prompt and tokens to write together are more than the cache holds",
-          "ask for fewer tokens, or for a larger cache");
+          "prompt and new tokens do not fit in the cache", "use fewer tokens, or a larger cache");
     }
     waiting_.push_back({next_id_, std::move(sequence)});
     return next_id_++;

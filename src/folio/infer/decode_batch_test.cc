@@ -341,7 +341,7 @@ TEST_F(DecodeBatches, ATextThatCanNeverFitIsRefused) {
   DecodeBatch batch(*backend_, weights, {.texts = 4, .pages = 2});
   TextRequest request = Request(255);
   EXPECT_TRUE(Contains(ErrorOf([&] { batch.Add(request); }, ErrorKind::kUsage),
-                       "keys and values of 384 tokens, and there is room for 256"));
+                       "the text needs 384 tokens in the KV cache, which has room for 256"));
   request.options.max_tokens = 254;
   batch.Add(request);
 }
@@ -352,7 +352,8 @@ TEST_F(DecodeBatches, ASamplerThatFindsNothingIsHeard) {
   for (int32_t id = 0; id < config_.vocab_size; ++id) request.options.sampling.banned.push_back(id);
   batch.Add(Request(3));
   batch.Add(request);
-  EXPECT_TRUE(Contains(ErrorOf([&] { batch.Step(); }, ErrorKind::kUsage), "no token is left"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { batch.Step(); }, ErrorKind::kUsage), "no token is allowed next"));
 }
 
 }  // namespace

@@ -54,9 +54,9 @@ std::string DescribeSampling(const OpenedModel& model, const SamplingOptions& op
   say("min-p", options.min_p, plain.min_p);
   say("typical", options.typical, plain.typical);
   say("repetition-penalty", options.penalties.repetition, plain.penalties.repetition);
-  return fmt::format("tokens are chosen {}: {}",
-                     model.sampling.any() ? "by " + model.sampling.source : "as for answers",
-                     Join(values, ", "));
+  return fmt::format(
+      "sampling: {} ({})", Join(values, ", "),
+      model.sampling.any() ? "from " + model.sampling.source : "default for answers");
 }
 
 }  // namespace folio

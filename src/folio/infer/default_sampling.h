@@ -20,8 +20,8 @@ SamplingOptions DefaultSampling(const OpenedModel& model, Writing writing);
 // The same with the most tokens of an answer or a text.
 GenerateOptions DefaultGeneration(const OpenedModel& model, Writing writing);
 
-// Returns what is in force, and where the defaults in it come from, for people: "tokens are chosen
-// by generation_config.json: temperature 0.7, top-k 20". REQUIRES: `options` begin as
+// Returns what is in force, and where the defaults in it come from, for people: "sampling:
+// temperature 0.7, top-k 20 (from generation_config.json)". REQUIRES: `options` begin as
 // DefaultSampling.
 std::string DescribeSampling(const OpenedModel& model, const SamplingOptions& options);
 

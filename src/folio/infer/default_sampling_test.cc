@@ -19,7 +19,7 @@ TEST(DefaultSamplings, WithoutSuggestionsOnlyAnswersArePlayedSafe) {
   EXPECT_EQ(answer.penalties.repetition, 1);
   EXPECT_EQ(DefaultGeneration(model, Writing::kAnswer).max_tokens, 512);
   EXPECT_EQ(DescribeSampling(model, answer),
-            "tokens are chosen as for answers: temperature 0.3, top-k 40, top-p 0.9, min-p 0.05");
+            "sampling: temperature 0.3, top-k 40, top-p 0.9, min-p 0.05 (default for answers)");
 }
 
 TEST(DefaultSamplings, WhatTheModelSuggestsCountsForAllThatItWrites) {
@@ -32,7 +32,7 @@ TEST(DefaultSamplings, WhatTheModelSuggestsCountsForAllThatItWrites) {
     EXPECT_EQ(options.top_p, 0.95);
     EXPECT_EQ(options.min_p, 0);
     EXPECT_EQ(DescribeSampling(model, options),
-              "tokens are chosen by generation_config.json: temperature 1, top-k 64, top-p 0.95");
+              "sampling: temperature 1, top-k 64, top-p 0.95 (from generation_config.json)");
   }
   model.sampling = {.source = "the GGUF file",
                     .temperature = 0.5,
@@ -45,9 +45,10 @@ TEST(DefaultSamplings, WhatTheModelSuggestsCountsForAllThatItWrites) {
   EXPECT_EQ(options.min_p, 0.1);
   EXPECT_EQ(options.typical, 0.9);
   EXPECT_EQ(options.penalties.repetition, 1.1);
-  EXPECT_EQ(DescribeSampling(model, options),
-            "tokens are chosen by the GGUF file: temperature 0.5, min-p 0.1, typical 0.9, "
-            "repetition-penalty 1.1");
+  EXPECT_EQ(
+      DescribeSampling(model, options),
+      "sampling: temperature 0.5, min-p 0.1, typical 0.9, repetition-penalty 1.1 (from the GGUF "
+      "file)");
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST_P(Generating, OfALongPromptTheEndCountsWhereThatIsAskedFor) {
     if (length > 9) {
       EXPECT_TRUE(Contains(ErrorAndHelp([&] { Generate(prompt, kGreedy); }, ErrorKind::kUsage),
                            std::to_string(length) + " tokens of at most 9",
-                           "--truncate keeps its last 5 tokens"));
+                           "--truncate uses its last 5 tokens"));
     }
   }
 }
@@ -248,7 +248,8 @@ TEST_P(Generating, RefusesIdsOptionsAndStringsThatItCannotTakeAndGoesOn) {
   EXPECT_TRUE(Contains(refused({}, kGreedy), "the prompt has no tokens"));
   EXPECT_TRUE(Contains(refused({0, -1}, kGreedy), "the prompt: the model has no token -1"));
   EXPECT_TRUE(Contains(refused({1 << 20}, kGreedy), "no token 1048576"));
-  EXPECT_TRUE(Contains(refused({1}, {.stop_strings = {"."}}), "no strings to stop at"));
+  EXPECT_TRUE(
+      Contains(refused({1}, {.stop_strings = {"."}}), "stop strings need text, not tokens"));
   EXPECT_TRUE(Contains(refused({1}, {.max_tokens = -1}), "max_tokens -1"));
   EXPECT_TRUE(Contains(refused({1}, {.likeliest = -1}), "likeliest -1"));
   const std::pair<SamplingOptions, const char*> wrong[] = {

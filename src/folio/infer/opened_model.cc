@@ -23,8 +23,8 @@ const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const
   if (tokenizer == nullptr) {
     throw InputError(
         fmt::format("{}: no tokenizer", path.string()),
-        "text becomes tokens by the tokenizer.json that lies beside a model",
-        (tokenizer_help.empty() ? "put the model's tokenizer there" : tokenizer_help) + or_else);
+        "the tokenizer.json of the model is missing",
+        (tokenizer_help.empty() ? "add the model's tokenizer" : tokenizer_help) + or_else);
   }
   return *tokenizer;
 }
@@ -37,8 +37,8 @@ std::optional<ChatEncoder> OpenedModel::FindChat() const {
 
 std::string OpenedModel::WhyNoChat() const {
   if (!chat_help.empty()) return chat_help;
-  return "there is no chat template beside it, and its tokenizer has no <|user|>, <|assistant|>, "
-         "<|system|> and <|end|>";
+  return "it has no chat template, and its tokenizer has no <|user|>, <|assistant|>, <|system|> "
+         "and <|end|>";
 }
 
 namespace {
@@ -67,8 +67,8 @@ void SetTemplateVariables(OpenedModel& model, const Json& variables) {
     model.chat = std::move(chat);
     return;
   }
-  throw InputError(fmt::format("{}: no variables of a chat template", model.path.string()),
-                   model.WhyNoChat(), "leave them out, or name a template");
+  throw InputError(fmt::format("{}: there is no chat template with variables", model.path.string()),
+                   model.WhyNoChat(), "remove them, or give a template");
 }
 
 constexpr std::string_view kAsStored = "auto";
@@ -78,17 +78,17 @@ constexpr Dtype kMatrixDtypes[] = {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtyp
 void RequireFit(const OpenedModel& model) {
   const int64_t V = model.weights->config().vocab_size, tokens = model.tokenizer->known_tokens();
   if (tokens <= V) return;
-  throw InputError(fmt::format("{}: tokenizer and model do not fit", model.path.string()),
+  throw InputError(fmt::format("{}: the tokenizer does not match the model", model.path.string()),
                    fmt::format("the tokenizer has {} tokens, the model {}", tokens, V));
 }
 
 // Nothing else than the model's own, if it has one, would make sense of its tokens.
 void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
   if (model.tokenizer != nullptr && model.tokenizer->hash() != tokenizer->hash()) {
-    throw UsageError(fmt::format("{}: the model has another tokenizer", model.path.string()),
-                     fmt::format("its own has hash {}, the one given {}", model.tokenizer->hash(),
-                                 tokenizer->hash()),
-                     "leave out --tokenizer");
+    throw UsageError(fmt::format("{}: the model has a different tokenizer", model.path.string()),
+                     fmt::format("the model's tokenizer has hash {}, the given one {}",
+                                 model.tokenizer->hash(), tokenizer->hash()),
+                     "remove --tokenizer");
   }
   if (model.tokenizer != nullptr) tokenizer->set_known_tokens(model.tokenizer->known_tokens());
   model.tokenizer = std::move(tokenizer);
@@ -104,8 +104,8 @@ std::string NoteOf(const StoredModel& model, const GptWeights& weights, MatrixDt
     if (IsBlocked(kept) && kept != stored) types.insert(DtypeName(stored));
   }
   if (types.empty()) return model.note;
-  return fmt::format("{}{}weights of the type {} are kept as {} while they are multiplied",
-                     model.note, model.note.empty() ? "" : "; ", fmt::join(types, ", "),
+  return fmt::format("{}{}weights of type {} are converted to {} for computation", model.note,
+                     model.note.empty() ? "" : "; ", fmt::join(types, ", "),
                      DtypeName(Dtype::kQ8_0));
 }
 
@@ -115,7 +115,7 @@ MatrixDtype MatrixDtypeNamed(std::string_view name) {
   if (name == kAsStored) return {.as_stored = true};
   const auto* const found = std::ranges::find(kMatrixDtypes, name, DtypeSetting);
   if (found != std::end(kMatrixDtypes)) return {.dtype = *found};
-  throw UsageError(fmt::format("unknown dtype '{}' of weights", name),
+  throw UsageError(fmt::format("unknown weight dtype '{}'", name),
                    fmt::format("expected one of {}", fmt::join(MatrixDtypeNames(), ", ")));
 }
 

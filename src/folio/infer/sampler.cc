@@ -165,7 +165,7 @@ void CheckSampling(const SamplingOptions& options, int64_t V) {
   const auto check = [&](int32_t id, const char* what) {
     if (id >= 0 && id < V) return;
     throw UsageError(fmt::format("{}: the model has no token {}", what, id),
-                     fmt::format("its tokens are 0 to {}", V - 1));
+                     fmt::format("the token ids are 0 to {}", V - 1));
   };
   for (const LogitBias& bias : options.penalties.bias) check(bias.id, "logit bias");
   for (const int32_t id : options.banned) check(id, "banned tokens");
@@ -336,9 +336,9 @@ void Sampler::Cut(std::span<const float> logits, const TokenHistory& text) {
     if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
       throw LogitsNotFinite("");
     }
-    throw UsageError("no token is left that may come next",
-                     "bans, n-grams that may not repeat and the least number of tokens leave none",
-                     "ban less, or end the text earlier");
+    throw UsageError("no token is allowed next",
+                     "bans, --no-repeat-ngram and --min-tokens exclude all tokens",
+                     "ban fewer tokens, or allow the text to end earlier");
   }
   largest_ = LogitOf(*std::ranges::max_element(keys_));
   total_ = 1;

@@ -375,8 +375,8 @@ TEST(Sampler, SaysWhenNoTokenIsLeft) {
   const auto sample = [](const SamplingOptions& options, const std::vector<float>& logits) {
     return ErrorOf([&] { Sampler(options).Sample(logits, 0, 0); }, ErrorKind::kUsage);
   };
-  EXPECT_TRUE(Contains(sample({.banned = {0, 1}}, Logits({0.5, 0.5})), "no token is left"));
-  EXPECT_TRUE(Contains(sample({.temperature = 0}, {kNever}), "no token is left"));
+  EXPECT_TRUE(Contains(sample({.banned = {0, 1}}, Logits({0.5, 0.5})), "no token is allowed next"));
+  EXPECT_TRUE(Contains(sample({.temperature = 0}, {kNever}), "no token is allowed next"));
 }
 
 TEST(Sampler, PenaltiesComeBeforeTheCuts) {

@@ -19,8 +19,8 @@ void RequireOneVocabulary(int64_t draft, int64_t model) {
   if (draft == model) return;
   throw UsageError(fmt::format("the draft's vocabulary has {} tokens, the model's {}",
                                WithCommas(draft), WithCommas(model)),
-                   "what one proposes must mean the same to the other",
-                   "take a draft with the tokenizer of the model");
+                   "both must have the same tokens",
+                   "use a draft model with the tokenizer of the model");
 }
 
 constexpr double kKept = 23.0 / 24;      // of what was counted, after each pass

@@ -30,12 +30,12 @@ std::string Shown(const Tokenizer& tokenizer, int32_t id, StreamingDecoder& deco
 StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
   for (const std::string& stop : stops_) {
     if (stop.empty()) {
-      throw UsageError("a stop string is empty", "every text would end before its beginning",
-                       "leave it out, or say at which text to stop");
+      throw UsageError("a stop string is empty", "every text would end at once",
+                       "remove it, or give a string");
     }
     if (ReplaceInvalidUtf8(stop) != stop) {
       throw UsageError(fmt::format("the stop string '{}' is not UTF-8", ReplaceInvalidUtf8(stop)),
-                       "texts are, so that it would never be found");
+                       "texts are UTF-8, so it would never match");
     }
     longest_ = std::max(longest_, stop.size());
   }

@@ -35,9 +35,9 @@ void RequireFiniteLogits(std::span<const float> logits) {
 }
 
 Error LogitsNotFinite(const std::string& where) {
-  return {ErrorKind::kDiverged, "the model gives logits that are not finite", where,
-          "its weights have grown too large: take an earlier checkpoint, or get its files again; "
-          "folio inspect activations shows where it begins"};
+  return {ErrorKind::kDiverged, "the logits of the model are not finite", where,
+          "the weights are too large or damaged: use an earlier checkpoint, or copy the files "
+          "again; folio inspect activations shows where it begins"};
 }
 
 LogitSummary Summarize(std::span<const float> logits) {

@@ -89,11 +89,11 @@ std::string CurvesOf(const std::vector<ActivationStats>& stats) {
   double ActivationStats::*const median = &ActivationStats::norm_median;
   std::vector<Series> series = {
       SeriesOf(stats, TracePoint::kOutput, "stream after the block", median),
-      SeriesOf(stats, TracePoint::kAttention, "attention's part", median),
-      SeriesOf(stats, TracePoint::kMlp, "feed-forward's part", median),
+      SeriesOf(stats, TracePoint::kAttention, "attention output", median),
+      SeriesOf(stats, TracePoint::kMlp, "feed-forward output", median),
       SeriesOf(stats, TracePoint::kOutput, "stream, longest row", &ActivationStats::norm_max)};
   series.back().dashed = true;
-  return CurvesSvg(series, {.title = "Lengths of the rows (median over positions)",
+  return CurvesSvg(series, {.title = "Norms of the rows (median over positions)",
                             .x_label = "layer",
                             .y_label = "L2 norm",
                             .log_y = true});

@@ -214,10 +214,10 @@ std::string MapText(const AttentionHead& head, const AttentionView& view,
     text += line + "\n";
   }
   if (layout.step > 1) {
-    text += fmt::format("each cell is the largest of {0} x {0}\n", layout.step);
+    text += fmt::format("each cell is the maximum of {0} x {0}\n", layout.step);
   }
   if (view.first_aside) {
-    text += fmt::format("set aside: the first token's {:.1f} %\n", 100 * head.aside);
+    text += fmt::format("without the first token, which has {:.1f} %\n", 100 * head.aside);
   }
   return text;
 }
@@ -252,10 +252,10 @@ std::string TextNote(const AttentionText& text, const TokenNames& names) {
 }
 
 constexpr char kMapNote[] =
-    "Queries downward, keys across; below each map the score that says most of its head.";
+    "Rows are queries, columns are keys; below each map is its most characteristic score.";
 
 std::string AsideText(const AttentionHead& head) {
-  return fmt::format("first token's {:.0f} % set aside", 100 * head.aside);
+  return fmt::format("without the first token ({:.0f} %)", 100 * head.aside);
 }
 
 void AddTokens(const AttentionText& text, const AttentionView& view, const TokenNames& names,
@@ -300,7 +300,7 @@ std::string TextFigure(const AttentionText& text, const AttentionView& view,
   std::vector<Heatmap> maps;
   for (const size_t i : order) maps.push_back(SmallMap(text, text.heads[i], view, names));
   std::string title = view.layer ? fmt::format("Attention of layer {}", *view.layer)
-                                 : "Attention of all heads, a row for each layer";
+                                 : "Attention of all heads, one row per layer";
   if (!view.layer && view.sort != "layer") title = "Attention of all heads";
   title += fmt::format(": {} tokens{}", text.text.ids.size(), Sorting(view));
   return HeatmapGridSvg(maps, std::min(columns, static_cast<int64_t>(maps.size())), title,
@@ -318,7 +318,7 @@ std::string RowsFigure(std::span<const AttentionText> texts, const AttentionView
       maps.push_back(std::move(map));
     }
   }
-  const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
+  const std::string title = fmt::format("Attention of layer {}, one row for each of {} texts{}",
                                         view.layer.value_or(0), texts.size(), Sorting(view));
   return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, {kMapNote}, Options(view));
 }
@@ -399,11 +399,11 @@ Report AttentionReport(std::span<const AttentionText> texts, const AttentionView
                        const GptConfig& config, const TokenNames& names) {
   Report report{.title = "Attention"};
   report.parts.push_back(
-      {.text = "How much of each key a query takes in, queries downward and keys across, and what "
-               "each head does: the entropy of its weights in nats, the mean distance in tokens "
-               "from query to key, and the mean weight on the first token, the token before, the "
-               "query itself, earlier occurrences of its token (duplicate) and the tokens that "
-               "followed those (induction).",
+      {.text = "The weight of each key for each query (rows are queries, columns are keys), and "
+               "the scores of each head: the entropy of its weights in nats, the mean distance in "
+               "tokens from query to key, and the mean weight on the first token, the previous "
+               "token, the query itself, earlier occurrences of its token (duplicate) and the "
+               "tokens that followed those (induction).",
        .medium = Medium::kPage});
   const bool rows = texts.size() > 1 && view.layer && !view.head;
   if (rows) {
@@ -433,7 +433,7 @@ Report AttentionReport(std::span<const AttentionText> texts, const AttentionView
     }
     if (view.head) {
       part.terminal = [=, &text, head = order.front()](const Terminal& terminal) {
-        return "queries down, keys across\n" +
+        return "rows: queries, columns: keys\n" +
                MapText(text.heads[head], view, names.Shown(text.text.ids), terminal) + "\n";
       };
     }

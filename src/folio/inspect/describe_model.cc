@@ -151,7 +151,7 @@ std::string NormText(const GptConfig& config) {
                                 : config.norm == "rms"          ? "RMSNorm"
                                 : config.norm == "rms_one_plus" ? "RMSNorm with 1 + weights"
                                                                 : "RMSNorm without weights";
-  return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", the same for both" : "");
+  return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
 }
 
 // A line for each thing that a model of another kind than GPT-2 does.
@@ -165,17 +165,18 @@ std::vector<Cell> SwitchFacts(const GptConfig& config) {
       fmt::format("{} tokens in layers w of {}", WithCommas(config.sliding_window.value_or(0)),
                   config.layer_kinds));
   add(config.has_qk_norm(), "qk norm", config.qk_norm);
-  add(config.parallel(), "block", "parallel: attention and feed-forward beside each other");
+  add(config.parallel(), "block", "parallel: attention and feed-forward read the same input");
   add(config.attention_cap > 0, "score cap", fmt::format("{}", config.attention_cap));
   add(config.logit_cap > 0, "logit cap", fmt::format("{}", config.logit_cap));
   add(config.embedding_scale != 1, "embeddings",
       fmt::format("times {:.6g}", config.embedding_scale));
   add(config.embedding_norm, "embedding norm", "RMSNorm without weights");
-  add(config.smear, "smear", "of the embedding of the token before, through a gate");
-  add(config.residual_lambdas, "lambdas", "of the stream and of the embeddings, before each block");
+  add(config.smear, "smear", "the embedding of the previous token, through a gate");
+  add(config.residual_lambdas, "lambdas",
+      "factors of the residual stream and of the embeddings, before each block");
   add(config.value_embeddings, "value embeddings", "in every second layer, through gates");
   add(config.backout, "backout",
-      fmt::format("of the stream behind block {}", config.middle_layer()));
+      fmt::format("of the residual stream after block {}", config.middle_layer()));
   add(config.residual_scale != 1, "residuals", fmt::format("times {:.6g}", config.residual_scale));
   add(config.logit_scale != 1, "logits", fmt::format("times {:.6g}", config.logit_scale));
   add(config.attention_scale > 0, "scores", fmt::format("times {:.6g}", config.attention_scale));
@@ -206,7 +207,7 @@ std::vector<Cell> SummaryFacts(const ParamTable& table) {
       {"", "context",
        fmt::format("{} tokens, {}", WithCommas(summary.context), PositionsText(config))},
       {"", "vocabulary", Value::Commas(summary.vocabulary).In(" tokens")},
-      {"", "head", summary.tied ? "tied: wte is its matrix too" : "not tied: a matrix of its own"},
+      {"", "head", summary.tied ? "tied to wte" : "not tied: a separate matrix"},
       {"", "norm", NormText(config)},
       {"", "activation", summary.activation + (config.gated() ? ", gated" : "")}};
   std::ranges::move(SwitchFacts(config), std::back_inserter(facts));

@@ -273,7 +273,7 @@ std::string NormsSvg(const EmbeddingsView& view) {
   if (!view.position_norms.empty()) both.push_back(series("positions", view.position_norms));
   return CurvesSvg(
       both,
-      {.title = "Lengths of the embeddings", .x_label = "row of the table", .y_label = "L2 norm"});
+      {.title = "Norms of the embeddings", .x_label = "row of the table", .y_label = "L2 norm"});
 }
 
 std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names) {
@@ -357,7 +357,7 @@ bool AddsPositions(const GptConfig& config) {
 
 std::vector<float> PositionTable(const GptWeights& weights) {
   const GptConfig& config = weights.config();
-  FOLIO_CHECK(AddsPositions(config), "the model adds no positions");
+  FOLIO_CHECK(AddsPositions(config), "the model has no position embeddings");
   std::vector<float> out(static_cast<size_t>(config.n_positions * config.n_embd));
   const Tensor table(out.data(), {config.n_positions, config.n_embd});
   if (config.learned_positions()) {
@@ -508,7 +508,7 @@ Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
                   fmt::format("{}, {}, {}", WithCommas(config.n_positions), positions,
                               position_norms.text)},
                  {"", "components",
-                  fmt::format("the first two hold {:.1f} % and {:.1f} % of the variance",
+                  fmt::format("the first two explain {:.1f} % and {:.1f} % of the variance",
                               100 * explained[0], 100 * explained[1])}}});
   if (view.token) {
     const int32_t id = view.token->id;

@@ -102,7 +102,7 @@ ReportTable DetailTable(const LensView& view, size_t index, const TokenNames& na
 std::string PositionText(const LensView& view, size_t index, const TokenNames& names) {
   const std::string next = view.Next(index, names);
   return fmt::format("position {}, token {}{}", view.positions[index], view.Token(index, names),
-                     next.empty() ? "" : ", in the text comes " + next);
+                     next.empty() ? "" : ", the text continues with " + next);
 }
 
 // These are sizes of the figure, in pixels.
@@ -260,9 +260,9 @@ Report LensReport(const LensView& view, const TokenNames& names) {
   Report report{.title = "Logit lens"};
   report.parts.push_back(
       {.text = "What the model would predict after the embedding and after each block, as if it "
-               "ended there: the stream goes through the last norm and the head. KL is the "
-               "divergence of the final prediction from this one, in nats; rank the place here of "
-               "the token that is first at the end; entropy that of the prediction, in nats.",
+               "ended there: the last norm and the head are applied to the residual stream. KL is "
+               "the divergence of the final prediction from this one, in nats; rank is the rank "
+               "here of the finally predicted token; entropy is that of the prediction, in nats.",
        .medium = Medium::kPage});
   ReportPart table{.drawing_name = "lens",
                    .drawing = [&view, names] { return Figure(view, names); }};

@@ -161,8 +161,8 @@ std::vector<Cell> MeansOf(const TokenScores& scores) {
   }
   const bool bytes = scores.bits_per_byte > 0;
   return {{"perplexity", "perplexity", Value::Fixed(std::exp(scores.surprise), 3)},
-          {"surprise", "surprise", Value::Fixed(scores.surprise, 4).In(" nats a token")},
-          {"entropy", "entropy", Value::Fixed(scores.entropy, 4).In(" nats a token")},
+          {"surprise", "surprise", Value::Fixed(scores.surprise, 4).In(" nats/token")},
+          {"entropy", "entropy", Value::Fixed(scores.entropy, 4).In(" nats/token")},
           {"bits_per_byte", bytes ? "bits/byte" : "",
            bytes ? Value::Fixed(scores.bits_per_byte, 4) : Value()},
           {"ranks", "ranks", std::move(ranks)}};
@@ -253,14 +253,14 @@ double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::
 
 Report TokenScoresReport(const TokenScores& scores, const std::string& by,
                          const TokenNames& names) {
-  Report report{.title = "How well the model foresaw each token",
+  Report report{.title = "How well the model predicts each token",
                 .data = {{"left_out", scores.text.left_out},
                          {"first", names.AsJson(scores.text.ids[0])},
                          {"tokens", scores.text.ids.size()}}};
   report.parts.push_back(
-      {.text = "For each token but the first: the probability that the model gave it after all "
-               "before it, its rank (1 is the likeliest), its surprise (-ln probability) and the "
-               "entropy of the prediction, in nats, and the likeliest tokens.",
+      {.text = "For each token except the first: its probability given the tokens before it, its "
+               "rank (1 is the likeliest), its surprise (-ln probability) and the entropy of the "
+               "prediction, in nats, and the likeliest tokens.",
        .medium = Medium::kPage});
   report.parts.push_back({.drawing_name = "probabilities",
                           .drawing = [&scores, by, names] { return Figure(scores, by, names); },

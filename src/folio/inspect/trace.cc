@@ -53,7 +53,7 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
       mask_values_(mask.begin(), mask.end()) {
   if (weights.dtype() != Dtype::kF32) {
     throw UsageError(fmt::format("weights in {} cannot be traced", DtypeName(weights.dtype())),
-                     "a trace is float32", "open the model with matrices in fp32");
+                     "a trace is float32", "open the model with dtype fp32");
   }
   if (T() < 1 || T() > config().n_positions) {
     throw UsageError(fmt::format("{} tokens cannot be traced", T()),

@@ -70,16 +70,16 @@ Report FitsReport(const std::vector<ModelMemory>& models, uint64_t memory, int64
                            ">parameters",
                            {HumanCount(static_cast<double>(model.parameters)), model.parameters}},
                           {"file_bytes", ">files", Value::Bytes(model.file_bytes)},
-                          {"write_bytes", ">to write", Value::Bytes(model.write)},
+                          {"write_bytes", ">generate", Value::Bytes(model.write)},
                           {"lora_bytes", ">LoRA", Value::Bytes(model.lora)},
-                          {"train_bytes", ">to train", Value::Bytes(model.train)},
+                          {"train_bytes", ">train", Value::Bytes(model.train)},
                           {"fits", "fits", {shown, Json(uses)}}});
   }
   const std::string text = fmt::format(
-      "Memory at its peak, to write with weights as they are stored and to train, one sequence of "
-      "up to {} tokens at a time; what fits {}.",
+      "Peak memory to generate with the weights as stored, and to train, one sequence of up to {} "
+      "tokens at a time. The last column shows what fits in {}.",
       WithCommas(tokens),
-      memory == 0 ? "a memory of unknown size" : HumanBytes(static_cast<double>(memory)));
+      memory == 0 ? "memory of unknown size" : HumanBytes(static_cast<double>(memory)));
   return {.parts = {{.text = text, .table = table}},
           .data = {{"memory_bytes", memory}, {"tokens", tokens}}};
 }

@@ -86,15 +86,15 @@ Report BuffersReport(const TrainShape& shape) {
       {"", "batch",
        fmt::format("{} x {} tokens, {}{}{}{}", shape.B, shape.T, DtypeSetting(shape.options.dtype),
                    shape.options.recompute ? ", recomputed" : "",
-                   shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
-                   shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "")},
+                   shape.ranks > 1 ? fmt::format("; on each of {} ranks", shape.ranks) : "",
+                   shape.tensor > 1 ? fmt::format(", {} per layer", shape.tensor) : "")},
       {"activations_unshared_bytes", "", totals.activations_unshared}};
   std::ranges::copy(ShapeCells(shape, totals), std::back_inserter(facts));
   return {.parts = {{.table = buffers}, {.facts = facts}}};
 }
 
 std::string HowOften(double epochs) {
-  if (epochs < 0.01) return "fewer than 0.01 times";
+  if (epochs < 0.01) return "less than 0.01 times";
   if (epochs >= 0.95 && epochs < 1.05) return "about once";
   return epochs < 10 ? fmt::format("about {:.2g} times", epochs)
                      : fmt::format("about {} times", WithCommas(std::llround(epochs)));
@@ -137,16 +137,16 @@ std::string LengthWarning(const RunSettings& settings, const std::function<doubl
   if (seconds < kWeek) return "";
   const std::string& origin = settings.layers.origin("model.n_embd");
   const std::string preset = origin.starts_with("preset ") ? origin.substr(7) : "";
-  std::string mend = "--max-steps N trains for fewer";
+  std::string mend = "--max-steps N trains for fewer steps";
   if (!preset.empty()) {
     mend =
-        fmt::format("in place of --preset {}, {}--budget 1h chooses a size for an hour; ", preset,
+        fmt::format("instead of --preset {}, {}--budget 1h chooses a size for one hour; ", preset,
                     preset.starts_with(kPublished)
-                        ? fmt::format("--init {} begins with the published model, and ", preset)
+                        ? fmt::format("--init {} starts from the published model, and ", preset)
                         : "") +
         mend;
   } else if (train.init.empty()) {
-    mend = "--budget 1h without a size of the model chooses one for an hour; " + mend;
+    mend = "--budget 1h chooses a model size for one hour; " + mend;
   }
   return fmt::format("{} steps of {} tokens take more than {} on this machine: {}",
                      WithCommas(train.max_steps),
@@ -182,15 +182,15 @@ std::string TrainPreview::Plan() const {
                     TrainFlops(shape_.model, shape_.T, shape_.options.lora).trained_parameters)))
           : "";
   std::string text =
-      fmt::format("{} parameters{}, {} tokens a step\n{} on {}, {} threads ({})\n",
+      fmt::format("{} parameters{}, {} tokens per step\n{} on {}, {} threads ({})\n",
                   HumanCount(static_cast<double>(parameters)), trained,
                   WithCommas(TokensPerStep(shape_)), DtypeSetting(shape_.options.dtype),
                   backend_.ProductUnit(shape_.options.dtype), Threads(), backend_.description());
   const std::string held_out = data_.info().WhereHeldOut();
-  text +=
-      fmt::format("{} tokens to learn from, each {}; {} held out{}; vocabulary {}\n",
-                  WithCommas(tokens), HowOften(epochs_), WithCommas(data_.val().size()),
-                  held_out.empty() ? "" : ", " + held_out, WithCommas(config_.model.vocab_size));
+  text += fmt::format("{} training tokens, read {}; {} held-out tokens{}; vocabulary {}\n",
+                      WithCommas(tokens), HowOften(epochs_), WithCommas(data_.val().size()),
+                      held_out.empty() ? "" : " (" + held_out + ")",
+                      WithCommas(config_.model.vocab_size));
   text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
   return text + DescribePlan(shape_, beside_);
 }
@@ -218,12 +218,13 @@ double TrainPreview::EstimatedSeconds() const {
 }
 
 std::string TrainPreview::Estimate() const {
-  const std::string with_budget =
-      TextEndsIt() ? fmt::format("; then the text was read {:.0f} times, and more teaches nothing",
-                                 WorthwhileEpochs(config_.train))
-                   : "; the clock corrects the steps as they are made";
+  const std::string with_budget = TextEndsIt() ? fmt::format(
+                                                     "; the run ends when the text has been read "
+                                                     "{:.0f} times, since more would not help",
+                                                     WorthwhileEpochs(config_.train))
+                                               : "; the number of steps follows the clock";
   return fmt::format(
-      "about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps{}{}",
+      "estimated time {}: {} steps and {} evaluations at {:.3g} GFLOP/s, measured{}{}",
       HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
       flops_per_second_ / 1e9,
       shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "",
@@ -286,11 +287,11 @@ std::string WayOut(const RunSettings& settings, int64_t longest) {
   const GptConfig& model = settings.config.model;
   const bool chosen = settings.layers.origin("model.n_positions") == "preset automatic";
   if (chosen || longest <= model.n_positions) {
-    return fmt::format("--context {} has room for all", longest);
+    return fmt::format("--context {} fits all of them", longest);
   }
   return settings.config.train.init.empty()
-             ? fmt::format("--set model.n_positions={} has room for all", longest)
-             : "leave the long ones out";
+             ? fmt::format("--set model.n_positions={} fits all of them", longest)
+             : "remove the long ones";
 }
 
 }  // namespace
@@ -301,13 +302,12 @@ std::string RequireWholeConversations(const RunSettings& settings, const Dataset
   if (longest <= T) return "";
   const auto longer = std::ranges::count_if(all, [&](int64_t positions) { return positions > T; });
   const std::string cut = fmt::format(
-      "{} of {} conversations are longer than a sequence of {} tokens, the longest "
-      "takes {}",
+      "{} of {} conversations are longer than a sequence of {} tokens; the longest has {}",
       WithCommas(longer), WithCommas(std::ssize(all)), WithCommas(T), WithCommas(longest));
   const auto asked = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
-  if (asked("train.context") || asked("model.n_positions")) return cut + ": they are cut there";
-  throw UsageError("conversations would be cut", cut,
-                   fmt::format("{}; --context {} cuts them", WayOut(settings, longest), T));
+  if (asked("train.context") || asked("model.n_positions")) return cut + "; they are truncated";
+  throw UsageError("conversations would be truncated", cut,
+                   fmt::format("{}; --context {} truncates them", WayOut(settings, longest), T));
 }
 
 namespace {
@@ -385,8 +385,8 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
     best = Choice{size, tokens};
   }
   if (!best) {
-    throw UsageError("settings: no size that is chosen for a text has such heads",
-                     fmt::format("n_kv_head is {}, which divides none of their n_head", kv_heads),
+    throw UsageError("settings: no automatic model size has such heads",
+                     fmt::format("n_kv_head is {}, which does not divide their n_head", kv_heads),
                      "set n_head and n_embd, too");
   }
   return *best;
@@ -397,7 +397,8 @@ std::string TimeGiven(double seconds, const TrainConfig& train) {
   if (!train.budget.empty()) {
     return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
   }
-  return fmt::format("about {} on this machine (--budget 1h takes longer)", HumanSeconds(seconds));
+  return fmt::format("about {} on this machine (use --budget 1h for a longer run)",
+                     HumanSeconds(seconds));
 }
 
 // Values of settings by their keys, as texts.
@@ -470,9 +471,9 @@ double AffordableSteps(const RunConfig& config, Backend& backend, double seconds
 // What was chosen, and how long that is: `time`, or how often the data is read where that is "".
 std::string DescribeSteps(const TrainConfig& train, const Dataset& data, const std::string& time) {
   const double epochs = static_cast<double>(train.max_steps) / StepsPerEpoch(data, train);
-  return fmt::format("chosen: {} steps of {} sequences of {}, {}", WithCommas(train.max_steps),
-                     train.batch_size, train.context,
-                     time.empty() ? HowOften(epochs) + " through the text" : time);
+  return fmt::format("automatic settings: {} steps of {} sequences of {} tokens, {}",
+                     WithCommas(train.max_steps), train.batch_size, train.context,
+                     time.empty() ? HowOften(epochs) + " over the text" : time);
 }
 
 bool IsOpen(const RunSettings& settings, const char* key) {
@@ -553,13 +554,14 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
       .Set("log.sample_tokens", 200)
       .Use(settings, "automatic");
   return fmt::format(
-      "chosen: {}, {} layers of {} channels, sequences of {}, {} steps of {} sequences\n"
-      "because: {} tokens of text and {}{}; --preset NAME or --set model.n_embd=N choose otherwise",
+      "automatic settings: {}, {} layers of {} channels, sequences of {} tokens, {} steps of {} "
+      "sequences\nchosen for {} tokens of text and {}{}; override with --preset NAME or --set "
+      "model.n_embd=N",
       data.info().tokenizer_kind == "char" ? "characters" : "tokens", size.layers, size.channels, T,
       WithCommas(steps), B, WithCommas(data.train().size() + data.val().size()),
       TimeGiven(seconds, config.train),
       tokens < affordable && !asked
-          ? fmt::format(" ({} through it, as more would teach nothing)",
+          ? fmt::format(" (it is read {}, since more would not help)",
                         HowOften(static_cast<double>(steps * B * T) / epoch))
           : "");
 }
@@ -614,11 +616,10 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
       .Set("train.train_eval_batches", train.train_eval_batches)
       .Set("train.eval_every", train.eval_every)
       .Use(settings, "a tenth of the run");
-  return fmt::format("evaluations: {} batch{}{}, so that they take a tenth of the run at most",
-                     left, left == 1 ? "" : "es",
-                     train.eval_every == 0
-                         ? " at the end"
-                         : fmt::format(" every {} steps", WithCommas(train.eval_every)));
+  return fmt::format(
+      "evaluations: {} batch{}{}, at most a tenth of the run time", left, left == 1 ? "" : "es",
+      train.eval_every == 0 ? " at the end"
+                            : fmt::format(" every {} steps", WithCommas(train.eval_every)));
 }
 
 namespace {
@@ -637,8 +638,8 @@ bool IsDropout(GptConfig& config, const Field& field) {
 
 [[noreturn]] void Refuse(const Settings& layers, const std::string& key, const std::string& had,
                          const std::string& asked, const std::string& help) {
-  throw UsageError(fmt::format("{}: {} does not go with --init", layers.origin(key), key),
-                   fmt::format("it is {}, that of the model {}", asked, had), help);
+  throw UsageError(fmt::format("{}: {} cannot be used with --init", layers.origin(key), key),
+                   fmt::format("it is {}, but {} in the model", asked, had), help);
 }
 
 // `field` of the model, and the setting of that name, `asked`.
@@ -649,14 +650,14 @@ void RequireGoesTogether(const Settings& layers, GptConfig& model, const Field& 
   if (layers.layer(key) <= Layer::kPreset || had == wanted || IsDropout(model, field)) return;
   if (field.key == "n_positions") {
     if (asked_config.n_positions < model.n_positions || !model.learned_positions()) return;
-    Refuse(layers, key, had, wanted, "positions can be cut off, and no new ones be added");
+    Refuse(layers, key, had, wanted, "positions can be removed, but not added");
   }
   if (field.key == "vocab_size") {
     if (asked_config.vocab_size > model.vocab_size) return;
-    Refuse(layers, key, had, wanted, "tokens can be added, and none be taken off");
+    Refuse(layers, key, had, wanted, "tokens can be added, but not removed");
   }
   Refuse(layers, key, had, wanted,
-         "leave it out: dropout, a shorter n_positions and a larger vocab_size can be set");
+         "remove it: only dropout, a shorter n_positions and a larger vocab_size can be set");
 }
 
 // --- What nobody says of fine-tuning. scripts/finetune_defaults.py measures what these values
@@ -716,8 +717,8 @@ std::string OfTokens(const Tokenizer& tokenizer, const std::filesystem::path& wh
 void UseInitialModel(RunSettings& settings, const FoundModel& found) {
   Settings& layers = settings.layers;
   if (layers.layer("model.n_embd") == Layer::kPreset) {
-    throw UsageError("--preset and --init do not go together", "both say which model is meant",
-                     "leave one of them out");
+    throw UsageError("--preset and --init cannot be used together", "both give the model",
+                     "remove one of them");
   }
   GptConfig model = found.model.config;
   std::vector<std::pair<std::string, std::string>> values;
@@ -820,13 +821,14 @@ std::string AdviceAfter(const RunConfig& config, const TrainResult& result) {
   const std::string lower = fmt::format("--lr {:.2g}", train.learning_rate / kRateFactor);
   if (result.best_val_loss && after > (1 + kRisen) * *result.best_val_loss) {
     return fmt::format(
-        "held-out loss rose from {:.4f} after step {} to {:.4f}: best/ has the model of that step; "
-        "next, fewer epochs (--max-steps {}) or {}",
+        "held-out loss rose from {:.4f} at step {} to {:.4f}; best/ contains the model of that "
+        "step; next time, try fewer epochs (--max-steps {}) or {}",
         *result.best_val_loss, WithCommas(result.best_step), after, result.best_step, lower);
   }
   if (after > before) {
-    return fmt::format("held-out loss rose from {:.4f} to {:.4f}, nothing was learned: next, {}",
-                       before, after, lower);
+    return fmt::format(
+        "held-out loss rose from {:.4f} to {:.4f}: the model did not improve; next time, try {}",
+        before, after, lower);
   }
   if (result.stopped || before - after >= kHardly * before) return "";
   std::string next = fmt::format("--lr {:.2g}", train.learning_rate * kRateFactor);
@@ -836,8 +838,9 @@ std::string AdviceAfter(const RunConfig& config, const TrainResult& result) {
   if (train.lora.on() && all != train.lora) {
     next += fmt::format(" or --set lora.targets={}", kAdapterTargets);
   }
-  return fmt::format("held-out loss hardly moved, from {:.4f} to {:.4f}: next, {}, or more epochs",
-                     before, after, next);
+  return fmt::format(
+      "held-out loss hardly changed, from {:.4f} to {:.4f}; next time, try {}, or more epochs",
+      before, after, next);
 }
 
 void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer) {
@@ -849,9 +852,10 @@ void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Toke
   }
   if (same && own->vocab_size() < tokenizer->vocab_size()) return;
   throw UsageError(
-      fmt::format("{}: the data has another tokenizer than the model", data.dir()),
+      fmt::format("{}: the data was prepared with a different tokenizer than the model's",
+                  data.dir()),
       fmt::format("{}; {}", OfTokens(*own, model.path), OfTokens(*tokenizer, data.dir())),
-      "train on the text itself, or prepare it again with the model's tokenizer or one that adds "
+      "train on the text directly, or prepare it again with the model's tokenizer or one that adds "
       "tokens to it");
 }
 

@@ -55,13 +55,13 @@ TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
   const uint64_t limit = bytes(5);
   EXPECT_TRUE(Contains(Refusal(shape, {.total = limit}), "batches of 8 x 24 tokens need",
                        HumanBytes(static_cast<double>(limit)), "--batch 5 is the largest that fits",
-                       "--batch 4 --grad-accumulation 6 makes the same steps of 24 sequences"));
+                       "--batch 4 --grad-accumulation 6 gives the same steps of 24 sequences"));
   EXPECT_GT(bytes(6), limit);
 }
 
 TEST(TrainPlan, RefusalKeepsAPrimeBatchByAccumulating) {
   EXPECT_TRUE(Contains(Refusal(BatchOf(7), {.total = PlannedBytes(BatchOf(6))}), "--batch 6 is",
-                       "--batch 1 --grad-accumulation 7 "));
+                       "--batch 1 --grad-accumulation 7 gives the same steps of "));
 }
 
 TEST(TrainPlan, RefusalSaysWhatRecomputationWouldDo) {
@@ -70,15 +70,18 @@ TEST(TrainPlan, RefusalSaysWhatRecomputationWouldDo) {
   const uint64_t less = PlannedBytes(recomputed);
   ASSERT_LT(less, PlannedBytes(BatchOf(8)));
   const std::string one = Refusal(BatchOf(8), {.total = less});
-  EXPECT_TRUE(Contains(one, "--recompute makes this one fit"));
-  EXPECT_TRUE(Contains(Refusal(BatchOf(100), {.total = less}), "with --recompute it is --batch 8"));
+  EXPECT_TRUE(Contains(one, "with --recompute this batch fits in"));
+  EXPECT_TRUE(Contains(Refusal(BatchOf(100), {.total = less}),
+                       "with --recompute the largest is --batch 8"));
   recomputed.B = 9;
   EXPECT_FALSE(Contains(Refusal(recomputed, {.total = less}), "--recompute"));
 }
 
 TEST(TrainPlan, WhereNothingFitsTheModelIsTooLarge) {
   const std::string refusal = Refusal(BatchOf(3), {.total = 1000});
-  EXPECT_TRUE(Contains(refusal, "not even one sequence fits"));
+  EXPECT_TRUE(Contains(refusal,
+                       "a single sequence does not fit: use a shorter --context or a smaller "
+                       "model; folio inspect plan shows all buffers"));
   EXPECT_FALSE(Contains(refusal, "--batch"));
 }
 
@@ -86,7 +89,7 @@ TEST(TrainPlan, WhatCannotBeCountedDoesNotFit) {
   const GptConfig vast{.n_positions = 1 << 24, .n_embd = 1 << 20};
   const TrainShape shape{.model = vast, .B = 1 << 24, .T = 1 << 24};
   EXPECT_EQ(PlannedBytes(shape), UINT64_MAX);
-  EXPECT_TRUE(Contains(Refusal(shape, {.total = 1 << 30}), "more than can be counted"));
+  EXPECT_TRUE(Contains(Refusal(shape, {.total = 1 << 30}), "a size that overflows"));
 }
 
 TEST(TrainPlan, WarnsOfWhatIsNotFreeNow) {
@@ -183,11 +186,11 @@ std::string WarningOf(const std::string& preset,
 
 TEST(LengthWarning, ARunOfYearsIsToldWithWhatWouldMendIt) {
   EXPECT_TRUE(Contains(WarningOf("gpt2"), "600,000 steps of 491,520 tokens take more than ",
-                       " years on this machine: in place of --preset gpt2, --init gpt2 begins with",
+                       " years on this machine: instead of --preset gpt2, --init gpt2 starts from",
                        "--budget 1h", "--max-steps N"));
   EXPECT_TRUE(Contains(WarningOf("gpt2-xl"), "--init gpt2-xl"));
   const std::string own = WarningOf("", {{"train.max_steps", "1000000000"}});
-  EXPECT_TRUE(Contains(own, "--budget 1h without a size of the model"));
+  EXPECT_TRUE(Contains(own, "--budget 1h chooses a model size for one hour;"));
   EXPECT_EQ(Count(own, "--init") + Count(own, "--preset"), 0u) << own;
 }
 
@@ -201,7 +204,7 @@ TEST(LengthWarning, OthersAreNotWarnedOf) {
 }
 
 TEST(TrainEstimate, HowOftenATextIsReadIsANumberForPeople) {
-  EXPECT_EQ(HowOften(0.001), "fewer than 0.01 times");
+  EXPECT_EQ(HowOften(0.001), "less than 0.01 times");
   EXPECT_EQ(HowOften(2.96), "about 3 times");
   EXPECT_EQ(HowOften(0.96), "about once");
   EXPECT_EQ(HowOften(1090065.6), "about 1,090,066 times");
@@ -286,11 +289,16 @@ std::string Advice(double after, double best, int64_t best_step, const char* tar
 TEST(AdviceAfterFineTuning, NamesTheNextThingToTry) {
   EXPECT_EQ(Advice(1.0, 1.0, 50), "");
   EXPECT_EQ(Advice(1.01, 1.0, 40), "");  // noise
-  EXPECT_TRUE(Contains(Advice(1.5, 1.0, 30), "rose from 1.0000 after step 30 to 1.5000", "best/",
-                       "--max-steps 30", "--lr 0.001"));
-  EXPECT_TRUE(Contains(Advice(2.1, 2.1, 50), "rose from 2.0000 to 2.1000, nothing was learned",
-                       "--lr 0.001"));
-  EXPECT_TRUE(Contains(Advice(1.95, 1.95, 50), "hardly moved, from 2.0000 to 1.9500",
+  EXPECT_TRUE(Contains(Advice(1.5, 1.0, 30),
+                       "held-out loss rose from 1.0000 at step 30 to 1.5000; best/ contains the "
+                       "model of that step; next time, try fewer epochs (--max-steps",
+                       "best/", "--max-steps 30", "--lr 0.001"));
+  EXPECT_TRUE(Contains(
+      Advice(2.1, 2.1, 50),
+      "held-out loss rose from 2.0000 to 2.1000: the model did not improve; next time, try",
+      "--lr 0.001"));
+  EXPECT_TRUE(Contains(Advice(1.95, 1.95, 50),
+                       "held-out loss hardly changed, from 2.0000 to 1.9500; next time, try",
                        "--lr 0.009 or --set lora.targets=all-linear", "more epochs"));
   const std::string all = Advice(1.95, 1.95, 50, "attn.c_attn,attn.c_proj,mlp.c_fc,mlp.c_proj");
   EXPECT_EQ(Count(all, "lora.targets"), 0u) << all;

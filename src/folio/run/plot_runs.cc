@@ -31,9 +31,9 @@ fs::path RunDir(const std::string& name) {
   std::error_code ignored;
   if (fs::exists(dir / kMetricsFile, ignored)) return dir;
   const fs::path missing = fs::is_directory(dir, ignored) ? dir / kMetricsFile : dir;
-  throw InputError(fmt::format("'{}' holds no run", name),
+  throw InputError(fmt::format("'{}' contains no run", name),
                    fmt::format("{}: {}", missing.string(), internal::WhyNotThere(missing)),
-                   "give directories that folio train --out made");
+                   "give run directories written by folio train --out");
 }
 
 // The last `count` names of a path.
@@ -150,9 +150,9 @@ XAxis AxisOf(std::span<const PlottedRun> runs, const PlotOptions& options) {
   for (const PlottedRun& run : runs) {
     if (!run.log.empty()) longest = std::max(longest, run.log.back().seconds);
   }
-  if (longest > 2 * 3600) return {&Track::seconds, "hours of training", 3600};
-  if (longest > 3 * 60) return {&Track::seconds, "minutes of training", 60};
-  return {&Track::seconds, "seconds of training"};
+  if (longest > 2 * 3600) return {&Track::seconds, "training time (hours)", 3600};
+  if (longest > 3 * 60) return {&Track::seconds, "training time (minutes)", 60};
+  return {&Track::seconds, "training time (seconds)"};
 }
 
 std::string ValueText(const Metric& metric, double value) {
@@ -212,7 +212,7 @@ std::string TitleOf(std::span<const PlottedRun> runs) {
 std::string NoDifferences(std::span<const PlottedRun> runs) {
   const auto without =
       std::ranges::count_if(runs, [](const auto& r) { return r.settings.empty(); });
-  if (runs.size() < 2) return "There is one run only.";
+  if (runs.size() < 2) return "There is only one run.";
   if (std::cmp_greater_equal(without + 1, runs.size())) {
     return "Fewer than two runs have a config.toml.";
   }
@@ -297,8 +297,8 @@ std::vector<Metric> MetricsNamed(const std::string& keys) {
     if (found == AllMetrics().end()) {
       const std::string nearest = Nearest(key, known);
       throw UsageError(fmt::format("--keys: there is no '{}'", key),
-                       "the keys are " + Join(known, ", "),
-                       nearest.empty() ? "leave out --keys for the usual ones"
+                       "available keys: " + Join(known, ", "),
+                       nearest.empty() ? "remove --keys to use the default"
                                        : fmt::format("did you mean {}?", nearest));
     }
     if (std::ranges::find(chosen, key, &Metric::key) == chosen.end()) chosen.push_back(*found);
@@ -334,9 +334,9 @@ std::vector<std::string> DistinctNames(std::span<const fs::path> paths) {
 std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
                                  std::span<const std::string> labels, Console& console) {
   if (!labels.empty() && labels.size() != runs.size()) {
-    throw UsageError("--label does not fit the runs",
+    throw UsageError("--label does not match the runs",
                      fmt::format("runs: {}, labels: {}", runs.size(), labels.size()),
-                     "give one for each run, in their order, or none");
+                     "give one label per run, in order, or none");
   }
   std::vector<PlottedRun> read;
   std::vector<fs::path> dirs;
@@ -346,12 +346,12 @@ std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
     std::error_code failed;
     const fs::path canonical = fs::weakly_canonical(dir, failed);
     if (!seen.insert(failed ? dir : canonical).second) {
-      console.Note(fmt::format("'{}' is given twice: drawn once", runs[i]));
+      console.Note(fmt::format("'{}' is given twice; it is drawn once", runs[i]));
       continue;
     }
     PlottedRun run{.dir = dir, .label = {}, .log = ReadRunLog(dir), .settings = SettingsOfRun(dir)};
     if (!labels.empty()) run.label = labels[i];
-    if (run.log.empty()) console.Note(fmt::format("'{}' has no step yet", runs[i]));
+    if (run.log.empty()) console.Note(fmt::format("'{}' has no steps yet", runs[i]));
     dirs.push_back(dir);
     read.push_back(std::move(run));
   }
@@ -426,8 +426,7 @@ Report RunsReport(std::span<const PlottedRun> runs, std::span<const Metric> metr
                 .parts = {{.drawing = [=] { return RunsSvg(runs, metrics, untitled); },
                            .medium = Medium::kPage},
                           {.heading = "Values",
-                           .text = "The last value of each run, as it was measured, and the "
-                                   "lowest loss.",
+                           .text = "The last measured value of each run, and the lowest loss.",
                            .medium = Medium::kPage},
                           {.table = ValuesTable(runs, metrics)},
                           differ},

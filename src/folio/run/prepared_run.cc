@@ -158,18 +158,18 @@ std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_
     const std::string& key = fields[i].key;
     const std::string was = FieldText(old_fields[i]), is = FieldText(fields[i]);
     if (was == is) continue;
-    const std::string what = fmt::format("{} was {}, is {}", key, was, is);
+    const std::string what = fmt::format("{} changed from {} to {}", key, was, is);
     if (another_rate && AmongThem(kScheduleKeys, key)) {
       of_schedule.push_back(what);
       continue;
     }
     const bool dropout = AmongThem(kDropoutKeys, key);
     if (AmongThem(kFixedKeys, key) && !dropout) {
-      throw UsageError(fmt::format("{} cannot change in a run that goes on", key), what,
-                       fmt::format("leave {} as it was, or begin another run", key));
+      throw UsageError(fmt::format("{} cannot change when a run is resumed", key), what,
+                       fmt::format("restore {}, or start another run", key));
     }
     lines.push_back(AmongThem(kFreeKeys, key) && !dropout
-                        ? what + ": the numbers of its steps stay the same"
+                        ? what + "; this does not change the results"
                         : fmt::format("{} from step {} on ({})", what, step, fields[i].help));
   }
   if (another_rate) {
@@ -206,19 +206,18 @@ void ChooseStart(PreparedRun& run) {
   if (run.resume) return;
   run.overwrite = fs::exists(out / kRunConfigFile);
   run.ranks.Note(fmt::format("'{}' {}", out.string(),
-                             run.overwrite ? "ended before its first checkpoint: it begins again"
-                                           : "holds no run yet: it begins"));
+                             run.overwrite ? "ended before its first checkpoint; starting it again"
+                                           : "contains no run; starting one"));
 }
 
 // The checkpoint that the run goes on from.
 fs::path FindCheckpoint(const fs::path& run, const RunRanks& ranks) {
   if (FindCheckpoints(run).empty()) {
-    throw InputError(fmt::format("'{}' holds no run to resume", run.string()),
+    throw InputError(fmt::format("'{}' contains no run to resume", run.string()),
                      fmt::format("there is no {}", (run / kLastDir).string()),
-                     HoldsRun(run)
-                         ? "the run ended before its first checkpoint: begin it again with "
-                           "--overwrite in place of --resume"
-                         : "leave out --resume to begin one");
+                     HoldsRun(run) ? "the run ended before its first checkpoint: start it again "
+                                     "with --overwrite instead of --resume"
+                                   : "remove --resume to start a run");
   }
   return ranks.Share(ranks.first() ? SoundCheckpoint(run).string() : "");
 }
@@ -264,14 +263,13 @@ void RequireKnownSettings(const RunSettings& settings, const fs::path& run, cons
     return before->layers.layer(field.key) == Layer::kProjectFile;
   });
   if (said && !of_preset) {
-    if (ranks.first()) LogWarning(fmt::format("{} does not say {}", config.string(), which));
+    if (ranks.first()) LogWarning(fmt::format("{} lacks {}", config.string(), which));
     return;
   }
-  throw InputError(
-      config.string() + (said ? " does not say all settings of the run" : " is missing, or empty"),
-      fmt::format("nobody knows with which settings the run goes on: {}", which),
-      "put the file back; or give all of its settings with --config FILE, as the config.toml of a "
-      "run that began alike has them");
+  throw InputError(config.string() + (said ? " lacks settings of the run" : " is missing or empty"),
+                   fmt::format("the settings of the run are unknown: {}", which),
+                   "restore the file, or give all settings with --config FILE, for example the "
+                   "config.toml of a run with the same settings");
 }
 
 // With begin_or_resume the command line is that of the run's beginning: what says how one begins is
@@ -293,16 +291,16 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
   const RunConfig& config = settings.config;
   const bool given = !config.train.init.empty();
   if (goes_on && settings.layers.layer("train.init") >= Layer::kSet) {
-    throw UsageError("--init does not go with --resume", "a run goes on from its own checkpoint",
-                     "leave --init out, or choose another --out to begin from that model");
+    throw UsageError("--init cannot be used with --resume",
+                     "a run continues from its own checkpoint",
+                     "remove --init, or choose another --out to start from that model");
   }
   if (config.train.lora.on() && !given) {
-    throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
+    throw UsageError("--lora needs --init", "adapters are trained for an existing model",
                      "give the model: --init MODEL_DIR");
   }
   if (!config.train.init_adapter.empty() && !given) {
-    throw UsageError("--adapter needs --init",
-                     "it is added to the weights of a model that is there",
+    throw UsageError("--adapter needs --init", "it is merged into the weights of an existing model",
                      "give the model: --init MODEL_DIR");
   }
 }
@@ -323,7 +321,7 @@ void RequireUnit(const std::string& budget) {
   if (budget.find_last_not_of("0123456789.") != budget.npos) return;
   throw UsageError(
       fmt::format("--budget: '{}' has no unit", budget),
-      "expected a time with s, m, h or d behind each number",
+      "expected a time with the unit s, m, h or d after each number",
       fmt::format("for example --budget {0}m for minutes, --budget {0}h for hours", budget));
 }
 
@@ -334,8 +332,8 @@ void ReadBudget(PreparedRun& run) {
   const TrainConfig& train = run.config().train;
   const bool budget = !train.budget.empty();
   if (run.resume && budget && layers.layer("train.budget") > Layer::kProjectFile) {
-    throw UsageError("--budget is of a run that begins", "this one goes on",
-                     "leave --budget out, and say with --max-steps how long to train");
+    throw UsageError("--budget applies only to a new run", "this run is resumed",
+                     "remove --budget, and set the number of steps with --max-steps");
   }
   run.automatic = (budget || run.budget_seconds > 0) && !run.resume && SizeIsOpen(layers);
   if (budget && layers.layer("train.budget") > Layer::kProjectFile) RequireUnit(train.budget);
@@ -352,8 +350,8 @@ void ReadEpochs(PreparedRun& run) {
   if (run.config().train.epochs == 0) return;
   const Layer epochs = layers.layer("train.epochs"), steps = layers.layer("train.max_steps");
   if (epochs >= Layer::kEnvironment && steps >= Layer::kEnvironment) {
-    throw UsageError("--epochs and --max-steps do not go together", "both say how long to train",
-                     "leave one of them out");
+    throw UsageError("--epochs and --max-steps cannot be used together",
+                     "both set the length of the run", "remove one of them");
   }
   if (steps > epochs)
     layers.Set(Layer::kFlag, "train.epochs", "0", layers.origin("train.max_steps"));
@@ -416,8 +414,7 @@ void TellChanges(const PreparedRun& run) {
 constexpr char kStandardInputFile[] = ".input";
 
 constexpr char kWhyHeldOut[] =
-    "training measures the model on text that it does not learn from, and keeps what was best "
-    "there";
+    "training evaluates the model on held-out text and keeps the best checkpoint";
 
 // A run that is replaced takes what is in it along.
 void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
@@ -425,8 +422,8 @@ void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& d
   for (const std::string& path : data) {
     const fs::path from = fs::weakly_canonical(path).lexically_relative(inside);
     if (from.empty() || *from.begin() != kRunDataDir) continue;
-    throw UsageError(fmt::format("--data: '{}' belongs to the run that is to be replaced", path),
-                     "", "choose another --out, or move the data out of it");
+    throw UsageError(fmt::format("--data: '{}' belongs to the run to be replaced", path), "",
+                     "choose another --out, or move the data out of it");
   }
 }
 
@@ -468,8 +465,8 @@ std::unique_ptr<Tokenizer> AskedTokenizer(const PreparedRun& run) {
 
 void LearnTokenizer(const PreparedRun& run, const std::vector<std::string>& files,
                     const fs::path& dir) {
-  run.ranks.Note(fmt::format("learning a vocabulary of {} tokens from the text",
-                             WithCommas(kChosenVocabulary)));
+  run.ranks.Note(
+      fmt::format("training a tokenizer of {} tokens on the text", WithCommas(kChosenVocabulary)));
   TrainTokenizerOptions options{
       .files = files, .out = dir.string(), .overwrite = true, .texts = TextsOf(run)};
   options.trainer.vocab_size = kChosenVocabulary;
@@ -538,8 +535,8 @@ std::string DataDir(PreparedRun& run, Workers* workers) {
   }
   if (given.empty()) {
     throw UsageError("train needs --data DIR|FILE", "",
-                     "give a text file, or a directory made by folio data prepare; folio data "
-                     "stories makes a text to try");
+                     "give a text file, or a directory written by folio data prepare; folio data "
+                     "stories writes a text to try");
   }
   if (is_dataset) {
     std::string dir = fs::absolute(given[0]).string();
@@ -548,13 +545,13 @@ std::string DataDir(PreparedRun& run, Workers* workers) {
   }
   for (const std::string& path : given) {
     if (!IsDataset(path)) continue;
-    throw UsageError(fmt::format("--data: '{}' is a data set, and not the only one", path),
-                     "tokens that were made before cannot be joined with more",
-                     "name one data set, or texts only");
+    throw UsageError(
+        fmt::format("--data: '{}' is a data set and cannot be combined with other data", path),
+        "prepared tokens cannot be merged with other data", "give one data set, or only texts");
   }
   if (run.config().data.val_fraction == 0) {
     throw UsageError("--val-fraction 0: training needs held-out text", kWhyHeldOut,
-                     "hold a little out: --val-fraction 0.01");
+                     "hold out a small part: --val-fraction 0.01");
   }
   if (run.options.dry_run) {
     fs::path aside = run.options.out;
@@ -582,11 +579,11 @@ void RequireTokenizer(const PreparedRun& run) {
     if (own->hash() == hash || (run.data->info().chat && WithChatTokens(*own)->hash() == hash))
       return;
   }
-  throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
+  throw UsageError(fmt::format("--tokenizer {}{}: the data has a different tokenizer", asked,
                                added ? " --add-tokens " + run.config().data.add_tokens : ""),
-                   fmt::format("{} was made with a tokenizer of kind {}, hash {}", run.data->dir(),
-                               run.tokenizer->kind(), run.tokenizer->hash()),
-                   "leave it out, or prepare the text again with it");
+                   fmt::format("{} was prepared with a tokenizer of kind {}, hash {}",
+                               run.data->dir(), run.tokenizer->kind(), run.tokenizer->hash()),
+                   "remove it, or prepare the text again with it");
 }
 
 // Opens the data of a run, as it was prepared, or makes it of text, and its tokenizer. A new run
@@ -672,11 +669,10 @@ void RequireRows(const Dataset& data, int64_t rows) {
     data.train().Validate(rows);
     data.val().Validate(rows);
   } catch (const Error& error) {
-    throw InputError(
-        error.what(), error.cause(),
-        fmt::format("the model's embeddings have {} rows, and its tokenizer {} tokens: "
-                    "leave those out of the text for which there is no row",
-                    rows, data.info().vocab_size));
+    throw InputError(error.what(), error.cause(),
+                     fmt::format("the model's embeddings have {} rows, its tokenizer {} tokens: "
+                                 "remove tokens without a row from the text",
+                                 rows, data.info().vocab_size));
   }
 }
 
@@ -698,7 +694,7 @@ void FitModelToData(PreparedRun& run) {
   const Tokenizer* tokenizer = run.tokenizer.get();
   if (!model.causal && config.log.sample_every > 0) {
     throw UsageError(
-        "a model that is not causal cannot write samples",
+        "a model that is not causal cannot generate samples",
         fmt::format("model.causal is false, log.sample_every is {}", config.log.sample_every),
         "set log.sample_every to 0");
   }
@@ -711,26 +707,24 @@ void FitModelToData(PreparedRun& run) {
       throw UsageError(fmt::format("{}: model.vocab_size is too small",
                                    settings.layers.origin("model.vocab_size")),
                        fmt::format("it is {}, the data has {} tokens", model.vocab_size, V),
-                       fmt::format("set it to {} or more, or leave it out", V));
+                       fmt::format("set it to {} or more, or remove it", V));
     }
     const bool given = !config.train.init.empty();  // and may have more rows than tokens
     const bool more_rows = given && !run.resume && V > model.vocab_size;
     if (more_rows && config.train.lora.on() && data.info().chat) {
-      throw UsageError(
-          "adapters alone cannot learn the tokens that mark turns",
-          "the model does not have them yet, and --lora trains no rows of the vocabulary",
-          "leave --lora out, or start from a model that was trained on conversations");
+      throw UsageError("adapters cannot learn the tokens that mark turns",
+                       "the model does not have these tokens, and --lora does not train embeddings",
+                       "remove --lora, or start from a model that was trained on conversations");
     }
     if (more_rows && config.train.saves_adapters()) {
-      throw UsageError(
-          "--save adapter does not go with new tokens",
-          fmt::format("the model has rows for {} tokens, the data has {}", model.vocab_size, V),
-          "leave --save out: the whole model has their rows");
+      throw UsageError("--save adapter does not support new tokens",
+                       fmt::format("the model has {} tokens, the data has {}", model.vocab_size, V),
+                       "remove --save to save the whole model");
     }
     if (more_rows && config.train.lora.on() && !asked) {
-      run.ranks.Note(
-          fmt::format("the rows of {} new tokens stay as they begin: adapters alone are trained",
-                      V - model.vocab_size));
+      run.ranks.Note(fmt::format(
+          "the embeddings of {} new tokens keep their initial values: only adapters are trained",
+          V - model.vocab_size));
     }
     if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
@@ -758,8 +752,9 @@ void RequireWindow(const PreparedRun& run) {
   const std::vector<std::string> given = GivenData(run);
   throw InputError(
       fmt::format("{}: shorter than one window", given.empty() ? data.dir() : Join(given, ", ")),
-      fmt::format("a context of {} takes {} tokens; there are {} to learn from, and {} held out",
-                  WithCommas(T), WithCommas(T + 1), WithCommas(learned), WithCommas(held_out)),
+      fmt::format(
+          "a context of {} needs {} tokens; there are {} training tokens and {} held-out tokens",
+          WithCommas(T), WithCommas(T + 1), WithCommas(learned), WithCommas(held_out)),
       shorter > kFew ? fmt::format("use --context {} or less, or more text", shorter - 1)
                      : "use more text");
 }

@@ -31,8 +31,8 @@ TEST(ResumedSettings, ThatChangeNoNumberAreToldAsSuch) {
   now.train.eval_every = 7;
   now.log.sample_every = 5;
   const std::string told = Told({}, now);
-  EXPECT_EQ(Count(told, "the numbers of its steps stay the same"), 3u) << told;
-  EXPECT_TRUE(Contains(told, "train.threads was 0, is 3"));
+  EXPECT_EQ(Count(told, "this does not change the results"), 3u) << told;
+  EXPECT_TRUE(Contains(told, "train.threads changed from 0 to 3"));
   EXPECT_FALSE(Contains(told, "not what it would have been"));
 }
 
@@ -40,8 +40,9 @@ TEST(ResumedSettings, ThatMakeAnotherRunSayFromWhere) {
   RunConfig now;
   now.train.learning_rate = 0.5;
   now.model.attn_pdrop = 0.25;
-  EXPECT_TRUE(Contains(Told({}, now), "model.attn_pdrop was 0, is 0.25 from step 40 on (dropout",
-                       "train.learning_rate was 0.001, is 0.5: the learning rate of step 40 is "));
+  EXPECT_TRUE(
+      Contains(Told({}, now), "model.attn_pdrop changed from 0 to 0.25 from step 40 on (dropout",
+               "train.learning_rate changed from 0.001 to 0.5: the learning rate of step 40 is "));
 }
 
 // More steps are another learning rate where it falls until the last of them.
@@ -50,12 +51,13 @@ TEST(ResumedSettings, MoreStepsAreAnotherDecayUnlessThatWasSaid) {
   before.train.max_steps = 40;
   before.train.warmup_steps = now.train.warmup_steps = 0;
   now.train.max_steps = 80;
-  EXPECT_EQ(Told(before, now),
-            "train.max_steps was 40, is 80: the learning rate of step 40 is 0.00055, not 0.0001, "
-            "then a cosine down to 0.0001 at step 80");
+  EXPECT_EQ(
+      Told(before, now),
+      "train.max_steps changed from 40 to 80: the learning rate of step 40 is 0.00055, not 0.0001, "
+      "then cosine decay to 0.0001 at step 80");
   before.train.decay_steps = now.train.decay_steps = 30;
   EXPECT_EQ(Told(before, now),
-            "train.max_steps was 40, is 80: the numbers of its steps stay the same");
+            "train.max_steps changed from 40 to 80; this does not change the results");
   before.train.decay_steps = now.train.decay_steps = 0;
   before.train.schedule = now.train.schedule = "constant";
   EXPECT_FALSE(Contains(Told(before, now), "the learning rate"));
@@ -69,16 +71,16 @@ TEST(ResumedSettings, AnotherLearningRateIsOneLine) {
   now.train.schedule = "wsd";
   const std::string told = Told({}, now);
   EXPECT_EQ(Count(told, "\n"), 0u) << told;
-  EXPECT_TRUE(Contains(told, "train.max_steps was 2000, is 3000; ",
-                       "train.schedule was cosine, is wsd: the learning rate of step 40 is",
-                       "from step 2,400 on a straight line down to"));
+  EXPECT_TRUE(Contains(told, "train.max_steps changed from 2000 to 3000; ",
+                       "train.schedule changed from cosine to wsd: the learning rate of step 40 is",
+                       "from step 2,400 on linear decay to"));
 }
 
 TEST(ResumedSettings, ThatCannotChangeAreRefused) {
   RunConfig now;
   now.model.n_layer += 1;
   EXPECT_TRUE(Contains(ErrorOf([&] { Told({}, now); }, ErrorKind::kUsage),
-                       "model.n_layer cannot change", "was 12, is 13"));
+                       "model.n_layer cannot change", "changed from 12 to 13"));
   now = {};
   now.train.rng = "torch";
   EXPECT_TRUE(

@@ -78,7 +78,7 @@ bool MayLive(const Owner& owner) {
   }
   throw UsageError(fmt::format("the run '{}' is in use", run.string()),
                    fmt::format("{} is training in it", who),
-                   fmt::format("wait for that to end or {}; or choose another --out", stop));
+                   fmt::format("wait until it ends, {}, or choose another --out", stop));
 }
 
 bool HasName(int fd, const internal::HeldName& name) {
@@ -101,10 +101,9 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
       if (errno == EWOULDBLOCK) ThrowTaken(run, fd.get());
       const bool no_locks = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
       if (!no_locks) internal::ThrowCannotWrite(path_, errno);
-      LogWarning(
-          fmt::format("'{}' is on a file system without locks ({}): see to it yourself that "
-                      "no two runs write there",
-                      run.string(), internal::ErrnoText(errno)));
+      LogWarning(fmt::format(
+          "'{}' is on a file system without locks ({}): make sure that only one run writes there",
+          run.string(), internal::ErrnoText(errno)));
     }
     // An owner that ended since the opening took the name away.
     if (!HasName(fd.get(), name)) continue;
@@ -152,7 +151,7 @@ constexpr char kBegunDir[] = ".begun";
 [[noreturn]] void ThrowCannotMove(const fs::path& from, const fs::path& to,
                                   const std::error_code& error) {
   throw RuntimeError(fmt::format("cannot move the run in '{}' to '{}'", from.string(), to.string()),
-                     error.message(), "mend that, or choose another --out");
+                     error.message(), "correct this, or choose another --out");
 }
 
 // Moves what a run consists of to another directory, as much as can be. Throws if not all.
@@ -198,13 +197,12 @@ void RequireNoLinks(const fs::path& run) {
     const fs::path link = FindLink(run, name);
     if (link.empty()) continue;
     std::error_code ignored;
-    throw InputError(
-        fmt::format("'{}' is a symbolic link", link.string()),
-        fmt::format("it leads to {}, and inside of a run no link is followed: what is there "
-                    "would be replaced",
-                    fs::read_symlink(link, ignored).string()),
-        "put there what it leads to; a whole run may lie elsewhere, and its directory be a link; "
-        "disks may be mounted as the run, its data and its steps");
+    throw InputError(fmt::format("'{}' is a symbolic link", link.string()),
+                     fmt::format("it points to {}, and links inside a run are not followed: its "
+                                 "target would be replaced",
+                                 fs::read_symlink(link, ignored).string()),
+                     "replace it by its target; the run directory itself may be a link, and disks "
+                     "may be mounted at the run, its data and its steps");
   }
 }
 
@@ -231,7 +229,7 @@ NewRun::NewRun(fs::path run, bool overwrite, std::unique_ptr<RunLock> lock)
     : run_(std::move(run)), parents_(run_), lock_(std::move(lock)) {
   if (fs::exists(run_) && !fs::is_directory(run_)) {
     throw UsageError(fmt::format("'{}' is not a directory", run_.string()), "",
-                     "give --out the name of a directory");
+                     "give a directory with --out");
   }
   const bool made = !fs::exists(run_);
   CreateDirectories(run_);
@@ -239,13 +237,12 @@ NewRun::NewRun(fs::path run, bool overwrite, std::unique_ptr<RunLock> lock)
   RecoverRun(run_);
   if (HoldsRun(run_) && !overwrite) {
     const bool resumable = !FindCheckpoints(run_).empty();
-    throw UsageError(
-        fmt::format("'{}' already holds a run", run_.string()),
-        resumable ? "" : "it ended before its first checkpoint",
-        resumable ? fmt::format("go on with it: folio train --resume --out {}; or choose another "
-                                "--out, or replace it with --overwrite",
-                                run_.string())
-                  : "replace it with --overwrite, or choose another --out");
+    throw UsageError(fmt::format("'{}' already contains a run", run_.string()),
+                     resumable ? "" : "it ended before its first checkpoint",
+                     resumable ? fmt::format("continue it with folio train --resume --out {}, "
+                                             "choose another --out, or replace it with --overwrite",
+                                             run_.string())
+                               : "replace it with --overwrite, or choose another --out");
   }
   made_ = made;
   CreateDirectories(path());
@@ -303,14 +300,14 @@ void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed
   if (disk.capacity == 0 || disk.available + 1 == 0) return;
   const uint64_t free_bytes = disk.available + freed;
   const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };
-  const std::string what = fmt::format("the disk of '{}' has room for {}, a checkpoint takes {}",
+  const std::string what = fmt::format("the disk of '{}' has {} free, a checkpoint takes {}",
                                        run.string(), bytes(free_bytes), bytes(checkpoint_bytes));
   if (free_bytes < checkpoint_bytes) {
-    throw RuntimeError("there is no room for a checkpoint", what,
-                       "make room there, or choose a place on another disk with --out");
+    throw RuntimeError("not enough disk space for a checkpoint", what,
+                       "free some space, or choose an --out on another disk");
   }
   if (free_bytes / static_cast<uint64_t>(together) < checkpoint_bytes) {
-    LogWarning(fmt::format("{}: {} are there together while one is written", what, together));
+    LogWarning(fmt::format("{}; while one is written, there are {}", what, together));
   }
 }
 

@@ -189,9 +189,10 @@ TEST_F(RunDirectories, ADiskWithoutRoomForACheckpointIsRefusedAndATightOneWarned
   RequireRoom("r", disk(static_cast<uintmax_t>(-1)), 0, 1000, 2);
   EXPECT_EQ(warnings.text(), "");
   RequireRoom("r", disk(1999), 0, 1000, 2);
-  EXPECT_TRUE(Contains(warnings.text(), "room for 2.00 KB", "takes 1.00 KB"));
-  EXPECT_TRUE(Contains(
-      ErrorOf([&] { RequireRoom("r", disk(999), 0, 1000, 2); }, ErrorKind::kRuntime), "no room"));
+  EXPECT_TRUE(Contains(warnings.text(), "has 2.00 KB free", "takes 1.00 KB"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { RequireRoom("r", disk(999), 0, 1000, 2); }, ErrorKind::kRuntime),
+               "not enough disk space"));
 }
 
 class Watching : public InTemporaryDirectory {
@@ -228,18 +229,21 @@ TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
   EXPECT_EQ(Told(), "");
   now_.memory.available = 1500;
   watchdog.Look();
-  EXPECT_TRUE(Contains(Told(), "memory is nearly used up: 1.50 KB of 64.00 KB"));
+  EXPECT_TRUE(Contains(Told(),
+                       "memory is nearly full: 1.50 KB of 64.00 KB are free, and the system may "
+                       "kill this process; close other programs"));
   now_.disk.available = 999;
   watchdog.Look();
   EXPECT_TRUE(
-      Contains(told_.text(), "is nearly full: 999 B are left, the next checkpoint takes 1.00 KB"));
+      Contains(told_.text(),
+               "' is nearly full: 999 B free, the next checkpoint takes 1.00 KB; free some space"));
   EXPECT_EQ(Count(Told(), "\n"), 1u) << "memory was told of";
   now_.memory.available = 3000;
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   now_.memory.available = 1500;
   watchdog.Look();
-  EXPECT_TRUE(Contains(Told(), "memory is nearly used up"));
+  EXPECT_TRUE(Contains(Told(), "memory is nearly full:"));
 }
 
 TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
@@ -258,7 +262,9 @@ TEST_F(Watching, TellsOfTokensThatChange) {
   const fs::path file = At("data/train.bin");
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
   watchdog.Look();
-  EXPECT_TRUE(Contains(Told(), "train.bin was changed while the run trains"));
+  EXPECT_TRUE(Contains(
+      Told(),
+      "train.bin was changed during training: the results match neither the old data nor the new"));
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   fs::remove(At("data/val.bin"));
@@ -280,7 +286,9 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
     watchdog.LookAtData();
     EXPECT_EQ(Told(), "");
     watchdog.Finish(data);
-    EXPECT_TRUE(Contains(Told(), "the tokens in ", "data were changed while the run trained"));
+    EXPECT_TRUE(Contains(Told(), "the tokens in ",
+                         "data were changed during training: the results match neither the old "
+                         "data nor the new"));
   }
   // Another file in its place, as a copy that keeps times makes it.
   Watchdog watchdog = Watched(data);
@@ -288,7 +296,9 @@ TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
   WriteTokens("train.bin", 5000, 9);
   fs::last_write_time(file, before);
   watchdog.LookAtData();
-  EXPECT_TRUE(Contains(Told(), "train.bin was changed while the run trains"));
+  EXPECT_TRUE(Contains(
+      Told(),
+      "train.bin was changed during training: the results match neither the old data nor the new"));
   watchdog.Finish(data);
   EXPECT_EQ(Told(), "");
 }
@@ -319,7 +329,7 @@ TEST_F(Watching, AnotherTextThanTheRunBeganWithIsToldLoudly) {
   EXPECT_EQ(Told(), "");
   WriteTokens("val.bin", 500, 3);
   CheckFingerprint(At(""), Data());
-  EXPECT_TRUE(Contains(Told(), "THE DATA HAS CHANGED"));
+  EXPECT_TRUE(Contains(Told(), "the data has changed since the run started:"));
   EXPECT_EQ(ReadFile(At("") / kRunFingerprintFile), kept);
 }
 
@@ -364,8 +374,8 @@ TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
   for (const char* file : {"train.bin", "val.bin"}) {
     Damage(file);
     EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(kAtOnce); }),
-                         std::string(file) + ": not the tokens that were prepared",
-                         "dataset.json says they hash to", "prepare the data again"));
+                         std::string(file) + ": the tokens have changed since they were prepared",
+                         "their hash in dataset.json is", "prepare the data again"));
     EXPECT_FALSE(fs::exists(At("run")));
     PrepareDataset(
         {.files = {At("text.txt").string()}, .out = At("data").string(), .overwrite = true});
@@ -378,18 +388,19 @@ TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
 
 TEST_F(DataChecks, LargeDataIsCheckedBesideTraining) {
   Train(0, "20");
-  EXPECT_TRUE(Contains(told_.Take(), "data: the tokens are those that were prepared"));
+  EXPECT_TRUE(Contains(told_.Take(), "data: all tokens match their hashes"));
   fs::remove_all(At("run"));
   Damage("val.bin");
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(0, "20000"); }),
-                       "val.bin: not the tokens that were prepared",
-                       "begin the run again with "
-                       "--overwrite"));
+  EXPECT_TRUE(
+      Contains(ErrorAndHelp([&] { Train(0, "20000"); }),
+               "val.bin: the tokens have changed since they were prepared",
+               "; then start the run again with --overwrite: it has trained on damaged tokens"));
   EXPECT_TRUE(fs::exists(At("run/metrics.jsonl")));
   fs::remove_all(At("run"));
   // The last checkpoint waits for it, however soon it comes.
   Damage("val.bin");
-  EXPECT_TRUE(Contains(ErrorOf([&] { Train(0, "1"); }), "not the tokens that were prepared"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { Train(0, "1"); }),
+                       ": the tokens have changed since they were prepared"));
   EXPECT_FALSE(fs::exists(At("run/last")));
 }
 
@@ -398,7 +409,8 @@ TEST_F(DataChecks, AreNotWaitedForWhereARunIsStopped) {
   check.Wait([] { return true; });
   Damage("train.bin");
   DataCheck damaged(At("data").string());
-  EXPECT_TRUE(Contains(ErrorOf([&] { damaged.Wait([] { return false; }); }), "train.bin: not"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { damaged.Wait([] { return false; }); }),
+                       "train.bin: the tokens have changed"));
   damaged.Look();  // once
 }
 
@@ -410,7 +422,10 @@ TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
     if (m.step == 39) at_checkpoint = told_.text();
   };
   Train(kAtOnce, "40", change);
-  EXPECT_EQ(Count(told_.Take(), "train.bin was changed while the run trains on it"), 1u);
+  EXPECT_EQ(Count(told_.Take(),
+                  "train.bin was changed during training: the results match neither the old data "
+                  "nor the new"),
+            1u);
   EXPECT_TRUE(Contains(at_checkpoint, "train.bin was changed"));
   fs::remove_all(At("run"));
   PrepareDataset(
@@ -422,7 +437,9 @@ TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
     fs::last_write_time(At("data/train.bin"), time);
   };
   Train(kAtOnce, "40", unseen);
-  EXPECT_TRUE(Contains(told_.Take(), "were changed while the run trained on them"));
+  EXPECT_TRUE(
+      Contains(told_.Take(),
+               "were changed during training: the results match neither the old data nor the new"));
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ class RunRecorder {
       write(*tensorboard_);
     } catch (const Error& error) {
       LogWarning(
-          fmt::format("no more events for TensorBoard: {}: {}", error.what(), error.cause()));
+          fmt::format("cannot write events for TensorBoard: {}: {}", error.what(), error.cause()));
       tensorboard_.reset();
     }
   }
@@ -204,12 +204,12 @@ class TrainReport {
   void Begin(int64_t first_step) {
     console_.Note(run_.preview->Estimate());
     Event(run_.preview->Event());
-    if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
+    if (first_step > 0) console_.Note(fmt::format("resuming at step {}", first_step));
   }
 
   // A run that was to go on has all its steps behind it.
   void NothingToDo(int64_t step) {
-    console_.Note(fmt::format("the run has made its {} steps; --max-steps {} goes on",
+    console_.Note(fmt::format("the run has completed its {} steps; continue with --max-steps {}",
                               WithCommas(step), 2 * step));
     Event({{"event", "done"}, {"schema", 1}, {"step", step}, {"run", run_.options.out.string()}});
   }
@@ -262,7 +262,8 @@ class TrainReport {
 
   void RolledBack(int64_t from, int64_t to, const std::string& why) {
     progress_.Finish();
-    console_.Note(fmt::format("back to step {}, and on with data not seen yet; {}", to, why));
+    console_.Note(
+        fmt::format("returning to step {} and continuing with data not seen yet; {}", to, why));
     Event({{"event", "rollback"}, {"step", to}, {"from", from}, {"why", why}});
   }
 
@@ -329,11 +330,11 @@ class TrainReport {
                     result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
     text += WhyEnded(result);
     if (result.skipped > 0) {
-      text += fmt::format("{} of them skipped: loss or gradient was not finite, or a spike\n",
+      text += fmt::format("{} steps skipped: loss or gradient not finite, or a spike\n",
                           WithCommas(result.skipped));
     }
     if (result.rollbacks > 0) {
-      text += fmt::format("went back to a checkpoint {} times\n", result.rollbacks);
+      text += fmt::format("returned to a checkpoint {} times\n", result.rollbacks);
     }
     if (trained_seconds_ > 0) {
       const double speed = trained_tokens_ / trained_seconds_;
@@ -342,9 +343,10 @@ class TrainReport {
                           HumanBytes(static_cast<double>(PeakMemoryBytes())));
     }
     if (result.evaluation) {
-      text += fmt::format("held-out loss {}{:.4f} (training {:.4f})\n",
-                          taught ? fmt::format("{:.4f} before, now ", *result.first_val_loss) : "",
-                          result.evaluation->val_loss, result.evaluation->train_loss);
+      text += fmt::format(
+          "held-out loss {}{:.4f} (training {:.4f})\n",
+          taught ? fmt::format("{:.4f} before training, now ", *result.first_val_loss) : "",
+          result.evaluation->val_loss, result.evaluation->train_loss);
     }
     if (result.best_val_loss) {
       text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
@@ -376,14 +378,14 @@ class TrainReport {
   std::string WhyEnded(const TrainResult& result) const {
     const TrainConfig& train = run_.config().train;
     if (result.ended_by == "patience") {
-      return fmt::format("because {} evaluations in a row had no better held-out loss (patience)\n",
+      return fmt::format("stopped early: no improvement in {} evaluations (--patience)\n",
                          train.patience);
     }
     if (result.ended_by == "max_tokens") {
-      return fmt::format("because train.max_tokens is {}\n", WithCommas(train.max_tokens));
+      return fmt::format("limit reached: train.max_tokens is {}\n", WithCommas(train.max_tokens));
     }
     if (result.ended_by == "max_time") {
-      return fmt::format("because --max-time is {}\n", train.max_time);
+      return fmt::format("limit reached: --max-time is {}\n", train.max_time);
     }
     return "";
   }
@@ -392,7 +394,7 @@ class TrainReport {
     const std::string run = ShellWord(run_.options.out.string());
     const bool complete = result.ended_by == "patience" || result.ended_by == "max_tokens";
     if (result.stopped && !complete)
-      return fmt::format("go on: folio train --resume --out {}", run);
+      return fmt::format("continue with: folio train --resume --out {}", run);
     return fmt::format("next: folio generate --model {}{}", run, run_.tokenizer ? "" : " --ids 0");
   }
 
@@ -505,7 +507,7 @@ class RunInTraining {
     // Data is looked at before the next checkpoint is begun, and the last one waits for it.
     const bool last = metrics.step + 1 >= config().train.max_steps;
     if (last && !check_->done()) {
-      run_.ranks.Note("the last checkpoint waits until all tokens are compared with their hashes");
+      run_.ranks.Note("verifying the hashes of all tokens before the last checkpoint");
     }
     if (last) check_->Wait([this] { return StopAsked(); });
     check_->Look();
@@ -544,9 +546,8 @@ class RunInTraining {
     const fs::path data_dir = own ? dir() / kRunDataDir : fs::path(data().dir());
     watchdog_.emplace(dir(), checkpoint, data(), data_dir);
     if (data().bytes() > run_.options.hashed_at_once && data().hashed()) {
-      run_.ranks.Note(
-          fmt::format("{} of tokens are compared with their hashes while the run trains",
-                      HumanBytes(static_cast<double>(data().bytes()))));
+      run_.ranks.Note(fmt::format("verifying the hashes of {} of tokens during training",
+                                  HumanBytes(static_cast<double>(data().bytes()))));
       check_.emplace(data_dir.string());
     }
     if (report_) report_->Begin(trainer.step());

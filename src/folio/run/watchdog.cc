@@ -77,15 +77,16 @@ void Watchdog::Look() {
   constexpr uint64_t kFew = 32;  // one part of so many
   const Reading now = read_();
   Tell(now.memory.available > 0 && now.memory.available < now.memory.total / kFew, low_memory_,
-       fmt::format("memory is nearly used up: {} of {} are left, and the system may end this "
-                   "program; end others",
+       fmt::format("memory is nearly full: {} of {} are free, and the system may kill this "
+                   "process; close other programs",
                    Bytes(now.memory.available), Bytes(now.memory.total)));
   // A number that cannot be known is the largest, or all are 0.
   const bool known = now.disk.capacity > 0 && now.disk.available + 1 != 0;
-  Tell(known && now.disk.available < checkpoint_bytes_, low_disk_,
-       fmt::format("the disk of '{}' is nearly full: {} are left, the next checkpoint takes {}; "
-                   "make room there",
-                   run_.string(), Bytes(now.disk.available), Bytes(checkpoint_bytes_)));
+  Tell(
+      known && now.disk.available < checkpoint_bytes_, low_disk_,
+      fmt::format(
+          "the disk of '{}' is nearly full: {} free, the next checkpoint takes {}; free some space",
+          run_.string(), Bytes(now.disk.available), Bytes(checkpoint_bytes_)));
   LookAtData();
 }
 
@@ -95,8 +96,7 @@ void Watchdog::LookAtData() {
     if (std::exchange(state, now) == now) continue;
     data_changed_ = true;
     LogWarning(
-        fmt::format("{} was {} while the run trains on it: what comes of the run is of "
-                    "neither the old tokens nor the new",
+        fmt::format("{} was {} during training: the results match neither the old data nor the new",
                     path.string(), now[0] == 0 ? "removed" : "changed"));
   }
 }
@@ -105,8 +105,8 @@ void Watchdog::Finish(const Dataset& data) {
   LookAtData();
   if (data_changed_ || FingerprintOf(data) == fingerprint_) return;
   LogWarning(
-      fmt::format("the tokens in {} were changed while the run trained on them: what came of "
-                  "it is of neither the old tokens nor the new",
+      fmt::format("the tokens in {} were changed during training: the results match neither the "
+                  "old data nor the new",
                   files_.begin()->first.parent_path().string()));
 }
 
@@ -120,11 +120,10 @@ void CheckFingerprint(const fs::path& run, const Dataset& data) {
   const std::string now = FingerprintOf(data);
   if (!fs::exists(path)) return WriteFileAtomically(path, now);
   if (ReadFile(path, kMost) == now) return;
-  LogWarning(
-      fmt::format("THE DATA HAS CHANGED since the run began: {} does not hold the tokens "
-                  "whose fingerprints are in {}; the run goes on with what is there now, "
-                  "and no seed gives its numbers again",
-                  data.dir(), path.string()));
+  LogWarning(fmt::format(
+      "the data has changed since the run started: {} does not match the fingerprints in {}; "
+      "training continues with the new data, and its results cannot be reproduced",
+      data.dir(), path.string()));
 }
 
 DataCheck::DataCheck(const std::string& dir) : data_(dir), thread_([this] { Read(); }) {}
@@ -149,16 +148,16 @@ void DataCheck::Look() {
   if (!done_ || told_) return;
   told_ = true;
   if (!error_) {
-    Log(LogLevel::kInfo, fmt::format("{}: the tokens are those that were prepared", data_.dir()));
+    Log(LogLevel::kInfo, fmt::format("{}: all tokens match their hashes", data_.dir()));
     return;
   }
   try {
     std::rethrow_exception(error_);
   } catch (const Error& error) {
-    throw Error(error.kind(), error.what(), error.cause(),
-                error.help() +
-                    "; then begin the run again with --overwrite: what it has learnt is "
-                    "of other tokens");
+    throw Error(
+        error.kind(), error.what(), error.cause(),
+        error.help() +
+            "; then start the run again with --overwrite: it has trained on damaged tokens");
   }
 }
 

@@ -180,8 +180,7 @@ bool Checkpoints::RepairBest(int64_t step) const {
       LinkFiles(checkpoint, dir.path(), kTrainStateDir);
       WriteChecksums(dir.path(), checkpoint);
       dir.Commit();
-      LogWarning(
-          fmt::format("{}; {} is made again of {}", found, best.string(), checkpoint.string()));
+      LogWarning(fmt::format("{}; restored {} from {}", found, best.string(), checkpoint.string()));
       return true;
     } catch (const Error& error) {
       found += fmt::format("; {}", error.what());
@@ -189,7 +188,7 @@ bool Checkpoints::RepairBest(int64_t step) const {
       found += fmt::format("; {}", error.what());
     }
   }
-  LogWarning(fmt::format("{}; the next evaluation writes {} again", found, best.string()));
+  LogWarning(fmt::format("{}; the next evaluation will write {} again", found, best.string()));
   return false;
 }
 
@@ -204,13 +203,13 @@ void Checkpoints::Keep(int64_t step) const {
   const fs::path last = run_ / kLastDir, steps = run_ / kStepsDir;
   if (!internal::IsDirectoryItself(last)) {
     LogWarning(
-        fmt::format("{} was removed: the checkpoint of step {} is not kept", last.string(), step));
+        fmt::format("{} was removed: the checkpoint of step {} is lost", last.string(), step));
     return;
   }
   // RUN/steps alone is made, and not the run: somebody may have moved it.
   std::error_code error = internal::MakeDirectory(steps);
   if (error.value() == ELOOP) {
-    LogWarning(fmt::format("{} is a symbolic link now: it is removed", steps.string()));
+    LogWarning(fmt::format("{} was replaced by a symbolic link, which is removed", steps.string()));
     internal::RemoveTree(steps);
     error = internal::MakeDirectory(steps);
   }
@@ -253,7 +252,7 @@ fs::path SoundCheckpoint(const fs::path& run, int64_t end) {
       if (step >= end) continue;
       RequireSound(checkpoint);
       for (const Error& error : errors) {
-        LogWarning(fmt::format("{}: {}; going on from {} (step {})", error.what(), error.cause(),
+        LogWarning(fmt::format("{}: {}; resuming from {} (step {})", error.what(), error.cause(),
                                checkpoint.string(), step));
       }
       return checkpoint;
@@ -263,9 +262,9 @@ fs::path SoundCheckpoint(const fs::path& run, int64_t end) {
     }
   }
   if (!errors.empty()) throw Error(errors.front());
-  throw InputError(fmt::format("'{}' holds no run to resume", run.string()),
+  throw InputError(fmt::format("'{}' contains no run to resume", run.string()),
                    fmt::format("there is no {}", (run / kLastDir).string()),
-                   "leave out --resume to begin one");
+                   "remove --resume to start a run");
 }
 
 namespace {
@@ -361,7 +360,9 @@ bool CheckpointWriter::MakeRoom() {
   }
   if (room || shards_.group != nullptr) return room;
   beside_ = false;
-  LogWarning("no memory for a copy of weights and moments: training waits for each checkpoint");
+  LogWarning(
+      "not enough memory for a copy of weights and moments: training pauses during each "
+      "checkpoint");
   return false;
 }
 
@@ -421,9 +422,9 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   bool in_pieces = false;
   if (Group* group = shards_.group; group != nullptr) {
     if (group->Broadcast(beside ? "room" : "none") == "none") {
-      failed_ = std::make_exception_ptr(
-          RuntimeError("the first rank has no memory for a copy of weights and moments", "",
-                       "use fewer ranks on its machine, or a smaller --batch"));
+      failed_ = std::make_exception_ptr(RuntimeError(
+          "the first rank does not have enough memory for a copy of weights and moments", "",
+          "use fewer ranks on its machine, or a smaller --batch"));
       return;
     }
     if (last) in_pieces = BeginPieces();
@@ -559,7 +560,7 @@ void CheckpointPolicy::Finish(TrainState& state,
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kRuntime) throw;
       if (group_ != nullptr && !group_->first()) return;
-      LogWarning(fmt::format("no checkpoint of step {}: {}: {}; training goes on until the next",
+      LogWarning(fmt::format("checkpoint of step {} failed: {}: {}; training continues",
                              written->step, error.what(), error.cause()));
     }
     return;
@@ -583,12 +584,13 @@ void CheckpointPolicy::FinishLast(TrainState& state) {
     std::rethrow_exception(written->error);
   } catch (const Error& error) {
     const std::string kept =
-        saved_step_ >= 0 ? fmt::format("{} is of step {}",
+        saved_step_ >= 0 ? fmt::format("{} contains step {}",
                                        (checkpoints().run() / kLastDir).string(), saved_step_)
                          : "there is no earlier one";
-    throw Error(error.kind(),
-                fmt::format("the checkpoint of step {} is lost: {}", state.step, error.what()),
-                fmt::format("{}; {}", error.cause(), kept), error.help());
+    throw Error(
+        error.kind(),
+        fmt::format("could not write the checkpoint of step {}: {}", state.step, error.what()),
+        fmt::format("{}; {}", error.cause(), kept), error.help());
   }
 }
 

@@ -110,7 +110,7 @@ TEST_F(KeptCheckpoints, ADamagedNewestFallsBackToTheOneBefore) {
     trainer.Resume();
     EXPECT_EQ(trainer.step(), 10) << file;
     if (!file.empty()) {
-      EXPECT_TRUE(Contains(warnings_.text(), file, "going on from", "run/steps/10 (step 10)"));
+      EXPECT_TRUE(Contains(warnings_.text(), file, "; resuming from", "run/steps/10 (step 10)"));
     }
     trainer.Run();
     ExpectSameFiles("straight/last", "run/last");
@@ -144,7 +144,7 @@ TEST_F(KeptCheckpoints, ABestThatIsDamagedOrGoneIsMadeAgainOfItsStep) {
     warnings_.Take();
     Trainer trainer = Make("run");
     trainer.Resume();
-    EXPECT_TRUE(Contains(warnings_.text(), "is made again of", "steps/4")) << warnings_.text();
+    EXPECT_TRUE(Contains(warnings_.text(), "restored ", "steps/4")) << warnings_.text();
     ExpectSameFiles("short/best", "run/best");
     EXPECT_TRUE(VerifyChecksums(At("run/best")));
     EXPECT_EQ(trainer.Run().best_step, before.best_step);
@@ -163,7 +163,7 @@ TEST_F(KeptCheckpoints, WhereTheBestIsLostTheNextEvaluationWritesIt) {
   warnings_.Take();
   const TrainResult result = Resume("run");
   EXPECT_TRUE(Contains(warnings_.text(), "run/best/model.safetensors is damaged",
-                       "steps/4/model.safetensors is damaged", "the next evaluation writes"))
+                       "steps/4/model.safetensors is damaged", "; the next evaluation will write"))
       << warnings_.text();
   EXPECT_GE(result.best_step, 8);
   EXPECT_TRUE(VerifyChecksums(At("run/best")));
@@ -213,8 +213,9 @@ TEST_F(KeptCheckpoints, AFullDiskIsWarnedOfAndTrainingGoesOn) {
   RunWith("run", [this](int64_t done) {
     if (done == 11) full_.reset();
   });
-  EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 6", "no checkpoint of step 8",
-                       "File too large", "goes on", "metrics.jsonl"));
+  EXPECT_TRUE(Contains(warnings_.text(), "checkpoint of step 6 failed:",
+                       "checkpoint of step 8 failed:", "File too large", "training continues",
+                       "metrics.jsonl"));
   EXPECT_FALSE(saved_.contains(6) || saved_.contains(8));
   EXPECT_TRUE(saved_.contains(4) && saved_.contains(12) && saved_.contains(20));
   ExpectSameFiles("straight/last", "run/last");
@@ -227,7 +228,8 @@ TEST_F(KeptCheckpoints, ADiskThatStaysFullLeavesTheLastOneAndSaysSo) {
   full_after_ = 4;
   const std::string error = ErrorOf([&] { RunWith("run", [](int64_t) {}); }, ErrorKind::kRuntime);
   full_.reset();
-  EXPECT_TRUE(Contains(error, "the checkpoint of step 20 is lost", "run/last is of step 4"))
+  EXPECT_TRUE(
+      Contains(error, "could not write the checkpoint of step 20", "run/last contains step 4"))
       << error;
   ExpectSameFiles("short/last", "run/last");
   config_.checkpoint_every = 0;
@@ -241,7 +243,8 @@ TEST_F(KeptCheckpoints, ADirectoryThatComesBackIsWrittenAgain) {
     if (done == 7) fs::rename(At("run"), At("elsewhere"));
     if (done == 13) fs::rename(At("elsewhere"), At("run"));
   });
-  EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 8", "no checkpoint of step 10"));
+  EXPECT_TRUE(
+      Contains(warnings_.text(), "checkpoint of step 8 failed:", "checkpoint of step 10 failed:"));
   ExpectSameFiles("straight/last", "run/last");
   EXPECT_EQ(LoggedSteps("run"), UpTo(20));
 }
@@ -256,25 +259,27 @@ TEST_F(KeptCheckpoints, WhatIsRemovedWhileTrainingGoesOnIsMadeAgain) {
     ExpectSameFiles("straight/last", "run/last");
     EXPECT_TRUE(VerifyChecksums(At("run/best"))) << part;
     EXPECT_EQ(Kept("run"), (Strings{"12", "14", "16", "18"})) << part;
-    EXPECT_FALSE(Contains(warnings_.text(), "no checkpoint of step")) << warnings_.text();
+    EXPECT_FALSE(Contains(warnings_.text(), " failed: ")) << warnings_.text();
     if (part == std::string("last")) {
-      EXPECT_TRUE(Contains(warnings_.text(), "run/last was removed", "step 10 is not kept"));
+      EXPECT_TRUE(Contains(warnings_.text(), "run/last was removed",
+                           "was removed: the checkpoint of step 10 is lost"));
     } else if (part == std::string("best")) {
-      EXPECT_TRUE(Contains(warnings_.text(), "run/best is made again of"));
+      EXPECT_TRUE(Contains(warnings_.text(), "; restored ", "run/best from "));
     }
   }
   // Where no checkpoint of its step is left, it is that of the next evaluation.
   config_.keep_last = 1;
   RunAndMeddle([&] { fs::remove_all(At("run/best")); });
   EXPECT_TRUE(VerifyChecksums(At("run/best")));
-  EXPECT_TRUE(Contains(warnings_.text(), "the next evaluation writes"));
+  EXPECT_TRUE(Contains(warnings_.text(), "; the next evaluation will write"));
 }
 
 TEST_F(KeptCheckpoints, ARunThatIsRemovedEndsWithAnError) {
   const std::string error =
       ErrorOf([this] { RunAndMeddle([this] { fs::remove_all(At("run")); }); }, ErrorKind::kRuntime);
-  EXPECT_TRUE(Contains(error, "the checkpoint of step 20 is lost", "cannot write", "No such file"));
-  EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 12"));
+  EXPECT_TRUE(
+      Contains(error, "could not write the checkpoint of step 20", "cannot write", "No such file"));
+  EXPECT_TRUE(Contains(warnings_.text(), "checkpoint of step 12 failed:"));
 }
 
 TEST_F(KeptCheckpoints, ALinkInTheirPlaceIsReplacedAndNotFollowed) {

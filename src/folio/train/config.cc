@@ -34,8 +34,7 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"max_steps", &max_steps, "stop after this many steps", 0, kMany}.WithFlag(
           "--max-steps"),
       Field{"epochs", &epochs,
-            "read the data so often: max_steps follows from its size; 0: max_steps says how long",
-            0, 1e6}
+            "number of passes over the data, which sets max_steps; 0: train for max_steps", 0, 1e6}
           .WithFlag("--epochs"),
       Field{"budget", &budget,
             "time for the whole run (30s, 10m, 8h): steps and decay follow the clock, and the size "
@@ -43,83 +42,77 @@ std::vector<Field> TrainConfig::Fields() {
           .WithFlag("--budget"),
       Field{"learning_rate", &learning_rate, "highest learning rate", 0, 1e3}.WithFlag("--lr"),
       Field{"min_lr", &min_lr,
-            "learning rate at the end of the decay; a tenth of learning_rate where that alone is "
-            "set",
-            0, 1e3},
+            "learning rate at the end of the decay; if only learning_rate is set, a tenth of it", 0,
+            1e3},
       Field{"schedule", &schedule,
             "shape of the decay after the warm-up (wsd: warm-up, stable, decay)"}
           .Choices({"cosine", "linear", "constant", "wsd"}),
       Field{"warmup_steps", &warmup_steps, "steps over which the learning rate rises", 0, kMany},
       Field{"decay_steps", &decay_steps, "step at which min_lr is reached; 0 means max_steps", 0,
             kMany},
-      Field{"stable_fraction", &stable_fraction, "wsd: part of decay_steps before the decay begins",
-            0, 1},
-      Field{"grad_clip", &grad_clip,
-            "longest gradient (L2 norm over all parameters); 0 for no limit", 0, 1e9},
-      Field{"weight_decay", &weight_decay, "AdamW's decay, on tensors of two or more dimensions", 0,
-            1e3},
-      Field{"beta1", &beta1, "AdamW's memory of the gradient", 0, 0.999999},
-      Field{"beta2", &beta2, "AdamW's memory of the squared gradient", 0, 0.99999999},
+      Field{"stable_fraction", &stable_fraction,
+            "wsd: fraction of decay_steps before the decay begins", 0, 1},
+      Field{"grad_clip", &grad_clip, "maximum gradient norm (L2 over all parameters); 0: no limit",
+            0, 1e9},
+      Field{"weight_decay", &weight_decay,
+            "weight decay of AdamW, for tensors of two or more dimensions", 0, 1e3},
+      Field{"beta1", &beta1, "AdamW's beta1", 0, 0.999999},
+      Field{"beta2", &beta2, "AdamW's beta2", 0, 0.99999999},
       Field{"eps", &eps, "AdamW's epsilon", 0, 1},
       Field{"order", &order,
-            "windows drawn at random; epochs that predict each token once; or epochs of all "
-            "overlapping windows"}
+            "order of windows: drawn at random; epochs that predict each token once; or epochs of "
+            "all overlapping windows"}
           .Choices({"random", "epochs", "windows"}),
       Field{"eval_every", &eval_every, "steps between evaluations; 0 evaluates only at the end", 0,
             kMany}
           .WithFlag("--eval-every"),
       Field{"eval_batches", &eval_batches,
-            "batches of an evaluation, as far as the held-out set has so many; 0 for all of it. "
-            "Unless it is set, evaluations take a tenth of the run at most, as with eval_every",
+            "maximum number of held-out batches in an evaluation; 0: all. If it is not set, it and "
+            "eval_every are chosen so that evaluations take at most a tenth of the run",
             0, kMany},
-      Field{
-          "train_eval_batches", &train_eval_batches,
-          "batches of text that is trained on in an evaluation, if that is fewer; 0 for as many as "
-          "of held-out text",
-          0, kMany},
+      Field{"train_eval_batches", &train_eval_batches,
+            "maximum number of training batches in an evaluation; 0: as many as held-out batches",
+            0, kMany},
       Field{"first_eval_batches", &first_eval_batches,
-            "batches of the evaluation before the first step, if that is fewer; 0 for as many as "
-            "always, as in runs with PyTorch's random numbers",
+            "maximum number of batches in the evaluation before the first step; 0: as in other "
+            "evaluations (always with PyTorch's random numbers)",
             0, kMany},
-      Field{
-          "eval_stride", &eval_stride,
-          "tokens from one window of the whole held-out set to the next; 0 means the context. With "
-          "fewer the windows overlap and the loss is the mean over every position of every window",
-          0, 1 << 24},
+      Field{"eval_stride", &eval_stride,
+            "tokens from one window of the whole held-out set to the next; 0 means the context. If "
+            "windows overlap, the loss is the mean over all positions of all windows",
+            0, 1 << 24},
       Field{"checkpoint_every", &checkpoint_every,
             "steps between checkpoints; 0: at each evaluation", 0, kMany},
       Field{"save", &save,
-            "what checkpoints hold in a run that trains adapters: the whole model with the "
-            "adapters merged "
-            "into it, or the adapters alone, with path and hash of the model of init, which stays "
-            "needed"}
+            "contents of checkpoints if adapters are trained: the whole model with the adapters "
+            "merged into it, or only the adapters, with path and hash of the model of init, which "
+            "is still needed"}
           .Choices({"model", "adapter"})
           .WithFlag("--save"),
       Field{"keep_last", &keep_last,
-            "checkpoints to keep, the newest ones: one in last/, earlier ones in steps/, which a "
-            "run goes back to if it has to",
+            "number of newest checkpoints to keep: one in last/, earlier ones in steps/, to which "
+            "a run returns if necessary",
             1, 1e6},
       Field{"keep_every", &keep_every,
-            "keep the checkpoints of multiples of so many steps too; 0 for none", 0, kMany},
+            "also keep the checkpoint of every multiple of this many steps; 0: none", 0, kMany},
       Field{"max_skipped_steps", &max_skipped_steps,
-            "steps in a row whose update may be left out because loss or gradient is not finite or "
-            "a spike; one more, and the run goes back to a checkpoint from before them",
+            "maximum number of consecutive steps that are skipped because loss or gradient is not "
+            "finite or a spike; after one more, the run returns to a checkpoint before them",
             0, kMany},
       Field{"max_rollbacks", &max_rollbacks,
-            "how often a run may go back to a checkpoint and on with data that it has not seen; "
-            "one more ends it as diverged",
+            "maximum number of returns to a checkpoint, after which the run continues with new "
+            "data; one more ends the run as diverged",
             0, kMany},
       Field{"spike_zscore", &spike_zscore,
-            "leave the update out where the loss, or the logarithm of the gradient's norm, is more "
-            "than so many running standard deviations above its running mean; 0 for never",
+            "skip a step if the loss, or the logarithm of the gradient norm, is more than this "
+            "many running standard deviations above its running mean; 0: never",
             0, 1e6},
       Field{"patience", &patience,
             "end the run after this many evaluations in a row without a better held-out loss; 0: "
             "never",
             0, kMany}
           .WithFlag("--patience"),
-      Field{"max_tokens", &max_tokens, "end the run after this many tokens; 0 for no limit", 0,
-            kMany},
+      Field{"max_tokens", &max_tokens, "end the run after this many tokens; 0: no limit", 0, kMany},
       Field{
           "max_time", &max_time,
           "save and end the run after this time since its start (90s, 8h, 1h30m); empty: no limit"}
@@ -176,9 +169,9 @@ void TrainConfig::Validate(const std::string& where) const {
   static_cast<void>(max_seconds());
   static_cast<void>(budget_seconds());
   if (saves_adapters() && !lora.on()) {
-    throw UsageError(fmt::format("{}: train.save = adapter needs adapters", where),
-                     "lora.rank is 0: every parameter is trained",
-                     "train adapters with --lora RANK, or leave --save out");
+    throw UsageError(fmt::format("{}: train.save = adapter needs --lora", where),
+                     "lora.rank is 0: all parameters are trained",
+                     "train adapters with --lora RANK, or remove --save");
   }
   if (schedule != "constant" && min_lr > learning_rate) {
     throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
@@ -188,18 +181,19 @@ void TrainConfig::Validate(const std::string& where) const {
   if (grad_accumulation % reduce_every != 0) {
     throw UsageError(
         fmt::format("{}: train.reduce_every does not divide train.grad_accumulation", where),
-        fmt::format("{} micro-batches do not go into sums of {}", grad_accumulation, reduce_every),
+        fmt::format("{} micro-batches do not divide into groups of {}", grad_accumulation,
+                    reduce_every),
         fmt::format("set train.reduce_every to {}",
                     NearestDivisors(grad_accumulation, reduce_every)));
   }
   if (eval_stride > 0 && eval_batches > 0) {
     throw UsageError(
         fmt::format("{}: train.eval_stride needs the whole held-out set", where),
-        fmt::format("train.eval_batches is {}: so many batches are drawn at random", eval_batches),
-        "set train.eval_batches = 0, or leave train.eval_stride out");
+        fmt::format("train.eval_batches is {}: batches are drawn at random", eval_batches),
+        "set train.eval_batches = 0, or remove train.eval_stride");
   }
   if (context > 0 && eval_stride > context) {
-    throw UsageError(fmt::format("{}: train.eval_stride leaves tokens out", where),
+    throw UsageError(fmt::format("{}: train.eval_stride skips tokens", where),
                      fmt::format("it is {}, windows have {} tokens", eval_stride, context),
                      fmt::format("set it to {} or less", context));
   }
@@ -215,18 +209,17 @@ std::vector<Field> LogConfig::Fields() {
       Field{"sample_every", &sample_every, "steps between samples of the model's text; 0: none", 0,
             1e15}
           .WithFlag("--sample-every"),
-      Field{"sample_tokens", &sample_tokens, "tokens of a sample", 1, 1 << 20},
+      Field{"sample_tokens", &sample_tokens, "number of tokens in a sample", 1, 1 << 20},
       Field{"sample_prompt", &sample_prompt,
-            "how a sample begins, or on conversations what it answers; empty starts from the "
-            "end-of-text token or a line break, or asks the first held-out question"},
+            "beginning of a sample, or with conversations the message to answer; empty: the "
+            "end-of-text token or a line break, or the first held-out question"},
       Field{"tensorboard", &tensorboard, "write event files for TensorBoard to RUN/tensorboard/"}
           .WithFlag("--tensorboard"),
       Field{"layer_norms", &layer_norms,
-            "steps between norms of each block's gradient, update and weights in metrics.jsonl; 0 "
-            "for none",
+            "steps between records of the norms of each block's gradient, update and weights in "
+            "metrics.jsonl; 0: none",
             0, 1e15},
-      Field{"ranks", &ranks,
-            "write the seconds that each rank computes in a step to metrics.jsonl"},
+      Field{"ranks", &ranks, "write the computing time of each rank and step to metrics.jsonl"},
   };
 }
 
@@ -341,7 +334,7 @@ std::span<const Preset> Presets() {
       Gpt2("gpt2-medium", "355M", 24, 16, 1024),
       Gpt2("gpt2-large", "774M", 36, 20, 1280),
       Gpt2("gpt2-xl", "1558M", 48, 25, 1600),
-      Char("char-cpu", "characters, trained in a minute on two cores: 4 layers, 128 channels", ""),
+      Char("char-cpu", "characters, trains in a minute on two cores: 4 layers, 128 channels", ""),
       Char("char-gpu", "characters, a larger model: 6 layers, 384 channels, dropout 0.2",
            "model.n_layer=6 model.n_head=6 model.n_embd=384 model.n_positions=256 "
            "model.embd_pdrop=0.2 model.attn_pdrop=0.2 model.resid_pdrop=0.2 train.batch_size=64 "
@@ -349,12 +342,13 @@ std::span<const Preset> Presets() {
       // A minute on two cores takes it from noise to sentences.
       Char("stories", "characters, for the built-in stories: 4 layers, 128 channels", kStories),
       // Its blocks have as many parameters as those of `stories`.
-      Modern("llama-tiny", "Llama: gated feed-forward layers, heads that share keys", kGated),
+      Modern("llama-tiny", "Llama: gated feed-forward layers, shared key and value heads", kGated),
       // Heads are wider than C / H, as in the published ones.
-      Modern("qwen3-tiny", "Qwen 3: as llama-tiny, with wider heads and norms of queries and keys",
+      Modern("qwen3-tiny",
+             "Qwen 3: like llama-tiny, with wider heads and normalised queries and keys",
              kGated + " model.head_dim=64 model.qk_norm=head model.rope_theta=1e6 "
                       "model.layer_norm_epsilon=1e-6"),
-      Modern("nanochat-tiny", "nanochat: ReLU squared, value embeddings, what comes before smeared",
+      Modern("nanochat-tiny", "nanochat: ReLU squared, value embeddings, smear",
              "model.norm=rms_no_weight model.activation_function=relu2 model.qk_norm=after_rotary "
              "model.qk_scale=1.2 model.rope_theta=1e5 model.layer_norm_epsilon=1e-6 "
              "model.logit_cap=15 model.tie_word_embeddings=false model.embedding_norm=true "
@@ -362,7 +356,7 @@ std::span<const Preset> Presets() {
              "model.backout=true model.init=nanochat"),
       // To see that data and settings are right, before a run that takes longer, and every number
       // of a step on one page: B 2, T 8, C 4, H 2, F 4.
-      Char("debug", "characters, trained in a second: 2 layers, 4 channels, to try out",
+      Char("debug", "characters, trains in a second: 2 layers, 4 channels, for tests",
            "model.n_layer=2 model.n_head=2 model.n_embd=4 model.n_positions=8 train.batch_size=2 "
            "train.max_steps=100 train.decay_steps=100 train.learning_rate=1e-2 train.min_lr=1e-3 "
            "train.warmup_steps=10 train.eval_every=50 train.eval_batches=5 model.n_inner=4"),
@@ -378,7 +372,7 @@ const Preset& FindPreset(const std::string& name) {
   }
   const std::string nearest = Nearest(name, names);
   throw UsageError(
-      fmt::format("there is no preset '{}'", name), "the presets are " + Join(names, ", "),
+      fmt::format("there is no preset '{}'", name), "available presets: " + Join(names, ", "),
       nearest.empty() ? "choose one of them" : fmt::format("did you mean '{}'?", nearest));
 }
 

@@ -101,8 +101,8 @@ namespace {
 
 RunSamplers ConversationSamplers(const Dataset& data, const TrainConfig& config, int64_t T) {
   if (config.rng == "torch") {
-    throw UsageError("--rng torch reproduces nanoGPT's runs only",
-                     fmt::format("{} holds conversations", data.dir()), "use --rng folio");
+    throw UsageError("--rng torch can only reproduce runs of nanoGPT",
+                     fmt::format("{} contains conversations", data.dir()), "use --rng folio");
   }
   using Order = PackedConversations::Order;
   const BatchShape shape{config.batch_size, T, config.grad_accumulation};
@@ -131,12 +131,12 @@ void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool
                          bool ranks) {
   if (config.rng != "torch") return;
   if (ranks) {
-    throw UsageError("--rng torch reproduces runs of one process only",
-                     "one generator draws all numbers, one after the other",
-                     "leave mpirun or srun out, or use --rng folio");
+    throw UsageError("--rng torch can only reproduce runs of one process",
+                     "a single generator draws all numbers in order",
+                     "run without mpirun or srun, or use --rng folio");
   }
   if (from_model || config.lora.on()) {
-    throw UsageError("--rng torch reproduces runs from new parameters only", "",
+    throw UsageError("--rng torch can only reproduce runs with new parameters", "",
                      "use --rng folio with --init");
   }
   GptConfig named = model;
@@ -145,17 +145,16 @@ void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool
       return model.*rate != 0 && field.value == Field::Value(&(named.*rate));
     });
     if (!drops) continue;
-    throw UsageError("--rng torch reproduces runs without dropout only",
-                     fmt::format("{} is {}; which elements PyTorch drops depends on the processor: "
-                                 "on Intel's, MKL draws them from a generator of its own",
-                                 field.key, FieldText(field)),
+    throw UsageError("--rng torch can only reproduce runs without dropout",
+                     fmt::format("{} is {}; PyTorch's dropout depends on the processor", field.key,
+                                 FieldText(field)),
                      "set every model.*_pdrop to 0, or use --rng folio");
   }
   if (model.init != "normal" || !model.learned_positions() || config.order != "random") {
-    throw UsageError("--rng torch reproduces nanoGPT's runs only",
-                     "they have model.init = normal, model.position_embedding = learned and "
+    throw UsageError("--rng torch can only reproduce runs of nanoGPT",
+                     "these have model.init = normal, model.position_embedding = learned and "
                      "train.order = random",
-                     "set these, or use --rng folio");
+                     "use these settings, or --rng folio");
   }
 }
 

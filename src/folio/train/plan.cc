@@ -66,7 +66,7 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
           LargestDivisor(step, std::max<int64_t>(1, LargestBatch(several, limit)));
       if (step / micro <= kMaxMicroBatches) {
         ways.push_back(
-            fmt::format("--batch {} --grad-accumulation {} makes the same steps of {} sequences",
+            fmt::format("--batch {} --grad-accumulation {} gives the same steps of {} sequences",
                         micro, step / micro, step));
       }
     }
@@ -74,15 +74,15 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
   if (!shape.options.recompute) {
     const int64_t recomputed = LargestBatch(WithRecompute(shape), limit);
     if (recomputed == shape.B) {
-      ways.push_back(fmt::format("--recompute makes this one fit, in {}",
+      ways.push_back(fmt::format("with --recompute this batch fits in {}",
                                  Bytes(PlannedBytes(WithRecompute(shape)))));
     } else if (recomputed > most) {
-      ways.push_back(fmt::format("with --recompute it is --batch {}", recomputed));
+      ways.push_back(fmt::format("with --recompute the largest is --batch {}", recomputed));
     }
   }
   if (ways.empty()) {
-    return "not even one sequence fits: use a shorter --context or a smaller model; folio inspect "
-           "plan shows every buffer";
+    return "a single sequence does not fit: use a shorter --context or a smaller model; folio "
+           "inspect plan shows all buffers";
   }
   return Join(ways, "; ");
 }
@@ -168,9 +168,9 @@ int64_t LargestThatFits(const std::function<uint64_t(int64_t n)>& bytes, int64_t
 void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory) {
   const uint64_t bytes = PlannedBytes(shape);
   if (memory.total == 0 || bytes <= memory.total) return;
-  throw Error(ErrorKind::kResource, "this run does not fit into memory",
+  throw Error(ErrorKind::kResource, "this run does not fit in memory",
               fmt::format("batches of {} x {} tokens need {}, the machine has {}", shape.B, shape.T,
-                          bytes == UINT64_MAX ? "more than can be counted" : Bytes(bytes),
+                          bytes == UINT64_MAX ? "a size that overflows" : Bytes(bytes),
                           Bytes(memory.total)),
               WaysOut(shape, memory.total));
 }
@@ -178,8 +178,8 @@ void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory) {
 std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory) {
   if (memory.available == 0 || bytes <= memory.available) return "";
   return fmt::format(
-      "this needs {}, and {} of memory are free now: the system may have to swap or to stop it; "
-      "end other programs, or use a smaller --batch",
+      "this needs {} of memory, but only {} are free: the system may swap or kill the process; "
+      "close other programs, or use a smaller --batch",
       Bytes(bytes), Bytes(memory.available));
 }
 
@@ -191,7 +191,7 @@ std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside) {
   };
   line("weights", totals.weights);
   line("gradients", totals.gradients);
-  line("moments", totals.optimizer, " (AdamW's two)");
+  line("moments", totals.optimizer, " (two for AdamW)");
   const RecomputeBytes recompute =
       CompareRecompute(shape.model, shape.B, shape.T, OfLargestShard(shape));
   std::string saved;
@@ -200,12 +200,14 @@ std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside) {
                         Bytes(recompute.saved()));
   }
   line("activations", totals.activations,
-       fmt::format(" ({} of logits; {} x {} tokens{})", Bytes(totals.logits), shape.B, shape.T,
+       fmt::format(" ({} of them logits; {} x {} tokens{})", Bytes(totals.logits), shape.B, shape.T,
                    saved));
   line("checkpoint", beside.checkpoint,
-       beside.checkpoint > 0 ? " (a copy that is written beside training)"
-                             : " (no memory for a copy: training waits for each checkpoint)");
-  if (beside.merged > 0) line("merged", beside.merged, " (layers with adapters, to be saved)");
+       beside.checkpoint > 0
+           ? " (a copy, written during training)"
+           : " (not enough memory for a copy: training pauses during each checkpoint)");
+  if (beside.merged > 0)
+    line("merged", beside.merged, " (layers with merged adapters, for saving)");
   line("data", beside.data);
   line("program", beside.program);
   line("peak", beside.Peak(totals.peak));
@@ -230,8 +232,8 @@ std::string TrainFlops::Explanation() const {
           : fmt::format("4 x {} parameters in matrix products + 2 x {} of adapters",
                         WithCommas(matrix_parameters), WithCommas(trained_parameters));
   return fmt::format(
-      "{} a token = {} + 12 x {} layers x {} positions x {} channels of attention, its masked half "
-      "too",
+      "{} per token = {} + 12 x {} layers x {} positions x {} channels of attention (including the "
+      "masked half)",
       HumanFlops(per_token()), products, n_layer_, T_, q_width_);
 }
 

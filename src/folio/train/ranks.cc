@@ -18,14 +18,14 @@ void RequireTensorParallelRanks(const TrainConfig& config, int ranks) {
   const auto tensor = static_cast<int>(config.tensor_parallel);
   if (ranks % tensor == 0) return;
   const int below = ranks / tensor * tensor;
-  throw UsageError(
-      ranks == 1 ? fmt::format("one rank alone is no team of {}", tensor)
-                 : fmt::format("{} ranks do not go into teams of {}", ranks, tensor),
-      fmt::format("--tensor-parallel {} says how many share each layer; the nearest that go "
-                  "together: {}{} ranks, or --tensor-parallel {}",
-                  tensor, below > 0 ? fmt::format("{} or ", below) : "", below + tensor,
-                  NearestDivisors(ranks, tensor)),
-      "start as many ranks as --tensor-parallel, or a multiple of them, with mpirun or srun");
+  throw UsageError(ranks == 1
+                       ? fmt::format("one rank cannot form a group of {}", tensor)
+                       : fmt::format("{} ranks do not divide into groups of {}", ranks, tensor),
+                   fmt::format("--tensor-parallel {} is the number of ranks that share each layer; "
+                               "possible are {}{} ranks, or --tensor-parallel {}",
+                               tensor, below > 0 ? fmt::format("{} or ", below) : "",
+                               below + tensor, NearestDivisors(ranks, tensor)),
+                   "start a multiple of --tensor-parallel ranks with mpirun or srun");
 }
 
 void RequireShares(const TrainConfig& config, int ranks) {
@@ -35,7 +35,7 @@ void RequireShares(const TrainConfig& config, int ranks) {
   const int64_t every = config.reduce_every, n = config.grad_accumulation / every;
   ranks /= tensor;
   if (n % ranks == 0) return;
-  const std::string who = tensor > 1 ? fmt::format("teams of {} ranks", tensor) : "ranks";
+  const std::string who = tensor > 1 ? fmt::format("groups of {} ranks", tensor) : "ranks";
   int64_t fewer = ranks, more = ranks;
   while (n % fewer != 0) --fewer;
   while (more < n && n % more != 0) ++more;
@@ -43,12 +43,12 @@ void RequireShares(const TrainConfig& config, int ranks) {
   throw UsageError(
       fmt::format("{} {} cannot share {} micro-batches evenly{}", ranks, who,
                   config.grad_accumulation,
-                  every > 1 ? fmt::format(", {} in a row (--reduce-every)", every) : ""),
-      fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
-                  "nearest that go together: {}{} {}, or --grad-accumulation {}{}",
+                  every > 1 ? fmt::format(", in groups of {} (--reduce-every)", every) : ""),
+      fmt::format("--grad-accumulation {} is the number of micro-batches in a step, on all ranks; "
+                  "possible are {}{} {}, or --grad-accumulation {}{}",
                   config.grad_accumulation, fewer, more <= n ? fmt::format(" or {}", more) : "",
                   who, below > 0 ? fmt::format("{} or ", below * every) : "", above * every),
-      "ranks that divide it evenly make the same run, whatever their number");
+      "the results do not depend on the number of ranks");
 }
 
 Shard ShardOfRank(const GptConfig& model, const TrainConfig& config, Group* group) {
@@ -99,8 +99,8 @@ std::vector<double> RankControl::GatherSeconds(double seconds) {
   if (!first()) return all;
   for (const int slow : stragglers_.Add(all)) {
     LogWarning(
-        fmt::format("{} is slow: {:.3f} s of computing a step, where the median of all is "
-                    "{:.3f}; the others wait for it",
+        fmt::format("{} is slow: {:.3f} s of computing per step, the median is {:.3f} s; other "
+                    "ranks wait for it",
                     group_->NameOf(slow), all[static_cast<size_t>(slow)], Median(all)));
   }
   return all;
@@ -114,11 +114,12 @@ void RankControl::RequireSameBytes(const Tensor& weights, int parts, int64_t ste
   for (int rank = 1; rank < group_->size(); ++rank) {
     const int with = rank % parts;  // the first with that part
     if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;
-    throw RuntimeError(fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
-                                   with == 0 ? "the first rank" : group_->NameOf(with), step),
-                       checkpoint,
-                       "they should be the same to the last bit: look at the memory and processor "
-                       "of that machine, then go on with --resume");
+    throw RuntimeError(
+        fmt::format("the weights of {} and {} differ at step {}", group_->NameOf(rank),
+                    with == 0 ? "the first rank" : group_->NameOf(with), step),
+        checkpoint,
+        "they must be identical: check the memory and processor of that machine, then continue "
+        "with --resume");
   }
 }
 

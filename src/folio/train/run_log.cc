@@ -173,8 +173,7 @@ void RepairLines(const std::filesystem::path& file) {
       FromLine(whole, where);
       sound += whole;
     } catch (const Error& error) {
-      LogWarning(fmt::format("{}: the line is damaged and put aside, into {}", where,
-                             aside.filename().string()));
+      LogWarning(fmt::format("{}: damaged line, moved to {}", where, aside.filename().string()));
       damaged += whole;
     }
     begin = end + 1;

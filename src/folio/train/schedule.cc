@@ -30,16 +30,16 @@ double LearningRate(const TrainConfig& config, int64_t step) {
 
 std::string DescribeSchedule(const TrainConfig& config) {
   if (config.warmup_steps >= config.max_steps) {
-    return fmt::format("rising to {:.3g}: the warm-up of {} steps is as long as the run",
+    return fmt::format("rising to {:.3g}: the warm-up of {} steps is longer than the run",
                        LearningRate(config, std::max<int64_t>(0, config.max_steps - 1)),
                        WithCommas(config.warmup_steps));
   }
-  return fmt::format("to {} in {} steps, {}", config.learning_rate, WithCommas(config.warmup_steps),
-                     DescribeDecay(config));
+  return fmt::format("{} after {} warm-up steps, {}", config.learning_rate,
+                     WithCommas(config.warmup_steps), DescribeDecay(config));
 }
 
 std::string DescribeDecay(const TrainConfig& config) {
-  if (config.schedule == "constant") return "where it stays";
+  if (config.schedule == "constant") return "then constant";
   std::string text = "then";
   if (config.schedule == "wsd") {
     const double stable = config.stable_fraction * static_cast<double>(config.decay_end());
@@ -47,9 +47,9 @@ std::string DescribeDecay(const TrainConfig& config) {
   }
   const bool follows_clock = !config.budget.empty() && config.decay_steps == 0;
   return fmt::format(
-      "{} {} down to {:.6g} at {}", text,
-      config.schedule == "cosine" ? "a cosine" : "a straight line", config.min_lr,
-      follows_clock ? "the end of the time" : "step " + WithCommas(config.decay_end()));
+      "{} {} decay to {:.6g} at {}", text, config.schedule == "cosine" ? "cosine" : "linear",
+      config.min_lr,
+      follows_clock ? "the end of the budget" : "step " + WithCommas(config.decay_end()));
 }
 
 double WorthwhileEpochs(const TrainConfig& config) {

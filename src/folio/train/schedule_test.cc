@@ -95,14 +95,14 @@ TEST(LearningRate, IsDescribed) {
   config.decay_steps = 0;
   config.max_steps = 2000;
   EXPECT_EQ(DescribeSchedule(config),
-            "to 0.001 in 100 steps, then a cosine down to 0.0001 at step 2,000");
+            "0.001 after 100 warm-up steps, then cosine decay to 0.0001 at step 2,000");
   config.schedule = "wsd";
   config.stable_fraction = 0.8;
   EXPECT_EQ(
       DescribeSchedule(config),
-      "to 0.001 in 100 steps, from step 1,600 on a straight line down to 0.0001 at step 2,000");
+      "0.001 after 100 warm-up steps, from step 1,600 on linear decay to 0.0001 at step 2,000");
   config.schedule = "constant";
-  EXPECT_EQ(DescribeSchedule(config), "to 0.001 in 100 steps, where it stays");
+  EXPECT_EQ(DescribeSchedule(config), "0.001 after 100 warm-up steps, then constant");
   config.max_steps = 50;
   EXPECT_TRUE(Contains(DescribeSchedule(config), "rising to 0.000495", "warm-up of 100 steps"));
 }

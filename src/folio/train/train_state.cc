@@ -268,7 +268,7 @@ TrainState FromJson(const Json& json, const std::string& where) {
     return state;
   } catch (const JsonError& error) {
     throw InputError(fmt::format("{}: not a training state", where), error.what(),
-                     "the run cannot go on from here; its model can still be used");
+                     "the run cannot be resumed from here; its model can still be used");
   }
 }
 

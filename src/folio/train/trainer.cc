@@ -404,10 +404,10 @@ void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& wher
   const std::vector<Field> had = saved.Fields(), has = wanted.Fields();
   for (size_t i = 0; i < had.size(); ++i) {
     if (FieldText(had[i]) == FieldText(has[i])) continue;
-    throw InputError(fmt::format("{} is another model", where),
-                     fmt::format("its {} is {}, the settings say {}", had[i].key, FieldText(had[i]),
-                                 FieldText(has[i])),
-                     "resume with the settings that the run began with");
+    throw InputError(fmt::format("{} contains a different model", where),
+                     fmt::format("its {} is {}, in the settings it is {}", had[i].key,
+                                 FieldText(had[i]), FieldText(has[i])),
+                     "resume with the original settings of the run");
   }
 }
 
@@ -448,8 +448,9 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   policy_.Resumed(state_, checkpoint);
   if (torch_) {
     if (!state_.torch) {
-      throw InputError(fmt::format("{}: the run began without --rng torch", checkpoint.string()),
-                       "", "resume it with --rng folio");
+      throw InputError(
+          fmt::format("{}: the run was started without --rng torch", checkpoint.string()), "",
+          "resume it with --rng folio");
     }
     torch_->set_state(*state_.torch_before_batch);
   }
@@ -504,16 +505,18 @@ bool Trainer::RollBackIfLost() {
 }
 
 void Trainer::Diverged(const std::filesystem::path& good) const {
-  std::string where = "no checkpoint was written before that", how;
+  std::string where = "no checkpoint had been written", how;
   if (!good.empty()) {
     where = fmt::format("the last good checkpoint is {} (step {})", good.string(), SavedStep(good));
-    how = ", or go on from the checkpoint with --resume";
+    how = ", or continue from the checkpoint with --resume";
     if (good != run_ / kLastDir) {
-      how += fmt::format(" once {} is removed", (run_ / kLastDir).string());
+      how += fmt::format(" after removing {}", (run_ / kLastDir).string());
     }
   }
   const std::string before =
-      state_.rollbacks > 0 ? fmt::format("; the run had gone back {} times", state_.rollbacks) : "";
+      state_.rollbacks > 0
+          ? fmt::format("; the run had returned to a checkpoint {} times", state_.rollbacks)
+          : "";
   throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
               fmt::format("{}{}; {}", lost_, before, where),
               fmt::format("lower train.learning_rate, raise train.warmup_steps or lower "

@@ -157,22 +157,22 @@ TEST_F(TrainingOnRanks, SumsThatAreSentAreThoseOfOneProcess) {
   ExpectSameRun("one", "three");
   config_.reduce_every = 5;
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { config_.Validate("settings"); }, ErrorKind::kUsage),
-                       "12 micro-batches do not go into sums of 5", "4 or 6"));
+                       "12 micro-batches do not divide into groups of 5", "4 or 6"));
 }
 
 TEST_F(TrainingOnRanks, ANumberThatDoesNotDivideIsRefusedWithTheNearest) {
   EXPECT_TRUE(Contains(Refusal(12, 1, 5), "5 ranks cannot share 12", "4 or 6 ranks",
                        "--grad-accumulation 10 or 15"));
-  EXPECT_TRUE(Contains(Refusal(1, 1, 4), ": 1 ranks, or", "--grad-accumulation 4"));
-  EXPECT_TRUE(Contains(Refusal(12, 2, 5), "5 ranks do not go into teams of 2", "4 or 6 ranks",
+  EXPECT_TRUE(Contains(Refusal(1, 1, 4), "possible are 1 ranks, or", "--grad-accumulation 4"));
+  EXPECT_TRUE(Contains(Refusal(12, 2, 5), "5 ranks do not divide into groups of 2", "4 or 6 ranks",
                        "--tensor-parallel 1 or 5"));
-  EXPECT_TRUE(Contains(Refusal(12, 2, 1), "one rank alone is no team of 2",
-                       "nearest that go together: 2 ranks", "mpirun"));
-  EXPECT_TRUE(Contains(Refusal(12, 2, 10), "5 teams of 2 ranks cannot share 12 micro-batches",
-                       "4 or 6 teams of 2 ranks", "--grad-accumulation 10 or 15"));
+  EXPECT_TRUE(Contains(Refusal(12, 2, 1), "one rank cannot form a group of 2",
+                       "is the number of ranks that share each layer; possible are 2", "mpirun"));
+  EXPECT_TRUE(Contains(Refusal(12, 2, 10), "5 groups of 2 ranks cannot share 12 micro-batches",
+                       "4 or 6 groups of 2 ranks", "--grad-accumulation 10 or 15"));
   config_.reduce_every = 3;
-  EXPECT_TRUE(Contains(Refusal(12, 1, 3), "12 micro-batches evenly, 3 in a row", ": 2 or 4 ranks",
-                       "--grad-accumulation 9 or 18"));
+  EXPECT_TRUE(Contains(Refusal(12, 1, 3), "12 micro-batches evenly, in groups of 3",
+                       "possible are 2 or 4 ranks", "--grad-accumulation 9 or 18"));
 }
 
 class TrainingInParts : public TrainingOnRanks {

@@ -65,8 +65,8 @@ class BenchTrainCommand final : public Command {
     flags.Value(
         Field{"batches", &batches_, "several batch sizes one after the other, instead of --batch"},
         {.placeholder = "N,N,..."});
-    flags.Value(Field{"steps", &steps_, "measure at least so many steps", 1, 1e9});
-    flags.Value(Field{"seconds", &seconds_, "and at least so long", 0, 1e6});
+    flags.Value(Field{"steps", &steps_, "measure at least this many steps", 1, 1e9});
+    flags.Value(Field{"seconds", &seconds_, "and at least this long", 0, 1e6});
     flags.Switch("--ops", &ops_, "show where the time goes, operation by operation");
     simd_.Add(flags);
   }
@@ -167,11 +167,11 @@ class BenchGenerateCommand final : public Command {
                     .Choices(MatrixDtypeNames()));
     flags.Value(Field{"prompt-tokens", &options_.prompt_tokens, "length of the prompt", 1, 1e9});
     flags.Value(Field{"positions", &positions_,
-                      "contexts behind which tokens are timed; 10 if not said, in a shorter "
-                      "context its last"});
+                      "contexts after which tokens are timed; default 10, or the last position of "
+                      "a shorter context"});
     flags.Value(Field{"batches", &batches_, "numbers of sequences that are written together"});
     flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16");
-    flags.Value(Field{"seconds", &options_.seconds, "measure at least so long", 0, 1e6});
+    flags.Value(Field{"seconds", &options_.seconds, "measure at least this long", 0, 1e6});
     simd_.Add(flags);
   }
 
@@ -223,7 +223,7 @@ struct OperationFlags {
   void Add(Flags& flags) {
     flags.Value(Field{"dtype", &dtype, "number format; both: all that the backend has"}.Choices(
         {"fp32", "bf16", "both"}));
-    flags.Value(Field{"seconds", &seconds, "measure each at least so long", 0, 1e6});
+    flags.Value(Field{"seconds", &seconds, "measure each at least this long", 0, 1e6});
     AddBackendFlag(flags, &backend);
     compute.Add(flags);
   }
@@ -346,8 +346,9 @@ class BenchOpsCommand final : public Command {
   int Run(const Context& context) override {
     const std::unique_ptr<Backend> backend = flags_.Use();
     if (shape_.D % 2 != 0 || shape_.C % shape_.D != 0) {
-      throw UsageError(fmt::format("--channels {} are no heads of {}", shape_.C, shape_.D),
-                       "expected an even --head-size that divides --channels");
+      throw UsageError(
+          fmt::format("--channels {} cannot be divided into heads of {}", shape_.C, shape_.D),
+          "expected an even --head-size that divides --channels");
     }
     std::vector<RowRate> rates;
     for (const Dtype dtype : DtypesNamed(flags_.dtype, *backend)) {
@@ -380,8 +381,9 @@ class BenchOptimizerCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
-    flags.Value(Field{"parameters", &parameters_, "so many, instead of a model's", 0, 1e12});
-    flags.Value(Field{"seconds", &seconds_, "measure at least so long", 0, 1e6});
+    flags.Value(
+        Field{"parameters", &parameters_, "number of parameters, instead of a model's", 0, 1e12});
+    flags.Value(Field{"seconds", &seconds_, "measure at least this long", 0, 1e6});
     simd_.Add(flags);
   }
 
@@ -425,7 +427,7 @@ auto Choose(const std::vector<std::string>& given, const Known& known, Name&& na
   for (const std::string& text : given) {
     const auto at = std::ranges::find(names, text);
     if (at == names.end()) {
-      throw UsageError(fmt::format("{}: '{}' is not known", flag, text),
+      throw UsageError(fmt::format("{}: unknown name '{}'", flag, text),
                        "expected one of " + Join(names, ", "));
     }
     chosen.push_back(known[static_cast<size_t>(at - names.begin())]);
@@ -535,9 +537,9 @@ class BenchServeCommand final : public Command {
     AddModelFlag(flags, &model_, /*required=*/false);
     AddAdapterFlag(flags, &adapter_);
     flags.Value(Field{"port", &port_, "of a service that runs on this machine", 1, 65535});
-    flags.Value(Field{"clients", &clients_, "how many at a time, one after the other"});
+    flags.Value(Field{"clients", &clients_, "numbers of clients to measure, one after the other"});
     flags.Value(Field{"slots", &slots_, "texts that the service writes at once", 1, 1024});
-    flags.Value(Field{"seconds", &seconds_, "how long each number of clients asks", 0.1, 3600});
+    flags.Value(Field{"seconds", &seconds_, "time for each number of clients", 0.1, 3600});
     flags.Value(Field{"max-tokens", &max_tokens_, "of each completion", 1, 1e6});
     flags.Value(Field{"prompts", &prompts_, "a text whose lines are the prompts"},
                 {.placeholder = "FILE"});
@@ -549,7 +551,8 @@ class BenchServeCommand final : public Command {
     compute_.Use();
     RequireModelFor(adapter_, model_);
     if (model_.empty() == !port_) {
-      throw UsageError("name a model or a service", "--model begins a service, --port takes one",
+      throw UsageError("give a model or a service",
+                       "--model starts a service, --port uses a running one",
                        "folio bench serve --model RUN");
     }
     Json rows = Json::array();

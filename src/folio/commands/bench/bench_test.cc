@@ -90,7 +90,7 @@ TEST(BenchTrain, OpsCountOnlyTheTimedSteps) {
   EXPECT_EQ(op->at("calls"), 4 * (layers + 2));  // embeddings, blocks, what does not decay
   EXPECT_GT(json.at("seconds_outside_ops").get<double>(), 0);
   EXPECT_TRUE(Contains(RunTiny(flags).out, "tokens/s", "adamw_update", "linear_backward",
-                       "outside of operations", "a token = 6 x"));
+                       "outside of operations", "per token = 6 x"));
 }
 
 TEST(BenchTrain, FlopsAreThoseOfTheFormula) {
@@ -161,7 +161,7 @@ TEST(BenchTrain, BatchSizesArePositiveIntegers) {
 TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
   const ProgramRun run =
       Ended(4, RunFolio("bench train --preset gpt2-xl --batch 65536 --context 1024 --json"));
-  EXPECT_TRUE(Contains(run.err, "does not fit into memory"));
+  EXPECT_TRUE(Contains(run.err, "does not fit in memory"));
   EXPECT_FALSE(Contains(run.err, "--grad-accumulation"));  // which this command has not
   Ended(2, RunFolio("bench train --context 25 --model " + kBenched));
 }

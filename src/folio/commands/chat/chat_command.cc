@@ -85,7 +85,7 @@ class ChatCommand final : public Command {
   void AddFlags(Flags& flags) override {
     model_.AddModel(flags);
     model_.AddDecoding(flags);
-    flags.Value(Field{"system", &system_, "what the model is told before the conversation"});
+    flags.Value(Field{"system", &system_, "system message of the conversation"});
     flags.Value(MaxTokens());
     model_.AddCache(flags);
     model_.AddCompute(flags);
@@ -95,9 +95,8 @@ class ChatCommand final : public Command {
   int Run(const Context& context) override {
     Console& console = context.console;
     if (!InputIsTerminal() || !console.out().is_terminal || console.json()) {
-      throw UsageError("folio chat needs a terminal",
-                       "it is a conversation with somebody who types",
-                       "programs use folio generate --interactive, with --chat to be answered");
+      throw UsageError("folio chat needs a terminal", "it is interactive",
+                       "in programs use folio generate --interactive, with --chat for answers");
     }
     CatchSignals();
     const OpenedModel model = model_.Open(console);
@@ -107,10 +106,9 @@ class ChatCommand final : public Command {
     sampling_.UseDefaults(model, writing, console);
     if (!max_tokens_) max_tokens_ = DefaultGeneration(model, writing).max_tokens;
     [[maybe_unused]] const GenerateOptions checked = Options(model, console);
-    console.Note(dialogue.answers()
-                     ? "The model answers. /help lists the commands, Ctrl-D ends."
-                     : "This model was not taught to answer: it goes on from the text.\n"
-                       "/help lists the commands, Ctrl-D ends.");
+    console.Note(dialogue.answers() ? "The model answers. /help lists the commands, Ctrl-D ends."
+                                    : "This model was not trained to answer: it continues the "
+                                      "text.\n/help lists the commands, Ctrl-D ends.");
     Converse(console, model, dialogue);
     return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
   }
@@ -118,7 +116,7 @@ class ChatCommand final : public Command {
  private:
   Field MaxTokens() {
     return {"max-tokens", &max_tokens_,
-            "tokens of a reply at most; 512 if not given, 256 of a text", 0, 1e12};
+            "maximum number of tokens in a reply; 512 if not given, 256 for a text", 0, 1e12};
   }
   // Returns the fields that /set sets.
   std::vector<Field> Settings() {
@@ -162,7 +160,7 @@ class ChatCommand final : public Command {
       case ChatWord::kSystem:
         dialogue.SetSystem(line.text);
         return console.Note(line.text.empty() ? "(no system message)"
-                                              : "(from the next answer on)");
+                                              : "(used from the next answer on)");
       case ChatWord::kRetry:
         return Retry(console, model, dialogue);
       case ChatWord::kSet:
@@ -175,7 +173,7 @@ class ChatCommand final : public Command {
         return console.Result(ReplyTokens(last_, model, console.out()));
       case ChatWord::kNew:
         dialogue.Begin();
-        return console.Note("(what was said is forgotten)");
+        return console.Note("(conversation cleared)");
       case ChatWord::kHelp:
         return console.Result(ChatHelp());
       case ChatWord::kQuit:
@@ -187,8 +185,8 @@ class ChatCommand final : public Command {
     if (!dialogue.replied()) throw UsageError("there is no reply yet");
     const SamplingOptions now = sampling_.Options(model.weights->config().vocab_size, console);
     if (now.temperature == 0) {
-      throw UsageError("the same reply would come again",
-                       "at temperature 0 the likeliest token is always taken",
+      throw UsageError("the reply would be the same",
+                       "at temperature 0 the likeliest token is always chosen",
                        "/set temperature 0.8");
     }
     SetByKey(Settings(), "seed", std::to_string(now.seed + 1));
@@ -210,12 +208,12 @@ class ChatCommand final : public Command {
     console.Result("\n");
     if (interrupted) console.Note("(stopped)");
     if (reply.forgotten > 0 && !std::exchange(told_of_forgetting_, true)) {
-      console.Note(
-          fmt::format("(the context is full: from now on {} forgotten)",
-                      dialogue.answers() ? "the oldest turns are" : "the text's beginning is"));
+      console.Note(fmt::format(
+          "(the context is full: from now on {} dropped)",
+          dialogue.answers() ? "the oldest turns are" : "the beginning of the text is"));
     }
     if (!dialogue.answers() && reply.written.reason == FinishReason::kStop) {
-      console.Note("(the text has ended; the next begins anew)");
+      console.Note("(end of text; the next line starts a new one)");
     }
     if (console.verbosity() > 0 && !reply.written.ids.empty()) {
       console.Note(Speed(std::ssize(reply.written.ids), reply.stats));

@@ -144,7 +144,7 @@ TEST_F(Chat, AModelThatWasTaughtAnswers) {
   chat.Type(std::string("/tokens") + kEnter);
   EXPECT_TRUE(Contains(chat.Until("3 tokens, perplexity"), "%"));
   chat.Type(std::string("/sett") + kEnter);
-  chat.Until("there is no command /sett");
+  chat.Until("unknown command /sett");
   chat.Type(std::string("/seed x") + kEnter);
   chat.Until("seed: 'x' is not a value");
   chat.Until(kPrompt);
@@ -169,8 +169,8 @@ TEST_F(Chat, ChoosesTokensAsForAnswersUnlessToldOtherwise) {
     return shown;
   };
   const std::string plain = settings({});
-  EXPECT_TRUE(Contains(plain, "tokens are chosen as for answers: temperature 0.3",
-                       "temperature         0.3 ", "top-k               40 "));
+  EXPECT_TRUE(Contains(plain, "sampling: temperature 0.3", "temperature         0.3 ",
+                       "top-k               40 "));
   EXPECT_TRUE(Contains(settings({"--temperature", "1"}), "temperature         1 ",
                        "top-k               40 "));
   WriteFileAtomically(At("run/best/generation_config.json"), R"({"temperature": 0.9})");
@@ -178,7 +178,7 @@ TEST_F(Chat, ChoosesTokensAsForAnswersUnlessToldOtherwise) {
       At("run/best/config.json"),
       Replaced(ReadFile(At("run/best/config.json")), ",\n  \"checksums\": \"SHA256SUMS\"", ""));
   fs::remove(At("run/best/SHA256SUMS"));
-  EXPECT_TRUE(Contains(settings({}), "chosen by generation_config.json: temperature 0.9",
+  EXPECT_TRUE(Contains(settings({}), "sampling: temperature 0.9", "from generation_config.json",
                        "temperature         0.9 ", "top-k               0 "));
 }
 
@@ -193,11 +193,11 @@ TEST_F(Chat, IsToldASystemMessage) {
     return chat.Until(until);
   };
   say("Who?", "AAA\r\n");
-  say("/system You are a pirate.", "(from the next answer on)");
+  say("/system You are a pirate.", "(used from the next answer on)");
   say("Who?", "AAA\r\n");
   say("/system", "(no system message)");
   // More than the context of 40 tokens holds, which the message alone does not.
-  say("/system 12345678901234567890123456789012345", "(from the next answer on)");
+  say("/system 12345678901234567890123456789012345", "(used from the next answer on)");
   say("Who?", "longer than the model's context");
   chat.Until(kPrompt);
   EXPECT_EQ(chat.EndsBy(kCtrlD), 0);
@@ -206,10 +206,10 @@ TEST_F(Chat, IsToldASystemMessage) {
 TEST_F(Chat, AModelThatWasNotTaughtGoesOn) {
   Well(Train("--tokenizer bytes"));
   AtTerminal chat(At(""), Words("4"));
-  EXPECT_FALSE(Contains(chat.Until("not taught to answer"), "tokens are chosen"));
+  EXPECT_FALSE(Contains(chat.Until("This model was not trained to answer"), "sampling:"));
   chat.Until(kPrompt);
   chat.Type(std::string("/system Be brief.") + kEnter);
-  chat.Until("the model was not taught to answer");
+  chat.Until("this model was not trained to answer: it takes no system message");
   chat.Until(kPrompt);
   chat.Type(std::string("a text") + kEnter);
   chat.Until("AAAA\r\n");

@@ -30,26 +30,34 @@ struct WordInfo {
 };
 
 constexpr WordInfo kWords[] = {
-    {ChatWord::kSet, "/set", "[KEY VALUE]", "how tokens are chosen; alone shows it", {0, 2}},
-    {ChatWord::kSeed, "/seed", "N", "the seed of the choices", {1, 1}},
+    {ChatWord::kSet,
+     "/set",
+     "[KEY VALUE]",
+     "sampling options; without arguments: show them",
+     {0, 2}},
+    {ChatWord::kSeed, "/seed", "N", "seed of the random choices", {1, 1}},
     {ChatWord::kSystem,
      "/system",
      "[TEXT]",
-     "what the model is told first; alone: nothing",
+     "set the system message; without text: remove it",
      {},
      true},
     {ChatWord::kRetry, "/retry", "", "another reply, with the next seed", {0, 0}},
-    {ChatWord::kTokens, "/tokens", "", "the last reply's tokens and their probabilities", {0, 0}},
-    {ChatWord::kNew, "/new", "", "forget what was said", {0, 0}},
+    {ChatWord::kTokens,
+     "/tokens",
+     "",
+     "tokens of the last reply, with their probabilities",
+     {0, 0}},
+    {ChatWord::kNew, "/new", "", "start a new conversation", {0, 0}},
     {ChatWord::kHelp, "/help", "", "this", {0, 0}},
-    {ChatWord::kQuit, "/quit", "", "end, as Ctrl-D does", {0, 0}},
+    {ChatWord::kQuit, "/quit", "", "exit, like Ctrl-D", {0, 0}},
 };
 
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"Alt-Enter", "a line break; so does \\ at the end of a line"},
-    {"Up, Down", "what was typed before; Ctrl-R searches it"},
+    {"Up, Down", "previous input; Ctrl-R searches it"},
     {"Tab", "complete a command"},
-    {"Ctrl-C", "end the reply, or clear the line"},
+    {"Ctrl-C", "stop the reply, or clear the line"},
 };
 
 std::string Usage(const WordInfo& info) {
@@ -60,9 +68,9 @@ Error UnknownWord(const std::string& name) {
   std::vector<std::string> names;
   for (const WordInfo& info : kWords) names.emplace_back(info.name);
   const std::string nearest = Nearest(name, names);
-  return UsageError(fmt::format("there is no command {}", name),
+  return UsageError(fmt::format("unknown command {}", name),
                     nearest.empty() ? "" : fmt::format("did you mean {}?", nearest),
-                    "/help lists them; a message that begins with / is typed with //");
+                    "/help lists them; to send a message that begins with /, type //");
 }
 
 namespace fs = std::filesystem;
@@ -102,7 +110,7 @@ ChatLine ParseChatLine(std::string_view typed) {
       return {.word = info.word, .text = std::string(typed.substr(begin)), .arguments = {}};
     }
     if (std::ranges::find(info.counts, words.size()) == info.counts.end()) {
-      throw UsageError(fmt::format("{} is typed otherwise", name), {}, Usage(info));
+      throw UsageError(fmt::format("wrong arguments for {}", name), {}, Usage(info));
     }
     return {.word = info.word, .text = {}, .arguments = std::move(words)};
   }
@@ -131,8 +139,9 @@ void SetByKey(std::span<const Field> fields, std::string_view key, const std::st
   if (fitting != 1) {
     std::vector<std::string> keys;
     for (const Field& field : fields) keys.push_back(field.key);
-    throw UsageError(fmt::format("'{}' is {} setting", key, fitting > 1 ? "more than one" : "no"),
-                     {}, "one of: " + Join(keys, ", "));
+    throw UsageError(
+        fmt::format("'{}' is {} setting", key, fitting > 1 ? "an ambiguous" : "an unknown"), {},
+        "the settings are " + Join(keys, ", "));
   }
   SetField(*found, value, found->key);
 }
@@ -168,7 +177,7 @@ ChatHistory::ChatHistory(const fs::path& path) {
     }
     file_ = std::make_unique<LineFile>(path);
   } catch (const std::exception& error) {  // an Error, or one of the file system
-    LogWarning(std::string("no history is kept: ") + error.what());
+    LogWarning(std::string("the input history is not saved: ") + error.what());
   }
   umask(before);
   if (!earlier_.empty()) last_ = earlier_.back();
@@ -190,7 +199,7 @@ fs::path ChatHistoryPath() {
 
 Dialogue::Dialogue(const OpenedModel& model, std::optional<Dtype> cache)
     : model_(model),
-      tokenizer_(model.RequireTokenizer(", or name it with --tokenizer NAME|DIR")),
+      tokenizer_(model.RequireTokenizer(", or give one with --tokenizer NAME|DIR")),
       batch_(*model.backend, *model.weights, {.texts = 1, .cache = cache}),
       chat_(model.FindChat()) {
   Begin();
@@ -205,9 +214,9 @@ void Dialogue::Begin() {
 
 void Dialogue::SetSystem(const std::string& message) {
   if (!answers()) {
-    throw UsageError("the model was not taught to answer: it is told nothing",
+    throw UsageError("this model was not trained to answer: it takes no system message",
                      "a system message is part of a conversation",
-                     "name a template with --chat-template, or type the text itself");
+                     "give a template with --chat-template, or type the text itself");
   }
   session_->SetSystem(message);  // not every template takes one
   system_ = message;
@@ -250,7 +259,7 @@ int64_t Dialogue::Ask(const std::string& message, int64_t max_tokens) {
   if (std::ssize(alone) > context()) {
     throw InputError("the message is longer than the model's context",
                      fmt::format("{} tokens of at most {}", alone.size(), context()),
-                     "say it in fewer words");
+                     "shorten the message");
   }
   ChatSession::Question question = session_->Ask(message, max_tokens);
   prompt_ = std::move(question.ids);

@@ -59,15 +59,16 @@ TEST_F(ChatLines, ASystemMessageIsAllThatFollows) {
 
 TEST_F(ChatLines, AWrongCommandSaysWhatIsRight) {
   for (const auto& row : std::vector<std::pair<std::string, std::string>>{
-           {"/set top-k", "/set is typed otherwise |  | /set [KEY VALUE]"},
-           {"/seed", "/seed is typed otherwise |  | /seed N"},
-           {"/quit now", "/quit is typed otherwise |  | /quit"},
+           {"/set top-k", "wrong arguments for /set |  | /set [KEY VALUE]"},
+           {"/seed", "wrong arguments for /seed |  | /seed N"},
+           {"/quit now", "wrong arguments for /quit |  | /quit"},
            {"/rety",
-            "there is no command /rety | did you mean /retry? | /help lists them; a message that "
-            "begins with / is typed with //"},
+            "unknown command /rety | did you mean /retry? | /help lists them; to send a message "
+            "that "
+            "begins with /, type //"},
            {"/",
-            "there is no command / |  | /help lists them; a message that begins with / is typed "
-            "with //"}}) {
+            "unknown command / |  | /help lists them; to send a message that begins with /, type "
+            "//"}}) {
     EXPECT_EQ(ErrorAndHelp([&] { ParseChatLine(row.first); }, ErrorKind::kUsage), row.second);
   }
 }
@@ -83,8 +84,9 @@ TEST_F(ChatLines, SettingsAreFoundByTheirBeginning) {
     return ErrorAndHelp([&] { SetByKey(fields_, key, value); }, ErrorKind::kUsage);
   };
   EXPECT_EQ(refusal("top", "1"),
-            "'top' is more than one setting |  | one of: temperature, top-k, top-p");
-  EXPECT_EQ(refusal("heat", "1"), "'heat' is no setting |  | one of: temperature, top-k, top-p");
+            "'top' is an ambiguous setting |  | the settings are temperature, top-k, top-p");
+  EXPECT_EQ(refusal("heat", "1"),
+            "'heat' is an unknown setting |  | the settings are temperature, top-k, top-p");
   EXPECT_TRUE(Contains(refusal("top-k", "x"), "top-k"));
   EXPECT_TRUE(Contains(refusal("top-p", "2"), "top-p"));
   EXPECT_EQ(top_p_, 1);

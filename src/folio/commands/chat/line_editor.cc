@@ -49,7 +49,7 @@ class Editor {
     editor_.reset(el_init("folio", stdin, stdout, stderr));
     EditLine* editor = editor_.get();
     if (!history_ || !editor_) {
-      throw Error(ErrorKind::kResource, "the terminal cannot be edited at");
+      throw Error(ErrorKind::kResource, "cannot edit lines on this terminal");
     }
     HistEvent event{};
     history(history_.get(), &event, H_SETSIZE, 2000);

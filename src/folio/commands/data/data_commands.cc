@@ -100,7 +100,7 @@ class DataPrepareCommand final : public Command {
     try {
       made = PrepareWithProgress(options_, context.console, context.progress_mode);
     } catch (const Stopped&) {
-      context.console.Note("stopped; the same command goes on from what was kept");
+      context.console.Note("stopped; run the same command again to continue");
       throw;
     }
     const std::string& out = options_.out;
@@ -134,10 +134,11 @@ class DataInfoCommand final : public Command {
   int Run(const Context& context) override {
     const Dataset data(dir_);
     if (verify_ && !data.Verify()) {
-      throw InputError(fmt::format("{}: nothing to verify by", dir_),
-                       "the data came without hashes", "prepare it again with this folio");
+      throw InputError(fmt::format("{}: there are no hashes to verify with", dir_),
+                       "the data was prepared without hashes",
+                       "prepare it again with this version of folio");
     }
-    if (verify_) context.console.Note("all tokens are those that were prepared");
+    if (verify_) context.console.Note("all tokens match their hashes");
     if (const std::string note = data.BareNote(); !note.empty()) context.console.Note(note);
     context.console.Result(DescribeDataset(dir_, data.info(), context.console.json()));
     return 0;

@@ -61,11 +61,11 @@ TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
   PutFile("dir/a.jsonl", "{\"body\": \"x\"}\n");
   PutFile("dir/c.png", "\x89PNG\r\n");
   Tokens("$F data prepare dir a.txt --field body --val-fraction 0");
-  EXPECT_TRUE(Contains(err_, "left out 1 file that is no text: c.png (a PNG image)")) << err_;
+  EXPECT_TRUE(Contains(err_, "skipped 1 file that is not text: c.png (a PNG image)")) << err_;
   EXPECT_EQ(ReadTokens(Dataset(At("out").string()).train(), 0, 5),
             (std::vector<int32_t>{'x', 256, 'b', 256, 'a'}));
   const ProgramRun run = Ended(3, Shell("$F data prepare dir --out other --no-config"));
-  EXPECT_TRUE(Contains(run.err, "dir/a.jsonl:1: no document", "--field NAME"));
+  EXPECT_TRUE(Contains(run.err, "dir/a.jsonl:1: not a document", "--field NAME"));
   EXPECT_FALSE(fs::exists(At("other")));
 }
 
@@ -86,7 +86,7 @@ TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
   PutFile("dir/a.txt.gz", Compressed(text_, "gzip"));
   PutFile("dir/b.bin", std::string(10, '\0'));
   EXPECT_TRUE(Contains(Well(Shell("$F train --data dir" + small)).err,
-                       "left out 1 file that is no text: b.bin"));
+                       "skipped 1 file that is not text: b.bin"));
   const std::string tokens = ReadFile(At("run/data/train.bin"));
   // Size and tokens are chosen by a text that comes only once.
   Well(Shell("cat a.txt | $F train --data - --budget 1s" + rest));
@@ -131,7 +131,7 @@ TEST_F(PrepareSourcesCommand, TokenizersReadTextsAlike) {
   PutFile("special.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a<|endoftext|>\"}\n");
   for (const auto& [files, what] :
        {std::pair("special.jsonl", "special.jsonl:2"), std::pair("tok/none", "tok/none"),
-        std::pair("a.zst one.jsonl", "one.jsonl:1: no document")}) {
+        std::pair("a.zst one.jsonl", "one.jsonl:1: not a document")}) {
     const ProgramRun run =
         Ended(3, Shell("$F tokenizer count " + std::string(files) + " --tokenizer bytes"));
     EXPECT_TRUE(Contains(run.err, what));
@@ -152,7 +152,8 @@ TEST_F(DataFetch, WithoutANetworkItSaysWhatToPutWhere) {
   fs::create_directory(At("texts"));
   const ProgramRun run = Ended(1, Shell(fetch));
   const std::string url(PublishedText("tinyshakespeare").url);
-  EXPECT_TRUE(Contains(run.err, "download " + url + " elsewhere and put it here as texts/t.txt"));
+  EXPECT_TRUE(
+      Contains(run.err, "download " + url + " on another machine and save it here as texts/t.txt"));
   EXPECT_TRUE(fs::is_empty(At("texts")));
 }
 
@@ -198,7 +199,7 @@ TEST_F(DataTokenizer, IsTheOneThatMadeTheTokens) {
   EXPECT_EQ(LoadDataTokenizer(data)->hash(), data.info().tokenizer_hash);
   CharTokenizer({U'x', U'y'}).Save(At("data").string());
   EXPECT_TRUE(Contains(ErrorOf([&] { LoadDataTokenizer(data); }),
-                       "not the tokenizer that made the data", data.info().tokenizer_hash));
+                       "is not the tokenizer of the data", data.info().tokenizer_hash));
   std::filesystem::remove(At("data/tokenizer.json"));
   ErrorOf([&] { LoadDataTokenizer(data); });
   std::filesystem::remove(At("data/dataset.json"));
@@ -213,8 +214,8 @@ TEST_F(DataTokenizer, MustBeTheModels) {
   RequireSameTokenizer(At("model"), data, *tokenizer);
   ByteTokenizer().Save(At("model").string());
   const std::string error = ErrorOf([&] { RequireSameTokenizer(At("model"), data, *tokenizer); });
-  EXPECT_TRUE(Contains(error, "another tokenizer than the model", tokenizer->hash(),
-                       ByteTokenizer().hash()));
+  EXPECT_TRUE(Contains(error, ": the data was prepared with a different tokenizer than the model's",
+                       tokenizer->hash(), ByteTokenizer().hash()));
 }
 
 TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
@@ -232,7 +233,7 @@ TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
                            "model.n_embd=8 model.n_positions=8 model.vocab_size=8 --data ";
   Well(RunFolio("train" + rest + At("text.data").string()));
   ExpectError(3, "train --resume" + rest + At("other.data").string(),
-              "the data has another tokenizer than the model");
+              ": the data was prepared with a different tokenizer than the model's");
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_F(PrepareRestart, StoppedAgainAndAgainItMakesTheSame) {
       for (int64_t bytes = 1; !RunUntil(options, bytes); ++runs) bytes += 9001;
       EXPECT_GT(runs, 5);
       EXPECT_GT(notes_.size(), 5u);
-      EXPECT_TRUE(LastNotesSay("going on"));
+      EXPECT_TRUE(LastNotesSay("continuing where an earlier run stopped"));
       EXPECT_EQ(FilesBelow(At("parts")), FilesBelow(At("whole")))
           << tokenizer << " " << shard_tokens;
       EXPECT_TRUE(Dataset(At("parts").string()).Verify());
@@ -130,7 +130,7 @@ TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
     notes_.clear();
     ASSERT_TRUE(RunUntil(good, int64_t{1} << 40));
     ASSERT_EQ(notes_.size(), 1u) << because;
-    EXPECT_TRUE(Contains(notes_[0], because, "beginning again"));
+    EXPECT_TRUE(Contains(notes_[0], because, "): starting again"));
     EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole"))) << because;
     std::filesystem::remove_all(At("out"));
   };
@@ -168,7 +168,7 @@ TEST_F(PrepareRestart, ACharacterSetThatWasTamperedWithIsNotTrusted) {
   ASSERT_FALSE(RunUntil(options, 100000));
   std::filesystem::remove(At(".out.partial/tokenizer.json"));
   ASSERT_TRUE(RunUntil(options, int64_t{1} << 40));
-  EXPECT_TRUE(LastNotesSay("beginning again"));
+  EXPECT_TRUE(LastNotesSay("): starting again"));
   PrepareDataset(Options("char", "whole"));
   EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole")));
 }

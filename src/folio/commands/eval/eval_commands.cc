@@ -102,7 +102,7 @@ std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
   MeasuredTexts found = FindMeasuredTexts(paths, options);
   if (!found.left_out.empty()) console.Note(found.left_out);
   for (const MeasuredText& text : found.texts) {
-    if (!text.data_set) model.RequireTokenizer(", or name it with --tokenizer");
+    if (!text.data_set) model.RequireTokenizer(", or give one with --tokenizer");
   }
   return std::move(found.texts);
 }
@@ -162,7 +162,7 @@ class MeasureReport {
       // A minute's, one digit of them.
       const double tokens = tokens_per_second_ * kLong,
                    unit = std::pow(10, std::floor(std::log10(tokens)));
-      note += fmt::format("; --max-tokens {:.0f} measures the beginning alone, in about a minute",
+      note += fmt::format("; --max-tokens {:.0f} measures only the beginning, in about a minute",
                           std::max(2.0, std::floor(tokens / unit) * unit));
     }
     progress_.Finish();
@@ -284,7 +284,7 @@ class EvalClozeCommand final : public Command {
     CatchSignals();
     Group& group = open_.Use(context.console, "folio eval cloze");
     const OpenedModel model = open_.Open(context.console);
-    model.RequireTokenizer(", or name it with --tokenizer");
+    model.RequireTokenizer(", or give one with --tokenizer");
     RequireSameModel(group, model, out_);
     const ClozeOptions options{
         .text = text_ == "hellaswag" ? ClozeText::kHellaSwag : ClozeText::kAsIs,

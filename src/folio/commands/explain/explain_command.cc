@@ -33,14 +33,12 @@ std::vector<float> ParseValues(const std::string& values) {
     const char* const end = number.data() + number.size();
     const auto [at, problem] = std::from_chars(number.data(), end, value);
     if (problem != std::errc() || at != end || !std::isfinite(value)) {
-      throw UsageError(fmt::format("--values: '{}' is no number", number),
-                       "numbers with a comma between each two are expected",
-                       "for example --values 10,20,30");
+      throw UsageError(fmt::format("--values: '{}' is not a number", number),
+                       "expected numbers separated by commas", "for example --values 10,20,30");
     }
     numbers.push_back(value);
     if (numbers.size() > kMaxValues) {
-      throw UsageError(fmt::format("--values: more than {} numbers", kMaxValues), {},
-                       "nobody would look at them one by one");
+      throw UsageError(fmt::format("--values: more than {} numbers", kMaxValues), {}, "give fewer");
     }
   }
   return numbers;
@@ -135,29 +133,28 @@ class ExplainCommand final : public Command {
   // Throws a kUsage Error for flags that have no meaning beside the others.
   void CheckInput() const {
     if (Takes(kLessonText) && text_.empty()) {
-      throw UsageError("--text: the text is empty", {}, "give it some text");
+      throw UsageError("--text: the text is empty", {}, "give a text");
     }
     const auto refuse = [](bool given, const char* flag, const char* cause, const char* help) {
-      if (given) throw UsageError(fmt::format("{} has no meaning here", flag), cause, help);
+      if (given) throw UsageError(fmt::format("{} cannot be used here", flag), cause, help);
     };
     if (!has_model()) {
-      const char* const cause = "it belongs to a model";
-      const char* const help = "name one with --model DIR";
+      const char* const cause = "it applies only to models";
+      const char* const help = "give a model with --model DIR";
       refuse(layer_.has_value(), "--layer", cause, help);
       refuse(head_.has_value(), "--head", cause, help);
       const bool models_text = Takes(kLessonModel) && !Takes(kLessonTokenizer);
-      refuse(models_text && text_ != lesson_.text, "--text", "only a model makes vectors of a text",
-             Takes(kLessonForm)
-                 ? "name one with --model DIR, or give the vectors with --vectors FILE"
-                 : help);
+      refuse(models_text && text_ != lesson_.text, "--text", "a text needs a model",
+             Takes(kLessonForm) ? "give a model with --model DIR, or vectors with --vectors FILE"
+                                : help);
       return;
     }
-    const char* const cause = "--model has numbers of its own";
-    const char* const help = "leave one of the two out";
+    const char* const cause = "--model defines it";
+    const char* const help = "remove one of the two";
     refuse(values_ != lesson_.values, "--values", cause, help);
     refuse(form_ != "all", "--form", cause, help);
     refuse(channels_.has_value(), "--channels", cause, help);
-    refuse(!tokenizer_.empty(), "--tokenizer", "--model has one", help);
+    refuse(!tokenizer_.empty(), "--tokenizer", "the model has a tokenizer", help);
     if (Takes(kLessonForm)) {
       refuse(!vectors_.empty(), "--vectors", cause, help);
       refuse(seed_.has_value(), "--seed", cause, help);

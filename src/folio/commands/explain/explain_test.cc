@@ -191,9 +191,9 @@ TEST_F(Explain, AttentionTakesTokensOfOnesOwn) {
   WriteFileAtomically(At("bad.txt"), "cold 1 0\nwarm 1\n");
   ExpectError(3, "explain attention --vectors " + At("bad.txt").string(), "bad.txt:2",
               "expected 2 numbers");
-  ExpectError(2, "explain attention --text abc", "only a model makes vectors of a text",
-              "--model DIR", "--vectors FILE");
-  ExpectError(2, "explain attention --vectors x" + Model(), "--vectors has no meaning here");
+  ExpectError(2, "explain attention --text abc", "a text needs a model", "--model DIR",
+              "--vectors FILE");
+  ExpectError(2, "explain attention --vectors x" + Model(), "--vectors cannot be used here");
 }
 
 TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
@@ -254,10 +254,10 @@ TEST_F(Explain, MistakesAreNamedWithHelp) {
   ExpectError(3, "explain block --text 'longer than thirteen'" + model, "20 tokens", "13");
   ExpectError(3, "explain block --model " + At("nothing").string(), "nothing");
   ExpectError(2, "explain block", "needs MODEL (or --model DIR)");
-  ExpectError(2, "explain softmax --values 1,b,3", "'b' is no number", "--values 10,20,30");
-  ExpectError(2, "explain softmax --values ''", "'' is no number");
-  ExpectError(2, "explain softmax --values 1,,2", "'' is no number");
-  ExpectError(2, "explain softmax --values inf", "'inf' is no number");
+  ExpectError(2, "explain softmax --values 1,b,3", "'b' is not a number", "--values 10,20,30");
+  ExpectError(2, "explain softmax --values ''", "'' is not a number");
+  ExpectError(2, "explain softmax --values 1,,2", "'' is not a number");
+  ExpectError(2, "explain softmax --values inf", "'inf' is not a number");
   ExpectError(2, "explain layernorm --values 1,2 " + model, "--values", "--model");
   ExpectError(2, "explain sampling --top-p 0", "--top-p");
   ExpectError(2, "explain positions --channels 3", "channels", "even");
@@ -277,11 +277,11 @@ TEST_F(Explain, OutputsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
   ExpectError(2, "explain gelu --html " + At("model").string(), "is a directory");
   Ended(2, RunFolio("explain gelu --html - --json"));
   ExpectError(2, "explain gelu --html " + At("x.svg").string(), "HTML, not svg", ".html");
-  ExpectError(2, "explain gelu --svg " + At("x.png").string(), "a directory is expected");
-  ExpectError(2, "explain gelu --svg " + At("x.svg").string(), "a directory is expected");
+  ExpectError(2, "explain gelu --svg " + At("x.png").string(), "expected a directory, not a file");
+  ExpectError(2, "explain gelu --svg " + At("x.svg").string(), "expected a directory, not a file");
   ExpectError(2, "explain gelu --svg -", "standard output");
   ExpectError(3, "explain layernorm --values 3e38,-3e38", "too far apart");
-  ExpectError(2, "explain softmax --values x --svg " + At("new").string(), "no number");
+  ExpectError(2, "explain softmax --values x --svg " + At("new").string(), "not a number");
   EXPECT_EQ(Names(), (Strings{"file", "model"}));
   EXPECT_EQ(ReadFile(At("file")), "mine");
 }

@@ -38,10 +38,10 @@ namespace {
 ChatEncoder RequireChat(const OpenedModel& model) {
   model.RequireTokenizer();
   if (std::optional<ChatEncoder> chat = model.FindChat()) return *std::move(chat);
-  throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
+  throw InputError(fmt::format("{}: the model has no chat template", model.path.string()),
                    model.WhyNoChat(),
-                   "leave out --chat, name a template with --chat-template NAME|FILE, or teach it: "
-                   "folio train --init MODEL --data CHATS.jsonl");
+                   "remove --chat, give a template with --chat-template NAME|FILE, or train the "
+                   "model on conversations: folio train --init MODEL --data CHATS.jsonl");
 }
 
 // A file's last line ends, and the text goes on.
@@ -87,7 +87,7 @@ struct PromptFlags {
                {.placeholder = "FILE"});
     flags.Switch("--chat", &chat,
                  "treat prompts as messages, and answer them; for models trained on conversations");
-    flags.Value(Field{"system", &system, "with --chat: what the model is told first"});
+    flags.Value(Field{"system", &system, "with --chat: the system message"});
   }
   // Returns true where there is any but the one on standard input.
   bool given() const {
@@ -110,8 +110,7 @@ struct PromptFlags {
     for (const std::string& list : ids) {
       std::vector<int32_t> some = ParseIds(list, "--ids", model.weights->config().vocab_size);
       if (some.empty()) {
-        throw InputError("--ids: no tokens", {},
-                         "write numbers with commas between them: 464,2068");
+        throw InputError("--ids: no token ids", {}, "separate numbers with commas: 464,2068");
       }
       prompts.push_back({TextOfIds(model, some), std::move(some)});
     }
@@ -124,7 +123,7 @@ struct PromptFlags {
   Prompt OfText(const OpenedModel& model, std::string text, const std::string& where) const {
     if (!chat) {
       const Tokenizer& tokenizer = model.RequireTokenizer(
-          ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
+          ", give one with --tokenizer NAME|DIR, or give tokens as ids: --ids 5,0,12");
       std::vector<int32_t> tokens = PromptTokens(tokenizer, text, where);
       return {std::move(text), std::move(tokens)};
     }
@@ -160,7 +159,7 @@ struct PromptFlags {
     }
     if (prompts.size() > before) return;
     throw InputError(fmt::format("{}: no prompts", name), {},
-                     "write one a line, or {\"prompt\":\"...\"} in each line");
+                     "write one per line, or {\"prompt\":\"...\"} in each line");
   }
 };
 
@@ -325,8 +324,8 @@ class GenerateCommand final : public Command {
   void CheckFlags(const Console& console) {
     if (interactive_ && InputIsTerminal()) {
       throw UsageError("--interactive is for programs: standard input is a terminal",
-                       "nothing is asked for here, and no line edited",
-                       "type to folio chat, or give lines: folio generate --interactive < FILE");
+                       "it has no prompt and no line editing",
+                       "use folio chat, or give lines: folio generate --interactive < FILE");
     }
     RefuseTogether(interactive_ && prompts_.given(), "--interactive", "a prompt");
     RefuseTogether(interactive_ && n_ > 1, "--interactive", "--n");
@@ -336,8 +335,8 @@ class GenerateCommand final : public Command {
     RefuseTogether(beams_ && likeliest_, "--beams", "--probabilities");
     RefuseTogether(beams_ && sampling_.given(), "--beams", "how a token is chosen");
     if (beams_ && n_ > *beams_) {
-      throw UsageError(fmt::format("{} beams do not find {} texts", *beams_, n_),
-                       "--n is how many of the texts that they find are wanted",
+      throw UsageError(fmt::format("{} beams cannot give {} texts", *beams_, n_),
+                       "--n is the number of texts to print, at most one per beam",
                        fmt::format("--beams {}, or fewer texts", n_));
     }
     if (!prompts_.system.empty() && !prompts_.chat) {
@@ -346,14 +345,14 @@ class GenerateCommand final : public Command {
     }
     [[maybe_unused]] const StopStrings throws{stops_};
     if (likeliest_ && !console.json()) {
-      throw UsageError("--probabilities needs --json", "a text has no place for them",
+      throw UsageError("--probabilities needs --json", "plain output cannot show them",
                        "add --json, or see folio inspect probabilities");
     }
   }
 
   GenerateOptions Options(const OpenedModel& model, Console& console) {
     const GptConfig& config = model.weights->config();
-    if (!stops_.empty()) model.RequireTokenizer(", or leave out --stop");
+    if (!stops_.empty()) model.RequireTokenizer(", or remove --stop");
     return {.sampling = sampling_.Options(config.vocab_size, console),
             .max_tokens = *max_tokens_,
             .stop_strings = stops_,
@@ -435,8 +434,7 @@ class GenerateCommand final : public Command {
         ChatSession::Question question = session->Ask(*line, *max_tokens_);
         if (question.forgotten > 0 && !std::exchange(told_of_forgetting, true)) {
           console.Note(
-              "the conversation no longer fits the context: from now on its oldest turns are "
-              "forgotten");
+              "the conversation exceeds the context: from now on its oldest turns are dropped");
         }
         prompt.ids = std::move(question.ids);
       } else {

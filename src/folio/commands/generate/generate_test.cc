@@ -89,9 +89,10 @@ TEST_F(Generate, WhatCannotBeAPromptIsRefused) {
   refused("a.jsonl", "{\"prompt\":\"a\"}\n{\"text\":\"b\"}\n", "a.jsonl:2", "\"prompt\"");
   refused("b.txt", "a small\nЖ\n", "b.txt:2", "U+0416");
   refused("c.txt", "\n\n", "no prompts");
-  ExpectError(3, Words("--ids 1,99"), "--ids: the model has no token 99", "its tokens are 0 to ");
+  ExpectError(3, Words("--ids 1,99"), "--ids: the model has no token 99",
+              "the token ids are 0 to ");
   ExpectError(3, Words("--ids 1,-2"), "--ids", "'-2'");
-  ExpectError(3, Words("--ids ''"), "--ids: no tokens");
+  ExpectError(3, Words("--ids ''"), "--ids: no token ids");
   ExpectError(3, "generate --model '' --prompt a", "no model is named", "a model directory");
 }
 
@@ -110,8 +111,8 @@ TEST_F(Generate, AModelWithoutATokenizerTakesAndPrintsIds) {
   const std::string named = "generate --seed 3 --max-tokens 8 --prompt 'a small' --model " +
                             At("bare").string() + " --tokenizer ";
   EXPECT_EQ(RunFolio(named + At("run").string()).out, Text("--prompt 'a small'"));
-  ExpectError(3, named + "bytes", "tokenizer and model do not fit", "257 tokens");
-  ExpectError(2, Words("--prompt a --tokenizer bytes"), "the model has another tokenizer");
+  ExpectError(3, named + "bytes", "the tokenizer does not match the model", "257 tokens");
+  ExpectError(2, Words("--prompt a --tokenizer bytes"), ": the model has a different tokenizer");
   EXPECT_EQ(Text("--prompt 'a small' --tokenizer " + At("run/last").string()),
             Text("--prompt 'a small'"));
 }
@@ -148,13 +149,15 @@ TEST_F(Generate, ADamagedCheckpointIsNoticed) {
 
 TEST_F(Generate, AFullContextIsToldOnceAndMayEndTheText) {
   const ProgramRun fits = RunFolio(Words("--prompt 'a small'"));  // 7 + 8 of 16
-  EXPECT_EQ(Count(fits.err, "context is full"), 0u) << fits.err;
+  EXPECT_EQ(Count(fits.err, "tokens is full: "), 0u) << fits.err;
   const ProgramRun slides = RunFolio(Words("--prompt 'a small' --max-tokens 12 --n 3"));
-  EXPECT_EQ(Count(slides.err, "context is full"), 1u) << slides.err;
-  EXPECT_TRUE(Contains(slides.err, "full at 16 tokens", "oldest 8 are forgotten",
-                       "every 8 tokens (--stride, --when-full stop)"));
-  EXPECT_TRUE(Contains(RunFolio(Words("--prompt 'a small' --max-tokens 12 --stride 3")).err,
-                       "oldest 3 are forgotten and the other 13 read again"));
+  EXPECT_EQ(Count(slides.err, "tokens is full: "), 1u) << slides.err;
+  EXPECT_TRUE(Contains(slides.err, "the context of 16 tokens is full: the oldest",
+                       "tokens is full: the oldest 8 are dropped and the other",
+                       "per 8 tokens (see --stride and --when-full stop)"));
+  EXPECT_TRUE(Contains(
+      RunFolio(Words("--prompt 'a small' --max-tokens 12 --stride 3")).err,
+      "tokens is full: the oldest 3 are dropped and the other 13 processed again, which takes"));
   const std::string words = "--json --prompt 'a small' --max-tokens 12 ";
   const nlohmann::json slid = JsonLines(Text(words)).at(0),
                        ended = JsonLines(Text(words + "--when-full stop")).at(0);
@@ -167,9 +170,11 @@ TEST_F(Generate, AFullContextIsToldOnceAndMayEndTheText) {
 TEST_F(Generate, APromptThatIsTooLongIsRefusedOrCut) {
   const std::string words = Words("--prompt 'a small text to learn'");
   ExpectError(2, words, "the prompt is longer than the context", "21 tokens of at most 16",
-              "--truncate keeps its last 8 tokens");
+              "--truncate uses its last 8 tokens");
   const ProgramRun cut = Well(RunFolio(words + " --truncate --stride 6 --greedy"));
-  EXPECT_TRUE(Contains(cut.err, "the model sees the last 10 of its 21 tokens"));
+  EXPECT_TRUE(Contains(
+      cut.err,
+      "the prompt is longer than the context: only the last 10 of its 21 tokens are used"));
   EXPECT_EQ(cut.out, "a small tex" + Text("--prompt 't to learn' --greedy"))
       << "as if the rest had never been there";
   WriteFileAtomically(At("two.txt"), "a small\na small text to learn\n");
@@ -202,7 +207,7 @@ TEST_F(Generate, GuessesChangeNothing) {
     EXPECT_EQ(Text(words + how + "--draft " + At("run").string()), expected);
   }
   const ProgramRun run = RunFolio(Words(words + "--greedy -v --draft " + At("run").string()));
-  EXPECT_TRUE(Contains(run.err, "guesses right", "passes"));
+  EXPECT_TRUE(Contains(run.err, "draft tokens accepted,", "passes"));
 }
 
 TEST_F(Generate, BeamsFindTheLikeliestTexts) {
@@ -218,7 +223,7 @@ TEST_F(Generate, BeamsFindTheLikeliestTexts) {
   const ProgramRun shown = RunFolio(plain + "--beams 4 --n 2");
   EXPECT_EQ(shown.out, "a small" + beams[0].at("text").get<std::string>() + "\n\na small" +
                            beams[1].at("text").get<std::string>() + "\n");
-  ExpectError(2, plain + "--beams 2 --n 3", "2 beams do not find 3 texts");
+  ExpectError(2, plain + "--beams 2 --n 3", "2 beams cannot give 3 texts");
   ExpectError(2, plain + "--beams 2 --top-k 3", "--beams");
   ExpectError(2, plain + "--beams 2 --draft ngram", "--beams", "--draft");
 }
@@ -290,7 +295,7 @@ TEST_F(Generate, StopTextsEndATextAndAreNotShown) {
   EXPECT_EQ(Text("--greedy 'a small' --stop '" + stop + "'"),
             "a small" + text.substr(0, at) + "\n");
   ExpectError(3, "generate --model " + At("bare").string() + " --ids 1 --stop a", "no tokenizer",
-              "leave out --stop");
+              ", or remove --stop");
 }
 
 TEST_F(Generate, ProbabilitiesAreInTheLines) {
@@ -336,10 +341,10 @@ TEST_F(Generate, WrongValuesAreNamed) {
       {"--stride 0", "0 is not between 1 and 15"},
       {"--stride 16", "16 is not between 1 and 15"},
       {"--probabilities -1", "--probabilities"},
-      {"--interactive", "--interactive and a prompt do not go together"},
+      {"--interactive", "--interactive and a prompt cannot be used together"},
   };
   for (const auto& [flag, said] : wrong) ExpectError(2, Words(std::string("a ") + flag), said);
-  ExpectError(2, Words("--interactive -n 2"), "--interactive and --n do not go together");
+  ExpectError(2, Words("--interactive -n 2"), "--interactive and --n cannot be used together");
   ExpectError(3, Words("a --ban 999"), "--ban: the model has no token 999");
   ExpectError(3, Words("a --force 1,x"), "--force", "'x'");
 }
@@ -350,7 +355,7 @@ TEST_F(Generate, LinesOfInputAreContinuedOneByOne) {
   EXPECT_EQ(run.out, Text("--prompt 'a small'") + Text("--prompt text"));
   const ProgramRun nothing = Well(RunFolio(Words("--interactive")));
   EXPECT_EQ(nothing.out, "");
-  ExpectError(3, Words("--interactive --chat"), "does not know conversations");
+  ExpectError(3, Words("--interactive --chat"), ": the model has no chat template");
 }
 
 // A model that was taught to answer.
@@ -414,14 +419,15 @@ TEST_F(Conversations, AnswersAreChosenMoreCarefullyThanTexts) {
   const auto run = [&](const std::string& words) {
     return Well(RunShell(At(""), "$F generate run --no-config --seed 3 --max-tokens 6 " + words));
   };
-  EXPECT_TRUE(Contains(run("--chat 'Who?'").err, "chosen as for answers: temperature 0.3"));
-  EXPECT_FALSE(Contains(run("'Who?'").err, "chosen"));
+  EXPECT_TRUE(
+      Contains(run("--chat 'Who?'").err, "sampling: temperature 0.3", "default for answers"));
+  EXPECT_FALSE(Contains(run("'Who?'").err, "sampling:"));
   EXPECT_EQ(run("--chat 'Who?'").out,
             run("--chat 'Who?' --temperature 0.3 --top-k 40 --top-p 0.9 --min-p 0.05").out);
   EXPECT_EQ(run("'Who?'").out, run("'Who?' --temperature 1").out);
   const std::string hot = "--chat 'Who?' --temperature 3 --top-k 0 --top-p 1 --min-p 0";
   EXPECT_NE(run("--chat 'Who?'").out, run(hot).out);
-  EXPECT_FALSE(Contains(run(hot).err, "chosen")) << "nothing is left to the default";
+  EXPECT_FALSE(Contains(run(hot).err, "sampling:")) << "nothing is left to the default";
 }
 
 TEST_F(Conversations, AModelMaySayHowItIsToBeSampled) {
@@ -437,8 +443,8 @@ TEST_F(Conversations, AModelMaySayHowItIsToBeSampled) {
   for (const std::string what : {"'Who?'", "--chat 'Who?'"}) {
     const ProgramRun plain = run(what);
     EXPECT_TRUE(Contains(plain.err,
-                         "tokens are chosen by generation_config.json: temperature 0, "
-                         "repetition-penalty 1.5"));
+                         "sampling: temperature 0, repetition-penalty 1.5 (from "
+                         "generation_config.json)"));
     EXPECT_EQ(plain.out, run(what + " --greedy --repetition-penalty 1.5").out);
     EXPECT_EQ(run(what + " --temperature 2 --repetition-penalty 1").out,
               run(what + " --temperature 2 --repetition-penalty 1 --top-p 1").out);
@@ -450,7 +456,10 @@ TEST_F(Conversations, TheOldestTurnsAreForgottenAndThatIsSaid) {
   const std::vector<nlohmann::json> answers =
       Answers("1234\\n1234\\n1234\\n1234\\n", "--ban 256", &err);
   ASSERT_EQ(answers.size(), 4u);
-  EXPECT_EQ(Count(err, "no longer fits the context"), 1u) << err;
+  EXPECT_EQ(
+      Count(err, "the conversation exceeds the context: from now on its oldest turns are dropped"),
+      1u)
+      << err;
   for (const nlohmann::json& answer : answers) EXPECT_LE(answer.at("prompt_tokens"), 36);
 }
 

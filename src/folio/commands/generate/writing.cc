@@ -98,7 +98,7 @@ std::vector<LogitBias> SamplingFlags::Biases() const {
       const size_t equals = one.find('=');
       if (equals == one.npos) {
         throw UsageError(fmt::format("--logit-bias: '{}' is not ID=NUMBER", one), {},
-                         "write a token's id and what is added: 50256=-5");
+                         "write the id of a token and the value to add: 50256=-5");
       }
       int64_t id = 0;
       double value = 0;
@@ -266,24 +266,24 @@ std::string TextTeller::Line(const Text& text) const {
 void TextTeller::NoteStats(const GenerateStats& stats, int64_t tokens) {
   const int64_t P = model_.weights->config().n_positions;
   if (stats.dropped > 0) {
-    console_.Note(fmt::format("the prompt is cut: the model sees the last {} of its {} tokens",
-                              WithCommas(stats.prompt_tokens),
-                              WithCommas(stats.prompt_tokens + stats.dropped)));
+    console_.Note(fmt::format(
+        "the prompt is longer than the context: only the last {} of its {} tokens are used",
+        WithCommas(stats.prompt_tokens), WithCommas(stats.prompt_tokens + stats.dropped)));
   }
   if (stats.slides > 0 && !std::exchange(told_of_sliding_, true)) {
     console_.Note(fmt::format(
-        "the context is full at {} tokens: the oldest {} are forgotten and the other {} read "
-        "again, {} for every {} tokens (--stride, --when-full stop)",
+        "the context of {} tokens is full: the oldest {} are dropped and the other {} processed "
+        "again, which takes {} per {} tokens (see --stride and --when-full stop)",
         WithCommas(P), WithCommas(stats.stride), WithCommas(P - stats.stride),
         HumanSeconds(stats.slide_seconds / static_cast<double>(stats.slides)),
         WithCommas(stats.stride)));
   }
   if (console_.verbosity() < 1 || stats.prompt_seconds == 0) return;
   std::string note = "prompt: " + Speed(stats.prompt_tokens, stats.prompt_seconds);
-  if (stats.shared > 0) note += fmt::format(", {} of them known", WithCommas(stats.shared));
+  if (stats.shared > 0) note += fmt::format(", {} of them cached", WithCommas(stats.shared));
   if (tokens > 0) note += "; generation: " + Speed(tokens, stats);
   if (stats.proposed > 0) {
-    note += fmt::format("; {} of {} guesses right, {} passes", WithCommas(stats.accepted),
+    note += fmt::format("; {} of {} draft tokens accepted, {} passes", WithCommas(stats.accepted),
                         WithCommas(stats.proposed), WithCommas(stats.passes));
   }
   console_.Note(note);

@@ -151,10 +151,11 @@ TEST_F(InspectAttention, TheFirstTokenIsSetAsideAndItsShareStated) {
                      .get<std::vector<std::vector<double>>>();
   char share[32];
   std::snprintf(share, sizeof share, "%.1f %%", 100 * (w[1][0] + w[2][0] + w[3][0]) / 3);
-  EXPECT_TRUE(Contains(run.out, std::string("set aside: the first token's ") + share));
+  EXPECT_TRUE(Contains(run.out, std::string("without the first token, which has ") + share));
   char cell[16];
   std::snprintf(cell, sizeof cell, "%.2f", w[3][2] / (1 - w[3][0]));
-  EXPECT_TRUE(Contains(ReadFile(At("f.svg")), "set aside", std::string(">") + cell + "<"));
+  EXPECT_TRUE(
+      Contains(ReadFile(At("f.svg")), "without the first token", std::string(">") + cell + "<"));
 }
 
 TEST_F(InspectAttention, ResultsDoNotDependOnThreads) {
@@ -176,7 +177,8 @@ TEST_F(InspectAttention, MistakesOfFlagsAreUsageErrors) {
 TEST_F(InspectAttention, WhatIsMissingOrDoesNotFitIsAnInputError) {
   ExpectError(3, "inspect attention --model /nowhere --text x", "/nowhere");
   ExpectError(3, Inspect("attention", "--text ''"), "no tokens");
-  ExpectError(3, Inspect("attention", "--text 'fourteen bytes'"), "14 tokens", "sees 13", "--tail");
+  ExpectError(3, Inspect("attention", "--text 'fourteen bytes'"), "14 tokens", "is 13 tokens",
+              "--tail");
   ExpectError(3, Inspect("attention", "--file /nowhere/a.txt"), "/nowhere/a.txt");
   ExpectError(3, Inspect("attention", "--ids 3,260"), "no token 260", "0 to 259");
   ExpectError(3, Inspect("attention", "--ids 3,x"), "--ids");

@@ -43,7 +43,7 @@ const TensorInfo& FindBatches(const SafetensorsFile& file) {
   if (batches == nullptr && tokens == nullptr) {
     throw InputError(fmt::format("{}: no tensor 'batches' or 'tokens'", file.path().string()),
                      fmt::format("the file holds {} tensors of other names", file.tensors().size()),
-                     "store integers as `batches` of shape [K,B,T+1] or `tokens` of [B,T+1]");
+                     "use integers `batches` of shape [K,B,T+1] or `tokens` of [B,T+1]");
   }
   const TensorInfo& found = batches != nullptr ? *batches : *tokens;
   const int rank = batches != nullptr ? 3 : 2;
@@ -74,9 +74,9 @@ TokenBatches ReadBatches(const std::filesystem::path& path, const GptConfig& con
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < 0 || tokens[i] >= config.vocab_size) {
       throw InputError(
-          fmt::format("{}: '{}' holds a token outside the vocabulary", path.string(), info.name),
+          fmt::format("{}: '{}' has a token outside the vocabulary", path.string(), info.name),
           fmt::format("element {} is {}, vocab_size is {}", i, tokens[i], config.vocab_size),
-          "make the tokens with the model's own tokenizer");
+          "use the model's own tokenizer");
     }
     const int32_t token = static_cast<int32_t>(tokens[i]);
     if (i % row + 1 < row) batches.inputs.push_back(token);
@@ -153,12 +153,12 @@ class InspectDumpCommand final : public Command {
     flags.Group("AdamW");
     flags.Value(Field{"adamw-steps", &adamw_steps_, "steps, one on each batch", 0, 1e9});
     flags.Value(Field{"lr", &lr_, "learning rate", 0, 1e3});
-    flags.Value(Field{"beta1", &optimizer_.beta1, "memory of the gradient", 0, 0.999999});
-    flags.Value(Field{"beta2", &optimizer_.beta2, "memory of the squared gradient", 0, 0.99999999});
+    flags.Value(Field{"beta1", &optimizer_.beta1, "AdamW's beta1", 0, 0.999999});
+    flags.Value(Field{"beta2", &optimizer_.beta2, "AdamW's beta2", 0, 0.99999999});
     flags.Value(Field{"eps", &optimizer_.eps, "epsilon", 0, 1});
     flags.Value(Field{"weight-decay", &optimizer_.weight_decay,
-                      "of tensors of two or more dimensions", 0, 1e3});
-    flags.Value(Field{"clip", &clip_, "longest gradient; 0 for no limit", 0, 1e9});
+                      "weight decay, for tensors of two or more dimensions", 0, 1e3});
+    flags.Value(Field{"clip", &clip_, "maximum norm of the gradient; 0: no limit", 0, 1e9});
   }
 
   int Run(const Context& context) override {
@@ -166,7 +166,7 @@ class InspectDumpCommand final : public Command {
     const FoundModel found = FindModel(model_, Loading::kMap, adapter_);
     const TokenBatches batches = ReadBatches(batch_, found.model.config);
     if (adamw_steps_ > batches.K) {
-      throw UsageError("--adamw-steps is more than there are batches",
+      throw UsageError("--adamw-steps is larger than the number of batches",
                        fmt::format("{} steps, {} batches in {}", adamw_steps_, batches.K, batch_),
                        fmt::format("use --adamw-steps {} or less", batches.K));
     }

@@ -59,7 +59,7 @@ TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
   EXPECT_TRUE(Contains(table, "embedding", "block 0", "block 1", "in the text"));
   EXPECT_EQ(std::ranges::count(table, '\n'), 2 * 6 + 1);  // two tables in 80 columns
   const std::string detail = RunFolio(Inspect("lens", "--text abcd --positions 1 --top 2")).out;
-  EXPECT_TRUE(Contains(detail, "position 1, token b, in the text comes c", "KL to final"));
+  EXPECT_TRUE(Contains(detail, "position 1, token b, the text continues with c", "KL to final"));
   EXPECT_EQ(RunFolio(Inspect("lens", "--text abcd --positions=-3 --top 2")).out, detail);
   const nlohmann::json some = Seen("lens", "--text abcd --positions 3,0,3");
   ASSERT_EQ(some.at("positions").size(), 2);
@@ -325,7 +325,7 @@ TEST_F(InspectInside, FiguresAreWrittenAlsoWhereNobodyReadsTheResult) {
 TEST_F(InspectInside, PagesHaveTheFigureAndItsNumbers) {
   const std::vector<std::array<std::string, 4>> pages = {
       {"lens", "--ids 5,0,7", "<h1 id=\"logit-lens\">", "KL to final"},
-      {"probabilities", "--ids 5,0,7", "foresaw each token</h1>", "surprise"},
+      {"probabilities", "--ids 5,0,7", "predicts each token</h1>", "surprise"},
       {"attention", "--ids 5,0,7", "<h1 id=\"attention\">", "induction"},
       {"attention", "--ids 5,0,7 --layer 1 --head 2", "Attention of layer 1, head 2", "induction"},
       {"attention", "--ids 5,0 --ids 5,1,2", "Text 2: --ids 2", "induction"},
@@ -362,7 +362,8 @@ TEST_F(InspectInside, AMaskHidesKeysFromQueries) {
   EXPECT_NE(Seen("lens", "--text abc --mask " + mask), Seen("lens", "--text abc"));
   EXPECT_NE(Seen("activations", "--text abc --mask " + mask), Seen("activations", "--text abc"));
   ExpectError(3, Inspect("lens", "--text ab --mask " + mask), "expected an array of 2 rows");
-  ExpectError(2, Inspect("attention", "--text abc --text abc --mask " + mask), "is for one text");
+  ExpectError(2, Inspect("attention", "--text abc --text abc --mask " + mask),
+              "--mask takes one text,");
   WriteFileAtomically(mask, "[[0,0],[0,\"x\"]]");
   ExpectError(3, Inspect("lens", "--text ab --mask " + mask), "row 1: \"x\" is neither");
   WriteFileAtomically(mask, "[[0,0],[0]]");
@@ -376,7 +377,8 @@ TEST_F(InspectInside, NamesOfOtherKindsOfFilesAreRefused) {
     ExpectError(2, Inspect(what, "--ids 5,0 --html " + At("x.svg").string()), "HTML, not svg",
                 "--svg");
   }
-  ExpectError(2, Inspect("embeddings", "--svg " + At("x.png").string()), "directory is expected");
+  ExpectError(2, Inspect("embeddings", "--svg " + At("x.png").string()),
+              "expected a directory, not a file");
   EXPECT_EQ(Names(), (Strings{"model"}));
 }
 
@@ -385,7 +387,7 @@ TEST_F(InspectInside, PlacesThatAreNoFigureAreRefusedBeforeTheWork) {
   WriteFileAtomically(At("file"), "x");
   const std::string dir = " --svg " + At("dir").string(), file = " --svg " + At("file").string();
   for (const char* what : {"lens", "probabilities", "attention", "activations"}) {
-    ExpectError(2, Inspect(what, "--ids 5,0" + dir), "is a directory", "help: name a file");
+    ExpectError(2, Inspect(what, "--ids 5,0" + dir), "is a directory", "help: give a file");
     ExpectError(2, Inspect(what, "--ids 5,0 --svg -"), "standard output");
   }
   ExpectError(2, Inspect("attention", "--ids 5,0 --ids 5,1" + file), "not a directory");

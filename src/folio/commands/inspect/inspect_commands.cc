@@ -73,7 +73,7 @@ class InspectAttentionCommand final : public Command {
 
   int Run(const Context& context) override {
     if (view_.head && !view_.layer) {
-      throw UsageError("--head needs --layer", {}, "say whose head: --layer 0");
+      throw UsageError("--head needs --layer", {}, "give its layer: --layer 0");
     }
     // A figure for each of several texts, unless they are rows of one layer's.
     flags_.output.directory = flags_.text.count() > 1 && (!view_.layer || view_.head);
@@ -95,7 +95,7 @@ class InspectAttentionCommand final : public Command {
     const GptConfig& config = model.weights->config();
     const std::vector<ModelText> inputs = ReadTexts(model, flags_.text);
     if (view_.first_aside) {
-      for (const ModelText& text : inputs) RequireTwoTokens(text, "--first-aside leaves nothing");
+      for (const ModelText& text : inputs) RequireTwoTokens(text, "--first-aside leaves no tokens");
     }
     view_.maps = view_.head || flags_.output.draws();
     view_.weights = view_.layer && context.console.json();
@@ -233,8 +233,8 @@ class InspectEmbeddingsCommand final : public Command {
   std::optional<int32_t> ChosenToken(const OpenedModel& model) const {
     const int64_t V = model.weights->config().vocab_size;
     if (id_ && *id_ >= V) {
-      throw UsageError(fmt::format("--id {}: there is no such token", *id_),
-                       fmt::format("the model's tokens are 0 to {}", V - 1));
+      throw UsageError(fmt::format("--id {}: no such token", *id_),
+                       fmt::format("the token ids are 0 to {}", V - 1));
     }
     if (id_) return static_cast<int32_t>(*id_);
     if (tokens_.empty()) return std::nullopt;
@@ -246,9 +246,9 @@ class InspectEmbeddingsCommand final : public Command {
     for (const std::string& shown : TokenNames(model.tokenizer.get()).Shown(ids)) {
       list += " " + shown;
     }
-    if (ids.empty()) throw UsageError("--token: the text is empty", {}, "give a token's text");
+    if (ids.empty()) throw UsageError("--token: the text is empty", {}, "give the text of a token");
     throw UsageError(fmt::format("--token '{}': {} tokens, not one", text, ids.size()),
-                     "they are" + list, "give one of them, or a token's number with --id");
+                     "they are" + list, "give one of them, or the id of a token with --id");
   }
 
   ViewFlags view_{.output = {.directory = true}};
@@ -341,7 +341,7 @@ class InspectProbabilitiesCommand final : public Command {
   int Run(const Context& context) override {
     const OpenedModel model = view_.Open(context.console);
     ModelText text = ReadOneText(model, view_.text, "inspect probabilities", TextLength::kAny);
-    RequireTwoTokens(text, "the first token is not foreseen by anything");
+    RequireTwoTokens(text, "the first token has no prediction");
     const TokenScores scores = ScoreTokens(model, std::move(text), top_);
     view_.output.Show(context.console,
                       TokenScoresReport(scores, by_, TokenNames(model.tokenizer.get())));
@@ -409,10 +409,11 @@ class InspectPlanCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
-    flags.Value(Field{"ranks", &ranks_,
-                      "of so many ranks, what the first one keeps; they divide the micro-batches",
-                      1, 1 << 20},
-                {.placeholder = "N"});
+    flags.Value(
+        Field{"ranks", &ranks_,
+              "number of ranks: show the plan of the first one; they share the micro-batches", 1,
+              1 << 20},
+        {.placeholder = "N"});
   }
 
   int Run(const Context& context) override {

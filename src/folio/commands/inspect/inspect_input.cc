@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
                             const std::string& where, const std::string& special) {
-  const Tokenizer& tokenizer = model.RequireTokenizer(", or give tokens by number: --ids 5,0,12");
+  const Tokenizer& tokenizer = model.RequireTokenizer(", or give tokens as ids: --ids 5,0,12");
   const SpecialRule rule = SpecialRule::Named(special);
   CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
   std::vector<int32_t> ids = tokenizer.Encode(text, where, rule);
@@ -37,12 +37,12 @@ ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_
                   bool any_length) {
   const int64_t P = model.weights->config().n_positions;
   const auto T = static_cast<int64_t>(ids.size());
-  if (T == 0) throw InputError(fmt::format("{}: no tokens", name), {}, "give it some text");
+  if (T == 0) throw InputError(fmt::format("{}: no tokens", name), {}, "give a text");
   if (T <= P || (any_length && !tail)) return {std::move(name), std::move(ids)};
   if (!tail) {
     throw InputError(fmt::format("{}: {} tokens are too many", name, T),
-                     fmt::format("the model sees {} at once (n_positions)", P),
-                     fmt::format("shorten the text, or --tail takes its last {} tokens", P));
+                     fmt::format("the context of the model is {} tokens (n_positions)", P),
+                     fmt::format("shorten the text, or use its last {} tokens with --tail", P));
   }
   const auto before = model.tokenizer ? model.tokenizer->before() : std::span<const int32_t>();
   const int64_t kept = BeginsWith(ids, before) ? std::min(std::ssize(before), P - 1) : 0;
@@ -60,8 +60,8 @@ std::string KindOfFile(const std::string& path) {
 // (T,T): a number is added to the score of its query and key, false hides the key.
 std::vector<float> ReadMask(const std::string& path, int64_t T) {
   const auto refuse = [&](const std::string& found) {
-    throw InputError(fmt::format("--mask {}: no mask of this text", path), found,
-                     fmt::format("write {0} arrays of {0} numbers, or of true and false", T));
+    throw InputError(fmt::format("--mask {}: the mask does not match the text", path), found,
+                     fmt::format("expected {0} arrays of {0} numbers, or of true and false", T));
   };
   constexpr uint64_t kNumberBytes = 32, kAround = 1 << 16;
   const auto most = static_cast<uint64_t>(T * T) * kNumberBytes + kAround;
@@ -102,12 +102,12 @@ void RequireFigureDirectory(const std::string& path) {
     throw UsageError(fmt::format("--svg {}: {}", path, why), {}, help);
   };
   if (kFiles.contains(KindOfFile(path))) {
-    refuse("a directory is expected, not a file",
-           "name a directory: there is a figure for each part; --html FILE is one page");
+    refuse("expected a directory, not a file",
+           "give a directory: there is one figure per part; --html FILE writes a single page");
   }
-  if (path == "-") refuse("figures do not go to standard output", "name a directory");
+  if (path == "-") refuse("figures cannot be written to standard output", "give a directory");
   if (fs::exists(path, ignored)) {
-    refuse("exists and is not a directory", "name a directory: there is a figure for each part");
+    refuse("exists and is not a directory", "give a directory: there is one figure per part");
   }
 }
 
@@ -150,13 +150,13 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
     add(name, ParseIds(flags.ids[i], name, model.weights->config().vocab_size));
   }
   if (read.empty()) {
-    throw UsageError("no text to look at", {},
-                     "give it with --text TEXT, --file FILE (- for standard input) or --ids 5,0");
+    throw UsageError("no text given", {},
+                     "use --text TEXT, --file FILE (- for standard input) or --ids 5,0");
   }
   if (!flags.mask.empty()) {
     if (read.size() > 1) {
-      throw UsageError(fmt::format("--mask is for one text, {} are given", read.size()), {},
-                       "leave one of --text, --file and --ids");
+      throw UsageError(fmt::format("--mask takes one text, {} are given", read.size()), {},
+                       "remove --text, --file or --ids");
     }
     read[0].mask = ReadMask(flags.mask, std::ssize(read[0].ids));
   }
@@ -166,8 +166,8 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
                       TextLength length) {
   if (flags.count() > 1) {
-    throw UsageError(fmt::format("{} looks at one text, {} are given", command, flags.count()), {},
-                     "leave one of --text, --file and --ids");
+    throw UsageError(fmt::format("{} takes one text, {} are given", command, flags.count()), {},
+                     "remove --text, --file or --ids");
   }
   return std::move(ReadTexts(model, flags, length).front());
 }
@@ -183,17 +183,18 @@ void OutputFlags::Check(const Console& console) const {
   if (directory) {
     RequireFigureDirectory(svg);
   } else if (!kind.empty() && kind != ".svg") {
-    throw UsageError(fmt::format("--svg {}: a figure is SVG, not {}", svg, kind.substr(1)), {},
-                     "end its name in .svg; rsvg-convert FILE.svg -o FILE.png makes pixels of it");
+    throw UsageError(
+        fmt::format("--svg {}: figures are written as SVG, not {}", svg, kind.substr(1)), {},
+        "use a name that ends in .svg; rsvg-convert FILE.svg -o FILE.png converts it to PNG");
   } else {
     RequireFileName("--svg", svg);
   }
   RefuseTogether(html == "-" && console.json(), "--html -", "--json");
   if (!page_kind.empty() && page_kind != ".html" && page_kind != ".htm") {
-    throw UsageError(fmt::format("--html {}: a page is HTML, not {}", html, page_kind.substr(1)),
-                     {},
-                     page_kind == ".svg" ? "end its name in .html, or take --svg for figures"
-                                         : "end its name in .html");
+    throw UsageError(
+        fmt::format("--html {}: pages are written as HTML, not {}", html, page_kind.substr(1)), {},
+        page_kind == ".svg" ? "use a name that ends in .html, or --svg for figures"
+                            : "use a name that ends in .html");
   }
   if (html != "-") RequireFileName("--html", html);
 }
@@ -244,8 +245,8 @@ OpenedModel ViewFlags::Open(Console& console) const {
 
 void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count) {
   if (!index || *index < count) return;
-  throw UsageError(fmt::format("--{0} {1}: there is no such {0}", what, *index),
-                   fmt::format("the model has {} of them, 0 to {}", count, count - 1));
+  throw UsageError(fmt::format("--{0} {1}: no such {0}", what, *index),
+                   fmt::format("the model has {}, 0 to {}", count, count - 1));
 }
 
 std::vector<int64_t> ParsePositions(const std::string& list, int64_t T) {
@@ -262,9 +263,9 @@ std::vector<int64_t> ParsePositions(const std::string& list, int64_t T) {
     if (problem != std::errc() || end != part.data() + part.size() || position < -T ||
         position >= T) {
       throw UsageError(
-          fmt::format("--positions: '{}' is no position of the text", part),
+          fmt::format("--positions: '{}' is not a position of the text", part),
           fmt::format("it has {} tokens: 0 to {}, or -{} to -1 from the end", T, T - 1, T),
-          "write numbers with commas between them, or all");
+          "give numbers separated by commas, or all");
     }
     if (position < 0) position += T;
     if (std::ranges::find(positions, position) == positions.end()) positions.push_back(position);

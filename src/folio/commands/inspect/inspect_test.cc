@@ -61,7 +61,7 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
                        "channels     768, feed-forward 1,000\n"
                        "context      1,024 tokens, learned positions\n"
                        "vocabulary   50,257 tokens\n"
-                       "head         not tied: a matrix of its own\n"
+                       "head         not tied: a separate matrix\n"
                        "norm         LayerNorm, post: after each residual sum\n"
                        "activation   gelu_new\n\n"
                        "name "))

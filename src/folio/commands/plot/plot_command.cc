@@ -55,7 +55,7 @@ class PlotCommand final : public Command {
     const std::string kind = std::filesystem::path(out_).extension().string();
     if (!out_.empty() && kind != ".svg" && kind != ".html") {
       throw UsageError(fmt::format("--out: cannot write '{}'", out_),
-                       "figures are SVG, pages are HTML", "end its name in .svg or .html");
+                       "figures are SVG, pages are HTML", "use a name that ends in .svg or .html");
     }
     if (!out_.empty()) RequireParentOf(out_);
     if (options_.series && !context.console.json()) {

@@ -146,7 +146,7 @@ TEST_F(Plot, FiguresHaveAPanelForEachKeyThatIsThere) {
   EXPECT_EQ(some.find("Loss on the training set"), std::string::npos);  // never measured
   EXPECT_TRUE(Contains(some, "weight 0.8", ">tokens</text>"));
   EXPECT_TRUE(Contains(some, "stroke-opacity=\"0.4\""));  // the raw values
-  EXPECT_TRUE(Contains(Drawn("--x time --keys grad_norm " + both, {}), "seconds of training"));
+  EXPECT_TRUE(Contains(Drawn("--x time --keys grad_norm " + both, {}), "training time (seconds)"));
 }
 
 TEST_F(Plot, ARunHasOneColourInEveryPanel) {
@@ -177,7 +177,7 @@ TEST_F(Plot, RunsThatHaveHardlyBegun) {
   WriteFileAtomically(At("torn/metrics.jsonl"),
                       ReadFile(At("torn/metrics.jsonl")) + "{\"step\":3,\"lo");
   const ProgramRun run = Well(Run(Path("none")));
-  EXPECT_TRUE(Contains(run.out + run.err, "no step yet"));
+  EXPECT_TRUE(Contains(run.out + run.err, "' has no steps yet"));
   EXPECT_EQ(AsJson(Path("torn"))["runs"][0]["steps"], 3);
   EXPECT_TRUE(Contains(Drawn(Path("none"), {}), "no data"));
   EXPECT_TRUE(Contains(Drawn(Path("one"), {}), "Training loss"));
@@ -193,7 +193,7 @@ TEST_F(Plot, MistakesSayWhatToDo) {
   fails(Path("missing"), 3, "missing", "no such file or directory");
   fails(Path(""), 3, "metrics.jsonl");
   fails(Path("a") + " --keys loss,vall_loss", 2, "did you mean val_loss");
-  fails(Path("a") + " --keys ''", 2, "the keys are");
+  fails(Path("a") + " --keys ''", 2, "available keys: ");
   fails(Path("a") + " --out figure.png", 2, ".svg");
   fails(Path("a") + " --smooth 1", 2, "smooth");
   fails(Path("a") + " --label x --label y", 2, "runs: 1, labels: 2");
@@ -223,7 +223,7 @@ TEST_F(Plot, DifferencesAreThoseOfTheSettings) {
   WriteFileAtomically(At("c/config.toml"), "[train]\nseed = 2\nlearning_rate = 1\nname = \"y\"\n");
   EXPECT_TRUE(Contains(Run("--diff " + all).out, "setting ", "train.seed ", "train.name "));
   fs::remove(At("c/config.toml"));
-  EXPECT_TRUE(Contains(Run("--diff " + Path("a")).out, "one run only"));
+  EXPECT_TRUE(Contains(Run("--diff " + Path("a")).out, "There is only one run."));
   EXPECT_TRUE(Contains(Run("--diff " + Path("a") + " " + Path("c")).out, "Fewer than two"));
   WriteFileAtomically(At("c/config.toml"), "[train\n");
   Ended(3, Run(Path("c")));

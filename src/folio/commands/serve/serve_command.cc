@@ -182,8 +182,8 @@ class ServeCommand final : public Command {
     Console& console = context.console;
     ServiceOptions options = Options();
     if (models_.empty() && options.page.runs.empty()) {
-      throw UsageError("nothing to serve", "no model is named, and there is no directory of runs",
-                       "folio serve MODEL, or --runs DIR to show runs alone");
+      throw UsageError("nothing to serve", "no model is given, and there is no directory of runs",
+                       "give a model, or --runs DIR to show only runs");
     }
     std::optional<AccessLog> log;
     if (!log_file_.empty()) log.emplace(log_file_);
@@ -223,7 +223,10 @@ class ServeCommand final : public Command {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (const int left = serving.connections(); left > 0) {
-      console.Note(fmt::format("no new requests; {} connections end first (again: at once)", left));
+      console.Note(
+          fmt::format("not accepting new requests; waiting for {} connections to finish (signal "
+                      "again to exit at once)",
+                      left));
     }
     serving.Stop();
     return 0;
@@ -241,9 +244,8 @@ class ServeCommand final : public Command {
     }
     if (!key_file_.empty()) options.access.keys = ReadKeys(key_file_);
     if (options.access.keys.empty() && !IsLoopback(host_)) {
-      throw UsageError(fmt::format("at {} other machines reach the service", host_),
-                       "whoever finds it could use it",
-                       "add --api-key-file FILE, or leave out --host");
+      throw UsageError(fmt::format("other machines can connect to {}", host_),
+                       "the service has no API keys", "add --api-key-file FILE, or remove --host");
     }
     return options;
   }
@@ -267,8 +269,9 @@ class ServeCommand final : public Command {
     const Sandbox sandbox = EnterSandbox(rules);
     if (sandbox.landlock == 0 || !sandbox.seccomp) {
       console.Note(fmt::format(
-          "this system has {}: what breaks into the service can do {}", DescribeSandbox(sandbox),
-          sandbox.seccomp ? "to files what its user can" : "what its user can"));
+          "the sandbox of this system has {}: an attacker who takes over the service {}",
+          DescribeSandbox(sandbox),
+          sandbox.seccomp ? "has its user's access to files" : "has all rights of its user"));
     }
     Log(LogLevel::kDebug, fmt::format("sandbox: {}", DescribeSandbox(sandbox)));
   }
@@ -286,9 +289,9 @@ class ServeCommand final : public Command {
       AccessKeys keys = ReadKeys(key_file_);
       const size_t count = keys.size();
       service.SetKeys(std::move(keys));
-      console.Note(fmt::format("{}: read again, {} keys", key_file_, count));
+      console.Note(fmt::format("{}: reloaded, {} keys", key_file_, count));
     } catch (const Error& error) {
-      LogWarning(fmt::format("the keys stay as they are: {}: {}", error.what(), error.cause()));
+      LogWarning(fmt::format("keys not reloaded: {}: {}", error.what(), error.cause()));
     }
   }
 
@@ -309,9 +312,9 @@ class ServeCommand final : public Command {
       const size_t equals = given.find('=');
       const bool named = equals != std::string::npos && !fs::exists(given);
       if (!named && models_.size() != 1) {
-        throw UsageError(fmt::format("--adapter {}: of which model?", given),
-                         fmt::format("there are {} of them", models_.size()),
-                         "write the name of its model before it: --adapter NAME=DIR");
+        throw UsageError(fmt::format("--adapter {}: which model is it for?", given),
+                         fmt::format("there are {} models", models_.size()),
+                         "put the name of its model before it: --adapter NAME=DIR");
       }
       const std::string name = named ? given.substr(0, equals) : names.front();
       if (!std::ranges::count(names, name)) {
@@ -319,8 +322,8 @@ class ServeCommand final : public Command {
                          fmt::format("the models are {}", Join(names, ", ")));
       }
       if (!adapters.emplace(name, named ? given.substr(equals + 1) : given).second) {
-        throw UsageError(fmt::format("--adapter {}: a second one for '{}'", given, name),
-                         "a model is served with one", "serve it twice, under two names");
+        throw UsageError(fmt::format("--adapter {}: '{}' already has an adapter", given, name),
+                         "a model can have one adapter", "serve the model twice, with two names");
       }
     }
     return adapters;

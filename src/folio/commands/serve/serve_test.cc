@@ -143,17 +143,17 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
   EXPECT_EQ(status("three"), 401);
   keys("second:two\nthird:three\n");
   std::filesystem::rename(At("log"), At("log.1"));
-  reload("read again, 2 keys");
+  reload(": reloaded, 2 keys");
   EXPECT_EQ(status("one"), 401) << "it is gone";
   EXPECT_EQ(status("two"), 200);
   EXPECT_EQ(status("three"), 200);
   for (const char* bad : {"# none\n", "a b:key\n"}) {
     keys(bad);
-    reload("the keys stay as they are");
+    reload("keys not reloaded:");
     EXPECT_EQ(status("two"), 200) << bad;
   }
   std::filesystem::remove(At("keys"));
-  reload("the keys stay as they are");
+  reload("keys not reloaded:");
   EXPECT_EQ(status("three"), 200);
   EXPECT_EQ(End(SIGTERM), 0);
   const auto names = [&](const char* log) {
@@ -208,8 +208,7 @@ TEST_F(Serve, ARunShowsItselfAsItTrains) {
   EXPECT_EQ(run["id"], "run");
   EXPECT_EQ(run["state"], "running");
   EXPECT_EQ(client_->Get("/").status, 200);
-  EXPECT_NE(Err().find("the run as it trains: " + url_ + "/#/runs?r=run\n"), std::string::npos)
-      << Err();
+  EXPECT_NE(Err().find("training page: " + url_ + "/#/runs?r=run\n"), std::string::npos) << Err();
   EXPECT_EQ(End(SIGINT), 130) << Err();
 }
 
@@ -329,7 +328,8 @@ TEST_F(Serve, MistakesAreSaid) {
   WriteFileAtomically(At("keys"), "a-key");
   std::filesystem::permissions(At("keys"), std::filesystem::perms(0600));
   const std::string model = "serve --port 0 --model " + At("run").string() + " ";
-  ExpectError(2, model + "--host 0.0.0.0", "other machines reach the service", "--api-key-file");
+  ExpectError(2, model + "--host 0.0.0.0", "other machines can connect to 0.0.0.0",
+              "--api-key-file");
   ExpectError(3, model + "--host 0.0.0.0 --api-key-file nowhere", "nowhere");
   ExpectError(2, model + "--host example.com --api-key-file " + At("keys").string(),
               "'example.com' is no address");
@@ -338,7 +338,7 @@ TEST_F(Serve, MistakesAreSaid) {
   ExpectError(2, model + "--timeout soon", "--timeout");
   ExpectError(2, model + "--trusted-proxy localhost", "--trusted-proxy: 'localhost'");
   ExpectError(1, model + "--access-log nowhere/log", "cannot write the log");
-  ExpectError(2, "serve", "folio serve MODEL");
+  ExpectError(2, "serve", "give a model, or --runs DIR");
   ExpectError(3, "serve --runs nowhere", "nowhere");
 }
 

@@ -46,12 +46,12 @@ TEST_F(Fetch, EveryFileIsPinned) {
 }
 
 TEST_F(Fetch, WithoutANetworkOneLineSaysWhatToPutWhere) {
-  EXPECT_TRUE(
-      Contains(Ended(1, Shell("$F fetch gpt2-medium -q")).err,
-               "download config.json, generation_config.json, tokenizer.json, "
-               "tokenizer_config.json, vocab.json, merges.txt, model.safetensors from "
-               "https://huggingface.co/openai-community/gpt2-medium/tree/main elsewhere and "
-               "put them in home/models/gpt2-medium"));
+  EXPECT_TRUE(Contains(
+      Ended(1, Shell("$F fetch gpt2-medium -q")).err,
+      "download config.json, generation_config.json, tokenizer.json, "
+      "tokenizer_config.json, vocab.json, merges.txt, model.safetensors from "
+      "https://huggingface.co/openai-community/gpt2-medium/tree/main on another machine and "
+      "put them in home/models/gpt2-medium"));
   EXPECT_TRUE(fs::is_empty(At("home/models/gpt2-medium")));  // not even .arriving
   EXPECT_TRUE(
       Contains(Ended(1, Shell("$F fetch qwen2.5-0.5b -q")).err,
@@ -121,7 +121,7 @@ TEST_F(FetchRepository, IsOpenedListedAndRemovedByItsName) {
       "$F generate --model some/model --ids 1,2 --max-tokens 1 --seed 1 -q";
   EXPECT_TRUE(Contains(Ended(3, Shell(generate)).err, "folio fetch some/model"));
   const ProgramRun fetched = Well(OfHub(hub, "$F fetch some/model"));
-  EXPECT_TRUE(Contains(fetched.err, "some/model: 2 of 2 files are to come, ",
+  EXPECT_TRUE(Contains(fetched.err, "some/model: downloading 2 of 2 files, ",
                        "folio generate --model some/model"));
   EXPECT_EQ(FilesBelow(At("home/models/some/model")).size(), 2u);
   Well(Shell(generate));
@@ -133,7 +133,8 @@ TEST_F(FetchRepository, IsOpenedListedAndRemovedByItsName) {
   EXPECT_EQ(listed["models"][0].at("bytes"),
             fs::file_size(fixture / "config.json") + fs::file_size(fixture / "model.safetensors"));
   EXPECT_TRUE(Contains(Well(Shell("$F models")).out, "some/model", "safetensors"));
-  EXPECT_TRUE(Contains(Well(Shell("$F models remove some/model")).err, "is removed", "freed"));
+  EXPECT_TRUE(
+      Contains(Well(Shell("$F models remove some/model")).err, "removed some/model", "freed"));
   Ended(3, Shell(generate));
   EXPECT_EQ(nlohmann::json::parse(Well(Shell("$F models --json")).out)["models"].size(), 0u);
   Ended(3, Shell("$F models remove some/model"));
@@ -143,7 +144,7 @@ TEST_F(FetchRepository, ADownloadThatWasCutIsNoModelAndGoesOn) {
   TestHub hub(TestHub::Files{{"config.json", {"{}"}}, {"model.safetensors", {Large(), true}}});
   hub.CutAt(kCut);
   EXPECT_TRUE(Contains(Ended(1, OfHub(hub, "$F fetch some/model -q")).err, "bytes have come",
-                       "type it again"));
+                       "run the command again to continue"));
   EXPECT_FALSE(fs::exists(At("home/models/some/model/config.json")));
   EXPECT_TRUE(Contains(Well(Shell("$F models")).out, "some/model", "incomplete"));
   EXPECT_TRUE(Contains(Ended(3, Shell("$F generate --model some/model --ids 1")).err,
@@ -179,7 +180,7 @@ TEST_F(FetchRepository, OfGgufFilesOneComes) {
 TEST_F(FetchRepository, WhatHasNoRoomIsNotBegun) {
   TestHub hub(TestHub::Files{{"config.json", {"{}"}}});
   hub.AddEntry(R"({"type":"file","path":"model.safetensors","size":562949953421312})");
-  EXPECT_TRUE(Contains(Ended(1, OfHub(hub, "$F fetch some/model")).err, "has no room"));
+  EXPECT_TRUE(Contains(Ended(1, OfHub(hub, "$F fetch some/model")).err, "not enough disk space"));
   EXPECT_EQ(hub.asked_of_hub().find("resolve"), std::string::npos);
 }
 

@@ -56,11 +56,12 @@ std::optional<PublishedSet> FindModelSet(const std::string& name) {
 
 std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>& missing) {
   const PublishedModel* published = FindPublishedModel(set.name);
-  if (published == nullptr) return "type it again to go on";
+  if (published == nullptr) return "run the command again to continue";
   std::vector<std::string> names;
   for (const size_t file : missing) names.push_back(set.files[file].name);
   return fmt::format(
-      "type it again to go on; without a network, download {} from {} elsewhere and put them in {}",
+      "run the command again to continue; without a network, download {} from {} on another "
+      "machine and put them in {}",
       Join(names, ", "), published->page, set.dir.string());
 }
 
@@ -142,10 +143,10 @@ class ModelsCommand final : public Command {
     if (context.console.json()) {
       context.console.Result(Json{{"schema", 1}, {"models", std::move(list)}}.dump() + "\n");
     } else if (models.empty()) {
-      context.console.Note("no model was fetched: folio fetch --list shows some");
+      context.console.Note("no models; folio fetch --list shows what can be downloaded");
     } else {
       context.console.Result(RenderTable({"model", "kind", ">size", "fetched"}, rows));
-      context.console.Note(fmt::format("{} in all", HumanBytes(static_cast<double>(bytes))));
+      context.console.Note(fmt::format("total {}", HumanBytes(static_cast<double>(bytes))));
     }
     return 0;
   }
@@ -175,7 +176,7 @@ class ModelsRemoveCommand final : public Command {
         context.console.Result(json.dump() + "\n");
       } else {
         context.console.Note(
-            fmt::format("{} is removed: {} freed", name, HumanBytes(static_cast<double>(bytes))));
+            fmt::format("removed {}, {} freed", name, HumanBytes(static_cast<double>(bytes))));
       }
     }
     return 0;

@@ -144,7 +144,7 @@ Report MachineReport() {
       {"version", "folio", {fmt::format("{} ({})", Version(), Compiler()), Version()}},
       {"compiler", "", Compiler()},
       {"cpu", "cpu", {cpu.empty() ? "unknown" : cpu, cpu}},
-      {"simd", "simd", {simd.empty() ? "none known" : Join(simd, " "), simd}},
+      {"simd", "simd", {simd.empty() ? "unknown" : Join(simd, " "), simd}},
       {"simd_targets", "", Json(SimdTargets())},
       {"threads",
        "threads",
@@ -163,19 +163,19 @@ Report MachineReport() {
     const std::string name(DtypeSetting(dtype)), unit = backend->ProductUnit(dtype);
     const double rate = MeasureMatmulPeak(*backend, dtype, kSeconds);
     facts.push_back(
-        {"", name, fmt::format("products of matrices at {:.0f} GFLOP/s ({})", rate / 1e9, unit)});
+        {"", name, fmt::format("matrix products at {:.0f} GFLOP/s ({})", rate / 1e9, unit)});
     products.push_back({{"dtype", name}, {"unit", unit}, {"flops_per_second", rate}});
   }
   for (const MpiPlugin& plugin : FindMpiPlugins(/*open=*/true)) {
     facts.push_back({"", "mpi",
                      plugin.problem.empty()
                          ? plugin.mpi
-                         : plugin.mpi + ", which cannot be opened: " + plugin.problem});
+                         : plugin.mpi + ", which cannot be loaded: " + plugin.problem});
     mpi.push_back({{"name", plugin.mpi}, {"path", plugin.path}, {"problem", plugin.problem}});
   }
-  if (mpi.empty()) facts.push_back({"", "mpi", "none: folio trains on this machine alone"});
+  if (mpi.empty()) facts.push_back({"", "mpi", "none: training uses this machine only"});
   facts.push_back(
-      {"gpu", "gpu", {"not used: folio computes on the CPU, there is no GPU support yet", Json()}});
+      {"gpu", "gpu", {"not used: folio runs on the CPU, there is no GPU support yet", Json()}});
   facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
   facts.push_back({"seccomp", "", sandbox.seccomp});
   // The things that will make folio slow or fail.
@@ -186,11 +186,11 @@ Report MachineReport() {
     warnings.push_back(warning);
   };
   warn(std::ranges::count(simd, "avx2") + std::ranges::count(simd, "asimd") == 0,
-       "no AVX2 or Advanced SIMD: everything will be slow");
+       "no AVX2 or Advanced SIMD: computation will be slow");
   warn(memory.available > 0 && memory.available < kGigabyte,
        "less than 1 GB of memory is free: only small models will fit");
   warn(disk < kGigabyte, "less than 1 GB is free on this disk: checkpoints may not fit");
-  return {.parts = {{.facts = facts}, {.text = warnings.empty() ? "all is well" : ""}},
+  return {.parts = {{.facts = facts}, {.text = warnings.empty() ? "no problems found" : ""}},
           .data = {{"products", products}, {"mpi", mpi}, {"warnings", warnings}}};
 }
 

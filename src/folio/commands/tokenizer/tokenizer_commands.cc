@@ -115,8 +115,8 @@ class TokenizerEncodeCommand final : public Command {
     std::string text;
     while (input.Read(text, kLongestExplained) > 0) {
       if (text.size() <= kLongestExplained) continue;
-      throw InputError(input.name() + ": too long to be explained",
-                       "explanations are for texts of at most 64 MiB", "leave --explain out");
+      throw InputError(input.name() + ": too long to explain",
+                       "explanations are limited to texts of 64 MiB", "remove --explain");
     }
     const SpecialRule rule = SpecialRule::Named(special_);
     CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, input.name());
@@ -209,8 +209,7 @@ class TokenizerDecodeCommand final : public Command {
     const bool digits = !file_.empty() && file_.find_first_not_of("0123456789,") == file_.npos;
     std::error_code ignored;
     if (digits && !std::filesystem::exists(file_, ignored)) {
-      throw UsageError("there is no file " + file_, {},
-                       fmt::format("did you mean --ids {}?", file_));
+      throw UsageError("no such file: " + file_, {}, fmt::format("did you mean --ids {}?", file_));
     }
   }
 
@@ -467,9 +466,9 @@ class TokenizerTrainCommand final : public Command {
         TrainTokenizer(options_, {.counting = show("bytes"), .merging = show("merge")});
     phase.reset();
     if (made.vocab_size < trainer.vocab_size) {
-      context.console.Note(fmt::format("the texts have no more pairs to merge: {} tokens, not {}",
-                                       WithCommas(made.vocab_size),
-                                       WithCommas(trainer.vocab_size)));
+      context.console.Note(
+          fmt::format("the texts have no more pairs to merge: {} tokens instead of {}",
+                      WithCommas(made.vocab_size), WithCommas(trainer.vocab_size)));
     }
     context.console.Result(DescribeTrained(options_, made, context.console.json()));
     context.console.Note(

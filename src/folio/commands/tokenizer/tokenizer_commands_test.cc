@@ -464,7 +464,7 @@ TEST_F(TokenizerCommandTest, AFileOfTwoEncodingsIsFetchedOnce) {
   Well(Shell("FOLIO_HOME=h $T fetch p50k_base --from " + from));
   EXPECT_TRUE(
       Contains(Well(Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch p50k_edit")).err,
-               "p50k_edit is in h/tokenizers/p50k_base already"));
+               "p50k_edit is already in h/tokenizers/p50k_base"));
   EXPECT_EQ(
       Out("FOLIO_HOME=h $T encode --text '<|fim_middle|>' --special allow --tokenizer p50k_edit"),
       "50282\n");

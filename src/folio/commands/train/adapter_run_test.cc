@@ -124,7 +124,7 @@ TEST_F(AdapterRun, IsNotForWhatAdaptersCannotHold) {
   ExpectError(2,
               "train --init " + At("model").string() + " --data " + data_ +
                   " --save adapter --out " + At("tuned").string(),
-              "train.save = adapter needs adapters", "--lora RANK");
+              ": train.save = adapter needs --lora", "--lora RANK");
   Well(RunFolio(Tune("", "whole")));
   ExpectError(3, Saved("--adapter " + At("whole/best/adapter").string()), "convert it first");
   Well(RunFolio(Saved()));

@@ -59,7 +59,8 @@ TEST_F(NanoGptData, TrainsWithItsCharactersAndItsAlphabet) {
   Well(RunFolio("generate --max-tokens 2 --prompt Thou" + model));
   // A model of characters that are not these is told from it.
   fs::copy_file(SourceDir() / "tests/fixtures/nanogpt-tiny/meta.pkl", At("chars/meta.pkl"));
-  ExpectError(3, Resumed("--max-steps 6"), "another tokenizer than the model");
+  ExpectError(3, Resumed("--max-steps 6"),
+              ": the data was prepared with a different tokenizer than the model's");
 }
 
 TEST_F(NanoGptData, HeldOutTokensMayBeCalledValidAndTheTextJoinsOthers) {
@@ -163,10 +164,10 @@ TEST_F(TrainsOnConversations, ALengthThatIsChosenHasRoomForAllOfThem) {
   EXPECT_TRUE(Contains(run.err, "sequences of 321"));
   Write(3000);
   EXPECT_TRUE(Contains(Ended(2, RunFolio("train --overwrite --data " + data_ + out)).err,
-                       "conversations would be cut",
+                       "conversations would be truncated",
                        "1 of 40 conversations are longer than a sequence of 2,048 tokens",
-                       "the longest takes 3,021",
-                       "--context 3021 has room for all; --context 2048 cuts"));
+                       "tokens; the longest has 3,021",
+                       "--context 3021 fits all of them; --context 2048 truncates"));
   Well(RunFolio("train --overwrite --context 32 --data " + data_ + out));
 }
 
@@ -175,17 +176,17 @@ TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
   const std::string out = " --max-steps 1 --set train.eval_batches=1 --out " + At("run").string();
   EXPECT_TRUE(Contains(Ended(2, RunFolio("train --preset char-cpu --data " + data_ + out)).err,
                        "1 of 40 conversations are longer than a sequence of 64 tokens",
-                       "--set model.n_positions=81 has room for all; --context 64 cuts them"));
+                       "--set model.n_positions=81 fits all of them; --context 64 truncates them"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
   const ProgramRun cut =
       Well(RunFolio("train --preset char-cpu --context 64 --data " + data_ + out));
-  EXPECT_TRUE(Contains(cut.err, "the longest takes 81: they are cut there"));
+  EXPECT_TRUE(Contains(cut.err, "the longest has 81; they are truncated"));
   Well(RunFolio(Resumed("--max-steps 2")));
   // A model that is there has the positions that it has.
   const std::string init = "train --init " + At("run").string() + " --max-steps 1 --out " +
                            At("tuned").string() + " --data " + data_;
   EXPECT_TRUE(
-      Contains(Ended(2, RunFolio(init)).err, "leave the long ones out; --context 64 cuts them"));
+      Contains(Ended(2, RunFolio(init)).err, "remove the long ones; --context 64 truncates them"));
 }
 
 TEST_F(NanoGptData, ThatIsShortenedEndsTrainingWithAMessage) {

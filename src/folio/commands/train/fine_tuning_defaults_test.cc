@@ -105,7 +105,7 @@ TEST_F(Epochs, SayHowManyStepsThereAre) {
     const double tokens = plan.at("train_tokens");
     EXPECT_EQ(plan.at("steps"), std::llround(1.5 * tokens / 32)) << from;
     EXPECT_NEAR(plan.at("epochs"), 1.5, 0.01);
-    EXPECT_TRUE(Contains(run.err, "each about 1.5 times")) << from;
+    EXPECT_TRUE(Contains(run.err, "read about 1.5 times")) << from;
     EXPECT_EQ(Setting("epochs", "tuned"), "1.5");
     EXPECT_EQ(Setting("order", "tuned"), "\"epochs\"");
   }
@@ -142,8 +142,9 @@ TEST_F(Epochs, GoOnForMoreOrAsManyStepsAsAreAskedFor) {
 }
 
 TEST_F(Epochs, DoNotGoWithStepsThatAreAskedFor) {
-  ExpectError(2, Tune("--epochs 2 --max-steps 5"), "--epochs and --max-steps do not go together");
-  ExpectError(2, Tune("--set train.epochs=2 --max-steps 5"), "leave one of them out");
+  ExpectError(2, Tune("--epochs 2 --max-steps 5"),
+              "--epochs and --max-steps cannot be used together");
+  ExpectError(2, Tune("--set train.epochs=2 --max-steps 5"), "remove one of them");
 }
 
 using EvaluationsOfFineTuning = TaughtModel;
@@ -168,7 +169,7 @@ using Learned = TaughtModel;
 TEST_F(Learned, IsToldWithTheLossBeforeAndAfter) {
   const ProgramRun run = Well(RunFolio(Tune("--max-steps 40")));
   const std::vector<StepMetrics> log = ReadRunLog(At("tuned"));
-  EXPECT_TRUE(Contains(run.out, fmt::format("held-out loss {:.4f} before, now {:.4f}",
+  EXPECT_TRUE(Contains(run.out, fmt::format("held-out loss {:.4f} before training, now {:.4f}",
                                             *log.front().val_loss, *log.back().val_loss)));
   EXPECT_EQ(Count(run.err, "warning"), 0u) << run.err;
   // The part that goes on knows how it began.
@@ -180,8 +181,9 @@ TEST_F(Learned, IsToldWithTheLossBeforeAndAfter) {
 TEST_F(Learned, WhereItIsLittleTheNextThingToTryIsSaid) {
   const ProgramRun little =
       Well(RunFolio(Tune("--max-steps 10 --lr 1e-6 --lora 2 --set lora.targets=c_fc")));
-  EXPECT_TRUE(Contains(little.err, "warning: held-out loss hardly moved, from ", "next, --lr 3e-06",
-                       "--set lora.targets=all-linear", "more epochs"));
+  EXPECT_TRUE(Contains(little.err, "warning: held-out loss hardly changed, from ",
+                       "next time, try --lr 3e-06", "--set lora.targets=all-linear",
+                       "more epochs"));
 }
 
 using LengthOfTraining = TaughtModel;
@@ -201,7 +203,7 @@ TEST_F(LengthOfTraining, ATextShorterThanAWindowIsToldBeforeThePlan) {
     const ProgramRun run = Ended(3, RunFolio("train --data " + At("tiny.txt").string() + " --out " +
                                              At("tuned").string() + " " + from));
     EXPECT_TRUE(
-        Contains(run.err, "tiny.txt: shorter than one window", "a context of ", "held out"));
+        Contains(run.err, "tiny.txt: shorter than one window", "a context of ", "held-out tokens"));
     for (const char* internal : {"train.bin", "val.bin", ".new", "learning rate"}) {
       EXPECT_EQ(Count(run.err, internal), 0u) << run.err;
     }

@@ -67,7 +67,7 @@ TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {
     EXPECT_EQ(FilesBelow(At("parts/last")), FilesBelow(At("tuned/last"))) << lora;
     EXPECT_NE(Bytes("tuned/last"), Bytes("model/best"));
     ExpectError(2, resume + At("parts").string() + " --init " + At("model").string(),
-                "--init does not go with --resume");
+                "--init cannot be used with --resume");
     fs::remove_all(At("tuned"));
     fs::remove_all(At("parts"));
   }
@@ -197,22 +197,23 @@ TEST_F(FineTuningProgram, ASmallTextIsReadAsOftenAsIsSaid) {
       const size_t end = run.err.find(behind), begin = run.err.rfind("about", end);
       return end == run.err.npos ? "nothing" : run.err.substr(begin, end - begin);
     };
-    EXPECT_EQ(said(" through the text"), said("; " + WithCommas(bytes / 10) + " held out"));
+    EXPECT_EQ(said(" over the text"), said("; " + WithCommas(bytes / 10) + " held-out tokens"));
     const std::string often = bytes == 14000 ? "about 2 times" : "about 8 times";
     if (bytes > 300) {
-      EXPECT_EQ(said(" through the text"), often) << run.err;
+      EXPECT_EQ(said(" over the text"), often) << run.err;
     }
   }
 }
 
 TEST_F(FineTuningProgram, WhatWouldMakeItAnotherModelIsRefused) {
-  ExpectError(2, Init("--set model.n_embd=16"), "model.n_embd does not go with --init",
-              "that of the model 8");
-  ExpectError(2, Init("--set model.n_positions=17"), "no new ones be added");
-  ExpectError(2, Init("--set model.vocab_size=9"), "none be taken off");
-  ExpectError(2, Init("--preset debug"), "--preset and --init do not go together");
+  ExpectError(2, Init("--set model.n_embd=16"), ": model.n_embd cannot be used with --init",
+              "but 8 in the model");
+  ExpectError(2, Init("--set model.n_positions=17"), "positions can be removed, but not added");
+  ExpectError(2, Init("--set model.vocab_size=9"), "tokens can be added, but not removed");
+  ExpectError(2, Init("--preset debug"), "--preset and --init cannot be used together");
   EXPECT_TRUE(Contains(RunFolio(Init("--rng torch")).err, "use --rng folio with --init"));
-  ExpectError(2, Init("--tokenizer bytes"), "another tokenizer than the model");
+  ExpectError(2, Init("--tokenizer bytes"),
+              ": the data was prepared with a different tokenizer than the model's");
   ExpectError(3,
               "train --init " + At("nowhere").string() + " --data " + data_ + " --out " +
                   At("tuned").string(),

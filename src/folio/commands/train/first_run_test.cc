@@ -19,10 +19,11 @@ class FirstRun : public TrainTest {
 
 TEST_F(FirstRun, ATextAloneIsEnough) {
   const ProgramRun run = Well(RunFolio("train --budget 1s --data " + data_ + Out()));
-  EXPECT_TRUE(Contains(run.err, "chosen: characters, 2 layers of 64 channels",
-                       "because: ", "1.0s on this machine", "learning rate to",
-                       "tokens to learn from", "about 1.0s: "));
-  EXPECT_FALSE(Contains(run.err, "takes longer"));
+  EXPECT_TRUE(Contains(run.err,
+                       "automatic settings: characters, 2 layers of 64 channels, sequences of",
+                       "chosen for ", "1.0s on this machine", "learning rate ",
+                       "training tokens, read ", "estimated time 1.0s: "));
+  EXPECT_FALSE(Contains(run.err, "(use --budget 1h for a longer run)"));
   EXPECT_EQ(Setting("budget"), "\"1s\"");
   EXPECT_EQ(Setting("n_embd"), "64");
   EXPECT_EQ(Setting("tokenizer"), "\"char\"");
@@ -32,13 +33,13 @@ TEST_F(FirstRun, ATextAloneIsEnough) {
 TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
   const ProgramRun run =
       Well(RunFolio("train --max-steps 3 --batch 2 --tokenizer bytes --data " + data_ + Out()));
-  EXPECT_TRUE(
-      Contains(run.err, "chosen: tokens", "3 steps of 2 sequences", "--- sample after step"));
+  EXPECT_TRUE(Contains(run.err, "automatic settings: tokens", "3 steps of 2 sequences",
+                       "--- sample after step"));
   EXPECT_EQ(Setting("max_steps"), "3");
   EXPECT_EQ(ReadRunLog(At("run")).back().step, 3);
   EXPECT_EQ(Setting("budget"), "\"\"");
   EXPECT_TRUE(Contains(RunFolio("train --dry-run --data " + data_ + Out()).err,
-                       "(--budget 1h takes longer)"));
+                       "(use --budget 1h for a longer run)"));
   ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is no time");
 }
 
@@ -59,16 +60,19 @@ TEST_F(FirstRun, ALongerSequenceIsWhatTheSizeIsChosenFor) {
 TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
   const std::string train = "train --preset debug --budget 1s --data " + data_ + Out();
   const ProgramRun run = Well(RunFolio(train));
-  EXPECT_TRUE(Contains(run.err, "chosen: ", "steps of 2 sequences of 8", "the end of the time"));
+  EXPECT_TRUE(Contains(run.err, "automatic settings: ", "steps of 2 sequences of 8",
+                       "the end of the budget"));
   EXPECT_EQ(Setting("n_embd"), "4");
   // Where it ended is where its settings and its checkpoint say that it would.
   const int64_t steps = ReadRunLog(At("run")).back().step;
   EXPECT_EQ(Setting("max_steps"), std::to_string(steps));
   EXPECT_TRUE(Contains(ReadFile(At("run/last/train_state/state.json")),
                        "\"steps\": " + std::to_string(steps)));
-  EXPECT_TRUE(Contains(RunFolio(Resumed("")).err, "the run has made its"));
-  EXPECT_FALSE(Contains(RunFolio(Resumed("--dry-run")).out, "about 1.0s"));  // that is gone
-  ExpectError(2, Resumed("--budget 1h"), "--max-steps how long");
+  EXPECT_TRUE(Contains(RunFolio(Resumed("")).err, "the run has completed its"));
+  EXPECT_FALSE(
+      Contains(RunFolio(Resumed("--dry-run")).out, "estimated time 1.0s"));  // that is gone
+  ExpectError(2, Resumed("--budget 1h"),
+              "remove --budget, and set the number of steps with --max-steps");
   Well(RunFolio(Resumed("--max-steps " + std::to_string(steps + 3))));
   EXPECT_EQ(ReadRunLog(At("run")).back().step, steps + 3);
 }
@@ -77,13 +81,13 @@ TEST_F(FirstRun, TheDecayFollowsTheSteps) {
   const std::string preset = "train --preset char-cpu --max-steps 2 --data " + data_ + Out() +
                              "--set train.warmup_steps=0 train.eval_every=0 ";
   const ProgramRun run = Well(RunFolio(preset));
-  EXPECT_TRUE(Contains(run.err, "a cosine down to 0.0001 at step 2\n"));
+  EXPECT_TRUE(Contains(run.err, "cosine decay to 0.0001 at step 2\n"));
   EXPECT_NEAR(*ReadRunLog(At("run")).at(1).lr, (1e-3 + 1e-4) / 2, 1e-12);
   EXPECT_TRUE(Contains(RunFolio(preset + "--overwrite --set train.decay_steps=7").err,
-                       "down to 0.0001 at step 7\n"));
+                       "decay to 0.0001 at step 7\n"));
   // Another program's run keeps its schedule.
-  EXPECT_TRUE(
-      Contains(RunFolio(preset + "--overwrite --rng torch").err, "down to 0.0001 at step 2,000\n"));
+  EXPECT_TRUE(Contains(RunFolio(preset + "--overwrite --rng torch").err,
+                       "decay to 0.0001 at step 2,000\n"));
 }
 
 TEST_F(FirstRun, SeveralTextsAreOneData) {
@@ -92,18 +96,18 @@ TEST_F(FirstRun, SeveralTextsAreOneData) {
   EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "text.txt", "more.txt"));
   fs::copy(At("run/data"), At("data"));
   ExpectError(2, Words("--overwrite --data " + data_ + " --data " + At("data").string()),
-              "is a data set, and not the only one");
+              "' is a data set and cannot be combined with other data");
   ExpectError(2, Words("--overwrite --data " + At("run/data").string()),
-              "belongs to the run that is to be replaced");
+              "' belongs to the run to be replaced");
 }
 
 TEST_F(FirstRun, WhatIsHeldOutIsSaid) {
   const auto plan = [&](const std::string& more) {
     return Train("--dry-run --val-fraction 0.5 " + more).out;
   };
-  EXPECT_TRUE(Contains(plan(""), " held out, ", "14 blocks spread over the text"));
-  EXPECT_TRUE(Contains(plan("--val-split tail"), " held out, the end of the text"));
-  EXPECT_TRUE(Contains(plan("--rng torch"), " held out, the end of the text"));
+  EXPECT_TRUE(Contains(plan(""), " held-out tokens", "14 blocks spread over the text"));
+  EXPECT_TRUE(Contains(plan("--val-split tail"), " held-out tokens (the end of the text)"));
+  EXPECT_TRUE(Contains(plan("--rng torch"), " held-out tokens (the end of the text)"));
   Well(Train("--val-fraction 0.5"));
   const ProgramRun info = RunFolio("data info " + At("run/data").string());
   EXPECT_TRUE(Contains(info.out, "blocks spread over the text"));
@@ -123,7 +127,7 @@ TEST_F(FirstRun, WithoutHeldOutTextNothingIsTrained) {
 
 TEST_F(FirstRun, ADryRunTakesATextAndLeavesNothing) {
   const Strings before = Names();
-  EXPECT_TRUE(Contains(Well(Train("--dry-run")).out, "parameters", "about "));
+  EXPECT_TRUE(Contains(Well(Train("--dry-run")).out, "parameters", "estimated time "));
   EXPECT_EQ(Names(), before);
 }
 
@@ -131,7 +135,8 @@ TEST_F(FirstRun, ATokenizerBesideDataOfAnotherIsRefused) {
   Well(Train());
   fs::copy(At("run/data"), At("data"));
   const std::string on_data = "--overwrite --data " + At("data").string();
-  ExpectError(2, Words(on_data + " --tokenizer bytes"), "--tokenizer bytes: the data has another");
+  ExpectError(2, Words(on_data + " --tokenizer bytes"),
+              "--tokenizer bytes: the data has a different tokenizer");
   Well(Train(on_data + " --tokenizer char"));
 }
 
@@ -150,7 +155,7 @@ TEST_F(FirstRun, AFinishedRunSaysSo) {
   Well(Train());
   const auto files = FilesBelow(At("run"));
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed(""))).err,
-                       "the run has made its 4 steps; --max-steps 8 goes on"));
+                       "the run has completed its 4 steps; continue with --max-steps 8"));
   EXPECT_EQ(FilesBelow(At("run")), files);
 }
 

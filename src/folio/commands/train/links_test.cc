@@ -70,8 +70,8 @@ TEST_F(Links, InARunAreRefusedByWhoeverGoesOnWithIt) {
   for (const std::string part : kParts) {
     LinkAway(part);
     const ProgramRun run = Ended(3, Unchanged(Resumed("--max-steps 10 --quiet")));
-    EXPECT_TRUE(Contains(run.err, "run/" + part + "' is a symbolic link", "it leads to",
-                         "outside/" + part, "help: put there what it leads to"));
+    EXPECT_TRUE(Contains(run.err, "run/" + part + "' is a symbolic link", "it points to",
+                         "outside/" + part, "help: replace it by its target"));
   }
 }
 

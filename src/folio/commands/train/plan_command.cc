@@ -52,9 +52,9 @@ class PlanCommand final : public Command {
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
     flags.Value(Field{"ranks", &ranks_, "numbers of ranks"}, {.placeholder = "N,N,..."});
-    flags.Value(Field{"network", &networks_, "bandwidth of a rank, in each direction"},
+    flags.Value(Field{"network", &networks_, "bandwidth per rank, in each direction"},
                 {.placeholder = "SPEED,..."});
-    flags.Value(Field{"latency", &latency_, "from one rank to another"}, {.placeholder = "TIME"});
+    flags.Value(Field{"latency", &latency_, "latency between two ranks"}, {.placeholder = "TIME"});
     flags.Value(Field{"message-time", &message_time_,
                       "time for a rank to send and receive a message, independent of its size"},
                 {.placeholder = "TIME"});
@@ -169,8 +169,8 @@ class PlanCommand final : public Command {
 uint64_t ParseMemory(const std::string& text, const std::string& flag) {
   static constexpr std::string_view kUnits = "KMGT";
   const auto wrong = [&] {
-    return UsageError(fmt::format("{}: '{}' is no size of memory", flag, text), "",
-                      "write a number and its unit: 8GB, 512MB, 16GiB");
+    return UsageError(fmt::format("{}: '{}' is not a size of memory", flag, text), "",
+                      "expected a number with a unit: 8GB, 512MB, 16GiB");
   };
   double number = 0;
   const char* const end = text.data() + text.size();
@@ -206,11 +206,11 @@ class PlanFitsCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Value(Field{"memory", &memory_, "in place of what this machine has: 8GB, 512MiB"},
+    flags.Value(Field{"memory", &memory_, "memory to use in place of this machine's: 8GB, 512MiB"},
                 {.placeholder = "SIZE"});
-    flags.Value(Field{"context", &context_, "tokens of a sequence", 1, 1 << 20},
+    flags.Value(Field{"context", &context_, "tokens in a sequence", 1, 1 << 20},
                 {.placeholder = "N"});
-    flags.Switch("--recompute", &recompute_, "training recomputes activations");
+    flags.Switch("--recompute", &recompute_, "recompute activations in training");
   }
 
   int Run(const Context& context) override {

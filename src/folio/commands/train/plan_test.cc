@@ -73,8 +73,8 @@ TEST(Plan, MistakesAreSaid) {
   ExpectError(2, plan + " --grad-accumulation 8 --micro-batches 2", "do not go together");
   ExpectError(2, plan + " --ranks 0", "--ranks: '0'", "from 1 to 8192");
   ExpectError(2, plan + " --ranks 2,", "--ranks: ''");
-  ExpectError(2, plan + " --network fast", "--network: 'fast' is no speed", "10Gbit");
-  ExpectError(2, plan + " --network 10", "--network: '10' is no speed", "Gbit");
+  ExpectError(2, plan + " --network fast", "--network: 'fast' is not a bandwidth", "10Gbit");
+  ExpectError(2, plan + " --network 10", "--network: '10' is not a bandwidth", "Gbit");
   ExpectError(2, plan + " --latency 20", "--latency: '20' is no time", "20us");
   ExpectError(2, plan + " --context 25", "n_positions is 24");
 }

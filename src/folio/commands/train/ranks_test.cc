@@ -105,7 +105,7 @@ TEST_P(MpiRun, RanksThatDoNotBelongTogetherAreRefused) {
   EXPECT_TRUE(Contains(Ended(2, RunShell(".", "unset HOME; " + Ranks(1) + "$F " + words +
                                                   " : -n 1 $F " + words + " --learning-rate 0.5"))
                            .err,
-                       "rank 1 (", "other settings than the first rank",
+                       "rank 1 (", "and the first rank have different settings",
                        "'train.learning_rate = 0.5' there"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
 }
@@ -116,12 +116,12 @@ TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
     return RunShell(".", "unset HOME; " + Ranks(1) + "$F " + one + " : -n 1 $F " + other);
   };
   const ProgramRun simd = Ended(2, both(words + " --simd SSE4", words + " --simd AVX2"));
-  EXPECT_TRUE(Contains(simd.err, "rank 1 (", "other instruction sets than the first rank",
+  EXPECT_TRUE(Contains(simd.err, "rank 1 (", "and the first rank have different instruction sets",
                        "'AVX2' there, 'SSE4' at rank 0", "--simd NAME"));
   EXPECT_TRUE(Contains(Ended(2, both(words, "data prepare " + data_ + " --out " +
                                                 At("data").string() + " --no-config"))
                            .err,
-                       "rank 1 (", "other commands than the first rank",
+                       "rank 1 (", "and the first rank have different commands",
                        "'folio data prepare' there, 'folio train' at rank 0"));
   EXPECT_FALSE(std::filesystem::exists(At("run")));
   Well(Train());
@@ -195,7 +195,7 @@ TEST(Launchers, TasksWithoutMpiAreRefused) {
                 ".",
                 "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 $F train --data a --out b"))
           .err,
-      "srun has started 4 tasks that know nothing of each other", "srun --mpi=pmix"));
+      "srun has started 4 tasks that are not connected", "srun --mpi=pmix"));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST_F(RunDirectory, ARunLeavesWhatIsPromised) {
 TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
   Well(Train());
   const std::string before = ReadFile(At("run/metrics.jsonl"));
-  EXPECT_TRUE(Contains(Ended(2, Train()).err, "already holds a run"));
+  EXPECT_TRUE(Contains(Ended(2, Train()).err, "' already contains a run"));
   EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
   Well(Train("--overwrite --seed 5"));
   EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);
@@ -110,7 +110,7 @@ TEST_F(Resumes, OtherSettingsAreTold) {
   EXPECT_FALSE(Contains(same.err, " was ")) << same.err;
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6 --lr 0.01 --threads 1"))).err,
                        "train.max_steps was 4, is 6; train.learning_rate was 0.001, is 0.01: ",
-                       "train.threads was 0, is 1: the numbers of its steps stay the same"));
+                       "train.threads was 0, is 1; this does not change the results"));
   EXPECT_TRUE(Contains(Ended(2, RunFolio(Resumed("--max-steps 8 --set model.n_layer=2"))).err,
                        "model.n_layer cannot change", "was 1, is 2"));
 }
@@ -123,20 +123,20 @@ TEST_F(Resumes, SettingsThatAreLostAreNotGuessed) {
   fs::rename(At("run/config.toml"), At("kept.toml"));
   for (const std::string more :
        {"--max-steps 6", "--max-steps 6 --preset char-cpu", "--max-steps 6 --lr 0.01"}) {
-    ExpectError(3, Resumed(more), "run/config.toml is missing, or empty",
-                "nobody knows with which settings", "train.", "--config FILE");
+    ExpectError(3, Resumed(more), "run/config.toml is missing or empty",
+                "the settings of the run are unknown:", "train.", "--config FILE");
   }
   WriteFileAtomically(At("run/config.toml"), "");
-  ExpectError(3, Resumed("--max-steps 6"), "run/config.toml is missing, or empty");
+  ExpectError(3, Resumed("--max-steps 6"), "run/config.toml is missing or empty");
   // A line that is lost is not the preset's to say.
   const size_t line = config.find("learning_rate = ");
   WriteFileAtomically(At("run/config.toml"),
                       config.substr(0, line) + config.substr(config.find('\n', line) + 1));
-  ExpectError(3, Resumed("--max-steps 6 --preset char-cpu"), "does not say all settings",
+  ExpectError(3, Resumed("--max-steps 6 --preset char-cpu"), "lacks settings of the run",
               "train.learning_rate (preset char-cpu has ");
   EXPECT_EQ(FilesBelow(At("run/last")), run);
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 5"))).err,
-                       "does not say train.learning_rate (built-in has 0.001)"));
+                       "lacks train.learning_rate (built-in has 0.001)"));
   fs::remove(At("run/config.toml"));
   Well(RunShell(".", "$F " + Resumed("--max-steps 6 --config " + At("kept.toml").string())));
   EXPECT_TRUE(fs::exists(At("run/config.toml")));
@@ -147,8 +147,8 @@ TEST_F(Resumes, ADamagedCheckpointGivesWayToTheOneBefore) {
   ASSERT_TRUE(fs::exists(At("run/steps/2/train_state/state.json")));
   std::ofstream(At("run/last/model.safetensors"), std::ios::app) << "more";
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err,
-                       "run/last/model.safetensors is damaged", "going on from",
-                       "run/steps/2 (step 2)", "going on after step 2"));
+                       "run/last/model.safetensors is damaged", "; resuming from",
+                       "run/steps/2 (step 2)", "resuming at step 2"));
   EXPECT_EQ(ReadRunLog(At("run")).size(), 7u);
 }
 
@@ -161,7 +161,8 @@ TEST_F(Resumes, DataThatChangedIsToldLoudly) {
   const std::string text = ReadFile(data_);
   WriteFileAtomically(data_, text.substr(37) + text.substr(0, 37));
   Well(RunFolio(prepare + "--overwrite " + data_));
-  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err, "THE DATA HAS CHANGED"));
+  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err,
+                       "the data has changed since the run started:"));
 }
 
 using TrainEnds = TrainTest;
@@ -174,7 +175,7 @@ constexpr char kBlowsUp[] =
 TEST_F(TrainEnds, StepsAreSkippedAndThenItDiverges) {
   const ProgramRun run = Ended(5, Train(kBlowsUp));
   EXPECT_TRUE(Contains(run.err, " skipped: non-finite ", "training diverged at step",
-                       "of 3 skipped in a row", "no checkpoint was written before that"));
+                       "of 3 skipped in a row", "no checkpoint had been written"));
   const std::vector<StepMetrics> log = ReadRunLog(At("run"));
   EXPECT_EQ(log.back().skipped.substr(0, 11), "non-finite ");
   const ProgramRun events = Ended(5, Train(std::string("--overwrite --json ") + kBlowsUp));
@@ -194,8 +195,8 @@ TEST_F(TrainEnds, PatienceIsSaid) {
       Well(Train("--patience 2 --max-steps 50 --set train.learning_rate=0 train.min_lr=0 "
                  "train.eval_every=1"));
   EXPECT_TRUE(Contains(run.out, "stopped after 3 steps",
-                       "because 2 evaluations in a row had no better held-out loss"));
-  EXPECT_TRUE(Contains(run.err, "next: folio generate"));
+                       "stopped early: no improvement in 2 evaluations (--patience)"));
+  EXPECT_TRUE(Contains(run.err, "next: folio generate --model"));
   EXPECT_EQ(ReadRunLog(At("run")).back().ended_by, "patience");
 }
 
@@ -203,8 +204,8 @@ TEST_F(TrainEnds, TokensAndTimeAreSaid) {
   const ProgramRun tokens = Well(Train("train.max_tokens=64 --json"));
   EXPECT_TRUE(Contains(tokens.out, "\"ended_by\":\"max_tokens\"", "\"step\":2,\"tokens\":64"));
   const ProgramRun time = Well(Train("--overwrite --max-steps 1000000 --max-time 2s"));
-  EXPECT_TRUE(Contains(time.out, "because --max-time is 2s"));
-  EXPECT_TRUE(Contains(time.err, "go on: folio train --resume"));
+  EXPECT_TRUE(Contains(time.out, "limit reached: --max-time is 2s"));
+  EXPECT_TRUE(Contains(time.err, "continue with: folio train --resume --out"));
   Well(RunFolio(Resumed("--max-time 1s")));
   ExpectError(2, Words("--overwrite --max-time soon"), "train.max_time", "'soon' is no time");
 }

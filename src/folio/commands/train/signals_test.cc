@@ -110,7 +110,7 @@ TEST_F(Signals, ALimitOfTheSizeOfFilesIsAFullDisk) {
                   Awaited("[ \"$n\" != \"" + state + "\" ]") +
                   "kill -TERM $p; wait $p; s=$?; wait $t; exit $s"));
   EXPECT_EQ(run.out, "");
-  EXPECT_TRUE(Contains(run.err, "no checkpoint of step", "File too large",
+  EXPECT_TRUE(Contains(run.err, "checkpoint of step", "File too large",
                        "metrics.jsonl: File too large; its lines are kept"));
   ExpectGoesOn();
 }
@@ -187,14 +187,14 @@ TEST_F(CrashTest, OneThatWasKilledBeforeItBeganIsBegunAgainAndTheAdviceSaysSo) {
     WriteFileAtomically(At("run/.new/data/train.bin"), "half");
   };
   prepared();
-  ExpectError(3, Resumed(""), "holds no run", "leave out --resume");
+  ExpectError(3, Resumed(""), "' contains no run to resume", "remove --resume to start a run");
   prepared();
   Well(Train());
   EXPECT_FALSE(fs::exists(At("run/.new")));
   // Data without settings, as anybody may have left it.
   for (const char* part : {"last", "best", "config.toml"}) fs::remove_all(At("run") / part);
-  ExpectError(3, Resumed(""), "holds no run", "--overwrite");
-  ExpectError(2, Words(""), "already holds a run", "--overwrite");
+  ExpectError(3, Resumed(""), "' contains no run to resume", "--overwrite");
+  ExpectError(2, Words(""), "' already contains a run", "--overwrite");
 }
 
 TEST_F(CrashTest, AHangUpThatIsIgnoredStopsNothing) {
@@ -214,7 +214,7 @@ TEST_F(CrashTest, ADamagedLogDoesNotKeepARunFromGoingOn) {
   WriteFileAtomically(At("run/samples.jsonl"),
                       samples + "{\"event\":\"sample\",\"step\":5,\"text\":\"again\"}\n{\"torn");
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err,
-                       "metrics.jsonl:2: the line is damaged", "metrics.jsonl:7",
+                       "metrics.jsonl:2: damaged line, moved to", "metrics.jsonl:7",
                        "metrics.damaged.jsonl"));
   ExpectSteps(7);
   EXPECT_TRUE(Contains(ReadFile(At("run/metrics.damaged.jsonl")), "no line at all\n"));
@@ -232,12 +232,13 @@ class Supervised : public Signals {
 };
 
 TEST_F(Supervised, BeginsGoesOnAndEnds) {
-  EXPECT_TRUE(Contains(Well(RunFolio(Command())).err, "holds no run yet: it begins"));
+  EXPECT_TRUE(Contains(Well(RunFolio(Command())).err, "contains no run; starting one"));
   const auto first = FilesBelow(At("run"));
-  EXPECT_TRUE(Contains(Well(RunFolio(Command())).err, "the run has made its 4 steps"));
+  EXPECT_TRUE(Contains(Well(RunFolio(Command())).err,
+                       "the run has completed its 4 steps; continue with --max-steps"));
   EXPECT_EQ(FilesBelow(At("run")), first);
   const ProgramRun on = Well(RunFolio(Command("--max-steps 6")));
-  EXPECT_TRUE(Contains(on.err, "going on after step 4"));
+  EXPECT_TRUE(Contains(on.err, "resuming at step 4"));
   EXPECT_EQ(ReadRunLog(At("run")).back().step, 6);
   ExpectNothingAside();
 }
@@ -252,7 +253,9 @@ TEST_F(Supervised, WhateverHasEndedARunIsToldAndIsNoFailure) {
     const auto model = ReadFile(At("run/last/model.safetensors"));
     const int64_t step = ReadRunLog(At("run")).back().step;
     const ProgramRun again = Well(RunFolio(Command(ends)));
-    EXPECT_TRUE(Contains(again.out + again.err, "because ")) << again.out << again.err;
+    EXPECT_TRUE(Contains(again.out + again.err,
+                         ends.starts_with("--patience") ? "stopped early: " : "limit reached: "))
+        << again.out << again.err;
     EXPECT_EQ(ReadRunLog(At("run")).back().step, step) << ends;
     EXPECT_EQ(ReadFile(At("run/last/model.safetensors")), model) << ends;
   }
@@ -268,7 +271,7 @@ TEST_F(Supervised, WhatWasKilledBeforeACheckpointBeginsAgain) {
   const auto whole = FilesBelow(At("run/last"));
   for (const char* part : {"last", "best", "steps", "loss.svg"}) fs::remove_all(At("run") / part);
   const ProgramRun again = Well(RunFolio(Command()));
-  EXPECT_TRUE(Contains(again.err, "ended before its first checkpoint: it begins again"));
+  EXPECT_TRUE(Contains(again.err, "ended before its first checkpoint; starting it again"));
   EXPECT_EQ(FilesBelow(At("run/last")), whole);
   EXPECT_EQ(ReadRunLog(At("run")).size(), 5u);
   ExpectNothingAside();
@@ -277,7 +280,7 @@ TEST_F(Supervised, WhatWasKilledBeforeACheckpointBeginsAgain) {
 TEST_F(Supervised, WhatIsNoRunIsNotReplaced) {
   fs::create_directories(At("run/data"));
   WriteFileAtomically(At("run/data/mine"), "mine");
-  ExpectError(2, Command("--quiet"), "already holds a run");
+  ExpectError(2, Command("--quiet"), "' already contains a run");
   EXPECT_EQ(ReadFile(At("run/data/mine")), "mine");
   fs::remove_all(At("run"));
   // A run whose checkpoints are all damaged is somebody's work, too.
@@ -300,7 +303,7 @@ TEST_F(Supervised, TheBeginningIsSaidAgainAndCountsOnce) {
   };
   Well(RunFolio(command("--max-steps 2")));
   const ProgramRun on = Well(RunFolio(command("--max-steps 4")));
-  EXPECT_TRUE(Contains(on.err, "going on after step 2"));
+  EXPECT_TRUE(Contains(on.err, "resuming at step 2"));
   fs::remove_all(At("run"));
   const ProgramRun budget = Well(RunFolio(Command("--preset debug --budget 2s")));
   Well(RunFolio(Command("--preset char-cpu --budget 3s")));

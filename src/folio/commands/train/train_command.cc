@@ -25,7 +25,7 @@ class RunPage {
       : service_({.page = WithStop(ProgramPage({run}))}, [](const AccessLogEntry&) {}),
         serving_(service_, "127.0.0.1", port) {
     serving_.Begin();
-    console.Note("the run as it trains: " + serving_.url() + PageUrlPath(run));
+    console.Note("training page: " + serving_.url() + PageUrlPath(run));
   }
 
  private:
