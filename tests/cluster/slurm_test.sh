@@ -102,7 +102,7 @@ for kind_start in "${kinds[@]}"; do
   test_begins "$kind: SIGTERM saves, and the job goes on in its next turn"
   on host1 scancel --signal=TERM "$job"
   goes_on "$run" $(($(step_of "$run") + 20)) 1
-  grep -q "going on after step" "$log" || wrong "it did not resume" "$log"
+  grep -q "resuming at step" "$log" || wrong "it did not resume" "$log"
 
   test_begins "$kind: a more urgent job comes first"
   on host1 srun --quiet --partition=urgent --nodes=2 --ntasks-per-node=4 true || wrong "the other job has failed"
