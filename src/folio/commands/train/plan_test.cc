@@ -70,7 +70,7 @@ TEST(Plan, MistakesAreSaid) {
       "plan --flops-per-second 1e12 --memory-rate 1e11 --sum-rate 1e10 --model " + kModel;
   ExpectError(2, plan + " --ranks 8 --grad-accumulation 12", "8 ranks cannot share 12",
               "--grad-accumulation");
-  ExpectError(2, plan + " --grad-accumulation 8 --micro-batches 2", "do not go together");
+  ExpectError(2, plan + " --grad-accumulation 8 --micro-batches 2", "cannot be used together");
   ExpectError(2, plan + " --ranks 0", "--ranks: '0'", "from 1 to 8192");
   ExpectError(2, plan + " --ranks 2,", "--ranks: ''");
   ExpectError(2, plan + " --network fast", "--network: 'fast' is not a bandwidth", "10Gbit");
