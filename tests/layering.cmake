@@ -1,7 +1,8 @@
 # Reads every #include below SOURCE/folio and fails on what docs/architecture.md does not allow:
 # a room that uses a room it may not know, an outside library outside its place, two headers that give one name to
 # two types (the linker would mix them up without a word), a file opened for reading in a way that may wait or
-# never end. It warns of files beyond a thousand lines.
+# never end, and more than three files of one room (a header and its source are one) that include each other in a
+# circle. It warns of files beyond a thousand lines.
 #   cmake -DSOURCE=DIR -P layering.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -67,6 +68,11 @@ set(test_file "(^|/)test_[a-z0-9_]+\\.(cc|h)$|_test\\.cc$")
 set(other_opening "ifstream|filebuf|[^a-z_o]fstream [a-z_]+|fopen *\\(|open(at2?)? *\\([^;]*O_RDONLY[^;]*")
 set(read_without_limit "[^a-zA-Z_]ReadFile\\([^,;()]*(\\([^,;()]*\\))?[^,;()]*\\)")
 
+# Circles of more than three files that are still there, and how many files are in each: none may grow.
+set(max_circle 3)
+set(max_circle_model 21)
+set(max_circle_text 8)
+
 set(max_lines 1000)  # a file is one thought, as long as that thought needs: beyond it a look is due
 
 set(mistakes 0)
@@ -93,6 +99,15 @@ foreach(file ${files})
       set(other ${CMAKE_MATCH_1})
       if(NOT other STREQUAL room AND NOT other IN_LIST uses_${room})
         mistake("${file}: ${room} may not know ${other} (${header})")
+      endif()
+      if(other STREQUAL room AND NOT file MATCHES "${test_file}")
+        string(REGEX REPLACE "\\.[a-z]+$" "" from ${file})
+        string(REGEX REPLACE "^folio/|\\.h$" "" to ${header})
+        if(NOT from STREQUAL to)
+          list(APPEND rooms ${room})
+          list(APPEND files_${room} ${from} ${to})
+          list(APPEND next_${from} ${to})
+        endif()
       endif()
     elseif(header MATCHES "^\\.\\.?/")
       mistake("${file}: include from the root, not ${header}")
@@ -138,6 +153,52 @@ foreach(file ${files})
   if(length GREATER max_lines)
     message("${file}: ${length} lines: is it one thought? (no mistake)")
   endif()
+endforeach()
+
+# Sets `reached` to the files that `from` includes, directly or not.
+function(reach from)
+  set(reached "")
+  set(open ${next_${from}})
+  while(open)
+    list(POP_FRONT open file)
+    if(NOT file IN_LIST reached)
+      list(APPEND reached ${file})
+      list(APPEND open ${next_${file}})
+    endif()
+  endwhile()
+  set(reached "${reached}" PARENT_SCOPE)
+endfunction()
+
+list(REMOVE_DUPLICATES rooms)
+foreach(room ${rooms})
+  list(REMOVE_DUPLICATES files_${room})
+  foreach(file ${files_${room}})
+    reach(${file})
+    set(reach_${file} "${reached}")
+  endforeach()
+  set(most ${max_circle})
+  if(DEFINED max_circle_${room})
+    set(most ${max_circle_${room}})
+  endif()
+  set(told "")
+  foreach(file ${files_${room}})
+    if(file IN_LIST told OR NOT file IN_LIST reach_${file})
+      continue()
+    endif()
+    set(circle "")
+    foreach(other ${reach_${file}})
+      if(file IN_LIST reach_${other})
+        list(APPEND circle ${other})
+      endif()
+    endforeach()
+    list(APPEND told ${circle})
+    list(LENGTH circle length)
+    if(length GREATER most)
+      list(SORT circle)
+      list(JOIN circle ", " names)
+      mistake("${room}: ${length} files include each other in a circle, ${most} may: ${names}")
+    endif()
+  endforeach()
 endforeach()
 
 if(mistakes GREATER 0)

@@ -68,10 +68,17 @@ const std::string& TextOf(const Json::Member& member) {
 
 // Messages.
 
-// ShareGPT's names of roles, and those of programs that write its shape.
-std::string_view RoleFrom(std::string_view from) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kRoles = {
-      {{"human", "user"},
+// Returns OpenAI's name of a role that has another name in ShareGPT's form or in those of other
+// programs, in any case; names that nobody has stay what they are.
+std::string_view RoleFrom(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kRoles = {
+      {{"system", "system"},
+       {"developer", "developer"},
+       {"user", "user"},
+       {"assistant", "assistant"},
+       {"tool", "tool"},
+       {"function", "function"},
+       {"human", "user"},
        {"gpt", "assistant"},
        {"chatgpt", "assistant"},
        {"bing", "assistant"},
@@ -84,8 +91,8 @@ std::string_view RoleFrom(std::string_view from) {
        {"function_response", "tool"},
        {"tool_response", "tool"}}};
   const auto* const found =
-      std::ranges::find(kRoles, from, &std::pair<std::string_view, std::string_view>::first);
-  return found == kRoles.end() ? from : found->second;
+      std::ranges::find_if(kRoles, [&](const auto& role) { return SameName(role.first, name); });
+  return found == kRoles.end() ? name : found->second;
 }
 
 // A call of a tool that is the text of {"name": ..., "arguments": ...}; null for any other text.
@@ -98,9 +105,16 @@ Json CallIn(std::string_view text) {
   }
 }
 
-// A message of ShareGPT's as OpenAI has it; others stay what they are.
+// Returns a message in OpenAI's form.
 Json MessageOf(const Json& given) {
-  if (!given.is_object() || !given.contains("from")) return given;
+  if (!given.is_object()) return given;
+  if (!given.contains("from")) {
+    const Json* role = given.find("role");
+    if (role == nullptr || !role->is_string()) return given;
+    Json message = given;
+    message["role"] = RoleFrom(role->text());
+    return message;
+  }
   const Json& from = given.at("from");
   if (!from.is_string()) Wrong("\"from\" is not a string: " + from.dump().substr(0, 60));
   Json message = {{"role", RoleFrom(from.text())}};
@@ -116,7 +130,11 @@ Json MessageOf(const Json& given) {
   return message;
 }
 
-std::vector<ChatMessage> MessagesOf(const Json& list, std::string_view key) {
+// `given` may be the text of such a list, as a column of a table has it.
+std::vector<ChatMessage> MessagesOf(const Json& given, std::string_view key) {
+  const Json list = given.is_string() && given.text().starts_with('[')
+                        ? ParseJson(given.text(), fmt::format("\"{}\"", key))
+                        : given;
   if (!list.is_array()) Wrong(fmt::format("\"{}\" is not a list", key));
   Json messages = Json::array();
   for (const Json& one : list) messages.push_back(MessageOf(one));

@@ -26,24 +26,33 @@ TEST(ConversationLines, AreReadInEveryShape) {
                      {"role": "user", "content": ""}, {"role": "assistant", "content": "b"}]})"),
       (Messages{{kSystem, "s"}, {kUser, "q"}, {kAssistant, "a"}, {kUser, ""}, {kAssistant, "b"}}));
   const Messages pair = {{kUser, "q"}, {kAssistant, "a"}};
-  for (const char* line :
-       {R"({"prompt": "q", "completion": "a", "id": 3})",
-        R"({"prompt": [{"role": "user", "content": "q"}],
+  for (
+      const char* line :
+      {R"({"prompt": "q", "completion": "a", "id": 3})",
+       R"({"prompt": [{"role": "user", "content": "q"}],
             "completion": [{"role": "assistant", "content": "a"}]})",
-        R"({"instruction": "q", "output": "a"})",
-        R"({"instruction": "q", "input": "", "output": "a"})",
-        R"({"instruction": "q", "input": null, "output": "a"})",
-        R"({"instruction": "q", "context": "", "response": "a", "category": "c"})",
-        R"({"INSTRUCTION": "q", "RESPONSE": "a"})", R"({"Question": "q", "Answer": "a"})",
-        R"({"query": "q", "response": "a"})", R"({"input": "q", "output": "a"})",
-        R"({"prompt": "q", "generation": "a"})", R"({"prompt": "q", "response": "a"})",
-        R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}])",
-        R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]})",
-        R"({"conversation": [{"from": "user", "value": "q"}, {"from": "chatgpt", "value": "a"}]})",
-        R"({"conversations": [{"role": "user", "content": "q"},
+       R"({"instruction": "q", "output": "a"})",
+       R"({"instruction": "q", "input": "", "output": "a"})",
+       R"({"instruction": "q", "input": null, "output": "a"})",
+       R"({"instruction": "q", "context": "", "response": "a", "category": "c"})",
+       R"({"INSTRUCTION": "q", "RESPONSE": "a"})",
+       R"({"Question": "q", "Answer": "a"})",
+       R"({"query": "q", "response": "a"})",
+       R"({"input": "q", "output": "a"})",
+       R"({"prompt": "q", "generation": "a"})",
+       R"({"prompt": "q", "response": "a"})",
+       R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}])",
+       R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]})",
+       R"({"conversation": [{"from": "user", "value": "q"}, {"from": "chatgpt", "value": "a"}]})",
+       R"({"conversations": [{"role": "user", "content": "q"},
                               {"role": "assistant", "content": "a"}]})",
-        R"({"messages": null, "question": "q", "answer": "a"})",
-        R"({"system": "", "question": "q", "response": "a"})"}) {
+       R"({"messages": [{"role": "User", "content": "q"}, {"role": "ASSISTANT", "content": "a"}]})",
+       R"({"messages": [{"role": "human", "content": "q"}, {"role": "bot", "content": "a"}]})",
+       R"({"conversations": [{"from": "Human", "value": "q"}, {"from": "GPT", "value": "a"}]})",
+       R"({"messages": "[{\"role\": \"user\", \"content\": \"q\"}, )"
+       R"({\"role\": \"assistant\", \"content\": \"a\"}]"})",
+       R"({"messages": null, "question": "q", "answer": "a"})",
+       R"({"system": "", "question": "q", "response": "a"})"}) {
     EXPECT_EQ(ReadTurns(line), pair) << line;
   }
   EXPECT_EQ(ReadTurns(R"({"instruction": "q", "input": "i", "output": "a"})"),
@@ -109,6 +118,7 @@ TEST(ConversationLines, WhatIsWrongIsSaid) {
   expect(R"({"conversations": [{"from": "alien", "value": "q"}]})", "\"alien\"");
   expect(R"({"conversations": [{"from": 3, "value": "q"}]})", "\"from\"");
   expect(R"({"conversations": "x"})", "not a list");
+  expect(R"({"messages": "[{"})", "\"messages\":1:3: not valid JSON");
   expect(R"({"prompt": 1, "completion": "a"})", "\"prompt\" is not a string");
   expect(R"({"instruction": "q", "input": 5, "output": "a"})", "\"input\" is not a string");
   expect(R"({"instruction": "q", "output": "a", "history": ["x"]})", "\"history\"");

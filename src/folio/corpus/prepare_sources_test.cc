@@ -94,6 +94,9 @@ TEST_F(PrepareSources, AMissingFieldIsNamedWithItsLineOrValue) {
                        "a.jsonl:1: not a document", "no string \"text\", and no conversation",
                        "it has title, body", "a conversation is {\"messages\": [{\"role\"",
                        "{\"prompt\": ", "{\"instruction\": "));
+  EXPECT_TRUE(
+      Contains(refusal("a.jsonl", "{\"prompt\": \"q\", \"chosen\": \"a\", \"rejected\": \"b\"}\n"),
+               "it has prompt, chosen, rejected: preference data"));
   EXPECT_FALSE(Contains(refusal("a.jsonl", "{\"text\": 3}\n"), "conversation"));
   EXPECT_TRUE(Contains(refusal("b.gz", Compressed(good + "{\"text\": 3}\n", "gzip")),
                        "b.gz:2: not a document"));

@@ -55,10 +55,13 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
     std::string members;
     for (const Json::Member& member : json.items())
       members += (members.empty() ? "" : ", ") + member.key;
-    throw InputError(bad.what(),
-                     fmt::format("{}, and no conversation{}", bad.cause(),
-                                 members.empty() ? "" : fmt::format("; it has {}", members)),
-                     fmt::format("{}; a conversation is {}", bad.help(), kConversationForms));
+    const bool preferences = json.contains("chosen") && json.contains("rejected");
+    throw InputError(
+        bad.what(),
+        fmt::format("{}, and no conversation{}{}", bad.cause(),
+                    members.empty() ? "" : fmt::format("; it has {}", members),
+                    preferences ? ": preference data, which folio does not train on" : ""),
+        fmt::format("{}; a conversation is {}", bad.help(), kConversationForms));
   }
   return text->text();
 }

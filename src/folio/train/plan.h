@@ -51,7 +51,7 @@ struct MemoryBeside {
   uint64_t checkpoint = 0;  // the copy of what training changes, which is written beside it
   uint64_t merged = 0;      // layers with adapters, as a checkpoint has them
   uint64_t data = 0;        // tokens that are mapped
-  uint64_t program = 0;     // the program with its tokenizer, and what else it holds by now
+  uint64_t program = 0;     // the program with its tokenizer, what else it holds and will touch
   uint64_t before = 0;      // the most that it has held until now
 
   // The most that a run holds whose steps take `steps` bytes.

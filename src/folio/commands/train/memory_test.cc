@@ -35,6 +35,7 @@ class PlannedMemory : public InTemporaryDirectory {
 };
 
 TEST_F(PlannedMemory, OfANewModelIsWhatIsHeld) {
+  ExpectAsPlanned("--preset debug --max-steps 20");
   ExpectAsPlanned("--preset stories --max-steps 20");
   ExpectAsPlanned("--preset stories --max-steps 20 --batch 32 --set train.eval_batches=1");
 }
