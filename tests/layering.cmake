@@ -71,7 +71,6 @@ set(read_without_limit "[^a-zA-Z_]ReadFile\\([^,;()]*(\\([^,;()]*\\))?[^,;()]*\\
 # Circles of more than three files that are still there, and how many files are in each: none may grow.
 set(max_circle 3)
 set(max_circle_model 21)
-set(max_circle_text 8)
 
 set(max_lines 1000)  # a file is one thought, as long as that thought needs: beyond it a look is due
 

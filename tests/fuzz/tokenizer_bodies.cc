@@ -21,6 +21,7 @@
 #include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
 #include "tests/kit/expect.h"

@@ -6,9 +6,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/model_dir.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 

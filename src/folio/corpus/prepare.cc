@@ -34,6 +34,7 @@
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/term/signals.h"
 #include "folio/text/char_tokenizer.h"
@@ -42,7 +43,6 @@
 #include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

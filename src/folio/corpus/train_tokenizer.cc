@@ -14,9 +14,9 @@
 #include "folio/data/stories.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
 #include "folio/term/signals.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

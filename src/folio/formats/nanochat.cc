@@ -16,6 +16,7 @@
 #include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config.h"
 #include "folio/model/families.h"

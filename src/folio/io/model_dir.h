@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace folio {
 
@@ -18,6 +19,19 @@ inline constexpr char kTorchIndexFile[] = "pytorch_model.bin.index.json";  // of
 // transformers names them: model.fp16.safetensors, model.safetensors.index.fp16.json.
 inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile,
                                              kTorchIndexFile};
+
+// The tokenizer of a directory.
+inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
+inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
+inline constexpr std::string_view kVocabFile = "vocab.json";
+inline constexpr std::string_view kMergesFile = "merges.txt";
+inline constexpr std::string_view kNanochatTokenizerFile = "tokenizer.pkl";
+// Older writers of transformers leave special tokens beyond the vocabulary in a file beside these
+// two.
+inline constexpr std::string_view kAddedTokensFile = "added_tokens.json";
+// The files that Tokenizer::Save may write.
+inline constexpr std::array<std::string_view, 4> kTokenizerFiles = {
+    kTokenizerFile, kTokenizerConfigFile, kVocabFile, kMergesFile};
 
 // nanoGPT's pickle beside a data set or a checkpoint, which says the tokens.
 inline constexpr char kNanoGptMetaFile[] = "meta.pkl";

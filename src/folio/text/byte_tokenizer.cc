@@ -1,7 +1,7 @@
 #include "folio/text/byte_tokenizer.h"
 
 #include "folio/text/special_tokens.h"
-#include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json_writer.h"
 
 namespace folio {
 
@@ -24,7 +24,7 @@ std::string_view ByteTokenizer::TokenBytes(int32_t id) const {
 }
 
 std::string ByteTokenizer::FileContents() const {
-  return ByteTokenizerFile(specials_);
+  return ByteTokenizerJson(specials_).dump(2) + "\n";
 }
 
 std::unique_ptr<Tokenizer> ByteTokenizer::WithSpecials(std::span<const std::string> texts) const {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json_writer.h"
 
 namespace folio {
 
@@ -71,7 +71,9 @@ std::unique_ptr<Tokenizer> CharTokenizer::WithSpecials(std::span<const std::stri
 }
 
 std::string CharTokenizer::FileContents() const {
-  return CharTokenizerFile(*this);
+  Json vocab = Json::object();
+  for (int32_t id = 0; id < characters(); ++id) vocab.Add(std::string(TokenBytes(id)), id);
+  return CharTokenizerJson(std::move(vocab), specials_).dump(2) + "\n";
 }
 
 void CharSetBuilder::BeginText(const std::string& where) {

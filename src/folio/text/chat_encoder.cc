@@ -11,10 +11,10 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
 #include "folio/text/chat_answers.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/special_tokens.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

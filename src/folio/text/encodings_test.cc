@@ -10,7 +10,7 @@
 #include "folio/io/file.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/test_vocab.h"
-#include "folio/text/vocab_files.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"

@@ -27,7 +27,7 @@
 #include "folio/text/split.h"
 #include "folio/text/token_roles.h"
 #include "folio/text/tokenizer.h"
-#include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {

@@ -14,7 +14,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/encodings.h"
 #include "folio/text/test_vocab.h"
-#include "folio/text/vocab_files.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"

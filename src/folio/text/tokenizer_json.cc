@@ -18,6 +18,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
@@ -468,65 +469,6 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
   return vocab;
 }
 
-constexpr char kAnyChar[] = R"([\s\S])";
-constexpr char kUnknown[] = "<unk>";
-
-Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
-  return {{"version", "1.0"},          {"truncation", nullptr},
-          {"padding", nullptr},        {"added_tokens", std::move(added_tokens)},
-          {"normalizer", nullptr},     {"pre_tokenizer", std::move(pre_tokenizer)},
-          {"post_processor", nullptr}, {"decoder", std::move(decoder)},
-          {"model", std::move(model)}};
-}
-
-Json SpecialsJson(std::span<const SpecialToken> specials) {
-  Json added = Json::array();
-  for (const SpecialToken& special : specials) {
-    added.push_back({{"id", special.id},
-                     {"content", special.text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
-  }
-  return added;
-}
-
-Json ByteFile(std::span<const SpecialToken> specials) {
-  Json vocab = Json::object();
-  for (int byte = 0; byte < 256; ++byte) {
-    const char c = static_cast<char>(byte);
-    vocab[ByteNames({&c, 1})] = byte;
-  }
-  vocab[kEndOfTextToken] = ByteTokenizer::kEndOfText;
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", false},
-                           {"use_regex", false}};
-  return File(SpecialsJson(specials), byte_level, byte_level,
-              {{"type", "BPE"},
-               {"dropout", nullptr},
-               {"unk_token", nullptr},
-               {"continuing_subword_prefix", nullptr},
-               {"end_of_word_suffix", nullptr},
-               {"fuse_unk", false},
-               {"byte_fallback", false},
-               {"ignore_merges", false},
-               {"vocab", std::move(vocab)},
-               {"merges", Json::array()}});
-}
-
-Json CharFile(Json vocab, std::span<const SpecialToken> specials) {
-  return File(SpecialsJson(specials),
-              {{"type", "Split"},
-               {"pattern", {{"Regex", kAnyChar}}},
-               {"behavior", "Isolated"},
-               {"invert", false}},
-              {{"type", "Fuse"}},
-              {{"type", "WordLevel"}, {"vocab", std::move(vocab)}, {"unk_token", kUnknown}});
-}
-
 [[noreturn]] void RefusePlain(const std::string& where, const std::string& what) {
   throw InputError(fmt::format("{}: {}", where, what),
                    "of character and byte tokenizers folio reads those that it writes",
@@ -639,7 +581,8 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
     std::vector<std::string> specials = AddedTexts(parts.rest, ByteTokenizer::kEndOfText, where);
     if (!specials.empty()) specials.erase(specials.begin());  // the end of a text
     auto tokenizer = std::make_unique<ByteTokenizer>(specials);
-    CheckSections(ParseJson(contents, where), ByteFile(tokenizer->special_tokens()), where);
+    CheckSections(ParseJson(contents, where), ByteTokenizerJson(tokenizer->special_tokens()),
+                  where);
     return tokenizer;
   }
   if (type == "WordLevel") {
@@ -651,7 +594,8 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
     auto tokenizer = std::make_unique<CharTokenizer>(
         Characters(vocab, where), AddedTexts(parts.rest, std::ssize(vocab), where));
     // All of the vocabulary was.
-    CheckSections(parts.rest, CharFile(Json::object(), tokenizer->special_tokens()), where);
+    CheckSections(parts.rest, CharTokenizerJson(Json::object(), tokenizer->special_tokens()),
+                  where);
     return tokenizer;
   }
   throw InputError(fmt::format("{}: model type '{}' is not supported", where, type),
@@ -665,18 +609,6 @@ BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path) {
 
 bool IsDefault(const Json& value) {
   return value.is_null() || value == Json(false) || value == Json("");
-}
-
-std::string CharTokenizerFile(const CharTokenizer& tokenizer) {
-  Json vocab = Json::object();
-  for (int32_t id = 0; id < tokenizer.characters(); ++id) {
-    vocab.Add(std::string(tokenizer.TokenBytes(id)), id);
-  }
-  return CharFile(std::move(vocab), tokenizer.special_tokens()).dump(2) + "\n";
-}
-
-std::string ByteTokenizerFile(std::span<const SpecialToken> specials) {
-  return ByteFile(specials).dump(2) + "\n";
 }
 
 }  // namespace folio

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/expect.h"
 

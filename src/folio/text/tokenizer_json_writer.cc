@@ -1,3 +1,5 @@
+#include "folio/text/tokenizer_json_writer.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer.h"
-#include "folio/text/vocab_files.h"
 
 namespace folio {
 namespace {
@@ -220,7 +221,68 @@ std::string PreTokenizer(const BpeVocab& vocab) {
                      Quoted(SplitPatternRegex(vocab.pattern)), ByteLevel(false));
 }
 
+// The files of tokenizers that are no BPE.
+
+constexpr char kAnyChar[] = R"([\s\S])";
+constexpr char kUnknown[] = "<unk>";
+
+Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
+  return {{"version", "1.0"},          {"truncation", nullptr},
+          {"padding", nullptr},        {"added_tokens", std::move(added_tokens)},
+          {"normalizer", nullptr},     {"pre_tokenizer", std::move(pre_tokenizer)},
+          {"post_processor", nullptr}, {"decoder", std::move(decoder)},
+          {"model", std::move(model)}};
+}
+
+Json SpecialsJson(std::span<const SpecialToken> specials) {
+  Json added = Json::array();
+  for (const SpecialToken& special : specials) {
+    added.push_back({{"id", special.id},
+                     {"content", special.text},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  return added;
+}
+
 }  // namespace
+
+Json ByteTokenizerJson(std::span<const SpecialToken> specials) {
+  Json vocab = Json::object();
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    vocab[ByteNames({&c, 1})] = byte;
+  }
+  vocab[specials[0].text] = specials[0].id;
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", false},
+                           {"use_regex", false}};
+  return File(SpecialsJson(specials), byte_level, byte_level,
+              {{"type", "BPE"},
+               {"dropout", nullptr},
+               {"unk_token", nullptr},
+               {"continuing_subword_prefix", nullptr},
+               {"end_of_word_suffix", nullptr},
+               {"fuse_unk", false},
+               {"byte_fallback", false},
+               {"ignore_merges", false},
+               {"vocab", std::move(vocab)},
+               {"merges", Json::array()}});
+}
+
+Json CharTokenizerJson(Json vocab, std::span<const SpecialToken> specials) {
+  return File(SpecialsJson(specials),
+              {{"type", "Split"},
+               {"pattern", {{"Regex", kAnyChar}}},
+               {"behavior", "Isolated"},
+               {"invert", false}},
+              {{"type", "Fuse"}},
+              {{"type", "WordLevel"}, {"vocab", std::move(vocab)}, {"unk_token", kUnknown}});
+}
 
 std::string NameInFiles(const BpeVocab& vocab, int32_t id) {
   const auto place = static_cast<size_t>(id);

@@ -14,7 +14,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 
 namespace folio {
 namespace {

@@ -44,16 +44,6 @@ BpeVocab VocabOfRanks(const ByteStrings& ranked, BpeVocab named, const std::stri
 // would change ids in a way that BpeVocab cannot say is refused by name.
 BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path);
 
-// BpeTokenizer writes these files. All ids are kept, those of special tokens and those that are not
-// used too. Only tokenizer.json says the pattern, which unmade tokens are special, and whether
-// pretokens are looked up as a whole. The same for the same vocabulary, whatever its name and the
-// files that it came from.
-std::string TokenizerJson(const BpeVocab& vocab);
-// The name of a token in these files.
-std::string NameInFiles(const BpeVocab& vocab, int32_t id);
-std::string VocabJson(const BpeVocab& vocab);
-std::string MergesTxt(const BpeVocab& vocab);
-
 // The members of a JSON object from name to id.
 struct NamedIds {
   struct Entry {
@@ -68,6 +58,9 @@ struct NamedIds {
     return {names.get() + entry.begin, entry.length};
   }
 };
+
+// Returns whether a member is as a newer writer of the format leaves it where nobody uses it.
+bool IsDefault(const Json& value);
 
 // A tokenizer's file in the reader's errors.
 JsonSource TokenizerSource(const std::string& path);

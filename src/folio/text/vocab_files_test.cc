@@ -1,3 +1,4 @@
+#include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 
 #include <gtest/gtest.h>
