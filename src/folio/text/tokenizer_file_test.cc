@@ -284,7 +284,7 @@ TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
 }
 
 TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
-  const OrderedJson chars = OrderedJson::parse(CharTokenizerFile(Letters()));
+  const OrderedJson chars = OrderedJson::parse(Letters().FileContents());
   const OrderedJson bytes = OrderedJson::parse(ByteTokenizer().FileContents());
   const auto refuses = [&](const OrderedJson& good, const char* at, const OrderedJson& value,
                            const char* reason) {
@@ -311,7 +311,7 @@ TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
 }
 
 TEST_F(TokenizerFile, RefusesACharacterVocabularyWithHolesOrDoubles) {
-  const OrderedJson chars = OrderedJson::parse(CharTokenizerFile(Letters()));
+  const OrderedJson chars = OrderedJson::parse(Letters().FileContents());
   const auto refuses = [&](OrderedJson vocab, const char* reason) {
     OrderedJson json = chars;
     json["model"]["vocab"] = std::move(vocab);
@@ -385,8 +385,8 @@ TEST_F(TokenizerFile, AnIdentityTemplateIsNoPostProcessor) {
       {"pair", OrderedJson::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
                                    {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
       {"special_tokens", OrderedJson::object()}};
-  for (const std::string& file : {CharTokenizerFile(Letters()), ByteTokenizer().FileContents(),
-                                  TokenizerJson(SmallVocab())}) {
+  for (const std::string& file :
+       {Letters().FileContents(), ByteTokenizer().FileContents(), TokenizerJson(SmallVocab())}) {
     PutFile("tokenizer.json", file);
     const std::string hash = LoadTokenizer(At("").string())->hash();
     OrderedJson json = OrderedJson::parse(file);
@@ -485,7 +485,7 @@ TEST_F(TokenizerFile, ChangedFilesLoadOrAreRefused) {
   for (uint64_t i = 0; i < 250; ++i, files += 3) {
     // Half of the changes fall into the part before the vocabulary.
     PutFile("tokenizer.json", i % 4 == 0   ? Mutated(TokenizerJson(other), i)
-                              : i % 4 == 1 ? Mutated(CharTokenizerFile(Letters()), i)
+                              : i % 4 == 1 ? Mutated(Letters().FileContents(), i)
                               : i % 4 == 2 ? Mutated(json, i)
                                            : Mutated(members, i) + json.substr(members.size()));
     loaded += load(At("tokenizer.json"));
@@ -504,7 +504,7 @@ TEST_F(TokenizerFile, ChangedFilesLoadOrAreRefused) {
 TEST_F(TokenizerFile, MissingOrBrokenFilesAreInputErrors) {
   Refusal("");
   Refusal("nothing");
-  const std::string whole = CharTokenizerFile(Letters());
+  const std::string whole = Letters().FileContents();
   PutFile("tokenizer.json", whole.substr(0, whole.size() / 2));
   Refusal("");
 }

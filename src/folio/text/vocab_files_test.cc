@@ -1,4 +1,3 @@
-#include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include "folio/io/file.h"
 #include "folio/text/encodings.h"
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_json_writer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
