@@ -276,9 +276,9 @@ TEST_F(UnknownKeys, AreNoneOfPublishedFiles) {
       {"starcoder2", {{"attention_softmax_in_fp32", true}, {"scale_attn_weights", true}}},
       {"phi3", {{"attention_bias", false}, {"full_attn_mod", 1}, {"interpolate_factor", 1}}},
       {"phi3", {{"lm_head_bias", false}, {"mlp_bias", false}, {"resid_pdrop", 0.0}}},
-      {"qwen2", {{"use_mrope", nullptr}, {"rope_scaling", nullptr}}},
+      {"qwen2", {{"use_mrope", false}, {"rope_scaling", nullptr}}},
       {"gpt_neox", {{"rope_theta", 5000}, {"partial_rotary_factor", 0.5}}},
-      {"gpt_neox", {{"classifier_dropout", 0.1}, {"is_decoder", true}}}};
+      {"gpt_neox", {{"classifier_dropout", 0.1}, {"hidden_dropout_prob", 0}}}};
   for (const auto& [model, keys] : published) EXPECT_EQ(Told(model, keys), "") << model << keys;
 }
 
