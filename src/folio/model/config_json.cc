@@ -423,24 +423,7 @@ const KnownKeys& AllKeys() {
   return all;
 }
 
-// Returns whether the key is a field by its own name that folio reads in files of the family, and
-// which such files may have: GPT-2's, which were folio's own before, have all; others none without
-// effect, and none that makes them models of another kind.
-bool ReadsByName(std::string_view key, const Json& json, const Family& family,
-                 const GptConfig& config) {
-  GptConfig any;
-  const bool is_field = std::ranges::count(any.Fields(), key, &Field::key) > 0;
-  if (!is_field || !SaysAllSizes(family)) return is_field;
-  Json less = Json::object();
-  for (const auto& [name, value] : json.items()) {
-    if (name != key) less.Add(name, value);
-  }
-  const GptConfig without = ConfigOfJson(family, less, "");
-  return config != without && WhyNot(family, FileFormat::kHuggingFace, config) ==
-                                  WhyNot(family, FileFormat::kHuggingFace, without);
-}
-
-// Returns whether the key, as another family has it, says what the model is without it.
+// Returns whether the key, as a family has it, says what the model is without it.
 bool SaysTheSame(const KnownKey& known, const Json& value, const Json& json,
                  const GptConfig& config) {
   Json said = Json::object();
@@ -459,6 +442,24 @@ bool SaysTheSame(const KnownKey& known, const Json& value, const Json& json,
     return false;
   }
   return !said.empty() && model == WithAllSizes(config);
+}
+
+// Returns whether the key is a field by its own name that folio reads in files of the family, and
+// which such files may have: GPT-2's, which were folio's own before, have all; others those
+// that say what the model is anyway, or change it to another of its kind.
+bool ReadsByName(std::string_view key, const Json& value, const Json& json, const Family& family,
+                 const GptConfig& config) {
+  GptConfig any;
+  const bool is_field = std::ranges::count(any.Fields(), key, &Field::key) > 0;
+  if (!is_field || !SaysAllSizes(family)) return is_field;
+  if (SaysTheSame({&family, key}, value, json, config)) return true;
+  Json less = Json::object();
+  for (const auto& [name, other] : json.items()) {
+    if (name != key) less.Add(name, other);
+  }
+  const GptConfig without = ConfigOfJson(family, less, "");
+  return config != without && WhyNot(family, FileFormat::kHuggingFace, config) ==
+                                  WhyNot(family, FileFormat::kHuggingFace, without);
 }
 
 // Refuses a part of the heads that positions turn, in a family whose models turn all of them.
@@ -486,7 +487,8 @@ void CheckKeys(const Json& json, const Family& family, const GptConfig& config,
   for (const auto& [key, value] : json.items()) {
     if (AsksForNothing(value) && AllKeys().contains(key)) continue;
     if (value.is_null() || own.contains(key) || std::ranges::count(kPassedOver, key) > 0 ||
-        std::ranges::count(family.passed_over, key) > 0 || ReadsByName(key, json, family, config)) {
+        std::ranges::count(family.passed_over, key) > 0 ||
+        ReadsByName(key, value, json, family, config)) {
       continue;
     }
     const auto [first, last] = AllKeys().equal_range(key);

@@ -92,6 +92,7 @@ TEST(FamilyConfigs, AMissingKeyHasTheDefaultOfTheClass) {
 
 // scripts/written_models.py has loaded each of these into transformers, and got folio's logits.
 TEST(FamilyConfigs, AreWrittenAsTransformersLoadsThem) {
+  const Warnings warnings;
   std::map<std::string, int64_t> families;
   const Object goldens = Goldens("written.json");
   for (const auto& [name, golden] : goldens.items()) {
@@ -113,6 +114,7 @@ TEST(FamilyConfigs, AreWrittenAsTransformersLoadsThem) {
   }
   EXPECT_EQ(families.size(), Families().size() - 1);  // without folio's own
   for (const auto& [family, count] : families) EXPECT_GE(count, 9) << family;
+  EXPECT_EQ(warnings.text(), "");  // of a key that folio writes
 }
 
 // What the switches mean that are off, in a model that folio began.
