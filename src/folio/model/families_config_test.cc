@@ -338,8 +338,8 @@ TEST_F(UnknownKeys, OfOtherFamiliesAreRefused) {
         const bool own = std::ranges::count(family->derived, key, &DerivedKey::key) > 0 ||
                          std::ranges::count(family->own, key) > 0 ||
                          family->absent.find(key) != std::string_view::npos ||
-                         std::ranges::any_of(family->keys, [&](const ConfigKey& row) {
-                           return std::ranges::count(row.keys, key) > 0;
+                         std::ranges::any_of(family->keys, [&name = key](const ConfigKey& row) {
+                           return std::ranges::count(row.keys, name) > 0;
                          });
         EXPECT_TRUE(known || own || same.contains(model + " " + key)) << model << " " << key;
       } catch (const Error& error) {
