@@ -3,7 +3,8 @@
 
 cmake_minimum_required(VERSION 3.25)
 
-set(pages docs/reliability.md docs/serve.md)
+set(pages docs/models.md docs/reliability.md docs/serve.md)
+set(least_of_docs/models.md 40)
 set(least_of_docs/reliability.md 30)
 set(least_of_docs/serve.md 20)
 file(GLOB_RECURSE sources ${ROOT}/src/*_test.cc ${ROOT}/tests/*_test.cc)

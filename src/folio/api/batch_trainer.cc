@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/lora.h"
+#include "folio/model/same_model.h"
 #include "folio/model/weight_init.h"
 #include "folio/run/plan.h"
 #include "folio/train/health.h"
@@ -89,6 +91,19 @@ void RequireFit(const Tokenizer* tokenizer, const GptConfig& model) {
                    fmt::format("the tokenizer has {} tokens, the model {}",
                                tokenizer->known_tokens(), model.vocab_size),
                    "set model.vocab_size to the tokenizer's");
+}
+
+// Throws a kInput Error unless the model that was saved is `weights` with their adapters merged.
+void RequireMergedInto(const fs::path& dir, const GptWeights& weights) {
+  const auto saved = LoadModel(dir), merged = MergeAdapter(weights);
+  const bool same =
+      std::ranges::equal(saved->tensors(), merged->tensors(), [](const Tensor& a, const Tensor& b) {
+        return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+      });
+  if (same) return;
+  throw InputError(fmt::format("{}: the adapters of another model", dir.string()),
+                   "merged into the model that is trained they do not give the one beside them",
+                   "begin from the model that they were trained for");
 }
 
 }  // namespace
@@ -255,15 +270,10 @@ void BatchTrainer::Save(const fs::path& dir, const Tokenizer* tokenizer) const {
 
 void BatchTrainer::Resume(const fs::path& dir) {
   VerifyChecksums(dir);
-  const GptConfig saved = LoadModelConfig(dir);
-  if (ParamTable(saved).parameters() != ParamTable(config()).parameters()) {
-    throw InputError(
-        fmt::format("{} is another model", dir.string()),
-        fmt::format("it has {} parameters, the one that is trained {}",
-                    ParamTable(saved).parameters(), ParamTable(config()).parameters()));
-  }
+  RequireSameModel(LoadModelConfig(dir), config(), dir.string());
   if (impl_->config.lora.on()) {
     LoadAdapter(dir / kAdapterDir, impl_->weights);
+    RequireMergedInto(dir, impl_->weights);
   } else {
     InitWeightsFrom(*LoadModel(dir), impl_->weights);
   }

@@ -95,6 +95,62 @@ TEST_F(BatchTraining, LeavesTheBytesOfARunOnItsBatches) {
   }
 }
 
+// All have as many parameters, and most of the same shapes.
+TEST_F(BatchTraining, IsResumedWithItsOwnModelAlone) {
+  const auto first = New();
+  Train(*first, 0, 1);
+  first->Save(At("first"));
+  const std::vector<std::pair<const char*, const char*>> settings = {
+      {"model.n_head", "1"},           {"model.layer_norm_epsilon", "1e-3"},
+      {"model.norm_position", "post"}, {"model.activation_function", "relu"},
+      {"model.causal", "false"},       {"model.scale_attn_weights", "false"},
+      {"model.embedding_scale", "2"}};
+  for (const auto& [key, value] : settings) {
+    own_ = std::make_unique<RunSettings>();
+    Choose(*own_);
+    own_->Set("model.vocab_size", std::to_string(settings_.config.model.vocab_size));
+    own_->Set(key, value);
+    BatchTrainer other(*own_);
+    const std::string before(reinterpret_cast<const char*>(other.weights().flat().raw()),
+                             other.weights().flat().bytes());
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { other.Resume(At("first")); }), "a different model",
+                         std::string(key).substr(6) + " = "))
+        << key;
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(other.weights().flat().raw()),
+                               other.weights().flat().bytes()),
+              before);
+  }
+  // Dropout and the first weights are a matter of training.
+  own_ = std::make_unique<RunSettings>();
+  Choose(*own_);
+  own_->Set("model.vocab_size", std::to_string(settings_.config.model.vocab_size));
+  own_->Set("model.attn_pdrop", "0.2");
+  own_->Set("model.initializer_range", "0.1");
+  BatchTrainer(*own_).Resume(At("first"));
+}
+
+TEST_F(BatchTraining, AdaptersAreResumedBesideTheirOwnModelAlone) {
+  const auto begin = [&](const Model& base, RunSettings& settings) {
+    settings.Set("lora.rank", "2");
+    settings.Set("train.batch_size", "1");
+    settings.Set("train.context", "7");
+    return std::make_unique<BatchTrainer>(settings, &base);
+  };
+  const std::vector<int32_t> inputs = {1, 2, 3, 4, 5, 6, 7}, targets = {2, 3, 4, 5, 6, 7, 8};
+  const auto plain = New();
+  Train(*plain, 0, 2);
+  plain->Save(At("other"));
+  const Model base(At("run"), {.matrices = MatrixDtypeNamed("fp32")}),
+      other(At("other"), {.matrices = MatrixDtypeNamed("fp32")});
+  RunSettings mine, again, theirs;
+  const auto trainer = begin(base, mine);
+  trainer->Step(inputs, targets);
+  trainer->Save(At("adapted"));
+  begin(base, again)->Resume(At("adapted"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { begin(other, theirs)->Resume(At("adapted")); }),
+                       "adapted", "adapters of another model"));
+}
+
 TEST_F(BatchTraining, ARunThatDropsAStepGoesOnAsIfItHadNot) {
   for (const bool resume : {false, true}) {
     RunSettings settings;

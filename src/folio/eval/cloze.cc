@@ -106,7 +106,7 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
   const Json* label = FindEither(json, "label", "gold");
   if (label == nullptr) refuse("it has no \"label\" with the number of the right ending");
   int64_t number = -1;
-  if (label->is_number_integer()) {
+  if (label->is_number_integer() && label->get<double>() < 1e9) {
     number = label->get<int64_t>();
   } else if (label->is_string()) {
     const std::string& digits = label->text();

@@ -206,6 +206,8 @@ TEST_F(Cloze, WhatIsNoQuestionIsRefusedWithItsLine) {
   EXPECT_TRUE(Contains(Refusal(good + "\n" + Replaced(good, "0}", "2}")), "x.jsonl:2",
                        "\"label\" is 2, the endings are 0 to 1"));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "0}", "-1}")), "\"label\" is -1"));
+  EXPECT_TRUE(Contains(Refusal(Replaced(good, "0}", "9223372036854775808}")),
+                       "\"label\" is 9223372036854775808"));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "0}", "\"x\"}")), "\"label\" is \"x\""));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, ",\"label\":0", "")), "no \"label\""));
   EXPECT_TRUE(Contains(Refusal(Replaced(good, "ctx", "text")), "it has no string \"query\""));

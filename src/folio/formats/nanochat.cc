@@ -136,8 +136,8 @@ GptConfig ConfigOf(const fs::path& meta) {
   Json fields = AlwaysSo();
   for (const auto& [key, field] : kModelConfig) {
     const Json* value = said->find(key);
-    const bool fits = value != nullptr && value->is_number_integer() && value->get<int64_t>() > 0 &&
-                      value->get<int64_t>() <= 1 << 30;
+    const bool fits = value != nullptr && value->is_number_integer() && value->get<double>() > 0 &&
+                      value->get<double>() <= 1 << 30;
     if (!fits) {
       throw InputError(fmt::format("{}: model_config has no {}", where, key),
                        fmt::format("found {}", value == nullptr ? "nothing" : value->dump()),

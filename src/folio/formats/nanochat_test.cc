@@ -140,6 +140,9 @@ TEST_F(NanochatFiles, AreRefusedByNameWhereTheySayMore) {
   EXPECT_TRUE(Contains(Refusal(64, {{"n_embd", nullptr}}), "no n_embd"));
   EXPECT_TRUE(Contains(Refusal(64, {{"n_layer", 65535}}), "fewer tensors"));
   EXPECT_TRUE(Contains(Refusal(64, {{"n_layer", int64_t{1} << 40}}), "n_layer"));
+  for (const Json& number : {Json(uint64_t{1} << 63), Json(1e300), Json(-1), Json(0.5)}) {
+    EXPECT_TRUE(Contains(Refusal(64, {{"n_layer", number}}), "meta_000010.json", "n_layer"));
+  }
   EXPECT_TRUE(Contains(Refusal(64, {{"n_kv_head", 1}}), "wrong shape"));
   EXPECT_TRUE(Contains(Refusal(100000, {{"vocab_size", 90}}), "not a sound") ||
               Contains(Refusal(64, {{"vocab_size", 90}}), "wrong shape"));

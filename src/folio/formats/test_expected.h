@@ -20,6 +20,7 @@
 #include "folio/model/test_models.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/fields.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 
@@ -84,6 +85,29 @@ inline testing::AssertionResult GivesExpected(const StoredModel& model,
            << "logit " << i << " is " << logits[i] << ", not " << theirs[i];
   }
   return testing::AssertionSuccess();
+}
+
+// Families whose files have biases, rows in another order, norms with something added and matrices
+// that lie the other way round, in sizes that are whole blocks.
+inline std::vector<GptConfig> SmallFamilies(int64_t width) {
+  GptConfig gpt2 = TinyConfig();
+  gpt2.n_embd = width;
+  std::vector<GptConfig> configs = {gpt2};
+  for (const char* name : {"llama3", "gemma3", "gpt_neox", "qwen2", "phi"}) {
+    GptConfig config = LoadModelConfig(Fixture("families") / name);
+    config.n_embd = config.n_inner.emplace(width);
+    config.n_head = 4;
+    if (config.n_kv_head) config.n_kv_head = 2;
+    if (config.head_dim) config.head_dim = width / 4;
+    if (config.rotary_dim) config.rotary_dim = width / 8;
+    config.attention_scale = 0;
+    config.rope_scaling = "default";
+    if (config.rotary_dim) config.rope_theta = 10000;
+    if (config.embedding_scale != 1) config.embedding_scale = std::sqrt(width);
+    configs.push_back(config);
+  }
+  for (GptConfig& config : configs) config.n_layer = 1;
+  return configs;
 }
 
 }  // namespace folio

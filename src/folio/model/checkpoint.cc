@@ -313,6 +313,11 @@ int64_t RowAt(RowOrder order, const HeadLayout& heads, int64_t row) {
   FOLIO_CHECK(false, "no such order");
 }
 
+void AddOffset(float offset, std::span<float> numbers) {
+  if (offset == 0) return;
+  for (float& number : numbers) number += offset;
+}
+
 StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory) {
   if (param.rows.empty()) return param;
   StoredParam gathered{.from = param.from, .transposed = param.transposed};
@@ -341,7 +346,7 @@ StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory) {
           continue;
         }
         DecodeFloats(row, from.dtype, std::span(numbers));
-        for (float& number : numbers) number += param.add;
+        AddOffset(param.add, numbers);
         EncodeFloats(numbers, dtype, place);
       }
     });

@@ -45,6 +45,10 @@ struct StoredParam {
   float add = 0;
 };
 
+// Adds what numbers have more elsewhere. Without an offset no bit changes, and a sum would make 0
+// of -0.
+void AddOffset(float offset, std::span<float> numbers);
+
 // The same parameter with its data: where the file has it, or made in `memory`.
 StoredParam Gathered(const StoredParam& param, std::vector<std::byte>& memory);
 

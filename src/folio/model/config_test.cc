@@ -1,11 +1,14 @@
 #include "folio/model/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "folio/backend/ops.h"
@@ -28,6 +31,17 @@ GptConfig Parse(const std::string& text) {
 
 std::string Refusal(const std::string& text) {
   return ErrorOf([&] { Parse(text); }, ErrorKind::kInput);
+}
+
+// Returns whether f takes a file, or refuses it by its name.
+bool AddsOrNames(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::kInput &&
+           std::string_view(error.what()).find("config.json") != std::string_view::npos;
+  }
+  return true;
 }
 
 // Gives a field another value than its default; several of them together still make a model.
@@ -294,6 +308,19 @@ TEST(ConfigJson, RefusesWrongTypesAndValues) {
   EXPECT_TRUE(Contains(Refusal("[]"), "dir/config.json", "not a JSON object"));
   EXPECT_TRUE(Contains(Refusal("{"), "dir/config.json"));
   EXPECT_TRUE(Contains(Refusal(""), "dir/config.json"));
+}
+
+TEST(ConfigJson, NumbersBeyond64BitsAreRefusedByTheFile) {
+  for (const char* number : {"9223372036854775808", "18446744073709551616", "-9223372036854775809",
+                             "1e300", "123456789012345678901234567890"}) {
+    for (const char* key : {"n_layer", "vocab_size", "n_inner", "bos_token_id"}) {
+      EXPECT_TRUE(Contains(Refusal(fmt::format(R"({{"{}": {}}})", key, number)), "config.json"));
+    }
+    const std::string ends = fmt::format(R"({{"eos_token_id": [1, {}]}})", number);
+    GptConfig config = Parse("{}");
+    EXPECT_TRUE(AddsOrNames([&] { AddGenerationConfig(ends, "generation_config.json", config); }));
+    EXPECT_TRUE(AddsOrNames([&] { Parse(ends); }));
+  }
 }
 
 TEST(ConfigJson, RefusesFieldsThatContradictEachOther) {

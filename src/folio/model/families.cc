@@ -529,7 +529,7 @@ std::vector<TensorToWrite> TensorsToWrite(const GptWeights& weights, const GptCo
           const int64_t from = as_here ? row : RowAt(order, heads, row);
           GatherRows(rows, transposed, first + from, out.subspan(at, step));
         }
-        for (float& number : out) number += offset;
+        AddOffset(offset, out);
       };
       tensors.push_back({part.name, IsMatrix(info) ? matrices : Dtype::kF32, part.shape, read});
     }

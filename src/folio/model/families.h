@@ -137,6 +137,8 @@ struct Family {
   // that is what GptConfig begins with. A token beyond the vocabulary is none.
   std::string_view absent;
   std::span<const RefusedKey> refused;
+  // Keys of the class, and of published files, that change no number, beside those of every family.
+  std::span<const std::string_view> passed_over;
   std::span<const DerivedKey> derived;  // in the order of reading
   std::string_view activation_prefix;   // before activation_function, for other programs to stop at
 

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -18,6 +21,7 @@
 #include "folio/model/families.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -88,6 +92,7 @@ TEST(FamilyConfigs, AMissingKeyHasTheDefaultOfTheClass) {
 
 // scripts/written_models.py has loaded each of these into transformers, and got folio's logits.
 TEST(FamilyConfigs, AreWrittenAsTransformersLoadsThem) {
+  const Warnings warnings;
   std::map<std::string, int64_t> families;
   const Object goldens = Goldens("written.json");
   for (const auto& [name, golden] : goldens.items()) {
@@ -109,6 +114,7 @@ TEST(FamilyConfigs, AreWrittenAsTransformersLoadsThem) {
   }
   EXPECT_EQ(families.size(), Families().size() - 1);  // without folio's own
   for (const auto& [family, count] : families) EXPECT_GE(count, 9) << family;
+  EXPECT_EQ(warnings.text(), "");  // of a key that folio writes
 }
 
 // What the switches mean that are off, in a model that folio began.
@@ -197,7 +203,6 @@ TEST(FamilyConfigs, ScalingsOfPositionsSayWhatTheyMust) {
                        "full_attention"));
   // What transformers passes over.
   const GptConfig plain = ReadChanged("llama", Object::object());
-  EXPECT_EQ(ReadChanged("llama", {{"partial_rotary_factor", 0.5}}), plain);
   EXPECT_EQ(ReadChanged("llama", {{"rope_scaling", {{"factor", 8}}}, {"rope_theta", 5000}}), plain);
   EXPECT_EQ(ReadChanged("llama", {{"rope_scaling", Object::object()}}), plain);
   // The older key counts more, and "rope_type" more than "type".
@@ -224,6 +229,137 @@ TEST(FamilyConfigs, LayersWithAWindowHaveTheirOwnPositionsInGemma3) {
   }
   // transformers has the key of Gemma 2's cap of scores, and does without the cap.
   EXPECT_EQ(ReadChanged("gemma3", {{"attn_logit_softcapping", 2}}).attention_cap, 0);
+}
+
+// What is read and what is told of keys that folio does not know.
+class UnknownKeys : public testing::Test {
+ protected:
+  std::string Told(const char* model, const Object& changes) {
+    warnings_.Take();
+    EXPECT_EQ(ReadChanged(model, changes), ReadChanged(model, Object::object()));
+    return warnings_.Take();
+  }
+  Warnings warnings_;
+};
+
+// tests/fixtures/families/keys.py has every key of the classes in transformers.
+TEST_F(UnknownKeys, AreNoneOfTheClasses) {
+  const Object goldens = Goldens("keys.json");
+  int64_t keys = 0;
+  for (const auto& [name, config] : goldens["configs"].items()) {
+    EXPECT_NO_THROW(Read(config)) << name;
+    // In each of the families, and in the part that is text.
+    for (const char* part : {"", "text_config"}) {
+      if (*part != 0 && !config.contains(part)) continue;
+      Object with = config;
+      for (const auto& [key, value] : goldens["before"].items()) {
+        (*part == 0 ? with : with[part]).emplace(key, value);
+        ++keys;
+      }
+      EXPECT_EQ(Read(with), Read(config)) << name;
+    }
+  }
+  EXPECT_EQ(warnings_.text(), "");
+  EXPECT_GT(keys, 600);
+}
+
+// Keys of published files that their families' classes pass over.
+TEST_F(UnknownKeys, AreNoneOfPublishedFiles) {
+  const std::pair<const char*, Object> published[] = {
+      {"llama", {{"rope_interleaved", false}, {"is_llama_config", true}, {"unsloth_fixed", true}}},
+      {"llama",
+       {{"pretraining_tp", 2}, {"max_sequence_length", 2048}, {"sliding_window", nullptr}}},
+      {"llama", {{"transformers.js_config", {{"dtype", "q4"}}}, {"auto_map", {{"a", "b.C"}}}}},
+      {"smollm3", {{"max_window_layers", 28}, {"use_sliding_window", false}}},
+      {"gemma2", {{"hidden_act", "gelu"}, {"sliding_window_size", 4096}}},
+      {"gemma2", {{"cache_implementation", "hybrid"}}},
+      {"starcoder2", {{"activation_function", "gelu"}, {"layer_norm_epsilon", 1e-5}}},
+      {"starcoder2", {{"mlp_type", "default"}, {"norm_type", "layer_norm"}}},
+      {"starcoder2", {{"attention_softmax_in_fp32", true}, {"scale_attn_weights", true}}},
+      {"phi3", {{"attention_bias", false}, {"full_attn_mod", 1}, {"interpolate_factor", 1}}},
+      {"phi3", {{"lm_head_bias", false}, {"mlp_bias", false}, {"resid_pdrop", 0.0}}},
+      {"qwen2", {{"use_mrope", false}, {"rope_scaling", nullptr}}},
+      {"gpt_neox", {{"rope_theta", 5000}, {"partial_rotary_factor", 0.5}}},
+      {"gpt_neox", {{"classifier_dropout", 0.1}, {"hidden_dropout_prob", 0}}}};
+  for (const auto& [model, keys] : published) EXPECT_EQ(Told(model, keys), "") << model << keys;
+}
+
+TEST_F(UnknownKeys, AreToldOnceWithTheNearest) {
+  EXPECT_EQ(Told("llama", {{"rope_paramters", {{"rope_theta", 7}}}, {"wings", 2}}),
+            "config.json: folio does not know \"rope_paramters\" (not rope_parameters?), "
+            "\"wings\", and passes over them\n");
+  EXPECT_EQ(Told("llama", {{"rope_paramters", {{"rope_theta", 7}}}, {"wings", 2}}), "");
+  EXPECT_EQ(Told("gemma2", {{"wings", nullptr}}), "");
+  Object many;
+  for (int i = 0; i < 500; ++i) many[std::string(99, 'k') + std::to_string(i)] = i;
+  const std::string told = Told("qwen3", many);
+  EXPECT_TRUE(Contains(told, "492 more"));
+  EXPECT_LT(told.size(), 1000u);
+  for (int i = 0; i < 600; ++i) many[std::to_string(i)] = i;
+  EXPECT_TRUE(Contains(RefusalOf("qwen3", many), "too many keys", "1000"));
+}
+
+// In a file of each family a key of each other one that asks for something which the family's class
+// would pass over.
+TEST_F(UnknownKeys, OfOtherFamiliesAreRefused) {
+  const Object theirs = {{"attention_multiplier", 0.3},
+                         {"embedding_multiplier", 3.0},
+                         {"residual_multiplier", 0.7},
+                         {"logits_scaling", 4.0},
+                         {"query_pre_attn_scalar", 24},
+                         {"final_logit_softcapping", 7.0},
+                         {"sliding_window", 4},
+                         {"partial_rotary_factor", 0.5},
+                         {"rotary_pct", 0.5},
+                         {"no_rope_layer_interval", 2},
+                         {"use_bias", true},
+                         {"rope_local_base_freq", 55.0},
+                         {"scale_attn_weights", false},
+                         {"rotary_emb_base", 777},
+                         {"activation_function", "relu2"}};
+  // What these say is what the models are anyway.
+  const std::set<std::string> same = {"nanochat activation_function", "llama3 use_bias",
+                                      "gpt_neox partial_rotary_factor", "phi rotary_pct"};
+  const auto families = Families();
+  int64_t refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(Fixture("families"))) {
+    if (!entry.is_directory()) continue;
+    const std::string model = entry.path().filename().string();
+    const GptConfig plain = ReadChanged(model.c_str(), Object::object());
+    const Object json = Object::parse(ReadFile(entry.path() / "config.json", size_t{1} << 16));
+    const auto family =
+        std::ranges::find(families, json["model_type"].get<std::string>(), &Family::model_type);
+    for (const auto& [key, value] : theirs.items()) {
+      try {
+        const GptConfig changed = ReadChanged(model.c_str(), {{key, value}});
+        const bool known = json.contains(key) || changed != plain ||
+                           std::ranges::count(family->passed_over, key) > 0;
+        // Its own keys may be there without effect: in the object of today's files they are inside.
+        const bool own = std::ranges::count(family->derived, key, &DerivedKey::key) > 0 ||
+                         std::ranges::count(family->own, key) > 0 ||
+                         family->absent.find(key) != std::string_view::npos ||
+                         std::ranges::any_of(family->keys, [&name = key](const ConfigKey& row) {
+                           return std::ranges::count(row.keys, name) > 0;
+                         });
+        EXPECT_TRUE(known || own || same.contains(model + " " + key)) << model << " " << key;
+      } catch (const Error& error) {
+        if (std::string(error.what()).find("have no " + key) != std::string::npos) ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 150);
+  EXPECT_EQ(warnings_.text(), "");
+  EXPECT_TRUE(Contains(RefusalOf("llama", {{"attention_multiplier", 0.3}}), "config.json",
+                       "models of type llama have no attention_multiplier", "0.3", "granite"));
+  // What they say is what the model is anyway.
+  EXPECT_EQ(Told("llama", {{"logits_scaling", 1}, {"embedding_multiplier", 1.0}}), "");
+  EXPECT_EQ(Told("llama", {{"partial_rotary_factor", 1.0}, {"use_bias", false}}), "");
+  EXPECT_TRUE(Contains(
+      RefusalOf("llama",
+                {{"rope_parameters", {{"rope_theta", 5000}, {"partial_rotary_factor", 0.5}}}}),
+      "partial_rotary_factor"));
+  EXPECT_TRUE(Contains(RefusalOf("gemma3", {{"rope_parameters", {{"rope_theta", 70}}}}),
+                       "rope_theta", "full_attention"));
 }
 
 // The token that the class takes for a missing one is that of no file.

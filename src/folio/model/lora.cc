@@ -29,6 +29,7 @@
 #include "folio/model/families.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
+#include "folio/model/unknown_keys.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/dtype.h"
 
@@ -243,32 +244,39 @@ constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
 // Kinds of adapters that PEFT has and this is not, by the key that says so: it may be missing,
 // null, false or empty.
-constexpr std::array kOtherKinds = {"alora_invocation_tokens",
-                                    "alpha_pattern",
-                                    "arrow_config",
-                                    "exclude_modules",
-                                    "kasa_config",
-                                    "layer_replication",
-                                    "layers_to_transform",
-                                    "lora_bias",
-                                    "modules_to_save",
-                                    "monteclora_config",
-                                    "rank_pattern",
-                                    "target_parameters",
-                                    "trainable_token_indices",
-                                    "use_bdlora",
-                                    "use_dora",
-                                    "use_qalora",
-                                    "velora_config"};
+constexpr auto kOtherKinds = std::to_array<std::string_view>(
+    {"alora_invocation_tokens", "alpha_pattern", "arrow_config", "exclude_modules", "kasa_config",
+     "layer_replication", "layers_to_transform", "lora_bias", "modules_to_save",
+     "monteclora_config", "rank_pattern", "target_parameters", "trainable_token_indices",
+     "use_bdlora", "use_dora", "use_qalora", "velora_config"});
 
 // The name of one of an adapter's tensors, "lora_A" or "lora_B".
 std::string TensorOf(std::string_view module, std::string_view part) {
   return fmt::format("{}{}.{}.weight", kAdapterPrefix, module, part);
 }
 
-bool SaysNo(const Json& value) {
-  return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
-         ((value.is_array() || value.is_object()) && value.empty());
+// Keys of PEFT's LoraConfig that are read, and those that change no number where no key of
+// kOtherKinds says anything: of training, of where files lie, and of ways to begin.
+constexpr auto kReadKeys = std::to_array<std::string_view>(
+    {"base_model_name_or_path", "bias", "init_lora_weights", "lora_alpha", "lora_dropout",
+     "peft_type", "r", "target_modules", "use_rslora"});
+constexpr auto kPassedOverKeys = std::to_array<std::string_view>(
+    {"auto_mapping", "corda_config", "ensure_weight_tying", "eva_config", "fan_in_fan_out",
+     "inference_mode", "layers_pattern", "loftq_config", "lora_ga_config", "megatron_config",
+     "megatron_core", "peft_version", "qalora_group_size", "revision", "runtime_config",
+     "task_type"});
+
+void WarnOfOtherKeys(const Json& json, const std::string& where) {
+  std::vector<std::string> known, unknown;
+  for (const auto& keys : {std::span<const std::string_view>(kReadKeys),
+                           std::span<const std::string_view>(kPassedOverKeys),
+                           std::span<const std::string_view>(kOtherKinds)}) {
+    known.insert(known.end(), keys.begin(), keys.end());
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_null() && std::ranges::count(known, key) == 0) unknown.push_back(key);
+  }
+  WarnOfUnknownKeys(where, unknown, known);
 }
 
 [[noreturn]] void RefuseAdapter(const std::string& where, std::string_view key, const Json& value) {
@@ -309,12 +317,13 @@ StoredAdapter AdapterFromJson(const Json& json, const std::string& where) {
   if (const Json* bias = json.find("bias"); bias != nullptr && *bias != "none") {
     RefuseAdapter(where, "bias", *bias);
   }
-  for (const char* key : kOtherKinds) {
-    if (const Json* value = json.find(key); value != nullptr && !SaysNo(*value)) {
+  for (const std::string_view key : kOtherKinds) {
+    if (const Json* value = json.find(key); value != nullptr && !AsksForNothing(*value)) {
       RefuseAdapter(where, key, *value);
     }
   }
   CheckAdapterBeginning(json, where);
+  WarnOfOtherKeys(json, where);
   StoredAdapter adapter{.config = {.rank = json.at("r").get<int64_t>(),
                                    .alpha = json.at("lora_alpha").get<double>(),
                                    .targets = ""}};
@@ -338,7 +347,7 @@ StoredAdapter AdapterFromJson(const Json& json, const std::string& where) {
   }
   // Their result is multiplied by alpha / sqrt(r) then (D. Kalajdzievski, arXiv:2312.03732).
   const Json* rank_stabilized = json.find("use_rslora");
-  if (rank_stabilized != nullptr && !SaysNo(*rank_stabilized)) {
+  if (rank_stabilized != nullptr && !AsksForNothing(*rank_stabilized)) {
     if (!rank_stabilized->is_boolean()) RefuseAdapter(where, "use_rslora", *rank_stabilized);
     config.alpha *= std::sqrt(static_cast<double>(config.rank));
   }
@@ -634,9 +643,13 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
 
 namespace {
 
+bool AreFinite(std::span<const float> numbers) {
+  return std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); });
+}
+
 std::vector<float> FiniteNumbers(const TensorFile& file, const std::string& name) {
   std::vector<float> numbers = file.ReadAs<float>(name);
-  if (!std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); })) {
+  if (!AreFinite(numbers)) {
     throw InputError(fmt::format("{}: tensor '{}' is damaged", file.path().string(), name),
                      "a number in it is not finite", "train the adapter again, or copy it again");
   }
@@ -687,6 +700,7 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
   const auto replaced = std::make_shared<ReplacedTensors>(model.file);
   const ParamTable table(model.config);
   Tensor weight;
+  bool finite = true;  // without the adapter: else the model is refused when it is read
   for (size_t i = 0; i < places.size(); ++i) {
     const AdapterPlace& place = places[i];
     StoredParam& param = merged.params[place.param];
@@ -697,6 +711,7 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
       const std::span<float> numbers = replaced->Replace(param.from, shape);
       DecodeParam(from, numbers);
       weight = Tensor(numbers.data(), shape);
+      finite = AreFinite(numbers);
     }
     const auto [a_tensor, b_tensor] = TensorsOf(place, rank);
     std::vector<float> a = FiniteNumbers(*file, a_tensor.first);
@@ -704,6 +719,14 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
         RowsHere(place, model.config.head_layout(), FiniteNumbers(*file, b_tensor.first));
     AddProduct<float>(weight, place.columns.begin, Tensor(a.data(), a_tensor.second),
                       Tensor(b.data(), b_tensor.second), adapter.config.scale());
+    const std::span sums(weight.data<float>(), static_cast<size_t>(weight.count()));
+    if (finite && !AreFinite(sums)) {
+      throw InputError(
+          fmt::format("{}: the adapter makes weights that are not finite", dir.string()),
+          fmt::format("those of {}, with alpha {:g} and rank {}", place.module,
+                      adapter.config.alpha, rank),
+          "train the adapter again, or copy it again: the model without it is sound");
+    }
   }
   merged.file = replaced;
   return merged;

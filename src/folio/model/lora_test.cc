@@ -25,6 +25,7 @@
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -219,6 +220,47 @@ TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
   Configure("use_dora", false);
   Configure("rank_pattern", nlohmann::json::object());
   EXPECT_EQ(LoadAdapterConfig(At(""), weights_.config()), weights_.table().lora());
+}
+
+// tests/fixtures/families/keys.py has every key of PEFT's class.
+TEST_F(AdapterFiles, KeysThatNobodyKnowsAreToldOnce) {
+  Warnings warnings;
+  const auto golden = nlohmann::json::parse(ReadFile(Fixture("families/keys.json")));
+  for (const auto& [key, value] : golden["adapter"].items()) {
+    if (key == "r" || key == "lora_alpha" || key == "target_modules") continue;
+    Configure(key, value);
+    EXPECT_NO_THROW(LoadAdapterConfig(At(""), weights_.config())) << key;
+  }
+  EXPECT_EQ(warnings.Take(), "");
+  Configure("use_dorra", true);
+  for (int i = 0; i < 2; ++i) LoadAdapterConfig(At(""), weights_.config());
+  const std::string told = warnings.Take();
+  EXPECT_TRUE(Contains(told, kAdapterConfigFile, "does not know \"use_dorra\" (not use_dora?)"));
+  EXPECT_EQ(std::ranges::count(told, '\n'), 1);
+}
+
+TEST_F(AdapterFiles, NumbersThatAreNotFiniteAreWhoseTheyAre) {
+  const GptWeights base(TinyConfig());
+  Scatter(base, 4);
+  const auto merged = [&] {
+    std::filesystem::create_directories(At("base"));
+    SaveModel(At("base"), base);
+    SaveAdapter(At(""), weights_, "");
+    ReadWeights(WithAdapter(OpenModelDir(At("base")), At("")));
+  };
+  EXPECT_NO_THROW(merged());
+  Elements<float>(base.params().h[0].attn.c_attn.weight)[3] = INFINITY;
+  EXPECT_TRUE(Contains(ErrorAndHelp(merged), "base/model.safetensors", "not finite"));
+  Elements<float>(base.params().h[0].attn.c_attn.weight)[3] = 1;
+  // Each of these is finite, and their product is not.
+  for (const ParamInfo& info : weights_.table().params()) {
+    if (info.kind != ParamKind::kAdapter) continue;
+    std::ranges::fill(Elements<float>(weights_.table().View(info, weights_.flat())), 1e30f);
+  }
+  const std::string refusal = ErrorAndHelp(merged);
+  EXPECT_TRUE(Contains(refusal, "the adapter makes weights that are not finite", "c_attn", "rank 3",
+                       "the model without it is sound"));
+  EXPECT_EQ(refusal.find("model.safetensors"), std::string::npos) << refusal;
 }
 
 TEST_F(AdapterFiles, OfAnotherRunAreRefused) {

@@ -29,6 +29,7 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/model/base_model.h"
+#include "folio/model/same_model.h"
 #include "folio/run/plan.h"
 #include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
@@ -66,11 +67,8 @@ std::string MakeTogether(const RunRanks& ranks, const std::function<std::string(
 // each has is that of the others.
 void RequireSameSettings(const RunRanks& ranks, RunConfig& config) {
   if (ranks.group() != nullptr) {
-    std::string lines;
-    for (const Field& field : config.Fields()) {
-      if (field.key != "train.threads") lines += field.key + " = " + FieldText(field) + "\n";
-    }
-    RequireSame(*ranks.group(), "settings", lines);
+    constexpr std::string_view kOwn[] = {"train.threads"};
+    RequireSame(*ranks.group(), "settings", SettingLines(config.Fields(), kOwn));
   }
   RequireShares(config.train, ranks.size());
 }

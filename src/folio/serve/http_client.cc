@@ -210,7 +210,9 @@ struct StreamedAnswer {
     }
     const Json* usage = chunk.find("usage");
     const Json* written = usage == nullptr ? nullptr : usage->find("completion_tokens");
-    if (written != nullptr && written->is_number_integer()) tokens = written->get<int64_t>();
+    if (written != nullptr && written->is_number_integer() && written->get<double>() < 1e15) {
+      tokens = written->get<int64_t>();
+    }
   }
 };
 

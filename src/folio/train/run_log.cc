@@ -79,8 +79,7 @@ std::string ToLine(const StepMetrics& m) {
   return json.dump() + "\n";
 }
 
-StepMetrics FromLine(const std::string& line, const std::string& where) {
-  const Json json = ParseJson(line, where);
+StepMetrics FromJson(const Json& json, const std::string& where) {
   StepMetrics m;
   const auto get = [&](const char* key) -> std::optional<double> {
     if (!json.contains(key)) return std::nullopt;
@@ -115,6 +114,15 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   m.rolled_back = text("rolled_back");
   m.ended_by = text("ended_by");
   return m;
+}
+
+StepMetrics FromLine(const std::string& line, const std::string& where) {
+  const Json json = ParseJson(line, where);
+  try {
+    return FromJson(json, where);
+  } catch (const JsonError& error) {  // of a number beyond 64 bits
+    throw InputError(where + ": not a line of metrics", error.what());
+  }
 }
 
 std::filesystem::path DirectoryOf(const std::filesystem::path& file) {

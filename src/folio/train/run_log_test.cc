@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
+#include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -117,6 +119,27 @@ TEST_F(RunLogs, DamagedLinesArePutAsideWhereverTheyAre) {
   EXPECT_EQ(ReadFile(At("metrics.damaged.jsonl")), "{\"step\":\nedited\n{\"loss\": 3}\n");
   RepairLines(At("none.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(At("none.jsonl")));
+}
+
+TEST_F(RunLogs, LinesOfNumbersBeyond64BitsArePutAside) {
+  WriteSteps(0, 2);
+  const std::string sound = ReadFile(At(kMetricsFile));
+  const char* numbers[] = {"9223372036854775808", "18446744073709551615", "18446744073709551616",
+                           "-9223372036854775809", "1e400"};
+  for (const std::string number : numbers) {
+    for (const char* key : {"step", "tokens"}) {
+      const std::string before = key == std::string("step") ? "{" : R"({"step": 2, )";
+      const std::string line = before + '"' + key + "\": " + number + "}\n";
+      WriteFileAtomically(At(kMetricsFile), sound + line);
+      try {  // another number of tokens may be a fraction
+        EXPECT_EQ(ReadRunLog(At("")).size(), 3u);
+      } catch (const Error& error) {
+        EXPECT_TRUE(Contains(error.what(), "metrics.jsonl:3"));
+      }
+      WriteSteps(2, 1);
+      EXPECT_EQ(Steps(), (Ids{0, 1, 2})) << line;
+    }
+  }
 }
 
 TEST_F(RunLogs, RefusesWhatItDidNotWrite) {

@@ -14,6 +14,7 @@
 #include "folio/model/checkpoint.h"
 #include "folio/model/families.h"
 #include "folio/model/lora.h"
+#include "folio/model/same_model.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"
@@ -388,30 +389,6 @@ void Trainer::FollowClock(double step_began) {
 }
 
 // --- Checkpoints: resuming, saving, rolling back
-
-namespace {
-
-// Throws unless a run of `saved` can go on as `wanted`: all but dropout and the first weights must
-// be the same.
-void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& where) {
-  saved = WithoutRedundantSizes(saved);
-  wanted = WithoutRedundantSizes(wanted);
-  for (double GptConfig::*rate : GptConfig::DropoutRates()) saved.*rate = wanted.*rate;
-  saved.init = wanted.init;
-  saved.initializer_range = wanted.initializer_range;
-  saved.init_zero_positions = wanted.init_zero_positions;
-  saved.init_scaled_residuals = wanted.init_scaled_residuals;
-  const std::vector<Field> had = saved.Fields(), has = wanted.Fields();
-  for (size_t i = 0; i < had.size(); ++i) {
-    if (FieldText(had[i]) == FieldText(has[i])) continue;
-    throw InputError(fmt::format("{} contains a different model", where),
-                     fmt::format("its {} is {}, in the settings it is {}", had[i].key,
-                                 FieldText(had[i]), FieldText(has[i])),
-                     "resume with the original settings of the run");
-  }
-}
-
-}  // namespace
 
 void Trainer::Resume() {
   Resume(BroadcastResult(ranks_.group(), [&] { return SoundCheckpoint(run_).string(); }));

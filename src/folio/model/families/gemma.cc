@@ -81,6 +81,16 @@ constexpr std::string_view kParameters = "rope_parameters";
 // Layers of full attention and those with a window have an object each. In files of before there
 // was one for the former, in "rope_scaling", and a base for each kind.
 void ReadGemma3Rope(const Json& theta, const Json& json, Json& said, const std::string& where) {
+  const Json* parameters = json.find(kParameters);
+  if (parameters != nullptr && parameters->is_object()) {
+    for (const auto& [key, value] : parameters->items()) {
+      if (key == kFullAttention || key == kSlidingAttention || value.is_null()) continue;
+      throw InputError(fmt::format("{}: {} of rotary positions is not supported", where, key),
+                       fmt::format("it is {}", value.dump()),
+                       fmt::format("rope_parameters has {} and {}, an object for each",
+                                   kFullAttention, kSlidingAttention));
+    }
+  }
   const auto object = [&](std::string_view kind) {
     const Json* found = Says(json, kParameters) ? json.find(kParameters)->find(kind) : nullptr;
     return found == nullptr || found->is_null() ? Json::object() : *found;
@@ -158,6 +168,15 @@ constexpr std::string_view kGemma3Absent = R"({
     "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
     "query_pre_attn_scalar": 256, "sliding_window": 4096, "sliding_window_pattern": 6,
     "rope_theta": 1000000, "rope_local_base_freq": 10000})";
+
+// transformers reads hidden_activation alone.
+constexpr auto kGemma2PassedOver =
+    std::to_array<std::string_view>({"hidden_act", "sliding_window_size"});
+// And of models with pictures what is no text.
+constexpr auto kGemma3PassedOver = std::to_array<std::string_view>(
+    {"hidden_act", "_sliding_window_pattern", "attn_logit_softcapping", "vision_config",
+     "mm_tokens_per_image", "boi_token_index", "eoi_token_index", "image_token_index",
+     "boi_token_id", "eoi_token_id", "image_token_id"});
 
 // Gemma 3 with pictures.
 constexpr auto kGemma3TextPrefixes =
@@ -249,6 +268,7 @@ Family Gemma2Table() {
   family.fixed = kGemma2Fixed;
   family.own = kGemmaOwn;
   family.absent = kGemma2Absent;
+  family.passed_over = kGemma2PassedOver;
   family.derived = kGemma2Derived;
   family.tensors = kGemmaTensors;
   family.gguf_keys = kGemma2GgufKeys;
@@ -263,6 +283,7 @@ Family Gemma3Table() {
   family.keys = kGemma3Keys;
   family.fixed = kGemma3Fixed;
   family.absent = kGemma3Absent;
+  family.passed_over = kGemma3PassedOver;
   family.derived = kGemma3Derived;
   family.enclosing = {.model_type = "gemma3",
                       .architecture = "Gemma3ForConditionalGeneration",

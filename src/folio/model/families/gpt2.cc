@@ -75,6 +75,11 @@ constexpr auto kGpt2Refused = std::to_array<RefusedKey>({
     {"pruned_heads", "{}", "a model with pruned heads"},
 });
 
+// Of heads that sum a text up.
+constexpr auto kGpt2PassedOver =
+    std::to_array<std::string_view>({"summary_activation", "summary_first_dropout",
+                                     "summary_proj_to_labels", "summary_type", "summary_use_proj"});
+
 // The names are those of Hugging Face, which nanoGPT and llm.c have too, of GGUF, and of OpenAI's
 // release behind "model/".
 constexpr TensorRow PlainRow(std::string_view module, std::string_view hf, std::string_view gguf,
@@ -186,6 +191,7 @@ Family Gpt2Table() {
       .own = kGpt2Own,
       .absent = kGpt2Absent,
       .refused = kGpt2Refused,
+      .passed_over = kGpt2PassedOver,
       .derived = {},
       .activation_prefix = "",
       .tensors = kGpt2Tensors,

@@ -29,6 +29,10 @@ constexpr std::string_view kNeoxAbsent = R"({
     "num_attention_heads": 64, "hidden_act": "gelu", "max_position_embeddings": 2048,
     "bos_token_id": 0, "eos_token_id": 2, "tie_word_embeddings": false, "rotary_pct": 0.25})";
 
+// Names of dropout that transformers passes over.
+constexpr auto kNeoxPassedOver =
+    std::to_array<std::string_view>({"attention_probs_dropout_prob", "hidden_dropout_prob"});
+
 constexpr auto kNeoxTensors = std::to_array<TensorRow>(
     {NamedRow("wte", "gpt_neox.embed_in.weight", "token_embd.weight"),
      NamedRow("ln_1", "gpt_neox.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight"),
@@ -65,6 +69,7 @@ Family NeoxTable() {
   family.fixed = kNeoxFixed;
   family.own = kBiasOwn;
   family.absent = kNeoxAbsent;
+  family.passed_over = kNeoxPassedOver;
   family.derived = kNeoxDerived;
   family.tensors = kNeoxTensors;
   family.optional_prefix = "gpt_neox.";

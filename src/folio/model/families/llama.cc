@@ -38,6 +38,12 @@ constexpr auto kLlamaRefused = std::to_array<RefusedKey>({
     {"use_bidirectional_attention", "false", "attention to what follows"},
     {"use_parallel_residual", "true", "GPT-NeoX with one sublayer after the other"},
     {"qk_layernorm", "false", "Phi with norms of queries and keys"},
+    {"rope_interleaved", "false", "rotary positions that turn neighbours"},
+    {"use_mrope", "false", "rotary positions of several dimensions"},
+    {"mlp_type", "\"default\"", "StarCoder2 with another feed-forward layer"},
+    {"norm_type", "\"layer_norm\"", "StarCoder2 with other norms"},
+    {"full_attn_mod", "1", "Phi-3 with attention to blocks"},
+    {"interpolate_factor", "1", "Phi-3 with other rotary positions"},
 });
 
 constexpr auto kNotRead = std::to_array<std::string_view>(
@@ -62,6 +68,7 @@ Family LlamaTable() {
       .own = kLlamaOwn,
       .absent = kLlamaAbsent,
       .refused = kLlamaRefused,
+      .passed_over = {},
       .derived = kRopeDerived,
       .activation_prefix = "",
       .tensors = kLlamaTensors,

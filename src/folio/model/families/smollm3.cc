@@ -79,6 +79,9 @@ constexpr std::string_view kSmolLm3Absent = R"({
     "eos_token_id": 128001, "rope_theta": 2000000,
     "use_sliding_window": false, "no_rope_layer_interval": 4})";
 
+// Qwen's, which published files have.
+constexpr auto kSmolLm3PassedOver = std::to_array<std::string_view>({"max_window_layers"});
+
 constexpr auto kEveryFourth = std::to_array<FieldValue>({{"no_rope_every", "4"}});
 
 }  // namespace
@@ -87,6 +90,7 @@ Family SmolLm3Table() {
   Family family = FamilyLike(LlamaTable(), "smollm3", kSmolLm3Names);
   family.own = kSmolLm3Own;
   family.absent = kSmolLm3Absent;
+  family.passed_over = kSmolLm3PassedOver;
   family.derived = kSmolLm3Derived;
   family.gguf_unsaid = kEveryFourth;
   family.limits = kHeadsLimits;

@@ -30,6 +30,11 @@ constexpr std::string_view kStarcoder2Absent = R"({
     "max_position_embeddings": 4096, "initializer_range": 0.018042, "bos_token_id": 50256,
     "eos_token_id": 50256, "layer_kinds": "w"})";
 
+// Those of GPT-2 and of the program that trained the published models, of which hidden_act and
+// norm_epsilon count.
+constexpr auto kStarcoder2PassedOver =
+    std::to_array<std::string_view>({"activation_function", "layer_norm_epsilon"});
+
 constexpr auto kStarcoder2Derived =
     Joined(kWindowDerived,
            std::to_array<DerivedKey>(
@@ -59,6 +64,7 @@ Family Starcoder2Table() {
   family.fixed = kStarcoder2Fixed;
   family.own = kWindowOwn;
   family.absent = kStarcoder2Absent;
+  family.passed_over = kStarcoder2PassedOver;
   family.derived = kStarcoder2Derived;
   family.tensors = kStarcoder2Tensors;
   family.gguf_keys = kStarcoder2GgufKeys;
