@@ -56,6 +56,11 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
         std::pair{config.train.saves_adapters(), "train.save adapter"}}) {
     if (set) throw UsageError(fmt::format("{} is of runs", name), "batches come from the caller");
   }
+  if (from == nullptr && settings.layers.layer("model.vocab_size") == Layer::kBuiltIn) {
+    throw UsageError("model.vocab_size: not given",
+                     "a new model has as many ids as the tokenizer of its batches",
+                     "set it among the options, or begin from a model");
+  }
   config.train.lora.Resolve(config.model, "settings");
   config.train.context = ContextOf(config.model, config.train);
   config.train.Validate("settings");
@@ -157,8 +162,9 @@ const ParamInfo& BatchTrainer::Impl::Named(std::string_view name) const {
     if (info.name == name) return info;
     names.push_back(info.name);
   }
+  const std::string nearest = Nearest(std::string(name), names);
   throw UsageError(fmt::format("no parameter '{}'", name),
-                   fmt::format("is {} meant?", Nearest(std::string(name), names)));
+                   nearest.empty() ? "" : fmt::format("is {} meant?", nearest));
 }
 
 BatchTrainer::BatchTrainer(RunSettings& settings, const Model* from)

@@ -27,7 +27,7 @@ namespace folio {
 // recompute, seed.
 class BatchTrainer {
  public:
-  // A new model, or one that begins as `from` does, which was opened with float32 matrices; with
+  // A new model, for which model.vocab_size is given, or one that begins as `from` does, which was opened with float32 matrices; with
   // lora.rank adapters are trained beside it. Completes `settings`. Throws a kUsage Error where
   // settings do not fit each other or the model, and a kResource Error where memory does not
   // suffice.

@@ -9,8 +9,9 @@
  * - Errors. A function that can fail returns a folio_status and takes a `folio_error **` last,
  *   which may be NULL. It is set only where the status is not FOLIO_OK; free it with
  *   folio_error_free. Results are written only with FOLIO_OK. Wrong arguments, broken files and a
- *   lack of memory are such errors: nothing here ends the process, but a mistake in folio itself
- *   (folio_set_fatal).
+ *   lack of memory are such errors, and name the argument: NULL where nothing says that it may be,
+ *   "" for a path, a path that the system has no room for, counts out of range. Nothing here ends
+ *   the process, but a mistake in folio itself (folio_set_fatal).
  *
  * - Ownership. What comes through an `out` parameter or from a function that ends in _new is freed
  *   by the _free of its kind; NULL is freed as nothing. All else is borrowed, as long as its
@@ -248,7 +249,9 @@ FOLIO_API const folio_tokenizer* folio_model_tokenizer(const folio_model* model)
 FOLIO_API folio_status folio_model_prompt(const folio_model* model, const char* text, size_t length,
                                           folio_buffer* ids, folio_error** error);
 /* The same of a conversation by the model's own template, up to where its answer begins. `roles`
- * are "system", "user", "assistant" and "tool"; both texts of a message end in a zero. */
+ * are "system", "user", "assistant" and "tool"; both texts of a message end in a zero. What
+ * folio_generate writes behind these ids is an answer: set "defaults" of its options to "chat" for
+ * tokens that are chosen as `folio chat` chooses them. */
 FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* const* roles,
                                         const char* const* texts, size_t count, folio_buffer* ids,
                                         folio_error** error);
@@ -278,7 +281,11 @@ enum {
 };
 /* Writes on from `ids`, with `options` of "generate". Each part of the text goes to `text` as soon
  * as it is known, whole characters only; it returns other than 0 to end the text. `text`, `whole`
- * (all of the text) and `end` may be NULL. The same seed gives the same text. */
+ * (all of the text) and `end` may be NULL. The same seed gives the same text.
+ *
+ * With defaults=chat the options that were not set are those of `folio chat`: what the model's
+ * files suggest (generation_config.json, general.sampling.* of a GGUF file), else temperature 0.3,
+ * top_k 40, top_p 0.9 and min_p 0.05; and 512 tokens at most. */
 FOLIO_API folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t count,
                                       const folio_options* options,
                                       int (*text)(void* user, const char* text, size_t length),

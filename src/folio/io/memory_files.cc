@@ -97,7 +97,7 @@ void MemoryFiles::Add(const std::string& name, uint64_t size, const Reader& read
   if (memory == nullptr) {
     throw Error(ErrorKind::kResource,
                 fmt::format("no room in memory for {}", (path_ / name).string()),
-                fmt::format("it has {}", HumanBytes(static_cast<double>(size))));
+                fmt::format("its size is {}", HumanBytes(static_cast<double>(size))));
   }
   const std::shared_ptr<std::byte> held(memory, [](std::byte* p) { operator delete(p, kPage); });
   for (uint64_t at = 0; at < size; at += kPiece) {
