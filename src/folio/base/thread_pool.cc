@@ -17,6 +17,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 #include "folio/base/machine.h"
 
 namespace folio {
@@ -142,12 +143,20 @@ void RunInOrder(const Job& job, int number) {
 //   for claimed tasks alone, never for a thread that has not woken up.
 class Pool {
  public:
-  // Never destroyed: a call may still run while the process exits.
+  // Never destroyed: a call may still run while the process exits. A child process has one of its
+  // own, as the threads of its parent's are not there.
   static Pool& Get() {
-    static Pool* const pool = new Pool;
+    static constinit std::atomic<Pool*> current = nullptr;
     static const AtExit at_exit;
-    return *pool;
+    for (Pool* pool = current;;) {
+      if (pool != nullptr && pool->forks_ == ForksSoFar()) return *pool;
+      Pool* const made = new Pool(pool);
+      if (current.compare_exchange_strong(pool, made)) return *made;
+      delete made;
+    }
   }
+
+  explicit Pool(const Pool* parents) : parents_(parents) {}
 
   // Runs all tasks of the job, this thread being number 0, on Threads() threads. False, with
   // nothing done, while another call runs or after exit has begun.
@@ -279,6 +288,8 @@ class Pool {
     if (done > 0 && unfinished_.fetch_sub(done) == done) finished_.Wake();
   }
 
+  const uint64_t forks_ = ForksSoFar();           // of the process whose it is
+  [[maybe_unused]] const Pool* const parents_;    // kept, as it is not known to be sound
   std::vector<std::unique_ptr<Worker>> workers_;  // worker i has number i + 1
   std::atomic<bool> busy_ = false;  // held by the call that uses all below and workers_
   Job job_{};

@@ -17,9 +17,11 @@
  *   by the _free of its kind; NULL is freed as nothing. All else is borrowed, as long as its
  *   comment says. Handles hold what they are made of: they may be freed in any order.
  *
- * - Threads. A `const` handle may be used by any number of threads at a time, any other by one.
- *   Calls that compute with one model wait for each other; all share the threads of
- *   folio_set_threads, on which no result depends.
+ * - Threads. A `const` handle, a batch and a trainer may be used by any number of threads at a
+ * time, any other handle by one. Calls that compute with one model, batch or trainer wait for each
+ * other; all share the threads of folio_set_threads, on which no result depends. A process that
+ * fork made may use the handles of its parent, whatever other threads did with them then; but a
+ * batch or a trainer that one of them was using is a FOLIO_USAGE there.
  *
  * - Texts are UTF-8 with a length in bytes, and may hold zeros; names and paths end in a zero. Ids
  *   of tokens are int32_t. Sizes: T tokens, V tokens of the vocabulary, C channels, H heads.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 
@@ -23,7 +24,7 @@ namespace folio {
 namespace fs = std::filesystem;
 
 struct internal::MemoryDirectory {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<std::string, MemoryFile, std::less<>> files = {};
 };
 
@@ -36,7 +37,7 @@ constexpr size_t kBehind = 64;
 
 // All that live, by number.
 struct Directories {
-  std::mutex mutex;
+  ForkMutex mutex;
   uint64_t made = 0;
   std::map<uint64_t, std::weak_ptr<internal::MemoryDirectory>> by_number;
 };
