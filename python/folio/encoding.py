@@ -242,6 +242,7 @@ class Encoding:
     def _decoded(self, name: str, tokens: Iterable[int]) -> bytes:
         if isinstance(tokens, str | bytes | bytearray):
             raise _check.not_ids(name, tokens)
+        _check.unmasked(name, tokens)
         try:
             return self._core.decode(tokens)
         except InputError as error:
@@ -455,8 +456,9 @@ def _texts(texts: object) -> list[str]:
 
 
 def _several(name: str, values: Any, of: str) -> list[Any]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or not _check.iterates(values):
         raise _check.wrong(name, values, f"a list of {of}")
+    _check.unmasked(name, values)
     return list(values)
 
 
@@ -465,6 +467,15 @@ def _several(name: str, values: Any, of: str) -> list[Any]:
 _NAMES = _core.encoding_names()
 _OPENED: dict[str, Encoding] = {}
 _LOCK = threading.RLock()
+
+
+def _forked() -> None:
+    """In a child process nobody holds it: threads of the parent are not there."""
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def list_encoding_names() -> list[str]:

@@ -332,3 +332,27 @@ def test_trainer(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_conversations_need_a_template(model: folio.Model) -> None:
     with pytest.raises(ValueError, match="conversation"):
         model.chat("Hi")
+
+
+def test_a_chat_has_the_defaults_of_the_program(model: folio.Model, tmp_path: pathlib.Path) -> None:
+    model.save(tmp_path / "hf")
+    (tmp_path / "template").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    conversation = [{"role": "user", "content": "One day"}]
+
+    def check(most: int, sampling: dict[str, Any]) -> None:
+        taught = folio.load(tmp_path / "hf", dtype="fp32", chat_template=tmp_path / "template")
+        assert taught.encoding is not None
+        ids = taught.encoding.encode("One day")
+        plain, expected = taught.generate(ids, seed=1), taught.generate(ids, seed=1, max_tokens=most, **sampling)
+        assert len(plain.ids) == 256 and len(expected.ids) == most and expected[:256] != plain
+        assert taught.chat("One day", seed=1) == expected == taught.chat(conversation, seed=1)
+        assert taught.generate(conversation, seed=1) == expected == "".join(taught.stream(conversation, seed=1))
+        assert taught.generate("One day", seed=1) == plain
+        assert taught.chat("One day", seed=1, defaults="plain") == plain
+        assert taught.generate(conversation, seed=1, defaults="plain") == plain
+        hot = taught.generate(ids, seed=1, max_tokens=9, **{**sampling, "temperature": 2})
+        assert taught.chat("One day", seed=1, max_tokens=9, temperature=2) == hot
+
+    check(512, {"temperature": 0.3, "top_k": 40, "top_p": 0.9, "min_p": 0.05})
+    (tmp_path / "hf" / "generation_config.json").write_text('{"temperature": 0.7, "top_k": 2, "do_sample": true}')
+    check(512, {"temperature": 0.7, "top_k": 2})
