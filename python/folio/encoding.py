@@ -7,11 +7,11 @@ import operator
 import os
 import threading
 from collections.abc import Collection, Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _check, _core
 from ._errors import InputError, TokenError, UsageError, there
+from ._lazy import lazy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -309,7 +309,7 @@ class Encoding:
             raise TokenError(f"{self.name} has no end of text")
         return self._end_of_text
 
-    @cached_property
+    @lazy
     def special_tokens_set(self) -> set[str]:
         """The texts of the special tokens."""
         return set(self._special_tokens)
@@ -325,11 +325,11 @@ class Encoding:
 
     # ---- What tiktoken has under these names, and programs use
 
-    @cached_property
+    @lazy
     def _ids(self) -> dict[bytes, int]:
         return {token: i for i, token in enumerate(self._core.tokens()) if token is not None}
 
-    @cached_property
+    @lazy
     def _mergeable_ranks(self) -> dict[bytes, int]:
         return {t: i for t, i in self._ids.items() if i not in self._special_values}
 

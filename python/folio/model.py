@@ -346,7 +346,7 @@ class Model:
         T = len(ids)
         if positions is None:
             chosen = list(range(max(0, T - 32), T))
-        elif not isinstance(positions, Sequence | np.ndarray) or isinstance(positions, str | bytes) or not _check.iterates(positions):
+        elif isinstance(positions, str | bytes | Mapping) or not _check.iterates(positions):
             raise _check.wrong("positions", positions, "a list of integers")
         else:
             _check.unmasked("positions", positions)

@@ -9,13 +9,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _check, _core, _options, _show
 from ._errors import UsageError, WrongTypeError, called, there
+from ._lazy import lazy
 from ._signals import Interrupts
 from .encoding import Encoding
 from .model import Model, Parameters, documents, load
@@ -141,7 +141,7 @@ class Dataset:
         """The tokens that are held out."""
         return self._tokens("val.bin")
 
-    @cached_property
+    @lazy
     def encoding(self) -> Encoding:
         """The tokenizer that the tokens are of."""
         return Encoding.open(self.directory)
@@ -288,7 +288,7 @@ class Run:
             for name in names
         }
 
-    @cached_property
+    @lazy
     def model(self) -> Model:
         """The model as it is after the run."""
         return load(self.out)

@@ -1,9 +1,10 @@
-"""What several threads, and processes that are forked, do with one object: all waits its turn or is an error, and nothing
-hangs or ends the interpreter."""
+"""What several threads, and processes that are forked, do with one object: all waits its turn or is an error, and
+nothing hangs or ends the interpreter."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -67,12 +68,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> folio.Model:
 
 
 @pytest.mark.slow
-def test_threads_of_a_trainer_wait_for_each_other(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_threads_of_a_trainer_wait_for_each_other(tmp_path: pathlib.Path) -> None:
     """In a program of its own: what is wrong here ends the interpreter."""
     program = f"""
 import folio, numpy as np, threading
 trainer = folio.Trainer(np.arange(2000) % 50, preset="debug")
-def save(): trainer.save({str(tmp_path_factory.mktemp("trainer") / "saved")!r})
+def save(): trainer.save({str(tmp_path / "saved")!r})
 def model(): trainer.model.logits([1, 2])
 raised = []
 def often(call, times):
@@ -179,6 +180,32 @@ model.logits([1] * 16)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_members_that_another_thread_computes_in_a_child() -> None:
+    from folio._lazy import lazy
+
+    held, done = threading.Event(), threading.Event()
+    parent = os.getpid()
+
+    class Thing:
+        @lazy
+        def member(self) -> str:
+            if os.getpid() == parent:
+                held.set()
+                done.wait()
+            return "computed"
+
+    thing = Thing()
+    other = threading.Thread(target=lambda: thing.member)
+    other.start()
+    held.wait()
+    try:
+        assert _in_child(lambda: thing.member) == "computed"
+    finally:
+        done.set()
+        other.join()
+    assert thing.member == "computed" and vars(thing) == {"member": "computed"}
 
 
 @pytest.mark.slow
