@@ -110,6 +110,20 @@ def test_threads_share_a_stream_and_an_encoding(model: folio.Model) -> None:
 
 
 @pytest.mark.slow
+def test_other_threads_of_python_go_on(model: folio.Model) -> None:
+    text = "One day a fox. " * 2000
+    begun = time.monotonic()
+    scoring = threading.Thread(target=lambda: model.score(text, top=0))  # one call
+    scoring.start()
+    rounds = 0
+    while scoring.is_alive():
+        time.sleep(0.001)
+        rounds += 1
+    took = time.monotonic() - begun
+    assert rounds > 10 * took and rounds > 3, (rounds, took)
+
+
+@pytest.mark.slow
 def test_a_child_forked_while_a_thread_computes(model: folio.Model) -> None:
     expected = model.logits([1, 2, 3]).tolist()
     encoding = model.encoding

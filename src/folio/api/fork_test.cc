@@ -9,6 +9,7 @@
 #include "folio/api/batch_trainer.h"
 #include "folio/api/model.h"
 #include "folio/base/error.h"
+#include "folio/io/memory_files.h"
 #include "folio/run/training_run.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/forked.h"
@@ -71,6 +72,18 @@ TEST_F(Forking, AChildComputesWithAModelThatAnotherThreadComputedWith) {
       },
       "same");
   EXPECT_EQ(model_->Logits(ids_), logits);
+}
+
+TEST_F(Forking, AChildOpensModelsWhileAnotherThreadDoes) {
+  const std::vector<float> logits = model_->Logits(ids_);
+  const auto open = [&] {
+    MemoryFiles files;
+    files.Add("a", {});
+    return Model(At("run")).Logits(ids_);
+  };
+  WhileUsed(
+      20, [&] { (void)open(); }, [&] { return open() == logits ? "same" : "other logits"; },
+      "same");
 }
 
 TEST_F(Forking, TextsAreLostWhereAStepWasMade) {

@@ -1,8 +1,11 @@
 #include "folio/c/folio.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +21,7 @@
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_streamer.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -401,6 +405,21 @@ TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
   EXPECT_EQ(seen.logits, FOLIO_USAGE);
   EXPECT_EQ(seen.encode, FOLIO_OK);
   EXPECT_EQ(TextIn(whole), before);
+}
+
+// Training, which SetUp did, and writing leave signals and children to the program.
+TEST_F(CApi, TakesNoSignalsAndStartsNoProcess) {
+  Write(Prompt("line"), nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2,
+                           SIGXCPU, SIGXFSZ, SIGCHLD, SIGBUS}) {
+    struct sigaction action = {};
+    ASSERT_EQ(sigaction(signal, nullptr, &action), 0);
+    if (kSanitized && signal == SIGBUS) continue;  // which sanitizers take
+    EXPECT_EQ(action.sa_flags & SA_SIGINFO, 0) << signal;
+    EXPECT_TRUE(action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) << signal;
+  }
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST(CLog, IsSilentUntilItIsAskedFor) {

@@ -328,7 +328,8 @@ folio_status folio_files_read(folio_files* files, const char* name, uint64_t siz
       if (read(user, offset, to.data(), to.size()) == 0) return;
       throw folio::InputError(
           fmt::format("{}: cannot be read", name),
-          fmt::format("its reader refused {} bytes from {} on", to.size(), offset));
+          fmt::format("of its size of {} bytes its reader refused {} from {} on", size, to.size(),
+                      offset));
     });
   });
 }

@@ -290,7 +290,9 @@ class CTable : public CApi {
   folio_trainer* trainer_out_ = nullptr;
 };
 
-int ReadZeros(void*, uint64_t, void* bytes, size_t count) {
+// Of a file of five bytes.
+int ReadFive(void*, uint64_t offset, void* bytes, size_t count) {
+  if (offset + count > 5) return 1;
   std::memset(bytes, 0, count);
   return 0;
 }
@@ -336,7 +338,7 @@ std::vector<Function> CTable::Basics() {
       Of(FN(folio_files_read),
          [this] {
            files_.reset(folio_files_new());
-           return std::make_tuple(files_.get(), "a", 5, ReadZeros, nullptr, nullptr);
+           return std::make_tuple(files_.get(), "a", 5, ReadFive, nullptr, nullptr);
          },
          {"user NULL"}),
       Of(FN(folio_files_path), [this] { return std::make_tuple(files_.get()); }),
