@@ -39,7 +39,12 @@ std::string InForkedChild(F&& f) {
 }
 
 // ThreadSanitizer ends a child process that starts threads.
-#if defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FOLIO_CHILDREN_HAVE_NO_THREADS
+#endif
+#endif
+#if defined(FOLIO_CHILDREN_HAVE_NO_THREADS) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kChildrenHaveThreads = false;
 #else
 inline constexpr bool kChildrenHaveThreads = true;

@@ -53,7 +53,7 @@ const std::vector<Value<const char*>>& WrongTexts() {
         {"empty", Padded(""), "''"},
         {"long", Padded(std::string(300, 'a')), std::string(20, 'a')},
         {"deep", Padded(deep), deep.substr(0, 20)},
-        {"zero", Padded(std::string("z\0y", 3)), "z"},
+        {"zero", Padded(std::string("qz0\0y", 5)), "qz0"},
         {"odd", Padded("\x01\n\xff\xfe'%s"), "%s"},
     };
   }();
@@ -85,7 +85,12 @@ std::vector<Value<T>> Wrong() {
   } else if constexpr (std::is_pointer_v<T>) {
     return {{"NULL", nullptr}};
   } else {
-    std::vector<Value<T>> all = {{"0", 0, "0"}, {"1", 1, "1"}, {"-1", static_cast<T>(-1), "-1"}};
+    std::vector<Value<T>> all = {{"0", 0, "0"}, {"1", 1, "1"}};
+    if constexpr (std::is_signed_v<T>) {
+      all.push_back({"-1", -1, "-1"});
+    } else {
+      all.push_back({"2^64-1", static_cast<T>(-1), "18446744073709551615"});
+    }
     if constexpr (sizeof(T) == 8) {
       all.push_back({"2^31", T{1} << 31, "2147483648"});
       all.push_back({"2^61", T{1} << 61, "2305843009213693952"});
@@ -101,8 +106,8 @@ std::vector<Value<T>> Wrong() {
 // fine.
 bool IsAlwaysWrong(const std::string& way) {
   static const std::set<std::string> kWays = {
-      "NULL",    "empty",   "long",    "deep",  "of NULL", "of empty",  "of long",
-      "of deep", "of 2^31", "of 2^61", "of -1", "2^61",    "of no size"};
+      "NULL",    "empty",   "long",    "deep",  "of NULL", "of empty", "of long",
+      "of deep", "of 2^31", "of 2^61", "of -1", "2^61",    "2^64-1",   "of no size"};
   return kWays.contains(way);
 }
 
@@ -432,7 +437,7 @@ std::vector<Function> CTable::Models() {
          {"options NULL", "text NULL", "ended NULL", "user NULL", "id NULL"}),
       Of(FN(folio_batch_step), [this] { return std::make_tuple(batch_.get(), &number_, nullptr); }),
       Of(FN(folio_batch_cancel), [this] { return std::make_tuple(batch_.get(), 0, nullptr); },
-         {"id 2^61"}),
+         {"id 2^61", "id 2^64-1"}),
       Of(FN(folio_batch_free), [] { return std::make_tuple(nullptr); }),
       Of(FN(folio_logits), [this, looked] { return looked(0, &watch_, buffer_.get()); },
          {"watch NULL"}),
