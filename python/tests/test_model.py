@@ -59,6 +59,22 @@ def test_a_run_tells_of_itself(text: pathlib.Path) -> None:
     assert again.result["step"] == 30 and len(again.metrics["loss"]) >= 30
 
 
+def test_progress_is_shown_where_it_is_asked_for(text: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings: dict[str, Any] = {"preset": "stories", "max_steps": 2, **TINY}
+    folio.train(text, progress=False, **settings)
+    folio.train(text, **settings)  # nobody looks: this is no terminal
+    assert capfd.readouterr() == ("", "")
+    folio.train(text, progress=True, **settings)
+    shown = capfd.readouterr()
+    assert shown.out == "" and "step 2/2  loss " in shown.err
+
+
+def test_a_lack_of_memory_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError) as caught:
+        folio.Trainer(vocab_size=50, n_layer=1, n_head=1, n_embd=1 << 22, n_positions=8, context=8, batch_size=1)
+    assert isinstance(caught.value, folio.ResourceError)
+
+
 @pytest.mark.slow
 def test_callbacks_end_a_run(text: pathlib.Path) -> None:
     run = folio.train(
