@@ -12,6 +12,7 @@
 #include "core.h"
 #include "folio/api/looking.h"
 #include "folio/base/fork.h"
+#include "folio/base/steady_threads.h"
 #include "folio/c/handles.h"
 #include "folio/report/report.h"
 
@@ -299,6 +300,7 @@ class PyTexts {
     {
       const nb::gil_scoped_release unlocked;
       const std::lock_guard lock(calls_);
+      const SteadyThreads steady;
       more = call();
       written.swap(pieces_);
       done.swap(ended_);

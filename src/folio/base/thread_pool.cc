@@ -19,6 +19,7 @@
 #include "folio/base/error.h"
 #include "folio/base/fork.h"
 #include "folio/base/machine.h"
+#include "folio/base/steady_threads.h"
 
 namespace folio {
 namespace {
@@ -32,6 +33,9 @@ std::atomic<int>& ThreadCount() {
   static std::atomic<int> threads = std::min(kMaxThreads, UsableCores(ProcessorsOfThisProcess()));
   return threads;
 }
+
+// The number of threads of a SteadyThreads on this thread, 0 for none.
+thread_local constinit int t_steady = 0;
 
 // Keeps signals that come from outside away from this thread: handlers run on the program's own
 // threads. Those that an instruction of the thread itself raises come through.
@@ -303,7 +307,14 @@ class Pool {
 }  // namespace
 
 int Threads() {
-  return ThreadCount();
+  return t_steady > 0 ? t_steady : ThreadCount().load();
+}
+
+SteadyThreads::SteadyThreads() : outer_(t_steady) {
+  t_steady = Threads();
+}
+SteadyThreads::~SteadyThreads() {
+  t_steady = outer_;
 }
 
 void SetThreads(int threads) {
@@ -312,6 +323,7 @@ void SetThreads(int threads) {
                 fmt::format("from 1 to {} can", kMaxThreads));
   }
   ThreadCount() = threads;
+  if (t_steady > 0) t_steady = threads;  // a call that sets it means itself
 }
 
 namespace internal {

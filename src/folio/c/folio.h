@@ -91,8 +91,8 @@ FOLIO_API void folio_set_log(int32_t level,
 /* Called before the process aborts, which only a mistake in folio makes it do: `text` says where.
  */
 FOLIO_API void folio_set_fatal(void (*fatal)(void* user, const char* text), void* user);
-/* The threads of all computing, 1 to 4096; at first as many as there are processor cores. Not while
- * anything computes. */
+/* The threads of all computing, 1 to 4096; at first as many as there are processor cores. Calls
+ * that are being made keep the number that they began with. */
 FOLIO_API folio_status folio_set_threads(int32_t threads, folio_error** error);
 
 /* ---- Buffers, options, cancelling ------------------------------------------------------------ */

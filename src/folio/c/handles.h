@@ -21,6 +21,7 @@
 #include "folio/api/model.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
+#include "folio/base/steady_threads.h"
 #include "folio/c/folio.h"
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/train_tokenizer.h"
@@ -133,6 +134,7 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
     return status;
   };
   try {
+    const SteadyThreads steady;
     body();
     return FOLIO_OK;
   } catch (const CallStopped&) {
