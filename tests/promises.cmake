@@ -1,12 +1,15 @@
-# Checks the pages of promises: each names at least so many tests as `Suite.Name`, and each of them is one of the sources'.
+# Checks the pages of promises: each names at least so many tests, as `Suite.Name` or, of the Python package, as `test_name`,
+# and each of them is one of the sources'.
 #   cmake -DROOT=DIR -P promises.cmake
 
 cmake_minimum_required(VERSION 3.25)
 
-set(pages docs/models.md docs/reliability.md docs/serve.md)
+set(pages docs/models.md docs/reliability.md docs/serve.md docs/python.md docs/library.md)
 set(least_of_docs/models.md 40)
 set(least_of_docs/reliability.md 30)
 set(least_of_docs/serve.md 20)
+set(least_of_docs/python.md 20)
+set(least_of_docs/library.md 8)
 file(GLOB_RECURSE sources ${ROOT}/src/*_test.cc ${ROOT}/tests/*_test.cc)
 set(known "")
 foreach(source ${sources})
@@ -16,10 +19,18 @@ foreach(source ${sources})
     list(APPEND known "${test}")
   endforeach()
 endforeach()
+file(GLOB sources ${ROOT}/python/tests/test_*.py)
+foreach(source ${sources})
+  file(STRINGS ${source} lines REGEX "^def test_")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^def (test_[a-z0-9_]+).*" "`\\1`" test "${line}")
+    list(APPEND known "${test}")
+  endforeach()
+endforeach()
 set(mistakes 0)
 foreach(page ${pages})
   file(READ ${ROOT}/${page} text)
-  string(REGEX MATCHALL "`[A-Za-z0-9]+\\.[A-Z][A-Za-z0-9]+`" names "${text}")
+  string(REGEX MATCHALL "`([A-Z][A-Za-z0-9]*\\.[A-Z][A-Za-z0-9]+|test_[a-z0-9_]+)`" names "${text}")
   list(LENGTH names count)
   if(count LESS least_of_${page})
     message(FATAL_ERROR "${count} tests in ${page}, at least ${least_of_${page}}")

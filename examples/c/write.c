@@ -46,7 +46,8 @@ int main(int argc, char **argv) {
 
   folio_options *options = folio_options_new("generate");
   if (folio_options_set(options, "max_tokens", "200", &error) != FOLIO_OK ||
-      folio_options_set(options, "temperature", ask ? "0" : "0.8", &error) != FOLIO_OK ||
+      (ask ? folio_options_set(options, "defaults", "chat", &error)
+           : folio_options_set(options, "temperature", "0.8", &error)) != FOLIO_OK ||
       folio_options_set(options, "seed", "1", &error) != FOLIO_OK) {
     return Fail(error);
   }

@@ -81,5 +81,5 @@ __version__: str = _core.version()
 
 def set_threads(threads: int) -> None:
     """The threads of all computing, at first as many as there are processor cores. No result
-    depends on it."""
+    depends on it. Calls that other threads are making keep the number that they began with."""
     _core.set_threads(_check.integer("threads", threads, 1, 4096))

@@ -7,9 +7,13 @@ import json
 import operator
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ._errors import UsageError, WrongTypeError
+
+
+# What systems take.
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
 
 
 def _shown(value: object) -> str:
@@ -18,7 +22,11 @@ def _shown(value: object) -> str:
     ):
         return repr(value)
     kind = type(value).__name__
-    return f"an empty {kind}" if isinstance(value, Collection) and not len(value) else f"of type {kind}"
+    try:
+        empty = isinstance(value, Collection) and not len(value)
+    except TypeError:  # an array without a dimension
+        empty = False
+    return f"an empty {kind}" if empty else f"of type {kind}"
 
 
 def wrong(name: str, value: object, expected: str, help: str = "") -> WrongTypeError:
@@ -51,16 +59,31 @@ def path(name: str, value: object) -> str:
     found = os.fspath(value)
     if not found:
         raise UsageError(f"{name}: empty", "expected a path")
-    return named(name, found, "a path")
+    known = named(name, found, "a path")
+    if len(known.encode()) > _LONGEST_PATH or any(len(part.encode()) > _LONGEST_NAME for part in known.split(os.sep)):
+        raise UsageError(
+            f"{name}: {known[:40]}... is too long",
+            f"expected {_LONGEST_PATH} bytes at most, and {_LONGEST_NAME} of each name in it",
+        )
+    return known
+
+
+def iterates(value: object) -> bool:
+    """Whether it has items; an array without a dimension says so, and has none."""
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True
 
 
 def paths(name: str, value: object) -> list[str]:
     """A path or several."""
     if isinstance(value, str | os.PathLike):
         return [path(name, value)]
-    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | Mapping):
+    if not iterates(value) or isinstance(value, bytes | bytearray | Mapping):
         raise wrong(name, value, "a path or a list of paths")
-    found = [path(f"{name}[{i}]", one) for i, one in enumerate(value)]
+    found = [path(f"{name}[{i}]", one) for i, one in enumerate(cast("Iterable[object]", value))]
     if not found:
         raise UsageError(f"{name}: empty", "expected a path or a list of paths")
     return found
@@ -109,6 +132,17 @@ def not_ids(name: str, value: object, or_else: str = "") -> UsageError:
             except UsageError as error:
                 return error
     return wrong(name, value, expected)
+
+
+def unmasked(name: str, value: Any) -> None:
+    """An array of which nothing is masked: a mask would be lost where numbers are read."""
+    mask = getattr(value, "mask", None)
+    if mask is not None and hasattr(value, "filled") and getattr(mask, "any", bool)():
+        raise UsageError(
+            f"{name}: an array of which some are masked",
+            "expected one that is whole",
+            f"say what is there: {name}.filled(...)",
+        )
 
 
 def messages(name: str, value: object) -> None:

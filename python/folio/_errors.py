@@ -96,9 +96,9 @@ def there(*paths: str, options: Iterable[tuple[str, str]] = ()) -> Iterator[None
     an option that has the look of a path."""
     try:
         yield
-    except (InputError, UsageError) as error:
+    except (InputError, UsageError, RunError) as error:
         texts = [text for _, text in options if os.sep in text or os.path.splitext(text)[1]]
-        known = [*paths, *texts] if isinstance(error, InputError) else texts
+        known = texts if isinstance(error, UsageError) else [*paths, *texts]
         told = error.message + ": " + error.cause
         for path in known:
             word = re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w-])", told)

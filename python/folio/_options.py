@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, Optional, TypeVar, Union
+from typing import Any, Literal, Optional, TypeVar, Union, cast
 
 from . import _check, _core
 from ._errors import UsageError
@@ -79,14 +79,16 @@ def value_of(option: Mapping[str, Any]) -> Any:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def takes(kind: str) -> Callable[[_F], _F]:
+def takes(kind: str, **others: str) -> Callable[[_F], _F]:
     """For functions whose last parameter takes the options of a kind: puts them into the signature,
-    so that ``help`` and completion have them."""
+    so that ``help`` and completion have them. ``others`` are usual values that this function has
+    instead."""
 
     def decorate(function: _F) -> _F:
         signature = inspect.signature(function)
         own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        options = {k: described(kind)[n] for k, n in keywords(kind).items() if n not in _PARAMETERS}
+        named = {k: described(kind)[n] for k, n in keywords(kind).items() if n not in _PARAMETERS}
+        options = {k: {**o, "value": others.get(k, o["value"])} for k, o in named.items()}
         more = [
             inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=value_of(o), annotation=type_of(o))
             for k, o in options.items()
@@ -131,9 +133,9 @@ def named(kind: str, values: Mapping[str, object]) -> list[tuple[str, str]]:
         if value is None:
             continue
         if option["type"] == "texts":
-            if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | Mapping):
+            if not _check.iterates(value) or isinstance(value, bytes | bytearray | Mapping):
                 raise _check.wrong(keyword, value, "a str or a list of them")
-            several = [value] if isinstance(value, str) else value
+            several = [value] if isinstance(value, str) else cast("Iterable[object]", value)
             options += [(name, _check.named(keyword, text)) for text in several]
         else:
             options.append((name, _text(keyword, value, option)))

@@ -7,11 +7,11 @@ import operator
 import os
 import threading
 from collections.abc import Collection, Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _check, _core
 from ._errors import InputError, TokenError, UsageError, there
+from ._lazy import lazy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -242,6 +242,7 @@ class Encoding:
     def _decoded(self, name: str, tokens: Iterable[int]) -> bytes:
         if isinstance(tokens, str | bytes | bytearray):
             raise _check.not_ids(name, tokens)
+        _check.unmasked(name, tokens)
         try:
             return self._core.decode(tokens)
         except InputError as error:
@@ -308,7 +309,7 @@ class Encoding:
             raise TokenError(f"{self.name} has no end of text")
         return self._end_of_text
 
-    @cached_property
+    @lazy
     def special_tokens_set(self) -> set[str]:
         """The texts of the special tokens."""
         return set(self._special_tokens)
@@ -324,11 +325,11 @@ class Encoding:
 
     # ---- What tiktoken has under these names, and programs use
 
-    @cached_property
+    @lazy
     def _ids(self) -> dict[bytes, int]:
         return {token: i for i, token in enumerate(self._core.tokens()) if token is not None}
 
-    @cached_property
+    @lazy
     def _mergeable_ranks(self) -> dict[bytes, int]:
         return {t: i for t, i in self._ids.items() if i not in self._special_values}
 
@@ -455,8 +456,9 @@ def _texts(texts: object) -> list[str]:
 
 
 def _several(name: str, values: Any, of: str) -> list[Any]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or not _check.iterates(values):
         raise _check.wrong(name, values, f"a list of {of}")
+    _check.unmasked(name, values)
     return list(values)
 
 
@@ -465,6 +467,15 @@ def _several(name: str, values: Any, of: str) -> list[Any]:
 _NAMES = _core.encoding_names()
 _OPENED: dict[str, Encoding] = {}
 _LOCK = threading.RLock()
+
+
+def _forked() -> None:
+    """In a child process nobody holds it: threads of the parent are not there."""
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def list_encoding_names() -> list[str]:

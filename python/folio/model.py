@@ -62,20 +62,22 @@ class Stream(Iterator[str]):
         return self
 
     def __next__(self) -> str:
-        while not self._pieces:
-            if self._texts is None:
+        while True:
+            with contextlib.suppress(IndexError):  # of none, also where another thread took it
+                piece = self._pieces.pop(0)
+                self._written += piece
+                return piece
+            texts = self._texts
+            if texts is None:
                 raise StopIteration
             try:
-                more, pieces, ended = self._texts.step()
+                more, pieces, ended = texts.step()
             except BaseException:
                 self._texts = None
                 raise
             self._take(pieces, ended)
             if not more:
                 self._texts = None
-        piece = self._pieces.pop(0)
-        self._written += piece
-        return piece
 
     def _take(self, pieces: list[tuple[int, str]], ended: list[Any]) -> None:
         self._pieces += [piece for _, piece in pieces if piece]
@@ -187,14 +189,16 @@ class Model:
         probabilities: bool = False,
         **options: Unpack[GenerateOptions],
     ) -> Text | list[Text] | list[list[Text]]:
-        """Writes on from a prompt: a text, ids, or a conversation. Several texts, or ``n`` times
-        the same, are written together, each as it would be alone. The same seed gives the same
-        text. Ctrl-C ends it after the step that is being made."""
+        """Writes on from a prompt: a text, ids, or a conversation, which is answered as ``chat``
+        does. Several texts, or ``n`` times the same, are written together, each as it would be
+        alone. The same seed gives the same text. Ctrl-C ends it after the step that is being
+        made."""
         many = isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], str)
         prompts = cast("list[Prompt]", prompt) if many else [cast("Prompt", prompt)]
         times = _check.optional_integer("n", n, 1, 1 << 20) or 1
         asked = [self._ids(f"prompt[{i}]" if many else "prompt", one) for i, one in enumerate(prompts)]
         texts = _core.Texts(self._core, min(len(prompts) * times, 64))
+        options = _for(prompt, options)
         for one in asked:
             for _ in range(times):
                 _add(texts, one, options, probabilities)
@@ -216,7 +220,7 @@ class Model:
         """The same piece by piece, whole characters only: ``for piece in model.stream("Once")``."""
         asked = self._ids("prompt", prompt)
         texts = _core.Texts(self._core, 1)
-        _add(texts, asked, options, probabilities)
+        _add(texts, asked, _for(prompt, options), probabilities)
         return Stream(texts)
 
     @_options.takes("generate")
@@ -233,7 +237,7 @@ class Model:
         finally:
             stream.close()
 
-    @_options.takes("generate")
+    @_options.takes("generate", defaults="chat")
     def chat(
         self,
         messages: str | Sequence[Mapping[str, Any]],
@@ -247,13 +251,17 @@ class Model:
         """The answer to a conversation, or to one message. Messages have "role" and "content", and
         what else the model's template looks at: "tool_calls", "reasoning_content". ``tools`` are
         those that the model may call, and ``chat_template_kwargs`` variables of the template, such
-        as ``{"enable_thinking": False}``; what the template does not look at is an error."""
+        as ``{"enable_thinking": False}``; what the template does not look at is an error.
+
+        Options that are not given are those of ``folio chat``: what the model's files suggest
+        (``generation_config.json``), else ``temperature=0.3, top_k=40, top_p=0.9, min_p=0.05``;
+        and 512 tokens at most. With ``defaults="plain"`` they are the usual ones below."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         _check.messages("messages", messages)
         before = [] if system is None else [{"role": "system", "content": _check.named("system", system)}]
         asked = self._chat_ids([*before, *messages], tools, chat_template_kwargs)
-        return self.generate(asked, probabilities=probabilities, **options)
+        return self.generate(asked, probabilities=probabilities, **_answering(options))
 
     # ---- Looking inside
 
@@ -338,9 +346,10 @@ class Model:
         T = len(ids)
         if positions is None:
             chosen = list(range(max(0, T - 32), T))
-        elif not isinstance(positions, Sequence | np.ndarray) or isinstance(positions, str | bytes):
+        elif isinstance(positions, str | bytes | Mapping) or not _check.iterates(positions):
             raise _check.wrong("positions", positions, "a list of integers")
         else:
+            _check.unmasked("positions", positions)
             wanted = enumerate(positions)
             found = [_check.integer(f"positions[{i}]", p, -T, T - 1) % T for i, p in wanted]
             chosen = list(dict.fromkeys(found))
@@ -362,7 +371,8 @@ class Model:
         """Writes the model and its tokenizer, as "hf", "gguf" or another format of ``folio
         convert``, with matrices of a dtype. For a model of float32."""
         out = _check.path("path", path)
-        self._core.save(out, _check.named("format", format), _check.named("dtype", dtype))
+        with there(os.path.dirname(os.path.abspath(out))):
+            self._core.save(out, _check.named("format", format), _check.named("dtype", dtype))
 
     def _ids(self, name: str, prompt: Prompt) -> list[int]:
         """The ids that a prompt is; raises an error of the parameter's for what is none."""
@@ -371,9 +381,10 @@ class Model:
                 return self._core.prompt(prompt)
             except UnicodeEncodeError:
                 return self._core.prompt(_without_surrogates(prompt))
-        if isinstance(prompt, Sequence) and any(isinstance(m, Mapping) for m in prompt[:1]):
+        if _is_conversation(prompt):
             _check.messages(name, prompt)
             return self._chat_ids(cast("Sequence[Mapping[str, Any]]", prompt))
+        _check.unmasked(name, prompt)
         array = isinstance(prompt, np.ndarray) and prompt.ndim == 1 and prompt.dtype.kind in "iu"
         if not array and not isinstance(prompt, list | tuple):
             raise _check.not_ids(name, prompt, "a str, messages, or ")
@@ -397,6 +408,19 @@ class Model:
         return self._core.chat("{" + ", ".join(parts) + "}")
 
 
+def _is_conversation(prompt: object) -> bool:
+    return isinstance(prompt, Sequence) and any(isinstance(m, Mapping) for m in prompt[:1])
+
+
+def _answering(options: GenerateOptions) -> GenerateOptions:
+    """With the defaults of ``chat``, unless others are asked for."""
+    return cast("GenerateOptions", {"defaults": "chat", **options})
+
+
+def _for(prompt: object, options: GenerateOptions) -> GenerateOptions:
+    return _answering(options) if _is_conversation(prompt) else options
+
+
 def _add(texts: _core.Texts, ids: list[int], options: GenerateOptions, probabilities: bool) -> None:
     if not isinstance(probabilities, bool):
         raise _check.wrong("probabilities", probabilities, "True or False")
@@ -414,10 +438,10 @@ def documents(name: str, data: object) -> Iterator[tuple[list[str], str]]:
     if isinstance(data, str | os.PathLike | list | tuple):
         yield _check.paths(name, data), ""
         return
-    if not isinstance(data, Iterable) or isinstance(data, bytes | bytearray | Mapping | np.ndarray):
+    if not _check.iterates(data) or isinstance(data, bytes | bytearray | Mapping | np.ndarray):
         raise _check.wrong(name, data, "a path, a list of paths, a Dataset, or an iterable of documents")
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
-        for i, text in enumerate(data):
+        for i, text in enumerate(cast("Iterable[object]", data)):
             file.write(json.dumps({"text": _check.text(f"{name}[{i}]", text)}) + "\n")
         file.flush()
         if file.tell() == 0:

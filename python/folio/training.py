@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _check, _core, _options, _show
 from ._errors import UsageError, WrongTypeError, called, there
+from ._lazy import lazy
 from ._signals import Interrupts
 from .encoding import Encoding
 from .model import Model, Parameters, documents, load
@@ -141,18 +141,37 @@ class Dataset:
         """The tokens that are held out."""
         return self._tokens("val.bin")
 
-    @cached_property
+    @lazy
     def encoding(self) -> Encoding:
         """The tokenizer that the tokens are of."""
         return Encoding.open(self.directory)
 
+    @property
+    def has_encoding(self) -> bool:
+        """Whether it has the tokenizer of its tokens: one of ``from_ids`` need not."""
+        if self._described:
+            return bool(self._described.get("tokenizer_hash"))
+        return any(os.path.exists(os.path.join(self.directory, name)) for name in ("tokenizer.json", "meta.pkl"))
+
+    @property
+    def vocab_size(self) -> int | None:
+        """How many ids there may be; None where only its tokens are there."""
+        if "vocab_size" in self._described:
+            return int(self._described["vocab_size"])
+        return self.encoding.n_vocab if self.has_encoding else None
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        """What dataset.json says; nothing for a data set of another program."""
+        path = os.path.join(self.directory, "dataset.json")
+        if not os.path.exists(path):
+            return {}
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+
     def _tokens(self, name: str) -> NDArray[Any]:
         path = os.path.join(self.directory, name)
-        described = os.path.join(self.directory, "dataset.json")
-        width = "uint16"
-        if os.path.exists(described):
-            with open(described, encoding="utf-8") as file:
-                width = json.load(file).get("dtype", width)
+        width = self._described.get("dtype", "uint16")
         return np.memmap(path, dtype=np.dtype(width).newbyteorder("<"), mode="r")
 
 
@@ -165,6 +184,7 @@ def stories(count: int, *, seed: int = 0) -> Iterator[str]:
 
 
 def _ids(name: str, ids: ArrayLike) -> NDArray[Any]:
+    _check.unmasked(name, ids)
     try:
         array = np.asarray(ids)
     except ValueError:
@@ -268,7 +288,7 @@ class Run:
             for name in names
         }
 
-    @cached_property
+    @lazy
     def model(self) -> Model:
         """The model as it is after the run."""
         return load(self.out)
@@ -398,10 +418,36 @@ def _made_of(data: object, progress: bool | None, settings: dict[str, Any]) -> D
     settings."""
     if isinstance(data, np.ndarray):
         return Dataset.from_ids(_ids("data", data))
-    about = _options.keywords("prepare").keys() - {"overwrite"}
-    options = {name: settings.pop(name) for name in list(settings) if name in about}
     with documents("data", data) as (paths, _):
-        return _prepare(paths, Dataset._in(None), progress, options)
+        return _prepare(paths, Dataset._in(None), progress, _about_texts(settings))
+
+
+def _tokens_of(data: object, model: Model | None, settings: dict[str, Any]) -> Dataset:
+    """The data set that a ``Trainer`` draws from; takes what is about texts out of settings."""
+    if isinstance(data, np.ndarray):
+        return Dataset.from_ids(_ids("data", data))
+    if isinstance(data, Dataset):
+        paths = [data.directory]
+    elif isinstance(data, str | os.PathLike | list | tuple):
+        paths = _check.paths("data", data)
+    else:
+        paths = []
+    if len(paths) == 1 and os.path.exists(os.path.join(paths[0], "train.bin")):
+        return data if isinstance(data, Dataset) else Dataset(paths[0])
+    with tempfile.TemporaryDirectory(prefix="folio-") as scratch:
+        if model is not None and model.encoding is not None:
+            model.encoding.save(scratch)
+            settings["tokenizer"] = scratch
+        settings["tokenizer"] = settings.get("tokenizer") or "char"
+        if paths:
+            return _prepare(paths, Dataset._in(None), None, _about_texts(settings))
+        return _made_of(data, None, settings)
+
+
+def _about_texts(settings: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options of ``prepare`` out of settings."""
+    about = _options.keywords("prepare").keys() - {"overwrite"}
+    return {name: settings.pop(name) for name in list(settings) if name in about}
 
 
 def _model_path(name: str, model: object) -> str:
@@ -417,56 +463,65 @@ class Trainer:
     @_options.takes("train")
     def __init__(
         self,
-        data: Path | Dataset | None = None,
+        data: Path | Dataset | Sequence[Path] | Iterable[str] | NDArray[np.integer[Any]] | None = None,
         *,
-        init: Model | Path | None = None,
+        init: Model | Path | Run | None = None,
         lora: int | None = None,
         **settings: Unpack[TrainSettings],
     ) -> None:
-        self._data = None
+        """``data`` is what ``train`` takes, or None for batches of one's own; texts have the
+        tokenizer of ``init``, or ``tokenizer``, or one of their characters."""
+        self._data: Dataset | None = None
         self.encoding: Encoding | None = None
         values: dict[str, Any] = dict(settings)
-        if data is not None:
-            made = data if isinstance(data, Dataset) else Dataset(_check.path("data", data))
-            if not os.path.exists(os.path.join(made.directory, "train.bin")):
-                made = prepare(made.directory, tokenizer="char" if init is None else None)
-            self._data = made
-            self.encoding = made.encoding
-            values["vocab_size"] = values.get("vocab_size") or self.encoding.n_vocab
         model = init if isinstance(init, Model) or init is None else load(_model_path("init", init), dtype="fp32")
+        if data is not None:
+            self._data = _tokens_of(data, model, values)
+            if self._data.has_encoding:
+                self.encoding = self._data.encoding
+            values["vocab_size"] = values.get("vocab_size") or self._data.vocab_size
         if model is not None:
             self.encoding = model.encoding or self.encoding
             values["vocab_size"] = None
         if lora is not None:
             values["lora.rank"] = _check.integer("lora", lora, 1)
-        self._core = _core.Trainer(
+        self._closable: _core.Trainer | None = _core.Trainer(
             _options.named("train", values), None if model is None else model._core
         )
-        info = json.loads(self._core.info())
+        info = json.loads(self._open.info())
         self.config: dict[str, Any] = info["config"]
         self.batch_shape: tuple[int, int] = (info["sequences"], info["context"])
         """Sequences of a batch, and their length."""
         self.sequences_at_a_time: int = info["sequences_at_a_time"]
         names = info["tensors"]
-        self.parameters = Parameters(names, lambda name: self._core.tensor(name, False))
+        self.parameters = Parameters(names, lambda name: self._open.tensor(name, False))
         """The parameters as they are now: their numbers change with each step."""
-        self.gradients = Parameters(names, lambda name: self._core.tensor(name, True))
+        self.gradients = Parameters(names, lambda name: self._open.tensor(name, True))
         """The gradient of the last step, before clipping; valid until the next one."""
-        self._random = np.random.default_rng(_check.integer("seed", values.get("seed") or 0, 0))
-        self._computing = threading.Lock()
+        # A generator for each draw: one that threads share may be locked for ever in a child of fork, and so may
+        # a module while it is imported.
+        from numpy.random import default_rng
+
+        seed = _check.integer("seed", values.get("seed") or 0, 0)
+        self._generators = map(lambda draw: default_rng((seed, draw)), itertools.count())
 
     def __enter__(self) -> Trainer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        del self._core
+        self._closable = None
+
+    @property
+    def _open(self) -> _core.Trainer:
+        if self._closable is None:
+            raise UsageError("trainer: closed", "its memory was given back at the end of its with block")
+        return self._closable
 
     def step(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> Step:
         """Makes a step, with a batch of ``batch_shape``. Targets are the inputs one token later, -1
         where nothing is to be predicted. Without inputs they are drawn from the data set."""
-        with self._computing:
-            x, y = self._batch(inputs, targets)
-            number, loss, rate, norm, speed, skipped = self._core.step(x, y)
+        x, y = self._batch(inputs, targets)
+        number, loss, rate, norm, speed, skipped = self._open.step(x, y)
         return Step(number, loss, rate, speed, norm, skipped)
 
     def steps(self, count: int) -> Iterator[Step]:
@@ -475,25 +530,24 @@ class Trainer:
 
     def evaluate(self, inputs: ArrayLike | None = None, targets: ArrayLike | None = None) -> float:
         """The mean loss of a batch, without learning; without inputs of one of held-out data."""
-        with self._computing:
-            x, y = self._batch(inputs, targets, held_out=True)
-            return self._core.evaluate(x, y)
+        x, y = self._batch(inputs, targets, held_out=True)
+        return self._open.evaluate(x, y)
 
     def save(self, directory: Path) -> None:
         """Writes the model, which ``folio.load`` opens, and what ``resume`` goes on from."""
         out = _check.path("directory", directory)
-        self._core.save(out, self.encoding._core if self.encoding else None)
+        self._open.save(out, self.encoding._core if self.encoding else None)
 
     def resume(self, directory: Path) -> None:
         """Goes on from what ``save`` wrote."""
         saved = _check.path("directory", directory)
         with there(saved):
-            self._core.resume(saved)
+            self._open.resume(saved)
 
     @property
     def model(self) -> Model:
         """The model as it is now, a copy: to write with."""
-        return Model(self._core.model(self.encoding._core if self.encoding else None))
+        return Model(self._open.model(self.encoding._core if self.encoding else None))
 
     def _batch(
         self, inputs: ArrayLike | None, targets: ArrayLike | None, *, held_out: bool = False
@@ -505,7 +559,7 @@ class Trainer:
             count, length = self.batch_shape
             if len(tokens) < length + 1:
                 raise UsageError(f"the data has {len(tokens)} tokens", f"expected {length + 1}")
-            begins = self._random.integers(0, len(tokens) - length, count)
+            begins = next(self._generators).integers(0, len(tokens) - length, count)
             rows = np.stack([tokens[b : b + length + 1] for b in begins]).astype(np.int32)
             return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
         x = _batch_of("inputs", inputs, 0)
@@ -519,6 +573,7 @@ class Trainer:
 
 def _batch_of(name: str, values: ArrayLike, low: int) -> NDArray[np.int32]:
     """Ids as (sequences, context), none of which is another number afterwards."""
+    _check.unmasked(name, values)
     try:
         array = np.asarray(values)
     except ValueError:

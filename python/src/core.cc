@@ -259,7 +259,9 @@ void Log(void*, int32_t level, const char* text, size_t length) {
 void SetLog(int32_t level, nb::object to) {
   if (log_to == nullptr) log_to = new nb::object();
   *log_to = std::move(to);
-  folio_set_log(level, log_to->is_none() ? nullptr : Log, nullptr);
+  const bool nowhere = log_to->is_none();
+  const nb::gil_scoped_release unlocked;  // whoever writes a message now waits for it
+  folio_set_log(level, nowhere ? nullptr : Log, nullptr);
 }
 
 }  // namespace

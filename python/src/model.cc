@@ -6,10 +6,13 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
 
 #include "core.h"
 #include "folio/api/looking.h"
+#include "folio/base/fork.h"
+#include "folio/base/steady_threads.h"
 #include "folio/c/handles.h"
 #include "folio/report/report.h"
 
@@ -253,15 +256,16 @@ nb::list Perplexity(const PyModel& self, const std::vector<std::string>& paths, 
 // Python asks.
 class PyTexts {
  public:
-  PyTexts(const PyModel& model, int64_t texts) : texts_(model.handle->of, texts) {}
+  PyTexts(const PyModel& model, int64_t texts) : model_(model.handle->of), texts_(model_, texts) {}
 
   int64_t Add(nb::handle ids, const Named& named, bool probabilities) {
     const std::vector<int32_t> prompt = IdsOf(ids);
     const Options options = OptionsOf("generate", named);
-    GenerateOptions of = GenerateArgument(options.get());
+    GenerateOptions of = GenerateArgument(model_->opened(), options.get());
     if (probabilities) of.likeliest = 0;
-    const int64_t number = added_++;
     const nb::gil_scoped_release unlocked;
+    const std::lock_guard lock(calls_);
+    const int64_t number = added_++;
     ids_[number] = texts_.Add(
         prompt, of,
         [this, number](std::string_view text) {
@@ -274,31 +278,36 @@ class PyTexts {
 
   // (whether there is more, what was written of which text, which texts have ended and how)
   nb::tuple Step() {
-    bool more = false;
-    {
-      const nb::gil_scoped_release unlocked;
-      more = texts_.Step();
-    }
-    return Told(more);
+    return Told([this] { return texts_.Step(); });
   }
 
   nb::tuple Cancel(int64_t number) {
-    const auto found = ids_.find(number);
-    if (found != ids_.end()) {
-      const nb::gil_scoped_release unlocked;
-      texts_.Cancel(found->second);
-    }
-    return Told(true);
+    return Told([this, number] {
+      const auto found = ids_.find(number);
+      if (found != ids_.end()) texts_.Cancel(found->second);
+      return true;
+    });
   }
 
  private:
-  nb::tuple Told(bool more) {
+  // Of what `call` writes, which returns whether there is more.
+  template <class F>
+  nb::tuple Told(F&& call) {
     static constexpr const char* kReasons[] = {"length", "stop", "context", "cancelled"};
-    nb::list pieces, ended;
-    for (const auto& [number, text] : std::exchange(pieces_, {})) {
-      pieces.append(nb::make_tuple(number, text));
+    bool more = false;
+    std::vector<std::pair<int64_t, std::string>> written;
+    std::vector<std::pair<int64_t, GeneratedText>> done;
+    {
+      const nb::gil_scoped_release unlocked;
+      const std::lock_guard lock(calls_);
+      const SteadyThreads steady;
+      more = call();
+      written.swap(pieces_);
+      done.swap(ended_);
     }
-    for (const auto& [number, text] : std::exchange(ended_, {})) {
+    nb::list pieces, ended;
+    for (const auto& [number, text] : written) pieces.append(nb::make_tuple(number, text));
+    for (const auto& [number, text] : done) {
       nb::list probabilities;
       for (const ModelProbabilities& of : text.probabilities) {
         probabilities.append(of.log_probability);
@@ -309,6 +318,8 @@ class PyTexts {
     return nb::make_tuple(more, pieces, ended);
   }
 
+  std::shared_ptr<const Model> model_;
+  ForkMutex calls_;  // held by the one call that uses what follows
   Model::Texts texts_;
   int64_t added_ = 0;
   std::map<int64_t, Model::Texts::Id> ids_;

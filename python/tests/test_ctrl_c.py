@@ -136,6 +136,44 @@ def test_a_handler_of_the_program_stays(text: pathlib.Path, tmp_path: pathlib.Pa
     assert folio.Run(tmp_path / "run").steps >= 4
 
 
+# One long call of each kind; a signal comes while it is made.
+LONG = """
+import sys, folio
+model = folio.load(sys.argv[1], dtype="fp32")
+text = "One day a fox. " * 200000
+calls = {
+    "encode": lambda: [model.encoding.encode_to_numpy(text * 10) for _ in range(1000)],
+    "encode_batch": lambda: [model.encoding.encode_ordinary_batch([text] * 10) for _ in range(1000)],
+    "generate": lambda: model.generate("One", max_tokens=10**9),
+    "stream": lambda: list(model.stream("One", max_tokens=10**9)),
+    "score": lambda: model.score(text),
+    "eval": lambda: model.eval(iter([text]), progress=False),
+    "prepare": lambda: [folio.Dataset.from_texts([text] * 20, tokenizer="char", progress=False) for _ in range(100)],
+}
+print("go", flush=True)
+try:
+    calls[sys.argv[2]]()
+except KeyboardInterrupt:
+    print(model.generate("One", max_tokens=3, seed=1) and "interrupted")
+"""
+
+
+@pytest.mark.parametrize("call", ["encode", "encode_batch", "generate", "stream", "score", "eval", "prepare"])
+def test_long_calls_end_and_the_model_goes_on(text: pathlib.Path, tmp_path: pathlib.Path, call: str) -> None:
+    sizes: dict[str, Any] = {"n_layer": 2, "n_head": 2, "n_embd": 32, "context": 32, "batch_size": 4}
+    folio.train(text, out=tmp_path / "run", preset="stories", max_steps=2, progress=False, **sizes)
+    words = [sys.executable, "-c", LONG, str(tmp_path / "run"), call]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline() == "go\n"
+            time.sleep(0.5)
+            assert child.poll() is None, "the call was not long enough"
+            child.send_signal(signal.SIGINT)
+            assert child.communicate(timeout=30)[0] == "interrupted\n"
+        finally:
+            child.kill()
+
+
 def test_other_threads_hear_nothing(text: pathlib.Path) -> None:
     """On another thread than the main one, train leaves signals alone."""
     found: list[object] = []

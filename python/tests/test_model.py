@@ -59,6 +59,22 @@ def test_a_run_tells_of_itself(text: pathlib.Path) -> None:
     assert again.result["step"] == 30 and len(again.metrics["loss"]) >= 30
 
 
+def test_progress_is_shown_where_it_is_asked_for(text: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings: dict[str, Any] = {"preset": "stories", "max_steps": 2, **TINY}
+    folio.train(text, progress=False, **settings)
+    folio.train(text, **settings)  # nobody looks: this is no terminal
+    assert capfd.readouterr() == ("", "")
+    folio.train(text, progress=True, **settings)
+    shown = capfd.readouterr()
+    assert shown.out == "" and "step 2/2  loss " in shown.err
+
+
+def test_a_lack_of_memory_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError) as caught:
+        folio.Trainer(vocab_size=50, n_layer=1, n_head=1, n_embd=1 << 22, n_positions=8, context=8, batch_size=1)
+    assert isinstance(caught.value, folio.ResourceError)
+
+
 @pytest.mark.slow
 def test_callbacks_end_a_run(text: pathlib.Path) -> None:
     run = folio.train(
@@ -332,3 +348,27 @@ def test_trainer(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_conversations_need_a_template(model: folio.Model) -> None:
     with pytest.raises(ValueError, match="conversation"):
         model.chat("Hi")
+
+
+def test_a_chat_has_the_defaults_of_the_program(model: folio.Model, tmp_path: pathlib.Path) -> None:
+    model.save(tmp_path / "hf")
+    (tmp_path / "template").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    conversation = [{"role": "user", "content": "One day"}]
+
+    def check(most: int, sampling: dict[str, Any]) -> None:
+        taught = folio.load(tmp_path / "hf", dtype="fp32", chat_template=tmp_path / "template")
+        assert taught.encoding is not None
+        ids = taught.encoding.encode("One day")
+        plain, expected = taught.generate(ids, seed=1), taught.generate(ids, seed=1, max_tokens=most, **sampling)
+        assert len(plain.ids) == 256 and len(expected.ids) == most and expected[:256] != plain
+        assert taught.chat("One day", seed=1) == expected == taught.chat(conversation, seed=1)
+        assert taught.generate(conversation, seed=1) == expected == "".join(taught.stream(conversation, seed=1))
+        assert taught.generate("One day", seed=1) == plain
+        assert taught.chat("One day", seed=1, defaults="plain") == plain
+        assert taught.generate(conversation, seed=1, defaults="plain") == plain
+        hot = taught.generate(ids, seed=1, max_tokens=9, **{**sampling, "temperature": 2})
+        assert taught.chat("One day", seed=1, max_tokens=9, temperature=2) == hot
+
+    check(512, {"temperature": 0.3, "top_k": 40, "top_p": 0.9, "min_p": 0.05})
+    (tmp_path / "hf" / "generation_config.json").write_text('{"temperature": 0.7, "top_k": 2, "do_sample": true}')
+    check(512, {"temperature": 0.7, "top_k": 2})

@@ -14,6 +14,7 @@
 #include "folio/backend/decorated_backends.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/data/batch_sampler.h"
@@ -57,6 +58,11 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
         std::pair{config.train.epochs > 0, "train.epochs"},
         std::pair{config.train.saves_adapters(), "train.save adapter"}}) {
     if (set) throw UsageError(fmt::format("{} is of runs", name), "batches come from the caller");
+  }
+  if (from == nullptr && settings.layers.layer("model.vocab_size") == Layer::kBuiltIn) {
+    throw UsageError("model.vocab_size: not given",
+                     "a new model has as many ids as the tokenizer of its batches",
+                     "set it among the options, or begin from a model");
   }
   config.train.lora.Resolve(config.model, "settings");
   config.train.context = ContextOf(config.model, config.train);
@@ -115,12 +121,41 @@ struct BatchTrainer::Impl {
                     bool step) const;
   const ParamInfo& Named(std::string_view name) const;
 
+  ForkMutex calls;
+  bool in_the_middle = false;  // of a call: where `calls` is free too, in a child of fork
   TrainConfig config;
   std::unique_ptr<Backend> backend;
   WatchedBackend watched;
   GptWeights weights;
   TrainStep train_step;
   TrainState state;
+};
+
+// While it lives the trainer is this thread's.
+class BatchTrainer::Call {
+ public:
+  explicit Call(Impl& trainer) : trainer_(trainer) {
+    if (trainer.calls.HeldHere()) {
+      throw UsageError("a callback trains with the trainer that called it", {},
+                       "do it when the call has returned");
+    }
+    trainer.calls.lock();
+    if (trainer.in_the_middle) {
+      trainer.calls.unlock();
+      throw UsageError("trainer: this process was forked while another thread was in a call of it",
+                       "its numbers are half-changed here",
+                       "make another one and resume what was saved, or fork between steps");
+    }
+    trainer.in_the_middle = true;
+  }
+  ~Call() {
+    trainer_.in_the_middle = false;
+    trainer_.calls.unlock();
+  }
+  Call(const Call&) = delete;
+
+ private:
+  Impl& trainer_;
 };
 
 BatchTrainer::Impl::Impl(const RunConfig& settings, const Model* from)
@@ -172,13 +207,16 @@ const ParamInfo& BatchTrainer::Impl::Named(std::string_view name) const {
     if (info.name == name) return info;
     names.push_back(info.name);
   }
+  const std::string nearest = Nearest(std::string(name), names);
   throw UsageError(fmt::format("no parameter '{}'", name),
-                   fmt::format("is {} meant?", Nearest(std::string(name), names)));
+                   nearest.empty() ? "" : fmt::format("is {} meant?", nearest));
 }
 
 BatchTrainer::BatchTrainer(RunSettings& settings, const Model* from)
     : impl_(std::make_unique<Impl>(Completed(settings, from), from)) {}
-BatchTrainer::~BatchTrainer() = default;
+BatchTrainer::~BatchTrainer() {
+  if (impl_->in_the_middle) (void)impl_.release();  // a child of fork: not known to be sound
+}
 
 int64_t BatchTrainer::B() const {
   return impl_->config.batch_size;
@@ -195,6 +233,7 @@ const GptWeights& BatchTrainer::weights() const {
 
 StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                                const StopRequest& stop) {
+  const Call call(*impl_);
   impl_->RequireBatch(inputs, targets, /*step=*/true);
   const double begin = SteadySeconds();
   const auto micro = static_cast<size_t>(B() * T());
@@ -234,6 +273,7 @@ StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const 
 
 double BatchTrainer::Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                               const StopRequest& stop) {
+  const Call call(*impl_);
   impl_->RequireBatch(inputs, targets, /*step=*/false);
   const Watching watching(impl_->watched, stop);
   const auto micro = static_cast<size_t>(B() * T());
@@ -256,6 +296,7 @@ Tensor BatchTrainer::Gradient(std::string_view name) {
 }
 
 void BatchTrainer::Save(const fs::path& dir, const Tokenizer* tokenizer) const {
+  const Call call(*impl_);
   RequireFit(tokenizer, config());
   const MadeParents parents(dir);
   AtomicDirectory made(dir);
@@ -269,6 +310,7 @@ void BatchTrainer::Save(const fs::path& dir, const Tokenizer* tokenizer) const {
 }
 
 void BatchTrainer::Resume(const fs::path& dir) {
+  const Call call(*impl_);
   VerifyChecksums(dir);
   RequireSameModel(LoadModelConfig(dir), config(), dir.string());
   if (impl_->config.lora.on()) {
@@ -282,6 +324,7 @@ void BatchTrainer::Resume(const fs::path& dir) {
 }
 
 std::unique_ptr<Model> BatchTrainer::Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const {
+  const Call call(*impl_);
   RequireFit(tokenizer.get(), config());
   OpenedModel opened{.weights = std::make_unique<GptWeights>(config()),
                      .backend = MakeBackend(impl_->config.backend),

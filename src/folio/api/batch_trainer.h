@@ -19,7 +19,8 @@ namespace folio {
 // Trains a model on batches that the caller brings, a step for each call, in memory alone: whoever
 // wants a run directory, data from files, and evaluation as settings say has a TrainingRun
 // (run/training_run.h), whose step this is. Same settings and batches, same numbers, whatever the
-// number of threads.
+// number of threads. Any number of threads may call it: calls wait for each other. In a child
+// process that was forked while another thread was in one, all are a kUsage Error.
 //
 // Of the settings those of model, lora and train count that are about the arithmetic of a step:
 // size, batch_size (sequences that are computed at a time, B), grad_accumulation (so many times of
@@ -27,10 +28,10 @@ namespace folio {
 // recompute, seed.
 class BatchTrainer {
  public:
-  // A new model, or one that begins as `from` does, which was opened with float32 matrices; with
-  // lora.rank adapters are trained beside it. Completes `settings`. Throws a kUsage Error where
-  // settings do not fit each other or the model, and a kResource Error where memory does not
-  // suffice.
+  // A new model, for which model.vocab_size is given, or one that begins as `from` does, which was
+  // opened with float32 matrices; with lora.rank adapters are trained beside it. Completes
+  // `settings`. Throws a kUsage Error where settings do not fit each other or the model, and a
+  // kResource Error where memory does not suffice.
   explicit BatchTrainer(RunSettings& settings, const Model* from = nullptr);
   ~BatchTrainer();
 
@@ -71,6 +72,7 @@ class BatchTrainer {
 
  private:
   struct Impl;
+  class Call;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -74,21 +74,26 @@ void RequireFloat32(const Model& model) {
 }
 
 Computing::Computing(const Model& model) : model_(model) {
-  if (model.computing_by_ == std::this_thread::get_id()) {
+  if (model.computing_.HeldHere()) {
     throw UsageError("a callback computes with the model that called it", {},
                      "do it when the call has returned");
   }
   model.computing_.lock();
-  model.computing_by_ = std::this_thread::get_id();
+  // A thread of the parent process was computing: what it worked on is not known to be sound, and
+  // is left where it is.
+  if (model.in_the_middle_) (void)model.texts_.release();
+  model.in_the_middle_ = true;
 }
 
 Computing::~Computing() {
-  model_.computing_by_ = std::thread::id();
+  model_.in_the_middle_ = false;
   model_.computing_.unlock();
 }
 
 Model::Model(OpenedModel opened) : opened_(std::move(opened)) {}
-Model::~Model() = default;
+Model::~Model() {
+  if (in_the_middle_) (void)texts_.release();
+}
 
 std::vector<int32_t> Model::Prompt(std::string_view text) const {
   return PromptTokens(tokenizer(), text, "text");
@@ -242,7 +247,38 @@ Model::Texts::Texts(std::shared_ptr<const Model> model, int64_t texts) : model_(
                                          DecodeBatchOptions{.texts = texts});
 }
 
+// While it lives the texts are this thread's.
+class Model::Texts::Call {
+ public:
+  explicit Call(Texts& texts) : alone_(*texts.model_), texts_(texts) {
+    if (texts.in_the_middle_) texts.Forget();
+    texts.in_the_middle_ = true;
+  }
+  ~Call() { texts_.in_the_middle_ = false; }
+  Call(const Call&) = delete;
+
+ private:
+  const Computing alone_;
+  Texts& texts_;
+};
+
+Model::Texts::~Texts() {
+  if (in_the_middle_) Forget();
+}
+
+// What another thread was changing when this process was forked is left where it is.
+void Model::Texts::Forget() {
+  (void)batch_.release();
+  (void)new std::map<uint64_t, std::unique_ptr<TextStreamer>>(std::move(writers_));
+  forked_ = true;
+}
+
 DecodeBatch& Model::Texts::Working() const {
+  if (forked_) {
+    throw UsageError("batch: this process was forked while another thread was in a call of it",
+                     "its texts are half-written here",
+                     "make another batch, or fork between steps");
+  }
   if (batch_ == nullptr) {
     throw UsageError("batch: a step has failed, its texts are gone", {}, "make another batch");
   }
@@ -252,7 +288,7 @@ DecodeBatch& Model::Texts::Working() const {
 Model::Texts::Id Model::Texts::Add(std::span<const int32_t> ids, const GenerateOptions& options,
                                    const std::function<bool(std::string_view)>& on_text,
                                    const std::function<void(const GeneratedText&)>& on_end) {
-  const Computing alone(*model_);
+  const Call alone(*this);
   const uint64_t number = added_;
   auto writer = std::make_unique<TextStreamer>(model_->tokenizer(), options, Shown(on_text));
   TextRequest request = RequestOf(model_->opened_, ids, options, *writer, number);
@@ -273,7 +309,7 @@ Model::Texts::Id Model::Texts::Add(std::span<const int32_t> ids, const GenerateO
 }
 
 bool Model::Texts::Step() {
-  const Computing alone(*model_);
+  const Call alone(*this);
   try {
     return Working().Step();
   } catch (...) {
@@ -284,7 +320,7 @@ bool Model::Texts::Step() {
 }
 
 void Model::Texts::Cancel(Id id) {
-  const Computing alone(*model_);
+  const Call alone(*this);
   Working().Cancel(id);
 }
 

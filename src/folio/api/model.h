@@ -1,19 +1,17 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
+#include "folio/base/fork.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_streamer.h"
@@ -39,8 +37,9 @@ Pooling PoolingNamed(std::string_view name);
 
 // A model as programs use it: it writes, and shows what it computes. Any number of threads may call
 // it; calls that compute wait for each other. A callback that computes with the model that calls it
-// is a kUsage Error. Results are float32 in row-major order. `ids` are 1 to context() of the
-// model's tokens, a kUsage Error otherwise.
+// is a kUsage Error. So may a child process that is forked, even while another thread computes.
+// Results are float32 in row-major order. `ids` are 1 to context() of the model's tokens, a kUsage
+// Error otherwise.
 class Model {
  public:
   // Throws what OpenModel throws.
@@ -108,9 +107,9 @@ class Model {
   FinishReason Run(TextRequest request, const StopRequest& stop) const;
 
   OpenedModel opened_;
-  mutable std::mutex computing_;                            // of Computing
-  mutable std::atomic<std::thread::id> computing_by_ = {};  // the thread that holds it
-  mutable std::unique_ptr<DecodeBatch> texts_;              // of one at a time, once somebody asked
+  mutable ForkMutex computing_;         // of Computing
+  mutable bool in_the_middle_ = false;  // of a call: where it is free too, in a child of fork
+  mutable std::unique_ptr<DecodeBatch> texts_;  // of one at a time, once somebody asked
 };
 
 // Throws a kUsage Error unless all numbers of a model are float32.
@@ -135,6 +134,7 @@ class Model::Texts {
   // So many texts at once, at most; more wait for their turn. Throws a kInput Error for a model
   // without a tokenizer.
   explicit Texts(std::shared_ptr<const Model> model, int64_t texts);
+  ~Texts();
   Texts(const Texts&) = delete;
 
   // Adds a text; `on_text` as for Write. `on_end` is called once, from Step or Cancel.
@@ -142,17 +142,22 @@ class Model::Texts {
          const std::function<bool(std::string_view)>& on_text,
          const std::function<void(const GeneratedText&)>& on_end);
   // A token more for each text, or a part of one long prompt. Returns whether there is anything
-  // left. After an exception all texts are gone, and what follows is a kUsage Error.
+  // left. After an exception all texts are gone, and what follows is a kUsage Error; so they are in
+  // a child process that was forked while another thread was in a call.
   bool Step();
   void Cancel(Id id);
 
  private:
+  class Call;
   DecodeBatch& Working() const;
+  void Forget();
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<DecodeBatch> batch_;
   std::map<uint64_t, std::unique_ptr<TextStreamer>> writers_;  // of texts that go on
   uint64_t added_ = 0;
+  bool in_the_middle_ = false;  // of a call
+  bool forked_ = false;         // in the middle of one
 };
 
 }  // namespace folio

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/fork.h"
 #include "folio/base/utf8.h"
 
 namespace folio {
@@ -19,7 +20,7 @@ void WriteToStderr(LogLevel, std::string_view message) {
 
 struct Logger {
   std::atomic<LogLevel> level = LogLevel::kInfo;
-  std::mutex mutex;
+  ForkMutex mutex;
   LogSink sink = WriteToStderr;  // guarded by mutex, as the next
   FatalHook fatal = {};
 };

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/kit/forked.h"
 
 namespace folio {
 namespace {
@@ -55,6 +58,27 @@ TEST(Log, TheSinkIsCalledByOneThreadAtATime) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(lengths, std::vector<int>(8000, 4));
+}
+
+// A child process writes messages also where a thread that was writing one is not in it.
+TEST(Log, OfAForkedChildWaitsForNobody) {
+  std::atomic<bool> held = false, done = false;
+  SetLogSink([&](LogLevel, std::string_view) {
+    held = true;
+    while (!done) std::this_thread::yield();
+  });
+  std::thread other([] { Log(LogLevel::kError, "held"); });
+  while (!held) std::this_thread::yield();
+  EXPECT_EQ(InForkedChild([] {
+              std::string heard;
+              SetLogSink([&](LogLevel, std::string_view text) { heard = text; });
+              Log(LogLevel::kError, "heard");
+              return heard;
+            }),
+            "heard");
+  done = true;
+  other.join();
+  SetLogSink([](LogLevel, std::string_view) {});
 }
 
 }  // namespace

@@ -17,7 +17,9 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 #include "folio/base/machine.h"
+#include "folio/base/steady_threads.h"
 
 namespace folio {
 namespace {
@@ -31,6 +33,9 @@ std::atomic<int>& ThreadCount() {
   static std::atomic<int> threads = std::min(kMaxThreads, UsableCores(ProcessorsOfThisProcess()));
   return threads;
 }
+
+// The number of threads of a SteadyThreads on this thread, 0 for none.
+thread_local constinit int t_steady = 0;
 
 // Keeps signals that come from outside away from this thread: handlers run on the program's own
 // threads. Those that an instruction of the thread itself raises come through.
@@ -142,12 +147,20 @@ void RunInOrder(const Job& job, int number) {
 //   for claimed tasks alone, never for a thread that has not woken up.
 class Pool {
  public:
-  // Never destroyed: a call may still run while the process exits.
+  // Never destroyed: a call may still run while the process exits. A child process has one of its
+  // own, as the threads of its parent's are not there.
   static Pool& Get() {
-    static Pool* const pool = new Pool;
+    static constinit std::atomic<Pool*> current = nullptr;
     static const AtExit at_exit;
-    return *pool;
+    for (Pool* pool = current;;) {
+      if (pool != nullptr && pool->forks_ == ForksSoFar()) return *pool;
+      Pool* const made = new Pool(pool);
+      if (current.compare_exchange_strong(pool, made)) return *made;
+      delete made;
+    }
   }
+
+  explicit Pool(const Pool* parents) : parents_(parents) {}
 
   // Runs all tasks of the job, this thread being number 0, on Threads() threads. False, with
   // nothing done, while another call runs or after exit has begun.
@@ -279,6 +292,8 @@ class Pool {
     if (done > 0 && unfinished_.fetch_sub(done) == done) finished_.Wake();
   }
 
+  const uint64_t forks_ = ForksSoFar();           // of the process whose it is
+  [[maybe_unused]] const Pool* const parents_;    // kept, as it is not known to be sound
   std::vector<std::unique_ptr<Worker>> workers_;  // worker i has number i + 1
   std::atomic<bool> busy_ = false;  // held by the call that uses all below and workers_
   Job job_{};
@@ -292,7 +307,14 @@ class Pool {
 }  // namespace
 
 int Threads() {
-  return ThreadCount();
+  return t_steady > 0 ? t_steady : ThreadCount().load();
+}
+
+SteadyThreads::SteadyThreads() : outer_(t_steady) {
+  t_steady = Threads();
+}
+SteadyThreads::~SteadyThreads() {
+  t_steady = outer_;
 }
 
 void SetThreads(int threads) {
@@ -301,6 +323,7 @@ void SetThreads(int threads) {
                 fmt::format("from 1 to {} can", kMaxThreads));
   }
   ThreadCount() = threads;
+  if (t_steady > 0) t_steady = threads;  // a call that sets it means itself
 }
 
 namespace internal {

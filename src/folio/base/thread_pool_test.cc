@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "folio/base/steady_threads.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/threads.h"
 
@@ -277,6 +278,36 @@ TEST_F(Parallel, ZeroThreadsAreRefused) {
   EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(0); }, ErrorKind::kUsage), "0 threads cannot be"));
   EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(kMaxThreads + 1); }, ErrorKind::kUsage),
                        "threads cannot be"));
+}
+
+TEST_F(Parallel, ACallKeepsTheNumberOfThreadsThatItBeganWith) {
+  const KeptThreads kept;
+  SetThreads(1);
+  const auto highest = [] {
+    std::atomic<int> number = 0;
+    ParallelFor(64, [&](int64_t, int thread) {
+      for (int seen = number; seen < thread && !number.compare_exchange_weak(seen, thread);)
+        continue;
+      std::this_thread::yield();
+    });
+    return number.load();
+  };
+  {
+    const SteadyThreads steady;
+    std::thread([] { SetThreads(5); }).join();
+    EXPECT_EQ(Threads(), 1);
+    EXPECT_EQ(highest(), 0);
+    {
+      const SteadyThreads inner;
+      EXPECT_EQ(Threads(), 1);
+    }
+    EXPECT_EQ(Threads(), 1);
+    SetThreads(3);  // what this thread wants itself counts at once
+    EXPECT_EQ(Threads(), 3);
+  }
+  EXPECT_EQ(Threads(), 3);
+  std::thread([] { SetThreads(5); }).join();
+  EXPECT_EQ(Threads(), 5);
 }
 
 }  // namespace

@@ -9,16 +9,19 @@
  * - Errors. A function that can fail returns a folio_status and takes a `folio_error **` last,
  *   which may be NULL. It is set only where the status is not FOLIO_OK; free it with
  *   folio_error_free. Results are written only with FOLIO_OK. Wrong arguments, broken files and a
- *   lack of memory are such errors: nothing here ends the process, but a mistake in folio itself
- *   (folio_set_fatal).
+ *   lack of memory are such errors, and name the argument: NULL where nothing says that it may be,
+ *   "" for a path, a path that the system has no room for, counts out of range. Nothing here ends
+ *   the process, but a mistake in folio itself (folio_set_fatal).
  *
  * - Ownership. What comes through an `out` parameter or from a function that ends in _new is freed
  *   by the _free of its kind; NULL is freed as nothing. All else is borrowed, as long as its
  *   comment says. Handles hold what they are made of: they may be freed in any order.
  *
- * - Threads. A `const` handle may be used by any number of threads at a time, any other by one.
- *   Calls that compute with one model wait for each other; all share the threads of
- *   folio_set_threads, on which no result depends.
+ * - Threads. A `const` handle, a batch and a trainer may be used by any number of threads at a
+ * time, any other handle by one. Calls that compute with one model, batch or trainer wait for each
+ * other; all share the threads of folio_set_threads, on which no result depends. A process that
+ * fork made may use the handles of its parent, whatever other threads did with them then; but a
+ * batch or a trainer that one of them was using is a FOLIO_USAGE there.
  *
  * - Texts are UTF-8 with a length in bytes, and may hold zeros; names and paths end in a zero. Ids
  *   of tokens are int32_t. Sizes: T tokens, V tokens of the vocabulary, C channels, H heads.
@@ -88,8 +91,8 @@ FOLIO_API void folio_set_log(int32_t level,
 /* Called before the process aborts, which only a mistake in folio makes it do: `text` says where.
  */
 FOLIO_API void folio_set_fatal(void (*fatal)(void* user, const char* text), void* user);
-/* The threads of all computing, 1 to 4096; at first as many as there are processor cores. Not while
- * anything computes. */
+/* The threads of all computing, 1 to 4096; at first as many as there are processor cores. Calls
+ * that are being made keep the number that they began with. */
 FOLIO_API folio_status folio_set_threads(int32_t threads, folio_error** error);
 
 /* ---- Buffers, options, cancelling ------------------------------------------------------------ */
@@ -248,7 +251,9 @@ FOLIO_API const folio_tokenizer* folio_model_tokenizer(const folio_model* model)
 FOLIO_API folio_status folio_model_prompt(const folio_model* model, const char* text, size_t length,
                                           folio_buffer* ids, folio_error** error);
 /* The same of a conversation by the model's own template, up to where its answer begins. `roles`
- * are "system", "user", "assistant" and "tool"; both texts of a message end in a zero. */
+ * are "system", "user", "assistant" and "tool"; both texts of a message end in a zero. What
+ * folio_generate writes behind these ids is an answer: set "defaults" of its options to "chat" for
+ * tokens that are chosen as `folio chat` chooses them. */
 FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* const* roles,
                                         const char* const* texts, size_t count, folio_buffer* ids,
                                         folio_error** error);
@@ -278,7 +283,11 @@ enum {
 };
 /* Writes on from `ids`, with `options` of "generate". Each part of the text goes to `text` as soon
  * as it is known, whole characters only; it returns other than 0 to end the text. `text`, `whole`
- * (all of the text) and `end` may be NULL. The same seed gives the same text. */
+ * (all of the text) and `end` may be NULL. The same seed gives the same text.
+ *
+ * With defaults=chat the options that were not set are those of `folio chat`: what the model's
+ * files suggest (generation_config.json, general.sampling.* of a GGUF file), else temperature 0.3,
+ * top_k 40, top_p 0.9 and min_p 0.05; and 512 tokens at most. */
 FOLIO_API folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t count,
                                       const folio_options* options,
                                       int (*text)(void* user, const char* text, size_t length),

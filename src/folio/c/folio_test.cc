@@ -1,10 +1,14 @@
 #include "folio/c/folio.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,9 +17,11 @@
 #include "folio/base/check.h"
 #include "folio/base/log.h"
 #include "folio/c/test_api.h"
+#include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_streamer.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -138,6 +144,62 @@ TEST_F(CApi, WritesWhatTheLibraryWrites) {
   EXPECT_EQ(Write(prompt, stopped.get(), nullptr, &end),
             expected.text.substr(0, expected.text.find(stop)));
   EXPECT_EQ(end, FOLIO_END_STOP);
+}
+
+// What `folio chat` answers with, where nothing says how.
+TEST_F(CApi, AnAnswerHasTheDefaultsOfFolioChat) {
+  const auto fp32 = Options("open", {{"dtype", "fp32"}});
+  const Handle<folio_model> whole = Open(At("run"), fp32.get());
+  const std::string saved = At("hf").string();
+  Do([&](folio_error** e) {
+    return folio_model_save(whole.get(), saved.c_str(), "hf", "fp32", e);
+  });
+  const Ids prompt = Prompt("line ");
+  const auto write = [&](const std::vector<std::pair<std::string, std::string>>& more) {
+    model_ = Open(saved, fp32.get());
+    std::vector<std::pair<std::string, std::string>> all = {{"seed", "7"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return Write(prompt, Options("generate", all).get());
+  };
+  const auto expected = [&](Writing writing, std::optional<double> temperature = {}) {
+    const OpenedModel model = OpenModel(saved);
+    GenerateOptions options = DefaultGeneration(model, writing);
+    options.sampling.seed = 7;
+    if (temperature) options.sampling.temperature = *temperature;
+    Generator generator(*model.backend, *model.weights);
+    return GenerateText(generator, *model.tokenizer, prompt, options, 0, [](auto) { return true; })
+        .text;
+  };
+  const std::string plain = write({}), best = write({{"defaults", "chat"}});
+  EXPECT_EQ(plain, write({{"defaults", "plain"}}));
+  EXPECT_EQ(best, expected(Writing::kAnswer));
+  EXPECT_NE(best, plain);
+  EXPECT_EQ(write({{"temperature", "2"}, {"defaults", "chat"}}), expected(Writing::kAnswer, 2));
+  EXPECT_EQ(write({{"defaults", "chat"}, {"max_tokens", "3"}}).size(), 3u);
+  PutFile("hf/generation_config.json", R"({"temperature": 1.5, "top_k": 3, "do_sample": true})");
+  const std::string suggested = write({{"defaults", "chat"}});
+  EXPECT_EQ(suggested, expected(Writing::kAnswer));
+  EXPECT_NE(suggested, best);
+  EXPECT_EQ(write({}), plain);  // a text is as it was
+
+  folio_batch* made = nullptr;
+  Do([&](folio_error** e) { return folio_batch_new(model_.get(), 1, &made, e); });
+  const Handle<folio_batch> batch(made);
+  std::string together;
+  const auto chat = Options("generate", {{"seed", "7"}, {"defaults", "chat"}});
+  Do([&](folio_error** e) {
+    return folio_batch_add(
+        batch.get(), prompt.data(), prompt.size(), chat.get(),
+        [](void* user, const char* text, size_t length) {
+          static_cast<std::string*>(user)->append(text, length);
+          return 0;
+        },
+        nullptr, &together, nullptr, e);
+  });
+  for (int32_t more = 1; more != 0;) {
+    Do([&](folio_error** e) { return folio_batch_step(batch.get(), &more, e); });
+  }
+  EXPECT_EQ(together, suggested);
 }
 
 TEST_F(CApi, WritesTextsTogetherAsAlone) {
@@ -343,6 +405,21 @@ TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
   EXPECT_EQ(seen.logits, FOLIO_USAGE);
   EXPECT_EQ(seen.encode, FOLIO_OK);
   EXPECT_EQ(TextIn(whole), before);
+}
+
+// Training, which SetUp did, and writing leave signals and children to the program.
+TEST_F(CApi, TakesNoSignalsAndStartsNoProcess) {
+  Write(Prompt("line"), nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2,
+                           SIGXCPU, SIGXFSZ, SIGCHLD, SIGBUS}) {
+    struct sigaction action = {};
+    ASSERT_EQ(sigaction(signal, nullptr, &action), 0);
+    if (kSanitized && signal == SIGBUS) continue;  // which sanitizers take
+    EXPECT_EQ(action.sa_flags & SA_SIGINFO, 0) << signal;
+    EXPECT_TRUE(action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) << signal;
+  }
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST(CLog, IsSilentUntilItIsAskedFor) {

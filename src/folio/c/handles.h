@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -20,6 +21,7 @@
 #include "folio/api/model.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
+#include "folio/base/steady_threads.h"
 #include "folio/c/folio.h"
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/train_tokenizer.h"
@@ -93,7 +95,8 @@ struct folio_options {
   folio::OpenOptions open = {};
   std::string dtype = "auto", template_variables = {};
   folio::GenerateOptions generate = {};
-  std::string when_full = "slide";
+  std::string when_full = "slide", defaults = "plain";
+  std::vector<std::pair<std::string, std::string>> given = {};  // what Set took of "generate"
   std::optional<int64_t> seed = {};
   Training train = {};
   folio::PrepareOptions prepare = {};
@@ -103,6 +106,9 @@ struct folio_options {
 
   // The fields of one value of its kind but for settings of training. They point into this object.
   std::vector<folio::Field> Fields();
+  // Takes an option from text. Throws a kUsage Error for an unknown name and for a value out of its
+  // range.
+  void Set(const std::string& name, const std::string& value);
 };
 
 struct folio_tokenizer {
@@ -128,6 +134,7 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
     return status;
   };
   try {
+    const SteadyThreads steady;
     body();
     return FOLIO_OK;
   } catch (const CallStopped&) {
@@ -136,6 +143,8 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
     return fail(static_cast<folio_status>(e.kind()), std::string(e.what()), e.cause(), e.help());
   } catch (const std::bad_alloc&) {
     return fail(FOLIO_RESOURCE, std::string("out of memory"));
+  } catch (const std::filesystem::filesystem_error& e) {
+    return fail(FOLIO_RUNTIME, "cannot change or read " + e.path1().string(), e.code().message());
   } catch (const std::exception& e) {
     return fail(FOLIO_INTERNAL, std::string(e.what()));
   } catch (...) {
@@ -150,15 +159,32 @@ inline void RequireArgument(const void* argument, std::string_view name) {
   }
 }
 
-// A text or ids that a caller gives; throws a kUsage Error for NULL with a length.
-inline std::string_view TextArgument(const char* text, size_t length) {
-  if (length > 0) RequireArgument(text, "text");
+// Throws a kUsage Error unless `count` things of `size` bytes each can lie at `argument`: for NULL,
+// for more than an address space has, and where memory that is not there would be read.
+void RequireArray(const void* argument, size_t count, size_t size, std::string_view name);
+
+// A text or ids that a caller gives, which RequireArray has looked at.
+inline std::string_view TextArgument(const char* text, size_t length,
+                                     std::string_view name = "text") {
+  RequireArray(text, length, 1, name);
   return {text, length};
 }
-inline std::span<const int32_t> IdsArgument(const int32_t* ids, size_t count) {
-  if (count > 0) RequireArgument(ids, "ids");
+inline std::span<const int32_t> IdsArgument(const int32_t* ids, size_t count,
+                                            std::string_view name = "ids") {
+  RequireArray(ids, count, sizeof(*ids), name);
   return {ids, count};
 }
+// Ids of a text, one or more.
+inline std::span<const int32_t> TextIdsArgument(const int32_t* ids, size_t count) {
+  if (count == 0) {
+    throw UsageError("ids: none", "expected one token or more",
+                     "folio_model_prompt gives ids of any text");
+  }
+  return IdsArgument(ids, count);
+}
+// A path, or what else names a file; throws a kUsage Error for NULL, for "" and for one that is
+// longer than the system's names are.
+const char* PathArgument(const char* path, std::string_view name);
 
 inline StopRequest StopOf(const folio_cancel* cancel) {
   if (cancel == nullptr) return {};
@@ -191,10 +217,10 @@ class Watcher {
   folio_watch watch_;
   bool ended_ = false;
 };
-// Paths or texts, none of them null.
-std::vector<std::string> NamesArgument(const char* const* names, size_t count,
-                                       std::string_view what);
-// Paths of texts, one or more.
+// Several paths, each a PathArgument.
+std::vector<std::string> PathsArgument(const char* const* paths, size_t count,
+                                       std::string_view name);
+// The same of texts, one or more.
 std::vector<std::string> TextsArgument(const char* const* texts, size_t count);
 // Describes `tensor` in the caller's version of the struct.
 void SetTensor(folio_tensor* out, const Tensor& tensor);
@@ -206,8 +232,8 @@ folio_model* NewModel(std::shared_ptr<const Model> model);
 // The settings of "train".
 void Apply(const folio_options& options, RunSettings& settings);
 
-// The options of "generate", with a seed drawn where none was given.
-GenerateOptions GenerateArgument(const folio_options* options);
+// The options of "generate" for a model, with a seed drawn where none was given.
+GenerateOptions GenerateArgument(const OpenedModel& model, const folio_options* options);
 
 // Options of this kind, or the usual ones for null. Throws a kUsage Error for another kind.
 folio_options OptionsArgument(const folio_options* options, folio_options::Kind kind);

@@ -1,7 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <mutex>
@@ -16,7 +21,9 @@
 
 using folio::Guarded;
 using folio::Json;
+using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArray;
 
 namespace {
 
@@ -62,18 +69,23 @@ constexpr Repeated kRepeated[] = {{Kind::kGenerate, "stop", "a text that ends th
                                   {Kind::kTokenizer, "special_token",
                                    "instead of <|endoftext|>; those before it have lower ids"}};
 
-void SetOption(folio_options& options, const std::string& name, const std::string& value) {
+// Sets one of kRepeated; false for any other.
+bool SetRepeated(folio_options& options, std::string_view name, const std::string& value) {
   if (options.kind == Kind::kGenerate && name == "stop") {
     if (value.empty()) throw folio::UsageError("stop: an empty text ends nothing");
     options.generate.stop_strings.push_back(value);
-    return;
+    return true;
   }
   if (options.kind == Kind::kTokenizer && name == "special_token") {
     std::vector<std::string>& specials = options.tokenizer.trainer.specials;
     if (!std::exchange(options.own_special_tokens, true)) specials.clear();
     specials.push_back(value);
-    return;
+    return true;
   }
+  return false;
+}
+
+void SetField(folio_options& options, const std::string& name, const std::string& value) {
   folio::RunConfig config;  // only to look at a value
   const std::vector<folio::Field> fields = AllFields(options, config);
   const auto found = std::ranges::find(fields, name, &folio::Field::key);
@@ -119,7 +131,11 @@ std::vector<folio::Field> folio_options::Fields() {
           Field{"when_full", &when_full,
                 "the context: the text goes on without its oldest tokens, or ends"}
               .Choices({"slide", "stop"}),
-          {"truncate", &generate.truncate, "of a prompt that is too long the end counts"}};
+          {"truncate", &generate.truncate, "of a prompt that is too long the end counts"},
+          Field{"defaults", &defaults,
+                "what is not given is as it stands here, or as `folio chat` has it: as the model's "
+                "files suggest, or as answers are best"}
+              .Choices({"plain", "chat"})};
       for (Field& field : folio::PenaltyFields(generate.sampling.penalties)) {
         fields.push_back(std::move(field));
       }
@@ -163,6 +179,11 @@ std::vector<folio::Field> folio_options::Fields() {
           Field{"overwrite", &train.overwrite, "the run takes the place of one that is there"}};
 }
 
+void folio_options::Set(const std::string& name, const std::string& value) {
+  if (!SetRepeated(*this, name, value)) SetField(*this, name, value);
+  if (kind == Kind::kGenerate) given.emplace_back(name, value);
+}
+
 namespace folio {
 
 folio_options OptionsArgument(const folio_options* options, folio_options::Kind kind) {
@@ -194,20 +215,69 @@ void Tell(const folio_watch& watch, int64_t done, int64_t total) {
     throw CallStopped{};
 }
 
-std::vector<std::string> NamesArgument(const char* const* names, size_t count,
-                                       std::string_view what) {
-  if (count > 0) RequireArgument(names, what);
+namespace {
+
+// Whether there is memory at all of these addresses, as far as the system can tell quickly.
+bool IsMapped([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#ifdef __linux__
+  constexpr size_t kSmall = size_t{1} << 20;  // what is asked for all the time is not looked at
+  if (bytes < kSmall) return true;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto from = reinterpret_cast<uintptr_t>(begin) / page * page;
+  const auto to = reinterpret_cast<uintptr_t>(begin) + bytes;
+  // MS_ASYNC does nothing to memory, but fails where there is none.
+  return to > from &&
+         (msync(reinterpret_cast<void*>(from), to - from, MS_ASYNC) == 0 || errno != ENOMEM);
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+void RequireArray(const void* argument, size_t count, size_t size, std::string_view name) {
+  if (count == 0) return;
+  RequireArgument(argument, name);
+  if (count > PTRDIFF_MAX / size || !IsMapped(argument, count * size)) {
+    throw UsageError(fmt::format("{}: {} of them", name, count),
+                     fmt::format("so many, of {} bytes each, are not in memory there", size));
+  }
+}
+
+const char* PathArgument(const char* path, std::string_view name) {
+  RequireArgument(path, name);
+  const std::string_view whole(path);
+  if (whole.empty()) {
+    throw UsageError(fmt::format("{}: ''", name), "expected a path or a name");
+  }
+  size_t longest = 0;
+  for (size_t at = 0; at < whole.size();) {
+    const size_t end = std::min(whole.find('/', at), whole.size());
+    longest = std::max(longest, end - at);
+    at = end + 1;
+  }
+  if (longest > NAME_MAX || whole.size() >= PATH_MAX) {
+    throw UsageError(
+        fmt::format("{}: {}... is too long", name, whole.substr(0, 40)),
+        fmt::format("it has {} bytes, and up to {} between slashes", whole.size(), longest),
+        fmt::format("the system takes {} and {} at most", PATH_MAX - 1, NAME_MAX));
+  }
+  return path;
+}
+
+std::vector<std::string> PathsArgument(const char* const* paths, size_t count,
+                                       std::string_view name) {
+  RequireArray(paths, count, sizeof(*paths), name);
   std::vector<std::string> all;
   for (size_t i = 0; i < count; ++i) {
-    RequireArgument(names[i], fmt::format("{}[{}]", what, i));
-    all.emplace_back(names[i]);
+    all.emplace_back(PathArgument(paths[i], fmt::format("{}[{}]", name, i)));
   }
   return all;
 }
 
 std::vector<std::string> TextsArgument(const char* const* texts, size_t count) {
   if (count == 0) throw UsageError("texts: none", "expected one or more");
-  return NamesArgument(texts, count, "texts");
+  return PathsArgument(texts, count, "texts");
 }
 
 void SetTensor(folio_tensor* out, const Tensor& tensor) {
@@ -241,8 +311,8 @@ folio_status folio_files_add(folio_files* files, const char* name, const void* b
                              folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(files, "files");
-    RequireArgument(name, "name");
-    if (size > 0) RequireArgument(bytes, "bytes");
+    PathArgument(name, "name");
+    RequireArray(bytes, size, 1, "bytes");
     files->of.Add(name, {static_cast<const std::byte*>(bytes), size});
   });
 }
@@ -252,13 +322,14 @@ folio_status folio_files_read(folio_files* files, const char* name, uint64_t siz
                               void* user, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(files, "files");
-    RequireArgument(name, "name");
+    PathArgument(name, "name");
     if (read == nullptr) throw folio::UsageError("read: NULL", "expected a function");
     files->of.Add(name, size, [&](uint64_t offset, std::span<std::byte> to) {
       if (read(user, offset, to.data(), to.size()) == 0) return;
       throw folio::InputError(
           fmt::format("{}: cannot be read", name),
-          fmt::format("its reader refused {} bytes from {} on", to.size(), offset));
+          fmt::format("of its size of {} bytes its reader refused {} from {} on", size, to.size(),
+                      offset));
     });
   });
 }
@@ -350,7 +421,7 @@ folio_status folio_options_set(folio_options* options, const char* name, const c
     RequireArgument(options, "options");
     RequireArgument(name, "name");
     RequireArgument(value, "value");
-    SetOption(*options, name, value);
+    options->Set(name, value);
   });
 }
 

@@ -7,8 +7,8 @@
 #include "folio/model/context.h"
 
 using folio::Guarded;
-using folio::IdsArgument;
 using folio::RequireArgument;
+using folio::TextIdsArgument;
 using folio::Watcher;
 
 folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t count, size_t first,
@@ -18,7 +18,7 @@ folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t c
     RequireArgument(logits, "logits");
     Watcher watcher(watch);
     logits->Set(
-        model->of->Logits(IdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
+        model->of->Logits(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
   });
 }
 
@@ -30,7 +30,7 @@ folio_status folio_score(const folio_model* model, const int32_t* ids, size_t co
     RequireArgument(log_probabilities, "log_probabilities");
     Watcher watcher(watch);
     log_probabilities->Set(
-        model->of->Score(IdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
+        model->of->Score(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
   });
 }
 
@@ -42,7 +42,7 @@ folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t co
     RequireArgument(pooling, "pooling");
     RequireArgument(embedding, "embedding");
     Watcher watcher(watch);
-    embedding->Set(model->of->Embed(IdsArgument(ids, count), folio::PoolingNamed(pooling),
+    embedding->Set(model->of->Embed(TextIdsArgument(ids, count), folio::PoolingNamed(pooling),
                                     watcher.stop(), watcher.on_read()));
   });
 }
@@ -53,7 +53,7 @@ folio_status folio_attention(const folio_model* model, const int32_t* ids, size_
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(weights, "weights");
-    weights->Set(model->of->Attention(IdsArgument(ids, count), layer, head));
+    weights->Set(model->of->Attention(TextIdsArgument(ids, count), layer, head));
   });
 }
 
@@ -72,7 +72,7 @@ folio_status folio_trace(const folio_model* model, const int32_t* ids, size_t co
       throw folio::UsageError(fmt::format("no point '{}'", point),
                               fmt::format("expected one of {}", fmt::join(names, ", ")));
     }
-    rows->Set(model->of->Inside(IdsArgument(ids, count),
+    rows->Set(model->of->Inside(TextIdsArgument(ids, count),
                                 static_cast<folio::TracePoint>(found - folio::kTracePoints.begin()),
                                 layer));
   });

@@ -13,7 +13,9 @@
 
 using folio::Guarded;
 using folio::Json;
+using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArray;
 using folio::TextArgument;
 
 namespace folio {
@@ -44,9 +46,9 @@ namespace {
 
 std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* const* texts,
                                          size_t count) {
-  if (count == 0) throw folio::UsageError("a conversation of no messages");
-  RequireArgument(roles, "roles");
-  RequireArgument(texts, "texts");
+  if (count == 0) throw folio::UsageError("texts: none", "expected one message or more");
+  RequireArray(roles, count, sizeof(*roles), "roles");
+  RequireArray(texts, count, sizeof(*texts), "texts");
   std::vector<folio::ChatMessage> messages;
   for (size_t i = 0; i < count; ++i) {
     RequireArgument(roles[i], fmt::format("roles[{}]", i));
@@ -66,7 +68,7 @@ std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* c
 folio_status folio_model_open(const char* path, const folio_options* options,
                               const folio_watch* watch, folio_model** out, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(path, "path");
+    PathArgument(path, "path");
     RequireArgument(out, "out");
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kOpen);
@@ -113,7 +115,7 @@ folio_status folio_model_save(const folio_model* model, const char* path, const 
                               const char* dtype, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(model, "model");
-    RequireArgument(path, "path");
+    PathArgument(path, "path");
     RequireArgument(format, "format");
     RequireArgument(dtype, "dtype");
     model->of->Save(path, format, dtype);
@@ -158,7 +160,7 @@ folio_status folio_model_chat_json(const folio_model* model, const char* json, s
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
-    const Json conversation = folio::ParseJson(TextArgument(json, length), "the conversation");
+    const Json conversation = folio::ParseJson(TextArgument(json, length, "json"), "json");
     ids->Set(model->of->Chat(folio::ReadChatConversation(conversation)));
   });
 }

@@ -12,6 +12,7 @@
 using folio::Guarded;
 using folio::IdsArgument;
 using folio::Json;
+using folio::PathArgument;
 using folio::RequireArgument;
 
 // Training on the caller's batches.
@@ -59,8 +60,9 @@ folio_status folio_trainer_step(folio_trainer* trainer, const int32_t* inputs,
                               fmt::format("expected {} at least", sizeof(folio_step)),
                               "set size to sizeof(folio_step)");
     }
-    const folio::StepMetrics made = trainer->of->Step(
-        IdsArgument(inputs, count), IdsArgument(targets, count), folio::StopOf(cancel));
+    const folio::StepMetrics made =
+        trainer->of->Step(IdsArgument(inputs, count, "inputs"),
+                          IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
     if (out == nullptr) return;
     *out = {.size = sizeof(folio_step),
             .step = made.step,
@@ -78,8 +80,8 @@ folio_status folio_trainer_evaluate(folio_trainer* trainer, const int32_t* input
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     RequireArgument(loss, "loss");
-    *loss = trainer->of->Evaluate(IdsArgument(inputs, count), IdsArgument(targets, count),
-                                  folio::StopOf(cancel));
+    *loss = trainer->of->Evaluate(IdsArgument(inputs, count, "inputs"),
+                                  IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
   });
 }
 
@@ -97,7 +99,7 @@ folio_status folio_trainer_save(const folio_trainer* trainer, const char* direct
                                 const folio_tokenizer* tokenizer, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
-    RequireArgument(directory, "directory");
+    PathArgument(directory, "directory");
     trainer->of->Save(directory, tokenizer == nullptr ? nullptr : tokenizer->of.get());
   });
 }
@@ -106,7 +108,7 @@ folio_status folio_trainer_resume(folio_trainer* trainer, const char* directory,
                                   folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
-    RequireArgument(directory, "directory");
+    PathArgument(directory, "directory");
     trainer->of->Resume(directory);
   });
 }

@@ -13,7 +13,9 @@
 using folio::Guarded;
 using folio::IdsArgument;
 using folio::Json;
+using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArray;
 using folio::TextArgument;
 
 namespace {
@@ -39,7 +41,7 @@ constexpr int64_t kPiece = int64_t{32} << 20;
 
 folio_status folio_tokenizer_open(const char* spec, folio_tokenizer** out, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(spec, "spec");
+    PathArgument(spec, "spec");
     RequireArgument(out, "out");
     *out = new folio_tokenizer{folio::OpenTokenizer(spec)};
   });
@@ -74,13 +76,13 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(ids, "ids");
     RequireArgument(offsets, "offsets");
-    if (count > 0) RequireArgument(texts, "texts");
-    if (count > 0) RequireArgument(lengths, "lengths");
+    RequireArray(texts, count, sizeof(*texts), "texts");
+    RequireArray(lengths, count, sizeof(*lengths), "lengths");
     const folio_watch watching = folio::WatchArgument(watch);
     std::vector<std::string_view> views(count);
     int64_t done = 0, total = 0;
     for (size_t i = 0; i < count; ++i) {
-      views[i] = TextArgument(texts[i], lengths[i]);
+      views[i] = TextArgument(texts[i], lengths[i], "texts");
       total += ssize(views[i]);
     }
     std::vector<int64_t> begins = {0};
@@ -145,7 +147,7 @@ folio_status folio_tokenizer_save(const folio_tokenizer* tokenizer, const char* 
                                   folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
-    RequireArgument(directory, "directory");
+    PathArgument(directory, "directory");
     tokenizer->of->Save(directory);
   });
 }
@@ -154,7 +156,7 @@ folio_status folio_tokenizer_train(const char* const* texts, size_t count, const
                                    const folio_options* options, const folio_watch* watch,
                                    folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(directory, "directory");
+    PathArgument(directory, "directory");
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTokenizer);
     folio::TrainTokenizerOptions& of = named.tokenizer;

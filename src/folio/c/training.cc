@@ -10,6 +10,7 @@
 
 using folio::Guarded;
 using folio::Json;
+using folio::PathArgument;
 using folio::RequireArgument;
 
 struct folio_train {
@@ -30,7 +31,7 @@ folio_status folio_data_prepare(const char* const* texts, size_t count, const ch
                                 const folio_options* options, const folio_watch* watch,
                                 folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(directory, "directory");
+    PathArgument(directory, "directory");
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kPrepare);
     folio::PrepareOptions& of = named.prepare;
@@ -48,12 +49,12 @@ folio_status folio_train_new(const char* const* data, size_t count, const char* 
                              const folio_options* options, const folio_watch* watch,
                              folio_train** out, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(run, "run");
+    PathArgument(run, "run");
     RequireArgument(out, "out");
     const folio_watch watching = folio::WatchArgument(watch);
     const folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTrain);
     folio::TrainingRunOptions of{
-        .data = folio::NamesArgument(data, count, "data"),
+        .data = folio::PathsArgument(data, count, "data"),
         .out = run,
         .resume = named.train.resume,
         .overwrite = named.train.overwrite,

@@ -2,19 +2,27 @@
 #include <random>
 
 #include "folio/c/handles.h"
+#include "folio/infer/default_sampling.h"
 
 using folio::GenerateArgument;
 using folio::Guarded;
 using folio::RequireArgument;
 
 struct folio_batch {
+  std::shared_ptr<const folio::Model> model;
   folio::Model::Texts texts;
 };
 
 namespace folio {
 
-GenerateOptions GenerateArgument(const folio_options* options) {
+GenerateOptions GenerateArgument(const OpenedModel& model, const folio_options* options) {
   folio_options named = OptionsArgument(options, folio_options::Kind::kGenerate);
+  if (named.defaults == "chat") {
+    folio_options answer(folio_options::Kind::kGenerate);
+    answer.generate = DefaultGeneration(model, Writing::kAnswer);
+    for (const auto& [name, value] : named.given) answer.Set(name, value);
+    named = std::move(answer);
+  }
   named.generate.when_full = named.when_full == "stop" ? WhenFull::kStop : WhenFull::kSlide;
   named.generate.sampling.seed =
       named.seed ? static_cast<uint64_t>(*named.seed) : std::random_device{}();
@@ -46,9 +54,9 @@ folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     folio::Watcher watcher(watch);
-    const folio::GeneratedText written =
-        model->of->Write(folio::IdsArgument(ids, count), GenerateArgument(options),
-                         Shown(text, user), watcher.stop(), watcher.on_read());
+    const folio::GeneratedText written = model->of->Write(
+        folio::TextIdsArgument(ids, count), GenerateArgument(model->of->opened(), options),
+        Shown(text, user), watcher.stop(), watcher.on_read());
     if (whole != nullptr) whole->Set(written.text);
     if (end != nullptr) *end = static_cast<int32_t>(written.reason);
   });
@@ -59,7 +67,7 @@ folio_status folio_batch_new(const folio_model* model, int32_t texts, folio_batc
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(out, "out");
-    *out = new folio_batch{folio::Model::Texts(model->of, texts)};
+    *out = new folio_batch{model->of, folio::Model::Texts(model->of, texts)};
   });
 }
 
@@ -69,11 +77,11 @@ folio_status folio_batch_add(folio_batch* batch, const int32_t* ids, size_t coun
                              folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(batch, "batch");
-    const uint64_t of =
-        batch->texts.Add(folio::IdsArgument(ids, count), GenerateArgument(options),
-                         Shown(text, user), [ended, user](const folio::GeneratedText& written) {
-                           if (ended != nullptr) ended(user, static_cast<int32_t>(written.reason));
-                         });
+    const uint64_t of = batch->texts.Add(
+        folio::TextIdsArgument(ids, count), GenerateArgument(batch->model->opened(), options),
+        Shown(text, user), [ended, user](const folio::GeneratedText& written) {
+          if (ended != nullptr) ended(user, static_cast<int32_t>(written.reason));
+        });
     if (id != nullptr) *id = of;
   });
 }

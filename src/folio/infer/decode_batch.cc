@@ -40,8 +40,12 @@ int64_t KeptOf(const GenerateOptions& options, int64_t P) {
   return std::max<int64_t>(P - StrideOf(options, P), 1);
 }
 
-int64_t RequirePositive(int64_t texts) {
-  if (texts < 1) throw UsageError("a batch has room for one text at least");
+int64_t RequireTexts(int64_t texts) {
+  constexpr int64_t kMost = int64_t{1} << 16;
+  if (texts < 1 || texts > kMost) {
+    throw UsageError(fmt::format("texts: {}", texts),
+                     fmt::format("expected 1 to {} at once", WithCommas(kMost)));
+  }
   return texts;
 }
 
@@ -310,7 +314,7 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
 class DecodeBatch::Impl {
  public:
   Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options)
-      : texts_(RequirePositive(options.texts)),
+      : texts_(RequireTexts(options.texts)),
         V_(weights.config().vocab_size),
         decoder_(
             backend, weights,

@@ -97,7 +97,7 @@ struct TextRequest {
 };
 
 struct DecodeBatchOptions {
-  int64_t texts = 1;                // at once, at most
+  int64_t texts = 1;                // at once, at most; up to 65,536
   std::optional<Dtype> cache = {};  // of keys and values: F32, or BF16
   int64_t pages =
       0;  // of the KV cache, a hard limit; 0 for so many full contexts as there are texts
@@ -118,7 +118,7 @@ class DecodeBatch {
   using Id = uint64_t;
 
   // `backend` and `weights` must outlive it. Throws a kUsage Error for a model that is not causal
-  // and for no texts, and a kResource Error where memory does not suffice.
+  // and for no texts or too many, and a kResource Error where memory does not suffice.
   DecodeBatch(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options = {});
   ~DecodeBatch();
 

@@ -21,6 +21,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
@@ -47,7 +48,7 @@ struct Entry {
   Entry* next = nullptr;
 };
 std::atomic<Entry*> g_entries = nullptr;
-std::mutex g_mutex;
+ForkMutex g_mutex;
 
 void Say(std::string_view text) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());

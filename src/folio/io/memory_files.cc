@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 
@@ -23,7 +24,7 @@ namespace folio {
 namespace fs = std::filesystem;
 
 struct internal::MemoryDirectory {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<std::string, MemoryFile, std::less<>> files = {};
 };
 
@@ -36,7 +37,7 @@ constexpr size_t kBehind = 64;
 
 // All that live, by number.
 struct Directories {
-  std::mutex mutex;
+  ForkMutex mutex;
   uint64_t made = 0;
   std::map<uint64_t, std::weak_ptr<internal::MemoryDirectory>> by_number;
 };
@@ -97,7 +98,7 @@ void MemoryFiles::Add(const std::string& name, uint64_t size, const Reader& read
   if (memory == nullptr) {
     throw Error(ErrorKind::kResource,
                 fmt::format("no room in memory for {}", (path_ / name).string()),
-                fmt::format("it has {}", HumanBytes(static_cast<double>(size))));
+                fmt::format("its size is {}", HumanBytes(static_cast<double>(size))));
   }
   const std::shared_ptr<std::byte> held(memory, [](std::byte* p) { operator delete(p, kPage); });
   for (uint64_t at = 0; at < size; at += kPiece) {

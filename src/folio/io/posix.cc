@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/fork.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -46,7 +47,7 @@ using internal::FileDescriptor;
 #endif
 constexpr int kDirectory = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
-std::mutex g_guards_mutex;
+ForkMutex g_guards_mutex;
 std::vector<std::weak_ptr<const Guard>> g_guards;
 
 // Absolute, without "." and without a slash at its end. What comes before a ".." is followed, since
