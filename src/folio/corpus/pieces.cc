@@ -18,6 +18,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
+#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
@@ -513,6 +514,7 @@ void PieceEncoder::EncodeOrdinary(const PrepareSource& source, const PrepareDocu
                                   size_t begin, size_t end, Tokens& tokens) const {
   const std::string_view text = document.text.substr(begin, end - begin);
   for (size_t at = 0; at < text.size();) {
+    if (stops_) ThrowIfStopRequested();
     const size_t look = at + kIdsHeld;
     const size_t cut = look < text.size() ? tokenizer_.FindCut(text, look) : text.size();
     const size_t done = at + tokenizer_.EncodePrefix(text.substr(at, cut - at), tokens.ids);

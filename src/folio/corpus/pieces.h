@@ -20,6 +20,7 @@
 #include "folio/corpus/text_stream.h"
 #include "folio/data/token_file.h"
 #include "folio/dist/group.h"
+#include "folio/dist/join.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
@@ -212,8 +213,9 @@ class PieceEncoder {
   PreparePlace first_;
   SpecialFinder specials_;
   TokenWidth width_;
-  std::vector<Scratch> scratch_;  // of each thread
-  std::mutex lines_;              // for the `line`s in scratch_
+  const bool stops_ = RankByEnvironment() == 0;  // on signals: the other ranks follow the first
+  std::vector<Scratch> scratch_;                 // of each thread
+  std::mutex lines_;                             // for the `line`s in scratch_
 };
 
 // The work that a rank does on pieces.

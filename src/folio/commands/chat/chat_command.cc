@@ -100,6 +100,7 @@ class ChatCommand final : public Command {
                        "programs use folio generate --interactive, with --chat to be answered");
     }
     CatchSignals();
+    model_.on_stop = OnStop::kEndsButInterrupt;
     const OpenedModel model = model_.Open(console);
     Dialogue dialogue(model, model_.cache());
     if (!system_.empty()) dialogue.SetSystem(system_);
