@@ -34,7 +34,7 @@ struct TextKind;
 // it is longer than kUnpackedBytes. Texts, logs and tables are compressed to a tenth or a
 // hundredth.
 inline constexpr int64_t kMostRatio = 250;
-inline constexpr int64_t kUnpackedBytes = int64_t{1} << 26;
+inline constexpr int64_t kUnpackedBytes = int64_t{1} << 27;
 
 // Options of how texts that data is made from are read.
 struct TextOptions {
