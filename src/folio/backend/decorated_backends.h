@@ -225,6 +225,8 @@ class WatchedBackend final : public GenericBackend<WatchedBackend> {
  public:
   // `backend` must outlive it.
   explicit WatchedBackend(Backend& backend) : backend_(backend) {}
+  explicit WatchedBackend(std::unique_ptr<Backend> backend)
+      : own_(std::move(backend)), backend_(*own_) {}
 
   void Watch(std::function<void()> before) { before_ = std::move(before); }
 
@@ -241,6 +243,7 @@ class WatchedBackend final : public GenericBackend<WatchedBackend> {
   }
 
  private:
+  std::unique_ptr<Backend> own_ = nullptr;  // or another's
   Backend& backend_;
   std::function<void()> before_;
 };

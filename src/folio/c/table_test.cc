@@ -227,8 +227,6 @@ class CTable : public CApi {
 
   void SetUp() override {
     CApi::SetUp();
-    std::filesystem::create_directory(At("here"));  // where names that are not absolute lead
-    std::filesystem::current_path(At("here"));
     const auto fp32 = Options("open", {{"dtype", "fp32"}});
     fp32_ = Open(At("run"), fp32.get());
     ids_ = Prompt("line");
@@ -249,11 +247,6 @@ class CTable : public CApi {
     batch_.reset(std::exchange(batch_out_, nullptr));
   }
 
-  void TearDown() override {
-    std::filesystem::current_path(before_);
-    CApi::TearDown();
-  }
-
   // A name where nothing is, each time another.
   const char* Fresh() { return Padded(At("made" + std::to_string(made_++)).string()); }
   const folio_tokenizer* tokenizer() { return folio_model_tokenizer(model_.get()); }
@@ -263,7 +256,6 @@ class CTable : public CApi {
   std::vector<Function> Models();
   std::vector<Function> Training();
 
-  const std::filesystem::path before_ = std::filesystem::current_path();
   Handle<folio_model> fp32_, chat_;
   Handle<folio_trainer> trainer_;
   Handle<folio_batch> batch_;

@@ -3,16 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/dist/join.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
+#include "folio/term/signals.h"
 #include "folio/term/streams.h"
 #include "folio/text/chat_json.h"
 #include "folio/text/chat_template.h"
@@ -155,6 +162,26 @@ void ModelFlags::AddCompute(Flags& flags) {
   AddBackendFlag(flags, &backend);
 }
 
+namespace {
+
+// Returns what throws Stopped once a request to stop is older than the time in which a command
+// ends by itself, at a good place: behind a token, or a batch. May be called from several threads.
+std::function<void()> StopCheck(OnStop on_stop) {
+  // The other ranks follow the first.
+  if (on_stop == OnStop::kWaits || RankByEnvironment() != 0) return [] {};
+  return [on_stop, asked = std::make_shared<std::atomic<double>>(0)] {
+    constexpr double kOfItself = 0.5;  // seconds
+    const int signal = StopRequested();
+    if (signal == 0 || (signal == SIGINT && on_stop == OnStop::kEndsButInterrupt)) return;
+    double first = 0;
+    const double now = SteadySeconds();
+    if (asked->compare_exchange_strong(first, now)) return;
+    if (now - first > kOfItself) throw Stopped{signal};
+  };
+}
+
+}  // namespace
+
 OpenedModel ModelFlags::Open(Console& console) const {
   compute.Use();
   return Open(console, model, adapter);
@@ -162,6 +189,7 @@ OpenedModel ModelFlags::Open(Console& console) const {
 
 OpenedModel ModelFlags::Open(Console& console, const std::string& path,
                              const std::string& its_adapter) const {
+  const std::function<void()> check = StopCheck(on_stop);
   OpenedModel opened =
       OpenModel(path, {.backend = backend,
                        .tokenizer = tokenizer,
@@ -169,7 +197,9 @@ OpenedModel ModelFlags::Open(Console& console, const std::string& path,
                        .loading = load == "read" ? Loading::kRead : Loading::kMap,
                        .chat_template = chat_template,
                        .template_variables = ParseTemplateVariables(template_variables),
-                       .matrices = MatrixDtypeNamed(dtype)});
+                       .matrices = MatrixDtypeNamed(dtype),
+                       .progress = [check](int64_t, int64_t) { check(); },
+                       .before_operation = check});
   if (!opened.note.empty()) console.Note(opened.note);
   return opened;
 }

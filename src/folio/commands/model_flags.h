@@ -54,6 +54,13 @@ void AddPresetFlag(Flags& flags, std::string* preset);
 void AddTokenizerFlag(Flags& flags, std::string* spec, bool required = true);
 void AddSpecialFlag(Flags& flags, std::string* name);
 
+// What a request to stop does where the model computes for long: a pass over a text takes minutes.
+enum class OnStop {
+  kEnds,              // the command ends within a second, by Stopped
+  kEndsButInterrupt,  // but for SIGINT, of which an answer alone ends
+  kWaits,             // nothing: the command has other places to stop at
+};
+
 // The flags of commands that open a model. A command adds those that it has, in the order in which
 // its help lists them; what it does not add keeps the value it has here.
 struct ModelFlags {
@@ -61,6 +68,7 @@ struct ModelFlags {
       load = "map", dtype = "fp32", backend = "cpu";
   bool bf16_cache = false;
   ComputeFlags compute;
+  OnStop on_stop = OnStop::kEnds;
 
   // --model, --adapter and --load.
   void AddModel(Flags& flags, bool required = true);

@@ -17,8 +17,8 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
-#include "folio/corpus/text_stream.h"
 #include "folio/io/json.h"
+#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
@@ -56,6 +56,14 @@ Whereabouts Locate(const PrepareSource& source, const PrepareDocument& document)
       fmt::format("{}: {}", source.NameLine(document.offset), Json(source.field()).dump()), {}};
   inside.position.Advance(document.before);
   return inside;
+}
+
+// The part that a piece has of the document `whole`, whose line is at [offset, end).
+PrepareDocument PartOf(std::string_view whole, const PreparePiece& piece, int64_t offset,
+                       int64_t end) {
+  const std::string_view text = whole.substr(0, static_cast<size_t>(piece.text_end));  // -1: all
+  const size_t begin = std::min(text.size(), static_cast<size_t>(piece.text_begin));
+  return {text.substr(begin), offset, end, begin == 0, text.substr(0, begin)};
 }
 
 namespace fs = std::filesystem;
@@ -254,13 +262,9 @@ void ForDocuments(const PrepareSource& source, const PreparePiece& piece, std::s
     const std::string_view line = bytes.substr(at, end - at);
     const int64_t offset = piece.begin.offset + static_cast<int64_t>(at);
     if (!IsBlankLine(line)) {
-      const std::string whole =
+      const std::string text =
           TextOfJsonLine(line, source.field(), [&] { return source.NameLine(offset); });
-      const std::string_view text =
-          std::string_view(whole).substr(0, static_cast<size_t>(piece.text_end));  // -1: all
-      const size_t begin = std::min(text.size(), static_cast<size_t>(piece.text_begin));
-      f({text.substr(begin), offset, piece.begin.offset + static_cast<int64_t>(end), begin == 0,
-         text.substr(0, begin)});
+      f(PartOf(text, piece, offset, piece.begin.offset + static_cast<int64_t>(end)));
     }
     at = end;
   }
@@ -293,8 +297,13 @@ size_t CutRule::Find(std::string_view view, size_t at) const {
 
 PieceCutter::PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule,
                          int64_t piece_bytes, std::span<const PrepareSplit> splits,
-                         PreparePlace begin)
-    : sources_(sources), rule_(rule), piece_bytes_(piece_bytes), splits_(splits), at_(begin) {
+                         PreparePlace begin, int64_t longest_line)
+    : sources_(sources),
+      rule_(rule),
+      piece_bytes_(piece_bytes),
+      longest_line_(longest_line),
+      splits_(splits),
+      at_(begin) {
   FOLIO_CHECK(piece_bytes > 0, "a piece holds something");
 }
 
@@ -363,6 +372,7 @@ int64_t PieceCutter::FindLineEnd(const PrepareSource& source, int64_t look, int6
     source.Read(begin, std::min(limit, begin + kViewBytes), view_);
     const size_t line = view_.find('\n');
     if (line != std::string::npos) return begin + static_cast<int64_t>(line) + 1;
+    RequireLineEnds(begin - at_.offset, source.path(), longest_line_);
   }
   return limit;
 }
@@ -428,18 +438,57 @@ void PieceEncoder::Encode(const PreparePiece& piece, std::vector<std::byte>& out
   ClearAndShrink(scratch.bytes);
   ClearAndShrink(scratch.ids);
   ClearAndShrink(out);
-  source.Read(piece.begin.offset, piece.end, scratch.bytes);
+  Tokens tokens{scratch.ids, out};
+  // Null if the piece is no part of a line.
+  const std::shared_ptr<const LineDocument> line = ReadLine(piece, scratch);
+  if (line != nullptr) {
+    EncodeDocument(source, piece, PartOf(line->text, piece, line->offset, piece.end), tokens);
+  } else {
+    source.Read(piece.begin.offset, piece.end, scratch.bytes);
+    ForDocuments(source, piece, scratch.bytes, [&](const PrepareDocument& document) {
+      EncodeDocument(source, piece, document, tokens);
+    });
+  }
+  Flush(tokens);
+}
+
+// Returns the document that the piece is a part of; null if it is none. Whatever threads and
+// splits there are, a document is read about once: the other parts find it with a thread that
+// has had a part of it.
+std::shared_ptr<const PieceEncoder::LineDocument> PieceEncoder::ReadLine(const PreparePiece& piece,
+                                                                         Scratch& scratch) {
+  const std::lock_guard lock(lines_);
+  if (!piece.is_part()) return scratch.line = nullptr;
+  const PreparePlace& at = piece.begin;
+  for (const Scratch& other : scratch_) {
+    if (other.line == nullptr) continue;
+    if (other.line->source != at.source || other.line->offset != at.offset) continue;
+    return scratch.line = other.line;
+  }
+  scratch.line = nullptr;  // before there is another one
+  const PrepareSource& source = sources_[at.source];
+  LineDocument line{.source = at.source, .offset = at.offset};
+  std::string bytes;
+  source.Read(at.offset, piece.end, bytes);
+  line.text = TextOfJsonLine(bytes, source.field(), [&] { return source.NameLine(at.offset); });
+  return scratch.line = std::make_shared<const LineDocument>(std::move(line));
+}
+
+void PieceEncoder::EncodeDocument(const PrepareSource& source, const PreparePiece& piece,
+                                  const PrepareDocument& document, Tokens& tokens) const {
   const std::optional<int32_t> end_of_text = tokenizer_.end_of_text();
-  ForDocuments(source, piece, scratch.bytes, [&](const PrepareDocument& document) {
-    const bool is_first = piece.begin.source == first_.source && document.offset == first_.offset;
-    if (document.begins && !is_first && end_of_text) scratch.ids.push_back(*end_of_text);
-    EncodeText(source, document, scratch.ids);
-  });
-  AppendTokenBytes(scratch.ids, width_, out);
+  const bool is_first = piece.begin.source == first_.source && document.offset == first_.offset;
+  if (document.begins && !is_first && end_of_text) tokens.ids.push_back(*end_of_text);
+  EncodeText(source, document, tokens);
+}
+
+void PieceEncoder::Flush(Tokens& tokens) const {
+  AppendTokenBytes(tokens.ids, width_, tokens.out);
+  tokens.ids.clear();
 }
 
 void PieceEncoder::EncodeText(const PrepareSource& source, const PrepareDocument& document,
-                              std::vector<int32_t>& ids) const {
+                              Tokens& tokens) const {
   const std::string_view text = document.text;
   const SpecialFinder::Match refused = specials_.NextDisallowed(text, 0);
   if (refused.token != nullptr) {
@@ -448,26 +497,34 @@ void PieceEncoder::EncodeText(const PrepareSource& source, const PrepareDocument
   }
   if (tokenizer_.whole_texts()) {
     const std::vector<int32_t> all = tokenizer_.Encode(text, source.path(), specials_.rule());
-    ids.insert(ids.end(), all.begin(), all.end());
+    tokens.ids.insert(tokens.ids.end(), all.begin(), all.end());
     return;
   }
   size_t at = 0;
   for (SpecialFinder::Match match = specials_.Next(text, at); match.token != nullptr;
        match = specials_.Next(text, at)) {
-    EncodeOrdinary(source, document, at, match.begin, ids);
-    ids.push_back(match.token->id);
+    EncodeOrdinary(source, document, at, match.begin, tokens);
+    tokens.ids.push_back(match.token->id);
     at = match.end();
   }
-  EncodeOrdinary(source, document, at, text.size(), ids);
+  EncodeOrdinary(source, document, at, text.size(), tokens);
 }
 
 void PieceEncoder::EncodeOrdinary(const PrepareSource& source, const PrepareDocument& document,
-                                  size_t begin, size_t end, std::vector<int32_t>& ids) const {
+                                  size_t begin, size_t end, Tokens& tokens) const {
   const std::string_view text = document.text.substr(begin, end - begin);
-  const size_t done = tokenizer_.EncodePrefix(text, ids);
-  if (done == text.size()) return;
-  const Whereabouts at = Locate(source, document);
-  throw CannotEncode(tokenizer_, document.text, begin + done, at.position, at.where);
+  for (size_t at = 0; at < text.size();) {
+    if (stops_) ThrowIfStopRequested();
+    const size_t look = at + kIdsHeld;
+    const size_t cut = look < text.size() ? tokenizer_.FindCut(text, look) : text.size();
+    const size_t done = at + tokenizer_.EncodePrefix(text.substr(at, cut - at), tokens.ids);
+    if (done < cut) {
+      const Whereabouts place = Locate(source, document);
+      throw CannotEncode(tokenizer_, document.text, begin + done, place.position, place.where);
+    }
+    if (tokens.ids.size() >= kIdsHeld) Flush(tokens);
+    at = cut;
+  }
 }
 
 std::string PieceRanks::Tell(const std::string& message) {

@@ -6,6 +6,8 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,8 +17,10 @@
 
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/text_files.h"
+#include "folio/corpus/text_stream.h"
 #include "folio/data/token_file.h"
 #include "folio/dist/group.h"
+#include "folio/dist/join.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
@@ -48,6 +52,13 @@ struct PreparePiece {
   int64_t end = 0;
   int64_t text_begin = 0;  // bytes of the document that are in the piece before it
   int64_t text_end = -1;   // where the part of the document ends that this piece has; -1: all
+
+  // Returns whether the piece is a part of the document of one line.
+  bool is_part() const { return text_begin > 0 || text_end >= 0; }
+  // Returns about how many bytes of text the piece has.
+  int64_t text_bytes() const {
+    return (text_end >= 0 ? text_end : end - begin.offset) - text_begin;
+  }
 };
 
 // A document, or a part of one.
@@ -97,8 +108,10 @@ class PieceCutter {
  public:
   // All must outlive it. The splits are in order.
   PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule, int64_t piece_bytes,
-              std::span<const PrepareSplit> splits, PreparePlace begin = {});
+              std::span<const PrepareSplit> splits, PreparePlace begin = {},
+              int64_t longest_line = kLongestDocument);
 
+  // Throws a kInput Error for a line of JSON that is longer than `longest_line`.
   std::optional<PreparePiece> Next();
   // The place where the next piece begins.
   const PreparePlace& place() const { return at_; }
@@ -115,6 +128,7 @@ class PieceCutter {
   std::span<const PrepareSource> sources_;
   const CutRule& rule_;
   int64_t piece_bytes_;
+  int64_t longest_line_;
   std::span<const PrepareSplit> splits_;
   PreparePlace at_;
   std::string view_;
@@ -150,9 +164,13 @@ class TextCounter {
   std::vector<std::string> bytes_;  // of each thread
 };
 
-// Turns pieces into tokens; several threads, each with its number, may use one.
+// Turns pieces into tokens; several threads, each with its number, may use one. Beside what it
+// returns, a thread holds one line and its document at a time, and ids of kIdsHeld and no more,
+// where the tokenizer need not see a text as a whole.
 class PieceEncoder {
  public:
+  static constexpr size_t kIdsHeld = size_t{1} << 20;
+
   // `first` is the place of the first document, before which there is no end-of-text. All must
   // outlive it.
   PieceEncoder(const Tokenizer& tokenizer, std::span<const PrepareSource> sources,
@@ -164,22 +182,40 @@ class PieceEncoder {
   void Encode(const PreparePiece& piece, std::vector<std::byte>& out, int thread);
 
  private:
+  // The document in a line that splits cut.
+  struct LineDocument {
+    size_t source = 0;
+    int64_t offset = 0;  // of the line
+    std::string text = {};
+  };
   struct Scratch {
     std::string bytes;
     std::vector<int32_t> ids;
+    std::shared_ptr<const LineDocument> line;  // that the thread's last piece is a part of
+  };
+  // Tokens on their way to what Encode returns.
+  struct Tokens {
+    std::vector<int32_t>& ids;
+    std::vector<std::byte>& out;
   };
 
+  std::shared_ptr<const LineDocument> ReadLine(const PreparePiece& piece, Scratch& scratch);
+  void EncodeDocument(const PrepareSource& source, const PreparePiece& piece,
+                      const PrepareDocument& document, Tokens& tokens) const;
   void EncodeText(const PrepareSource& source, const PrepareDocument& document,
-                  std::vector<int32_t>& ids) const;
+                  Tokens& tokens) const;
   void EncodeOrdinary(const PrepareSource& source, const PrepareDocument& document, size_t begin,
-                      size_t end, std::vector<int32_t>& ids) const;
+                      size_t end, Tokens& tokens) const;
+  void Flush(Tokens& tokens) const;
 
   const Tokenizer& tokenizer_;
   std::span<const PrepareSource> sources_;
   PreparePlace first_;
   SpecialFinder specials_;
   TokenWidth width_;
-  std::vector<Scratch> scratch_;  // of each thread
+  const bool stops_ = RankByEnvironment() == 0;  // on signals: the other ranks follow the first
+  std::vector<Scratch> scratch_;                 // of each thread
+  std::mutex lines_;                             // for the `line`s in scratch_
 };
 
 // The work that a rank does on pieces.
@@ -257,7 +293,7 @@ struct PieceWindow {
         const std::optional<PreparePiece> piece = cutter.Next();
         if (!piece) break;
         pieces.push_back(*piece);
-        bytes += piece->end - piece->begin.offset;
+        bytes += piece->text_bytes();
       }
       ends.push_back(pieces.size());
     }

@@ -92,6 +92,20 @@ TEST_F(Pieces, WhatCannotBeCutStaysWhole) {
 }
 
 // However the characters lie at the ends of what is looked at in one go.
+TEST_F(Pieces, ALineThatIsLongerThanAnyDocumentIsRefused) {
+  const auto cut = [&](size_t bytes) {
+    const std::vector<PrepareSource> sources = {
+        Source("a.jsonl", "{\"text\":\"\"}\n{\"text\":\"" + std::string(bytes, 'a') + "\"}\n")};
+    const CutRule rule;
+    PieceCutter cutter(sources, rule, 10, {}, {}, /*longest_line=*/100'000);
+    while (cutter.Next()) {
+    }
+  };
+  cut(50'000);
+  EXPECT_TRUE(Contains(ErrorOf([&] { cut(200'000); }, ErrorKind::kInput),
+                       "a.jsonl: a line does not end", "up to 100000"));
+}
+
 TEST_F(Pieces, HalfACharacterIsNoReasonToCut) {
   const BpeTokenizer bpe(TrainedOn("", {.vocab_size = 257}));
   for (const std::string character : {"\u00E9", "\u4F60", "\U00010400"}) {

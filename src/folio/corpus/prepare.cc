@@ -1,18 +1,12 @@
 #include "folio/corpus/prepare.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -27,7 +21,9 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/conversation_lines.h"
+#include "folio/corpus/partial_dataset.h"
 #include "folio/corpus/pieces.h"
+#include "folio/corpus/prepare_plan.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/data/conversation_table.h"
@@ -35,7 +31,6 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/posix.h"
 #include "folio/term/signals.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
@@ -242,10 +237,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
     done += TextBytes(conversation);
     if (hooks.progress) hooks.progress(done, found.text_bytes);
   });
-  if (number != found.conversations) {
-    throw InputError(fmt::format("{}: changed while being read", inputs[0].path), "",
-                     "try again when no other program writes to it");
-  }
+  if (number != found.conversations) throw ChangedWhileRead(inputs[0].path);
   FinishParts(train, val, info);
   WriteConversations(directory.path().string(), train_table, val_table, info);
   tokenizer.Save(directory.path().string());
@@ -253,354 +245,6 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   directory.Commit();
   return info;
 }
-
-// A plan is made by reading all text once.
-struct PreparePlan {
-  int64_t units = 0;  // characters, or bytes, of all documents
-  int64_t documents = 0;
-  int64_t text_bytes = 0;  // of all documents
-  PreparePlace first;      // of the first document
-  std::vector<PrepareSplit> splits = {};
-
-  // Blocks of held-out text.
-  int64_t blocks() const { return (std::ssize(splits) + 1) / 2; }
-};
-
-constexpr int64_t kBlockUnits = 512, kMostBlocks = 64;
-constexpr int64_t kLineBytes = 4096;  // how far the end of a line is looked for, at most
-
-struct Counted {
-  PreparePiece piece;
-  int64_t before = 0;  // units of the pieces before it
-  int64_t units = 0;
-};
-
-// Adds up what the pieces hold.
-class PlanMaker {
- public:
-  PlanMaker(std::span<const PrepareSource> sources, PrepareUnit unit, CharSetBuilder* characters)
-      : sources_(sources), unit_(unit), characters_(characters), units_of_(sources.size()) {}
-
-  void Take(const PreparePiece& piece, const TextCounts& counts, PreparePlan& plan) {
-    if (plan.documents == 0 && counts.first) plan.first = *counts.first;
-    pieces_.push_back({piece, plan.units, counts.units});
-    units_of_[piece.begin.source] += counts.units;
-    plan.units += counts.units;
-    plan.documents += counts.documents;
-    plan.text_bytes += counts.text_bytes;
-    if (characters_ == nullptr) return;
-    const PrepareSource& source = sources_[piece.begin.source];
-    if (piece.begin.offset == 0) characters_->BeginText(source.path());
-    for (const std::string& text : counts.texts) characters_->Add(text);
-    if (piece.end == source.bytes()) characters_->EndText();
-  }
-
-  // The split behind `units` of all. With a `reach` it may be elsewhere: at the nearer end of the
-  // document that is cut, if that has no more units, or else at the end of a line.
-  PrepareSplit Find(int64_t units, int64_t reach) const {
-    const auto at = std::ranges::lower_bound(
-        pieces_, units, {}, [](const Counted& counted) { return counted.before + counted.units; });
-    const PreparePiece& piece = at->piece;
-    const PrepareSource& source = sources_[piece.begin.source];
-    std::string bytes;
-    source.Read(piece.begin.offset, piece.end, bytes);
-    PrepareSplit split{.source = piece.begin.source};
-    int64_t left = units - at->before;
-    ForDocuments(source, piece, bytes, [&](const PrepareDocument& document) {
-      const int64_t here = CountUnits(document.text, unit_);
-      if (left > 0 && left <= here) {
-        // A plain file is a document of several pieces.
-        int64_t before = left, all = here;
-        if (!source.json_lines()) {
-          before = units - UnitsBefore(split.source);
-          all = units_of_[split.source];
-        }
-        if (all <= reach) {
-          const int64_t begin = source.json_lines() ? document.offset : 0;
-          const int64_t end = source.json_lines() ? document.end : source.bytes();
-          split.offset = before < all - before ? begin : end;
-        } else {
-          SplitInside(document, left, std::min(reach / 4, kLineBytes), source, split);
-        }
-      }
-      left -= here;
-    });
-    return split;
-  }
-
-  // Parts of `train` and of the other units in turns.
-  std::vector<PrepareSplit> FindAll(int64_t units, int64_t train, bool spread) const {
-    const int64_t held_out = units - train, smaller = std::min(train, held_out);
-    const int64_t blocks = spread ? std::clamp<int64_t>(smaller / kBlockUnits, 1, kMostBlocks) : 1;
-    const int64_t reach = blocks > 1 ? smaller / blocks : 0;
-    std::vector<PrepareSplit> splits;
-    for (int64_t i = 0; i < 2 * blocks - 1; ++i) {
-      splits.push_back(
-          Find(train * (i / 2 + 1) / blocks + held_out * ((i + 1) / 2) / blocks, reach));
-    }
-    return splits;
-  }
-
- private:
-  int64_t UnitsBefore(size_t source) const {
-    return std::reduce(units_of_.begin(), units_of_.begin() + static_cast<int64_t>(source));
-  }
-
-  // Splits behind `units` of the document, or at the end of the line if that is not `look` bytes
-  // away.
-  void SplitInside(const PrepareDocument& document, int64_t units, int64_t look,
-                   const PrepareSource& source, PrepareSplit& split) const {
-    int64_t bytes = unit_ == PrepareUnit::kByte
-                        ? units
-                        : static_cast<int64_t>(FindCharacter(document.text, units));
-    if (!source.json_lines()) {
-      // Not in the piece alone, since the size of pieces changes nothing.
-      split.offset = document.offset + bytes;
-      std::string ahead;
-      source.Read(split.offset, std::min(split.offset + look, source.bytes()), ahead);
-      split.offset += BehindLine(ahead);
-      return;
-    }
-    const std::string_view ahead = document.text.substr(static_cast<size_t>(bytes));
-    bytes += BehindLine(ahead.substr(0, static_cast<size_t>(look)));
-    if (bytes == std::ssize(document.text)) {
-      split.offset = document.end;
-    } else {
-      split.offset = document.offset;
-      split.line_end = document.end;
-      split.inside = bytes;
-    }
-  }
-
-  // 0 if it does not end there.
-  static int64_t BehindLine(std::string_view text) {
-    return static_cast<int64_t>(text.find('\n') + 1);
-  }
-
-  std::span<const PrepareSource> sources_;
-  PrepareUnit unit_;
-  CharSetBuilder* characters_;
-  std::vector<int64_t> units_of_;  // each source
-  std::vector<Counted> pieces_;
-};
-
-// The state of a data set that is being made.
-struct PrepareState {
-  PreparePlan plan;
-  std::vector<int64_t> converted;  // bytes of the texts that inputs were converted to
-  std::string tokenizer_hash;
-  PreparePlace next;  // the tokens of all before it are in the files
-  ShardProgress train;
-  ShardProgress val;
-};
-
-constexpr char kJournalFile[] = "progress.json";
-// This file marks a directory whose files went elsewhere, so that nobody goes on with it.
-constexpr char kHandedOverFile[] = "handed-over";
-
-// `.NAME.partial` beside a resolved target.
-fs::path PathFor(const fs::path& resolved) {
-  return resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
-}
-
-bool IsSameFile(const fs::path& a, const fs::path& b) {
-  struct stat one = {}, other = {};
-  return internal::HeldName(a).Stat(one) == 0 && internal::HeldName(b).Stat(other) == 0 &&
-         S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
-Json ToJson(const ShardProgress& progress) {
-  Json finished = Json::array();
-  for (const TokenShard& shard : progress.finished) {
-    finished.push_back({shard.file, shard.tokens, shard.hash});
-  }
-  return {{"finished", std::move(finished)}, {"tokens", progress.tokens}};
-}
-
-Json ToJson(const PreparePlace& place) {
-  return {place.source, place.offset, place.part};
-}
-
-Json ToJson(const PrepareState& state) {
-  Json splits = Json::array();
-  for (const PrepareSplit& split : state.plan.splits) {
-    splits.push_back({split.source, split.offset, split.line_end, split.inside});
-  }
-  return {{"units", state.plan.units},
-          {"documents", state.plan.documents},
-          {"text_bytes", state.plan.text_bytes},
-          {"first", ToJson(state.plan.first)},
-          {"splits", std::move(splits)},
-          {"converted", state.converted},
-          {"tokenizer_hash", state.tokenizer_hash},
-          {"next", ToJson(state.next)},
-          {"train", ToJson(state.train)},
-          {"val", ToJson(state.val)}};
-}
-
-PreparePlace PlaceFrom(const Json& json) {
-  return {json.at(0).get<size_t>(), json.at(1).get<int64_t>(), json.at(2).get<size_t>()};
-}
-
-ShardProgress ProgressFrom(const Json& json) {
-  const auto tokens = [](const Json& count) {
-    constexpr int64_t kMost = int64_t{1} << 56;
-    const auto value = count.get<int64_t>();
-    if (value < 0 || value > kMost) throw InputError("a number of tokens that cannot be");
-    return value;
-  };
-  ShardProgress progress;
-  for (const Json& shard : json.at("finished")) {
-    const auto name = shard.at(0).get<std::string>();
-    if (!IsFileName(name)) throw InputError("not the name of a file");
-    progress.finished.push_back({name, tokens(shard.at(1)), shard.at(2).get<std::string>()});
-  }
-  progress.tokens = tokens(json.at("tokens"));
-  return progress;
-}
-
-PrepareState StateFrom(const Json& json) {
-  PrepareState state;
-  state.plan.units = json.at("units").get<int64_t>();
-  state.plan.documents = json.at("documents").get<int64_t>();
-  state.plan.text_bytes = json.at("text_bytes").get<int64_t>();
-  state.plan.first = PlaceFrom(json.at("first"));
-  for (const Json& split : json.at("splits")) {
-    state.plan.splits.push_back({split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
-                                 split.at(2).get<int64_t>(), split.at(3).get<int64_t>()});
-  }
-  for (const Json& bytes : json.at("converted")) state.converted.push_back(bytes.get<int64_t>());
-  state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
-  state.next = PlaceFrom(json.at("next"));
-  state.train = ProgressFrom(json.at("train"));
-  state.val = ProgressFrom(json.at("val"));
-  return state;
-}
-
-// The first key by which two identities differ.
-std::string Difference(const Json& a, const Json& b) {
-  for (const auto& [key, value] : b.items()) {
-    if (!a.contains(key) || a[key] != value) return key;
-  }
-  return "version";
-}
-
-// The directory `.NAME.partial` beside the target, where a data set grows and a file says how far
-// it is, so that a later process can go on. One process uses it at a time.
-class PartialDataset {
- public:
-  // An earlier attempt is of use only where its `identity` (JSON) is the same. Opens what is
-  // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
-  // the target's parent is no directory.
-  PartialDataset(const std::string& target, std::string identity)
-      : parents_(target), identity_(std::move(identity)) {
-    path_ = PathFor(internal::ResolveTarget(target));
-    inside_.emplace(GuardedDirectory::AlsoItself(path_));
-    if (!internal::IsThere(path_)) return;
-    if (!internal::IsDirectoryItself(path_) || !internal::IsOwn(path_)) {
-      throw RuntimeError(
-          fmt::format("cannot write {}", target),
-          fmt::format("{} exists and is not a directory of this user", path_.string()),
-          "remove it, or choose a directory that only you can write to");
-    }
-    Lock();
-    try {
-      Read();
-    } catch (const Error&) {
-      useless_ = "its state cannot be read";
-    } catch (const JsonError&) {
-      useless_ = "its state cannot be read";
-    }
-  }
-  ~PartialDataset() {
-    if (fd_ >= 0) close(fd_);
-  }
-  PartialDataset(const PartialDataset&) = delete;
-  PartialDataset& operator=(const PartialDataset&) = delete;
-
-  // Removes what a process left that was killed when the target was there already: the directory,
-  // if its files are the target's.
-  static void Tidy(const std::string& target) {
-    std::error_code ignored;
-    if (!fs::exists(target, ignored)) return;
-    const fs::path whole = internal::ResolveTarget(target), partial = PathFor(whole);
-    const GuardedDirectory inside = GuardedDirectory::AlsoItself(partial);
-    if (!internal::IsDirectoryItself(partial) || !internal::IsOwn(partial)) return;
-    const internal::FileDescriptor held(internal::OpenFile(partial, O_RDONLY | O_DIRECTORY));
-    if (held.get() < 0) return;
-    if (flock(held.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
-    if (std::ranges::any_of(internal::NamesIn(partial), [&](const std::string& name) {
-          return name == kHandedOverFile || IsSameFile(partial / name, whole / name);
-        })) {
-      internal::RemoveTree(partial);
-    }
-  }
-
-  const fs::path& path() const { return path_; }
-  // The state that an earlier process left, if there was one that made the same.
-  const std::optional<PrepareState>& found() const { return found_; }
-  // Says why an earlier attempt is of no use ("other options"), or "" if there is none or it is.
-  const std::string& useless() const { return useless_; }
-
-  // Begins with an empty directory.
-  void Begin() {
-    if (fd_ < 0) {
-      const std::error_code error = internal::MakeDirectory(path_);
-      if (error) internal::ThrowCannotWrite(path_, error.value());
-      Lock();
-    }
-    found_.reset();
-    for (const std::string& name : internal::NamesIn(path_)) {
-      const std::error_code error = internal::RemoveTree(path_ / name);
-      if (error) internal::ThrowCannotWrite(path_ / name, error.value());
-    }
-  }
-  // Makes the state durable. The files must be so already.
-  void Save(const PrepareState& state) {
-    const Json json = {{"made_of", ParseJson(identity_, "identity")}, {"state", ToJson(state)}};
-    WriteFileAtomically(path_ / kJournalFile, json.dump() + "\n");
-  }
-  // Moves files of the directory, by their names, to another one on the same file system; where
-  // links are possible they stay here too.
-  void HandOver(const std::vector<TokenShard>& shards, const fs::path& to) const {
-    for (const TokenShard& shard : shards) {
-      std::error_code error = internal::Link(path_ / shard.file, to / shard.file);
-      if (error) WriteFileAtomically(path_ / kHandedOverFile, "");
-      if (error) error = internal::Rename(path_ / shard.file, to / shard.file);
-      if (error) internal::ThrowCannotWrite(to / shard.file, error.value());
-    }
-  }
-  void Remove() {
-    internal::RemoveTree(path_);
-    if (fd_ >= 0) close(std::exchange(fd_, -1));
-  }
-
- private:
-  void Lock() {
-    fd_ = internal::OpenFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
-    if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
-  }
-  void Read() {
-    constexpr uint64_t kMost = uint64_t{64} << 20;  // of some hundred thousand texts
-    const std::string file = (path_ / kJournalFile).string();
-    const Json json = ParseJson(ReadFile(file, kMost), file);
-    const Json identity = ParseJson(identity_, "identity");
-    if (json.at("made_of") != identity) {
-      useless_ = fmt::format("another {}", Difference(json.at("made_of"), identity));
-      return;
-    }
-    found_ = StateFrom(json.at("state"));
-  }
-
-  MadeParents parents_;
-  fs::path path_;
-  std::optional<GuardedDirectory> inside_;  // it, too, is no link
-  std::string identity_;
-  int fd_ = -1;  // of the directory, locked
-  std::optional<PrepareState> found_;
-  std::string useless_;
-};
 
 // A file that PrepareDataset writes: the tokenizer's, dataset.json and tables of conversations, or
 // one of tokens.

@@ -65,8 +65,8 @@ struct PrepareHooks {
 // which goes when that is whole. What is no text is refused. The text is all
 // documents in a row; int((1 - val_fraction) * n) of its n characters (for `bytes`: of its bytes)
 // are the train part, of `tail` the first exactly, else about so many between blocks of held-out
-// text (MakePreparePlan). A document that is cut is encoded as several texts. Where bytes are not
-// UTF-8, each that does not go on with a character counts as one. A tokenizer that has an
+// text (PlanMaker::FindAll). A document that is cut is encoded as several texts. Where bytes are
+// not UTF-8, each that does not go on with a character counts as one. A tokenizer that has an
 // end-of-text puts it between documents.
 //
 // While it works the data grows in `.NAME.partial` beside the directory, which appears under its

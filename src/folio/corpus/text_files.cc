@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "folio/base/strings.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
+#include "folio/io/decompress.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 
@@ -21,11 +23,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error Changed(const std::string& path) {
-  return InputError(fmt::format("{}: changed while being read", path), "",
-                    "try again when no other program writes to it");
-}
 
 int64_t ModifiedTime(const std::string& path) {
   return static_cast<int64_t>(fs::last_write_time(path).time_since_epoch().count());
@@ -37,18 +34,38 @@ int64_t Now() {
          int64_t { getpid() } << 40;
 }
 
-// Room that conversion leaves to others on the same disk.
-void RequireRoom(const fs::path& to, int64_t bytes) {
+// Throws where the disk of `to` has no room for `more` bytes beside what conversion leaves to
+// others there. The text has `bytes` so far.
+void RequireRoom(const fs::path& to, int64_t bytes, int64_t more) {
   constexpr uint64_t kLeft = uint64_t{1} << 28;
   std::error_code error;
   const fs::space_info space = fs::space(to.parent_path(), error);
-  if (error || space.available >= kLeft) return;
-  throw RuntimeError(fmt::format("{}: the disk is nearly full", to.parent_path().string()),
-                     fmt::format("the decompressed text has {} so far, and {} are free",
-                                 HumanBytes(static_cast<double>(bytes)),
-                                 HumanBytes(static_cast<double>(space.available))),
-                     "free some space, or choose an --out on another disk: compressed files are "
-                     "decompressed beside it");
+  if (error || space.available >= kLeft + static_cast<uint64_t>(more)) return;
+  const auto human = [](auto count) { return HumanBytes(static_cast<double>(count)); };
+  throw RuntimeError(
+      fmt::format("{}: the disk {}", to.parent_path().string(),
+                  bytes == 0 ? "has no room for the decompressed text" : "is nearly full"),
+      fmt::format("the decompressed text has {}, {} are free, and {} must remain free",
+                  bytes == 0 ? human(more) + " at least" : human(bytes) + " so far",
+                  human(space.available), human(kLeft)),
+      "free some space, or choose an --out on another disk: compressed files are decompressed "
+      "beside "
+      "it");
+}
+
+// Returns how many bytes a file unpacks to at least, as far as its end says: the end of a gzip
+// stream has the length of its text modulo 2^32. 0 where nothing says it.
+int64_t LeastUnpackedBytes(const TextInput& input) {
+  constexpr int64_t kHeader = 10, kTrailer = 8, kLength = 4;
+  if (input.once || input.bytes < kHeader + kTrailer) return 0;
+  const internal::FileDescriptor fd = internal::OpenForReading(input.file);
+  std::string head(kHeader, '\0');
+  std::array<uint8_t, kLength> length = {};
+  if (pread(fd.get(), head.data(), head.size(), 0) != kHeader) return 0;
+  if (pread(fd.get(), length.data(), length.size(), input.bytes - kLength) != kLength) return 0;
+  if (FindCompression(head) != Compression::kGzip) return 0;
+  return int64_t{length[0]} | int64_t{length[1]} << 8 | int64_t{length[2]} << 16 |
+         int64_t{length[3]} << 24;
 }
 
 std::vector<std::string> FilesBelow(const std::string& dir) {
@@ -93,6 +110,11 @@ std::string DescribeLeftOut(const std::vector<std::string>& some, size_t count) 
 }
 
 }  // namespace
+
+Error ChangedWhileRead(const std::string& path) {
+  return InputError(fmt::format("{}: changed while being read", path), "",
+                    "try again when no other program writes to it");
+}
 
 TextInput FindTextInput(const std::string& path, const TextOptions& options,
                         const std::string& standard_input) {
@@ -143,7 +165,7 @@ void PrepareSource::Read(int64_t begin, int64_t end, std::string& out) const {
                               mark_ + begin + static_cast<int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) internal::ThrowCannotRead(path(), errno);
-    if (got == 0) throw Changed(path());
+    if (got == 0) throw ChangedWhileRead(path());
     done += static_cast<size_t>(got);
   }
 }
@@ -168,7 +190,7 @@ void PrepareSource::CheckUnchanged() const {
   std::error_code error;
   const auto bytes = static_cast<int64_t>(fs::file_size(input_.file, error));
   if (error || bytes != input_.bytes || ModifiedTime(input_.file) != input_.modified) {
-    throw Changed(path());
+    throw ChangedWhileRead(path());
   }
 }
 
@@ -184,6 +206,7 @@ PrepareSource ConvertSource(TextInput input, const TextOptions& options, const f
         fmt::format("{}: conversations are read twice, but this can be read only once", input.path),
         "it is a pipe", "save it as a file first");
   }
+  RequireRoom(to, 0, LeastUnpackedBytes(input));
   AtomicFile file(to);
   std::string piece;
   int64_t bytes = 0;
@@ -193,7 +216,7 @@ PrepareSource ConvertSource(TextInput input, const TextOptions& options, const f
     }
     const int64_t before = bytes;
     bytes += std::ssize(piece);
-    if (bytes / kLookAtRoom > before / kLookAtRoom) RequireRoom(to, bytes);
+    if (bytes / kLookAtRoom > before / kLookAtRoom) RequireRoom(to, bytes, 0);
     file.Write(piece);
     if (progress) progress(bytes);
   }

@@ -71,6 +71,9 @@ PrepareSource ConvertSource(TextInput input, const TextOptions& options,
                             const std::filesystem::path& to,
                             const std::function<void(int64_t bytes)>& progress);
 
+// The Error of a text that another program writes to.
+Error ChangedWhileRead(const std::string& path);
+
 // Says of all texts at once which have lines that end in \r\n near their beginning, as Windows
 // writes them; "" if none has.
 std::string LineEndsNote(std::span<const PrepareSource> sources);

@@ -35,7 +35,8 @@ Error BadLine(const std::string& where, const char* what, std::string cause,
 }  // namespace
 
 Json ParseDataLine(std::string_view line, const std::string& where) {
-  return ParseJsonFrom({.name = where, .python_numbers = true}, line);
+  return ParseJsonFrom({.name = where, .most_values = kMostValuesOfLine, .python_numbers = true},
+                       line);
 }
 
 std::string TextOfJsonLine(std::string_view line, const std::string& field,
@@ -84,9 +85,10 @@ std::string NameJsonLine(const std::string& path, int64_t number, LineUnit unit)
   return fmt::format("{}:{}{}", path, kBefore[static_cast<size_t>(unit)], number);
 }
 
-void ForJsonLines(TextStream& stream, const std::string& path,
-                  const std::function<void(std::string_view line,
-                                           const std::function<std::string()>& where)>& f) {
+void ForJsonLines(
+    TextStream& stream, const std::string& path,
+    const std::function<void(std::string_view line, const std::function<std::string()>& where)>& f,
+    int64_t longest) {
   constexpr size_t kPiece = size_t{1} << 18;
   std::string held;
   int64_t number = 0;
@@ -104,16 +106,19 @@ void ForJsonLines(TextStream& stream, const std::string& path,
     }
     held.erase(0, begin);
     seen = held.size();
-    RequireLineEnds(held, path);
+    RequireLineEnds(std::ssize(held), path, longest);
   }
 }
 
 void ForJsonDocuments(
     TextStream& stream, const std::string& path, const std::string& field,
     const std::function<void(const std::string& text, const std::string& where)>& f) {
-  ForJsonLines(stream, path, [&](std::string_view line, const auto& where) {
-    f(TextOfJsonLine(line, field, where), where());
-  });
+  ForJsonLines(
+      stream, path,
+      [&](std::string_view line, const auto& where) {
+        f(TextOfJsonLine(line, field, where), where());
+      },
+      kLongestDocument);
 }
 
 // The kind of text that a file is taken for.
@@ -565,7 +570,11 @@ TextStream::TextStream(const std::string& path, const TextOptions& options, std:
       table_by_name_(NamedForTables(path)) {
   input_ = std::make_shared<ByteInput>(path);
   if (name_.empty()) name_ = input_->name();
-  read_ = [input = input_](std::string& out, size_t wanted) { return input->Read(out, wanted); };
+  read_ = [input = input_, taken = taken_](std::string& out, size_t wanted) {
+    const size_t got = input->Read(out, wanted);
+    *taken += static_cast<int64_t>(got);
+    return got;
+  };
   if (options_.raw) return;
   Peel();
   if (form_.json_lines) LookForConversation();
@@ -573,6 +582,9 @@ TextStream::TextStream(const std::string& path, const TextOptions& options, std:
 
 // The first line says whether all are conversations.
 void TextStream::LookForConversation() {
+  while (!head_ended_ && FirstLine().empty() && std::ssize(head_) < kLongestLine) {
+    head_ended_ = read_(head_, head_.size()) == 0;
+  }
   const std::string_view line = FirstLine();
   if (line.empty()) return;
   Json first;
@@ -615,8 +627,9 @@ void TextStream::Peel() {
 }
 
 void TextStream::Peek() {
-  while (head_.size() < kTextHead) {
-    if (read_(head_, kTextHead - head_.size()) == 0) break;
+  head_ended_ = false;
+  while (!head_ended_ && head_.size() < kTextHead) {
+    head_ended_ = read_(head_, kTextHead - head_.size()) == 0;
   }
 }
 
@@ -650,7 +663,7 @@ std::string_view TextStream::FirstLine() const {
   std::string_view rest = std::string_view(head_).substr(given_);
   while (!rest.empty()) {
     const size_t end = rest.find('\n');
-    if (end == rest.npos && head_.size() >= kTextHead) break;
+    if (end == rest.npos && !head_ended_) break;
     const std::string_view line = rest.substr(0, end);
     if (!IsBlankLine(line)) return line;
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
@@ -669,12 +682,24 @@ size_t TextStream::Read(std::string& out, size_t wanted) {
   if (given_ < head_.size()) {
     out.append(head_, given_, wanted);
     given_ += out.size() - before;
+    const bool long_line = given_ == head_.size() && given_ > kTextHead;
+    if (long_line) head_ = {};  // read_ goes on
   } else {
     read_(out, wanted);
   }
   const std::string_view got = std::string_view(out).substr(before);
+  made_ += std::ssize(got);
+  if (form_.converted) RequireRatio();
   if (options_.raw || got.find('\0') == got.npos) return got.size();
   throw NotText(name_, *NoText(got));
+}
+
+void TextStream::RequireRatio() const {
+  if (made_ <= kUnpackedBytes || made_ / kMostRatio <= *taken_) return;
+  throw InputError(
+      fmt::format("{}: decompressed, it is more than {} times as long", name_, kMostRatio),
+      fmt::format("{} bytes of it have become {}: no text is compressed so well", *taken_, made_),
+      "look whether it is the file that was meant; if it is, unpack it before");
 }
 
 ByteInput TextStream::AsInput() {

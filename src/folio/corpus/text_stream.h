@@ -16,6 +16,10 @@ namespace folio {
 
 // Bytes at the beginning of a file that say what it is.
 inline constexpr size_t kTextHead = size_t{1} << 16;
+// The longest line of JSON that is a document: it is held as a whole, and its text too.
+inline constexpr int64_t kLongestDocument = int64_t{1} << 30;
+// A line that becomes data has no more values than this, so that its memory follows its length.
+inline constexpr size_t kMostValuesOfLine = size_t{1} << 22;
 // The mark that may stand before UTF-8 and is no part of it.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
@@ -25,6 +29,12 @@ bool NamedForJsonLines(const std::string& path);
 bool NamedForTables(const std::string& path);
 
 struct TextKind;
+
+// What a file is unpacked or converted to may be so many times as long as what was read of it, once
+// it is longer than kUnpackedBytes. Texts, logs and tables are compressed to a tenth or a
+// hundredth.
+inline constexpr int64_t kMostRatio = 250;
+inline constexpr int64_t kUnpackedBytes = int64_t{1} << 27;
 
 // Options of how texts that data is made from are read.
 struct TextOptions {
@@ -77,7 +87,7 @@ class TextStream {
   bool begins_with_document() const;
 
   // Reads as ReadBytes does. Throws NotText where bytes show that this is none, and a kInput Error
-  // for compressed streams and UTF-16 that are damaged.
+  // for compressed streams and UTF-16 that are damaged, and beyond kMostRatio.
   size_t Read(std::string& out, size_t wanted);
 
   // The input from its beginning, where it is text, or bytes, as it is and can be read again; else
@@ -90,6 +100,7 @@ class TextStream {
   void Convert(const TextKind& kind);
   void LookForConversation();
   void Peek();
+  void RequireRatio() const;
   // Returns the first of JSON lines that is not blank; empty where its end cannot be seen.
   std::string_view FirstLine() const;
 
@@ -98,9 +109,12 @@ class TextStream {
   bool lines_by_name_, table_by_name_;
   std::shared_ptr<ByteInput> input_;
   ReadBytes read_;
-  std::string head_;   // read already
-  size_t given_ = 0;   // of head_
-  bool mark_ = false;  // it had a byte order mark
+  std::shared_ptr<int64_t> taken_ = std::make_shared<int64_t>(0);  // bytes of input_
+  int64_t made_ = 0;                                               // bytes that Read gave
+  std::string head_;                                               // read already
+  bool head_ended_ = false;                                        // that is all
+  size_t given_ = 0;                                               // of head_
+  bool mark_ = false;                                              // it had a byte order mark
   TextForm form_;
 };
 
@@ -126,9 +140,11 @@ bool IsBlankLine(std::string_view line);
 std::string NameJsonLine(const std::string& path, int64_t number, LineUnit unit);
 
 // Calls f with each line of `stream`, which has JSON lines, that is not blank, and what names it.
+// Throws a kInput Error for one that is longer than `longest`.
 void ForJsonLines(
     TextStream& stream, const std::string& path,
-    const std::function<void(std::string_view line, const std::function<std::string()>& where)>& f);
+    const std::function<void(std::string_view line, const std::function<std::string()>& where)>& f,
+    int64_t longest = kLongestLine);
 
 // Calls f with the text of each line of `stream`, which has JSON lines, and the line's name.
 void ForJsonDocuments(

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "folio/backend/decorated_backends.h"
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
 #include "folio/tensor/dtype.h"
@@ -147,6 +148,11 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   TakeTemplate(model, options.chat_template);
   SetTemplateVariables(model, options.template_variables);
   model.backend = MakeBackend(options.backend);
+  if (options.before_operation) {
+    auto watched = std::make_unique<WatchedBackend>(std::move(model.backend));
+    watched->Watch(options.before_operation);
+    model.backend = std::move(watched);
+  }
   return model;
 }
 

@@ -49,6 +49,9 @@ struct OpenOptions {
   MatrixDtype matrices = {};  // what only decodes takes any, the rest of folio float32
   // Called with the parameters that are read and their number. May throw to stop.
   std::function<void(int64_t done, int64_t total)> progress = {};
+  // Called before each operation of the model's backend, of which a pass over a text has hundreds.
+  // May throw to stop.
+  std::function<void()> before_operation = {};
 };
 
 // "auto" (as stored), "fp32", "bf16", "int8" (Q8_0) and "int4" (Q4_0). Throws a kUsage Error for

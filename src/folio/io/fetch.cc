@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/byte_reader.h"
@@ -97,7 +98,9 @@ class Arrival {
  public:
   // Begins with what an earlier one has left. `source` is where they come from, for errors.
   Arrival(const WantedFile& wanted, std::string source)
-      : wanted_(wanted), source_(std::move(source)), file_(wanted.path, KeyOf(wanted)) {
+      : wanted_(wanted),
+        source_(std::move(source)),
+        file_(wanted.path, KeyOf(wanted), kWorthKeeping) {
     if (file_.bytes() > wanted.bytes || wanted.hash.empty()) StartAnew();
     if (file_.bytes() > 0) AddFile(file_.path(), *hash_);
   }
@@ -135,10 +138,36 @@ class Arrival {
     return wanted.hash.empty() ? "unknown" : std::string_view(wanted.hash).substr(0, kKey);
   }
 
+  static constexpr int64_t kWorthKeeping = 4096;
+
   const WantedFile& wanted_;
   std::string source_;
   PartialFile file_;
   std::unique_ptr<ContentHash> hash_ = std::make_unique<ContentHash>(wanted_);
+};
+
+// Says where bytes come too slowly: in a stretch of time of `seconds`, one behind the other.
+class RateGuard {
+ public:
+  explicit RateGuard(const FetchLimits& limits)
+      : seconds_(limits.rate_seconds), slowest_(limits.slowest_rate), since_(SteadySeconds()) {}
+
+  // Returns what is said where `bytes`, all that have come, are too few; "" where they are not.
+  std::string TooSlow(int64_t bytes) {
+    const double now = SteadySeconds(), passed = now - since_;
+    if (passed < seconds_) return "";
+    const int64_t came = bytes - std::exchange(before_, bytes);
+    since_ = now;
+    if (static_cast<double>(came) >= passed * static_cast<double>(slowest_)) return "";
+    return fmt::format("it is too slow: {} bytes came in {:.0f} s, less than {} a second", came,
+                       passed, slowest_);
+  }
+
+ private:
+  double seconds_;
+  int64_t slowest_;
+  double since_;
+  int64_t before_ = 0;
 };
 
 // What comes from a server, as libcurl's callbacks see it. Exceptions do not pass through C: they
@@ -148,6 +177,7 @@ struct Transfer {
   std::function<void()> on_progress;
   std::function<void(std::string_view line)> on_header;
   std::exception_ptr problem = nullptr;
+  int64_t bytes = 0;  // that have come in this request
 
   template <class F>
   bool Try(const F& f) {
@@ -163,6 +193,7 @@ struct Transfer {
 
 size_t OnBytes(char* bytes, size_t size, size_t count, void* context) {
   auto& transfer = *static_cast<Transfer*>(context);
+  transfer.bytes += static_cast<int64_t>(size * count);
   const bool taken = transfer.Try([&] { transfer.on_piece({bytes, size * count}); });
   return taken ? size * count : 0;
 }
@@ -228,8 +259,20 @@ Outcome Perform(const std::string& url, const FetchLimits& limits, int64_t from,
   const Libcurl& library = TheLibcurl();
   const std::unique_ptr<CURL, CurlDeleter> curl(library.curl_easy_init());
   if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
+  RateGuard rate(limits);
+  std::string slow;
+  transfer.on_progress = [&, on_progress = std::move(transfer.on_progress)] {
+    if (on_progress) on_progress();
+    if (limits.on_wait) limits.on_wait();
+    slow = rate.TooSlow(transfer.bytes);
+    if (!slow.empty()) throw RuntimeError(slow);
+  };
   SetUp(curl.get(), url, limits, from, otherwise, transfer, reason.data());
   Outcome outcome{.result = library.curl_easy_perform(curl.get())};
+  if (!slow.empty()) {
+    outcome.reason = slow;
+    return outcome;
+  }
   if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
   (library.curl_easy_getinfo)(curl.get(), CURLINFO_RESPONSE_CODE, &outcome.status);
   outcome.reason = reason[0] != '\0' ? reason.data() : library.curl_easy_strerror(outcome.result);

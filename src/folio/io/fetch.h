@@ -23,9 +23,15 @@ bool IsThere(const WantedFile& wanted);
 
 struct FetchLimits {
   long connect_seconds = 20;
-  // Slower than `slowest` bytes a second for so long is given up.
+  // Slower than `slowest` bytes a second for so long is given up: the connection stalls.
   long stall_seconds = 30;
   long slowest = 100;
+  // And so is what comes with fewer than `slowest_rate` bytes a second over so long, which would
+  // not end within days.
+  double rate_seconds = 120;
+  int64_t slowest_rate = 4096;
+  // Called about each second while anything is awaited. What it throws ends the work.
+  std::function<void()> on_wait = {};
   // Schemes that a URL, and one that a server sends elsewhere to, may have: a comma between them.
   std::string schemes = "https";
   std::string redirect_schemes = "https";

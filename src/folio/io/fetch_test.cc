@@ -9,6 +9,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -48,7 +50,8 @@ TEST(Sha256, IsThatOfTheStandard) {
 // given texts, and then takes no more. Whoever says nothing for a minute is given up.
 class Server {
  public:
-  explicit Server(std::vector<std::string> answers) {
+  // With a `drip`, the second half of each comes in pieces of so many bytes, 20 in a second.
+  explicit Server(std::vector<std::string> answers, size_t drip = 0) : drip_(drip) {
     sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
@@ -102,12 +105,22 @@ class Server {
       requests_ += request;
     }
     if (answer == "wait") ReadTo(fd, "");
-    (void)!send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    size_t sent = 0;
+    if (drip_ > 0) {  // headers and some of the body, then a few bytes at a time
+      sent = answer.size() / 2;
+      (void)!send(fd, answer.data(), sent, MSG_NOSIGNAL);
+      for (ssize_t n = 1; n > 0 && sent < answer.size(); sent += static_cast<size_t>(n)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        n = send(fd, answer.data() + sent, std::min(drip_, answer.size() - sent), MSG_NOSIGNAL);
+      }
+    }
+    (void)!send(fd, answer.data() + sent, answer.size() - sent, MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
     ReadTo(fd, "");
   }
 
   const internal::FileDescriptor listener_{socket(AF_INET, SOCK_STREAM, 0)};
+  const size_t drip_;
   std::string url_;
   mutable std::mutex mutex_;
   std::string requests_;
@@ -201,6 +214,14 @@ TEST_F(FetchTest, AServerThatSaysNothingIsGivenUp) {
   Failure(server.url(), limits, ErrorKind::kRuntime);
 }
 
+TEST_F(FetchTest, WhoeverWaitsForAPageIsAsked) {
+  struct Enough {};
+  const Server server({"wait"});
+  FetchLimits limits = Loopback();
+  limits.on_wait = [] { throw Enough(); };
+  EXPECT_THROW(FetchPage(server.url(), 100, limits), Enough);
+}
+
 TEST_F(FetchTest, OnlyTheSchemesOfTheLimitsAreSpoken) {
   const Server server({Ok("abc")});
   Failure(server.url(), {}, ErrorKind::kRuntime);
@@ -269,6 +290,26 @@ TEST_F(LargeFetch, ACutConnectionIsGoneOnFromWhereItWasCut) {
   Fetch(server.url());
   ExpectWhole();
   EXPECT_TRUE(Contains(server.requests(), "Range: bytes=2097152-\r\n"));
+}
+
+// It would take a week, and at no moment does it stall.
+TEST_F(LargeFetch, WhatComesTooSlowlyIsGivenUpAndGoneOnWith) {
+  const size_t half = Ok(body_).size() / 2 - (Ok(body_).size() - body_.size());
+  {
+    const Server server({Ok(body_)}, /*drip=*/10);
+    FetchLimits limits = Loopback();
+    limits.slowest = 1;
+    limits.rate_seconds = 2;
+    const Error error =
+        Refused([&] { FetchFile(server.url(), wanted_, Ignore, limits); }, ErrorKind::kRuntime);
+    EXPECT_TRUE(Contains(error.cause(), "too slow", "less than 4096 a second", "bytes have come"));
+    EXPECT_EQ(Names(), Strings{part_});
+    EXPECT_GE(fs::file_size(At(part_)), half);
+  }
+  const size_t kept = fs::file_size(At(part_));
+  const Server server({Rest(kept)});
+  Fetch(server.url());
+  ExpectWhole();
 }
 
 TEST_F(LargeFetch, ARedirectIsGoneOnFromToo) {

@@ -452,13 +452,11 @@ size_t ByteInput::PieceToRead() const {
   return static_cast<size_t>(std::max(info.st_size - at, kLeast));
 }
 
-void RequireLineEnds(std::string_view held, const std::string& name) {
-  constexpr size_t kLongestLine = size_t{1} << 27;
-  if (held.size() <= kLongestLine) return;
-  throw InputError(
-      fmt::format("{}: a line does not end", name),
-      fmt::format("it has {} bytes, and lines are read up to {}", held.size(), kLongestLine),
-      "look whether it is the file that was meant: each line is to be one JSON value");
+void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest) {
+  if (bytes <= longest) return;
+  throw InputError(fmt::format("{}: a line does not end", name),
+                   fmt::format("it has {} bytes, and lines are read up to {}", bytes, longest),
+                   "look whether it is the file that was meant: each line is to be one JSON value");
 }
 
 bool InputIsPiped() {
@@ -680,7 +678,7 @@ void MapLines(ByteInput& input, ByteOutput& out, const MapLine& map) {
     MapBatch(lines, out, map);
     held.erase(0, begin);
     seen = held.size();
-    RequireLineEnds(held, input.name());
+    RequireLineEnds(std::ssize(held), input.name());
   }
 }
 

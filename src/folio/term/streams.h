@@ -57,9 +57,10 @@ class ByteInput {
   size_t at_ = 0;  // in text_
 };
 
-// Throws a kInput Error where more of a line that must be seen as a whole is held than anybody
-// writes: 128 MiB. `name` is the input's.
-void RequireLineEnds(std::string_view held, const std::string& name);
+// The longest line that is read as a whole, but for documents that data is made from.
+inline constexpr int64_t kLongestLine = int64_t{1} << 27;
+// Throws a kInput Error where more of a line is there than anybody writes. `name` is the input's.
+void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest = kLongestLine);
 
 // Returns whether standard input is a pipe or a file that somebody put there, and no terminal or
 // nothing.

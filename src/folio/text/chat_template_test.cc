@@ -217,6 +217,46 @@ TEST(ChatTemplates, HaveBoundsForEverything) {
   }
 }
 
+// The limit of work is reached within about a second. Each of these is few operations, which the
+// limit would let pass, on much that they make, copy or look through.
+TEST(ChatTemplates, CountWhatTheyMakeAndLookThrough) {
+  const auto often = [](int times, const std::string& body) {
+    return "{% for i in range(" + std::to_string(times) + ") %}" + body + "{% endfor %}";
+  };
+  const auto names = [](int count, const std::string& before, const std::string& behind) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += before + "v" + std::to_string(i) + behind;
+    return all;
+  };
+  const std::string text = "{% set t = 'ab' * 2000000 %}";
+  const std::string space = "{% set n = namespace(" + names(5000, "", "=1,") + "z=1) %}";
+  const std::string cases[] = {
+      names(20000, "{% set ", " = 1 %}") + often(99999, "{{ nothing }}"),
+      names(20000, "{% set ", " = 1 %}") + often(99999, "{% set z = 1 %}{{ z }}"),
+      space + often(99999, "{% set a = n.z %}"),
+      space + often(99999, "{% set a = n['z'] %}"),
+      space + often(99999, "{% set n.z = 2 %}"),
+      "{% macro f(" + names(2000, "", "=1,") + "z=1) %}{% endmacro %}" + often(1000, "{{ f() }}"),
+      "{% macro f(" + names(2000, "", ",") + "z) %}{% endmacro %}" +
+          often(1000, "{{ f(" + names(2000, "", "=1,") + "z=1) }}"),
+      often(99, "{% set a = strftime_now('%Y' * 100000) %}"),
+      "{% set m = {} %}" + often(99999, "{% set a = m." + Times(100000, "x") + " %}"),
+      text + often(99, "{% set a = ''.join([]) | replace(t, t) %}"),
+      text + often(99, "{% set a = [1] | tojson(separators=(t, t)) %}"),
+      text + often(99, "{% set a = t[t] %}"),
+      "{% set t = 'x' * 1000000 %}" + often(50, "{% set a = t | first %}"),
+      "{% set t = ',' * 900000 %}" + often(30, "{% set a = t.split(',') %}"),
+      "{% set t = ('a',) * 100000 %}" + often(2000, "{% set a = 'b'.startswith(t) %}"),
+      "{% set t = range(100000) %}" + often(300, "{% set a = t[1:] %}"),
+      often(1000, "{% set a = range(100000) %}"),
+      "{% set t = [1.5] * 100000 %}" + often(99, "{% set a = t | join(',') %}")};
+  for (const std::string& source : cases) {
+    EXPECT_NE(OfContent(source).find("units of work"), std::string::npos)
+        << source.substr(0, 100) << "\n"
+        << OfContent(source).substr(0, 200);
+  }
+}
+
 // A tokenizer of bytes and the tokens of ChatML.
 std::unique_ptr<Tokenizer> ChatMlTokenizer() {
   return ByteTokenizer().WithSpecials(

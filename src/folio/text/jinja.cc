@@ -156,12 +156,7 @@ class Renderer {
     if (std::holds_alternative<std::shared_ptr<Namespace>>(value)) {
       meter_.Fail("a namespace goes into no other namespace");
     }
-    const auto same = std::ranges::find(space.attributes, name, &Variable::first);
-    if (same == space.attributes.end()) {
-      space.attributes.emplace_back(name, std::move(value));
-    } else {
-      same->second = std::move(value);
-    }
+    space.Set(meter_, name, std::move(value));
   }
 
   // What a block writes, whose variables are its own.
@@ -177,6 +172,7 @@ class Renderer {
   using Variable = std::pair<std::string_view, Value>;
 
   void Assign(Scope& scope, std::string_view name, Value value) {
+    meter_.Look(name, scope.variables.size());
     const auto same = std::ranges::find(scope.variables, name, &Variable::first);
     if (same == scope.variables.end()) {
       scope.variables.emplace_back(name, std::move(value));
@@ -187,6 +183,7 @@ class Renderer {
 
   const Value* Find(const Scope& scope, std::string_view name) const {
     for (const Scope* one = &scope; one != nullptr; one = one->outer) {
+      meter_.Look(name, one->variables.size());
       const auto found = std::ranges::find(one->variables, name, &Variable::first);
       if (found != one->variables.end()) return &found->second;
     }
@@ -458,6 +455,7 @@ class Renderer {
     Scope scope{.outer = &top_};
     const size_t unnamed = args.size() - names.size();
     const auto bind = [&](const std::string& name, const Value& value) {
+      meter_.Look(name, macro.names.size());
       const bool known = std::ranges::find(macro.names, name) != macro.names.end();
       if (!known ||
           std::ranges::find(scope.variables, name, &Variable::first) != scope.variables.end()) {
@@ -473,6 +471,7 @@ class Renderer {
     for (size_t i = 0; i < names.size(); ++i) bind(names[i], args[unnamed + i]);
     const size_t first_default = macro.names.size() + 1 - macro.parts.size();
     for (size_t i = 0; i < macro.names.size(); ++i) {
+      meter_.Look(macro.names[i], scope.variables.size());
       if (std::ranges::find(scope.variables, macro.names[i], &Variable::first) !=
           scope.variables.end()) {
         continue;
@@ -533,6 +532,7 @@ class Renderer {
     constexpr std::string_view kKnown = "aAbBdHIjmMpSyYeFTD%";
     std::string date;
     for (size_t at = 0; at < format.size(); ++at) {
+      meter_.Work(format[at] == '%' ? kWorkOfNode : 1);
       if (format[at] != '%') {
         date += format[at];
         continue;

@@ -130,6 +130,7 @@ Value AnyText(Meter& meter, const Value& value, const Fits& fits) {
   const List* list = ListOf(value);
   if (list == nullptr || list->kind != ListKind::kTuple)
     return fits(TextFor(meter, value, "what is looked for"));
+  meter.Work(kWorkOfValue * list->items.size());
   return std::ranges::any_of(list->items, [&](const Value& one) {
     return fits(TextFor(meter, one, "what is looked for"));
   });
@@ -242,6 +243,7 @@ std::vector<std::pair<Value, Value>> Keyed(Meter& meter, const Value& subject,
                                            const Value& case_sensitive, const Value& path) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& element : Elements(meter, subject)) {
+    meter.Work(2 * kWorkOfValue);  // they are moved around too
     Value key = Comparable(meter, AtPath(meter, element, path), IsTrue(case_sensitive));
     keyed.emplace_back(std::move(key), std::move(element));
   }
@@ -375,6 +377,7 @@ Value AsJson(Meter& meter, const Value& subject, Args args) {
     }
     style.comma = TextFor(meter, separators->items[0], "a separator");
     style.colon = TextFor(meter, separators->items[1], "a separator");
+    meter.Work(style.comma.size() + style.colon.size());
   }
   TextBuilder out(meter);
   WriteJson(meter, subject, style, out);
@@ -758,11 +761,9 @@ Value Attribute(Meter& meter, const Value& object, std::string_view name) {
     meter.Fail(fmt::format("{} has no attribute '{}'", Describe(object), name));
   }
   if (const auto* space = std::get_if<std::shared_ptr<Namespace>>(&object)) {
-    for (const auto& [its_name, value] : (*space)->attributes) {
-      if (its_name == name) return value;
-    }
-    return Undefined{name};
+    return (*space)->Find(meter, name).value_or(Undefined{name});
   }
+  meter.Work(name.size());
   Value method = MethodOf(object, name);
   if (!IsUndefined(method)) return method;
   if (MappingOf(object) == nullptr) return Undefined{name};
@@ -785,11 +786,9 @@ Value Item(Meter& meter, const Value& object, const Value& key) {
   }
   const Text* name = TextOf(key);
   if (name == nullptr) return Undefined{};
+  meter.Work(name->size());
   if (const auto* space = std::get_if<std::shared_ptr<Namespace>>(&object)) {
-    for (const auto& [its_name, value] : (*space)->attributes) {
-      if (FromUtf8(its_name) == *name) return value;
-    }
-    return Undefined{};
+    return (*space)->Find(meter, ToUtf8(*name)).value_or(Undefined{});
   }
   return MethodOf(object, ToUtf8(*name));
 }

@@ -129,6 +129,8 @@ void Meter::Take(size_t bytes) {
     Fail(fmt::format("its values need more than {} bytes", kMostBytes));
   }
   bytes_ += bytes;
+  constexpr size_t kBytesOfUnit = 8;
+  Work(bytes / kBytesOfUnit);
 }
 
 int CharTraits::compare(const Char* a, const Char* b, size_t length) {
@@ -175,6 +177,24 @@ bool IsSpace(Char c) {
   return ClassOf(Code(c)) == CharClass::kSpace || (Code(c) >= 0x1C && Code(c) <= 0x1F);
 }
 
+std::optional<Value> Namespace::Find(Meter& meter, std::string_view name) const {
+  meter.Look(name, attributes.size());
+  for (const auto& [its_name, value] : attributes) {
+    if (its_name == name) return value;
+  }
+  return std::nullopt;
+}
+
+void Namespace::Set(Meter& meter, std::string_view name, Value value) {
+  meter.Look(name, attributes.size());
+  for (auto& [its_name, its_value] : attributes) {
+    if (its_name != name) continue;
+    its_value = std::move(value);
+    return;
+  }
+  attributes.emplace_back(name, std::move(value));
+}
+
 Value MakeText(Meter& meter, Text text) {
   return std::make_shared<const TextValue>(&meter, std::move(text));
 }
@@ -184,7 +204,7 @@ Value MakeText(Meter& meter, std::string_view text) {
 }
 
 Value MakeList(Meter& meter, std::vector<Value> items, ListKind kind) {
-  meter.Work(items.size());
+  meter.Work(kWorkOfValue * items.size());
   int depth = 1;
   for (const Value& item : items) depth = DepthAround(meter, item, depth);
   return std::make_shared<const List>(&meter, std::move(items), kind, depth);
@@ -295,7 +315,7 @@ bool IsTrue(const Value& value) {
 }
 
 bool Equal(Meter& meter, const Value& a, const Value& b) {
-  meter.Work(1);
+  meter.Work(kWorkOfValue);
   if (const Text* one = TextOf(a), *other = TextOf(b); one != nullptr && other != nullptr) {
     if (one->size() != other->size()) return false;
     meter.Work(one->size());
@@ -328,7 +348,7 @@ bool Equal(Meter& meter, const Value& a, const Value& b) {
 }
 
 bool Less(Meter& meter, const Value& a, const Value& b) {
-  meter.Work(1);
+  meter.Work(kWorkOfValue);
   if (const Text* one = TextOf(a), *other = TextOf(b); one != nullptr && other != nullptr) {
     meter.Work(std::min(one->size(), other->size()));
     return *one < *other;
@@ -358,7 +378,7 @@ std::vector<Value> Elements(Meter& meter, const Value& value) {
   } else {
     meter.Fail(Describe(value) + " has no elements to go through");
   }
-  meter.Work(elements.size());
+  meter.Work(kWorkOfValue * elements.size());
   return elements;
 }
 
@@ -382,18 +402,23 @@ size_t Find(Meter& meter, TextView text, TextView part, size_t at) {
   return TextView::npos;
 }
 
+TextBuilder& TextBuilder::Add(std::string_view utf8) {
+  meter_.Work(2 * kWorkOfValue);  // of numbers and escapes, which are short
+  return Add(TextView(FromUtf8(utf8)));
+}
+
 TextBuilder& TextBuilder::Add(TextView part) {
   if (part.size() > kMostCharacters - text_.size()) {
     meter_.Fail(fmt::format("a text of more than {} characters", kMostCharacters));
   }
-  meter_.Work(part.size());
+  meter_.Work(1 + part.size());
   meter_.Take(part.size() * sizeof(Char));
   text_ += part;
   return *this;
 }
 
 void Print(Meter& meter, const Value& value, TextBuilder& out, bool quoted) {
-  meter.Work(1);
+  meter.Work(kWorkOfValue);
   const auto all = [&](const std::vector<Value>& items) {
     bool first = true;
     for (const Value& item : items) {
@@ -439,7 +464,10 @@ void Print(Meter& meter, const Value& value, TextBuilder& out, bool quoted) {
 }
 
 Text Printed(Meter& meter, const Value& value) {
-  if (const Text* text = TextOf(value)) return *text;
+  if (const Text* text = TextOf(value)) {
+    meter.Work(text->size());
+    return *text;
+  }
   TextBuilder out(meter);
   Print(meter, value, out);
   return out.text();
@@ -447,7 +475,7 @@ Text Printed(Meter& meter, const Value& value) {
 
 void WriteJson(Meter& meter, const Value& value, const JsonStyle& style, TextBuilder& out,
                int64_t depth) {
-  meter.Work(1);
+  meter.Work(kWorkOfValue);
   const auto line = [&](int64_t level) {
     if (style.indent >= 0) out.Add("\n").Add(Text(static_cast<size_t>(style.indent * level), U' '));
   };

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,9 @@
 namespace folio::jinja {
 
 inline constexpr int64_t kMostWork = int64_t{1} << 27;  // units of one rendering: about a second
-inline constexpr size_t kWorkOfNode = 32;               // a character or an element is 1 unit
-inline constexpr size_t kMostBytes = size_t{1} << 27;   // of the values that there are at a time
+inline constexpr size_t kWorkOfNode = 32;               // a character is 1 unit
+inline constexpr size_t kWorkOfValue = 4;  // that is copied, compared or put into a list
+inline constexpr size_t kMostBytes = size_t{1} << 27;  // of the values that there are at a time
 inline constexpr size_t kMostCharacters = size_t{1} << 22;  // of one text, so also of the output
 inline constexpr int kMostValueDepth = kMaxJsonDepth;       // of lists and mappings in each other
 inline constexpr int kMostNesting = 300;  // of statements and expressions, and of their evaluation
@@ -40,9 +42,11 @@ class Meter {
   bool wrote_values = false;
 
   [[noreturn]] void Fail(const std::string& cause) const;
-  // These throw where it becomes too much.
+  // These throw where it becomes too much. What is taken is made, which is work too.
   void Work(size_t units);
   void Take(size_t bytes);
+  // Looking for a name among so many is work.
+  void Look(std::string_view name, size_t among) { Work((1 + name.size() / 16) * (1 + among)); }
   void Give(size_t bytes) { bytes_ -= bytes; }
   const std::string& where() const { return where_; }
 
@@ -150,7 +154,10 @@ struct Mapping : Held {
   const int depth;
 };
 struct Namespace {
-  std::vector<std::pair<std::string_view, Value>> attributes;
+  std::optional<Value> Find(Meter& meter, std::string_view name) const;
+  void Set(Meter& meter, std::string_view name, Value value);
+
+  std::vector<std::pair<std::string_view, Value>> attributes = {};
 };
 
 Value MakeText(Meter& meter, Text text);
@@ -193,7 +200,7 @@ class TextBuilder {
   ~TextBuilder() { meter_.Give(text_.size() * sizeof(Char)); }
 
   TextBuilder& Add(TextView part);
-  TextBuilder& Add(std::string_view utf8) { return Add(TextView(FromUtf8(utf8))); }
+  TextBuilder& Add(std::string_view utf8);
   TextBuilder& Add(const char* utf8) { return Add(std::string_view(utf8)); }
   TextBuilder& Add(Char c) { return Add(TextView(&c, 1)); }
   const Text& text() const { return text_; }

@@ -99,6 +99,7 @@ class ChatCommand final : public Command {
                        "in programs use folio generate --interactive, with --chat for answers");
     }
     CatchSignals();
+    model_.on_stop = OnStop::kEndsButInterrupt;
     const OpenedModel model = model_.Open(console);
     Dialogue dialogue(model, model_.cache());
     if (!system_.empty()) dialogue.SetSystem(system_);

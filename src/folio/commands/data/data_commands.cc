@@ -204,8 +204,12 @@ class StoriesCommand final : public Command {
   }
 
   int Run(const Context& context) override {
+    CatchSignals();
     const auto tell = [&](const auto& write) {
-      TellStories(static_cast<uint64_t>(seed_), bytes_, questions_, write);
+      TellStories(static_cast<uint64_t>(seed_), bytes_, questions_, [&](const std::string& text) {
+        ThrowIfStopRequested();
+        write(text);
+      });
     };
     if (out_ == "-") {
       tell([&](const std::string& text) { context.console.Result(text); });

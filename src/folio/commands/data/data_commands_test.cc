@@ -56,6 +56,24 @@ TEST_F(PrepareSourcesCommand, StandardInputPipesAndFilesGiveTheSame) {
   EXPECT_FALSE(fs::exists(At("none")));
 }
 
+TEST_F(PrepareSourcesCommand, ADiskWithoutRoomIsToldBeforeAnythingIsUnpacked) {
+  std::string log;
+  for (int i = 0; log.size() < (100 << 20); ++i) {
+    log += "GET /index.html 200 in 3 ms, request " + std::to_string(i) + "\n";
+  }
+  PutFile("log.gz", Compressed(log, "gzip"));
+  const ProgramRun run = Shell(
+      "unshare --map-root-user --mount sh -c '"
+      "mkdir d; mount -t tmpfs -o size=300m none d || exit 77; "
+      "$F data prepare log.gz --tokenizer bytes --out d/out --no-config; s=$?; "
+      "[ -z \"$(find d -type f)\" ] || echo left; exit $s'");
+  if (run.status == 77 || Contains(run.err, "unshare")) GTEST_SKIP() << "no mounts: " << run.err;
+  Ended(1, run);
+  EXPECT_EQ(run.out, "");
+  EXPECT_TRUE(Contains(run.err, "the disk has no room for the decompressed text", "104.86 MB at least"))
+      << run.err;
+}
+
 TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
   PutFile("dir/b.txt", "b");
   PutFile("dir/a.jsonl", "{\"body\": \"x\"}\n");

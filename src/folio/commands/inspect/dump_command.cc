@@ -15,6 +15,7 @@
 #include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/layers/attention.h"
+#include "folio/term/signals.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/train_step.h"
 
@@ -215,6 +216,7 @@ class InspectDumpCommand final : public Command {
       metadata["clip"] = fmt::format("{}", clip_);
     }
     {
+      CatchSignals();                         // until the file is whole
       const GuardedDirectory inside(model_);  // a run's own files lead nowhere
       WriteSafetensors(out_, tensors, metadata);
     }

@@ -200,6 +200,7 @@ void OutputFlags::Check(const Console& console) const {
 }
 
 void OutputFlags::Show(Console& console, const Report& report) const {
+  if (!svg.empty() || !html.empty()) CatchSignals();  // until the files are whole
   // Before stdout: its reader may go away.
   if (!svg.empty()) {
     const auto figures = ReportFigures(report);

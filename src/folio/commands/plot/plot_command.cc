@@ -8,6 +8,7 @@
 #include "folio/io/posix.h"
 #include "folio/report/report.h"
 #include "folio/run/plot_runs.h"
+#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
@@ -65,6 +66,7 @@ class PlotCommand final : public Command {
     const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
     const Report report = RunsReport(runs, metrics, options_);
     if (!out_.empty()) {
+      CatchSignals();  // until the figure is whole
       // A figure in a run takes the place of a link there.
       std::vector<GuardedDirectory> inside;
       for (const PlottedRun& run : runs) inside.emplace_back(run.dir);

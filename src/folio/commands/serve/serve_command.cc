@@ -198,6 +198,7 @@ class ServeCommand final : public Command {
     Json names = Json::array();
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
+      model_.on_stop = OnStop::kWaits;
       OpenedModel model = model_.Open(console, path, adapters[name]);
       if (model.sampling.any()) {
         console.Note(fmt::format("{}: {}", name,

@@ -17,6 +17,7 @@
 #include "folio/formats/model_formats.h"
 #include "folio/io/hub.h"
 #include "folio/io/json.h"
+#include "folio/term/signals.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -25,7 +26,8 @@ namespace {
 // The files of a repository that its model is made of, as the hub lists them now.
 PublishedSet SetOfRepository(const std::string& name, const RepositoryModel& model) {
   RequireFetchedHome("models");
-  const Hub hub = Hub::OfEnvironment();
+  Hub hub = Hub::OfEnvironment();
+  hub.limits.on_wait = ThrowIfStopRequested;
   PublishedSet set{.name = name, .dir = FetchedDir(name), .limits = hub.limits};
   for (const HubFile& file : FilesOfModel(model, ListRepository(hub, model.repository))) {
     set.files.push_back({.name = file.path,

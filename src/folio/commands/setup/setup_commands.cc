@@ -27,6 +27,7 @@
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
+#include "folio/term/signals.h"
 #include "folio/train/config.h"
 
 namespace folio {
@@ -277,6 +278,7 @@ class HelpCommand final : public Command {
 
   int Run(const Context& context) override {
     if (!man_.empty()) {
+      CatchSignals();  // until the pages are whole
       CreateDirectories(man_);
       for (const ManPage& page : ManPages(context.command_line, Version())) {
         WriteFileAtomically(std::filesystem::path(man_) / page.file, page.text);

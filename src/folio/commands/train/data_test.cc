@@ -82,8 +82,6 @@ TEST_F(NanoGptData, WhatDoesNotFitIsRefusedByName) {
   ExpectError(3, "data info " + data_, "meta.pkl is not a sound pickle");
 }
 
-using nlohmann::json;
-
 class TrainsOnConversations : public TrainTest {
  protected:
   // Forty of them, of which every tenth asks for "held out N"; the first is as long as it should
@@ -95,14 +93,16 @@ class TrainsOnConversations : public TrainTest {
           (i % 10 < 9 ? "what is " : "held out ") + std::to_string(i) + "?";
       std::string answer = "it is " + std::to_string(i) + ".";
       if (i == 0) answer += std::string(longest, 'x');
-      const json messages = {{{"role", "user"}, {"content", question}},
-                             {{"role", "assistant"}, {"content", answer}}};
-      lines += json{{"messages", messages}}.dump() + "\n";
+      const nlohmann::json messages = {{{"role", "user"}, {"content", question}},
+                                       {{"role", "assistant"}, {"content", answer}}};
+      lines += nlohmann::json{{"messages", messages}}.dump() + "\n";
     }
     data_ = At("talk.jsonl").string();
     WriteFileAtomically(data_, lines);
   }
-  std::vector<json> Samples() const { return JsonLines(ReadFile(At("run/samples.jsonl"))); }
+  std::vector<nlohmann::json> Samples() const {
+    return JsonLines(ReadFile(At("run/samples.jsonl")));
+  }
 };
 
 TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
@@ -110,9 +110,9 @@ TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
   const std::string size =
       "model.n_positions=64 log.sample_tokens=60 --context 64 --sample-every 1 ";
   const ProgramRun run = Well(Train(size));
-  std::vector<json> samples = Samples();
+  std::vector<nlohmann::json> samples = Samples();
   ASSERT_EQ(samples.size(), 4u);
-  for (const json& sample : samples) {
+  for (const nlohmann::json& sample : samples) {
     EXPECT_EQ(sample.at("prompt"), "user: held out 9?\nassistant: ");
     EXPECT_EQ(Count(sample.at("text").get<std::string>(), "<|"), 0u) << sample;
   }

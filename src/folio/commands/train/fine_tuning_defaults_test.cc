@@ -14,8 +14,6 @@
 namespace folio {
 namespace {
 
-using nlohmann::json;
-
 // A model of characters that has learned one kind of lines, and a text of another kind.
 class TaughtModel : public TrainTest {
  protected:
@@ -42,9 +40,9 @@ class TaughtModel : public TrainTest {
            (more.find("--data ") == more.npos ? " --data " + At("regular.txt").string() : "") +
            " --out " + At(out).string() + " " + more;
   }
-  static json Event(const ProgramRun& run, const std::string& name) {
-    json last;
-    for (const json& event : JsonLines(run.out)) {
+  static nlohmann::json Event(const ProgramRun& run, const std::string& name) {
+    nlohmann::json last;
+    for (const nlohmann::json& event : JsonLines(run.out)) {
       if (event.at("event") == name) last = event;
     }
     EXPECT_FALSE(last.is_null()) << name;
@@ -63,7 +61,7 @@ using FineTuningDefaults = TaughtModel;
 
 TEST_F(FineTuningDefaults, TeachARegularTextWithAdaptersAndWithAllParameters) {
   for (const char* how : {"--lora 8", ""}) {
-    const json done =
+    const nlohmann::json done =
         Event(Well(RunFolio(Tune(fmt::format("--json --overwrite {}", how)))), "done");
     EXPECT_GT(done.at("first_val_loss"), 2.0) << how;
     EXPECT_LT(done.at("val_loss"), 0.4 * done.at("first_val_loss").get<double>()) << how;
@@ -101,7 +99,7 @@ TEST_F(Epochs, SayHowManyStepsThereAre) {
     const ProgramRun run =
         Well(RunFolio("train --json --overwrite --data " + At("regular.txt").string() + " --out " +
                       At("tuned").string() + " " + from + " --epochs 1.5 --batch 4 --context 8"));
-    const json plan = Event(run, "plan");
+    const nlohmann::json plan = Event(run, "plan");
     const double tokens = plan.at("train_tokens");
     EXPECT_EQ(plan.at("steps"), std::llround(1.5 * tokens / 32)) << from;
     EXPECT_NEAR(plan.at("epochs"), 1.5, 0.01);
@@ -132,7 +130,7 @@ TEST_F(Epochs, GoOnForMoreOrAsManyStepsAsAreAskedFor) {
         .at("step")
         .get<int64_t>();
   };
-  const json done = Event(Well(RunFolio(Tune("--json --epochs 1 --batch 4"))), "done");
+  const nlohmann::json done = Event(Well(RunFolio(Tune("--json --epochs 1 --batch 4"))), "done");
   const int64_t one = done.at("step");
   EXPECT_EQ(steps(""), one);
   EXPECT_NEAR(static_cast<double>(steps("--epochs 2")), 2.0 * static_cast<double>(one), 1);
