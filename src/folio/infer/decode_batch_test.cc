@@ -218,7 +218,7 @@ TEST_P(Batching, AShortPromptDoesNotWaitForLongOnes) {
 }
 
 TEST_P(Batching, ALongPromptDoesNotWaitForShortOnes) {
-  DecodeBatch batch(*backend_, *model_, {.texts = 2, .cache = cache_});
+  DecodeBatch batch(*backend_, *model_, {.texts = 3, .cache = cache_});
   bool written = false;
   batch.Add({.prompt = RandomTokens(320, config_.vocab_size, 1),
              .on_token = [&](const NewToken&) { return written = true; }});
