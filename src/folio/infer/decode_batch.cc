@@ -370,6 +370,10 @@ class DecodeBatch::Impl {
   }
 
   void Park(Id id) {
+    if (const auto found = std::ranges::find(waiting_, id, &Entry::id); found != waiting_.end()) {
+      found->parked = true;
+      return;
+    }
     const auto found = std::ranges::find(running_, id, &Entry::id);
     if (found == running_.end() || found->sequence.finished()) return;
     found->parked = true;

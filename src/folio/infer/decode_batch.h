@@ -130,9 +130,9 @@ class DecodeBatch {
   Id Add(TextRequest request);
   // Ends a text as kCancelled, wherever it is; nothing for one that has ended.
   void Cancel(Id id);
-  // A text that has joined, and has not ended, leaves the others its room until Resume, behind
-  // which it waits to join again, as after Add. It keeps its pages while nobody needs them; else
-  // the model reads anew what it has seen. It becomes the same text in either case.
+  // A text that has not ended leaves the others its room until Resume, after which it waits to join
+  // again, as after Add. It keeps its pages while nobody needs them; else the model reads anew what
+  // it has seen. It becomes the same text in either case.
   void Park(Id id);
   void Resume(Id id);
   // Runs the model: over the next page of one long prompt, and over all other texts, which get a
