@@ -249,13 +249,14 @@ constexpr double kDrainSeconds = 1;
 constexpr int kMostDraining = 512;  // connections
 
 // Returns the handler's reply to a request, or a 500; never throws.
-HttpReply Handled(const HttpServer::Handler& handler, const HttpRequest& request) {
+HttpReply Handled(const HttpServer::Handler& handler, HttpRequest request) {
+  const std::string asked = fmt::format("{} {}", request.method, request.path);
   try {
-    return handler(request);
+    return handler(std::move(request));
   } catch (const std::exception& error) {
-    LogWarning(fmt::format("{} {}: {}", request.method, request.path, error.what()));
+    LogWarning(fmt::format("{}: {}", asked, error.what()));
   } catch (...) {
-    LogWarning(fmt::format("{} {}: failed", request.method, request.path));
+    LogWarning(fmt::format("{}: failed", asked));
   }
   return ApiError(500, "the request failed; the log says why").reply();
 }
@@ -413,15 +414,14 @@ void Connection::Handle() {
   request.stopping = [&stopped = context_.stopped] { return stopped.load(); };
   if (at_once) {
     body_memory_ = {};
-    return Answer(Handled(context_.handler, request));
+    return Answer(Handled(context_.handler, std::move(request)));
   }
   const auto asked = std::make_shared<HttpRequest>(std::move(request));
   const auto body = std::make_shared<MemoryBudget::Share>(std::exchange(body_memory_, {}));
   const auto reply = std::make_shared<HttpReply>();
   asio::post(*context_.handlers, [self = shared_from_this(), asked, body, reply] {
     *body = {};  // from here on the handler counts
-    *reply = Handled(self->context_.handler, *asked);
-    *asked = {};
+    *reply = Handled(self->context_.handler, std::move(*asked));
     PostTo(self->context_.io, [self, reply] {
       self->handling_ = false;
       self->Safely([&] { self->Answer(std::move(*reply)); });

@@ -36,7 +36,7 @@ struct HttpLimits {
 // no client can take more than its share from the others.
 class HttpServer {
  public:
-  using Handler = std::function<HttpReply(const HttpRequest&)>;
+  using Handler = std::function<HttpReply(HttpRequest)>;
   // Hears of what never reached the handler, and returns the X-Request-Id of its answer or "".
   using Refused =
       std::function<std::string(const std::string& client, int status, const std::string& reason)>;
