@@ -23,9 +23,29 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/log.h"
+#include "folio/serve/access.h"
 #include "folio/serve/http.h"
 
 namespace folio {
+
+void ServerContext::Handle(const std::string& client, std::function<void()> call) {
+  Calls& calls = calls_[client];
+  if (calls.running >= std::max(limits.threads / 2, 1)) {
+    return calls.waiting.push_back(std::move(call));
+  }
+  boost::asio::post(*handlers, std::move(call));
+  ++calls.running;
+}
+
+void ServerContext::Handled(const std::string& client) {
+  Calls& calls = calls_.at(client);
+  if (calls.waiting.empty()) {
+    if (--calls.running == 0) calls_.erase(client);
+    return;
+  }
+  PostTo(*handlers, calls.waiting.front());
+  calls.waiting.pop_front();
+}
 
 // Between a stream's threads and its connection's: asks the stream on one of the server's, while it
 // has news and the client takes what it said, and hands on what it says.
@@ -419,10 +439,13 @@ void Connection::Handle() {
   const auto asked = std::make_shared<HttpRequest>(std::move(request));
   const auto body = std::make_shared<MemoryBudget::Share>(std::exchange(body_memory_, {}));
   const auto reply = std::make_shared<HttpReply>();
-  asio::post(*context_.handlers, [self = shared_from_this(), asked, body, reply] {
+  const std::string client =
+      NetworkOf(ClientAddress(context_.limits.proxies, address_, asked->header("X-Forwarded-For")));
+  context_.Handle(client, [self = shared_from_this(), client, asked, body, reply] {
     *body = {};  // from here on the handler counts
     *reply = Handled(self->context_.handler, std::move(*asked));
-    PostTo(self->context_.io, [self, reply] {
+    PostTo(self->context_.io, [self, client, reply] {
+      self->context_.Handled(client);
       self->handling_ = false;
       self->Safely([&] { self->Answer(std::move(*reply)); });
       self->EndIfOver();

@@ -25,7 +25,7 @@ struct HttpLimits {
   double receive_seconds = 30;  // for a whole request, from its first byte
   double send_seconds = 30;     // for each 64 KiB of an answer to be taken
   double idle_seconds = 5;      // between the requests of a connection
-  int threads = 16;             // on which the handler runs
+  int threads = 16;             // on which the handler runs; half of them for one client
   // These paths are answered when all else is full: on the thread of the connections, so that the
   // handler has to be quick there.
   std::vector<std::string> at_once = {"/health"};
