@@ -7,7 +7,6 @@
 #include <exception>
 #include <list>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -441,9 +440,9 @@ class DecodeBatch::Impl {
   // The last of those that wait with pages, but for one, gives them back. Returns false where there
   // is none.
   bool LeaveLast(const Entry* but) {
-    for (Entry& entry : std::views::reverse(waiting_)) {
-      if (&entry == but || !entry.sequence.holds_pages()) continue;
-      entry.sequence.Leave();
+    for (auto entry = waiting_.rbegin(); entry != waiting_.rend(); ++entry) {
+      if (&*entry == but || !entry->sequence.holds_pages()) continue;
+      entry->sequence.Leave();
       return true;
     }
     return false;

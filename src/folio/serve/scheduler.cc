@@ -8,7 +8,6 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -238,7 +237,8 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   while (missing > 0) {
     Texts most;
     std::tuple<bool, std::pair<int64_t, int64_t>, bool> most_held;
-    for (const Texts& texts : std::views::reverse(open_)) {
+    for (auto at = open_.rbegin(); at != open_.rend(); ++at) {
+      const Texts& texts = *at;
       if (texts->cancelled_ || std::ranges::count(evicted, texts) > 0) continue;
       if (!shares.GivesWay(texts->client_, client)) continue;
       const std::tuple held(texts->waits(), shares.Held(texts->client_), texts->begun_.empty());
