@@ -115,16 +115,10 @@ class Batching : public testing::TestWithParam<std::string> {
         return texts;
       }
       for (size_t i = 0; i < parked.size(); ++i) {
-        if (any && random() % (parked[i] ? 7 : 9) != 0) continue;
-        const int64_t running = batch.running();
-        if (parked[i]) {
-          batch.Resume(i);
-          parked[i] = false;
-        } else {
-          batch.Park(i);
-          parked[i] = batch.running() < running;
-          parks_ += parked[i] ? 1 : 0;
-        }
+        if (parked[i] ? any && random() % 7 != 0 : !any || random() % 9 != 0) continue;
+        parked[i] = !parked[i];
+        parked[i] ? batch.Park(i) : batch.Resume(i);
+        parks_ += parked[i] ? 1 : 0;
       }
     }
   }
