@@ -165,6 +165,8 @@ void Scheduler::End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishR
   if (std::exchange(text.parked, false)) {
     --texts.parked_;
     --waiting_;
+  } else if (text.joined > 0) {
+    --running_;  // before its client hears of its end
   }
   try {
     if (tell) tell(reason, stats);

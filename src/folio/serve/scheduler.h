@@ -45,7 +45,7 @@ class SequenceGroup {
     TextRequest request = {};  // until it is the batch's
     DecodeBatch::Id id = 0;    // from then on
     bool parked = false, ended = false;
-    double joined = 0;  // when it got its slot
+    double joined = 0;  // when it got its slot; 0 before it had one
     // From when on others may have the slot, after its first token there.
     double turn_ends = std::numeric_limits<double>::infinity();
   };
