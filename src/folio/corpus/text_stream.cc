@@ -698,8 +698,8 @@ void TextStream::RequireRatio() const {
   if (made_ <= kUnpackedBytes || made_ / kMostRatio <= *taken_) return;
   throw InputError(
       fmt::format("{}: decompressed, it is more than {} times as long", name_, kMostRatio),
-      fmt::format("{} bytes of it have become {}: no text is compressed so well", *taken_, made_),
-      "look whether it is the file that was meant; if it is, unpack it before");
+      fmt::format("{} bytes of it have become {}; text does not compress so well", *taken_, made_),
+      "check that it is the right file; if it is, decompress it first");
 }
 
 ByteInput TextStream::AsInput() {

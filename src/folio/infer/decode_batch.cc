@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <list>
 #include <optional>
 #include <span>
 #include <utility>
@@ -68,7 +68,8 @@ class Sequence {
         sampler_(request_.options.sampling, request_.options.usable, request_.options.stop_tokens),
         cached_(decoder.cache()),
         P_(decoder.capacity()),
-        tokens_(request_.prompt) {
+        tokens_(request_.prompt),
+        read_(tokens_.size()) {
     const GenerateOptions& options = request_.options;
     const int64_t length = std::ssize(tokens_), seen = PromptTokensSeen(length, options, P_);
     window_ = static_cast<size_t>(length - seen);
@@ -85,21 +86,25 @@ class Sequence {
   // Pages that it may still take.
   int64_t missing_pages() const { return most_pages_ - std::ssize(cached_.pages()); }
 
-  // Begins, with what the cache knows of its prompt.
+  // Begins, with what the cache knows of its prompt, or goes on behind what it has kept.
   void Join() {
-    begin_ = SteadySeconds();
-    state_ = SequenceState::kPrefill;
-    if (observed()) return;
+    const bool begins = state_ == SequenceState::kWaiting;
+    if (begins) {
+      begin_ = SteadySeconds();
+      state_ = SequenceState::kPrefill;
+    }
+    if (observed() || cached_.size() > 0) return;
     const std::span<const int32_t> ids = pending().ids;
     cached_.Recall(ids.first(ids.size() - 1));  // logits come of the last
-    stats_.shared = cached_.size();
+    if (begins) stats_.shared = cached_.size();
   }
 
-  // Waits again: the pages that Join found are given back.
+  // Gives its pages back: when it joins again, the model reads anew what it has seen.
   void Leave() {
     cached_.Clear();
-    state_ = SequenceState::kWaiting;
+    if (state_ == SequenceState::kPrefill) state_ = SequenceState::kWaiting;
   }
+  bool holds_pages() const { return !cached_.pages().empty(); }
 
   // Ends the sequence if it is at its end, and slides where the context is full. `alone`: the next
   // pass is its own, so that it may guess.
@@ -109,18 +114,23 @@ class Sequence {
     if (!decoding()) return;
     if (cached_.size() == P_) {
       Slide();
-    } else if (alone && !slide_begin_ && request_.draft != nullptr) {
+    } else if (alone && !slide_begin_ && request_.draft != nullptr && !rereads()) {
       Guess();
     }
   }
 
-  // The tokens that the model has to see before the next one is chosen: at least one token, behind
-  // which, if they are guesses, all logits are wanted.
+  // The tokens that the model has to see next: at least one token, behind which, if they are
+  // guesses, all logits are wanted. A sequence that reads anew what it has written does so in
+  // passes of few rows, as when it was written, for the same keys and values.
   SequencePiece pending() {
     if (!guesses_.empty()) return {&cached_, guessed_, /*every_row=*/true};
     const size_t seen = window_ + static_cast<size_t>(cached_.size());
-    return {&cached_, std::span(tokens_).subspan(seen)};
+    const size_t few = std::min({tokens_.size(), seen + static_cast<size_t>(Decoder::kFewRows),
+                                 window_ + static_cast<size_t>(P_)});
+    return {&cached_, std::span(tokens_).subspan(seen, (seen < read_ ? read_ : few) - seen)};
   }
+  // Returns true where the model has not seen what the next token is chosen by.
+  bool behind() const { return window_ + static_cast<size_t>(cached_.size()) < tokens_.size(); }
 
   // Chooses what follows pending(), by the logits that are wanted, of a pass that took so long.
   // Several sequences may each do so on a thread of their own; HandOut throws what this would
@@ -166,10 +176,12 @@ class Sequence {
     return state_ < SequenceState::kDecoding &&
            (request_.on_norm != nullptr || request_.on_logits != nullptr);
   }
-  void Observe(Decoder& decoder) const {
+  void Observe(Decoder& decoder) {
     const Tensor norm = decoder.norm();
     const int64_t rows = norm.dim(0),
                   before = static_cast<int64_t>(window_) + cached_.size() - rows;
+    if (before < observed_) return;  // it was shown before
+    observed_ = before + rows;
     if (request_.on_norm) request_.on_norm(before, norm);
     if (!request_.on_logits) return;
     const int64_t wanted = std::max<int64_t>(request_.logits_from - before, 0);
@@ -217,6 +229,7 @@ class Sequence {
     slide_begin_ = SteadySeconds();
     cached_.Clear();
     window_ = tokens_.size() - static_cast<size_t>(kept) - 1;
+    read_ = tokens_.size();
     ++stats_.slides;
     stats_.reread += kept;
   }
@@ -259,6 +272,10 @@ class Sequence {
   }
 
   bool decoding() const { return state_ == SequenceState::kDecoding; }
+  // More than its last token is to be seen: it was parked, and has left its pages.
+  bool rereads() const {
+    return window_ + static_cast<size_t>(cached_.size()) + 1 < tokens_.size();
+  }
   bool wants_tokens() const { return written_ < request_.options.max_tokens; }
   double seconds() const { return SteadySeconds() - begin_; }  // since it began
 
@@ -271,6 +288,8 @@ class Sequence {
   int64_t P_, most_pages_;
   std::vector<int32_t> tokens_;  // prompt and text, all of it
   size_t window_ = 0;            // the first that the model sees
+  size_t read_;                  // it reads them at once from there up to this one
+  int64_t observed_ = 0;         // tokens of the prompt that Observe has shown
   int64_t written_ = 0;
   std::vector<int32_t> guesses_ = {}, guessed_ = {};  // and behind the last token
   Speculation speculation_ = {};
@@ -351,6 +370,27 @@ class DecodeBatch::Impl {
     }
   }
 
+  void Park(Id id) {
+    if (const auto found = std::ranges::find(waiting_, id, &Entry::id); found != waiting_.end()) {
+      found->parked = true;
+      return;
+    }
+    const auto found = std::ranges::find(running_, id, &Entry::id);
+    if (found == running_.end() || found->sequence.finished()) return;
+    found->parked = true;
+    waiting_.splice(waiting_.end(), running_, found);
+    // Layers with windows have pages for as many sequences again as run, and no more.
+    const auto holds = [](const Entry& entry) { return entry.sequence.holds_pages(); };
+    if (std::ranges::count_if(waiting_, holds) > texts_) LeaveLast(/*but=*/nullptr);
+  }
+
+  void Resume(Id id) {
+    const auto found = std::ranges::find(waiting_, id, &Entry::id);
+    if (found == waiting_.end()) return;
+    found->parked = false;
+    waiting_.splice(waiting_.end(), waiting_, found);
+  }
+
   bool Step() {
     Admit();
     const bool alone = running_.size() == 1;
@@ -372,58 +412,84 @@ class DecodeBatch::Impl {
     RunRows(sequences);
     ReadPages();
     std::erase_if(running_, [](const Entry& entry) { return entry.sequence.finished(); });
-    return !running_.empty() || !waiting_.empty();
+    return !running_.empty() || waiting() > 0;
   }
 
   int64_t running() const { return std::ssize(running_); }
-  int64_t waiting() const { return std::ssize(waiting_); }
+  int64_t waiting() const { return std::ranges::count(waiting_, false, &Entry::parked); }
   const KvCache& cache() const { return decoder_.cache(); }
 
  private:
   struct Entry {
     Id id;
     Sequence sequence;
+    bool parked = false;
   };
 
   void Admit() {
-    while (!waiting_.empty() && running() < texts_) {
-      Sequence& sequence = waiting_.front().sequence;
-      sequence.Join();
-      if (sequence.missing_pages() > decoder_.cache().free_pages() - PromisedPages()) {
-        return sequence.Leave();
+    while (running() < texts_) {
+      const auto next = std::ranges::find(waiting_, false, &Entry::parked);
+      if (next == waiting_.end()) return;
+      next->sequence.Join();
+      while (next->sequence.missing_pages() > decoder_.cache().free_pages() - PromisedPages()) {
+        if (LeaveLast(&*next)) continue;
+        return next->sequence.Leave();
       }
-      running_.push_back(std::move(waiting_.front()));
-      waiting_.pop_front();
+      running_.splice(running_.end(), waiting_, next);
     }
+  }
+
+  // The last of those that wait with pages, but for one, gives them back. Returns false where there
+  // is none.
+  bool LeaveLast(const Entry* but) {
+    for (auto entry = waiting_.rbegin(); entry != waiting_.rend(); ++entry) {
+      if (&*entry == but || !entry->sequence.holds_pages()) continue;
+      entry->sequence.Leave();
+      return true;
+    }
+    return false;
   }
 
   // Returns the number of pages that running sequences have not taken yet.
   int64_t PromisedPages() {
     int64_t pages = 0;
-    for (const auto& [id, sequence] : running_) {
-      if (!sequence.finished()) pages += sequence.missing_pages();
+    for (const Entry& entry : running_) {
+      if (!entry.sequence.finished()) pages += entry.sequence.missing_pages();
     }
     return pages;
   }
 
-  void ReadPages() {
+  // The sequence whose prompt is read next: that which came first and, every other time, that which
+  // has the least left, so that neither long prompts nor short ones keep the others waiting.
+  Sequence* NextToRead() {
+    Sequence* next = nullptr;
+    int64_t least = 0;
     for (Entry& entry : running_) {
       Sequence& sequence = entry.sequence;
       if (sequence.finished()) continue;
-      const SequencePiece piece = sequence.pending();
-      const bool observed = sequence.observed();
-      if (std::ssize(piece.ids) <= Decoder::kFewRows && !observed) continue;
-      const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
-      const int64_t count = std::min<int64_t>(room, std::ssize(piece.ids));
-      decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
-      if (observed) sequence.Observe(decoder_);
-      sequence.ReportRead();
-      if (count < std::ssize(piece.ids)) return;
-      if (sequence.EndReason()) return sequence.End();
-      Sequence* const one = &sequence;
-      return Take({&one, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)),
-                  0);
+      const int64_t left = std::ssize(sequence.pending().ids);
+      if (left <= Decoder::kFewRows && !sequence.observed()) continue;
+      if (next != nullptr && (!shortest_first_ || left >= least)) continue;
+      next = &sequence;
+      least = left;
     }
+    shortest_first_ = !shortest_first_;
+    return next;
+  }
+
+  void ReadPages() {
+    Sequence* const sequence = NextToRead();
+    if (sequence == nullptr) return;
+    const SequencePiece piece = sequence->pending();
+    const bool observed = sequence->observed();
+    const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
+    const int64_t count = std::min<int64_t>(room, std::ssize(piece.ids));
+    decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
+    if (observed) sequence->Observe(decoder_);
+    sequence->ReportRead();
+    if (sequence->behind()) return;
+    if (sequence->EndReason()) return sequence->End();
+    Take({&sequence, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)), 0);
   }
 
   // Makes one pass over the pending tokens of the sequences, which are few.
@@ -437,18 +503,19 @@ class DecodeBatch::Impl {
   }
 
   void Take(std::span<Sequence* const> sequences, const Tensor& logits, double pass_seconds) {
-    std::vector<Tensor> rows;
+    std::vector<std::pair<Sequence*, Tensor>> rows;  // of those that choose now
     int64_t begin = 0;
     for (Sequence* sequence : sequences) {
       const SequencePiece piece = sequence->pending();
       const int64_t count = piece.every_row ? std::ssize(piece.ids) : 1;
-      rows.push_back(logits.Slice(begin, begin + count));
+      if (!sequence->behind()) rows.emplace_back(sequence, logits.Slice(begin, begin + count));
       begin += count;
     }
-    ParallelFor(std::ssize(sequences), [&](int64_t i, int) {
-      sequences[static_cast<size_t>(i)]->Choose(rows[static_cast<size_t>(i)], pass_seconds);
+    ParallelFor(std::ssize(rows), [&](int64_t i, int) {
+      const auto& [sequence, of] = rows[static_cast<size_t>(i)];
+      sequence->Choose(of, pass_seconds);
     });
-    for (Sequence* sequence : sequences) {
+    for (const auto& [sequence, of] : rows) {
       if (!sequence->finished()) sequence->HandOut();
     }
   }
@@ -456,7 +523,8 @@ class DecodeBatch::Impl {
   int64_t texts_, V_;
   Decoder decoder_;
   Id next_id_ = 0;
-  std::deque<Entry> waiting_, running_;
+  bool shortest_first_ = false;
+  std::list<Entry> waiting_, running_;
 };
 
 DecodeBatch::DecodeBatch(Backend& backend, const GptWeights& weights,
@@ -475,6 +543,14 @@ DecodeBatch::Id DecodeBatch::Add(TextRequest request) {
 
 void DecodeBatch::Cancel(Id id) {
   impl_->Cancel(id);
+}
+
+void DecodeBatch::Park(Id id) {
+  impl_->Park(id);
+}
+
+void DecodeBatch::Resume(Id id) {
+  impl_->Resume(id);
 }
 
 bool DecodeBatch::Step() {

@@ -130,14 +130,19 @@ class DecodeBatch {
   Id Add(TextRequest request);
   // Ends a text as kCancelled, wherever it is; nothing for one that has ended.
   void Cancel(Id id);
+  // A text that has not ended leaves the others its room until Resume, after which it waits to join
+  // again, as after Add. It keeps its pages while nobody needs them; else the model reads anew what
+  // it has seen. It becomes the same text in either case.
+  void Park(Id id);
+  void Resume(Id id);
   // Runs the model: over the next page of one long prompt, and over all other texts, which get a
   // token each (or more, where guesses of a draft were right). Calls on_token and on_end, which may
-  // Add. Returns whether there is anything left. An exception ends no text; Step is not to be
+  // Add. Returns whether anything runs or waits. An exception ends no text; Step is not to be
   // called again then.
   bool Step();
 
   int64_t running() const;
-  int64_t waiting() const;
+  int64_t waiting() const;  // without those that are parked
   // Return the bytes of keys and values: the most there will be, and those that texts have now.
   int64_t cache_bytes() const;
   int64_t used_cache_bytes() const;

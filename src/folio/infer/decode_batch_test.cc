@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <map>
+#include <random>
 
 #include "folio/base/thread_pool.h"
 #include "folio/infer/speculation.h"
@@ -33,6 +36,10 @@ class Batching : public testing::TestWithParam<std::string> {
     config_.n_embd = 64;
     config_.n_head = 2;
     config_.vocab_size = 37;
+    MakeModel();
+  }
+
+  void MakeModel() {
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);
     const std::map<std::string, MatrixDtype> dtypes = {{"fp32", {}},
@@ -66,20 +73,54 @@ class Batching : public testing::TestWithParam<std::string> {
     return requests;
   }
 
+  // With `probabilities` the bits of its log-probability follow each token.
+  static std::function<bool(const NewToken&)> IntoText(Tokens& text, bool probabilities) {
+    return [&text, probabilities](const NewToken& token) {
+      text.push_back(token.id);
+      const auto log = static_cast<float>(token.probabilities.log_probability);
+      if (probabilities) text.push_back(std::bit_cast<int32_t>(log));
+      return true;
+    };
+  }
+
   // Returns the tokens of each text, with so many at once.
   std::vector<Tokens> Write(std::vector<TextRequest> requests, DecodeBatchOptions options) {
     std::vector<Tokens> texts(requests.size());
     options.cache = cache_;
     DecodeBatch batch(*backend_, *model_, options);
     for (size_t i = 0; i < requests.size(); ++i) {
-      requests[i].on_token = [&texts, i](const NewToken& token) {
-        texts[i].push_back(token.id);
-        return true;
-      };
+      requests[i].on_token = IntoText(texts[i], requests[i].options.likeliest.has_value());
       batch.Add(std::move(requests[i]));
     }
     most_ = std::max(most_, RunToEnd(batch));
     return texts;
+  }
+
+  // The same where texts are parked and resumed now and then.
+  std::vector<Tokens> WriteAndPark(std::vector<TextRequest> requests, DecodeBatchOptions options) {
+    std::vector<Tokens> texts(requests.size());
+    std::vector<bool> parked(requests.size());
+    options.cache = cache_;
+    DecodeBatch batch(*backend_, *model_, options);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].on_token = IntoText(texts[i], requests[i].options.likeliest.has_value());
+      EXPECT_EQ(batch.Add(std::move(requests[i])), i);
+    }
+    std::minstd_rand random(3);
+    for (int64_t step = 0;; ++step) {
+      const bool any = batch.Step();
+      if (!any && std::ranges::count(parked, true) == 0) return texts;
+      if (step > 100'000) {
+        ADD_FAILURE() << "it goes on forever";
+        return texts;
+      }
+      for (size_t i = 0; i < parked.size(); ++i) {
+        if (parked[i] ? any && random() % 7 != 0 : !any || random() % 9 != 0) continue;
+        parked[i] = !parked[i];
+        parked[i] ? batch.Park(i) : batch.Resume(i);
+        parks_ += parked[i] ? 1 : 0;
+      }
+    }
   }
 
   std::vector<Tokens> Alone(const std::vector<TextRequest>& requests) {
@@ -93,7 +134,8 @@ class Batching : public testing::TestWithParam<std::string> {
   std::unique_ptr<GptWeights> weights_, model_;
   std::optional<Dtype> cache_;
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
-  int64_t most_ = 0;  // texts that ran at once
+  int64_t most_ = 0;   // texts that ran at once
+  int64_t parks_ = 0;  // how often one was parked
 };
 
 TEST_P(Batching, ATextDoesNotDependOnWhoIsBesideIt) {
@@ -115,6 +157,72 @@ TEST_P(Batching, ATextDoesNotDependOnHowFullTheCacheIs) {
     EXPECT_EQ(Write(requests, {.texts = 40, .pages = pages}), plenty) << pages;
     EXPECT_LE(most_, pages) << "each has a page at least";
   }
+}
+
+// Texts leave and come back at any time, while their prompts are read too, with pages for all, and
+// with so few that who comes back has to be read anew.
+TEST_P(Batching, ATextThatIsParkedBecomesTheSame) {
+  for (const bool windows : {false, true}) {
+    if (windows) {
+      config_.layer_kinds = "wf";
+      config_.sliding_window = 100;
+      MakeModel();
+    }
+    std::vector<TextRequest> requests = Requests();
+    requests[3].options = {.sampling = {.seed = 5}, .max_tokens = 500, .stride = 90};
+    for (TextRequest& request : requests) {
+      request.options.max_tokens = std::max<int64_t>(request.options.max_tokens, 40);
+      request.options.likeliest = 0;
+    }
+    const std::vector<Tokens> alone = Alone(requests);
+    for (const int64_t pages : {100, 9, 3}) {
+      SCOPED_TRACE(pages);
+      EXPECT_EQ(WriteAndPark(requests, {.texts = 3, .pages = pages}), alone) << windows;
+    }
+  }
+  EXPECT_GT(parks_, 100);
+}
+
+TEST_P(Batching, APromptThatIsObservedIsShownOnce) {
+  std::vector<TextRequest> requests = Requests();
+  std::vector<int64_t> shown(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].on_norm = [&shown, i](int64_t first, const Tensor& norm) {
+      EXPECT_EQ(first, shown[i]);
+      shown[i] += norm.dim(0);
+    };
+  }
+  WriteAndPark(requests, {.texts = 3, .pages = 4});
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(shown[i], std::ssize(requests[i].prompt)) << i;
+  }
+}
+
+TEST_P(Batching, AShortPromptDoesNotWaitForLongOnes) {
+  DecodeBatch batch(*backend_, *model_, {.texts = 8, .cache = cache_});
+  for (uint64_t i = 0; i < 7; ++i) {
+    batch.Add({.prompt = RandomTokens(320, config_.vocab_size, i),
+               .on_token = [](const NewToken&) { return true; }});
+  }
+  bool written = false;
+  batch.Add({.prompt = RandomTokens(40, config_.vocab_size, 8),
+             .on_token = [&](const NewToken&) { return written = true; }});
+  for (int step = 0; step < 2; ++step) batch.Step();
+  EXPECT_TRUE(written);
+}
+
+TEST_P(Batching, ALongPromptDoesNotWaitForShortOnes) {
+  DecodeBatch batch(*backend_, *model_, {.texts = 3, .cache = cache_});
+  bool written = false;
+  batch.Add({.prompt = RandomTokens(320, config_.vocab_size, 1),
+             .on_token = [&](const NewToken&) { return written = true; }});
+  for (uint64_t step = 0; step < 6; ++step) {
+    batch.Add({.prompt = RandomTokens(40, config_.vocab_size, 2 + step),
+               .options = {.max_tokens = 1},
+               .on_token = [](const NewToken&) { return true; }});
+    batch.Step();
+  }
+  EXPECT_TRUE(written) << "every other of six steps reads one of its three pages";
 }
 
 TEST_P(Batching, TextsThatBeginAlikeShareTheirPages) {

@@ -50,8 +50,7 @@ using AccessKeys = std::vector<AccessKey>;
 // A key a line: "KEY" or "NAME:KEY", where KEY is the key itself or "sha256:" and the hexadecimal
 // SHA-256 of it. One without a name is called "key-N" by its line. Keys of one name are of one
 // client. Empty lines and lines that begin with '#' are left out. Throws a kInput Error, naming
-// `where` and the line, for a line that is none, and where there is no key; a key that is written
-// there is not shown.
+// `where` and the line, for a line that is none; a key that is written there is not shown.
 AccessKeys ParseKeys(std::string_view text, const std::string& where);
 // Reads the keys of a file, warning where others than its owner may read it. Throws as ReadFile and
 // ParseKeys.
@@ -70,10 +69,11 @@ struct AccessRules {
 };
 
 // Returns the name of the key that opens the service to the request, "" where none does and none is
-// needed, of `keys` instead of those of the rules. Throws an ApiError: 403 for a request that calls
-// the service by a foreign name (a web page whose name was bound to our address) or that comes from
-// a foreign page, 401 for one without its key. Names that are numeric addresses cannot be bound to
-// others, and are taken. `open`: needs no key.
+// needed, of `keys` instead of those of the rules: none of them opens where there are none. Throws
+// an ApiError: 403 for a request that calls the service by a foreign name (a web page whose name
+// was bound to our address) or that comes from a foreign page, 401 for one without its key. Names
+// that are numeric addresses cannot be bound to others, and are taken, as is a request without a
+// name, which no browser makes. `open`: needs no key.
 std::string CheckAccess(const AccessRules& rules, const AccessKeys& keys,
                         const HttpRequest& request, bool open);
 

@@ -46,7 +46,7 @@ TEST_F(KeyFiles, BadLinesAreToldByTheirNumber) {
   const auto error = [](const std::string& text) {
     return ErrorOf([&] { ParseKeys(text, "keys"); });
   };
-  EXPECT_TRUE(Contains(error("# nothing\n"), "keys: no key"));
+  EXPECT_TRUE(ParseKeys("# nothing\n\n", "keys").empty());
   for (const char* bad : {"a name:secret", ":secret", "name:", "name:sec:ret", "name:sha256:12",
                           "sha256:", "n\xC3\xA9:secret", "name\x1b:secret"}) {
     const std::string told = error("good\n" + std::string(bad));

@@ -23,9 +23,29 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/log.h"
+#include "folio/serve/access.h"
 #include "folio/serve/http.h"
 
 namespace folio {
+
+void ServerContext::Handle(const std::string& client, std::function<void()> call) {
+  Calls& calls = calls_[client];
+  if (calls.running >= std::max(limits.threads / 2, 1)) {
+    return calls.waiting.push_back(std::move(call));
+  }
+  boost::asio::post(*handlers, std::move(call));
+  ++calls.running;
+}
+
+void ServerContext::Handled(const std::string& client) {
+  Calls& calls = calls_.at(client);
+  if (calls.waiting.empty()) {
+    if (--calls.running == 0) calls_.erase(client);
+    return;
+  }
+  PostTo(*handlers, calls.waiting.front());
+  calls.waiting.pop_front();
+}
 
 // Between a stream's threads and its connection's: asks the stream on one of the server's, while it
 // has news and the client takes what it said, and hands on what it says.
@@ -249,13 +269,14 @@ constexpr double kDrainSeconds = 1;
 constexpr int kMostDraining = 512;  // connections
 
 // Returns the handler's reply to a request, or a 500; never throws.
-HttpReply Handled(const HttpServer::Handler& handler, const HttpRequest& request) {
+HttpReply Handled(const HttpServer::Handler& handler, HttpRequest request) {
+  const std::string asked = fmt::format("{} {}", request.method, request.path);
   try {
-    return handler(request);
+    return handler(std::move(request));
   } catch (const std::exception& error) {
-    LogWarning(fmt::format("{} {}: {}", request.method, request.path, error.what()));
+    LogWarning(fmt::format("{}: {}", asked, error.what()));
   } catch (...) {
-    LogWarning(fmt::format("{} {}: failed", request.method, request.path));
+    LogWarning(fmt::format("{}: failed", asked));
   }
   return ApiError(500, "the request failed; the log says why").reply();
 }
@@ -413,16 +434,18 @@ void Connection::Handle() {
   request.stopping = [&stopped = context_.stopped] { return stopped.load(); };
   if (at_once) {
     body_memory_ = {};
-    return Answer(Handled(context_.handler, request));
+    return Answer(Handled(context_.handler, std::move(request)));
   }
   const auto asked = std::make_shared<HttpRequest>(std::move(request));
   const auto body = std::make_shared<MemoryBudget::Share>(std::exchange(body_memory_, {}));
   const auto reply = std::make_shared<HttpReply>();
-  asio::post(*context_.handlers, [self = shared_from_this(), asked, body, reply] {
+  const std::string client =
+      NetworkOf(ClientAddress(context_.limits.proxies, address_, asked->header("X-Forwarded-For")));
+  context_.Handle(client, [self = shared_from_this(), client, asked, body, reply] {
     *body = {};  // from here on the handler counts
-    *reply = Handled(self->context_.handler, *asked);
-    *asked = {};
-    PostTo(self->context_.io, [self, reply] {
+    *reply = Handled(self->context_.handler, std::move(*asked));
+    PostTo(self->context_.io, [self, client, reply] {
+      self->context_.Handled(client);
       self->handling_ = false;
       self->Safely([&] { self->Answer(std::move(*reply)); });
       self->EndIfOver();

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -42,6 +43,11 @@ struct ServerContext {
     writers.emplace(kWriters);
   }
 
+  // Has a thread of the handler's make a call for a client, which has half of them at most: what it
+  // asks beyond that waits. The call is over with Handled.
+  void Handle(const std::string& client, std::function<void()> call);
+  void Handled(const std::string& client);
+
   const HttpServer::Handler handler;
   const HttpServer::Refused refused;
   const HttpLimits limits;
@@ -51,6 +57,13 @@ struct ServerContext {
   int draining = 0;  // connections that only wait for their clients to close
   std::function<void(Connection&)> ended;
   std::optional<boost::asio::thread_pool> handlers, writers;  // `writers` make what streams send
+
+ private:
+  struct Calls {
+    int running = 0;
+    std::deque<std::function<void()>> waiting = {};
+  };
+  std::map<std::string, Calls> calls_;  // by client
 };
 
 // Has a thread of a context make a call. Where memory has ended it is tried again: a thread of a

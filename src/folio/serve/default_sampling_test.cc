@@ -24,7 +24,7 @@ class Unsaid : public PageTest {
     Stop();
     service_ = std::make_unique<Service>(std::move(options), nullptr);
     service_->Add(name, std::move(model));
-    server_.emplace([this](const HttpRequest& request) { return service_->Answer(request); });
+    server_.emplace([this](HttpRequest request) { return service_->Answer(std::move(request)); });
     port_ = server_->port();
   }
   HttpAnswer Reply(const std::string& path, const Json& body) const {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -13,6 +15,13 @@
 #include "folio/serve/http.h"
 
 namespace folio {
+
+namespace {
+
+// A client that leaves so many tokens to lie, beside what is on its way to it, does not read them.
+constexpr size_t kMostUnread = 1024;
+
+}  // namespace
 
 // State is written by the scheduler's thread and read by the request's.
 struct GeneratedTexts::State {
@@ -26,12 +35,14 @@ struct GeneratedTexts::State {
   std::mutex mutex;
   std::function<void()> news = [] {};
   std::vector<Delta> deltas;
-  bool lost = false;  // a last delta, for want of memory
+  std::atomic<size_t> unread = 0;  // so many
+  bool lost = false;               // a last delta, for want of memory
   std::vector<Writing> texts;
 
   void Append(Delta delta) {
     const std::lock_guard lock(mutex);
     deltas.push_back(std::move(delta));
+    unread = deltas.size();
     news();
   }
 
@@ -118,7 +129,9 @@ GeneratedTexts::GeneratedTexts(const Call& call, TextJob job)
       keep->End(i, reason, stats);
     };
   }
-  scheduled_ = model.scheduler->Submit(NameOfClient(call.request), std::move(requests));
+  scheduled_ =
+      model.scheduler->Submit(NameOfClient(call.request), std::move(requests),
+                              [keep = state_] { return keep->unread.load() > kMostUnread; });
 }
 
 GeneratedTexts::~GeneratedTexts() {
@@ -137,6 +150,7 @@ std::vector<GeneratedTexts::Delta> GeneratedTexts::Take() {
     const std::lock_guard lock(state_->mutex);
     if (state_->lost) throw ApiError(503, "not enough memory for this request now");
     deltas.swap(state_->deltas);
+    state_->unread = 0;
   }
   for (const Delta& delta : deltas) left_ -= delta.ended ? 1 : 0;
   scheduled_->ThrowIfFailed();

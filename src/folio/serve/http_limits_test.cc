@@ -98,11 +98,26 @@ class HttpLimited : public testing::Test {
   std::optional<RunningServer> server_;
 };
 
+// A handler that takes long, for one client, leaves threads to others.
+TEST_F(HttpLimited, OneClientCannotHaveAllThreads) {
+  Serve({.threads = 4});
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<RawClient>(port_, "127.0.10.1"));
+    clients.back()->Send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  }
+  ASSERT_TRUE(Within(5, [&] { return gate_.waiting() == 2; }));
+  EXPECT_TRUE(Contains(Ask(kOther), "200 OK"));
+  gate_.Open();
+  for (const auto& client : clients) EXPECT_TRUE(Contains(client->Receive(), "200 OK"));
+  EXPECT_EQ(gate_.waiting(), 6);
+}
+
 TEST_F(HttpLimited, HealthIsAnsweredWhenAllElseIsFull) {
   Serve({.connections = 8, .client_connections = 8, .threads = 2});
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 8; ++i) {
-    clients.push_back(std::make_unique<RawClient>(port_));
+    clients.push_back(std::make_unique<RawClient>(port_, i % 2 == 0 ? "127.0.0.1" : "127.0.0.2"));
     clients.back()->Send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
   }
   ASSERT_TRUE(Within(5, [&] { return gate_.waiting() == 2 && server_->connections() == 8; }));

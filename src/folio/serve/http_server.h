@@ -25,7 +25,7 @@ struct HttpLimits {
   double receive_seconds = 30;  // for a whole request, from its first byte
   double send_seconds = 30;     // for each 64 KiB of an answer to be taken
   double idle_seconds = 5;      // between the requests of a connection
-  int threads = 16;             // on which the handler runs
+  int threads = 16;             // on which the handler runs; half of them for one client
   // These paths are answered when all else is full: on the thread of the connections, so that the
   // handler has to be quick there.
   std::vector<std::string> at_once = {"/health"};
@@ -36,7 +36,7 @@ struct HttpLimits {
 // no client can take more than its share from the others.
 class HttpServer {
  public:
-  using Handler = std::function<HttpReply(const HttpRequest&)>;
+  using Handler = std::function<HttpReply(HttpRequest)>;
   // Hears of what never reached the handler, and returns the X-Request-Id of its answer or "".
   using Refused =
       std::function<std::string(const std::string& client, int status, const std::string& reason)>;

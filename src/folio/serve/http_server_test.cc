@@ -211,6 +211,10 @@ TEST_F(HttpFaults, AnOlderProtocolIsSpoken) {
   const std::string answer = Talk(Replaced(RequestOf(body), "HTTP/1.1", "HTTP/1.0"));
   EXPECT_TRUE(Contains(answer, "200 OK", "data: [DONE]\n\n"));
   EXPECT_EQ(answer.find("chunked"), answer.npos);
+  // It has no Host, and load balancers that ask by it give none.
+  EXPECT_TRUE(Contains(Talk("GET /health HTTP/1.0\r\n\r\n"), "200 OK"));
+  EXPECT_TRUE(Contains(Talk("GET http://evil.example/health HTTP/1.0\r\n\r\n"), " 403 "));
+  EXPECT_TRUE(Contains(Talk("GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n"), " 403 "));
 }
 
 TEST_F(HttpFaults, StoppingLetsRequestsEnd) {

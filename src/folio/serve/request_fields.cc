@@ -76,13 +76,14 @@ void RequireTextBytes(std::string_view key, size_t bytes, const AnswerLimits& li
                  name, "text_too_long");
 }
 
-RequestFields::RequestFields(const HttpRequest& request, const AnswerLimits& limits) {
+RequestFields::RequestFields(HttpRequest& request, const AnswerLimits& limits) {
   if (request.method != "POST") {
     query_ = &request;
     return;
   }
-  memory_ = {limits.memory, JsonMemory(request.body)};
-  object_ = ParsedObject(request.body, limits.values);
+  const std::string body = std::exchange(request.body, {});
+  memory_ = {limits.memory, JsonMemory(body)};
+  object_ = ParsedObject(body, limits.values);
   size_t bytes = 0;
   for (const auto& [key, value] : object_.items()) {
     const size_t of = key.size() + TextBytesOf(value);

@@ -44,10 +44,10 @@ struct AnswerLimits {
 // (tokens, copies, an answer that says them).
 class RequestFields {
  public:
-  // Reads the body of a POST, else the query. `request` must outlive it. Throws an ApiError if the
-  // body is no JSON object, or one of more values than the limits let it have, or if the texts of a
-  // field are longer than they let it be, or for want of memory.
-  RequestFields(const HttpRequest& request, const AnswerLimits& limits);
+  // Takes and reads the body of a POST, else the query. `request` must outlive it. Throws an
+  // ApiError if the body is no JSON object, or one of more values than the limits let it have, or
+  // if the texts of a field are longer than they let it be, or for want of memory.
+  RequestFields(HttpRequest& request, const AnswerLimits& limits);
 
   // Null if it is not there.
   const Json* Find(std::string_view key) const;

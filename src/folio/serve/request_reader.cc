@@ -175,6 +175,7 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   void on_header_impl(error_code& error) override {
     head_done_ = true;
     if (http_1_1 && hosts_ == 0) return Refuse(error, 400, "no Host");
+    if (hosts_ == 0 && !authority_.empty()) fields->headers.emplace_back("Host", authority_);
     if (length_ && encoded_) Refuse(error, 400, "a Content-Length with a Transfer-Encoding");
   }
 
@@ -197,7 +198,10 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   }
 
   void on_response_impl(int, boost::beast::string_view, int, error_code&) override {}
-  void on_body_init_impl(const boost::optional<uint64_t>&, error_code&) override {}
+  // What has not come of it takes no memory of the machine's.
+  void on_body_init_impl(const boost::optional<uint64_t>& length, error_code&) override {
+    if (length) body.reserve(std::min<size_t>(*length, body_bytes_));
+  }
   void on_finish_impl(error_code&) override {}
 
   size_t body_bytes_;

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +19,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <type_traits>
 
@@ -129,17 +133,19 @@ constexpr std::array kDenied = {
     // programs and processes
     "execve", "execveat", "fork", "vfork", "unshare", "setns",
     // other processes
-    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_open",
-    "pidfd_getfd", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tkill", "shmget",
-    "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
-    "msgctl", "mq_open", "mq_unlink", "migrate_pages", "move_pages",
+    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease",
+    "kcmp", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo", "tkill", "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop",
+    "semctl", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink", "migrate_pages",
+    "move_pages", "setpgid", "capget",
     // networks: its socket is there, and connections come by accept
-    "socket", "connect", "bind", "socketcall",
+    "socket", "socketpair", "connect", "bind", "listen", "socketcall",
     // files beyond their names, and what Landlock leaves to who owns a file
     "name_to_handle_at", "open_by_handle_at", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown",
     "lchown", "fchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "removexattr",
-    "lremovexattr", "fremovexattr", "utime", "utimes", "futimesat", "utimensat", "mknod", "mknodat",
-    "quotactl", "quotactl_fd", "fanotify_init", "acct",
+    "lremovexattr", "fremovexattr", "setxattrat", "removexattrat", "file_setattr", "utime",
+    "utimes", "futimesat", "utimensat", "mknod", "mknodat", "quotactl", "quotactl_fd",
+    "fanotify_init", "acct",
     // the tree of files
     "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen",
     "fsconfig", "fsmount", "fspick", "mount_setattr", "swapon", "swapoff",
@@ -153,6 +159,61 @@ constexpr std::array kDenied = {
     // who it is
     "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
     "setgroups", "capset"};
+
+// A call of these names another process by this argument, or a group or a user; 0 is its own.
+struct OfProcess {
+  const char* call;
+  unsigned argument;
+};
+constexpr OfProcess kOfProcesses[] = {
+    {"prlimit64", 0},
+    {"sched_setaffinity", 0},
+    {"sched_setscheduler", 0},
+    {"sched_setparam", 0},
+    {"sched_setattr", 0},
+    {"setpriority", 1},
+    {"ioprio_set", 1},
+    // What these say of others is nobody's business. sched_getaffinity is not here: libc asks it
+    // for the thread that a sanitizer looks at, by its number.
+    {"sched_getscheduler", 0},
+    {"sched_getparam", 0},
+    {"sched_getattr", 0},
+    {"sched_rr_get_interval", 0},
+    {"getpriority", 1},
+    {"ioprio_get", 1},
+    {"getpgid", 0},
+    {"getsid", 0},
+    {"get_robust_list", 0}};
+
+// A value of an argument for which a call reaches others.
+struct Denied {
+  const char* call;
+  unsigned argument;
+  uint32_t value;
+};
+constexpr Denied kDeniedValues[] = {
+    // Whose processor time and disk time: of a process alone, which 0 names.
+    {"setpriority", 0, PRIO_PGRP},
+    {"setpriority", 0, PRIO_USER},
+    {"getpriority", 0, PRIO_PGRP},
+    {"getpriority", 0, PRIO_USER},
+    {"ioprio_set", 0, 2},
+    {"ioprio_set", 0, 3},
+    {"ioprio_get", 0, 2},
+    {"ioprio_get", 0, 3},
+    // The kernel sends signals to whom a file belongs.
+    {"fcntl", 1, F_SETOWN},
+    {"fcntl", 1, F_SETOWN_EX},
+    {"fcntl", 1, F_SETSIG},
+    {"ioctl", 1, FIOSETOWN},
+    {"ioctl", 1, SIOCSPGRP},
+    // Typing into the terminal that it was started from, and whose that is.
+    {"ioctl", 1, TIOCSTI},
+    {"ioctl", 1, TIOCLINUX},
+    {"ioctl", 1, TIOCSIG},
+    {"ioctl", 1, TIOCSPGRP},
+    // Which processes share a core.
+    {"prctl", 0, 62 /* PR_SCHED_CORE */}};
 
 // A condition of an argument: by its value or, masked, that none of these bits is set.
 scmp_arg_cmp If(unsigned argument, scmp_compare how, scmp_datum_t value) {
@@ -203,9 +264,19 @@ void RestrictCalls() {
   // Signals to itself, and the question whether a process is there, which runs are asked.
   filter.Deny("kill", EPERM, {If(0, SCMP_CMP_NE, self), If(1, SCMP_CMP_NE, 0)});
   filter.Deny("tgkill", EPERM, {If(0, SCMP_CMP_NE, self)});
-  // Typing into the terminal that it was started from.
-  for (const scmp_datum_t request : {scmp_datum_t{TIOCSTI}, scmp_datum_t{TIOCLINUX}}) {
-    filter.Deny("ioctl", EPERM, {If(1, SCMP_CMP_EQ, request)});
+  for (const auto& [call, argument] : kOfProcesses) {
+    filter.Deny(call, EPERM, {If(argument, SCMP_CMP_NE, 0)});
+  }
+  // The kernel looks at the lower half of these arguments alone.
+  constexpr scmp_datum_t kHalf = std::numeric_limits<uint32_t>::max();
+  for (const auto& [call, argument, value] : kDeniedValues) {
+    filter.Deny(call, EPERM, {{argument, SCMP_CMP_MASKED_EQ, kHalf, value}});
+  }
+  // Sending opens a connection where it names to whom, or does so with its first bytes.
+  filter.Deny("sendto", EPERM, {If(4, SCMP_CMP_NE, 0)});
+  for (const auto& [call, argument] :
+       {OfProcess{"sendto", 3}, OfProcess{"sendmsg", 2}, OfProcess{"sendmmsg", 3}}) {
+    filter.Deny(call, EPERM, {{argument, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, MSG_FASTOPEN}});
   }
   filter.Load();
 }

@@ -2,10 +2,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +21,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "tests/kit/directory.h"
@@ -61,10 +68,10 @@ class SandboxTest : public InTemporaryDirectory {
         (void)!write(entered[1], &ready, 1);
         (void)!read(go[0], &ready, 1);
         for (const auto& [name, result] : calls()) {
-          text += name + " " + std::to_string(result) + "\n";
+          text += std::to_string(result) + " " + name + "\n";
         }
       } catch (const std::exception& error) {
-        text = error.what() + std::string(" -1\n");
+        text = std::string("-1 ") + error.what() + "\n";
       }
       (void)!write(results[1], text.data(), text.size());
       _exit(0);
@@ -84,7 +91,9 @@ class SandboxTest : public InTemporaryDirectory {
     Results found;
     std::istringstream lines(text);
     std::string name;
-    for (int result = 0; lines >> name >> result;) found[name] = result;
+    for (int result = 0; lines >> result && std::getline(lines >> std::ws, name);) {
+      found[name] = result;
+    }
     return found;
   }
 };
@@ -174,6 +183,87 @@ TEST_F(SandboxTest, NoProgramsProcessesSocketsOrSignals) {
   EXPECT_EQ(Confined(calls), expected);
   close(sockets[0]);
   close(sockets[1]);
+}
+
+// Each call that names a process, for another one of the same user and for this one.
+TEST_F(SandboxTest, OtherProcessesAreOutOfReach) {
+  if (!FindSandbox().seccomp) GTEST_SKIP() << "this kernel has no seccomp";
+  const pid_t other = fork();
+  if (other == 0) {
+    for (;;) pause();
+  }
+  int sockets[2], listening = socket(AF_INET, SOCK_STREAM, 0),
+                  fresh = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets), 0);
+  const auto calls = [&] {
+    constexpr long kProcess = 1, kHigh = 1L << 32;
+    rlimit limit{};
+    rlimit* const none = nullptr;
+    sched_param param{};
+    unsigned long cpus[16] = {1};
+    unsigned attributes[14] = {sizeof attributes};
+    Results found;
+    const auto on = [&](const std::string& whom, long pid) {
+      const auto add = [&](const char* call, long result) { found[call + whom] = Result(result); };
+      add("prlimit64", syscall(SYS_prlimit64, pid, RLIMIT_CPU, none, &limit));
+      add("sched_setaffinity", syscall(SYS_sched_setaffinity, pid, sizeof cpus, cpus));
+      add("sched_setscheduler", syscall(SYS_sched_setscheduler, pid, SCHED_BATCH, &param));
+      add("sched_setparam", syscall(SYS_sched_setparam, pid, &param));
+      add("sched_getattr", syscall(SYS_sched_getattr, pid, attributes, sizeof attributes, 0));
+      add("sched_setattr", syscall(SYS_sched_setattr, pid, attributes, 0));
+      add("sched_getscheduler", syscall(SYS_sched_getscheduler, pid));
+      add("sched_getparam", syscall(SYS_sched_getparam, pid, &param));
+      add("setpriority", syscall(SYS_setpriority, PRIO_PROCESS, pid, 5));
+      add("getpriority", syscall(SYS_getpriority, PRIO_PROCESS, pid));
+      add("ioprio_set", syscall(SYS_ioprio_set, kProcess, pid, 2L << 13));
+      add("ioprio_get", syscall(SYS_ioprio_get, kProcess, pid));
+      add("getpgid", syscall(SYS_getpgid, pid));
+      add("getsid", syscall(SYS_getsid, pid));
+    };
+    on("", 0);
+    on(" of another", other);
+    found["setpriority of a group"] = Result(syscall(SYS_setpriority, PRIO_PGRP, 0, 5));
+    found["setpriority of a user"] = Result(syscall(SYS_setpriority, PRIO_USER | kHigh, 0, 5));
+    found["ioprio_set of a group"] = Result(syscall(SYS_ioprio_set, 2 | kHigh, 0, 2L << 13));
+    found["setpgid"] = Result(syscall(SYS_setpgid, 0, other));
+    found["owner"] = Result(syscall(SYS_fcntl, sockets[0], F_SETOWN | kHigh, other));
+    found["signal of owner"] = Result(fcntl(sockets[0], F_SETSIG, SIGKILL));
+    found["ioctl owner"] = Result(ioctl(listening, FIOSETOWN, &other));
+    found["type"] = Result(syscall(SYS_ioctl, 0, TIOCSTI | kHigh, "x"));
+    found["share a core"] = Result(syscall(SYS_prctl, 62, 0, other, 0, 0));
+    found["name itself"] = Result(syscall(SYS_prctl, 15 /* PR_SET_NAME */, "name", 0, 0, 0));
+    // Ways to others that are no connect.
+    int pair[2];
+    found["socketpair"] = Result(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+    sockaddr_un log{.sun_family = AF_UNIX, .sun_path = "/dev/log"};
+    const auto* const at = reinterpret_cast<const sockaddr*>(&log);
+    found["datagram to"] = Result(sendto(sockets[0], "x", 1, 0, at, sizeof log));
+    found["datagram"] = Result(sendto(sockets[0], "x", 1, 0, nullptr, 0));
+    sockaddr_in web{};
+    web.sin_family = AF_INET;
+    web.sin_port = htons(9);
+    web.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    char byte = 'x';
+    iovec bytes{.iov_base = &byte, .iov_len = 1};
+    msghdr message{};
+    message.msg_name = &web;
+    message.msg_namelen = sizeof web;
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    found["fast open"] = Result(sendmsg(fresh, &message, MSG_FASTOPEN));
+    found["listen"] = Result(listen(listening, 1));
+    return found;
+  };
+  const Results found = Confined(calls);
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  for (const int fd : {sockets[0], sockets[1], listening, fresh}) close(fd);
+  EXPECT_EQ(found.size(), 14u * 2 + 15);
+  for (const auto& [call, result] : found) {
+    const bool own =
+        found.contains(call + " of another") || call == "name itself" || call == "datagram";
+    EXPECT_EQ(result, own ? 0 : EPERM) << call;
+  }
 }
 
 TEST(Sandboxes, AreDescribed) {

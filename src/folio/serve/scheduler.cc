@@ -3,14 +3,59 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <tuple>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/log.h"
 #include "folio/serve/http.h"
 
 namespace folio {
+
+namespace {
+
+// How long a text has a slot before others may have it, where clients are more than slots: long for
+// a model, which may have to read a text anew for it, and short for who waits.
+constexpr double kTurnSeconds = 0.25;
+// How soon it is seen that a client has read what there was.
+constexpr std::chrono::milliseconds kUntilRead(20);
+
+}  // namespace
+
+void ClientShares::Hold(const ClientName& client, int64_t count) {
+  Holding& key = keys_[client.key];
+  key.count += count;
+  key.addresses[client.address] += count;
+}
+
+std::pair<int64_t, int64_t> ClientShares::Held(const ClientName& client) const {
+  const auto key = keys_.find(client.key);
+  if (key == keys_.end()) return {};
+  const auto address = key->second.addresses.find(client.address);
+  return {key->second.count, address == key->second.addresses.end() ? 0 : address->second};
+}
+
+bool ClientShares::IsWithin(const ClientName& client) const {
+  const auto [of_key, of_address] = Held(client);
+  return of_key <= share() || of_address <= ShareIn(keys_.at(client.key));
+}
+
+bool ClientShares::GivesWay(const ClientName& other, const ClientName& client) const {
+  const auto [of_key, of_address] = Held(other);
+  if (Held(client).first <= share()) return of_key > share();
+  return other.key == client.key && of_address > ShareIn(keys_.at(client.key));
+}
+
+bool ClientShares::TakesTurns(const ClientName& other, const ClientName& client) const {
+  const auto [of_key, of_address] = Held(client);
+  if (of_key <= share()) return other.key != client.key && of_key == 1;
+  return other.key == client.key && other.address != client.address && of_address == 1;
+}
 
 void SequenceGroup::Fail(int status, const char* why) noexcept {
   if (failed_ != 0) return;
@@ -50,11 +95,12 @@ void Scheduler::MakeBatch() {
   cache_bytes_ = batch_->cache_bytes();
 }
 
-std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client,
-                                                 std::vector<TextRequest> texts) {
+std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client, std::vector<TextRequest> texts,
+                                                 std::function<bool()> unread) {
   auto scheduled = std::make_shared<SequenceGroup>();
   const auto count = std::ssize(texts);
   scheduled->client_ = std::move(client);
+  scheduled->unread_ = std::move(unread);
   scheduled->left_ = count;
   {
     const std::lock_guard lock(mutex_);
@@ -83,25 +129,45 @@ std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client,
 // They wait for their turn from now on. Where it throws they may be in `scheduled`, which they hold
 // themselves until they end. The lock is held.
 void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) {
-  for (TextRequest& text : texts) {
-    // The batch calls these, which tell the request and us.
-    text.on_end = [scheduled, tell = std::move(text.on_end)](FinishReason reason,
-                                                             const GenerateStats& stats) {
-      End(*scheduled, tell, reason, stats);
+  for (TextRequest& request : texts) {
+    Text& text = scheduled->waiting_.emplace_back();
+    // The batch calls these, which tell the request and us. The text stays where it is.
+    request.on_end = [this, scheduled, &text, tell = std::move(request.on_end)](
+                         FinishReason reason, const GenerateStats& stats) {
+      End(*scheduled, text, tell, reason, stats);
     };
-    text.on_token = [scheduled, tell = std::move(text.on_token)](const NewToken& token) {
+    request.on_token = [scheduled, &text,
+                        tell = std::move(request.on_token)](const NewToken& token) {
+      if (std::isinf(text.turn_ends)) {
+        const double now = SteadySeconds();
+        text.turn_ends = now + std::max(kTurnSeconds, now - text.joined);
+      }
       return !scheduled->cancelled_ && (!tell || tell(token));
     };
-    scheduled->waiting_.push_back(std::move(text));
+    text.request = std::move(request);
   }
   open_.push_back(scheduled);
-  Turn& of_key = InTurns(turns_, scheduled->client_.key);
-  InTurns(of_key.inner, scheduled->client_.address).inner.push_back({.texts = scheduled});
+  AddTurn(scheduled);
 }
 
-// A text of these has ended, on the scheduler's thread.
-void Scheduler::End(SequenceGroup& texts, const OnEnd& tell, FinishReason reason,
+// They are last, unless they are among the turns.
+void Scheduler::AddTurn(const Texts& texts) {
+  Turn& of_key = InTurns(turns_, texts->client_.key);
+  Turn& of_address = InTurns(of_key.inner, texts->client_.address);
+  if (std::ranges::count(of_address.inner, texts, &Turn::texts) > 0) return;
+  of_address.inner.push_back({.texts = texts});
+}
+
+// A text of these has ended, on the scheduler's thread; with the lock, if it had no slot.
+void Scheduler::End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishReason reason,
                     const GenerateStats& stats) noexcept {
+  text.ended = true;
+  if (std::exchange(text.parked, false)) {
+    --texts.parked_;
+    --waiting_;
+  } else if (text.joined > 0) {
+    --running_;  // before its client hears of its end
+  }
   try {
     if (tell) tell(reason, stats);
   } catch (const std::exception& error) {
@@ -112,67 +178,72 @@ void Scheduler::End(SequenceGroup& texts, const OnEnd& tell, FinishReason reason
 
 // The next text of these joins the batch; where memory does not suffice they end, and others go on.
 void Scheduler::Begin(SequenceGroup& texts) {
-  TextRequest& text = texts.waiting_.front();
-  const OnEnd on_end = text.on_end;
-  texts.begun_.reserve(texts.begun_.size() + 1);
+  Text& text = texts.waiting_.front();
+  const OnEnd on_end = text.request.on_end;
+  texts.begun_.splice(texts.begun_.end(), texts.waiting_, texts.waiting_.begin());
   --waiting_;
   ++running_;
   try {
-    texts.begun_.push_back(batch_->Add(std::move(text)));
+    text.id = batch_->Add(std::exchange(text.request, {}));
   } catch (const std::exception& error) {
     texts.Fail(503, error.what());
     on_end(FinishReason::kCancelled, {});
   }
-  texts.waiting_.pop_front();
+}
+
+// One of these that waits gets a slot: the first that was parked, or else has not begun.
+void Scheduler::GiveSlot(SequenceGroup& texts) {
+  const auto parked = std::ranges::find(texts.begun_, true, &Text::parked);
+  Text& text = parked != texts.begun_.end() ? *parked : texts.waiting_.front();
+  text.joined = SteadySeconds();
+  text.turn_ends = std::numeric_limits<double>::infinity();
+  if (!text.parked) return Begin(texts);
+  batch_->Resume(text.id);
+  text.parked = false;
+  --texts.parked_;
+  --waiting_;
+  ++running_;
+}
+
+// A text of these gives its slot to others, and waits for its turn.
+void Scheduler::Park(const Texts& texts, Text& text) {
+  AddTurn(texts);
+  batch_->Park(text.id);
+  text.parked = true;
+  ++texts->parked_;
+  ++waiting_;
+  --running_;
 }
 
 // Returns true where there is room for so many more texts of a client. Where all is taken and it
 // would not hold more than an equal share of it, requests make room for it that hold more than
-// theirs: of the key and address that hold most, one that has not begun before one that has, the
-// newest first. A key's share is that of its addresses together. The lock is held.
+// theirs: one that waits before one that does not, of the key and address that hold most, one that
+// has not begun before one that has, the newest first. The lock is held.
 bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   const int64_t room = options_.slots + options_.queue;
   if (running_ + waiting_ + count <= room) return true;
 
-  struct Holding {
-    int64_t texts = 0;
-    std::map<std::string, int64_t> addresses = {};
-  };
-  std::map<std::string, Holding> holdings;  // by key
-  const auto hold = [&](const ClientName& who, int64_t texts) {
-    holdings[who.key].texts += texts;
-    holdings[who.key].addresses[who.address] += texts;
-  };
+  ClientShares shares(room);
   // Texts that ended in this step, or will as nobody wants them, are still counted as running.
   int64_t missing = count - room;
   for (const Texts& texts : open_) {
     const int64_t left = texts->cancelled_ ? 0 : texts->left_.load();
-    if (left > 0) hold(texts->client_, left);
+    if (left > 0) shares.Hold(texts->client_, left);
     missing += left;
   }
   if (missing <= 0) return true;
-  hold(client, count);
-  const Holding& own = holdings[client.key];
-  const int64_t keys = std::ssize(holdings), addresses = std::ssize(own.addresses);
-  const int64_t share = std::max<int64_t>(room / keys, 1);
-  const int64_t share_in_key = std::max<int64_t>(share / addresses, 1);
-  // Its key has all that it may have: then it is between the addresses of that.
-  const bool in_key = own.texts > share;
-  if (in_key && own.addresses.at(client.address) > share_in_key) return false;
+  shares.Hold(client, count);
+  if (!shares.IsWithin(client)) return false;
 
   std::vector<Texts> evicted;
   while (missing > 0) {
     Texts most;
-    std::tuple<int64_t, int64_t, bool> most_held;
+    std::tuple<bool, std::pair<int64_t, int64_t>, bool> most_held;
     for (auto at = open_.rbegin(); at != open_.rend(); ++at) {
       const Texts& texts = *at;
-      if (texts->waiting_.empty() || texts->cancelled_ || std::ranges::count(evicted, texts) > 0) {
-        continue;
-      }
-      const Holding& of = holdings[texts->client_.key];
-      const int64_t of_address = of.addresses.at(texts->client_.address);
-      if (in_key ? &of != &own || of_address <= share_in_key : of.texts <= share) continue;
-      const std::tuple held(of.texts, of_address, texts->begun_.empty());
+      if (texts->cancelled_ || std::ranges::count(evicted, texts) > 0) continue;
+      if (!shares.GivesWay(texts->client_, client)) continue;
+      const std::tuple held(texts->waits(), shares.Held(texts->client_), texts->begun_.empty());
       if (most != nullptr && held <= most_held) continue;
       most = texts;
       most_held = held;
@@ -180,7 +251,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
     if (most == nullptr) return false;
     const int64_t left = most->left_;
     missing -= left;
-    hold(most->client_, -left);
+    shares.Hold(most->client_, -left);
     evicted.push_back(most);
   }
   for (const Texts& texts : evicted) {
@@ -197,19 +268,23 @@ Scheduler::Turn& Scheduler::InTurns(std::list<Turn>& turns, const std::string& n
   return found != turns.end() ? *found : turns.emplace_back(Turn{.name = name});
 }
 
-// The request whose turn it is, which has texts that wait; null if there is none. It, its address
+// The request whose turn it is, of those that wait and may; null if there is none. It, its address
 // and its key are last from now on.
-Scheduler::Texts Scheduler::TakeTurn(std::list<Turn>& turns) {
-  while (!turns.empty()) {
-    Turn& turn = turns.front();
-    Texts next = turn.texts == nullptr          ? TakeTurn(turn.inner)
-                 : turn.texts->waiting_.empty() ? nullptr
-                                                : turn.texts;
+template <class May>
+Scheduler::Texts Scheduler::TakeTurn(std::list<Turn>& turns, const May& may) {
+  for (auto turn = turns.begin(); turn != turns.end();) {
+    Texts next;
+    if (turn->texts == nullptr) {
+      next = TakeTurn(turn->inner, may);
+    } else if (turn->texts->waits() && may(turn->texts)) {
+      next = turn->texts;
+    }
     if (next != nullptr) {
-      turns.splice(turns.end(), turns, turns.begin());
+      turns.splice(turns.end(), turns, turn);
       return next;
     }
-    turns.pop_front();
+    const bool over = turn->texts == nullptr ? turn->inner.empty() : !turn->texts->waits();
+    turn = over ? turns.erase(turn) : std::next(turn);
   }
   return nullptr;
 }
@@ -218,32 +293,105 @@ Scheduler::Texts Scheduler::TakeTurn(std::list<Turn>& turns) {
 void Scheduler::Prune(std::list<Turn>& turns) {
   std::erase_if(turns, [](Turn& turn) {
     Prune(turn.inner);
-    return turn.texts == nullptr ? turn.inner.empty() : turn.texts->waiting_.empty();
+    return turn.texts == nullptr ? turn.inner.empty() : !turn.texts->waits();
   });
 }
 
 // Fills the slots with the texts whose turn it is. The lock is held.
 void Scheduler::Admit() {
-  while (batch_->running() + batch_->waiting() < options_.slots) {
-    const Texts texts = TakeTurn(turns_);
-    if (texts == nullptr) return;
-    Begin(*texts);
+  PauseUnread();
+  do {
+    while (batch_->running() + batch_->waiting() < options_.slots) {
+      const Texts texts = TakeTurn(turns_, [](const Texts& one) { return !one->paused_; });
+      if (texts == nullptr) return;
+      GiveSlot(*texts);
+    }
+  } while (ShareSlots());
+}
+
+// Texts whose client does not read them wait until it does. The lock is held.
+void Scheduler::PauseUnread() {
+  paused_ = 0;
+  for (const Texts& texts : open_) {
+    texts->paused_ = texts->unread_ && !texts->cancelled_ && texts->unread_();
+    if (!texts->paused_) continue;
+    for (Text& text : texts->begun_) {
+      if (!text.parked && !text.ended) Park(texts, text);
+    }
+    paused_ += std::ssize(texts->waiting_) + texts->parked_;
   }
+}
+
+// A text that waits gets the slot of one whose client has more than its share of them, or has had
+// it for a turn. Returns false where there is none. The lock is held.
+bool Scheduler::ShareSlots() {
+  const auto asks = [](const Texts& texts) { return !texts->paused_ && !texts->cancelled_; };
+  const auto same = [&](const Texts& texts) {
+    const ClientName &one = texts->client_, &first = open_.front()->client_;
+    return one.key == first.key && one.address == first.address;
+  };
+  if (waiting_ == paused_ || std::ranges::all_of(open_, same)) return false;
+  ClientShares shares(options_.slots);
+  for (const Texts& texts : open_) {
+    if (!asks(texts)) continue;
+    shares.Hold(texts->client_, texts->left_ - std::ssize(texts->waiting_) - texts->parked_);
+  }
+  Slot slot;
+  const Texts next = TakeTurn(turns_, [&](const Texts& texts) {
+    if (!asks(texts)) return false;
+    shares.Hold(texts->client_, 1);
+    slot = shares.IsWithin(texts->client_) ? SlotFor(shares, texts->client_) : Slot{};
+    shares.Hold(texts->client_, -1);
+    return slot.text != nullptr;
+  });
+  if (next == nullptr) return false;
+  Park(slot.texts, *slot.text);
+  GiveSlot(*next);
+  return true;
+}
+
+// The slot that this client, which holds no more than its share with it, is to have: of the key and
+// address that hold most, the text that has been there for longest.
+Scheduler::Slot Scheduler::SlotFor(const ClientShares& shares, const ClientName& client) const {
+  Slot slot;
+  std::tuple<bool, std::pair<int64_t, int64_t>, double> most;
+  const double now = SteadySeconds();
+  for (const Texts& texts : open_) {
+    if (texts->cancelled_) continue;
+    const bool gives_way = shares.GivesWay(texts->client_, client);
+    if (!gives_way && !shares.TakesTurns(texts->client_, client)) continue;
+    for (Text& text : texts->begun_) {
+      if (text.parked || text.ended || (!gives_way && now < text.turn_ends)) continue;
+      const std::tuple held(gives_way, shares.Held(texts->client_), -text.turn_ends);
+      if (slot.text != nullptr && held <= most) continue;
+      slot = {texts, &text};
+      most = held;
+    }
+  }
+  return slot;
 }
 
 // Ends what nobody wants, and what made room. The lock is held, also by the callbacks, which are
 // quick.
 void Scheduler::DropCancelled() noexcept {
-  std::list<TextRequest> ended = std::exchange(evicted_, {});
+  std::list<Text> ended = std::exchange(evicted_, {});
   for (const Texts& texts : open_) {
     if (!texts->cancelled_) continue;
-    for (const DecodeBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
+    for (const Text& text : texts->begun_) {
+      if (!text.ended) batch_->Cancel(text.id);
+    }
     waiting_ -= std::ssize(texts->waiting_);
     ended.splice(ended.end(), texts->waiting_);
   }
   if (ended.empty()) return;
   Prune(turns_);
-  for (TextRequest& text : ended) text.on_end(FinishReason::kCancelled, {});
+  for (Text& text : ended) text.request.on_end(FinishReason::kCancelled, {});
+}
+
+// Forgets texts that have ended, and requests all of whose have. The lock is held.
+void Scheduler::RemoveEnded() {
+  for (const Texts& texts : open_) std::erase_if(texts->begun_, std::mem_fn(&Text::ended));
+  std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
 }
 
 // The model failed, or memory did: nobody's text can go on.
@@ -269,12 +417,17 @@ void Scheduler::Run() {
     try {
       {
         std::unique_lock lock(mutex_);
-        news_.wait(lock, [&] { return more || stopped_ || waiting_ > 0; });
+        const auto ready = [&] { return more || stopped_ || waiting_ > paused_; };
+        if (paused_ > 0) {
+          news_.wait_for(lock, kUntilRead, ready);
+        } else {
+          news_.wait(lock, ready);
+        }
         if (stopped_) {
           for (const Texts& texts : open_) texts->cancelled_ = true;
         }
         DropCancelled();
-        std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
+        RemoveEnded();
         if (stopped_) return;
         if (batch_ == nullptr) MakeBatch();
         Admit();
@@ -288,7 +441,7 @@ void Scheduler::Run() {
       more = false;
     }
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
+    RemoveEnded();
     running_ = batch_ == nullptr ? 0 : batch_->running() + batch_->waiting();
     used_cache_bytes_ = batch_ == nullptr ? 0 : batch_->used_cache_bytes();
   }

@@ -1,14 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "folio/infer/decode_batch.h"
@@ -18,8 +22,8 @@
 
 namespace folio {
 
-// ClientName says who asks: turns and shares of the queue are those of keys, and in a key those of
-// its addresses.
+// ClientName says who asks: turns and shares of slots and queue are those of keys, and in a key
+// those of its addresses.
 struct ClientName {
   std::string key = {};  // its name; "" where none is needed
   std::string address = {};
@@ -37,24 +41,73 @@ class SequenceGroup {
 
  private:
   friend class Scheduler;
+  struct Text {
+    TextRequest request = {};  // until it is the batch's
+    DecodeBatch::Id id = 0;    // from then on
+    bool parked = false, ended = false;
+    double joined = 0;  // when it got its slot; 0 before it had one
+    // From when on others may have the slot, after its first token there.
+    double turn_ends = std::numeric_limits<double>::infinity();
+  };
   // The status is the last to be set.
   void Fail(int status, const char* why) noexcept;
+  bool waits() const { return !waiting_.empty() || parked_ > 0; }  // some of them, for a slot
 
   ClientName client_;
-  std::list<TextRequest> waiting_;
-  std::vector<DecodeBatch::Id> begun_;  // of the batch that runs now
-  std::atomic<int64_t> left_ = 0;       // that have not ended
+  std::function<bool()> unread_;
+  std::list<Text> waiting_, begun_;
+  int64_t parked_ = 0;             // of those that have begun
+  bool paused_ = false;            // none gets a slot
+  std::atomic<int64_t> left_ = 0;  // that have not ended
   std::atomic<bool> cancelled_ = false;
   std::atomic<int> failed_ = 0;  // a status of HTTP
   std::string failure_;
 };
 
+// Shares of something that clients have together: equal ones of keys, and in a key of its
+// addresses.
+class ClientShares {
+ public:
+  explicit ClientShares(int64_t room) : room_(room) {}
+
+  // The client holds so many more; none, to have a share.
+  void Hold(const ClientName& client, int64_t count);
+  // Returns how many its key and its address hold.
+  std::pair<int64_t, int64_t> Held(const ClientName& client) const;
+  // Returns true where the client, or its address in a key that has its share, holds no more than
+  // an equal share, or one.
+  bool IsWithin(const ClientName& client) const;
+  // Returns true where `other` holds more than its share of what `client`, which IsWithin, is to
+  // have: of all or, if the key of that has its share, of the key's.
+  bool GivesWay(const ClientName& other, const ClientName& client) const;
+  // Returns true where there is not one for each, and it is between these who has it next.
+  bool TakesTurns(const ClientName& other, const ClientName& client) const;
+
+ private:
+  struct Holding {
+    int64_t count = 0;
+    std::map<std::string, int64_t> addresses = {};
+  };
+  int64_t share() const { return std::max<int64_t>(room_ / std::ssize(keys_), 1); }
+  int64_t ShareIn(const Holding& key) const {
+    return std::max<int64_t>(share() / std::ssize(key.addresses), 1);
+  }
+
+  int64_t room_;
+  std::map<std::string, Holding> keys_ = {};
+};
+
 // A model that writes for many: a DecodeBatch on a thread of its own. Texts join and leave between
 // steps. Texts are taken in the order in which they come, but in turns: between keys, between the
 // addresses of one, and between the requests of an address, so that nobody who asks for much keeps
-// others waiting for all of it. Nor does he keep them out: one client alone may fill the queue, but
-// when it is full, who holds less than an equal share takes the place of the newest request of
-// those who hold more.
+// others waiting for all of it.
+//
+// Nor does he keep them out. One client alone may have all slots and the queue. When all slots are
+// taken, who holds less than an equal share of them gets those of who holds more: the text that has
+// been in its slot for longest is parked until it is its turn again. Where clients are more than
+// slots, they have these by turns. When the queue is full, who holds less than an equal share of
+// slots and queue takes the place of the newest request of those who hold more. Texts whose client
+// leaves too much unread have no slot.
 class Scheduler {
  public:
   struct Options {
@@ -69,13 +122,15 @@ class Scheduler {
   ~Scheduler();
 
   // Takes the texts of a client's request. Their callbacks come from the scheduler's thread and
-  // must be quick; each on_end is called once. Throws an ApiError: 429 where the queue is full, and
-  // the client has its share of it.
-  // REQUIRES: CheckGeneration lets them pass.
-  std::shared_ptr<SequenceGroup> Submit(ClientName client, std::vector<TextRequest> texts);
+  // must be quick; each on_end is called once. `unread`, which is quick and for any thread, returns
+  // true while the client leaves so much unread that they are to wait. Throws an ApiError: 429
+  // where the queue is full, and the client has its share of it. REQUIRES: CheckGeneration lets
+  // them pass.
+  std::shared_ptr<SequenceGroup> Submit(ClientName client, std::vector<TextRequest> texts,
+                                        std::function<bool()> unread = {});
 
   int64_t running() const { return running_; }
-  int64_t waiting() const { return waiting_; }
+  int64_t waiting() const { return waiting_; }  // with those that are parked
   // These are the numbers of the DecodeBatch.
   int64_t cache_bytes() const { return cache_bytes_; }
   int64_t used_cache_bytes() const { return used_cache_bytes_; }
@@ -83,6 +138,7 @@ class Scheduler {
 
  private:
   using Texts = std::shared_ptr<SequenceGroup>;
+  using Text = SequenceGroup::Text;
   using OnEnd = std::function<void(FinishReason, const GenerateStats&)>;
   // Turns are those of keys, in each its addresses, in each its requests. The first is next.
   struct Turn {
@@ -90,19 +146,31 @@ class Scheduler {
     std::list<Turn> inner = {};
     Texts texts = {};  // of a request
   };
+  struct Slot {
+    Texts texts = {};
+    Text* text = nullptr;
+  };
   static Turn& InTurns(std::list<Turn>& turns, const std::string& name);
-  static Texts TakeTurn(std::list<Turn>& turns);
+  template <class May>
+  static Texts TakeTurn(std::list<Turn>& turns, const May& may);
   static void Prune(std::list<Turn>& turns);
 
   void Run();
   void MakeBatch();
   bool MakeRoom(const ClientName& client, int64_t count);
   void Enqueue(const Texts& scheduled, std::vector<TextRequest> texts);
+  void AddTurn(const Texts& texts);
   void Admit();
+  void PauseUnread();
+  bool ShareSlots();
+  Slot SlotFor(const ClientShares& shares, const ClientName& client) const;
   void Begin(SequenceGroup& texts);
+  void GiveSlot(SequenceGroup& texts);
+  void Park(const Texts& texts, Text& text);
+  void RemoveEnded();
   void DropCancelled() noexcept;
-  static void End(SequenceGroup& texts, const OnEnd& tell, FinishReason reason,
-                  const GenerateStats& stats) noexcept;
+  void End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishReason reason,
+           const GenerateStats& stats) noexcept;
   void FailAll(int status, const char* why) noexcept;
 
   const OpenedModel& model_;
@@ -110,9 +178,10 @@ class Scheduler {
   std::unique_ptr<DecodeBatch> batch_;  // none where it threw, until there is memory for another
   std::mutex mutex_;
   std::condition_variable news_;
-  std::list<Turn> turns_;           // of keys
-  std::list<Texts> open_;           // that have not ended, the newest last
-  std::list<TextRequest> evicted_;  // that made room, and are to be told so
+  std::list<Turn> turns_;    // of keys
+  std::list<Texts> open_;    // that have not ended, the newest last
+  std::list<Text> evicted_;  // that made room, and are to be told so
+  int64_t paused_ = 0;       // of those that wait
   bool stopped_ = false;
   std::atomic<int64_t> running_ = 0, waiting_ = 0, cache_bytes_ = 0, used_cache_bytes_ = 0;
   std::thread thread_;

@@ -253,6 +253,143 @@ TEST_F(Schedulers, KeysTakeTurns) {
   EXPECT_LE(LastOf("modest"), 12u);
 }
 
+// Texts of clients at a scheduler whose slots all are taken by others, and stay so.
+class SchedulerSlots : public Schedulers {
+ protected:
+  // A text that slides for as long as it may.
+  TextRequest Endless(int number, int64_t tokens = 1 << 30) {
+    TextRequest request = Request(number, tokens, [this, number](const Tokens& text) {
+      const std::lock_guard lock(mutex_);
+      texts_[number] = text;
+      ended_.emplace_back();
+    });
+    request.options.when_full = WhenFull::kSlide;
+    return request;
+  }
+  std::shared_ptr<SequenceGroup> Ask(const ClientName& client, TextRequest text,
+                                     std::function<bool()> unread = {}) {
+    std::vector<TextRequest> texts;
+    texts.push_back(std::move(text));
+    return scheduler_->Submit(client, std::move(texts), std::move(unread));
+  }
+  void Begin(const Scheduler::Options& options) { scheduler_.emplace(model_, options); }
+  // What the text becomes where nothing else runs.
+  Tokens Alone(int number, int64_t tokens) {
+    Begin({.slots = 1});
+    Ask(Client("alone"), Endless(number, tokens));
+    WaitFor(1);
+    scheduler_.reset();
+    ended_.clear();
+    return texts_[number];
+  }
+  // Expects that this client's text of a few tokens ends, as it does alone.
+  void ExpectAnswer(const ClientName& client, int number) {
+    const size_t before = ended();
+    const double begin = SteadySeconds();
+    Ask(client, Endless(number, 5));
+    WaitFor(before + 1);
+    EXPECT_LT(SteadySeconds() - begin, 20) << "much less where nothing else computes";
+    EXPECT_EQ(texts_[number], few_.at(number));
+  }
+  void SetUp() override {
+    for (int number = 100; number < 104; ++number) few_[number] = Alone(number, 5);
+  }
+  ~SchedulerSlots() override { scheduler_.reset(); }
+
+  std::map<int, Tokens> texts_, few_;
+  std::optional<Scheduler> scheduler_;
+};
+
+TEST_F(SchedulerSlots, EndlessTextsOfOneClientLeaveOthersTheirShare) {
+  for (const int64_t slots : {1, 2, 8}) {
+    for (const int64_t queue : {0, 64}) {
+      if (slots + queue == 1) continue;  // which one alone has
+      SCOPED_TRACE(slots * 100 + queue);
+      Begin({.slots = slots, .queue = queue});
+      for (int i = 0; i < slots; ++i) Ask(Client("hog"), Endless(i));
+      while (scheduler_->running() < slots) std::this_thread::yield();
+      ExpectAnswer(Client("one"), 100);
+      ExpectAnswer(Client("two"), 101);
+      scheduler_.reset();
+    }
+  }
+}
+
+TEST_F(SchedulerSlots, AreSharedByKeyAndInItByAddress) {
+  Begin({.slots = 4});
+  for (int i = 0; i < 8; ++i) Ask(Client(std::to_string(i), "hog"), Endless(i));
+  ExpectAnswer(Client("0", "other"), 100);
+  scheduler_.reset();
+  // One key of which an address has all, and then more addresses than slots.
+  Begin({.slots = 4});
+  for (int i = 0; i < 8; ++i) Ask(Client("0", "key"), Endless(i));
+  ExpectAnswer(Client("1", "key"), 101);
+  for (int i = 8; i < 16; ++i) Ask(Client(std::to_string(i), "key"), Endless(i));
+  ExpectAnswer(Client("17", "key"), 102);
+  ExpectAnswer(Client("17", "other"), 103);
+}
+
+TEST_F(SchedulerSlots, MoreClientsThanSlotsHaveTheseByTurns) {
+  Begin({.slots = 2});
+  for (int i = 0; i < 6; ++i) Ask(Client(std::to_string(i)), Endless(i));
+  ExpectAnswer(Client("other"), 100);
+}
+
+// Long texts that are parked again and again, with their pages and without.
+TEST_F(SchedulerSlots, ATextThatWasParkedIsTheSame) {
+  constexpr int64_t kTokens = 700;
+  const std::map<int, Tokens> alone = {
+      {0, Alone(0, kTokens)}, {1, Alone(1, kTokens)}, {2, Alone(2, kTokens)}};
+  Begin({.slots = 3});
+  std::atomic<bool> held = true;  // until others have come
+  for (const auto& [number, text] : alone) {
+    TextRequest request = Endless(number, kTokens);
+    request.on_token = [&, count = 0, next = request.on_token](const NewToken& token) mutable {
+      while (++count == 150 && held) std::this_thread::yield();
+      return next(token);
+    };
+    Ask(Client("hog"), std::move(request));
+  }
+  while (scheduler_->running() < 3) std::this_thread::yield();
+  for (int i = 3; i < 9; ++i) Ask(Client(i % 2 == 0 ? "one" : "two"), Endless(i, 290));
+  held = false;
+  WaitFor(9);
+  for (const auto& [number, text] : alone) EXPECT_EQ(texts_[number], text) << number;
+  while (scheduler_->running() > 0) std::this_thread::yield();
+  EXPECT_EQ(scheduler_->waiting(), 0);
+  EXPECT_EQ(scheduler_->used_cache_bytes(), 0);
+}
+
+TEST_F(SchedulerSlots, WhoDoesNotReadHasNone) {
+  const Tokens alone = Alone(7, 60);
+  Begin({.slots = 1});
+  std::atomic<int64_t> unread = 0;
+  TextRequest request = Endless(7, 60);
+  request.on_token = [&, next = request.on_token](const NewToken& token) {
+    ++unread;
+    return next(token);
+  };
+  const auto stalled = [&] { return unread > 20; };
+  const auto texts = Ask(Client("client"), std::move(request), stalled);
+  // Another of the same client, which has no share of its own.
+  ExpectAnswer(Client("client"), 100);
+  while (scheduler_->running() > 0) std::this_thread::yield();
+  EXPECT_EQ(scheduler_->waiting(), 1);
+  EXPECT_EQ(unread, 21);
+  for (int read = 0; read < 2; ++read) {
+    unread = 0;
+    while (unread < (read == 0 ? 21 : 18)) std::this_thread::yield();
+  }
+  WaitFor(2);
+  EXPECT_EQ(texts_[7], alone);
+  // One that nobody wants any more ends, too.
+  const auto other = Ask(Client("client"), Endless(8), [] { return true; });
+  while (scheduler_->waiting() == 0) std::this_thread::yield();
+  other->Cancel();
+  WaitFor(3);
+  EXPECT_EQ(scheduler_->waiting(), 0);
+}
+
 TEST_F(Schedulers, CancelledTextsEndWhereverTheyAre) {
   Scheduler scheduler(model_, {.slots = 2});
   std::atomic<int> reasons = 0;

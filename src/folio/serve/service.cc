@@ -1,6 +1,9 @@
 #include "folio/serve/service.h"
 
 #include <fmt/format.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <utility>
@@ -308,7 +311,7 @@ HttpReply Service::Answer(HttpRequest request) {
   return reply;
 }
 
-HttpReply Service::Dispatch(const HttpRequest& request, const Route& route,
+HttpReply Service::Dispatch(HttpRequest& request, const Route& route,
                             const std::vector<std::string>& names) {
   if (std::optional<HttpReply> reply = ReplyToOtherMethod(request, route.method)) return *reply;
   const RequestFields fields(request, options_.limits);
@@ -509,9 +512,21 @@ HttpLimits WithMemory(HttpLimits limits, const std::shared_ptr<MemoryBudget>& me
 
 }  // namespace
 
+// Has memory that was freed go back to the system: large pieces at once, and of the others, which
+// the allocator keeps for each group of threads, a few. Else what requests had stays in each group
+// that one of their threads is in.
+void ReturnFreedMemory() {
+#if defined(__GLIBC__)
+  constexpr int kLarge = 128 << 10, kKept = 1 << 20, kGroups = 2;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TRIM_THRESHOLD, kKept);
+  mallopt(M_ARENA_MAX, kGroups);
+#endif
+}
+
 BackgroundServer::BackgroundServer(Service& service, const std::string& host, int port,
                                    const HttpLimits& limits)
-    : server_([&service](const HttpRequest& request) { return service.Answer(request); },
+    : server_([&service](HttpRequest request) { return service.Answer(std::move(request)); },
               WithMemory(limits, service.memory()),
               [&service](const std::string& client, int status, const std::string& reason) {
                 return service.Refused(client, status, reason);

@@ -56,7 +56,8 @@ class Service {
   // logged. Returns the X-Request-Id of its answer.
   std::string Refused(const std::string& client, int status, const std::string& reason);
 
-  // These open the service from now on, and no others; at any time. REQUIRES: it has keys.
+  // These open the service from now on, and no others; none of them closes it to all that needs a
+  // key. At any time. REQUIRES: it began with keys.
   void SetKeys(AccessKeys keys);
 
   const ServiceMetrics& metrics() const { return metrics_; }
@@ -68,7 +69,7 @@ class Service {
   static const std::vector<Route>& Routes();
 
   std::shared_ptr<const AccessKeys> Keys() const;
-  HttpReply Dispatch(const HttpRequest& request, const Route& route,
+  HttpReply Dispatch(HttpRequest& request, const Route& route,
                      const std::vector<std::string>& names);
   using Models = std::vector<std::shared_ptr<ServedModel>>;
   Models AllModels() const;
@@ -109,6 +110,10 @@ class Service {
   PageTraces traces_;
   PageRuns runs_;
 };
+
+// Has this process give freed memory back to the system, for programs that serve: before there are
+// other threads.
+void ReturnFreedMemory();
 
 // A service that answers at an address, on threads of its own, until it is stopped.
 class BackgroundServer {

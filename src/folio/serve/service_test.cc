@@ -1,10 +1,16 @@
 #include "folio/serve/service.h"
 
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <set>
 #include <thread>
 
+#include "folio/base/clock.h"
 #include "folio/infer/default_sampling.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/model/decoder.h"
@@ -534,6 +540,81 @@ TEST_F(Services, AStreamThatMakesRoomEndsWithAnError) {
                                     return event.find("rate_limit_error") != event.npos;
                                   }),
             1);
+}
+
+std::string StreamRequest(const Json& more) {
+  Json body{{"model", "small"},     {"prompt", "Once"},   {"stream", true},
+            {"when_full", "slide"}, {"ignore_eos", true}, {"seed", 5}};
+  body.update(more);
+  const std::string text = body.dump();
+  return fmt::format(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+      "Content-Length: {}\r\n\r\n{}",
+      text.size(), text);
+}
+
+// Endless streams of one client in all slots, which it reads or does not.
+TEST_F(Services, StreamsOfOneClientLeaveOthersAnAnswer) {
+  ServiceOptions options;
+  options.scheduler.slots = 4;
+  Serve(options, {.send_seconds = 1000});
+  const Json few{{"prompt", "a"}, {"max_tokens", 3}, {"seed", 1}};
+  const std::string alone = Complete(few)["choices"].dump();
+  for (const bool reads : {true, false}) {
+    SCOPED_TRACE(reads);
+    std::deque<RawClient> hog;
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 4; ++i) {
+      RawClient& client = hog.emplace_back(port_, "127.0.10.1");
+      client.Send(StreamRequest({{"max_tokens", 1 << 30}}));
+      if (reads) readers.emplace_back([&client] { client.Receive(); });
+    }
+    while (!Contains(Metrics(), "folio_texts_running 4\n")) std::this_thread::yield();
+    for (int i = 0; i < 5; ++i) {
+      const double begin = SteadySeconds();
+      EXPECT_EQ(Complete(few)["choices"].dump(), alone);
+      EXPECT_LT(SteadySeconds() - begin, 10) << "much less where nothing else computes";
+    }
+    for (const RawClient& client : hog) shutdown(client.fd(), SHUT_RDWR);
+    for (std::thread& reader : readers) reader.join();
+    while (!Contains(Metrics(), "folio_texts_running 0\n")) std::this_thread::yield();
+  }
+}
+
+// A stream of which nothing is taken stops, and goes on when it is.
+TEST_F(Services, AStreamThatIsNotReadWaitsAndIsTheSame) {
+  ServiceOptions options;
+  options.scheduler.slots = 1;
+  Serve(options);
+  const Json asked{{"model", "small"}, {"prompt", "Once"},   {"max_tokens", 5000},
+                   {"stream", true},   {"ignore_eos", true}, {"when_full", "slide"},
+                   {"seed", 5}};
+  const auto text_of = [](const std::string& body) {
+    std::string text;
+    for (const std::string& event : EventTexts(body)) {
+      if (event + "\n\n" == kLastEvent) return text;
+      text += ParseJson(event.substr(6), "an event")["choices"].begin()->find("text")->text();
+    }
+    ADD_FAILURE() << "the stream has no end";
+    return text;
+  };
+  HttpReply reply = service_->Answer(LocalRequest("POST", "/v1/completions", asked.dump()));
+  ASSERT_NE(reply.stream, nullptr) << reply.body;
+  const auto waits_for = [&](const std::string& metric) {
+    const double end = SteadySeconds() + 30;
+    while (!Contains(Metrics(), metric) && SteadySeconds() < end) std::this_thread::yield();
+    EXPECT_TRUE(Contains(Metrics(), metric));
+  };
+  waits_for("folio_texts_waiting 1\n");
+  EXPECT_EQ(Complete({{"max_tokens", 3}})["usage"]["completion_tokens"], Json(3));
+  std::string body;
+  for (bool ended = false, waited = false; !ended;) {
+    const HttpStream::Part part = reply.stream->Next();
+    body += part.bytes;
+    ended = part.ended;
+    if (!std::exchange(waited, true)) waits_for("folio_texts_waiting 1\n");  // once more
+  }
+  EXPECT_EQ(text_of(body), text_of(Post("/v1/completions", asked).body));
 }
 
 TEST_F(Services, ForeignNamesAndPagesAreRefused) {

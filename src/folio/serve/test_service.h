@@ -62,7 +62,7 @@ class ServiceTest : public testing::Test {
     });
     service_->Add("small", SmallModel());
     service_->Add("talker", SmallModel(/*chat=*/true));
-    server_.emplace([this](const HttpRequest& request) { return service_->Answer(request); },
+    server_.emplace([this](HttpRequest request) { return service_->Answer(std::move(request)); },
                     limits,
                     [this](const std::string& client, int status, const std::string& reason) {
                       return service_->Refused(client, status, reason);

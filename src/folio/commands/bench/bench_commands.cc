@@ -506,6 +506,7 @@ class LocalService {
       : service_({.scheduler = {.slots = slots, .queue = 256}}, {}),
         serving_(service_, "127.0.0.1", 0,
                  {.connections = kClients, .client_connections = kClients}) {
+    ReturnFreedMemory();  // as folio serve does
     service_.Add("model", std::move(model));
     serving_.Begin();
   }

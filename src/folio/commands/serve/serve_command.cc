@@ -176,6 +176,7 @@ class ServeCommand final : public Command {
 
   int Run(const Context& context) override {
     models_.insert(models_.end(), more_models_.begin(), more_models_.end());
+    ReturnFreedMemory();
     CatchSignals();
     CatchReload();
     model_.compute.Use();
@@ -243,7 +244,13 @@ class ServeCommand final : public Command {
     if (request_memory_ > 0) {
       options.limits.memory = std::make_shared<MemoryBudget>(request_memory_ * 1000 * 1000);
     }
-    if (!key_file_.empty()) options.access.keys = ReadKeys(key_file_);
+    if (!key_file_.empty()) {
+      options.access.keys = ReadKeys(key_file_);
+      if (options.access.keys.empty()) {
+        throw InputError(fmt::format("{}: no key", key_file_), "expected one key a line",
+                         "write one into it, as of: openssl rand -hex 32");
+      }
+    }
     if (options.access.keys.empty() && !IsLoopback(host_)) {
       throw UsageError(fmt::format("other machines can connect to {}", host_),
                        "the service has no API keys", "add --api-key-file FILE, or remove --host");
@@ -283,14 +290,21 @@ class ServeCommand final : public Command {
     return proxies;
   }
 
-  // A file that is none, or has none, leaves the keys as they are.
+  // A file that is none leaves the keys as they are. One without keys takes all of them back.
   void ReloadKeys(Console& console, Service& service) const {
     if (key_file_.empty()) return;
     try {
       AccessKeys keys = ReadKeys(key_file_);
       const size_t count = keys.size();
       service.SetKeys(std::move(keys));
-      console.Note(fmt::format("{}: reloaded, {} keys", key_file_, count));
+      if (count == 0) {
+        LogWarning(
+            fmt::format("{}: reloaded, no keys: requests that need a key are refused until the "
+                        "file has one and is reloaded (SIGHUP)",
+                        key_file_));
+      } else {
+        console.Note(fmt::format("{}: reloaded, {} keys", key_file_, count));
+      }
     } catch (const Error& error) {
       LogWarning(fmt::format("keys not reloaded: {}: {}", error.what(), error.cause()));
     }

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <signal.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <iterator>
@@ -20,8 +22,10 @@
 #include "folio/commands/train/test_train.h"
 #include "folio/serve/http_client.h"
 #include "folio/serve/sandbox.h"
+#include "folio/serve/test_raw_client.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -147,11 +151,16 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
   EXPECT_EQ(status("one"), 401) << "it is gone";
   EXPECT_EQ(status("two"), 200);
   EXPECT_EQ(status("three"), 200);
-  for (const char* bad : {"# none\n", "a b:key\n"}) {
-    keys(bad);
-    reload("keys not reloaded:");
-    EXPECT_EQ(status("two"), 200) << bad;
+  keys("a b:key\n");
+  reload("keys not reloaded:");
+  EXPECT_EQ(status("two"), 200);
+  for (const char* none : {"", "# none\n"}) {
+    keys(none);
+    reload("reloaded, no keys");
+    for (const char* key : {"two", "three", ""}) EXPECT_EQ(status(key), 401) << none;
   }
+  keys("second:two\nthird:three\n");
+  reload("reloaded, 2 keys");
   std::filesystem::remove(At("keys"));
   reload("keys not reloaded:");
   EXPECT_EQ(status("three"), 200);
@@ -164,8 +173,64 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
     return of_lines;
   };
   EXPECT_EQ(names("log.1"), (Strings{"first", ""}));
-  EXPECT_EQ(names("log"), (Strings{"", "second", "third", "second", "second", "third"}));
+  EXPECT_EQ(names("log"),
+            (Strings{"", "second", "third", "second", "", "", "", "", "", "", "third"}));
   EXPECT_EQ(Err().find("GET"), std::string::npos) << "what is logged is not told besides";
+}
+
+// In rounds of forty, from an address each, bodies that are refused once they have come.
+TEST_F(Serve, LargeBodiesTakeNoMoreThanTheMemoryOfRequests) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep what was freed";
+  constexpr int kBudget = 64;  // MB
+  Start(fmt::format("--request-memory {} --threads 2", kBudget));
+  const int port = std::stoi(url_.substr(url_.rfind(':') + 1));
+  const auto megabytes = [&](const std::string& key) {
+    const std::string status = ReadFile(fmt::format("/proc/{}/status", process_));
+    return std::stoi(status.substr(status.find(key + ":") + key.size() + 1)) / 1000;
+  };
+  client_->Ask("POST", "/v1/completions", R"({"prompt":"a","max_tokens":3})");
+  const int before = megabytes("VmRSS");
+  std::string body = R"({"prompt":")";
+  for (int i = 0; i < 1'900'000; ++i) body += "a b ";
+  body += R"("})";
+  const std::string request = fmt::format(
+      "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: "
+      "{}\r\n\r\n{}",
+      body.size(), body);
+  std::atomic<int> read = 0;  // and found to be too long
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 40; ++i) {
+      clients.emplace_back([&, i] {
+        const RawClient client(port, fmt::format("127.0.7.{}", i + 1).c_str());
+        client.Send(request);
+        read += Contains(client.Receive(), " 400 ") ? 1 : 0;
+      });
+    }
+    for (std::thread& client : clients) client.join();
+  }
+  EXPECT_GT(read, 4);
+  constexpr int kBuffers = 16;  // MB, of forty connections and twenty threads
+  EXPECT_LE(megabytes("VmHWM") - before, kBudget + kBuffers);
+  EXPECT_LE(megabytes("VmRSS") - before, kBuffers);
+}
+
+// The systemd unit starts it again after the status with which it ends.
+TEST_F(Serve, AModelThatIsCutEndsItWithAStatusThatIsRestarted) {
+  Start("");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(At("run"))) {
+    if (file.path().filename() == "model.safetensors") std::filesystem::resize_file(file, 100);
+  }
+  client_->Ask("POST", "/v1/completions", R"({"prompt":"a","max_tokens":3})");
+  int status = 0;
+  waitpid(std::exchange(process_, 0), &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_TRUE(Contains(Err(), "model.safetensors became shorter")) << Err();
+  const std::string unit = ReadFile(SourceDir() / "packaging/systemd/folio.service.in");
+  EXPECT_TRUE(Contains(unit, "Restart=on-failure\n"));
+  std::smatch prevented;
+  ASSERT_TRUE(std::regex_search(unit, prevented, std::regex("RestartPreventExitStatus=(.*)")));
+  EXPECT_EQ(prevented.str(1).find(std::to_string(WEXITSTATUS(status))), std::string::npos);
 }
 
 TEST_F(Serve, EndsWithItsTerminal) {
@@ -331,6 +396,9 @@ TEST_F(Serve, MistakesAreSaid) {
   ExpectError(2, model + "--host 0.0.0.0", "other machines can connect to 0.0.0.0",
               "--api-key-file");
   ExpectError(3, model + "--host 0.0.0.0 --api-key-file nowhere", "nowhere");
+  WriteFileAtomically(At("none"), "# no key yet\n");
+  std::filesystem::permissions(At("none"), std::filesystem::perms(0600));
+  ExpectError(3, model + "--api-key-file " + At("none").string(), "no key", "openssl rand");
   ExpectError(2, model + "--host example.com --api-key-file " + At("keys").string(),
               "'example.com' is no address");
   ExpectError(2, model + "--model " + At("run").string(), "two models are called 'run'");
