@@ -198,8 +198,9 @@ TEST_F(CommandLineTest, MistakesNameWhatWasMeant) {
             "unknown command 'zzzzzz' | the commands of folio are text, plain | folio --help "
             "describes them"},
            {"text zzzzzz",
-            "unknown command 'text zzzzzz' | folio text has write | folio text --help says what "
-            "each does"},
+            "unknown command 'text zzzzzz' | the commands of folio text are write | folio text "
+            "--help "
+            "describes them"},
            {"text write --out x --mode fats",
             "--mode: 'fats' is not a value of --mode | expected one of fast, slow | did you mean "
             "'fast'?"},
@@ -214,7 +215,8 @@ TEST_F(CommandLineTest, MistakesNameWhatWasMeant) {
             "chance"},
            {"text write",
             "folio text write needs --out TEXT | output | folio text write --help explains it"},
-           {"text write --out", "flag '--out' needs a value |  | write the value after the flag"},
+           {"text write --out",
+            "flag '--out' requires a value |  | write the value after the flag"},
            {"plain extra",
             "unexpected argument 'extra' |  | folio plain --help shows its arguments"},
            {"plain -- x", "unexpected argument 'x' |  | folio plain --help shows its arguments"}}) {

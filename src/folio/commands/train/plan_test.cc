@@ -75,7 +75,7 @@ TEST(Plan, MistakesAreSaid) {
   ExpectError(2, plan + " --ranks 2,", "--ranks: ''");
   ExpectError(2, plan + " --network fast", "--network: 'fast' is not a bandwidth", "10Gbit");
   ExpectError(2, plan + " --network 10", "--network: '10' is not a bandwidth", "Gbit");
-  ExpectError(2, plan + " --latency 20", "--latency: '20' is no time", "20us");
+  ExpectError(2, plan + " --latency 20", "--latency: '20' is not a time", "20us");
   ExpectError(2, plan + " --context 25", "n_positions is 24");
 }
 

@@ -128,7 +128,7 @@ TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
   const std::string measure =
       "eval perplexity --no-config --model " + At("run").string() + " " + data_;
   EXPECT_TRUE(Contains(Ended(2, both(measure + " --simd SSE4", measure + " --simd AVX2")).err,
-                       "other instruction sets"));
+                       "different instruction sets"));
 }
 
 TEST_P(MpiRun, ThePlanSaysWhatEachRankDoes) {

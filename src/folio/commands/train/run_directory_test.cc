@@ -107,12 +107,13 @@ using Resumes = TrainTest;
 TEST_F(Resumes, OtherSettingsAreTold) {
   Well(Train());
   const ProgramRun same = RunFolio(Resumed("--max-steps 4"));
-  EXPECT_FALSE(Contains(same.err, " was ")) << same.err;
-  EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6 --lr 0.01 --threads 1"))).err,
-                       "train.max_steps was 4, is 6; train.learning_rate was 0.001, is 0.01: ",
-                       "train.threads was 0, is 1; this does not change the results"));
+  EXPECT_FALSE(Contains(same.err, " changed from ")) << same.err;
+  EXPECT_TRUE(Contains(
+      Well(RunFolio(Resumed("--max-steps 6 --lr 0.01 --threads 1"))).err,
+      "train.max_steps changed from 4 to 6; train.learning_rate changed from 0.001 to 0.01: ",
+      "train.threads changed from 0 to 1; this does not change the results"));
   EXPECT_TRUE(Contains(Ended(2, RunFolio(Resumed("--max-steps 8 --set model.n_layer=2"))).err,
-                       "model.n_layer cannot change", "was 1, is 2"));
+                       "model.n_layer cannot change", "changed from 1 to 2"));
 }
 
 // Neither a preset nor what is built in takes the place of settings that are lost.
