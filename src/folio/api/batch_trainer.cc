@@ -49,15 +49,17 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
   }
   RunConfig& config = settings.config;
   if (config.train.lora.on() && from == nullptr) {
-    throw UsageError("lora.rank without a model to begin from",
-                     "adapters are trained beside a model that is there");
+    throw UsageError("lora.rank needs a model to start from",
+                     "adapters are trained for an existing model");
   }
   for (const auto& [set, name] :
        {std::pair{config.train.rng == "torch", "train.rng torch"},
         std::pair{config.train.tensor_parallel > 1, "train.tensor_parallel"},
         std::pair{config.train.epochs > 0, "train.epochs"},
         std::pair{config.train.saves_adapters(), "train.save adapter"}}) {
-    if (set) throw UsageError(fmt::format("{} is of runs", name), "batches come from the caller");
+    if (set)
+      throw UsageError(fmt::format("{} applies only to runs", name),
+                       "the caller supplies the batches");
   }
   if (from == nullptr && settings.layers.layer("model.vocab_size") == Layer::kBuiltIn) {
     throw UsageError("model.vocab_size: not given",
@@ -93,7 +95,7 @@ int64_t CountTargets(std::span<const int32_t> targets) {
 
 void RequireFit(const Tokenizer* tokenizer, const GptConfig& model) {
   if (tokenizer == nullptr || tokenizer->known_tokens() <= model.vocab_size) return;
-  throw UsageError("tokenizer and model do not fit",
+  throw UsageError("the tokenizer does not match the model",
                    fmt::format("the tokenizer has {} tokens, the model {}",
                                tokenizer->known_tokens(), model.vocab_size),
                    "set model.vocab_size to the tokenizer's");
@@ -197,7 +199,7 @@ void BatchTrainer::Impl::RequireBatch(std::span<const int32_t> inputs,
   require(inputs, 0, "inputs");
   require(targets, Batch::kNoTarget, "targets");
   if (CountTargets(targets) == 0) {
-    throw UsageError("a batch without a target", "all of its targets are -1");
+    throw UsageError("the batch has no targets", "all targets are -1");
   }
 }
 
@@ -208,8 +210,8 @@ const ParamInfo& BatchTrainer::Impl::Named(std::string_view name) const {
     names.push_back(info.name);
   }
   const std::string nearest = Nearest(std::string(name), names);
-  throw UsageError(fmt::format("no parameter '{}'", name),
-                   nearest.empty() ? "" : fmt::format("is {} meant?", nearest));
+  throw UsageError(fmt::format("there is no parameter '{}'", name),
+                   nearest.empty() ? "" : fmt::format("did you mean {}?", nearest));
 }
 
 BatchTrainer::BatchTrainer(RunSettings& settings, const Model* from)
@@ -291,7 +293,7 @@ Tensor BatchTrainer::Parameter(std::string_view name) const {
 
 Tensor BatchTrainer::Gradient(std::string_view name) {
   const ParamInfo& info = impl_->Named(name);
-  if (!info.trained) throw UsageError(fmt::format("{} is not trained", name), "adapters are");
+  if (!info.trained) throw UsageError(fmt::format("{} is not trained", name), "only adapters are");
   return impl_->weights.table().View(info, impl_->train_step.Gradient());
 }
 

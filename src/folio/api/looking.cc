@@ -12,7 +12,7 @@ namespace folio {
 namespace {
 
 void RequirePositions(std::span<const int64_t> positions, size_t count) {
-  if (positions.empty()) throw UsageError("positions: none", "expected one or more");
+  if (positions.empty()) throw UsageError("positions: none", "expected at least one");
   for (const int64_t position : positions) {
     if (position >= 0 && std::cmp_less(position, count)) continue;
     throw UsageError(fmt::format("positions: {}", position),
@@ -46,7 +46,7 @@ LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
 TokenScores ScoreText(const Model& model, std::span<const int32_t> ids, int64_t top,
                       const StopRequest& stop) {
   ModelText text{.name = "text", .ids = {ids.begin(), ids.end()}};
-  RequireTwoTokens(text, "the first token is not foreseen by anything");
+  RequireTwoTokens(text, "the first token has no prediction");
   const Tokenizer* tokenizer = model.opened().tokenizer.get();
   std::vector<TokenScore> scores;
   for (const TextWindow& window : ScoreWindows(text, model.context(), tokenizer)) {

@@ -69,14 +69,14 @@ void RequireFloat32(const Model& model) {
     if (tensor.dtype() == Dtype::kF32) continue;
     throw UsageError(
         fmt::format("{}: its weights are {}", model.opened().path.string(), MatrixDtypeOf(weights)),
-        "this wants float32 numbers", "open it with dtype=fp32");
+        "this operation needs float32 weights", "open it with dtype=fp32");
   }
 }
 
 Computing::Computing(const Model& model) : model_(model) {
   if (model.computing_.HeldHere()) {
-    throw UsageError("a callback computes with the model that called it", {},
-                     "do it when the call has returned");
+    throw UsageError("a callback must not call the model that invoked it", {},
+                     "do it after the call has returned");
   }
   model.computing_.lock();
   // A thread of the parent process was computing: what it worked on is not known to be sound, and
@@ -227,10 +227,10 @@ void Model::Save(const std::filesystem::path& path, std::string_view format,
     if (names.back() == dtype || DtypeSetting(one) == dtype) as = one;
   }
   if (!as) {
-    throw UsageError(fmt::format("{} holds no '{}'", format, dtype),
+    throw UsageError(fmt::format("{} has no '{}'", format, dtype),
                      fmt::format("expected one of {}", fmt::join(names, ", ")));
   }
-  if (Exists(path)) throw UsageError(fmt::format("{}: is there already", path.string()));
+  if (Exists(path)) throw UsageError(fmt::format("{} already exists", path.string()));
   RequireFloat32(*this);
   const Computing alone(*this);
   const Tokenizer* const all = opened_.tokenizer.get();
@@ -280,7 +280,8 @@ DecodeBatch& Model::Texts::Working() const {
                      "make another batch, or fork between steps");
   }
   if (batch_ == nullptr) {
-    throw UsageError("batch: a step has failed, its texts are gone", {}, "make another batch");
+    throw UsageError("batch: an earlier step failed, and its texts are lost", {},
+                     "create a new batch");
   }
   return *batch_;
 }

@@ -15,9 +15,9 @@ std::unique_ptr<Backend> MakeBackend(const std::string& name) {
   if (name == "timed") return std::make_unique<TimedBackend>(MakeCpuBackend());
   const std::vector<std::string> names = BackendNames();
   const std::string nearest = Nearest(name, names);
-  throw UsageError(fmt::format("no backend is called \"{}\"", name),
-                   fmt::format("the backends are {}", Join(names, ", ")),
-                   nearest.empty() ? "choose one of these" : fmt::format("use {}", nearest));
+  throw UsageError(fmt::format("there is no backend \"{}\"", name),
+                   fmt::format("available: {}", Join(names, ", ")),
+                   nearest.empty() ? "choose one of them" : fmt::format("use {}", nearest));
 }
 
 std::vector<std::string> BackendNames() {

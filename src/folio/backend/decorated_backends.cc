@@ -222,13 +222,12 @@ class CheckedBackend final : public GenericBackend<CheckedBackend> {
     const Comparison<Op> comparison(op, *trusted_);
     fast_->Run(op);
     if (const auto mismatch = comparison.Check(op)) {
-      throw RuntimeError(
-          fmt::format("{} of backend {} differs from {}", Op::kName, fast_->name(),
-                      trusted_->name()),
-          mismatch->ToString(),
-          fmt::format("this is a fault of folio or of the machine: train with --backend {} and "
-                      "report it",
-                      trusted_->name()));
+      throw RuntimeError(fmt::format("{} of backend {} differs from {}", Op::kName, fast_->name(),
+                                     trusted_->name()),
+                         mismatch->ToString(),
+                         fmt::format("this is a bug in folio or a fault of the machine: train with "
+                                     "--backend {} and report it",
+                                     trusted_->name()));
     }
   }
 
@@ -297,7 +296,7 @@ std::optional<NonFinite> FindNonFinite(const Operand& x) {
 }
 
 std::string FiniteBackend::description() const {
-  return fmt::format("{}, every number looked at", backend_->description());
+  return fmt::format("{}, all results checked", backend_->description());
 }
 
 void FiniteBackend::Remember(const std::vector<Operand>& operands) {
@@ -315,22 +314,22 @@ void FiniteBackend::Look(std::string_view operation, const std::vector<Operand>&
     if (result.access == Access::kRead) continue;
     const std::optional<NonFinite> found = FindNonFinite(result);
     if (!found) continue;
-    std::string inputs = "what it read is finite";
+    std::string inputs = "its inputs are finite";
     for (const Operand& input : operands) {
       if (input.access != Access::kRead) continue;
       const auto bad = FindNonFinite(input);
       if (bad) {
-        inputs = fmt::format("element {} of {}, which it read, is {} already", bad->element,
-                             input.name, ValueText(bad->value));
+        inputs = fmt::format("element {} of {}, an input, is already {}", bad->element, input.name,
+                             ValueText(bad->value));
         break;
       }
     }
     const std::string when = context_->when ? context_->when() + ": " : "";
     const std::string own = context_->name_of ? context_->name_of(found->at) : "";
     std::string place = near_.empty() ? "" : fmt::format(", at or after {}", near_);
-    if (!own.empty()) place = fmt::format(", which is {}", own);
+    if (!own.empty()) place = fmt::format(", in {}", own);
     throw Error(ErrorKind::kDiverged,
-                fmt::format("{}{} gives a number that is not finite", when, operation),
+                fmt::format("{}{} produced a number that is not finite", when, operation),
                 fmt::format("element {} of {} {} is {}{}; {}", found->element, result.name,
                             ShapeText(result), ValueText(found->value), place, inputs),
                 "lower train.learning_rate or raise train.warmup_steps; if that does not help, try "

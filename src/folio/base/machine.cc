@@ -208,7 +208,7 @@ void UnmapZeros(std::byte* memory, size_t bytes) {
 void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help) {
   const uint64_t memory = ThisMachinesMemory().total;
   if (memory == 0 || bytes <= memory) return;
-  throw Error(ErrorKind::kResource, fmt::format("{} does not fit into memory", what),
+  throw Error(ErrorKind::kResource, fmt::format("{} does not fit in memory", what),
               fmt::format("it needs {}, the machine has {}", HumanBytes(static_cast<double>(bytes)),
                           HumanBytes(static_cast<double>(memory))),
               help);

@@ -119,8 +119,8 @@ void ForceSimdTarget(const std::string& name) {
     hwy::GetChosenTarget().Update(target.highway);
     return;
   }
-  throw UsageError(fmt::format("no instruction set \"{}\" on this machine", name),
-                   fmt::format("it has {}", Join(SimdTargets(), ", ")), "choose one of these");
+  throw UsageError(fmt::format("instruction set \"{}\" is not available on this machine", name),
+                   fmt::format("available: {}", Join(SimdTargets(), ", ")), "choose one of them");
 }
 
 std::string SimdTarget() {

@@ -135,8 +135,8 @@ double ParseSeconds(std::string_view text, std::string_view flag) {
     rest.remove_prefix(std::min<size_t>(1, rest.size()));
   }
   if (seconds >= 1 && seconds < 1e9) return seconds;
-  throw UsageError(fmt::format("{}: '{}' is no time", flag, text),
-                   "expected seconds, or numbers with s, m, h or d behind them",
+  throw UsageError(fmt::format("{}: '{}' is not a time", flag, text),
+                   "expected seconds, or numbers with the units s, m, h or d",
                    fmt::format("for example {} 90s, {} 1h30m", flag, flag));
 }
 

@@ -319,8 +319,8 @@ SteadyThreads::~SteadyThreads() {
 
 void SetThreads(int threads) {
   if (threads < 1 || threads > kMaxThreads) {
-    throw Error(ErrorKind::kUsage, fmt::format("{} threads cannot be", threads),
-                fmt::format("from 1 to {} can", kMaxThreads));
+    throw Error(ErrorKind::kUsage, fmt::format("cannot use {} threads", threads),
+                fmt::format("expected 1 to {}", kMaxThreads));
   }
   ThreadCount() = threads;
   if (t_steady > 0) t_steady = threads;  // a call that sets it means itself

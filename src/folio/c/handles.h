@@ -138,7 +138,7 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
     body();
     return FOLIO_OK;
   } catch (const CallStopped&) {
-    return fail(FOLIO_CANCELLED, std::string("stopped as asked"));
+    return fail(FOLIO_CANCELLED, std::string("stopped by the caller"));
   } catch (const Error& e) {
     return fail(static_cast<folio_status>(e.kind()), std::string(e.what()), e.cause(), e.help());
   } catch (const std::bad_alloc&) {
@@ -155,7 +155,7 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
 // Throws a kUsage Error for an argument that is missing.
 inline void RequireArgument(const void* argument, std::string_view name) {
   if (argument == nullptr) {
-    throw UsageError(std::string(name) + ": NULL", "expected something that is there");
+    throw UsageError(std::string(name) + ": NULL", "must not be NULL");
   }
 }
 

@@ -65,14 +65,15 @@ struct Repeated {
   Kind kind;
   std::string_view name, help;
 };
-constexpr Repeated kRepeated[] = {{Kind::kGenerate, "stop", "a text that ends the text"},
-                                  {Kind::kTokenizer, "special_token",
-                                   "instead of <|endoftext|>; those before it have lower ids"}};
+constexpr Repeated kRepeated[] = {
+    {Kind::kGenerate, "stop", "string at which the text stops"},
+    {Kind::kTokenizer, "special_token",
+     "instead of <|endoftext|>; special tokens have ids in the order given"}};
 
 // Sets one of kRepeated; false for any other.
 bool SetRepeated(folio_options& options, std::string_view name, const std::string& value) {
   if (options.kind == Kind::kGenerate && name == "stop") {
-    if (value.empty()) throw folio::UsageError("stop: an empty text ends nothing");
+    if (value.empty()) throw folio::UsageError("stop: the string is empty");
     options.generate.stop_strings.push_back(value);
     return true;
   }
@@ -94,9 +95,9 @@ void SetField(folio_options& options, const std::string& name, const std::string
     for (const folio::Field& field : fields) keys.push_back(field.key);
     const std::string nearest = folio::Nearest(name, keys);
     throw folio::UsageError(
-        fmt::format("no option '{}' of {}", name, NameOf(options.kind)), {},
+        fmt::format("there is no option '{}' for {}", name, NameOf(options.kind)), {},
         nearest.empty()
-            ? fmt::format("folio_options_describe(\"{}\") tells of all", NameOf(options.kind))
+            ? fmt::format("folio_options_describe(\"{}\") lists all", NameOf(options.kind))
             : fmt::format("did you mean {}?", nearest));
   }
   folio::SetField(*found, value, name);
@@ -118,23 +119,25 @@ std::vector<folio::Field> folio_options::Fields() {
   switch (kind) {
     case Kind::kOpen:
       return {
-          Field{"dtype", &dtype, "what the weights are kept as"}.Choices(folio::MatrixDtypeNames()),
-          Field{"tokenizer", &open.tokenizer, "for a model that came without its own"},
-          Field{"adapter", &open.adapter, "the directory of one of LoRA to add to the weights"},
+          Field{"dtype", &dtype, "number format of the weights"}.Choices(folio::MatrixDtypeNames()),
+          Field{"tokenizer", &open.tokenizer, "tokenizer for a model without one"},
+          Field{"adapter", &open.adapter, "directory of a LoRA adapter to merge into the weights"},
           Field{"chat_template", &open.chat_template,
-                "name or file of one to take instead of the model's own"},
+                "name or file of a chat template, instead of the model's own"},
           Field{"chat_template_kwargs", &template_variables,
                 "variables of the chat template, as JSON or NAME=VALUE,..."}};
     case Kind::kGenerate: {
       std::vector<Field> fields = {
-          {"max_tokens", &generate.max_tokens, "of the text", 0, 1e12},
+          {"max_tokens", &generate.max_tokens, "maximum number of tokens to add", 0, 1e12},
           Field{"when_full", &when_full,
-                "the context: the text goes on without its oldest tokens, or ends"}
+                "when the context is full: drop the oldest tokens, or stop"}
               .Choices({"slide", "stop"}),
-          {"truncate", &generate.truncate, "of a prompt that is too long the end counts"},
-          Field{"defaults", &defaults,
-                "what is not given is as it stands here, or as `folio chat` has it: as the model's "
-                "files suggest, or as answers are best"}
+          {"truncate", &generate.truncate,
+           "use the end of a prompt that is longer than the context"},
+          Field{
+              "defaults", &defaults,
+              "defaults of options that are not set: plain, or those of `folio chat` (suggested by "
+              "the model's files, or measured for answers)"}
               .Choices({"plain", "chat"})};
       for (Field& field : folio::PenaltyFields(generate.sampling.penalties)) {
         fields.push_back(std::move(field));
@@ -146,37 +149,41 @@ std::vector<folio::Field> folio_options::Fields() {
     }
     case Kind::kPrepare:
       return {
-          {"tokenizer", &prepare.tokenizer, "char, bytes, a published one, or a path"},
-          Field{"val_fraction", &prepare.val_fraction, "of the text that is held out", 0, 1}
+          {"tokenizer", &prepare.tokenizer,
+           "tokenizer: char, bytes, a published encoding, or a path"},
+          Field{"val_fraction", &prepare.val_fraction, "fraction of the text that is held out", 0,
+                1}
               .MaxExcluded(),
-          Field{"val_split", &prepare.val_split, "where in the text that is"}.Choices(
-              {"spread", "tail"}),
-          Field{"special", &prepare.special, "what special tokens in the text are"}.Choices(
+          Field{"val_split", &prepare.val_split,
+                "which part is held out: blocks spread over the text, or its end"}
+              .Choices({"spread", "tail"}),
+          Field{"special", &prepare.special, "meaning of special tokens in the text"}.Choices(
               {"allow", "raise", "ordinary"}),
-          Field{"format", &prepare.format, "of the files of tokens"}.Choices({"folio", "llmc"}),
-          {"shard_tokens", &prepare.shard_tokens, "of each file; 0: one for each part", 0, 1e15},
-          {"field", &prepare.field, "of JSON lines: the member that is the document"},
+          Field{"format", &prepare.format, "format of the token files"}.Choices({"folio", "llmc"}),
+          {"shard_tokens", &prepare.shard_tokens,
+           "split the data into files of this many tokens; 0: one file", 0, 1e15},
+          {"field", &prepare.field, "member of JSON lines that contains the text"},
           {"chat_template", &prepare.chat_template,
-           "of conversations, instead of the tokenizer's own"},
-          {"raw", &prepare.raw, "files are bytes, whatever they look like"},
-          {"overwrite", &prepare.overwrite, "replace a data set that is there"}};
+           "chat template for conversations, instead of the tokenizer's own"},
+          {"raw", &prepare.raw, "read all files as bytes"},
+          {"overwrite", &prepare.overwrite, "replace an existing data set"}};
     case Kind::kTokenizer:
       return {
-          {"vocab_size", &tokenizer.trainer.vocab_size, "with bytes and special tokens", 256,
-           1 << 21},
+          {"vocab_size", &tokenizer.trainer.vocab_size,
+           "number of tokens, including bytes and special tokens", 256, 1 << 21},
           Field{"pattern", &pattern, "pattern that splits text into pieces before merging"}.Choices(
               {"gpt2", "cl100k", "o200k"}),
           {"specials_first", &tokenizer.trainer.specials_first,
-           "special tokens have the first ids"},
+           "give special tokens the first ids"},
           {"min_count", &tokenizer.trainer.min_count, "minimum count of a pair to be merged", 1},
-          {"field", &tokenizer.texts.field, "of JSON lines: the member that is the document"},
-          {"overwrite", &tokenizer.overwrite, "replace a tokenizer that is there"}};
+          {"field", &tokenizer.texts.field, "member of JSON lines that contains the text"},
+          {"overwrite", &tokenizer.overwrite, "replace an existing tokenizer"}};
     case Kind::kTrain:
       break;
   }
-  return {Field{"preset", &train.preset, "settings to begin with"},
-          Field{"resume", &train.resume, "the run goes on from its last checkpoint"},
-          Field{"overwrite", &train.overwrite, "the run takes the place of one that is there"}};
+  return {Field{"preset", &train.preset, "a named model with its training settings"},
+          Field{"resume", &train.resume, "continue from the last checkpoint of the run"},
+          Field{"overwrite", &train.overwrite, "replace an existing run"}};
 }
 
 void folio_options::Set(const std::string& name, const std::string& value) {
@@ -189,9 +196,9 @@ namespace folio {
 folio_options OptionsArgument(const folio_options* options, folio_options::Kind kind) {
   folio_options copy = options == nullptr ? folio_options(kind) : *options;
   if (copy.kind != kind) {
-    throw UsageError("options: of another kind", fmt::format("expected those of \"{}\", found "
-                                                             "those of \"{}\"",
-                                                             NameOf(kind), NameOf(copy.kind)));
+    throw UsageError("options: wrong kind",
+                     fmt::format("expected options of \"{}\", found options of \"{}\"",
+                                 NameOf(kind), NameOf(copy.kind)));
   }
   return copy;
 }
@@ -201,8 +208,8 @@ folio_watch WatchArgument(const folio_watch* watch) {
   if (watch == nullptr) return all;
   constexpr size_t kLeast = offsetof(folio_watch, evaluation) + sizeof(all.evaluation);
   if (watch->size < kLeast) {
-    throw UsageError(fmt::format("watch: its size is {}", watch->size),
-                     fmt::format("expected {} at least", kLeast),
+    throw UsageError(fmt::format("watch: size is {}", watch->size),
+                     fmt::format("expected at least {}", kLeast),
                      "set size to sizeof(folio_watch)");
   }
   std::memcpy(&all, watch, std::min(watch->size, sizeof(all)));
@@ -276,7 +283,7 @@ std::vector<std::string> PathsArgument(const char* const* paths, size_t count,
 }
 
 std::vector<std::string> TextsArgument(const char* const* texts, size_t count) {
-  if (count == 0) throw UsageError("texts: none", "expected one or more");
+  if (count == 0) throw UsageError("texts: none", "expected at least one");
   return PathsArgument(texts, count, "texts");
 }
 
@@ -284,8 +291,8 @@ void SetTensor(folio_tensor* out, const Tensor& tensor) {
   RequireArgument(out, "out");
   folio_tensor all{};
   if (out->size < sizeof(all)) {
-    throw UsageError(fmt::format("out: its size is {}", out->size),
-                     fmt::format("expected {} at least", sizeof(all)),
+    throw UsageError(fmt::format("out: size is {}", out->size),
+                     fmt::format("expected at least {}", sizeof(all)),
                      "set size to sizeof(folio_tensor)");
   }
   all.size = sizeof(all);
@@ -326,10 +333,9 @@ folio_status folio_files_read(folio_files* files, const char* name, uint64_t siz
     if (read == nullptr) throw folio::UsageError("read: NULL", "expected a function");
     files->of.Add(name, size, [&](uint64_t offset, std::span<std::byte> to) {
       if (read(user, offset, to.data(), to.size()) == 0) return;
-      throw folio::InputError(
-          fmt::format("{}: cannot be read", name),
-          fmt::format("of its size of {} bytes its reader refused {} from {} on", size, to.size(),
-                      offset));
+      throw folio::InputError(fmt::format("{}: cannot read", name),
+                              fmt::format("its reader failed at {} bytes from offset {} of {}",
+                                          to.size(), offset, size));
     });
   });
 }
@@ -431,8 +437,9 @@ folio_status folio_options_describe(const char* of, folio_buffer* json, folio_er
     RequireArgument(json, "json");
     const auto kind = KindNamed(of);
     if (!kind) {
-      throw folio::UsageError(fmt::format("no options of '{}'", of),
-                              fmt::format("there are those of {}", fmt::join(kOptionKinds, ", ")));
+      throw folio::UsageError(
+          fmt::format("there are no options for '{}'", of),
+          fmt::format("there are options for {}", fmt::join(kOptionKinds, ", ")));
     }
     folio_options options(*kind);
     folio::RunConfig config;

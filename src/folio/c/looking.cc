@@ -69,7 +69,7 @@ folio_status folio_trace(const folio_model* model, const int32_t* ids, size_t co
     if (found == folio::kTracePoints.end()) {
       std::vector<std::string_view> names;
       for (const folio::TracePointInfo& info : folio::kTracePoints) names.push_back(info.name);
-      throw folio::UsageError(fmt::format("no point '{}'", point),
+      throw folio::UsageError(fmt::format("there is no point '{}'", point),
                               fmt::format("expected one of {}", fmt::join(names, ", ")));
     }
     rows->Set(model->of->Inside(TextIdsArgument(ids, count),

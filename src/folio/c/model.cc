@@ -46,7 +46,7 @@ namespace {
 
 std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* const* texts,
                                          size_t count) {
-  if (count == 0) throw folio::UsageError("texts: none", "expected one message or more");
+  if (count == 0) throw folio::UsageError("texts: none", "expected at least one message");
   RequireArray(roles, count, sizeof(*roles), "roles");
   RequireArray(texts, count, sizeof(*texts), "texts");
   std::vector<folio::ChatMessage> messages;
@@ -55,7 +55,7 @@ std::vector<folio::ChatMessage> Messages(const char* const* roles, const char* c
     RequireArgument(texts[i], fmt::format("texts[{}]", i));
     const auto role = folio::FindChatRole(roles[i]);
     if (!role) {
-      throw folio::UsageError(fmt::format("roles[{}]: no role '{}'", i, roles[i]),
+      throw folio::UsageError(fmt::format("roles[{}]: unknown role '{}'", i, roles[i]),
                               "expected system, user, assistant or tool");
     }
     messages.push_back({*role, texts[i]});
@@ -104,7 +104,7 @@ folio_status folio_model_tensor(const folio_model* model, const char* name, foli
     const auto tensors = folio::TensorsByName(weights);
     const auto found = tensors.find(name);
     if (found == tensors.end()) {
-      throw folio::UsageError(fmt::format("no parameter '{}'", name), {},
+      throw folio::UsageError(fmt::format("there is no parameter '{}'", name), {},
                               "folio_model_info lists them");
     }
     folio::SetTensor(out, *found->second);

@@ -56,8 +56,8 @@ folio_status folio_trainer_step(folio_trainer* trainer, const int32_t* inputs,
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     if (out != nullptr && out->size < sizeof(folio_step)) {
-      throw folio::UsageError(fmt::format("out: its size is {}", out->size),
-                              fmt::format("expected {} at least", sizeof(folio_step)),
+      throw folio::UsageError(fmt::format("out: size is {}", out->size),
+                              fmt::format("expected at least {}", sizeof(folio_step)),
                               "set size to sizeof(folio_step)");
     }
     const folio::StepMetrics made =

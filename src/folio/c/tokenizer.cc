@@ -29,7 +29,7 @@ folio::SpecialRule RuleOf(int32_t special) {
     case FOLIO_SPECIAL_RAISE:
       return folio::SpecialRule::Raise();
     default:
-      throw folio::UsageError("special: no such value",
+      throw folio::UsageError("special: invalid value",
                               "expected FOLIO_SPECIAL_ORDINARY, _ALLOW or _RAISE");
   }
 }

@@ -70,7 +70,7 @@ folio_status folio_train_run(folio_train* train, const folio_watch* watch, folio
                              folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(train, "train");
-    if (train->run == nullptr) throw folio::UsageError("train: the run has been trained");
+    if (train->run == nullptr) throw folio::UsageError("train: this run has been trained already");
     const folio_watch watching = folio::WatchArgument(watch);
     bool stop = false;
     folio::RunHooks hooks;

@@ -73,8 +73,8 @@ std::vector<File> Whole(std::vector<File> parts, int count, const std::string& n
                         const std::function<std::string(const File&)>& path_of) {
   std::ranges::sort(parts, std::greater(), path_of);
   if (std::ssize(parts) == count) return parts;
-  throw InputError(fmt::format("{} is not whole", name),
-                   fmt::format("{} of its {} parts are there", parts.size(), count));
+  throw InputError(fmt::format("{} is incomplete", name),
+                   fmt::format("{} of its {} parts are present", parts.size(), count));
 }
 
 // GGUF files of a place by the model that they are, a single file or all parts of one: its path, or
@@ -148,8 +148,8 @@ const std::pair<const std::string, std::vector<File>>& Chosen(
                     : fmt::format("{} has several GGUF files{}", wanted.repository,
                                   wanted.which.empty() ? "" : fmt::format(" '{}'", wanted.which)),
       names.empty() ? "it has none" : fmt::format("there are {}", Join(names, ", ")),
-      names.empty() ? fmt::format("name the repository alone: {}", wanted.repository)
-                    : fmt::format("name one: {}:{}", wanted.repository, names.front()));
+      names.empty() ? fmt::format("give the repository only: {}", wanted.repository)
+                    : fmt::format("choose one: {}:{}", wanted.repository, names.front()));
 }
 
 // Small files of a model directory, beside config.json.
@@ -308,7 +308,7 @@ std::vector<HubFile> FilesOfModel(const RepositoryModel& model, const std::vecto
                         path.ends_with(".h5");
     if (weighs && others.size() < 4) others.push_back(path);
   }
-  throw InputError(fmt::format("{} has no model that folio downloads", model.repository),
+  throw InputError(fmt::format("{} has no model that folio can download", model.repository),
                    others.empty() ? "it has neither safetensors nor GGUF files"
                                   : fmt::format("it has {}", Join(others, ", ")),
                    fmt::format("expected {}, {} or a .gguf file", kWeightsFile, kWeightsIndexFile));
@@ -366,8 +366,9 @@ uint64_t RemoveFetchedModel(const std::string& name) {
   });
   if (!there) {
     const std::string nearest = Nearest(name, names);
-    throw InputError(fmt::format("no model {} was fetched", name),
-                     names.empty() ? "none was" : fmt::format("there are {}", Join(names, ", ")),
+    throw InputError(fmt::format("there is no fetched model {}", name),
+                     names.empty() ? "no model has been fetched"
+                                   : fmt::format("there are {}", Join(names, ", ")),
                      nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
   }
   const auto remove = [](const fs::path& path) {

@@ -32,7 +32,7 @@ constexpr std::string_view kAttentionFactor = "rope.scaling.attn_factor",
                            kOriginalContext = "rope.scaling.original_context_length";
 constexpr std::string_view kWindowField = "sliding_window", kKindsField = "layer_kinds";
 constexpr auto kByLayer = std::to_array<std::string_view>({"n_head", "n_kv_head", "n_inner"});
-constexpr char kConvertAgain[] = "convert the model again with a current program";
+constexpr char kConvertAgain[] = "convert the model again with a current version of the converter";
 
 [[noreturn]] void RefuseConfig(const GgufFile& file, const std::string& what, std::string cause,
                                std::string help) {
@@ -63,8 +63,8 @@ int64_t SizeOfLayers(const GgufFile& file, const std::string& key, int64_t L, in
   file.Integers(key, [&](size_t, int64_t size) { sizes.push_back(size); });
   if (std::ssize(sizes) != L || sizes[0] < 1 || sizes[0] > most) {
     RefuseConfig(
-        file, fmt::format("\"{}\" does not fit the model", key),
-        fmt::format("found {} sizes of layers, expected {} from 1 to {}", sizes.size(), L, most),
+        file, fmt::format("\"{}\" does not match the model", key),
+        fmt::format("found {} layer sizes, expected {} from 1 to {}", sizes.size(), L, most),
         kConvertAgain);
   }
   const auto other = std::ranges::find_if(sizes, [&](int64_t size) { return size != sizes[0]; });
@@ -72,7 +72,7 @@ int64_t SizeOfLayers(const GgufFile& file, const std::string& key, int64_t L, in
   RefuseConfig(file, fmt::format("\"{}\" differs between layers", key),
                fmt::format("it is {} in layer 0 and {} in layer {}", sizes[0], *other,
                            other - sizes.begin()),
-               "folio runs models whose layers have all the same sizes");
+               "folio supports only models whose layers have the same sizes");
 }
 
 // Heads that share keys, or are of another size, would make another model of the same tensors.
@@ -120,8 +120,8 @@ std::string ReadKinds(const GgufFile& file, const std::string& key, int64_t L) {
                  fmt::format("found {}, expected 0 to {}", every, kMost), kConvertAgain);
   }
   if (file.Count(key) != static_cast<uint64_t>(L)) {
-    RefuseConfig(file, fmt::format("\"{}\" does not fit the model", key),
-                 fmt::format("found {} kinds of layers, expected {}", file.Count(key), L),
+    RefuseConfig(file, fmt::format("\"{}\" does not match the model", key),
+                 fmt::format("found {} layer kinds, expected {}", file.Count(key), L),
                  kConvertAgain);
   }
   std::string kinds;
@@ -224,9 +224,9 @@ void RefuseUnknownKeys(const GgufFile& file, const Family& family) {
       found = fmt::format("{}", value);
     }
     RefuseConfig(file, fmt::format("\"{}\" is {}", key, found),
-                 fmt::format("folio does not know what it changes in models of the architecture {}",
+                 fmt::format("its effect in the architecture {} is unknown to folio",
                              family.gguf_architecture),
-                 "take the model from its Hugging Face directory, or a newer folio");
+                 "use the model's Hugging Face directory, or a newer version of folio");
   }
 }
 
@@ -242,7 +242,7 @@ void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& conf
   if (type == "longrope" && HasLongRope(file, family)) return;
   if (type != "linear" && type != "yarn") {
     RefuseConfig(file, fmt::format("rotary positions scaled by \"{}\"", type), "",
-                 "folio has none, linear and yarn");
+                 "folio supports none, linear and yarn");
   }
   const std::vector<Field> fields = config.Fields();
   const auto set = [&](std::string_view name, std::string_view field) {
@@ -318,11 +318,11 @@ void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config)
     if (SetLlama3(divisors, config)) return;
   }
   RefuseConfig(file, fmt::format("tensor \"{}\" is not supported", kDivisors),
-               scaled  ? "rotary positions are scaled twice: by keys, and by these divisors"
-               : sound ? "its divisors of rotary frequencies are not those of Llama 3.1"
+               scaled  ? "rotary positions are scaled twice: by metadata and by this tensor"
+               : sound ? "its rotary frequency factors are not those of Llama 3.1"
                        : fmt::format("its shape is {}, expected ({})", tensor->shape.ToString(),
                                      config.rotary_width() / 2),
-               "take the model from its Hugging Face directory");
+               "use the model's Hugging Face directory");
 }
 
 // One of LongRoPE's lists, as the field's text.
@@ -339,8 +339,8 @@ void ReadLongRope(const GgufFile& file, const Family& family, GptConfig& config)
   if (!HasLongRope(file, family)) return;
   if (config.rope_scaling != "default") {
     RefuseConfig(file, "rotary positions are scaled twice",
-                 fmt::format("by keys, and by the divisors \"{}\"", kLongDivisors),
-                 "take the model from its Hugging Face directory");
+                 fmt::format("by metadata and by the tensor \"{}\"", kLongDivisors),
+                 "use the model's Hugging Face directory");
   }
   config.rope_scaling = "longrope";
   config.rope_short_factors = DivisorsText(file, kShortDivisors, config);
@@ -408,9 +408,10 @@ const Family& GgufFamily(const GgufFile& file) {
       known.push_back(name);
     }
   }
-  RefuseConfig(file, fmt::format("a model of the architecture \"{}\"", architecture),
-               fmt::format("folio runs {}", Join(known, ", ")),
-               "take one of these, or the model's Hugging Face directory if folio has its kind");
+  RefuseConfig(
+      file, fmt::format("unsupported architecture \"{}\"", architecture),
+      fmt::format("folio supports {}", Join(known, ", ")),
+      "use one of these, or the model's Hugging Face directory if folio supports its family");
 }
 
 GptConfig ReadGgufConfig(const GgufFile& file, const Family& family) {
@@ -426,7 +427,7 @@ GptConfig ReadGgufConfig(const GgufFile& file, const Family& family) {
     if (family.gguf_by_sizes != nullptr) family.gguf_by_sizes(config);
     const TensorInfo& embeddings = file.Require(NameInFiles(family, kGguf, -1, "wte", "weight"));
     if (embeddings.shape.rank() != 2) {
-      RefuseConfig(file, fmt::format("tensor \"{}\" is no matrix", embeddings.name),
+      RefuseConfig(file, fmt::format("tensor \"{}\" is not a matrix", embeddings.name),
                    fmt::format("its shape is {}", embeddings.shape.ToString()), "");
     }
     config.vocab_size = embeddings.shape[0];
@@ -502,11 +503,11 @@ void AddGgufDivisors(const Family& family, const GptConfig& config,
   const std::vector<float> divisors = Llama3Divisors(config);
   if (!SetLlama3(divisors, again) ||
       RotaryFrequenciesOf(again, 0).inverse != RotaryFrequenciesOf(config, 0).inverse) {
-    throw InputError("GGUF cannot hold this model",
-                     fmt::format("the divisors of its rotary frequencies do not say that "
+    throw InputError("GGUF cannot store this model",
+                     fmt::format("its rotary frequency factors cannot express "
                                  "rope_original_positions = {} and rope_factor = {}",
                                  config.rope_positions(), config.rope_factor),
-                     "convert to hf, which keeps it");
+                     "convert to hf instead");
   }
   add(kDivisors, divisors);
 }

@@ -37,9 +37,9 @@ constexpr FileFormat kFormat = FileFormat::kGguf;
 void RefuseForeign(const GgufFile& file) {
   if (file.foreign().empty()) return;
   const GgufFile::Foreign& tensor = file.foreign().front();
-  Refuse(file, fmt::format("tensor \"{}\" is of type {}", tensor.name, tensor.type),
-         "folio reads F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K and IQ4_NL",
-         "convert the original model to one of them, or requantise this file");
+  Refuse(file, fmt::format("tensor \"{}\" has the type {}", tensor.name, tensor.type),
+         "folio supports F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K and IQ4_NL",
+         "convert the original model to one of these, or requantize this file");
 }
 
 // Ids that begin and end a text or a turn, unless they are of tokens that nothing is made of.
@@ -85,9 +85,8 @@ void RequireWholeBlocks(const GptConfig& config, Dtype dtype) {
     throw InputError(fmt::format("this model cannot be written as {}", DtypeName(dtype)),
                      fmt::format("{} stores blocks of {} numbers, and {} is {}", DtypeName(dtype),
                                  block, name, size),
-                     block > 32
-                         ? "choose q4_k_m, which has smaller blocks for such rows, f16 or bf16"
-                         : "choose f16 or bf16");
+                     block > 32 ? "use q4_k_m, which has smaller blocks for such rows, f16 or bf16"
+                                : "use f16 or bf16");
   }
 }
 
@@ -134,9 +133,9 @@ TokenRoles RolesOf(const GptConfig& config) {
   TokenRoles roles{.begin = config.bos_token_id, .end = config.eos_token_id};
   const std::vector<int64_t>& more = config.more_eos_token_ids;
   if (more.size() > 2) {
-    throw InputError("GGUF cannot hold so many tokens that end a text",
-                     fmt::format("the model has {}, and GGUF has names for 3", more.size() + 1),
-                     "convert to hf, or leave out some in config.json and generation_config.json");
+    throw InputError("GGUF cannot store this many end-of-text tokens",
+                     fmt::format("the model has {}, GGUF has room for 3", more.size() + 1),
+                     "convert to hf, or remove some in config.json and generation_config.json");
   }
   if (!more.empty()) roles.end_of_turn = more[0];
   if (more.size() > 1) roles.end_of_message = more[1];
@@ -169,15 +168,15 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     if (IsGgufDivisors(family, info)) return;  // the configuration has them
     Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
-           fmt::format("{} as folio knows it has none of that name", family.gguf_architecture),
-           "check what made the file");
+           fmt::format("folio knows no tensor of that name in {}", family.gguf_architecture),
+           "check the program that wrote the file");
   });
   return found;
 }
 
 void SaveGgufModel(const std::filesystem::path& path, const ModelToSave& model) {
   const GptConfig& config = model.weights.config();
-  RequireExpressed(config, kFormat, "GGUF cannot hold this model");
+  RequireExpressed(config, kFormat, "GGUF cannot store this model");
   if (!model.mixed) RequireWholeBlocks(config, model.dtype);
   const Family& family = FamilyFor(config, kFormat);
   const GgufHeader header = MakeHeader(ReplaceInvalidUtf8(path.stem().string()), family, model);

@@ -80,8 +80,8 @@ constexpr const char* kWindowPattern = "window_pattern";
 // a quarter of the context, rounded up to 128 tokens, and the token itself.
 void SetWindows(const std::string& pattern, Json& fields, const std::string& where) {
   if (pattern.empty() || pattern.find_first_not_of("SLsl") != std::string::npos) {
-    throw InputError(fmt::format("{}: a window_pattern that is not known", where),
-                     fmt::format("it is \"{}\"", pattern), "folio knows the letters S and L");
+    throw InputError(fmt::format("{}: unknown window_pattern", where),
+                     fmt::format("it is \"{}\"", pattern), "supported letters are S and L");
   }
   constexpr int64_t kTile = 128;
   const int64_t T = fields["n_positions"].get<int64_t>(), L = fields["n_layer"].get<int64_t>();
@@ -123,14 +123,13 @@ Json AlwaysSo() {
 GptConfig ConfigOf(const fs::path& meta) {
   const std::string where = meta.string();
   if (!Exists(meta)) {
-    throw InputError(fmt::format("{} is missing", where),
-                     "nanochat says there how large the model beside it is",
-                     "copy it from where the model is from");
+    throw InputError(fmt::format("{} is missing", where), "it gives the size of the model",
+                     "copy it from the source of the model");
   }
   const Json json = ParseJson(ReadFile(meta, kMaxMeta), where);
   const Json* said = json.find("model_config");
   if (said == nullptr || !said->is_object()) {
-    throw InputError(fmt::format("{}: no model_config", where), "it says how large the model is",
+    throw InputError(fmt::format("{}: no model_config", where), "it gives the size of the model",
                      "copy the checkpoint again");
   }
   Json fields = AlwaysSo();
@@ -141,7 +140,7 @@ GptConfig ConfigOf(const fs::path& meta) {
     if (!fits) {
       throw InputError(fmt::format("{}: model_config has no {}", where, key),
                        fmt::format("found {}", value == nullptr ? "nothing" : value->dump()),
-                       "expected a number from 1 on");
+                       "expected a number of at least 1");
     }
     fields[field] = *value;
   }
@@ -154,9 +153,9 @@ GptConfig ConfigOf(const fs::path& meta) {
           return name == one.first;
         });
     if (known) continue;
-    throw InputError(fmt::format("{}: {} of model_config is not known", where, key),
+    throw InputError(fmt::format("{}: {} of model_config is not supported", where, key),
                      fmt::format("it is {}", value.dump()),
-                     "folio reads checkpoints as nanochat writes them since July 2026");
+                     "folio reads checkpoints of nanochat since July 2026");
   }
   // Models from before windows have none.
   if (const Json* pattern = said->find(kWindowPattern); pattern != nullptr) {
@@ -183,7 +182,7 @@ class NanochatFile : public TensorFile {
         info.bytes = DtypeBytes(info.dtype, info.shape.count());
       }
       if (Add(info)) continue;
-      throw InputError(fmt::format("{}: tensor \"{}\" is there twice", path.string(), info.name));
+      throw InputError(fmt::format("{}: tensor \"{}\" appears twice", path.string(), info.name));
     }
   }
 
@@ -211,7 +210,7 @@ void AddTokenizer(const fs::path& model, FoundModel& found) {
   }
   found.tokenizer = ReadNanochatTokenizer(path);
   if (found.tokenizer->vocab_size() > config.vocab_size) {
-    throw InputError(fmt::format("{}: the tokenizer of another model", path.string()),
+    throw InputError(fmt::format("{}: the tokenizer belongs to another model", path.string()),
                      fmt::format("it has {} tokens, the model {}", found.tokenizer->vocab_size(),
                                  config.vocab_size),
                      "put the model's own tokenizer.pkl beside it");
@@ -245,7 +244,7 @@ FoundModel OpenNanochat(const fs::path& path, Loading loading) {
   const auto refuse = [&](const TensorInfo& info) {
     throw InputError(
         fmt::format("{}: tensor '{}' is not part of the model", model.string(), info.name),
-        "folio reads checkpoints as nanochat writes them since July 2026");
+        "folio reads checkpoints of nanochat since July 2026");
   };
   FoundModel found{.model = FindParams(config, file, *family, FileFormat::kNanochat, refuse)};
   AddTokenizer(model, found);

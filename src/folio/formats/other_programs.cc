@@ -82,11 +82,11 @@ struct StoredTokens {
 
 StoredTokens ReadStoredTokens(std::string_view bytes, const std::string& path) {
   ByteReader reader(std::as_bytes(std::span(bytes)),
-                    fmt::format("{} is not a sound tokenizer of llm.c", path));
-  if (reader.Number<int32_t>() != kTokenizerMagic) reader.Fail("it begins with another number");
+                    fmt::format("{} is not a valid llm.c tokenizer", path));
+  if (reader.Number<int32_t>() != kTokenizerMagic) reader.Fail("the magic number is wrong");
   const auto version = reader.Number<int32_t>();
   if (version != kVersion && version != kVersionWithoutEnd) {
-    reader.Fail(fmt::format("version {} is not known", version));
+    reader.Fail(fmt::format("version {} is not supported", version));
   }
   const auto count = reader.Number<int32_t>();
   StoredTokens stored{.end = reader.Number<int32_t>(), .added = reader.Number<int32_t>()};
@@ -97,14 +97,14 @@ StoredTokens ReadStoredTokens(std::string_view bytes, const std::string& path) {
   reader.Seek(sizeof(TokenizerHeader));
   if (count < 1 || stored.end < 0 || stored.end >= count || stored.added < 0 ||
       stored.added >= count || static_cast<size_t>(count) > reader.left()) {
-    reader.Fail(fmt::format("{} tokens, the end of text is {}, beside it {} special tokens", count,
+    reader.Fail(fmt::format("{} tokens, end-of-text token {}, {} other special tokens", count,
                             stored.end, stored.added));
   }
   std::set<std::string_view> seen;
   for (int32_t id = 0; id < count; ++id) {
     const std::string_view token = reader.Text(reader.Number<uint8_t>());
     if (token.empty()) reader.Fail(fmt::format("token {} is empty", id));
-    if (!seen.insert(token).second) reader.Fail(fmt::format("token {} is there twice", id));
+    if (!seen.insert(token).second) reader.Fail(fmt::format("token {} appears twice", id));
     stored.tokens.push_back(token);
   }
   for (size_t id = 0; id < stored.tokens.size(); ++id) {
@@ -112,7 +112,7 @@ StoredTokens ReadStoredTokens(std::string_view bytes, const std::string& path) {
       reader.Fail(fmt::format("token {} is special, and not UTF-8", id));
     }
   }
-  if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
+  if (reader.left() != 0) reader.Fail(fmt::format("{} extra bytes", reader.left()));
   return stored;
 }
 
@@ -231,12 +231,13 @@ class LlmcFile : public TensorFile {
 
 // Returns the padded size of the vocabulary.
 int64_t LlmcFile::ReadHeader(ByteReader& reader) {
-  if (reader.Number<int32_t>() != kMagic) reader.Fail("it begins with another number");
+  if (reader.Number<int32_t>() != kMagic) reader.Fail("the magic number is wrong");
   const auto version = reader.Number<int32_t>();
   if (version != kFloat32 && version != kBFloat16) {
-    throw InputError(fmt::format("{}: version {} of llm.c's model files", path().string(), version),
-                     fmt::format("folio reads {} (float32) and {} (bfloat16)", kFloat32, kBFloat16),
-                     "write it again with a newer llm.c: python train_gpt2.py");
+    throw InputError(
+        fmt::format("{}: unsupported version {} of llm.c's model files", path().string(), version),
+        fmt::format("folio supports {} (float32) and {} (bfloat16)", kFloat32, kBFloat16),
+        "export it again with a newer llm.c: python train_gpt2.py");
   }
   dtype_ = version == kFloat32 ? Dtype::kF32 : Dtype::kBF16;
   Json fields = {{"activation_function", "gelu_new"}};
@@ -246,7 +247,7 @@ int64_t LlmcFile::ReadHeader(ByteReader& reader) {
   RequireBlocks(config_, kMaxTensors, path().string());
   const auto padded = reader.Number<int32_t>();
   if (padded < config_.vocab_size) {
-    reader.Fail(fmt::format("a vocabulary of {}, padded to {}", config_.vocab_size, padded));
+    reader.Fail(fmt::format("vocabulary {}, padded to {}", config_.vocab_size, padded));
   }
   reader.Seek(kHeaderBytes);
   return padded;
@@ -254,7 +255,7 @@ int64_t LlmcFile::ReadHeader(ByteReader& reader) {
 
 LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
   ByteReader reader(Open(path, loading),
-                    fmt::format("{} is not a sound model file of llm.c", path.string()));
+                    fmt::format("{} is not a valid llm.c model file", path.string()));
   const int64_t padded = ReadHeader(reader);
   const ParamTable table(config_);
   const auto size = static_cast<int64_t>(DtypeSize(dtype_));
@@ -270,18 +271,18 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
     }
     Add(std::move(info));
   }
-  if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
+  if (reader.left() != 0) reader.Fail(fmt::format("{} extra bytes", reader.left()));
 }
 
 void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
   const std::string bytes = LlmcTokenizerBytes(tokenizer);
   if (bytes.empty()) {
     throw InputError(
-        fmt::format("llm.c's {} cannot hold the tokenizer of this model", kLlmcTokenizerFile),
-        fmt::format("it has {} tokens of kind {}, and the file only the bytes of each, up to 255: "
-                    "with those it would be another",
+        fmt::format("llm.c's {} cannot store the tokenizer of this model", kLlmcTokenizerFile),
+        fmt::format("it has {} tokens of kind {}; the file stores only the bytes of each token, up "
+                    "to 255, which would give a different tokenizer",
                     tokenizer.vocab_size(), tokenizer.kind()),
-        "convert it to another format");
+        "convert to another format");
   }
   const fs::path path = model.parent_path() / kLlmcTokenizerFile;
   if (!Exists(path)) return WriteFileAtomically(path, bytes);
@@ -289,7 +290,7 @@ void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
   const bool same_size = fs::file_size(path, ignored) == bytes.size();
   if (same_size && ReadFile(path, bytes.size()) == bytes) return;
   throw InputError(fmt::format("{}: not replaced", path.string()),
-                   "it is another tokenizer, and that of this model would have the same name",
+                   "it is a different tokenizer, and that of this model has the same file name",
                    "write the model to another directory");
 }
 
@@ -335,10 +336,10 @@ FoundModel OpenLlmc(const fs::path& path, Loading loading) {
   if (found.tokenizer == nullptr) {
     UseGpt2Encoding(found, "put llm.c's gpt2_tokenizer.bin beside the model");
   } else if (found.tokenizer->vocab_size() > file->config().vocab_size) {
-    throw InputError(fmt::format("{}: the tokenizer of another model", tokenizer.string()),
+    throw InputError(fmt::format("{}: the tokenizer belongs to another model", tokenizer.string()),
                      fmt::format("it has {} tokens, the model {}", found.tokenizer->vocab_size(),
                                  file->config().vocab_size),
-                     "move one of them to a directory of its own");
+                     "move one of them to another directory");
   }
   if (found.tokenizer != nullptr) {
     found.model.config.bos_token_id = found.model.config.eos_token_id =
@@ -396,10 +397,10 @@ constexpr auto kModelArgs = std::to_array<Renamed>({
 Json ConfigFields(const TorchFile& file) {
   const Json* args = file.values().find("model_args");
   if (args == nullptr || !args->is_object()) {
-    throw InputError(fmt::format("{}: no nanoGPT checkpoint", file.path().string()),
-                     "there is no \"model_args\" in it that says how large the model is",
-                     "weights alone, pytorch_model.bin, need a config.json beside them: give the "
-                     "directory that holds both");
+    throw InputError(fmt::format("{}: not a nanoGPT checkpoint", file.path().string()),
+                     "it has no \"model_args\" with the size of the model",
+                     "pytorch_model.bin contains only weights and needs a config.json: give the "
+                     "directory with both");
   }
   return Fields(*args, "gelu", kModelArgs, file.path().string() + ": model_args has");
 }
@@ -436,12 +437,12 @@ void RequireGpt2Tokens(const Tokenizer& tokenizer) {
   }
   if (same) return;
   throw InputError(
-      "nanoGPT cannot read this model's tokenizer",
-      fmt::format("it has {} tokens of kind {}; nanoGPT knows characters and GPT-2's tokens{}",
+      "nanoGPT does not support this model's tokenizer",
+      fmt::format("it has {} tokens of kind {}; nanoGPT supports characters and GPT-2's tokens{}",
                   tokenizer.vocab_size(), tokenizer.kind(),
                   gpt2 == nullptr ? ", which are not on this machine to compare" : ""),
-      gpt2 == nullptr ? "if these are GPT-2's: folio tokenizer fetch gpt2"
-                      : "convert it to another format");
+      gpt2 == nullptr ? "if they are GPT-2's: folio tokenizer fetch gpt2"
+                      : "convert to another format");
 }
 
 // As the prepare.py of nanoGPT's data sets of characters writes it.
@@ -491,7 +492,7 @@ FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
   RequireBlocks(config, std::ssize(file->tensors()), where);
   const auto refuse = [&](const TensorInfo& info) {
     throw InputError(fmt::format("{}: tensor '{}' is not part of the model", where, info.name),
-                     "folio runs GPT-2 models only");
+                     "folio supports only GPT-2 models in this format");
   };
   FoundModel found{.model = FindParams(config, file, family, FileFormat::kNanoGpt, refuse, prefix)};
   FindTokenizer(*file, found);
@@ -504,8 +505,8 @@ void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
   const bool characters = model.tokenizer != nullptr && model.tokenizer->kind() == "char";
   if (model.tokenizer != nullptr && !characters) RequireGpt2Tokens(*model.tokenizer);
   if (path.extension() == ".pt") {
-    throw UsageError(fmt::format("{}: nanoGPT's files lie in a directory", path.string()),
-                     "it looks for ckpt.pt in its out_dir", "name that directory");
+    throw UsageError(fmt::format("{}: nanoGPT checkpoints are directories", path.string()),
+                     "nanoGPT reads ckpt.pt from its out_dir", "give the directory");
   }
   // One setting for all biases.
   const bool bias =
@@ -574,7 +575,7 @@ FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {
     if (info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1")) return;  // its moments
     throw InputError(
         fmt::format("{}: tensor '{}' is not part of the model", file->path().string(), info.name),
-        "hparams.json beside it describes a model without it");
+        "hparams.json describes a model without it");
   };
   FoundModel found{
       .model = FindParams(config, file, Gpt2Family(), FileFormat::kOpenAi, refuse, "model/")};

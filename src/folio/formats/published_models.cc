@@ -202,8 +202,8 @@ std::string HelpForModelName(std::string_view name) {
   const auto begins = [&](std::string_view closed) { return letters.starts_with(closed); };
   if (std::ranges::any_of(kClosed, begins)) {
     return fmt::format(
-        "the weights of {} are not published; folio fetch --list lists models that "
-        "are, gpt2 and smollm2-135m among them",
+        "the weights of {} are not published; folio fetch --list lists published models, such as "
+        "gpt2 and smollm2-135m",
         name);
   }
   const std::vector<std::string> names = PublishedModelNames();

@@ -79,7 +79,7 @@ class ByteReader {
   // Throws `mistake`, and what it is.
   [[noreturn]] void Fail(
       std::string cause,
-      std::string help = "copy or download it again: it may be cut short or damaged") const {
+      std::string help = "copy or download it again: it may be truncated or damaged") const {
     throw InputError(mistake_, std::move(cause), std::move(help));
   }
 

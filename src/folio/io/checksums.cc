@@ -105,7 +105,7 @@ void RequireEnd(const fs::path& path) {
   const uint64_t size = fs::file_size(path, failed);
   if (failed || size <= kMost) return;
   std::string cause =
-      fmt::format("it has {} bytes, and such a file of a checkpoint up to {}", size, kMost);
+      fmt::format("it has {} bytes, more than the {} allowed in a checkpoint", size, kMost);
   if (path.extension() == ".safetensors") {
     try {
       const SafetensorsFile sound(path);
@@ -206,11 +206,10 @@ bool VerifyChecksums(const fs::path& dir, bool below) {
   const std::optional<Sums> sums = ReadChecksums(dir);
   const bool ours = ListIsOurs(dir);
   if (!sums && ours) {
-    throw InputError(
-        fmt::format("{} is missing", (dir / kChecksumsFile).string()),
-        fmt::format("folio wrote it with the model, as {} says", kConfigFile),
-        fmt::format("copy it too; where the model is meant to be without, take \"{}\" out of {}",
-                    kChecksumsKey, kConfigFile));
+    throw InputError(fmt::format("{} is missing", (dir / kChecksumsFile).string()),
+                     fmt::format("it is part of the model, according to {}", kConfigFile),
+                     fmt::format("copy it too; if it was removed on purpose, remove \"{}\" from {}",
+                                 kChecksumsKey, kConfigFile));
   }
   if (!sums) return false;
   for (const auto& [name, sum] : *sums) {
@@ -221,19 +220,19 @@ bool VerifyChecksums(const fs::path& dir, bool below) {
     if (inside.is_absolute() || *inside.begin() == ".." ||
         (!fs::exists(fs::symlink_status(path, ignored)) && !Exists(path))) {
       throw InputError(fmt::format("{} is missing", path.string()),
-                       fmt::format("{} names it", kChecksumsFile));
+                       fmt::format("it is listed in {}", kChecksumsFile));
     }
     RequireEnd(path);
     if (HashOf(path) == sum) continue;
     throw InputError(fmt::format("{} is damaged", path.string()),
-                     fmt::format("its SHA-256 is not the one in {}", kChecksumsFile));
+                     fmt::format("its SHA-256 differs from that in {}", kChecksumsFile));
   }
   if (!ours) return true;
   for (const std::string& name : PartsOf(dir, below)) {
     if (sums->contains(name)) continue;
     throw InputError(fmt::format("{} has no line for {}", (dir / kChecksumsFile).string(), name),
-                     "folio wrote a line for each file of a checkpoint",
-                     fmt::format("the list is cut short, or {} was put there later: take it away",
+                     "each file of a checkpoint has a line",
+                     fmt::format("the list is truncated, or {} was added later: remove it",
                                  (dir / name).string()));
   }
   return true;

@@ -33,7 +33,7 @@ constexpr std::array kKnown = {
 };
 
 Error Damaged(const std::string& name, Compression compression, const std::string& cause) {
-  return InputError(fmt::format("{}: not a whole {} stream", name, CompressionName(compression)),
+  return InputError(fmt::format("{}: incomplete {} stream", name, CompressionName(compression)),
                     cause, "copy the file again");
 }
 
@@ -68,7 +68,7 @@ class Gunzipper {
       stream_.avail_in = static_cast<uInt>(piece_.size());
     }
     if (stream_.avail_in > 0) return true;
-    if (!between_) throw Damaged(name_, Compression::kGzip, "it is cut short");
+    if (!between_) throw Damaged(name_, Compression::kGzip, "it is truncated");
     return false;
   }
 
@@ -121,9 +121,9 @@ uint64_t ZstdWindow(std::string_view frame) {
 }
 
 Error NoLibarchive(const char* cause) {
-  return RuntimeError("cannot unpack what is compressed", cause,
-                      "install libarchive (on Debian: apt install libarchive13), or unpack the "
-                      "file before");
+  return RuntimeError(
+      "cannot decompress", cause,
+      "install libarchive (on Debian: apt install libarchive13), or decompress the file first");
 }
 
 struct Libarchive : internal::LateLibrary {
@@ -171,7 +171,7 @@ class Unpacker {
       Check(library_.archive_read_open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
       // A stream that is too short for its own header goes through libarchive as it is.
       if (library_.archive_filter_count(archive_.get()) < 2)
-        throw Damaged(name_, compression_, "it is cut short");
+        throw Damaged(name_, compression_, "it is truncated");
       archive_entry* entry = nullptr;
       const int next = library_.archive_read_next_header(archive_.get(), &entry);
       at_end_ = next == ARCHIVE_EOF;
@@ -215,7 +215,7 @@ class Unpacker {
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
     RequireWindow();
     const char* said = library_.archive_error_string(archive_.get());
-    throw Damaged(name_, compression_, said == nullptr ? "it is damaged or cut short" : said);
+    throw Damaged(name_, compression_, said == nullptr ? "it is damaged or truncated" : said);
   }
 
   // libzstd refuses a window of more, so that nobody's file takes so much memory.
@@ -224,10 +224,10 @@ class Unpacker {
     if (compression_ != Compression::kZstd) return;
     const uint64_t window = ZstdWindow(head_);
     if (window <= kMostWindow) return;
-    throw InputError(fmt::format("{}: compressed with too long a window", name_),
-                     fmt::format("zstd refers back {} MiB in it, and up to {} MiB are read",
-                                 window >> 20, kMostWindow >> 20),
-                     "compress it again without --long: zstd -dc --long=31 FILE | zstd > NEW.zst");
+    throw InputError(
+        fmt::format("{}: the compression window is too large", name_),
+        fmt::format("it is {} MiB, at most {} MiB are supported", window >> 20, kMostWindow >> 20),
+        "compress it again without --long: zstd -dc --long=31 FILE | zstd > NEW.zst");
   }
 
   void CheckAllRead() {
@@ -235,7 +235,7 @@ class Unpacker {
     std::string more;
     const auto used = static_cast<size_t>(library_.archive_filter_bytes(archive_.get(), -1));
     if (used < taken_ || from_(more, 1) > 0)
-      throw Damaged(name_, compression_, "other bytes follow it");
+      throw Damaged(name_, compression_, "extra bytes follow it");
   }
 
   static constexpr size_t kPiece = size_t{1} << 16;

@@ -56,7 +56,8 @@ const Libcurl& TheLibcurl() {
 
 [[noreturn]] void ThrowOther(const std::string& source, const WantedFile& wanted,
                              const std::string& cause) {
-  throw InputError(fmt::format("{} is not the published file", source), cause, wanted.otherwise);
+  throw InputError(fmt::format("{} differs from the published file", source), cause,
+                   wanted.otherwise);
 }
 
 constexpr size_t kGitDigits = 40;
@@ -81,12 +82,12 @@ void CheckHash(const std::string& source, const WantedFile& wanted, int64_t byte
   if (wanted.hash.empty() ? bytes == wanted.bytes : found == wanted.hash) return;
   if (wanted.hash.empty()) {
     ThrowOther(source, wanted,
-               fmt::format("it has {} bytes, and {} were published", bytes, wanted.bytes));
+               fmt::format("it has {} bytes, the published file has {}", bytes, wanted.bytes));
   }
   const char* kind = wanted.hash.size() == kGitDigits ? "git hash" : "sha256";
   ThrowOther(source, wanted,
-             fmt::format("{} bytes have the {} {}, and {} with {} were published", bytes, kind,
-                         found, wanted.bytes, wanted.hash));
+             fmt::format("{} bytes with {} {}; published: {} bytes with {}", bytes, kind, found,
+                         wanted.bytes, wanted.hash));
 }
 
 void AddFile(const fs::path& path, ContentHash& hash) {
@@ -111,7 +112,7 @@ class Arrival {
     if (piece.size() > static_cast<uint64_t>(wanted_.bytes - bytes())) {
       file_.Clear();
       ThrowOther(source_, wanted_,
-                 fmt::format("it is longer than the {} bytes that were published", wanted_.bytes));
+                 fmt::format("it is longer than the published {} bytes", wanted_.bytes));
     }
     hash_->Add(piece);
     file_.Add(piece);
@@ -221,7 +222,7 @@ void SetUp(CURL* curl, const std::string& url, const FetchLimits& limits, int64_
   if (set(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
       set(curl, CURLOPT_REDIR_PROTOCOLS_STR, limits.redirect_schemes.c_str()) != CURLE_OK) {
     throw RuntimeError(fmt::format("cannot fetch {}", url),
-                       fmt::format("this libcurl does not speak {}", limits.schemes), otherwise);
+                       fmt::format("this libcurl does not support {}", limits.schemes), otherwise);
   }
   set(curl, CURLOPT_FOLLOWLOCATION, 1L);
   set(curl, CURLOPT_MAXREDIRS, kMaxRedirects);
@@ -285,7 +286,7 @@ Outcome Perform(const std::string& url, const FetchLimits& limits, int64_t from,
   const std::string what = fmt::format("cannot fetch {}", url);
   const bool denied = outcome.status == 401 || outcome.status == 403;
   if (denied && !limits.denied.empty()) {
-    throw InputError(what, fmt::format("the server refuses it ({})", outcome.status),
+    throw InputError(what, fmt::format("the server refused the request ({})", outcome.status),
                      limits.denied);
   }
   throw RuntimeError(what, outcome.reason + more, otherwise);
@@ -305,7 +306,7 @@ bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arri
   }
   if (outcome.result == CURLE_OK) return true;
   ThrowFailed(url, outcome, limits,
-              arrival.bytes() > 0 ? fmt::format("; {} bytes have come", arrival.bytes()) : "",
+              arrival.bytes() > 0 ? fmt::format("; {} bytes received", arrival.bytes()) : "",
               wanted.otherwise);
 }
 
@@ -333,7 +334,7 @@ FetchedPage FetchPage(const std::string& url, int64_t max_bytes, const FetchLimi
                         [&](std::string_view piece) {
                           page.body += piece;
                           if (std::ssize(page.body) <= max_bytes) return;
-                          throw InputError(fmt::format("{} is too long", url),
+                          throw InputError(fmt::format("{} is too large", url),
                                            fmt::format("it has more than {} bytes", max_bytes));
                         },
                     .on_progress = [] {},
@@ -346,7 +347,7 @@ FetchedPage FetchPage(const std::string& url, int64_t max_bytes, const FetchLimi
   page.status = outcome.status;
   if (outcome.status == 404) return {.status = 404};
   if (outcome.result != CURLE_OK) {
-    ThrowFailed(url, outcome, limits, "", "check the network, and try again");
+    ThrowFailed(url, outcome, limits, "", "check the network and try again");
   }
   return page;
 }
@@ -377,8 +378,9 @@ void CopyFile(const fs::path& from, const WantedFile& wanted) {
   const MappedFile file(from);
   const std::string_view bytes = AsText(file.bytes());
   if (bytes.size() > static_cast<uint64_t>(wanted.bytes)) {  // perhaps without an end
-    ThrowOther(from.string(), wanted,
-               fmt::format("it has {} bytes, and {} were published", bytes.size(), wanted.bytes));
+    ThrowOther(
+        from.string(), wanted,
+        fmt::format("it has {} bytes, the published file has {}", bytes.size(), wanted.bytes));
   }
   ContentHash hash(wanted);
   hash.Add(bytes);

@@ -61,10 +61,9 @@ extern "C" void OnBusError(int signal, siginfo_t* info, void*) {
     if (begin == nullptr || at < begin || at >= begin + entry->size) continue;
     Say("\nerror: ");
     Say(entry->path);
-    Say(" became shorter while it was read\n"
-        "  somebody else has changed the file in place, or its disk fails\n"
-        "  help: restore it; what was saved before is whole, so that a training goes on with "
-        "--resume\n");
+    Say(" became shorter while it was read\n  another program changed the file in place, or the "
+        "disk failed\n  help: restore it; saved checkpoints are intact, and --resume continues a "
+        "training run\n");
     _exit(static_cast<int>(ErrorKind::kInput));
   }
   std::signal(signal, SIG_DFL);  // comes again at once
@@ -80,15 +79,13 @@ constexpr char kSpelling[] = "check the spelling of the path";
   rlimit limit = {};
   const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   const std::string bytes = HumanBytes(static_cast<double>(size));
-  throw Error(
-      ErrorKind::kResource, fmt::format("no room in memory for {}", path.string()),
-      limited ? fmt::format("it has {}, and the address space of this process is limited to {}",
-                            bytes, HumanBytes(static_cast<double>(limit.rlim_cur)))
-              : fmt::format("it has {}, and the system gives this process no such address space",
-                            bytes),
-      limited ? "raise the limit: ulimit -v unlimited"
-              : "free memory, or allow more of it to be promised (vm.overcommit_memory, "
-                "vm.max_map_count)");
+  throw Error(ErrorKind::kResource, fmt::format("cannot map {} into memory", path.string()),
+              limited ? fmt::format("it has {}, the address space of this process is limited to {}",
+                                    bytes, HumanBytes(static_cast<double>(limit.rlim_cur)))
+                      : fmt::format("it has {}, more address space than the system allows", bytes),
+              limited ? "raise the limit: ulimit -v unlimited"
+                      : "free memory, or raise the limits of the system (vm.overcommit_memory, "
+                        "vm.max_map_count)");
 }
 
 // Throws a kInput Error if the file has become shorter than `to`.
@@ -99,7 +96,7 @@ void ReadAll(int fd, const fs::path& path, std::span<std::byte> to) {
     if (got < 0) ThrowCannotRead(path, errno);
     if (got == 0) {
       throw InputError(fmt::format("cannot read {}", path.string()),
-                       fmt::format("it ended {} bytes early", to.size()), "copy it again");
+                       fmt::format("it ended {} bytes too early", to.size()), "copy it again");
     }
     to = to.subspan(static_cast<size_t>(got));
   }
@@ -228,10 +225,9 @@ std::vector<std::string> NamesIn(const fs::path& directory) {
 std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   constexpr size_t kPiece = size_t{1} << 16;
   const auto refuse = [&](uint64_t bytes) {
-    throw InputError(
-        fmt::format("cannot read {}", path.string()),
-        fmt::format("it has {} bytes, and such a file is read up to {}", bytes, max_bytes),
-        "look whether it is the file that was meant");
+    throw InputError(fmt::format("cannot read {}", path.string()),
+                     fmt::format("it has {} bytes, at most {} are allowed", bytes, max_bytes),
+                     "check that this is the right file");
   };
   if (const auto held = internal::FindMemoryFile(path)) {
     if (held->size > max_bytes) refuse(held->size);
@@ -283,8 +279,8 @@ void RequireDirectory(const fs::path& path, std::string_view what) {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status) || internal::IsMemoryDirectory(path)) return;
   std::string cause = internal::ErrnoText(error ? error.value() : ENOTDIR);
-  throw InputError(fmt::format("{} {} is not there", what, path.string()), std::move(cause),
-                   fs::exists(status) ? "give the directory that holds the file" : kSpelling);
+  throw InputError(fmt::format("{} {} does not exist", what, path.string()), std::move(cause),
+                   fs::exists(status) ? "give the directory that contains the file" : kSpelling);
 }
 
 bool IsFileName(std::string_view name) {
@@ -313,9 +309,9 @@ void CreateDirectories(const fs::path& path) {
     }
     return;
   }
-  throw RuntimeError(fmt::format("cannot make the directory {}", path.string()),
+  throw RuntimeError(fmt::format("cannot create the directory {}", path.string()),
                      internal::ErrnoText(error ? error.value() : ENOTDIR),
-                     "choose a place that you may write to");
+                     "choose a directory that you can write to");
 }
 
 void CreateParentOf(const fs::path& path) {
@@ -351,7 +347,7 @@ void CheckReplaceable(const std::string& out, const std::string& kind, bool over
   if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) {
     return;
   }
-  const std::string help = "name another directory";
+  const std::string help = "give another directory";
   if (!fs::is_directory(out, ignored)) {
     throw UsageError(fmt::format("{}: exists and is not a directory", out), "", help);
   }
@@ -359,10 +355,10 @@ void CheckReplaceable(const std::string& out, const std::string& kind, bool over
     const std::string name = entry.path().filename().string();
     if (is_part(name)) continue;
     throw UsageError(fmt::format("{}: not replaced", out),
-                     fmt::format("it holds {}, which is no part of a {}", name, kind), help);
+                     fmt::format("it contains {}, which is not part of a {}", name, kind), help);
   }
   if (!overwrite) {
-    throw UsageError(fmt::format("{}: already holds a {}", out, kind), "",
+    throw UsageError(fmt::format("{}: already contains a {}", out, kind), "",
                      fmt::format("{}, or replace the {} with --overwrite", help, kind));
   }
 }
@@ -370,8 +366,8 @@ void CheckReplaceable(const std::string& out, const std::string& kind, bool over
 void CheckNewFile(const std::string& path, bool overwrite) {
   std::error_code ignored;
   if (overwrite || !fs::is_regular_file(path, ignored)) return;
-  throw UsageError(fmt::format("{}: is there already", path), "",
-                   "name another file, or replace it with --overwrite");
+  throw UsageError(fmt::format("{} already exists", path), "",
+                   "give another file, or replace it with --overwrite");
 }
 
 MappedFile::MappedFile(const fs::path& path, Loading loading) : path_(path) {
@@ -501,7 +497,7 @@ int LineFile::TryToWrite() {
 
 void LineFile::Warn(int error) {
   if (error == 0 || warned_) return;
-  LogWarning(fmt::format("cannot write {}: {}; its lines are kept until that works again",
+  LogWarning(fmt::format("cannot write {}: {}; its lines are kept in memory until writing succeeds",
                          path_.string(), internal::ErrnoText(error)));
   warned_ = true;
 }
@@ -536,8 +532,8 @@ PartialFile::PartialFile(const fs::path& target, std::string_view key, int64_t w
   // Others may have put it there, as a file of their own or another name of one of this user's.
   if (info.st_uid != geteuid() || info.st_nlink != 1) {
     throw RuntimeError(fmt::format("cannot write {}", target.string()),
-                       fmt::format("{} is there and not this user's alone", path_.string()),
-                       "remove it, or choose a place that nobody else may write to");
+                       fmt::format("{} exists and other users can access it", path_.string()),
+                       "remove it, or choose a directory that only you can write to");
   }
   file_->fd = fd.Release();
   bytes_ = info.st_size;

@@ -80,7 +80,7 @@ std::string_view ReadName(ByteReader& reader, std::string_view what) {
   const std::string_view name = reader.Text(reader.Number<uint64_t>());
   const auto control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
   if (name.empty() || FindInvalidUtf8(name) != name.npos || std::ranges::any_of(name, control)) {
-    reader.Fail(fmt::format("the {} before byte {} is no printable text", what, reader.at()));
+    reader.Fail(fmt::format("the {} before byte {} is not printable text", what, reader.at()));
   }
   return name;
 }
@@ -112,7 +112,7 @@ GgufValue ReadValue(ByteReader& reader, std::string_view key) {
     value.count = reader.Number<uint64_t>();
   }
   if (value.type == GgufType::kArray) {
-    reader.Fail(fmt::format("\"{}\" is an array of arrays", key), "folio reads flat arrays");
+    reader.Fail(fmt::format("\"{}\" is an array of arrays", key), "only flat arrays are supported");
   }
   const size_t begin = reader.at();
   if (value.type == GgufType::kText) {
@@ -168,15 +168,16 @@ Described ReadTensor(ByteReader& reader) {
   const auto id = reader.Number<uint32_t>();
   const std::optional<GgmlType> type = FindGgmlType(id);
   if (!type) {
-    reader.Fail(fmt::format("tensor \"{}\" is of the unknown type {}", tensor.name, id),
-                "it may be newer than this folio: convert it to F16, BF16, Q8_0 or Q4_0");
+    reader.Fail(
+        fmt::format("tensor \"{}\" is of the unknown type {}", tensor.name, id),
+        "it may be newer than this version of folio: convert it to F16, BF16, Q8_0 or Q4_0");
   }
   tensor.type = *type;
   const uint64_t row = rank == 0 ? 1 : static_cast<uint64_t>(tensor.shape.back());
   if (row % tensor.type.block != 0) {
     RefuseTensor(reader, tensor.name,
-                 fmt::format("rows of {} numbers in {}'s blocks of {}", row, tensor.type.name,
-                             tensor.type.block));
+                 fmt::format("rows of {} numbers do not divide into {} blocks of {}", row,
+                             tensor.type.name, tensor.type.block));
   }
   tensor.bytes = count / tensor.type.block * tensor.type.bytes;
   tensor.offset = reader.Number<uint64_t>();
@@ -193,14 +194,14 @@ void CheckVersion(ByteReader& reader) {
   if (version >= kOldestVersion && version <= kNewestVersion) return;
   constexpr uint32_t kLargest = 0xffff;
   reader.Fail(
-      version > kLargest ? "it is big-endian" : fmt::format("it is of version {}", version),
-      fmt::format("folio reads little-endian GGUF of version {} or {}: convert the model again",
+      version > kLargest ? "it is big-endian" : fmt::format("its version is {}", version),
+      fmt::format("folio supports little-endian GGUF of version {} or {}: convert the model again",
                   kOldestVersion, kNewestVersion));
 }
 
 uint64_t ReadCount(ByteReader& reader, uint64_t most, std::string_view what) {
   const auto count = reader.Number<uint64_t>();
-  if (count > most) reader.Fail(fmt::format("{} {}, at most {} are read", count, what, most));
+  if (count > most) reader.Fail(fmt::format("{} {}, at most {} are supported", count, what, most));
   return count;
 }
 
@@ -278,11 +279,12 @@ void GgufFile::AddOtherParts(Loading loading) {
   const int64_t tensors = RequireInteger(kPartsTensorsKey);
   const std::string name = path().filename().string(), ending = PartEnding(own, parts);
   const std::string what =
-      fmt::format("{}: part {} of {} of a model", path().string(), own + 1, parts);
+      fmt::format("{}: part {} of {} of a split model", path().string(), own + 1, parts);
   if (!name.ends_with(ending)) {
     throw InputError(
-        what, fmt::format("its name does not end with {}, by which the others are found", ending),
-        "give all parts the names that they were published with");
+        what,
+        fmt::format("its name does not end with {}, so the other parts cannot be found", ending),
+        "restore the original names of all parts");
   }
   const auto part_path = [&](int64_t part) {
     return path().parent_path() /
@@ -297,7 +299,7 @@ void GgufFile::AddOtherParts(Loading loading) {
     if (missing.size() > kShown) break;
   }
   if (!missing.empty()) {
-    throw InputError(what, fmt::format("beside it is no {}", missing),
+    throw InputError(what, fmt::format("{} is missing beside it", missing),
                      "put all parts into one directory");
   }
   Values first = own == 0 ? values_ : Values();
@@ -305,22 +307,22 @@ void GgufFile::AddOtherParts(Loading loading) {
     if (part == own) continue;
     AddPart(part_path(part), loading);
     if (Integer(kPartsKey) != parts || Integer(kPartKey) != part) {
-      throw InputError(fmt::format("{} is of another model", part_path(part).string()),
-                       fmt::format("it does not say to be part {} of {}", part + 1, parts),
-                       "download all parts again, from one place");
+      throw InputError(fmt::format("{} belongs to another model", part_path(part).string()),
+                       fmt::format("it is not marked as part {} of {}", part + 1, parts),
+                       "download all parts again, from one source");
     }
     if (part == 0) first = std::move(values_);
   }
   values_ = std::move(first);
   if (!std::cmp_equal(tensor_count(), tensors)) {
-    throw InputError(what,
-                     fmt::format("the parts hold {} tensors, not {}", tensor_count(), tensors),
-                     "download all parts again, from one place");
+    throw InputError(
+        what, fmt::format("the parts contain {} tensors, expected {}", tensor_count(), tensors),
+        "download all parts again, from one source");
   }
 }
 
 void GgufFile::AddPart(const std::filesystem::path& path, Loading loading) {
-  ByteReader reader(Open(path, loading), fmt::format("{} is not a sound GGUF file", path.string()));
+  ByteReader reader(Open(path, loading), fmt::format("{} is not a valid GGUF file", path.string()));
   CheckVersion(reader);
   values_.clear();
   const uint64_t tensors = ReadCount(reader, kMaxTensors, "tensors");
@@ -329,12 +331,12 @@ void GgufFile::AddPart(const std::filesystem::path& path, Loading loading) {
     const std::string_view key = ReadName(reader, "key");
     const GgufValue value = ReadValue(reader, key);
     if (!values_.emplace(key, value).second) {
-      reader.Fail(fmt::format("the key \"{}\" is there twice", key));
+      reader.Fail(fmt::format("the key \"{}\" appears twice", key));
     }
   }
   const auto alignment = static_cast<uint64_t>(Integer(kAlignmentKey).value_or(kGgufAlignment));
   if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
-    reader.Fail(fmt::format("{} is {}, which is no alignment", kAlignmentKey, alignment));
+    reader.Fail(fmt::format("{} is {}, which is not a valid alignment", kAlignmentKey, alignment));
   }
   std::vector<Described> described(tensors);
   for (Described& tensor : described) tensor = ReadTensor(reader);
@@ -344,22 +346,22 @@ void GgufFile::AddPart(const std::filesystem::path& path, Loading loading) {
   uint64_t end = 0;
   std::set<std::string_view> seen;
   for (const Described& tensor : described) {
-    if (!seen.insert(tensor.name).second) RefuseTensor(reader, tensor.name, "is there twice");
+    if (!seen.insert(tensor.name).second) RefuseTensor(reader, tensor.name, "appears twice");
     if (tensor.offset != end) {
       RefuseTensor(reader, tensor.name,
-                   fmt::format("begins at {}, expected {}, where the one before it ends",
+                   fmt::format("begins at {}, expected {}, the end of the previous tensor",
                                tensor.offset, end));
     }
     if (end > data.size() || tensor.bytes > data.size() - end) {
       RefuseTensor(reader, tensor.name,
-                   fmt::format("{} bytes from {} are not in the {} of data", tensor.bytes, end,
-                               data.size()));
+                   fmt::format("{} bytes at offset {} exceed the {} bytes of data", tensor.bytes,
+                               end, data.size()));
     }
     const std::string name(tensor.name);
     if (!tensor.type.dtype) {
       foreign_.push_back({name, tensor.type.name, tensor.shape, tensor.bytes});
     } else if (!Add({name, *tensor.type.dtype, tensor.shape, data.data() + end, tensor.bytes})) {
-      RefuseTensor(reader, tensor.name, "is in another part too");
+      RefuseTensor(reader, tensor.name, "appears in another part, too");
     }
     end = AlignUp(end + tensor.bytes, alignment);
   }
@@ -372,8 +374,8 @@ const GgufValue* GgufFile::FindValue(std::string_view key) const {
 
 void GgufFile::RefuseType(std::string_view key, std::string_view expected) const {
   throw InputError(fmt::format("{}: \"{}\" is not {}", path().string(), key, expected),
-                   "its value is of another type, or out of range",
-                   "convert the model again with a current program");
+                   "its value has the wrong type, or is out of range",
+                   "convert the model again with a current version of the converter");
 }
 
 std::optional<int64_t> GgufFile::Integer(std::string_view key) const {
@@ -426,7 +428,7 @@ bool GgufFile::Texts(std::string_view key,
                      const std::function<void(size_t, std::string_view)>& visit) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return false;
-  if (!value->array || value->type != GgufType::kText) RefuseType(key, "an array of texts");
+  if (!value->array || value->type != GgufType::kText) RefuseType(key, "an array of strings");
   const std::byte* at = value->bytes.data();
   for (size_t i = 0; i < value->count; ++i) {
     const std::string_view text = TextAt(at);
@@ -463,7 +465,7 @@ bool GgufFile::Floats(std::string_view key, const std::function<void(size_t, flo
 bool GgufFile::Bools(std::string_view key, const std::function<void(size_t, bool)>& visit) const {
   const GgufValue* value = FindValue(key);
   if (value == nullptr) return false;
-  if (!value->array || value->type != GgufType::kBool) RefuseType(key, "an array of truths");
+  if (!value->array || value->type != GgufType::kBool) RefuseType(key, "an array of booleans");
   for (size_t i = 0; i < value->count; ++i) visit(i, value->bytes[i] != std::byte{0});
   return true;
 }

@@ -52,8 +52,8 @@ std::string Encoded(std::string_view path) {
 }
 
 [[noreturn]] void ThrowUnsound(const std::string& repository, std::string cause) {
-  throw InputError(fmt::format("the list of files of {} is not sound", repository),
-                   std::move(cause), "nothing was downloaded");
+  throw InputError(fmt::format("the file list of {} is not valid", repository), std::move(cause),
+                   "nothing was downloaded");
 }
 
 // Throws unless a path leads to a place below the repository, whatever system it is used on.
@@ -63,7 +63,7 @@ void RequireInside(const std::string& repository, const std::string& path) {
            std::ranges::none_of(part, [](char c) { return static_cast<unsigned char>(c) < ' '; });
   };
   if (std::ranges::all_of(Split(path, '/'), is_name)) return;
-  ThrowUnsound(repository, fmt::format("{} is not the name of a file below it", Json(path).dump()));
+  ThrowUnsound(repository, fmt::format("{} is not a relative file name", Json(path).dump()));
 }
 
 const std::string* TextOf(const Json& object, std::string_view key) {
@@ -84,7 +84,7 @@ std::string ListedHash(const Json& entry) {
 
 std::optional<HubFile> FileOf(const std::string& repository, const Json& entry) {
   constexpr int64_t kMostBytes = int64_t{1} << 50;
-  if (!entry.is_object()) ThrowUnsound(repository, "an entry is no object");
+  if (!entry.is_object()) ThrowUnsound(repository, "an entry is not an object");
   const std::string *type = TextOf(entry, "type"), *path = TextOf(entry, "path");
   if (path == nullptr) ThrowUnsound(repository, "an entry has no path");
   RequireInside(repository, *path);
@@ -106,16 +106,16 @@ Hub Hub::OfEnvironment() {
   }
   const bool clear = hub.endpoint.starts_with("http://");
   if ((!clear && !hub.endpoint.starts_with("https://")) || HostOf(hub.endpoint).empty()) {
-    throw UsageError(fmt::format("HF_ENDPOINT: '{}' is no address of a hub", hub.endpoint), "",
-                     "it begins with https://");
+    throw UsageError(fmt::format("HF_ENDPOINT: '{}' is not a valid address", hub.endpoint), "",
+                     "expected an address that begins with https://");
   }
   if (clear) hub.limits.schemes = hub.limits.redirect_schemes = "http,https";
   hub.limits.token = Variable("HF_TOKEN");
   hub.limits.denied =
-      "accept the model's conditions on its page, and set HF_TOKEN to an access token of yours";
+      "accept the model's conditions on its page, and set HF_TOKEN to your access token";
   if (hub.limits.token.empty()) return hub;
   if (!std::ranges::all_of(hub.limits.token, [](char c) { return c > ' ' && c < 127; })) {
-    throw UsageError("HF_TOKEN is no access token", "it has characters that none has");
+    throw UsageError("HF_TOKEN is not an access token", "it contains invalid characters");
   }
   if (clear && !IsLoopback(HostOf(hub.endpoint))) {
     throw UsageError("HF_TOKEN would be sent unencrypted",
@@ -152,15 +152,15 @@ std::vector<HubFile> ListRepository(const Hub& hub, const std::string& repositor
     const FetchedPage fetched = FetchPage(address, kMostBytes, hub.limits);
     if (fetched.status == 404) {
       throw InputError(fmt::format("there is no repository {}", repository),
-                       fmt::format("{} does not know it", hub.endpoint), "check the spelling");
+                       fmt::format("{} does not have it", hub.endpoint), "check the spelling");
     }
     const Json list = ParseJson(fetched.body, address);
-    if (!list.is_array()) ThrowUnsound(repository, "it is no list");
+    if (!list.is_array()) ThrowUnsound(repository, "it is not a list");
     for (const Json& entry : list) {
       if (std::optional<HubFile> file = FileOf(repository, entry)) files.push_back(*file);
     }
     if (!fetched.next.empty() && !fetched.next.starts_with(hub.endpoint + "/")) {
-      ThrowUnsound(repository, fmt::format("its next page is elsewhere: {}", fetched.next));
+      ThrowUnsound(repository, fmt::format("its next page is on another server: {}", fetched.next));
     }
     address = fetched.next;
   }

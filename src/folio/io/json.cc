@@ -434,7 +434,7 @@ size_t JsonReader::String(char* out) {
   while (true) {
     while (from < end && kPlain[static_cast<uint8_t>(*from)]) *to++ = *from++;
     at_ = static_cast<size_t>(from - text_.data());
-    if (from == end) Fail(begin, "this string does not end");
+    if (from == end) Fail(begin, "the string is not closed");
     if (*from == '"') {
       ++at_;
       return static_cast<size_t>(to - out);
@@ -460,7 +460,7 @@ size_t JsonReader::Escape(char* out) {
     *out = kMeanings[place];
     return 1;
   }
-  if (kind != 'u') Fail(begin, "no such escape");
+  if (kind != 'u') Fail(begin, "invalid escape sequence");
   char32_t code = FourHexDigits();
   if (code >= 0xD800 && code < 0xDC00 && text_.substr(at_).starts_with("\\u")) {
     const size_t behind = at_;
@@ -517,7 +517,7 @@ void JsonReader::SkipString() {
   for (; from < end && *from != '"'; ++from) {
     if (*from == '\\' && from + 1 < end) ++from;
   }
-  if (from >= end) Fail(begin, "this string does not end");
+  if (from >= end) Fail(begin, "the string is not closed");
   at_ = static_cast<size_t>(from - text_.data()) + 1;
 }
 
@@ -553,7 +553,7 @@ std::string JsonReader::Text() {
   SkipString();
   const std::string_view raw = text_.substr(begin, at_ - begin);
   if (const size_t bad = FindInvalidUtf8(raw); bad != raw.npos) {
-    Fail(begin + bad, "this string is not UTF-8");
+    Fail(begin + bad, "the string is not UTF-8");
   }
   std::string text(raw.size(), '\0');
   at_ = begin;
@@ -598,8 +598,7 @@ Json JsonReader::Value() {
   Json value;
   if (++values_ > source_.most_values) {
     throw InputError(fmt::format("{}: too many values", Place(at_)),
-                     fmt::format("at most {} are taken", source_.most_values),
-                     "say it in several texts");
+                     fmt::format("at most {} are allowed", source_.most_values), "split the text");
   }
   switch (Peek()) {
     case '{':
@@ -655,7 +654,7 @@ Json JsonReader::Number() {
     if (next() == '+' || next() == '-') ++at_;
     sound = Digits();
   }
-  if (!sound) Fail(at_, at_ == begin ? "expected a value" : "this number does not end");
+  if (!sound) Fail(at_, at_ == begin ? "expected a value" : "incomplete number");
   const char* const first = text_.data() + begin;
   const char* const end = text_.data() + at_;
   if (int64_t value = 0; integer && std::from_chars(first, end, value).ec == std::errc()) {
@@ -669,7 +668,7 @@ Json JsonReader::Number() {
   // Too large, or so small that it is 0.
   std::istringstream stream{std::string(first, end)};
   stream.imbue(std::locale::classic());
-  if (!(stream >> value)) Fail(begin, "no double is as large as this number");
+  if (!(stream >> value)) Fail(begin, "the number is too large for a double");
   return value;
 }
 

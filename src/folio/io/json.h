@@ -136,7 +136,7 @@ struct JsonSource {
   std::string name;
   int64_t line = 1;  // on which the text begins
   const char* mistake = "not valid JSON";
-  const char* help = "mend the file, or copy it again if it should be whole";
+  const char* help = "correct the file, or copy it again if it may be damaged";
   size_t most_values = SIZE_MAX;  // that Value may make of it
   bool python_numbers = false;    // NaN, Infinity and -Infinity are there too, and are null
 };

@@ -89,7 +89,7 @@ void MemoryFiles::Add(const std::string& name, uint64_t size, const Reader& read
   constexpr uint64_t kPiece = uint64_t{16} << 20;
   if (!IsFileName(name)) {
     throw UsageError(fmt::format("'{}' is not the name of a file", name),
-                     "files in memory have names without slashes");
+                     "names of files in memory contain no slashes");
   }
   auto* const memory =
       size > PTRDIFF_MAX - kBehind
@@ -97,7 +97,7 @@ void MemoryFiles::Add(const std::string& name, uint64_t size, const Reader& read
           : static_cast<std::byte*>(operator new(size + kBehind, kPage, std::nothrow));
   if (memory == nullptr) {
     throw Error(ErrorKind::kResource,
-                fmt::format("no room in memory for {}", (path_ / name).string()),
+                fmt::format("not enough memory for {}", (path_ / name).string()),
                 fmt::format("its size is {}", HumanBytes(static_cast<double>(size))));
   }
   const std::shared_ptr<std::byte> held(memory, [](std::byte* p) { operator delete(p, kPage); });
@@ -108,7 +108,7 @@ void MemoryFiles::Add(const std::string& name, uint64_t size, const Reader& read
   const std::lock_guard lock(directory_->mutex);
   const auto [at, added] =
       directory_->files.try_emplace(name, internal::MemoryFile{held, static_cast<size_t>(size)});
-  if (!added) throw UsageError(fmt::format("{}: is there already", (path_ / name).string()));
+  if (!added) throw UsageError(fmt::format("{} already exists", (path_ / name).string()));
 }
 
 std::optional<internal::MemoryFile> internal::FindMemoryFile(const fs::path& path) {

@@ -64,8 +64,8 @@ fs::path FindWeightsFile(const fs::path& dir) {
   const std::vector<std::string> variants = FindVariants(dir);
   if (variants.size() > 1) {
     throw InputError(fmt::format("{}: several variants of a model", dir.string()),
-                     fmt::format("it holds {}", fmt::join(variants, ", ")),
-                     fmt::format("name one: {}", (dir / variants.front()).string()));
+                     fmt::format("it contains {}", fmt::join(variants, ", ")),
+                     fmt::format("choose one: {}", (dir / variants.front()).string()));
   }
   return variants.empty() ? fs::path() : dir / variants.front();
 }
@@ -107,7 +107,8 @@ std::string OtherProgramsModel(const fs::path& path) {
     const auto found = std::ranges::find_if(
         names, [&](const std::string& name) { return name.ends_with(other.ending); });
     if (found == names.end()) continue;
-    return fmt::format("{} is in the form of {}, which folio does not read", *found, other.program);
+    return fmt::format("{} is in the format of {}, which folio does not support", *found,
+                       other.program);
   }
   std::error_code ignored;
   if (IsFile(path) && fs::file_size(path, ignored) == 0)
@@ -116,7 +117,8 @@ std::string OtherProgramsModel(const fs::path& path) {
   const bool old = IsFile(path) && std::ranges::any_of(kOldGgml, [&](std::string_view mark) {
                      return FileBeginsWith(path, mark);
                    });
-  return old ? fmt::format("{} is ggml's format before GGUF, which folio does not read", names[0])
+  return old ? fmt::format("{} is in ggml's format before GGUF, which folio does not support",
+                           names[0])
              : std::string();
 }
 

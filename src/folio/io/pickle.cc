@@ -34,7 +34,7 @@ class PlainReader {
   // `name` is of dictionaries and lists around it, "a/b", and its own.
   Json Plain(const PickleValue& value, const std::string& name, int depth = 0) {
     Visit();
-    if (depth > kMaxDepth) Fail(fmt::format("values {} deep in each other", depth));
+    if (depth > kMaxDepth) Fail(fmt::format("values are nested {} deep", depth));
     switch (value.kind) {
       case Kind::kNone:
         return nullptr;
@@ -81,7 +81,7 @@ class PlainReader {
   std::string Key(const PickleValue& value) {
     if (value.kind == Kind::kText && value.text.size() <= kMaxKey) return Counted(value.text);
     if (value.kind == Kind::kInt) return fmt::format("{}", value.integer);
-    Fail("a key of a dictionary is neither a short text nor an integer");
+    Fail("a dictionary key is neither a short string nor an integer");
   }
 
   Json Dict(const PickleValue& value, const std::string& name, int depth) {
@@ -96,18 +96,18 @@ class PlainReader {
     }
     std::ranges::sort(keys);
     const auto twice = std::ranges::adjacent_find(keys);
-    if (twice != keys.end()) Fail(fmt::format("a dictionary has \"{}\" twice", *twice));
+    if (twice != keys.end()) Fail(fmt::format("the dictionary key \"{}\" appears twice", *twice));
     return dict;
   }
 
   std::string Counted(std::string_view text) {
     text_ += text.size();
-    if (text_ > kMaxText) Fail("more text than a model needs");
+    if (text_ > kMaxText) Fail("too much text for a model");
     return std::string(text);
   }
 
   void Visit() {
-    if (++visits_ > kMaxVisits) Fail("more values than a model needs");
+    if (++visits_ > kMaxVisits) Fail("too many values for a model");
   }
 
   const Pickle& pickle_;
@@ -141,17 +141,17 @@ class PickleReader {
   PickleReader(Pickle& pickle, std::span<const std::byte> bytes, const std::string& where,
                std::span<const std::string_view> globals)
       : values_(pickle.values_),
-        bytes_(bytes, where + " is not a sound pickle"),
+        bytes_(bytes, where + " is not a valid pickle"),
         where_(where),
         globals_(globals) {}
 
   uint32_t Read() {
     if (bytes_.left() > Pickle::kMaxBytes) {
-      bytes_.Fail(fmt::format("{} bytes, more than the weights of a model need", bytes_.left()));
+      bytes_.Fail(fmt::format("{} bytes, too many for the description of a model", bytes_.left()));
     }
     constexpr uint8_t kProtocol = 0x80, kFrame = 0x95, kStop = '.';
     if (bytes_.Number<uint8_t>() != kProtocol) {
-      bytes_.Fail("it does not begin with a protocol, as pickles of Python 3 do (2 to 5)");
+      bytes_.Fail("it does not begin with a protocol version (2 to 5)");
     }
     const auto protocol = bytes_.Number<uint8_t>();
     if (protocol < 2 || protocol > 5) bytes_.Fail(fmt::format("its protocol is {}", protocol));
@@ -161,9 +161,7 @@ class PickleReader {
       if (opcode == kFrame) {
         bytes_.Bytes(8);  // a length that nothing depends on
       } else if (!Run(opcode)) {
-        bytes_.Fail(
-            fmt::format("opcode {:#04x} at byte {} is none that the weights of a model need",
-                        opcode, bytes_.at() - 1));
+        bytes_.Fail(fmt::format("unexpected opcode {:#04x} at byte {}", opcode, bytes_.at() - 1));
       }
     }
     const uint32_t root = Pop();
@@ -232,7 +230,7 @@ class PickleReader {
   void NewObject() {
     const uint32_t arguments = Pop(), type = Pop();
     if (values_[type].kind != Kind::kGlobal || values_[arguments].kind != Kind::kTuple) {
-      bytes_.Fail(fmt::format("an object of nothing at byte {}", bytes_.at()));
+      bytes_.Fail(fmt::format("an object without a type at byte {}", bytes_.at()));
     }
     Push({.kind = Kind::kObject, .items = {type, arguments}});
   }
@@ -322,12 +320,11 @@ class PickleReader {
         return;
       }
     }
-    throw InputError(
-        fmt::format("{} is refused", where_),
-        fmt::format("it uses {}.{} of Python, which the weights of a model do not need",
-                    module.substr(0, kShown), name.substr(0, kShown)),
-        "nothing of it was executed; if you trust it, save its weights alone where it came from: "
-        "torch.save(model.state_dict(), FILE), or as safetensors");
+    throw InputError(fmt::format("{} is not allowed", where_),
+                     fmt::format("it uses {}.{} of Python, which model weights do not need",
+                                 module.substr(0, kShown), name.substr(0, kShown)),
+                     "nothing was executed; if you trust the file, save only its weights with "
+                     "PyTorch: torch.save(model.state_dict(), FILE), or as safetensors");
   }
 
   void StackGlobal() {
@@ -342,7 +339,7 @@ class PickleReader {
   void Call() {
     const uint32_t arguments = Pop(), function = Pop();
     if (values_[function].kind != Kind::kGlobal || values_[arguments].kind != Kind::kTuple) {
-      bytes_.Fail(fmt::format("a call of nothing at byte {}", bytes_.at()));
+      bytes_.Fail(fmt::format("a call without a function at byte {}", bytes_.at()));
     }
     if (values_[function].text == "collections.OrderedDict" && values_[arguments].items.empty()) {
       Push({.kind = Kind::kDict});

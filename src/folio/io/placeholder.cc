@@ -53,18 +53,17 @@ bool IsPrintable(std::string_view text) {
 void RefusePlaceholder(std::string_view text, const std::string& where) {
   const std::string_view begin = Trimmed(text.substr(0, kLooked));
   if (begin.starts_with(kPointer)) {
-    throw InputError(fmt::format("{}: a pointer of Git LFS, and not the file itself", where),
-                     fmt::format("the file{} is still on the server: the repository was cloned "
-                                 "without Git LFS",
-                                 SizeIn(begin)),
-                     "fetch it with git lfs pull in that directory, or download the file itself");
+    throw InputError(
+        fmt::format("{}: a Git LFS pointer, not the file itself", where),
+        fmt::format("the file{} was not downloaded: the repository was cloned without Git LFS",
+                    SizeIn(begin)),
+        "run git lfs pull in that directory, or download the file itself");
   }
   const bool html = BeginsAs(begin, "<!doctype html") || BeginsAs(begin, "<html");
   if (!html && !BeginsAs(begin, "<?xml")) return;
-  throw InputError(
-      fmt::format("{}: a page of {}, and not the file itself", where, html ? "HTML" : "XML"),
-      "the server answered with a page: of the file, of a login, or of an error",
-      "download the file itself; some have to be asked for, or need a login");
+  throw InputError(fmt::format("{}: an {} page, not the file itself", where, html ? "HTML" : "XML"),
+                   "the server sent a web page: a description of the file, a login, or an error",
+                   "download the file itself; some files need a login or permission");
 }
 
 void RefuseText(std::string_view bytes, const std::string& where) {
@@ -73,10 +72,10 @@ void RefuseText(std::string_view bytes, const std::string& where) {
   constexpr size_t kLeast = 8, kShown = 80;  // fewer may be the beginning of anything
   if (begin.size() < kLeast || !IsPrintable(begin)) return;
   throw InputError(
-      fmt::format("{}: a text, and no model", where),
+      fmt::format("{}: a text file, not a model", where),
       fmt::format("it begins with \"{}\"",
                   ReplaceInvalidUtf8(begin.substr(0, begin.find('\n')).substr(0, kShown))),
-      "download the model's file again: the server may have answered with an error");
+      "download the model file again: the server may have sent an error message");
 }
 
 void RefuseTextFile(const std::filesystem::path& path) {

@@ -408,10 +408,10 @@ std::string WhyNotFollowed(const fs::path& path) {
   for (const fs::path& name : fs::path(found->rest)) {
     at /= name;
     if (!fs::is_symlink(at, ignored)) continue;
-    return fmt::format("{} is a symbolic link, and none is followed below {}", at.string(),
+    return fmt::format("{} is a symbolic link, and links are not followed below {}", at.string(),
                        found->root.string());
   }
-  return "a symbolic link was there, and none is followed";
+  return "there is a symbolic link, and links are not followed";
 }
 
 enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
@@ -487,7 +487,7 @@ void* LateLibrary::FindSymbol(const char* name) const {
 }
 
 std::string ErrnoText(int error) {
-  if (error == ELOOP) return "symbolic links there lead back to themselves";
+  if (error == ELOOP) return "symbolic links form a loop";
   return std::generic_category().message(error);
 }
 
@@ -520,7 +520,7 @@ FileDescriptor OpenStream(const fs::path& path) {
 std::string WhyNotThere(const fs::path& path) {
   struct stat info = {};
   if (stat(path.c_str(), &info) == 0 || errno == ENOENT) {
-    return "there is no such file or directory";
+    return "no such file or directory";
   }
   return ErrnoText(errno);
 }
@@ -539,26 +539,27 @@ int WriteAll(int fd, std::string_view& left) {
 
 void ThrowCannotRead(const fs::path& path, int error) {
   throw InputError(fmt::format("cannot read {}", path.string()), ErrnoText(error),
-                   error == EACCES ? "ask for permission to read it" : "");
+                   error == EACCES ? "check the permissions of the file" : "");
 }
 
 void ThrowCannotWrite(const fs::path& path, int error) {
-  std::string help = "choose a place that you may write to";
-  if (error == ENOSPC || error == EDQUOT) help = "the disk or the quota is full: make room there";
-  if (error == EFBIG) help = "files of this size are not allowed there (see ulimit -f)";
-  if (error == EIO) help = "the disk reported a fault: write to another one";
+  std::string help = "choose a directory that you can write to";
+  if (error == ENOSPC || error == EDQUOT) help = "the disk or the quota is full: free some space";
+  if (error == EFBIG) help = "files of this size are not allowed (see ulimit -f)";
+  if (error == EIO) help = "the disk reported an error: use another one";
   if (error == ELOOP) {
-    help = GuardedPath(path).empty() ? "remove them, or name another place"
-                                     : "put there what it leads to";
+    help = GuardedPath(path).empty() ? "remove them, or choose another path"
+                                     : "replace it by its target";
   }
-  if (error == EBUSY) help = "if another disk is mounted there, mount what is around it instead";
+  if (error == EBUSY)
+    help = "if another disk is mounted there, mount the enclosing directory instead";
   throw RuntimeError(fmt::format("cannot write {}", path.string()),
                      error == ELOOP ? WhyNotFollowed(path) : ErrnoText(error), help);
 }
 
 void ThrowBusy(const fs::path& path) {
-  throw RuntimeError(fmt::format("cannot write {}", path.string()),
-                     "somebody else is writing it now", "wait for the other process to end");
+  throw RuntimeError(fmt::format("cannot write {}", path.string()), "another process is writing it",
+                     "wait for the other process to end");
 }
 
 fs::path ResolveTarget(const fs::path& target) {
@@ -576,7 +577,7 @@ fs::path ResolveTarget(const fs::path& target) {
     throw RuntimeError(
         fmt::format("cannot write {}", target.string()),
         fmt::format("{} is not an existing directory", resolved.parent_path().string()),
-        fmt::format("make it first: mkdir -p {}", resolved.parent_path().string()));
+        fmt::format("create it first: mkdir -p {}", resolved.parent_path().string()));
   }
   return resolved;
 }

@@ -57,8 +57,8 @@ struct HeaderEntry {
     if (dtype && DtypeBlock(*dtype) == 1) return *dtype;
     if (!IsForeignDtype(text)) Refuse(fmt::format("dtype {} is unknown", text));
     file.Fail(fmt::format("tensor \"{}\": dtype {} is not supported", name, text),
-              "folio reads weights of F32, F16, BF16 and F64: take the model in one of these, or a "
-              "GGUF file of it");
+              "supported types are F32, F16, BF16 and F64: use the model in one of them, or as a "
+              "GGUF file");
   }
 
   Shape ParseShape(uint64_t& bytes) const {
@@ -71,7 +71,7 @@ struct HeaderEntry {
     size_t rank = 0;
     for (const Json& dim : shape) {
       if (!dim.is_number_unsigned()) {
-        Refuse(fmt::format("{} in its shape is not a size", dim.dump()));
+        Refuse(fmt::format("{} in its shape is not a valid size", dim.dump()));
       }
       if (!MultiplyBytes(bytes, dim.get<uint64_t>())) {
         Refuse(fmt::format("the sizes {} overflow", shape.dump()));
@@ -87,7 +87,7 @@ struct HeaderEntry {
     for (const char* key : {"dtype", "shape", "data_offsets"}) {
       if (!json.contains(key)) Refuse(fmt::format("no {}", key));
     }
-    if (json.size() != 3) Refuse("fields other than dtype, shape and data_offsets");
+    if (json.size() != 3) Refuse("it has fields other than dtype, shape and data_offsets");
     TensorInfo info{.name = name, .dtype = ParseDtype()};
     info.bytes = DtypeSize(info.dtype);
     info.shape = ParseShape(info.bytes);
@@ -98,8 +98,7 @@ struct HeaderEntry {
     }
     const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
     if (begin > end || end > data.size()) {
-      Refuse(fmt::format("bytes {} to {} do not lie in the {} bytes of data", begin, end,
-                         data.size()));
+      Refuse(fmt::format("bytes {} to {} exceed the {} bytes of data", begin, end, data.size()));
     }
     if (end - begin != info.bytes) {
       Refuse(fmt::format("{} {} takes {} bytes, its data_offsets span {}", DtypeName(info.dtype),
@@ -123,7 +122,7 @@ SafetensorsMetadata ParseMetadata(const Json& value, const ByteReader& file) {
 std::string_view ReadHeader(ByteReader& file) {
   const size_t bytes = file.left();
   if (bytes < kLengthBytes) {
-    file.Fail(fmt::format("{} bytes, shorter than any safetensors file", bytes));
+    file.Fail(fmt::format("{} bytes are too few for a safetensors file", bytes));
   }
   const auto length = file.Number<uint64_t>();
   if (length > kMaxHeader) {
@@ -206,10 +205,10 @@ void WriteData(const NamedTensor& named, AtomicFile& file) {
 using WeightMap = std::map<std::string, std::string>;
 
 constexpr char kWeightMap[] = "weight_map";
-constexpr char kHelp[] = "copy or download the model again, all of its files from one place";
+constexpr char kHelp[] = "copy or download the model again, all files from one source";
 
 [[noreturn]] void Refuse(const std::filesystem::path& index, std::string cause) {
-  throw InputError(fmt::format("{} is not a sound index of shards", index.string()),
+  throw InputError(fmt::format("{} is not a valid index of shards", index.string()),
                    std::move(cause), kHelp);
 }
 
@@ -238,12 +237,12 @@ WeightMap ReadWeightMap(const std::filesystem::path& index) {
 // Where the shard lies: beside the index, whatever it is called.
 std::filesystem::path ShardPath(const std::filesystem::path& index, const std::string& name) {
   if (!IsFileName(name)) {
-    Refuse(index, fmt::format("{} is not the name of a file beside it", Json(name).dump()));
+    Refuse(index, fmt::format("{} is not the name of a file in its directory", Json(name).dump()));
   }
   std::filesystem::path path = index.parent_path() / name;
   if (!Exists(path)) {
     throw InputError(fmt::format("{} is missing", path.string()),
-                     fmt::format("{} names it", index.filename().string()), kHelp);
+                     fmt::format("it is listed in {}", index.filename().string()), kHelp);
   }
   return path;
 }
@@ -259,7 +258,7 @@ std::shared_ptr<const TensorFile> OpenShard(const std::filesystem::path& index,
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Loading loading)
     : TensorFile(path) {
   ByteReader file(Open(path, loading),
-                  fmt::format("{} is not a sound safetensors file", path.string()));
+                  fmt::format("{} is not a valid safetensors file", path.string()));
   const Json header = ParseJson(ReadHeader(file), path.string() + " (header)");
   const std::span<const std::byte> data = file.all().subspan(file.at());
   std::vector<TensorInfo> tensors;
@@ -283,7 +282,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Loading load
     Add(std::move(info));
   }
   if (end != data.data() + data.size()) {
-    file.Fail(fmt::format("{} bytes of data, its tensors take {}", data.size(), end - data.data()));
+    file.Fail(fmt::format("{} bytes of data, the tensors need {}", data.size(), end - data.data()));
   }
 }
 
@@ -327,11 +326,11 @@ ModelShards::ModelShards(const std::filesystem::path& index, Loading loading) : 
     for (const TensorInfo& info : shards_.back()->tensors()) {
       const auto listed = map.find(info.name);
       if (listed == map.end()) {
-        Refuse(index, fmt::format("tensor \"{}\" of {} is not in it", info.name, name));
+        Refuse(index, fmt::format("tensor \"{}\" of {} is not listed", info.name, name));
       }
       if (listed->second != name) {
-        Refuse(index, fmt::format("it has tensor \"{}\" in {}, but {} holds one too", info.name,
-                                  listed->second, name));
+        Refuse(index, fmt::format("it lists tensor \"{}\" in {}, but {} contains it, too",
+                                  info.name, listed->second, name));
       }
       Add(info);
     }

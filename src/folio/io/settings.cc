@@ -61,7 +61,7 @@ std::string KnownKeys(const std::vector<Field>& fields, const std::string& secti
     if (SectionOf(field.key) == section) names.push_back(field.key);
   }
   if (names.empty()) return "the sections are " + Join(Sections(fields), ", ");
-  return "the keys are " + Join(names, ", ");
+  return "available keys: " + Join(names, ", ");
 }
 
 std::optional<std::filesystem::path> UserFile(const std::vector<std::string>& environment) {

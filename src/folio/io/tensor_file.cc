@@ -35,8 +35,8 @@ void EncodeTensor(const TensorToWrite& tensor,
     if (bad >= 0) {
       throw InputError(
           fmt::format("{} cannot be written as {}", tensor.name, DtypeName(tensor.dtype)),
-          fmt::format("row {} has a number that is too large for it, or is none", first + bad),
-          "choose a wider dtype: bf16, or f32, which keeps every number");
+          fmt::format("row {} has a number that is too large, or not a number", first + bad),
+          "use a wider dtype: bf16, or f32, which is exact");
     }
     write(std::span(bytes).first(static_cast<size_t>(count) * row_bytes));
   }
@@ -90,7 +90,7 @@ const TensorInfo& TensorFile::Require(std::string_view name) const {
   for (const TensorInfo& info : tensors_) names.push_back(info.name);
   const std::string nearest = Nearest(name, names);
   throw InputError(fmt::format("{} has no tensor \"{}\"", path().string(), name),
-                   fmt::format("it holds {} tensors", tensors_.size()),
+                   fmt::format("it has {} tensors", tensors_.size()),
                    nearest.empty() ? "" : fmt::format("the nearest name is \"{}\"", nearest));
 }
 
@@ -141,8 +141,8 @@ void TensorFile::Read(std::string_view name, std::span<T> out) const {
     }
     if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
       throw InputError(
-          fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
-          fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
+          fmt::format("{}: a number in tensor \"{}\" is too large", path().string(), name),
+          fmt::format("element {} does not fit in {} bits", *bad, 8 * sizeof(T)));
     }
   }
 }

@@ -65,7 +65,7 @@ void ReadMessage(ByteReader& message, const std::function<void(const ProtoField&
         field.value = message.Number<uint32_t>();
         break;
       default:
-        message.Fail(fmt::format("field {} of a message is of no known kind", field.number));
+        message.Fail(fmt::format("field {} of a message has an unknown type", field.number));
     }
     take(field);
   }
@@ -85,7 +85,7 @@ std::span<const std::byte> ReadBlock(ByteReader& file, ByteReader& place, uint64
   }
   if (checked.back() != '\0') {
     file.Fail(fmt::format("the block at byte {} is compressed", offset),
-              "write the checkpoint without compression, as TensorFlow does by itself");
+              "write the checkpoint without compression, TensorFlow's default");
   }
   return file.all().subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
 }
@@ -96,7 +96,7 @@ using OnEntry = std::function<void(std::string_view key, std::span<const std::by
 void ReadEntries(ByteReader block, const OnEntry& entry) {
   constexpr size_t kInt = sizeof(uint32_t);
   const size_t size = block.left();
-  if (size < kInt) block.Fail("a block without its end");
+  if (size < kInt) block.Fail("a block is truncated");
   block.Seek(size - kInt);
   const uint64_t restarts = block.Number<uint32_t>();
   if (restarts > size / kInt - 1) block.Fail(fmt::format("{} restarts", restarts));
@@ -119,7 +119,7 @@ void ReadTable(ByteReader file, const OnEntry& entry) {
   const size_t size = file.all().size();
   if (size < kFooterSize || size > kMaxIndex) file.Fail(fmt::format("it has {} bytes", size));
   file.Seek(size - sizeof(kTableMagic));
-  if (file.Number<uint64_t>() != kTableMagic) file.Fail("it does not end as such a table does");
+  if (file.Number<uint64_t>() != kTableMagic) file.Fail("its footer is not valid");
   ByteReader footer = file.Within(file.all().subspan(size - kFooterSize));
   footer.Varint();  // where a list of other blocks is
   footer.Varint();
@@ -132,8 +132,8 @@ void ReadTable(ByteReader file, const OnEntry& entry) {
     const auto block = ReadBlock(file, place, from);
     from = static_cast<uint64_t>(block.data() - file.all().data()) + block.size() + kBlockTrailer;
     ReadEntries(file.Within(block), [&](std::string_view key, std::span<const std::byte> value) {
-      if (++count > kMaxTensors) file.Fail("more entries than a model needs");
-      if (count > 1 && key <= last) file.Fail("its names are not in order");
+      if (++count > kMaxTensors) file.Fail("too many entries for a model");
+      if (count > 1 && key <= last) file.Fail("its names are not sorted");
       last = key;
       entry(key, value);
     });
@@ -146,8 +146,8 @@ void CheckHeader(ByteReader header) {
     if (field.number == kNumShards) shards = field.value;
     if (field.number == kEndianness) endianness = field.value;
   });
-  if (shards != 1) header.Fail(fmt::format("it has {} shards; folio reads those of one", shards));
-  if (endianness != 0) header.Fail("its numbers are big-endian");
+  if (shards != 1) header.Fail(fmt::format("it has {} shards; only one is supported", shards));
+  if (endianness != 0) header.Fail("it is big-endian");
 }
 
 Shape ReadShape(ByteReader shape, uint64_t& bytes, const std::string& what) {
@@ -181,11 +181,11 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
     if (field.number == kOffset) offset = field.value;
     if (field.number == kByteSize) size = field.value;
     if (field.number == kCrc32c) checksum = field.value;
-    if (field.number == kSlices) entry.Fail(what + " is partitioned, which folio does not read");
+    if (field.number == kSlices) entry.Fail(what + " is partitioned, which folio does not support");
   });
   const auto* const dtype = std::ranges::find(kTfDtypes, type, &std::pair<uint64_t, Dtype>::first);
   if (dtype == std::end(kTfDtypes)) {
-    entry.Fail(fmt::format("{} has type {}, which folio does not read", what, type));
+    entry.Fail(fmt::format("{} has type {}, which folio does not support", what, type));
   }
   TensorInfo info{.name = std::string(name), .dtype = dtype->second};
   info.bytes = DtypeSize(info.dtype);
@@ -200,14 +200,14 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
   }
   info.data = data.data() + offset;
   checksums_.push_back(static_cast<uint32_t>(checksum));
-  if (!Add(std::move(info))) entry.Fail(what + " is there twice");
+  if (!Add(std::move(info))) entry.Fail(what + " appears twice");
 }
 
 TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix) {
   const fs::path index = prefix.string() + ".index";
   const ByteReader reader(
       Open(index, loading),
-      fmt::format("{} is not the sound index of a TensorFlow checkpoint", index.string()));
+      fmt::format("{} is not a valid index of a TensorFlow checkpoint", index.string()));
   const fs::path data_file = prefix.string() + ".data-00000-of-00001";
   const auto data = Open(data_file, loading);
   bool any = false;
@@ -228,7 +228,7 @@ TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix)
                checksums_[static_cast<size_t>(i)];
       },
       [&](int64_t i) {
-        return fmt::format("the checksum of tensor \"{}\" is not the one in the index",
+        return fmt::format("the checksum of tensor \"{}\" differs from that in the index",
                            tensors()[static_cast<size_t>(i)].name);
       });
 }

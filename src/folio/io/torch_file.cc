@@ -54,9 +54,9 @@ Contents ReadEnd64(ByteReader& reader, uint64_t locator) {
   reader.Seek(locator + 4);
   CheckOneDisk(reader, reader.Number<uint32_t>() == 0);
   const auto end = reader.Number<uint64_t>();
-  if (end >= locator) reader.Fail("its end does not lie before its end");
+  if (end >= locator) reader.Fail("its zip64 end record is out of range");
   reader.Seek(end);
-  if (reader.Number<uint32_t>() != kEnd64Mark) reader.Fail("no end of 64 bits where it should be");
+  if (reader.Number<uint32_t>() != kEnd64Mark) reader.Fail("its zip64 end record is missing");
   reader.Bytes(8 + 2 + 2);  // its size, versions
   CheckOneDisk(reader, reader.Number<uint64_t>() == 0);
   const auto here = reader.Number<uint64_t>();
@@ -93,7 +93,7 @@ Contents ReadEnd(ByteReader& reader) {
     }
     return contents;
   }
-  reader.Fail("it has no list of contents at its end");
+  reader.Fail("its central directory is missing");
 }
 
 // The sizes and the offset of an entry where 32 bits do not hold them.
@@ -110,12 +110,12 @@ void Read64(std::span<const std::byte> extra, const ByteReader& file, uint64_t& 
     ByteReader numbers(field, "");
     for (uint64_t* number : {&size, &stored, &offset}) {
       if (*number != kSee64) continue;
-      if (numbers.left() < sizeof(uint64_t)) file.Fail("an entry lacks its size of 64 bits");
+      if (numbers.left() < sizeof(uint64_t)) file.Fail("an entry lacks its 64-bit size");
       *number = numbers.Number<uint64_t>();
     }
     return;
   }
-  file.Fail("an entry lacks its sizes of 64 bits");
+  file.Fail("an entry lacks its 64-bit sizes");
 }
 
 // The bytes of an entry, behind a header of their own that must name it too.
@@ -124,26 +124,27 @@ std::span<const std::byte> Locate(ByteReader& reader, std::string_view name, uin
   const auto refuse = [&](std::string_view why) {
     reader.Fail(fmt::format("its entry \"{}\" {}", Shown(name), why));
   };
-  if (offset > end || end - offset < kLocalSize) refuse("lies behind the end");
+  if (offset > end || end - offset < kLocalSize) refuse("is beyond the end of the file");
   const size_t back = reader.at();
   reader.Seek(offset);
-  if (reader.Number<uint32_t>() != kLocalMark) refuse("is not where the list says");
+  if (reader.Number<uint32_t>() != kLocalMark)
+    refuse("is not at its offset in the central directory");
   reader.Bytes(2 + 2);  // version, flags
-  if (reader.Number<uint16_t>() != method) refuse("is compressed in another way");
+  if (reader.Number<uint16_t>() != method) refuse("has a different compression");
   reader.Bytes(2 + 2 + 4 + 4 + 4);  // time, date, checksum, sizes, which may come behind the data
   const auto name_bytes = reader.Number<uint16_t>();
   const auto extra_bytes = reader.Number<uint16_t>();
-  if (name_bytes > reader.left() || reader.Text(name_bytes) != name) refuse("has another name");
-  if (extra_bytes > reader.left()) refuse("lies behind the end");
+  if (name_bytes > reader.left() || reader.Text(name_bytes) != name) refuse("has a different name");
+  if (extra_bytes > reader.left()) refuse("is beyond the end of the file");
   reader.Bytes(extra_bytes);
-  if (reader.at() > end || size > end - reader.at()) refuse("lies behind the end");
+  if (reader.at() > end || size > end - reader.at()) refuse("is beyond the end of the file");
   const auto bytes = reader.Bytes(size);
   reader.Seek(back);
   return bytes;
 }
 
 ZipEntry ReadEntry(ByteReader& reader, uint64_t end) {
-  if (reader.Number<uint32_t>() != kEntryMark) reader.Fail("its list of contents is damaged");
+  if (reader.Number<uint32_t>() != kEntryMark) reader.Fail("its central directory is damaged");
   reader.Bytes(2 + 2);  // versions
   const auto flags = reader.Number<uint16_t>();
   const auto method = reader.Number<uint16_t>();
@@ -208,13 +209,14 @@ void AppendZipField(std::string& extra, uint16_t kind, const std::string& field)
 }  // namespace
 
 std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesystem::path& path) {
-  ByteReader reader(file, fmt::format("{} is not a sound zip file", path.string()));
+  ByteReader reader(file, fmt::format("{} is not a valid zip file", path.string()));
   const Contents contents = ReadEnd(reader);
   if (contents.offset > contents.end || contents.bytes > contents.end - contents.offset) {
-    reader.Fail("its list of contents lies behind the end");
+    reader.Fail("its central directory is beyond the end of the file");
   }
   if (contents.entries > contents.bytes / kZipEntrySize || contents.entries > kMaxZipEntries) {
-    reader.Fail(fmt::format("{} entries in a list of {} bytes", contents.entries, contents.bytes));
+    reader.Fail(fmt::format("{} entries in a central directory of {} bytes", contents.entries,
+                            contents.bytes));
   }
   std::vector<ZipEntry> entries;
   entries.reserve(static_cast<size_t>(contents.entries));
@@ -223,11 +225,12 @@ std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesy
     entries.push_back(ReadEntry(reader, contents.offset));
   }
   if (reader.at() != contents.offset + contents.bytes) {
-    reader.Fail("its list of contents has another length than it says");
+    reader.Fail("its central directory has the wrong length");
   }
   std::ranges::sort(entries, {}, &ZipEntry::name);
   const auto twice = std::ranges::adjacent_find(entries, {}, &ZipEntry::name);
-  if (twice != entries.end()) reader.Fail(fmt::format("two entries \"{}\"", Shown(twice->name)));
+  if (twice != entries.end())
+    reader.Fail(fmt::format("the entry \"{}\" appears twice", Shown(twice->name)));
   CheckApart(reader, entries);
   return entries;
 }
@@ -296,10 +299,7 @@ void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path&
         return !one.plain || one.checksum == 0 || ChecksumOf(one.bytes) == one.checksum;
       },
       [&](int64_t i) {
-        return fmt::format(
-            "the bytes of its entry \"{}\" do not have the checksum that is written "
-            "beside them",
-            Shown(entry(i).name));
+        return fmt::format("the checksum of its entry \"{}\" is wrong", Shown(entry(i).name));
       });
 }
 
@@ -358,14 +358,13 @@ void RequirePlain(const ZipEntry& entry, const std::filesystem::path& path) {
   if (entry.plain) return;
   if (entry.encrypted) {
     throw InputError(fmt::format("{}: entry \"{}\" is encrypted", path.string(), entry.name), "",
-                     "unpack it with its password, and pack it again without: zip -0 -r");
+                     "unpack it with its password, and pack it again without one: zip -0 -r");
   }
-  throw InputError(
-      fmt::format("{}: entry \"{}\" is compressed", path.string(), entry.name),
-      "the file is whole, but packed by another program: torch.save stores entries as they are, "
-      "and so they can be read in place",
-      "load and save it with PyTorch, or pack it anew in an empty directory: unzip FILE && zip -0 "
-      "-r NEW.pt .");
+  throw InputError(fmt::format("{}: entry \"{}\" is compressed", path.string(), entry.name),
+                   "the file was packed by another program: torch.save does not compress entries, "
+                   "so that they can be read in place",
+                   "load and save it with PyTorch, or pack it again in an empty directory: unzip "
+                   "FILE && zip -0 -r NEW.pt .");
 }
 
 std::string PickledSizes(std::span<const int64_t> sizes) {
@@ -423,15 +422,15 @@ std::string PrefixOf(const std::vector<ZipEntry>& entries, const std::filesystem
     return std::string(entry.name.substr(0, entry.name.size() - kPickle.size() + 1));
   }
   throw InputError(fmt::format("{}: not written by torch.save", path.string()),
-                   "it is a zip file without a data.pkl in it");
+                   "it is a zip file without data.pkl");
 }
 
 void RefuseOldFile(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   if (!AsText(bytes).starts_with(kOldMark)) return;
-  throw InputError(fmt::format("{}: the format of PyTorch before 1.6", path.string()),
-                   "expected a zip file, as torch.save writes since then",
-                   "write it again where it came from, with a newer PyTorch: "
-                   "torch.save(torch.load(FILE, weights_only=True), FILE)");
+  throw InputError(
+      fmt::format("{}: the format of PyTorch before 1.6", path.string()),
+      "expected a zip file, the format of torch.save since 1.6",
+      "save it again with a newer PyTorch: torch.save(torch.load(FILE, weights_only=True), FILE)");
 }
 
 }  // namespace
@@ -450,7 +449,7 @@ class TorchReader {
 
   void Read() {
     if (pickle_.root().kind != Kind::kDict) {
-      throw InputError(mistake_, "what was saved is not a dictionary",
+      throw InputError(mistake_, "it does not contain a dictionary",
                        "save a state_dict: torch.save(model.state_dict(), FILE)");
     }
     file_.values_ =
@@ -586,8 +585,7 @@ class TorchReader {
     }
     if (in_order) return first;
     if (info.bytes > left_) {
-      Refuse(info.name,
-             "its elements lie out of order, and there are more of them than in the file");
+      Refuse(info.name, "its strides repeat elements: it would be larger than the file");
     }
     left_ -= info.bytes;
     const std::span<std::byte> copy = file_.Allocate(static_cast<size_t>(info.bytes));
@@ -612,13 +610,13 @@ class TorchReader {
   [[noreturn]] void RefuseDtype(const std::string& name, std::string_view dtype) const {
     throw InputError(fmt::format("{}: tensor \"{}\" is of the dtype {}, which is not supported",
                                  file_.path().string(), name, dtype),
-                     "folio reads weights of float32, float16, bfloat16 and float64",
-                     "take the model in one of these, or a GGUF file of it");
+                     "supported types are float32, float16, bfloat16 and float64",
+                     "use the model in one of them, or as a GGUF file");
   }
 
   [[noreturn]] void Refuse(const std::string& name, const std::string& cause) const {
     throw InputError(mistake_, fmt::format("tensor \"{}\": {}", name, cause),
-                     "copy or download it again: it may be cut short or damaged");
+                     "copy or download it again: it may be truncated or damaged");
   }
 
   TorchFile& file_;
@@ -640,8 +638,8 @@ TorchFile::TorchFile(const std::filesystem::path& path, Loading loading) : Tenso
   const std::string prefix = PrefixOf(entries, path);
   if (FindEntry(entries, prefix + "constants.pkl") != nullptr) {
     throw InputError(fmt::format("{}: a TorchScript program", path.string()),
-                     "folio reads weights and executes nothing",
-                     "save its weights alone: torch.save(torch.jit.load(FILE).state_dict(), FILE)");
+                     "folio reads only weights, and executes nothing",
+                     "save only its weights: torch.save(torch.jit.load(FILE).state_dict(), FILE)");
   }
   const ZipEntry& values = *FindEntry(entries, prefix + "data.pkl");
   RequirePlain(values, path);
@@ -651,10 +649,10 @@ TorchFile::TorchFile(const std::filesystem::path& path, Loading loading) : Tenso
   if (order != nullptr && AsText(order->bytes) != "little") {
     throw InputError(
         fmt::format("{}: its byte order is {}", path.string(), AsText(order->bytes).substr(0, 10)),
-        "folio reads files of little-endian machines", "write it again on such a machine");
+        "folio supports little-endian files", "save it again on a little-endian machine");
   }
   const Pickle pickle(values.bytes, path.string(), kTorchGlobals);
-  TorchReader(*this, pickle, fmt::format("{} is not a sound PyTorch file", path.string()), entries,
+  TorchReader(*this, pickle, fmt::format("{} is not a valid PyTorch file", path.string()), entries,
               prefix, bytes.size())
       .Read();
 }

@@ -20,8 +20,8 @@ constexpr int64_t kMaxTokens = 64, kMaxNumbers = 256;
 
 [[noreturn]] void Refuse(const std::string& where, const std::string& found) {
   throw InputError(fmt::format("{}: no vectors", where), found,
-                   "write a line of numbers for each token, with a label in front if you like, or "
-                   "a JSON array of arrays of numbers");
+                   "write one line of numbers per token, optionally after a label, or a JSON array "
+                   "of arrays of numbers");
 }
 
 bool ParseNumber(std::string_view text, float& number) {
@@ -35,7 +35,8 @@ void AddVector(const std::string& where, std::string_view label, const std::vect
   const int64_t T = vectors.T(), count = std::ssize(row);
   if (row.empty()) Refuse(where, "a token without numbers");
   if (T > 0 && count != vectors.C()) {
-    Refuse(where, fmt::format("expected {} numbers, as before, found {}", vectors.C(), count));
+    Refuse(where, fmt::format("expected {} numbers, as in the previous lines, found {}",
+                              vectors.C(), count));
   }
   if (count > kMaxNumbers) {
     Refuse(where, fmt::format("{} numbers, at most {} can be shown", count, kMaxNumbers));
@@ -76,7 +77,7 @@ TokenVectors FromLines(const std::string& text, const std::string& file) {
     if (!label.empty()) fields.erase(fields.begin());
     std::vector<float> row;
     for (const std::string& field : fields) {
-      if (!ParseNumber(field, value)) Refuse(where, fmt::format("'{}' is no number", field));
+      if (!ParseNumber(field, value)) Refuse(where, fmt::format("'{}' is not a number", field));
       row.push_back(value);
     }
     AddVector(where, label, row, vectors);
@@ -158,7 +159,7 @@ TokenVectors ReadTokenVectors(const std::filesystem::path& file) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first != text.npos && text[first] == '[';
   TokenVectors vectors = json ? FromJson(text, file.string()) : FromLines(text, file.string());
-  if (vectors.labels.empty()) Refuse(file.string(), "nothing is in it");
+  if (vectors.labels.empty()) Refuse(file.string(), "it is empty");
   return vectors;
 }
 

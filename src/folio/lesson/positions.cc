@@ -26,7 +26,7 @@ namespace {
 void RequirePositions(int64_t positions) {
   if (positions >= 1) return;
   throw UsageError(fmt::format("{} positions", positions), "there is at least one",
-                   "give a number from 1 on");
+                   "give a number of at least 1");
 }
 
 // Where there are more positions than these, every n-th is looked at.
@@ -185,7 +185,7 @@ void RequirePairs(int64_t channels) {
   if (channels >= 2 && channels % 2 == 0) return;
   throw UsageError(fmt::format("{} channels", channels),
                    "sines and cosines come in pairs, so that their number is even",
-                   "give an even number from 2 on");
+                   "give an even number of at least 2");
 }
 
 // How far each pair turns with each position, and in how many positions once around.

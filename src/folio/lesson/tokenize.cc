@@ -127,12 +127,12 @@ void AddPretokens(const BpeTokenizer& tokenizer, std::string_view text, Report& 
 }  // namespace
 
 Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
-  if (text.empty()) throw InputError("text: no tokens", {}, "give it some text");
+  if (text.empty()) throw InputError("text: no tokens", {}, "give a text");
   const std::vector<int32_t> ids = tokenizer.Encode(text, "text", SpecialRule::Allow());
   if (tokenizer.Decode(ids) != text) {
-    throw InputError("text: its tokens are another text",
-                     "this tokenizer changes it, or has no token for some of it",
-                     "show it with another text");
+    throw InputError("text: decoding its tokens gives a different text",
+                     "the tokenizer normalises it, or has no token for a part of it",
+                     "try another text");
   }
   Report walk{
       .topic = "tokenize",

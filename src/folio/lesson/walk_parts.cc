@@ -121,8 +121,7 @@ void RequireNumbers(std::span<const float> numbers) {
   if (numbers.empty()) throw UsageError("no numbers", {}, "give at least one");
   for (const float number : numbers) {
     if (std::isfinite(number)) continue;
-    throw UsageError(fmt::format("{} is no number to compute with", number), {},
-                     "give finite numbers");
+    throw UsageError(fmt::format("{} is not finite", number), {}, "give finite numbers");
   }
 }
 
@@ -132,17 +131,18 @@ ModelTokens TokensOf(const LessonModel& model, std::string_view text) {
   tokens.ids = model.tokenizer->Encode(text, "text", SpecialRule::Allow());
   if (!tokens.ids.empty()) tokens.ids = model.tokenizer->WithBeginning(std::move(tokens.ids));
   const auto T = static_cast<int64_t>(tokens.ids.size());
-  if (T == 0) throw InputError("text: no tokens", {}, "give it some text");
+  if (T == 0) throw InputError("text: no tokens", {}, "give a text");
   if (T > config.n_positions) {
-    throw InputError(fmt::format("text: {} tokens are too many", T),
-                     fmt::format("the model sees {} at once (n_positions)", config.n_positions),
-                     "shorten the text");
+    throw InputError(
+        fmt::format("text: {} tokens are too many", T),
+        fmt::format("the context of the model is {} tokens (n_positions)", config.n_positions),
+        "shorten the text");
   }
   for (const int32_t id : tokens.ids) {
     if (id >= config.vocab_size) {
       throw InputError(fmt::format("text: the model has no token {}", id),
-                       fmt::format("its tokens are 0 to {}", config.vocab_size - 1),
-                       "use the tokenizer that the model was trained with");
+                       fmt::format("the token ids are 0 to {}", config.vocab_size - 1),
+                       "use the tokenizer of the model");
     }
     tokens.labels.push_back(IdLabel(*model.tokenizer, id));
   }

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 std::string WeightsSha256(const StoredModel& model) {
   if (model.file == nullptr || model.file->tensors().empty()) {
-    throw InputError("the model has an adapter added to its weights",
-                     "adapters alone are saved beside a model that is in a file as it is",
+    throw InputError("the model has an adapter merged into its weights",
+                     "saving only adapters needs a base model that is a file or directory",
                      "convert it first: folio convert MODEL NEW --to hf");
   }
   std::map<std::string_view, const TensorInfo*> by_name;
@@ -48,7 +48,7 @@ BaseModel LoadBaseModel(const fs::path& dir) {
     const Json json = ParseJson(ReadFile(path, kMostBytes), where);
     return {.path = json.at("path").text(), .sha256 = json.at("weights_sha256").text()};
   } catch (const JsonError& error) {
-    throw InputError(fmt::format("{}: it does not name the model of an adapter", where),
+    throw InputError(fmt::format("{}: the base model of the adapter is missing", where),
                      error.what());
   }
 }

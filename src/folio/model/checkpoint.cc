@@ -181,7 +181,7 @@ void RequireFinite(const StoredModel& model, const StoredParam& param, const Ten
   throw InputError(
       fmt::format("{}tensor \"{}\" has a number that is not finite", Where(model), param.from.name),
       fmt::format("[{}] is {}", place, found),
-      "the file is damaged, or training diverged: take an earlier checkpoint");
+      "the file is damaged, or training diverged: use an earlier checkpoint");
 }
 
 // Lets the memory go that the file of a parameter took.
@@ -245,7 +245,7 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
   }
   if (shape.back() % static_cast<int64_t>(DtypeBlock(dtype)) != 0) {
     throw UsageError(fmt::format("{}this model cannot run as {}", Where(model), DtypeName(dtype)),
-                     fmt::format("{} stores blocks of {} numbers, and rows of {} have {}",
+                     fmt::format("{} stores blocks of {} numbers, but rows of {} have {}",
                                  DtypeName(dtype), DtypeBlock(dtype), info.name, shape.back()),
                      "use fp32 or bf16");
   }
@@ -265,9 +265,9 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
         }
       });
   if (bad < 0) return to;
-  throw InputError(fmt::format("{}tensor \"{}\" does not fit into {}", Where(model), from.name,
+  throw InputError(fmt::format("{}tensor \"{}\" cannot be stored as {}", Where(model), from.name,
                                DtypeName(dtype)),
-                   fmt::format("row {} has a number that is too large for it, or is none", bad),
+                   fmt::format("row {} has a number that is too large, or not a number", bad),
                    "use fp32");
 }
 
@@ -463,7 +463,7 @@ void CheckOther(const TensorFile& file, const GptConfig& config, const Family& f
       bias != biases.end() && bias->second == info.shape) {
     file.RequireFloating(info);
     if (IsZero(info)) return;
-    refuse("is not zero", "config.json beside it says that the model has no such bias",
+    refuse("is not zero", "according to config.json the model has no such bias",
            "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
   }
   const auto name = [&](std::string_view module) {
@@ -472,12 +472,11 @@ void CheckOther(const TensorFile& file, const GptConfig& config, const Family& f
   const TensorInfo* wte = FindTensor(file, family, name("wte"));
   if (config.tie_word_embeddings && wte != nullptr && info.name == name(kHeadName)) {
     refuse(fmt::format("differs from '{}'", wte->name),
-           "config.json beside it says that the two are one",
+           "according to config.json they are the same tensor",
            "set tie_word_embeddings in config.json to false to have both");
   }
-  refuse("is not part of the model", "config.json beside it describes a model without it",
-         "check lm_head_bias, tie_word_embeddings, position_embedding and n_layer in config.json; "
-         "of other programs' models folio runs GPT2LMHeadModel, and no adapters");
+  refuse("is not part of the model", "config.json describes a model without it",
+         "check lm_head_bias, tie_word_embeddings, position_embedding and n_layer in config.json");
 }
 
 // Refuses weights that are integers and their scales, by the names that these have, whether
@@ -495,9 +494,9 @@ void RefuseQuantised(const TensorFile& file) {
     const auto* const kind = std::ranges::find_if(
         kEndings, [&](const auto& one) { return info.name.ends_with(one.first); });
     if (kind == std::end(kEndings)) continue;
-    throw InputError(fmt::format("{}: quantised weights are not supported", file.path().string()),
-                     fmt::format("tensor \"{}\" is of {}", info.name, kind->second),
-                     "take the original model, or a GGUF file of it");
+    throw InputError(fmt::format("{}: quantized weights are not supported", file.path().string()),
+                     fmt::format("tensor \"{}\" is stored as {}", info.name, kind->second),
+                     "use the original model, or a GGUF file of it");
   }
 }
 
@@ -506,8 +505,9 @@ void RefuseQuantised(const TensorFile& file) {
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
                const SaveOptions& options) {
   if (!std::ranges::count(kModelDirDtypes, options.dtype)) {
-    throw UsageError(fmt::format("a model directory holds no {}", DtypeName(options.dtype)),
-                     "expected F32, F16 or BF16");
+    throw UsageError(
+        fmt::format("{} is not supported in a model directory", DtypeName(options.dtype)),
+        "expected F32, F16 or BF16");
   }
   const GptConfig& config = weights.config();
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
@@ -534,21 +534,20 @@ GptConfig LoadModelConfig(const std::filesystem::path& model) {
   if (!config_there && dir != model) {
     throw InputError(fmt::format("{}: weights without their configuration", model.string()),
                      fmt::format("{} is missing beside it", kConfigFile),
-                     fmt::format("copy the model's {} there too", kConfigFile));
+                     fmt::format("copy the model's {} there, too", kConfigFile));
   }
   if (!config_there && Exists(dir / kAdapterConfigFile)) {
-    throw InputError(
-        fmt::format("{}: an adapter, and no model", dir.string()),
-        fmt::format("it holds {}", kAdapterConfigFile),
-        fmt::format("give the model that it was trained for, and --adapter {}", dir.string()));
+    throw InputError(fmt::format("{}: an adapter, not a model", dir.string()),
+                     fmt::format("it contains {}", kAdapterConfigFile),
+                     fmt::format("give its base model, and --adapter {}", dir.string()));
   }
   if (!config_there || WeightsOf(model).empty()) {
     const std::string other = OtherProgramsModel(dir);
-    throw InputError(fmt::format("{}: no model here", dir.string()),
+    throw InputError(fmt::format("{}: no model found", dir.string()),
                      fmt::format("{} is missing{}{}", config_there ? kWeightsFile : kConfigFile,
                                  other.empty() ? "" : "; ", other),
-                     "give the directory of a checkpoint: one that holds config.json and "
-                     "model.safetensors, such as RUN/last or RUN/best");
+                     "give the directory of a checkpoint with config.json and model.safetensors, "
+                     "such as RUN/last or RUN/best");
   }
   GptConfig config = GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
   const std::filesystem::path generation = dir / kGenerationConfigFile;

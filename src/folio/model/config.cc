@@ -55,12 +55,12 @@ void ValidateLongRope(const GptConfig& config, const std::string& where) {
                                    std::pair{"rope_long_factors", &config.rope_long_factors}}) {
     const int64_t found = std::ssize(PositiveNumbers(*text));
     if (found == pairs) continue;
-    throw UsageError(fmt::format("{}: {} has not a divisor for each pair", where, name),
+    throw UsageError(fmt::format("{}: the length of {} is wrong", where, name),
                      fmt::format("found {} positive numbers, expected {}", found, pairs),
-                     "set it to positive numbers with commas between them");
+                     "set it to positive numbers separated by commas");
   }
   if (config.rope_positions() < 2) {
-    throw UsageError(fmt::format("{}: longrope needs a context to begin with", where),
+    throw UsageError(fmt::format("{}: longrope needs rope_original_positions", where),
                      fmt::format("rope_original_positions is {}", config.rope_positions()),
                      "set it to 2 or more");
   }
@@ -79,7 +79,7 @@ void CheckSize(std::string_view where, NamedSize size) {
   if (size.value >= 1 && size.value < kSizeLimit) return;
   throw UsageError(fmt::format("{}: {} is out of range", where, size.name),
                    fmt::format("{} is {}", size.name, size.value),
-                   fmt::format("set {} to something from 1 to {}", size.name, kSizeLimit - 1));
+                   fmt::format("set {} to a value from 1 to {}", size.name, kSizeLimit - 1));
 }
 
 void CheckDivides(std::string_view where, NamedSize part, NamedSize whole) {
@@ -136,7 +136,7 @@ namespace {
 void ValidateExtras(const GptConfig& config, const std::string& where) {
   const bool added = config.learned_positions() || config.position_embedding == "sinusoidal";
   if (config.smear && added) {
-    throw UsageError(fmt::format("{}: smear is of embeddings without positions", where),
+    throw UsageError(fmt::format("{}: smear needs embeddings without positions", where),
                      fmt::format("position_embedding is {}", config.position_embedding),
                      "set position_embedding to rotary, or smear to false");
   }
@@ -159,12 +159,12 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("set n_head to {}", NearestDivisors(n_embd, n_head)));
   }
   if (block != "serial" && norm_position != "pre") {
-    throw UsageError(fmt::format("{}: sublayers beside each other read what a norm gives", where),
+    throw UsageError(fmt::format("{}: parallel sublayers need a norm before them", where),
                      fmt::format("block is {}, norm_position is {}", block, norm_position),
                      "set norm_position to pre, or block to serial");
   }
   if (one_norm() && sublayer_pdrop > 0) {
-    throw UsageError(fmt::format("{}: sublayers that share a norm read the same", where),
+    throw UsageError(fmt::format("{}: sublayers that share a norm cannot have dropout", where),
                      fmt::format("block is {}, sublayer_pdrop is {}", block, sublayer_pdrop),
                      "set sublayer_pdrop to 0, or block to parallel");
   }
@@ -195,24 +195,25 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("n_embd is {}", n_embd), "use an even n_embd");
   }
   if (rotary() && (rotary_width() % 2 != 0 || rotary_width() > head_size())) {
-    throw UsageError(fmt::format("{}: rotary positions turn an even part of a head", where),
-                     fmt::format("rotary_dim is {}, a head has {}", rotary_width(), head_size()),
-                     fmt::format("set rotary_dim to something even up to {}", head_size()));
+    throw UsageError(
+        fmt::format("{}: rotary_dim must be even and fit in a head", where),
+        fmt::format("rotary_dim is {}, the size of a head is {}", rotary_width(), head_size()),
+        fmt::format("set rotary_dim to an even number up to {}", head_size()));
   }
   ValidateExtras(*this, where);
   ValidateLongRope(*this, where);
   if (layer_kinds.empty() || layer_kinds.find_first_not_of("fw") != std::string::npos) {
-    throw UsageError(fmt::format("{}: layer_kinds is made of f and w", where),
+    throw UsageError(fmt::format("{}: layer_kinds may contain only f and w", where),
                      fmt::format("it is \"{}\"", layer_kinds),
                      "f is full attention, w a sliding window: \"wwf\"");
   }
   if (layer_kinds.find('w') != std::string::npos && !sliding_window) {
-    throw UsageError(fmt::format("{}: layers with a window need its size", where),
+    throw UsageError(fmt::format("{}: layers with a sliding window need its size", where),
                      fmt::format("layer_kinds is \"{}\", sliding_window is null", layer_kinds),
                      "set sliding_window");
   }
   if (layer_kinds.find('w') != std::string::npos && !causal) {
-    throw UsageError(fmt::format("{}: a sliding window looks back alone", where),
+    throw UsageError(fmt::format("{}: sliding windows need causal attention", where),
                      "causal is false, and layer_kinds has a w", "set causal, or layer_kinds = f");
   }
   for (const auto& [name, id] :
@@ -229,8 +230,8 @@ void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view nam
   const auto wrong = std::ranges::find_if(ids, [&](int32_t id) { return id < lowest || id >= V; });
   if (wrong == ids.end()) return;
   throw UsageError(fmt::format("{}: the model has no token {}", name, *wrong),
-                   fmt::format("its tokens are 0 to {}", V - 1),
-                   "take the tokenizer that the model was trained with");
+                   fmt::format("the token ids are 0 to {}", V - 1),
+                   "use the tokenizer of the model");
 }
 
 }  // namespace folio

@@ -178,116 +178,114 @@ struct GptConfig {
     constexpr double kMaxSize = 1 << 30;
     return {
         Field{"model_type", &model_type,
-              "the kind of models, as Hugging Face calls it, whose files are written; the first "
-              "that can hold this one where it says none"}
+              "model type (as in Hugging Face's config.json) to write; default: the first that can "
+              "represent the model"}
             .Choices(FamilyNames()),
         Field{"vocab_size", &vocab_size,
               "tokens in the vocabulary; set from the data when training", 1, kMaxSize},
-        Field{"n_positions", &n_positions, "longest context the model can see", 1, kMaxSize},
+        Field{"n_positions", &n_positions, "maximum context in tokens", 1, kMaxSize},
         Field{"n_embd", &n_embd, "channels of the residual stream", 1, kMaxSize},
         Field{"n_layer", &n_layer, "transformer blocks", 1, 65535},
         Field{"n_head", &n_head, "attention heads; must divide n_embd where head_dim is null", 1,
               kMaxSize},
-        Field{"n_kv_head", &n_kv_head,
-              "heads of keys and values, each shared by n_head / n_kv_head heads of queries; null "
-              "means n_head",
-              1, kMaxSize},
+        Field{
+            "n_kv_head", &n_kv_head,
+            "key and value heads, each shared by n_head / n_kv_head query heads; null means n_head",
+            1, kMaxSize},
         Field{"head_dim", &head_dim, "size of a head; null means n_embd / n_head", 1, kMaxSize},
         Field{"n_inner", &n_inner, "width of the feed-forward layer; null means 4 n_embd", 1,
               kMaxSize},
-        Field{"activation_function", &activation_function, "of the feed-forward layer"}.Choices(
-            ActivationNames()),
-        Field{"mlp", &mlp,
-              "the feed-forward layer: plain, or with a gate that the activation opens"}
-            .Choices({"plain", "gated"}),
+        Field{"activation_function", &activation_function, "activation of the feed-forward layer"}
+            .Choices(ActivationNames()),
+        Field{"mlp", &mlp, "feed-forward layer: plain, or gated by the activation"}.Choices(
+            {"plain", "gated"}),
         Field{"norm", &norm,
               "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights"}
             .Choices({"layer", "rms", "rms_one_plus", "rms_no_weight"}),
         Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
         Field{"scale_attn_weights", &scale_attn_weights,
-              "attention scores are divided by the square root of the size of a head"},
+              "divide attention scores by the square root of the size of a head"},
         Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
-              "attention scores of block i are divided by i too, counted from 1"},
+              "divide attention scores of block i also by i, counted from 1"},
         Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,
-              "for other programs: attention in float32 where the rest is not, as always here"},
+              "for other programs: compute attention in float32, which folio always does"},
         Field{"attention_scale", &attention_scale,
-              "what attention scores are multiplied with; 0 means 1 / sqrt(D)", 0, 1e6},
+              "factor of attention scores; 0 means 1 / sqrt(D)", 0, 1e6},
         Field{"attention_cap", &attention_cap,
-              "c: attention scores become c tanh(score / c); 0 leaves them", 0, 1e6},
+              "c: attention scores become c tanh(score / c); 0: no cap", 0, 1e6},
         Field{"qk_norm", &qk_norm,
               "RMSNorm of queries and keys: of each head, of all heads together (full), or of each "
               "head after rotary positions"}
             .Choices({"none", "head", "full", "after_rotary"}),
-        Field{"qk_scale", &qk_scale, "what qk_norm's result is multiplied with", 0, 1e6},
+        Field{"qk_scale", &qk_scale, "factor of the result of qk_norm", 0, 1e6},
         Field{"position_embedding", &position_embedding,
-              "how positions enter: added to the embeddings, or by turning queries and keys"}
+              "positions are added to the embeddings, or rotate queries and keys (rotary)"}
             .Choices({"learned", "sinusoidal", "rotary", "none"}),
-        Field{"rope_theta", &rope_theta, "base of the angles of rotary positions", 1, 1e12},
+        Field{"rope_theta", &rope_theta, "base of the frequencies of rotary positions", 1, 1e12},
         Field{"rotary_dim", &rotary_dim,
-              "numbers of a head that rotary positions turn; null means all", 2, kMaxSize},
-        Field{"rope_scaling", &rope_scaling, "how rotary positions reach beyond their context"}
+              "dimensions of a head that rotary positions rotate; null means all", 2, kMaxSize},
+        Field{"rope_scaling", &rope_scaling,
+              "method that extends rotary positions beyond the original context"}
             .Choices({"default", "linear", "llama3", "yarn", "longrope"}),
-        Field{"rope_factor", &rope_factor, "how far rope_scaling stretches positions", 1, 1e6},
+        Field{"rope_factor", &rope_factor, "factor of rope_scaling", 1, 1e6},
         Field{"rope_low_freq_factor", &rope_low_freq_factor,
-              "llama3: waves longer than the original context by this are stretched", 0, 1e6},
+              "llama3: wavelengths above the original context divided by this are scaled", 0, 1e6},
         Field{"rope_high_freq_factor", &rope_high_freq_factor,
-              "llama3: waves shorter than the original context by this are not", 0, 1e6},
+              "llama3: wavelengths below the original context divided by this are not scaled", 0,
+              1e6},
         Field{"rope_beta_fast", &rope_beta_fast,
-              "yarn: pairs that turn more often in the original context are not stretched", 0, 1e6},
+              "yarn: pairs with more rotations in the original context are not scaled", 0, 1e6},
         Field{"rope_beta_slow", &rope_beta_slow,
-              "yarn: pairs that turn less often in the original context are", 0, 1e6},
+              "yarn: pairs with fewer rotations in the original context are scaled", 0, 1e6},
         Field{"rope_attention_factor", &rope_attention_factor,
-              "what turned queries and keys are multiplied with; 0 means 0.1 ln(rope_factor) + 1 "
-              "for yarn, sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
+              "factor of rotated queries and keys; 0 means 0.1 ln(rope_factor) + 1 for yarn, "
+              "sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
               0, 1e6},
         Field{"rope_original_positions", &rope_original_positions,
               "context before rope_scaling; null means n_positions", 1, kMaxSize},
         Field{"rope_short_factors", &rope_short_factors,
-              "longrope: what the frequency of each pair is divided by if n_positions is at most "
+              "longrope: divisor of each pair's frequency if n_positions is at most "
               "rope_original_positions: 1,1.5"},
-        Field{"rope_long_factors", &rope_long_factors, "longrope: the same if it is more"},
+        Field{"rope_long_factors", &rope_long_factors,
+              "longrope: the same if n_positions is larger"},
         Field{"no_rope_every", &no_rope_every,
               "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535},
         Field{"sliding_window", &sliding_window,
-              "positions that layers of the kind w attend to, the token's own among them", 1,
+              "number of positions that layers of kind w attend to, including the token's own", 1,
               kMaxSize},
         Field{"layer_kinds", &layer_kinds,
-              "f for full attention, w for a sliding window, layer by layer from the first, and "
-              "over again"},
+              "kinds of the layers, repeated: f for full attention, w for a sliding window"},
         Field{"rope_window_theta", &rope_window_theta,
-              "rope_theta of layers of the kind w, without rope_scaling; 0: that of all layers", 0,
-              1e12},
+              "rope_theta of layers of kind w, without rope_scaling; 0: the same as other layers",
+              0, 1e12},
         Field{"norm_position", &norm_position,
-              "norms before each sublayer (GPT-2), after each residual sum, on each sublayer's "
-              "result (branch), or before and on the result (both)"}
+              "norms before each sublayer (pre, GPT-2), after each residual sum (post), on the "
+              "output of each sublayer (branch), or before and on the output (both)"}
             .Choices({"pre", "post", "branch", "both"}),
         Field{"block", &block,
-              "attention and then the feed-forward layer, or both beside each other, with a norm "
-              "each or one"}
+              "attention before the feed-forward layer (serial), or both in parallel with two "
+              "norms or one"}
             .Choices({"serial", "parallel", "parallel_one_norm"}),
-        Field{"embedding_scale", &embedding_scale, "what embeddings are multiplied with", -1e6,
-              1e6},
-        Field{"embedding_norm", &embedding_norm, "RMSNorm without weights of embeddings"},
+        Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6},
+        Field{"embedding_norm", &embedding_norm, "apply RMSNorm without weights to the embeddings"},
         Field{"smear", &smear,
-              "the embedding of the token before is added to each, through a gate that is learned"},
+              "add the embedding of the previous token to each, through a learned gate"},
         Field{
             "residual_lambdas", &residual_lambdas,
-            "each block reads the stream and the embeddings, times a factor each that is learned"},
+            "each block reads the residual stream and the embeddings, each with a learned factor"},
         Field{"value_embeddings", &value_embeddings,
-              "every second layer, the last among them, has a table of tokens' own values, which "
-              "are added to those of attention through gates that are learned"},
+              "every second layer up to the last has an embedding table that is added to the "
+              "values of attention through learned gates"},
         Field{"backout", &backout,
-              "the stream behind the block in the middle is taken away before ln_f, times a factor "
-              "that is learned"},
-        Field{"residual_scale", &residual_scale,
-              "what each sublayer's result is multiplied with before it joins the stream", -1e6,
+              "subtract the residual stream after the middle block, with a learned factor, before "
+              "ln_f"},
+        Field{"residual_scale", &residual_scale, "factor of the output of each sublayer", -1e6,
               1e6},
-        Field{"logit_scale", &logit_scale, "what logits are multiplied with", -1e6, 1e6},
-        Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0 leaves them", 0, 1e6},
-        Field{
-            "causal", &causal,
-            "a token attends to none that follows it; false: to all, as for reading both ways, and "
-            "such a model cannot write"},
+        Field{"logit_scale", &logit_scale, "factor of the logits", -1e6, 1e6},
+        Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0: no cap", 0, 1e6},
+        Field{"causal", &causal,
+              "tokens attend only to earlier tokens; false: to all (bidirectional), and the model "
+              "cannot generate text"},
         Field{"bias", &bias, "biases in Linear and LayerNorm layers"},
         Field{"attention_bias", &attention_bias,
               "biases of c_attn and its c_proj; null follows bias"},
@@ -295,28 +293,31 @@ struct GptConfig {
         Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"},
         Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"},
         Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"},
-        Field{"tie_word_embeddings", &tie_word_embeddings, "use wte as the head's matrix too"},
+        Field{"tie_word_embeddings", &tie_word_embeddings,
+              "use wte as the matrix of the head, too"},
         Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded(),
         Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded(),
         Field{"resid_pdrop", &resid_pdrop,
-              "dropout of each sublayer's result, before the sublayer's input is added to it", 0, 1}
+              "dropout of the output of each sublayer, before the residual sum", 0, 1}
             .MaxExcluded(),
         Field{"mlp_pdrop", &mlp_pdrop,
               "dropout inside the feed-forward layer, after the activation", 0, 1}
             .MaxExcluded(),
         Field{"sublayer_pdrop", &sublayer_pdrop,
-              "dropout of what each sublayer reads, after the LayerNorm of a pre-norm block", 0, 1}
+              "dropout of the input of each sublayer, after the LayerNorm of a pre-norm block", 0,
+              1}
             .MaxExcluded(),
         Field{"init", &init,
-              "how matrices start; Xavier takes c_attn as one matrix, or split into q, k and v; "
-              "nanochat's way has one for each kind of matrix"}
+              "initialisation of matrices; Xavier treats c_attn as one matrix, or split into q, k "
+              "and v; nanochat's uses one rule for each kind of matrix"}
             .Choices({"normal", "xavier_uniform", "xavier_uniform_split", "nanochat"}),
         Field{"initializer_range", &initializer_range, "standard deviation for init = normal", 0,
               100},
-        Field{"init_zero_positions", &init_zero_positions, "learned positions start at zero"},
+        Field{"init_zero_positions", &init_zero_positions,
+              "initialise learned positions with zeros"},
         Field{"init_scaled_residuals", &init_scaled_residuals,
-              "for init = normal: divide the deviation of what adds to the residual by "
-              "sqrt(2 n_layer): of both projections, of neither, or of mlp.c_proj alone"}
+              "for init = normal: divide the deviation of residual projections by sqrt(2 n_layer): "
+              "of both, of neither, or only of mlp.c_proj"}
             .Choices({"true", "false", "mlp"}),
         Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
         Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},

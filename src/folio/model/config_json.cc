@@ -81,8 +81,9 @@ std::string TypesOfFamilies() {
 }
 
 [[noreturn]] void Refuse(const std::string& where, std::string_view feature, std::string cause) {
-  throw InputError(fmt::format("{}: {} is not supported", where, feature), std::move(cause),
-                   "folio runs models that continue text, of these types: " + TypesOfFamilies());
+  throw InputError(
+      fmt::format("{}: {} is not supported", where, feature), std::move(cause),
+      "folio supports models that generate text, of these types: " + TypesOfFamilies());
 }
 
 // Refuses a configuration whose architectures are all others.
@@ -208,7 +209,7 @@ Json TextPart(const Json& given, const std::string& where) {
   if (part == nullptr || !part->is_object() ||
       (part_type != nullptr && *part_type != Json(family->model_type))) {
     throw InputError(
-        fmt::format("{}: {} is not that of a text model", where, kTextKey),
+        fmt::format("{}: {} does not describe a text model", where, kTextKey),
         fmt::format("expected an object whose model_type is \"{}\"", family->model_type),
         "copy the model's own config.json");
   }

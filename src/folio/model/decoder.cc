@@ -239,10 +239,10 @@ namespace {
 
 const GptWeights& Causal(const GptWeights& weights) {
   if (weights.config().causal) return weights;
-  throw UsageError("this model cannot write, token by token",
-                   "it has causal = false: what it makes of a token depends on those that follow",
-                   "look into it with folio inspect and folio explain, or train one with "
-                   "model.causal = true");
+  throw UsageError(
+      "this model cannot generate text",
+      "causal is false: the output for a token depends on the tokens after it",
+      "use folio inspect and folio explain, or train a model with model.causal = true");
 }
 
 int64_t RowsOf(std::span<const SequencePiece> pieces) {

@@ -252,9 +252,9 @@ void RequireExpressed(const GptConfig& config, FileFormat format, const std::str
   const Family& family = (own.formats & Formats(format)) != 0 ? own : Gpt2Family();
   const std::string_view name = &family == &Gpt2Family() ? "GPT-2" : family.model_type;
   throw InputError(what,
-                   fmt::format("it has {}; {}, as that program runs it, has no such thing",
+                   fmt::format("it uses {}, which {} does not have in that program",
                                WhyNot(family, format, config), name),
-                   "convert to hf, which keeps it, or train without");
+                   "convert to hf, or train without it");
 }
 
 GptConfig WithBiases(GptConfig config) {
@@ -396,7 +396,7 @@ void RequireBlocks(const GptConfig& config, int64_t tensors, const std::string& 
   const int64_t least = kLinearLayers.size();
   if (config.n_layer <= tensors / least) return;
   throw InputError(fmt::format("{}: fewer tensors than the model has", where),
-                   fmt::format("it holds {}, and n_layer is {}", tensors, config.n_layer),
+                   fmt::format("it has {}, and n_layer is {}", tensors, config.n_layer),
                    "check n_layer, or copy the model again: it may be damaged");
 }
 
@@ -494,10 +494,9 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
     other(info);
   }
   if (set_aside > 0) {
-    model.note = fmt::format(
-        "{} tensors are set aside that are not of text: of {} folio has the "
-        "text model",
-        set_aside, family.enclosing.model_type);
+    model.note =
+        fmt::format("{} tensors of other parts are ignored: folio supports the text model of {}",
+                    set_aside, family.enclosing.model_type);
   }
   return model;
 }

@@ -67,8 +67,8 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
             .T = T} {
   if (!backend.Supports(options.dtype)) {
     throw UsageError(
-        fmt::format("backend {} does not compute in {}", backend.name(), DtypeName(options.dtype)),
-        "", "take another backend or dtype");
+        fmt::format("backend {} does not support {}", backend.name(), DtypeName(options.dtype)), "",
+        "use another backend or dtype");
   }
   if (B < 1 || T < 1 || T > config.n_positions) {
     throw UsageError(fmt::format("no pass is over {} sequences of {} tokens", B, T),

@@ -83,13 +83,12 @@ std::vector<Field> LoraConfig::Fields() {
             "weights",
             0, 65536}
           .WithFlag("--lora"),
-      Field{"alpha", &alpha, "what adapters add is multiplied by alpha / rank; 0 means the rank", 0,
-            1e6},
+      Field{"alpha", &alpha, "adapters are scaled by alpha / rank; 0 means the rank", 0, 1e6},
       Field{"targets", &targets,
-            "layers with an adapter, between commas: c_attn, attn.c_proj, c_fc, mlp.c_proj (c_proj "
-            "means both), or where the model has them apart q, k, v, gate, up; also o and down, "
-            "the model's own names (q_proj), and all-linear"},
-      Field{"dropout", &dropout, "dropout of what the adapters read", 0, 1}.MaxExcluded(),
+            "layers with an adapter, separated by commas: c_attn, attn.c_proj, c_fc, mlp.c_proj "
+            "(c_proj means both), or q, k, v, gate, up if the model has them as separate matrices; "
+            "also o and down, the model's own names (q_proj), and all-linear"},
+      Field{"dropout", &dropout, "dropout of the adapters' input", 0, 1}.MaxExcluded(),
   };
 }
 
@@ -220,7 +219,7 @@ void LoraConfig::Resolve(const GptConfig& model, const std::string& where) {
     if (found) return false;
     std::vector<std::string_view> names;
     for (const AdapterPlace& place : places) names.push_back(place.InBlock());
-    throw UsageError(fmt::format("{}: lora.targets names no layer '{}'", where, target), {},
+    throw UsageError(fmt::format("{}: lora.targets: there is no layer '{}'", where, target), {},
                      fmt::format("the layers of a block are {}", fmt::join(names, ", ")));
   });
   targets = TargetsFor(adapted, targets);
@@ -231,7 +230,7 @@ void LoraConfig::Validate(const std::string& where) const {
   const std::vector<std::string_view> all = AllTargets();
   AnyTarget(targets, [&](std::string_view target) {
     if (std::ranges::any_of(all, [&](auto layer) { return Names(target, layer); })) return false;
-    throw UsageError(fmt::format("{}: lora.targets names no layer '{}'", where, target), {},
+    throw UsageError(fmt::format("{}: lora.targets: there is no layer '{}'", where, target), {},
                      fmt::format("the layers of a block are {}", fmt::join(kLinearLayers, ", ")));
   });
 }
@@ -282,7 +281,7 @@ void WarnOfOtherKeys(const Json& json, const std::string& where) {
 [[noreturn]] void RefuseAdapter(const std::string& where, std::string_view key, const Json& value) {
   throw InputError(fmt::format("{}: {} is not supported", where, key),
                    fmt::format("it is {}", value.dump()),
-                   "folio has plain LoRA adapters of the linear layers of blocks");
+                   "folio supports plain LoRA adapters of the linear layers of blocks");
 }
 
 // Ways to begin that leave the weights of the model as they are. Others (PiSSA, OLoRA, LoftQ ...)
@@ -341,7 +340,7 @@ StoredAdapter AdapterFromJson(const Json& json, const std::string& where) {
   constexpr int64_t kMaxRank = 65536;
   if (config.rank < 1 || config.rank > kMaxRank || !(config.alpha > 0) || !(config.dropout >= 0) ||
       !(config.dropout < 1)) {
-    throw InputError(fmt::format("{}: not an adapter's configuration", where),
+    throw InputError(fmt::format("{}: not the configuration of an adapter", where),
                      fmt::format("r is {}, lora_alpha {}, lora_dropout {}", config.rank,
                                  config.alpha, config.dropout));
   }
@@ -358,9 +357,9 @@ Json ReadAdapterJson(const fs::path& dir) {
   constexpr uint64_t kMostBytes = 1 << 20;
   const fs::path path = dir / kAdapterConfigFile;
   if (!Exists(path)) {
-    throw InputError(fmt::format("{}: no adapter here", dir.string()),
+    throw InputError(fmt::format("{}: no adapter found", dir.string()),
                      fmt::format("{} is missing", kAdapterConfigFile),
-                     "give the directory that PEFT's save_pretrained wrote, or RUN/last/adapter");
+                     "give a directory written by PEFT's save_pretrained, or RUN/last/adapter");
   }
   return ParseJson(ReadFile(path, kMostBytes), path.string());
 }
@@ -370,10 +369,9 @@ std::string AdapterHelp(const fs::path& dir) {
   const Json json = ReadAdapterJson(dir);
   const Json* base = json.find("base_model_name_or_path");
   if (base == nullptr || !base->is_string() || base->text().empty()) {
-    return "give the model that it was trained for";
+    return "give its base model";
   }
-  return fmt::format("give the model that it was trained for: {} says \"{}\"", kAdapterConfigFile,
-                     base->text());
+  return fmt::format("give its base model: {} has \"{}\"", kAdapterConfigFile, base->text());
 }
 
 // True if both mean the same adapters; dropout is a matter of training.
@@ -509,14 +507,14 @@ void RefuseOtherPart(const TensorFile& file, std::string_view name) {
   const char* what = has("lora_embedding_")         ? "an adapter of embeddings"
                      : has("lora_magnitude_vector") ? "part of DoRA"
                      : has(".lora_") || has("ia3_") ? nullptr
-                     : name.ends_with(".bias")      ? "a whole bias"
+                     : name.ends_with(".bias")      ? "a full bias"
                      : has("embed") || has("wte") || has("lm_head")
-                         ? "a whole matrix of embeddings, as PEFT saves where tokens were added"
-                         : "a whole layer";
+                         ? "a full embedding matrix, which PEFT saves if tokens were added"
+                         : "a full layer";
   if (what == nullptr || !name.starts_with(kAdapterPrefix)) return;
   throw InputError(
       fmt::format("{}: tensor '{}' is {}", file.path().string(), name, what),
-      "folio has plain LoRA adapters of the linear layers of blocks",
+      "folio supports plain LoRA adapters of the linear layers of blocks",
       "merge it into its model with PEFT: merge_and_unload(), then save_pretrained(DIR)");
 }
 
@@ -536,7 +534,7 @@ StoredAdapter ReadAdapter(const fs::path& dir) {
   try {
     return AdapterFromJson(ReadAdapterJson(dir), where);
   } catch (const JsonError& error) {
-    throw InputError(fmt::format("{}: not an adapter's configuration", where), error.what());
+    throw InputError(fmt::format("{}: not the configuration of an adapter", where), error.what());
   }
 }
 
@@ -617,20 +615,19 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
   const LoraConfig found = LoadAdapterConfig(dir, weights.config());
   const LoraConfig& wanted = weights.table().lora();
   if (!Same(found, wanted)) {
-    throw InputError(fmt::format("{}: other adapters than those of this run", dir.string()),
-                     fmt::format("they have rank {}, alpha {:g} and targets {}; the settings say "
+    throw InputError(fmt::format("{}: the adapters differ from those of this run", dir.string()),
+                     fmt::format("they have rank {}, alpha {:g} and targets {}; the settings have "
                                  "rank {}, alpha {:g} and targets {}",
                                  found.rank, found.alpha, found.targets, wanted.rank,
                                  wanted.scale() * static_cast<double>(wanted.rank), wanted.targets),
-                     "go on with the settings that the run began with");
+                     "continue with the original settings of the run");
   }
   const SafetensorsFile file(dir / kAdapterWeightsFile);
   AdapterTensors tensors;
   ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor&, const Tensor&) {
     for (auto& tensor : TensorsOf(place, wanted.rank)) tensors.push_back(std::move(tensor));
   });
-  RequireJust(file, tensors,
-              fmt::format("{} beside it describes one without it", kAdapterConfigFile));
+  RequireJust(file, tensors, fmt::format("{} describes an adapter without it", kAdapterConfigFile));
   ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor& a, const Tensor& b) {
     const auto read = [&](const char* part) {
       return file.ReadAs<float>(TensorOf(place.module, part));
@@ -691,7 +688,7 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
   }
   try {
     RequireJust(*file, tensors,
-                fmt::format("{} beside it describes one without it, or the model has no such layer",
+                fmt::format("{} describes an adapter without it, or the model has no such layer",
                             kAdapterConfigFile));
   } catch (const Error& error) {
     throw InputError(error.what(), error.cause(), AdapterHelp(dir));

@@ -19,21 +19,22 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
   if (config.embedding_norm || config.smear || config.residual_lambdas || config.value_embeddings ||
       config.backout) {
     refuse(
-        "embedding_norm, smear, residual_lambdas, value_embeddings and backout are of whole models",
-        "leave --tensor-parallel out");
+        "embedding_norm, smear, residual_lambdas, value_embeddings and backout do not support "
+        "tensor parallelism",
+        "remove --tensor-parallel");
   }
   if (lora.on()) {
-    refuse("adapters are trained by each rank whole", "leave --tensor-parallel or --lora out");
+    refuse("adapters do not support tensor parallelism", "remove --tensor-parallel or --lora");
   }
   for (const auto& [name, n] : {NamedSize{"n_head", config.n_head},
                                 {"n_kv_head", config.head_layout().kv_heads},
                                 {"n_inner", config.inner()}}) {
     if (n % count == 0) continue;
-    refuse(fmt::format("each has as much of {}, which is {}", name, n),
+    refuse(fmt::format("{} must be divisible by the number of ranks; it is {}", name, n),
            fmt::format("use --tensor-parallel {}", NearestDivisors(n, count)));
   }
   if (config.vocab_size < count) {
-    refuse(fmt::format("each has some of the vocabulary, of {} tokens", config.vocab_size),
+    refuse(fmt::format("the vocabulary of {} tokens is too small", config.vocab_size),
            fmt::format("use --tensor-parallel {}", config.vocab_size));
   }
 }

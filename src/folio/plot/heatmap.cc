@@ -187,8 +187,8 @@ struct ColourKey {
     std::string scale;
     if (!range.is_signed && range.scale == HeatScale::kSqrt) scale = ", square-root scale";
     if (!range.is_signed && range.scale == HeatScale::kLog) scale = ", logarithmic scale";
-    if (per_row) return "share of each row's largest value" + scale;
-    return fmt::format("full colour is {:.3g}{}", range.full, scale);
+    if (per_row) return "relative to the largest value of each row" + scale;
+    return fmt::format("full colour: {:.3g}{}", range.full, scale);
   }
   double Width() const {
     double width = kKeyWidth + kKeyFont;

@@ -291,7 +291,7 @@ void AddStep(Page& page, const ReportPart& step, int number) {
   untitled.formula.clear();
   const std::string figure = FigureOf(untitled);
   if (!figure.empty()) page.Figure(figure);
-  const std::string summary = fmt::format("the numbers ({})", ShapeText(step.values));
+  const std::string summary = fmt::format("values ({})", ShapeText(step.values));
   page.Html(fmt::format("<details{}><summary>{}</summary>\n{}</details>\n",
                         figure.empty() ? " open" : "", XmlEscape(summary), TableOf(step.values)));
 }

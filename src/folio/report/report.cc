@@ -167,7 +167,7 @@ std::vector<int64_t> CutMiddle(int64_t count, int64_t most) {
 
 std::string LeftOutText(const std::vector<int64_t>& shown, int64_t count, const std::string& what) {
   if (std::ranges::count(shown, -1) == 0) return "";
-  return fmt::format("({} {} in the middle left out)", count - std::ssize(shown) + 1, what);
+  return fmt::format("({} {} in the middle omitted)", count - std::ssize(shown) + 1, what);
 }
 
 std::string PercentText(double share) {

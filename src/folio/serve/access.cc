@@ -66,8 +66,8 @@ AddressBlock::AddressBlock(std::string_view text, std::string_view flag) {
   const std::optional<int> bits =
       slash < text.size() ? ParsedNumber<int>(text.substr(slash + 1)) : most;
   if (!bytes || !bits || *bits < 0 || *bits > most) {
-    throw UsageError(fmt::format("{}: '{}' is no address or block of addresses", flag, text),
-                     "expected such as 127.0.0.1, 10.0.0.0/8 or fd00::/8");
+    throw UsageError(fmt::format("{}: '{}' is not an address or block of addresses", flag, text),
+                     "expected for example 127.0.0.1, 10.0.0.0/8 or fd00::/8");
   }
   bytes_ = *bytes;
   bits_ = *bits + 128 - most;
@@ -127,29 +127,29 @@ std::string Lowered(std::string_view text) {
 
 AccessKey ParseKey(std::string_view line, size_t number, const std::string& where) {
   const auto fail = [&](const char* cause) {
-    throw InputError(fmt::format("{}, line {}: no key", where, number), cause,
-                     "write KEY, NAME:KEY, or either with sha256:HEX for KEY");
+    throw InputError(fmt::format("{}, line {}: not a valid key", where, number), cause,
+                     "expected KEY or NAME:KEY; KEY may be sha256:HEX");
   };
   AccessKey key{.name = fmt::format("key-{}", number), .sha256 = ""};
   size_t colon = line.find(':');
   if (colon != line.npos && line.substr(0, colon) != kHash) {
     if (!IsWord(line.substr(0, colon), 64, "._-")) {
-      fail("a name has up to 64 letters, digits, '.', '_' and '-', and a key no ':'");
+      fail("a name has up to 64 letters, digits, '.', '_' and '-'; a key contains no ':'");
     }
     key.name = line.substr(0, colon);
     line.remove_prefix(colon + 1);
     colon = line.find(':');
   }
-  if (line.empty()) fail("there is nothing behind the name");
+  if (line.empty()) fail("there is no key after the name");
   if (colon == line.npos) {
     key.sha256 = Sha256Hex(line);
     return key;
   }
-  if (line.substr(0, colon) != kHash) fail("a key has no ':'");
+  if (line.substr(0, colon) != kHash) fail("a key contains no ':'");
   key.sha256 = Lowered(line.substr(colon + 1));
   if (key.sha256.size() != 64 ||
       key.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    fail("behind sha256: stand 64 hexadecimal digits");
+    fail("expected 64 hexadecimal digits after sha256:");
   }
   return key;
 }
@@ -167,8 +167,8 @@ void WarnWhereOthersRead(const std::string& file) {
   if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   const bool group = (status.st_mode & S_IRGRP) != 0 && status.st_gid != 0;
   if (!group && (status.st_mode & S_IROTH) == 0) return;
-  LogWarning(fmt::format("{}: others than its owner can read these keys; chmod 600 {} mends it",
-                         file, ShellWord(file)));
+  LogWarning(
+      fmt::format("{}: other users can read the keys; run chmod 600 {}", file, ShellWord(file)));
 }
 
 }  // namespace
@@ -232,21 +232,21 @@ std::string CheckAccess(const AccessRules& rules, const AccessKeys& keys,
                         const HttpRequest& request, bool open) {
   const std::string host = request.header("Host"), origin = request.header("Origin");
   if (!host.empty() && !IsOurs(rules, NameOf(host))) {
-    throw ApiError(
-        403, fmt::format("'{}' is no name of this service (--allow-host)", host.substr(0, 100)));
+    throw ApiError(403, fmt::format("'{}' is not a host name of this service (--allow-host)",
+                                    host.substr(0, 100)));
   }
   if (!origin.empty() && origin != "http://" + host && origin != "https://" + host &&
       !Knows(rules, origin)) {
-    throw ApiError(403, "pages of other origins may not ask (--cors)");
+    throw ApiError(403, "requests from pages of other origins are not allowed (--cors)");
   }
   if (rules.keys.empty()) return "";
   const std::string given = KeyOf(request);
   if (const std::optional<std::string> name = NameOfKey(keys, given)) return *name;
   if (open || request.method == "OPTIONS") return "";
-  throw ApiError(401,
-                 given.empty() ? "an API key is needed: Authorization: Bearer <key>"
-                               : "the API key is not one of this service",
-                 "", "invalid_api_key");
+  throw ApiError(
+      401,
+      given.empty() ? "an API key is required: Authorization: Bearer <key>" : "invalid API key", "",
+      "invalid_api_key");
 }
 
 std::string NewRequestId() {

@@ -71,7 +71,7 @@ AccessLog::AccessLog(std::string file) : file_(std::move(file)), fd_(OpenLog(fil
   if (fd_ >= 0) return;
   const int error = errno;
   throw RuntimeError(fmt::format("cannot write the log '{}'", file_),
-                     error == ENXIO ? "it is a pipe, and nobody reads it" : Reason(error));
+                     error == ENXIO ? "it is a pipe without a reader" : Reason(error));
 }
 
 AccessLog::~AccessLog() {
@@ -96,15 +96,15 @@ void AccessLog::Write(const AccessLogEntry& request) {
     }
     if (error == 0 || std::exchange(warned_, true)) return;
   }
-  LogWarning(fmt::format("the log of requests is not written: {}: {}; lines are missing from it",
-                         file_, error == EAGAIN ? "nobody reads it" : Reason(error)));
+  LogWarning(fmt::format("cannot write the access log: {}: {}; lines are missing", file_,
+                         error == EAGAIN ? "the pipe has no reader" : Reason(error)));
 }
 
 void AccessLog::Reopen() {
   const int fd = OpenLog(file_);
   if (fd < 0) {
-    LogWarning(
-        fmt::format("the log of requests goes on in its old file: {}: {}", file_, Reason(errno)));
+    LogWarning(fmt::format("cannot reopen the access log, continuing in the old file: {}: {}",
+                           file_, Reason(errno)));
     return;
   }
   int old = -1;
@@ -147,7 +147,7 @@ void ServiceMetrics::AddRequest(const std::string& endpoint, int status, const s
 }
 
 std::string ServiceMetrics::Text(const std::vector<Gauge>& gauges) const {
-  std::string text = Head("requests_total", "requests answered", "counter");
+  std::string text = Head("requests_total", "answered requests", "counter");
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [of, count] : requests_) {
@@ -160,12 +160,12 @@ std::string ServiceMetrics::Text(const std::vector<Gauge>& gauges) const {
   const auto counter = [&](const char* name, const char* help, int64_t value) {
     text += Head(name, help, "counter") + fmt::format("folio_{} {}\n", name, value);
   };
-  counter("prompt_tokens_total", "tokens of prompts", prompt_tokens);
-  counter("shared_tokens_total", "of these, known from an earlier text", shared_tokens);
-  counter("new_tokens_total", "tokens written", new_tokens);
-  text += first_token.Text("first_token_seconds", "from the request to the first token of a text");
-  text += between_tokens.Text("between_tokens_seconds", "between the tokens of a text");
-  text += whole_request.Text("request_seconds", "from a request to the end of its answer");
+  counter("prompt_tokens_total", "prompt tokens", prompt_tokens);
+  counter("shared_tokens_total", "prompt tokens found in the cache", shared_tokens);
+  counter("new_tokens_total", "generated tokens", new_tokens);
+  text += first_token.Text("first_token_seconds", "time from the request to the first token");
+  text += between_tokens.Text("between_tokens_seconds", "time between tokens");
+  text += whole_request.Text("request_seconds", "time from the request to the end of the answer");
   for (const Gauge& gauge : gauges) {
     text += Head(gauge.name, gauge.help, "gauge") +
             fmt::format("folio_{} {}\n", gauge.name, gauge.value);

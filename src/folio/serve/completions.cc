@@ -44,7 +44,7 @@ struct CompletionRequest : OpenAiRequest {
 CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel& model,
                                  const AnswerLimits& limits) {
   if (!fields.Text("suffix").empty()) {
-    throw ApiError(400, "'suffix' is not supported: the model writes forward", "suffix");
+    throw ApiError(400, "'suffix' is not supported", "suffix");
   }
   CompletionRequest request(fields);
   request.echo = fields.Flag("echo");
@@ -54,8 +54,7 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
   job.each = fields.Integer("best_of", request.n, 1, kMostTexts);
   if (job.each < request.n) ThrowBadField("best_of", "at least 'n'");
   if (job.each > request.n && request.stream) {
-    throw ApiError(400, "'best_of' cannot be streamed: which is best is known at the end",
-                   "best_of");
+    throw ApiError(400, "'best_of' cannot be streamed", "best_of");
   }
   const int64_t max_tokens = fields.Integer("max_tokens", 16, 0, 1 << 30);
   job.options = ReadGenerationFields(fields, model, Writing::kText, max_tokens);
@@ -270,8 +269,8 @@ MemoryBudget::Share ReserveTexts(const TextJob& job, const Call& call, int64_t b
         (written + (job.prompt_probabilities ? read : 0)) * (1 + *job.options.likeliest);
     if (told > call.limits.probabilities) {
       throw ApiError(400,
-                     fmt::format("up to {} log-probabilities are more than the {} that an answer "
-                                 "may tell: ask for fewer tokens, texts or likeliest tokens",
+                     fmt::format("{} log-probabilities exceed the limit of {}: request fewer "
+                                 "tokens, texts or likeliest tokens",
                                  told, call.limits.probabilities),
                      "logprobs");
     }
@@ -293,7 +292,7 @@ namespace {
 void RefuseOthers(const RequestFields& fields) {
   const Json* functions = fields.Find("functions");
   if (functions != nullptr && !(functions->is_array() && functions->empty())) {
-    throw ApiError(400, "'functions' is not supported: give 'tools'", "functions");
+    throw ApiError(400, "'functions' is not supported: use 'tools'", "functions");
   }
   const Json* format = fields.Find("response_format");
   const Json* type = format == nullptr ? nullptr : format->find("type");

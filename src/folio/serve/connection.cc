@@ -192,7 +192,7 @@ void StreamPump::Guarded(const Call& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    LogWarning(fmt::format("an answer on its way failed: {}", error.what()));
+    LogWarning(fmt::format("an answer failed while it was sent: {}", error.what()));
     failed_ = true;
   }
 }
@@ -278,7 +278,7 @@ HttpReply Handled(const HttpServer::Handler& handler, HttpRequest request) {
   } catch (...) {
     LogWarning(fmt::format("{}: failed", asked));
   }
-  return ApiError(500, "the request failed; the log says why").reply();
+  return ApiError(500, "the request failed; see the log of the service").reply();
 }
 
 }  // namespace
@@ -288,7 +288,7 @@ void Connection::Safely(const Call& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    LogWarning(fmt::format("a connection of {} ends: {}", address_, error.what()));
+    LogWarning(fmt::format("closing a connection from {}: {}", address_, error.what()));
     Close();
   }
 }
@@ -516,7 +516,7 @@ void Connection::TurnAway() {
 }
 
 void Connection::NoRoom() {
-  const char* why = turned_away_ == 429 ? "too many connections of this client; try again later"
+  const char* why = turned_away_ == 429 ? "too many connections from this client; try again later"
                                         : "too many connections; try again later";
   if (state_ == State::kReceiving) return Refuse(turned_away_, why);
   if (state_ != State::kIdle) return;
@@ -620,7 +620,7 @@ void Connection::Drain() {
 // The time of what the connection waits for is over.
 void Connection::Late() {
   if (state_ == State::kReceiving && reader_->begun()) {
-    return Refuse(408, "the request did not come in time");
+    return Refuse(408, "timeout while waiting for the request");
   }
   if (state_ == State::kAnswering) return Gone(/*broken=*/true);
   Close();
@@ -705,7 +705,7 @@ void Connection::StreamOver() {
   wake_.Off();
   if (!answer_whole_ && streamed_.waits && state_ != State::kClosed) {
     StreamEnded(500);
-    return Answer(ApiError(500, "the request failed; the log says why").reply());
+    return Answer(ApiError(500, "the request failed; see the log of the service").reply());
   }
   if (!answer_whole_) {
     StreamEnded(streamed_.waits ? 499 : streamed_.status);

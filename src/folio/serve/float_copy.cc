@@ -56,10 +56,10 @@ FloatCopy::Weights FloatCopy::Get() {
   if (free > 0 && bytes_ > free) {
     throw ApiError(
         503,
-        fmt::format("looking inside a model that is kept as {} needs a float32 copy of it: {} of "
-                    "memory, and {} are free",
-                    MatrixDtypeOf(source_), HumanBytes(static_cast<double>(bytes_)),
-                    HumanBytes(static_cast<double>(free))),
+        fmt::format(
+            "this needs a float32 copy of the model, which is stored as {}: {} of memory, {} free",
+            MatrixDtypeOf(source_), HumanBytes(static_cast<double>(bytes_)),
+            HumanBytes(static_cast<double>(free))),
         "", "needs_memory");
   }
   EndThread();

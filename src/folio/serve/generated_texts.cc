@@ -148,7 +148,7 @@ std::vector<GeneratedTexts::Delta> GeneratedTexts::Take() {
   std::vector<Delta> deltas;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->lost) throw ApiError(503, "not enough memory for this request now");
+    if (state_->lost) throw ApiError(503, "not enough memory for this request; try again later");
     deltas.swap(state_->deltas);
     state_->unread = 0;
   }
@@ -207,13 +207,12 @@ HttpStream::Part TextsStream::Next() {
       return part;
     }
     if (now > end_) {
-      throw ApiError(
-          408, fmt::format("not done within the {} s that an answer may take", most_seconds_));
+      throw ApiError(408, fmt::format("timeout: the answer took longer than {} s", most_seconds_));
     }
   } catch (const ApiError& error) {
     return fail(error);
   } catch (const std::bad_alloc&) {
-    return fail({503, "not enough memory for this request now"});
+    return fail({503, "not enough memory for this request; try again later"});
   }
   part.seconds = end_ - now;
   if (waits_) return part;

@@ -74,14 +74,15 @@ void MemoryBudget::Share::Resize(int64_t bytes) {
   const int64_t more = bytes - bytes_;
   if (more > 0 && budget_ != nullptr) {
     if (bytes > budget_->bytes_) {
-      throw ApiError(413, fmt::format("this request needs up to {} of memory, and all requests "
-                                      "together have {}",
-                                      HumanBytes(static_cast<double>(bytes)),
-                                      HumanBytes(static_cast<double>(budget_->bytes_))));
+      throw ApiError(
+          413,
+          fmt::format("this request needs up to {} of memory, but the limit for all requests is {}",
+                      HumanBytes(static_cast<double>(bytes)),
+                      HumanBytes(static_cast<double>(budget_->bytes_))));
     }
     if (budget_->used_.fetch_add(more) + more > budget_->bytes_) {
       budget_->used_ -= more;
-      throw ApiError(503, "other requests have the memory that this one needs; try again later");
+      throw ApiError(503, "not enough memory while other requests are running; try again later");
     }
   } else if (budget_ != nullptr) {
     budget_->used_ += more;

@@ -59,7 +59,7 @@ bool HttpClient::Connect(std::string& why) {
   v4.sin_port = v6.sin6_port = htons(static_cast<uint16_t>(port_));
   const bool is_v6 = inet_pton(AF_INET6, host_.c_str(), &v6.sin6_addr) == 1;
   if (!is_v6 && inet_pton(AF_INET, host_.c_str(), &v4.sin_addr) != 1) {
-    why = fmt::format("'{}' is no numeric address", host_);
+    why = fmt::format("'{}' is not a numeric address", host_);
     return false;
   }
   socket_.emplace(OpenSocket(is_v6 ? AF_INET6 : AF_INET));
@@ -142,7 +142,7 @@ HttpAnswer HttpClient::Receive(const std::string& method, const Take& take, bool
     if (rest_.empty() || parser.got_some()) {
       const ssize_t count = recv(socket_->get(), bytes.data(), bytes.size(), 0);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno == EAGAIN) return ends("no answer in time");
+      if (count < 0 && errno == EAGAIN) return ends("timeout while waiting for the answer");
       if (count > 0) {
         silent = false;
         rest_.append(bytes.data(), static_cast<size_t>(count));
@@ -150,7 +150,7 @@ HttpAnswer HttpClient::Receive(const std::string& method, const Take& take, bool
         return ends("the connection was closed without an answer");
       } else {
         parser.put_eof(error);
-        if (error) return ends("the connection was closed within an answer");
+        if (error) return ends("the connection was closed during an answer");
       }
     }
     while (!rest_.empty() && !parser.is_done() && !error) {
@@ -298,8 +298,9 @@ LoadResult LoadGenerator::Run(int clients) {
   std::ranges::sort(result.first_token);
   std::ranges::sort(result.between_tokens);
   if (result.requests == 0) {
-    throw RuntimeError(fmt::format("{}:{} answered no request", options_.host, options_.port),
-                       fmt::format("{} failed, {} were refused", result.failed, result.refused));
+    throw RuntimeError(
+        fmt::format("no request to {}:{} was answered", options_.host, options_.port),
+        fmt::format("{} failed, {} were refused", result.failed, result.refused));
   }
   return result;
 }

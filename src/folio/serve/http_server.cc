@@ -61,8 +61,9 @@ void AllowFiles(int connections) {
   files.rlim_cur = std::min(wanted, files.rlim_max);
   setrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < wanted) {
-    LogWarning(fmt::format("{} connections may need {} open files; this process may have {}",
-                           connections, wanted, files.rlim_cur));
+    LogWarning(
+        fmt::format("{} connections need up to {} open files; the limit of this process is {}",
+                    connections, wanted, files.rlim_cur));
   }
 }
 
@@ -121,10 +122,9 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
     v6->sin6_port = htons(static_cast<uint16_t>(port));
     size = sizeof *v6;
   } else {
-    throw UsageError(
-        fmt::format("--host: '{}' is no address", host),
-        "expected localhost or a numeric address of this machine",
-        "--host 127.0.0.1 for this machine alone, --host 0.0.0.0 for all that reach it");
+    throw UsageError(fmt::format("--host: '{}' is not an address", host),
+                     "expected localhost or a numeric address of this machine",
+                     "use --host 127.0.0.1 for this machine only, --host 0.0.0.0 for all networks");
   }
   AllowFiles(context_.limits.connections);
   auto* address = reinterpret_cast<sockaddr*>(&storage);
@@ -134,9 +134,9 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
   if (socket < 0 || bind(socket, address, size) != 0 || listen(socket, SOMAXCONN) != 0) {
     const int error = errno;
     if (socket >= 0) close(socket);
-    throw RuntimeError(fmt::format("cannot listen at {}, port {}", host, port),
+    throw RuntimeError(fmt::format("cannot listen on {}, port {}", host, port),
                        std::system_category().message(error),
-                       "name another with --port; 0 takes one that is free");
+                       "choose another with --port; 0 chooses a free one");
   }
   listening_.assign(socket);
   getsockname(socket, address, &size);
@@ -239,7 +239,7 @@ void HttpServer::Impl::Run() {
       context_.io.run();
       break;
     } catch (const std::exception& error) {  // as where memory has ended
-      LogWarning(fmt::format("the connections' thread goes on: {}", error.what()));
+      LogWarning(fmt::format("error in the connection thread (continuing): {}", error.what()));
     }
   }
 }

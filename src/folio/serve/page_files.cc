@@ -86,7 +86,7 @@ HttpReply Tagged(HttpReply reply, const std::string& tag, const HttpRequest& req
 
 HttpReply AnswerPageFile(const PageFile& file, const HttpRequest& request) {
   if (request.method != "GET" && request.method != "HEAD") {
-    HttpReply reply = ApiError(405, "the page is only to be got").reply();
+    HttpReply reply = ApiError(405, "only GET is allowed for the page").reply();
     reply.headers.emplace_back("Allow", "GET");
     return reply;
   }

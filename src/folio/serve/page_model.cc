@@ -102,11 +102,10 @@ std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedMod
     if (!ids.empty()) ids = model.tokenizer().WithBeginning(std::move(ids));
   }
   const std::string key = given != nullptr ? "ids" : "text";
-  if (ids.empty()) ThrowBadField(key, "of at least one token");
+  if (ids.empty()) ThrowBadField(key, "a text of at least one token");
   if (std::ssize(ids) > most) {
-    throw ApiError(400,
-                   fmt::format("{} tokens are more than the {} that are taken", ids.size(), most),
-                   key, "context_length_exceeded");
+    throw ApiError(400, fmt::format("{} tokens exceed the limit of {}", ids.size(), most), key,
+                   "context_length_exceeded");
   }
   return ids;
 }
@@ -422,8 +421,8 @@ std::vector<int32_t> ReadPageConversation(const RequestFields& fields, const Ser
   }
   const auto refuse = [] {
     ThrowBadField("messages",
-                  "a user's and the assistant's by turns, the last a user's, behind one "
-                  "of the system if there is any");
+                  "alternating messages of user and assistant after an optional system message, "
+                  "the last one a user's");
   };
   if (messages.size() % 2 == 0) refuse();
   for (size_t i = 0; i < messages.size(); ++i) {

@@ -61,7 +61,7 @@ std::string ProblemOfLog(const fs::path& log) {
   std::error_code failed;
   const uint64_t size = fs::file_size(log, failed);
   if (failed || size <= kMostLogBytes) return "";
-  return fmt::format("{}: it has {} bytes, and such a file is read up to {}", kMetricsFile, size,
+  return fmt::format("{}: it has {} bytes, at most {} are allowed", kMetricsFile, size,
                      kMostLogBytes);
 }
 
@@ -584,7 +584,7 @@ void AddEnd(const Json& summary, Json& events) {
   const bool ended = state == "ended";
   events.push_back({{"step", summary["step"]},
                     {"event", ended ? "ended" : "stopped"},
-                    {"text", ended ? "all steps are made" : "folio train --resume continues it"}});
+                    {"text", ended ? "the run is complete" : "folio train --resume continues it"}});
 }
 
 Json SettingsJson(const fs::path& dir) {
@@ -708,7 +708,7 @@ HttpReply PageRuns::Series(const Call& call) {
       ThrowBadField("keys", "of " + Join(RunTable::Keys(), ", "));
     }
   }
-  if (keys.size() > RunTable::Keys().size()) ThrowBadField("keys", "each of them once");
+  if (keys.size() > RunTable::Keys().size()) ThrowBadField("keys", "each once");
   Json series = Json::object();
   int64_t rows = 0;
   WithTable(registry_.Named(call.names[0]), [&](const RunTable& table) {
@@ -749,13 +749,13 @@ std::pair<fs::path, int64_t> PageRuns::NewestCheckpoint(const std::string& id) c
 
 void PageRuns::RequireRunning(const std::string& id) const {
   if (IsLocked(registry_.Named(id).dir)) return;
-  throw ApiError(409, fmt::format("run '{}' is not being trained now", id), "", "not_running");
+  throw ApiError(409, fmt::format("run '{}' is not training now", id), "", "not_running");
 }
 
 HttpReply PageRuns::Events(const Call& call) {
   auto stream = std::make_shared<RunEventStream>(events_, listening_, version_, call.request);
   if (listening_ > streams_) {
-    throw ApiError(429, fmt::format("{} listen already; try again later", streams_));
+    throw ApiError(429, fmt::format("{} clients are connected already; try again later", streams_));
   }
   return EventStreamReply(std::move(stream));
 }

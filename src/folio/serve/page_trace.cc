@@ -22,7 +22,7 @@ namespace folio {
 namespace {
 
 ApiError NoTrace(const std::string& id) {
-  return {404, fmt::format("there is no trace '{}' any more", id.substr(0, 40)), "", "no_trace"};
+  return {404, fmt::format("trace '{}' does not exist any more", id.substr(0, 40)), "", "no_trace"};
 }
 
 // Returns true where the weights of a layer are few enough to be remembered.
@@ -44,7 +44,7 @@ uint64_t TraceBytes(const GptConfig& config, int64_t T) {
 
 // Ends an answer that nobody waits for any more.
 void RequireClient(const Call& call) {
-  if (call.request.gone()) throw ApiError(499, "the client is gone");
+  if (call.request.gone()) throw ApiError(499, "the client disconnected");
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ HttpReply PageTraces::Make(const Call& call) {
   made->bytes = TraceBytes(config, T);
   if (made->bytes > limits_.bytes) {
     throw ApiError(400,
-                   fmt::format("a trace of {} tokens takes {} bytes, and there are {} for all", T,
+                   fmt::format("a trace of {} tokens needs {} bytes, the limit for all is {}", T,
                                made->bytes, limits_.bytes),
                    "ids");
   }
@@ -305,7 +305,7 @@ HttpReply AnswerRow(PageTrace& trace, const Call& call) {
   const std::optional<int64_t> q = call.fields.IntegerIfAny("q", 0, T - 1),
                                key = call.fields.IntegerIfAny("key", 0, T - 1),
                                one = call.fields.IntegerIfAny("l", 0, L - 1);
-  if (q.has_value() == key.has_value()) ThrowBadField("q", "given, or 'key' instead");
+  if (q.has_value() == key.has_value()) ThrowBadField("q", "given, unless 'key' is");
   std::vector<float> numbers;
   const auto add = [&](std::span<const float> weights) {
     for (int64_t t = 0; t < T; ++t) {
@@ -408,7 +408,7 @@ LayerTensor TensorNamed(const std::string& name, int64_t L) {
     named.point = one;
     return named;
   }
-  throw ApiError(404, fmt::format("a trace has no tensor '{}'", name.substr(0, 100)));
+  throw ApiError(404, fmt::format("there is no tensor '{}' in a trace", name.substr(0, 100)));
 }
 
 // Where its model's pass shows it; remembers the layer.

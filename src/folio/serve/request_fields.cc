@@ -26,7 +26,7 @@ Json ParsedObject(std::string_view body, size_t most_values) {
   } catch (const Error& error) {
     throw ApiError(error);
   }
-  throw ApiError(400, "the body is no JSON object");
+  throw ApiError(400, "the body is not a JSON object");
 }
 
 // Returns the bytes of all texts in a value.
@@ -71,7 +71,7 @@ void RequireTextBytes(std::string_view key, size_t bytes, const AnswerLimits& li
   if (bytes <= limits.text_bytes) return;
   const std::string name(key.substr(0, 100));
   throw ApiError(400,
-                 fmt::format("'{}' has {} bytes of text, and at most {} are taken", name, bytes,
+                 fmt::format("'{}' has {} bytes of text, at most {} are allowed", name, bytes,
                              limits.text_bytes),
                  name, "text_too_long");
 }
@@ -202,7 +202,7 @@ std::vector<std::string> ReadStops(const RequestFields& fields) {
                       return text.is_string() && !text.text().empty();
                     });
   if (!fits) {
-    ThrowBadField("stop", "a text or a list of at most 16 texts, none of them empty");
+    ThrowBadField("stop", "a string or a list of at most 16 strings, none of them empty");
   }
   for (const Json& text : list) stops.push_back(text.text());
   return stops;
@@ -213,14 +213,16 @@ std::vector<LogitBias> ReadBias(const RequestFields& fields, int64_t V) {
   std::vector<LogitBias> read;
   if (bias == nullptr) return read;
   if (!bias->is_object() || std::cmp_greater(bias->size(), V)) {
-    ThrowBadField("logit_bias", "an object of numbers by token id");
+    ThrowBadField("logit_bias", "an object that maps token ids to numbers");
   }
   for (const Json::Member& member : bias->items()) {
     const std::optional<int32_t> id = ParsedNumber<int32_t>(member.key);
     const double value = member.value.is_number() ? member.value.get<double>() : 1e9;
     if (!id || *id < 0 || *id >= V || std::abs(value) > 100) {
-      ThrowBadField("logit_bias",
-                    fmt::format("numbers from -100 to 100 by token id, 0 to {}", V - 1));
+      ThrowBadField(
+          "logit_bias",
+          fmt::format("an object that maps token ids, 0 to {}, to numbers from -100 to 100",
+                      V - 1));
     }
     read.push_back({.id = *id, .value = value});
   }
@@ -257,14 +259,16 @@ bool IsFunction(const Json& json) {
 Json ReadTools(const RequestFields& fields) {
   const Json *tools = fields.Find("tools"), *choice = fields.Find("tool_choice");
   if (choice != nullptr && *choice != Json("auto") && *choice != Json("none")) {
-    ThrowBadField("tool_choice", "\"auto\" or \"none\": nothing makes the model call a tool");
+    ThrowBadField("tool_choice", "\"auto\" or \"none\": forcing a tool call is not supported");
   }
   if (tools == nullptr || (tools->is_array() && tools->empty())) return nullptr;
   if (!tools->is_array() || tools->size() > kMostTools ||
       !std::ranges::all_of(*tools, IsFunction)) {
-    ThrowBadField("tools", fmt::format("at most {} objects of the type \"function\", each with a "
-                                       "'function' that has a 'name'",
-                                       kMostTools));
+    ThrowBadField(
+        "tools",
+        fmt::format(
+            "at most {} objects of type \"function\", each with a 'function' that has a 'name'",
+            kMostTools));
   }
   if (choice != nullptr && *choice == Json("none")) return nullptr;
   return *tools;
@@ -300,11 +304,11 @@ Conversation ReadConversation(const RequestFields& fields) {
 
 ChatEncoder RequireChat(const ServedModel& model) {
   if (std::optional<ChatEncoder> chat = model.model.FindChat()) return *std::move(chat);
-  throw ApiError(400,
-                 fmt::format("the model '{}' takes no conversations: {}; it goes on from a text at "
-                             "/v1/completions",
-                             model.name, model.model.WhyNoChat()),
-                 "model", "no_chat_template");
+  throw ApiError(
+      400,
+      fmt::format("the model '{}' does not support conversations: {}; use /v1/completions",
+                  model.name, model.model.WhyNoChat()),
+      "model", "no_chat_template");
 }
 
 std::vector<int32_t> ReadTokenIds(const Json& ids, std::string_view key, int64_t V) {
@@ -335,15 +339,16 @@ void RequireContext(std::span<const int32_t> ids, const std::string& key,
                     const ServedModel& model) {
   const int64_t P = model.config().n_positions;
   if (std::ssize(ids) <= P) return;
-  throw ApiError(400,
-                 fmt::format("'{}' has {} tokens, and the model's context {}", key, ids.size(), P),
-                 key, "context_length_exceeded");
+  throw ApiError(
+      400, fmt::format("'{}' has {} tokens, the context of the model is {}", key, ids.size(), P),
+      key, "context_length_exceeded");
 }
 
 std::vector<std::vector<int32_t>> ReadTexts(
     const RequestFields& fields, std::string_view key, const ServedModel& model, int64_t most,
     const std::function<std::vector<int32_t>(const std::string& text)>& encode) {
-  constexpr char kExpected[] = "a text, a list of texts, token ids or a list of lists of those";
+  constexpr char kExpected[] =
+      "a string, a list of strings, a list of token ids or a list of such lists";
   const int64_t V = std::min(model.config().vocab_size, model.tokenizer().vocab_size());
   const Json* given = fields.Find(key);
   if (given == nullptr || (given->is_array() && given->empty())) ThrowBadField(key, kExpected);
@@ -351,14 +356,14 @@ std::vector<std::vector<int32_t>> ReadTexts(
   const auto add = [&](const Json& one) {
     if (!one.is_string() && !one.is_array()) ThrowBadField(key, kExpected);
     texts.push_back(one.is_string() ? encode(one.text()) : ReadTokenIds(one, key, V));
-    if (texts.back().empty()) ThrowBadField(key, "of at least one token");
+    if (texts.back().empty()) ThrowBadField(key, "a text of at least one token");
   };
   if (!given->is_array() || given->at(size_t{0}).is_number()) {
     add(*given);
     return texts;
   }
   if (std::cmp_greater(given->size(), most)) {
-    ThrowBadField(key, fmt::format("at most {} texts", most));
+    ThrowBadField(key, fmt::format("at most {} strings", most));
   }
   for (const Json& one : *given) add(one);
   return texts;
@@ -370,7 +375,7 @@ bool ReadIncludeUsage(const RequestFields& fields) {
   const Json* usage = options->find("include_usage");
   const bool absent = usage == nullptr || usage->is_null();
   if (!options->is_object() || (!absent && !usage->is_boolean())) {
-    ThrowBadField("stream_options", "an object in which 'include_usage' is true or false");
+    ThrowBadField("stream_options", "an object with 'include_usage', true or false");
   }
   return !absent && usage->get<bool>();
 }

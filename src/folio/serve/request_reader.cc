@@ -117,10 +117,10 @@ class RequestReader::Parser final : public http::basic_parser<true> {
     method = View(verb);
     http_1_1 = version == 11;
     if (std::ranges::count(kMethods, method) == 0) {
-      return Refuse(error, 501, "a method that nothing here has");
+      return Refuse(error, 501, "unknown method");
     }
     std::string_view rest = View(target);
-    if (!IsTarget(rest)) return Refuse(error, 400, "an address with characters that none has");
+    if (!IsTarget(rest)) return Refuse(error, 400, "invalid characters in the address");
     if (rest == "*" && method == "OPTIONS") {
       path = rest;
       return;
@@ -148,14 +148,14 @@ class RequestReader::Parser final : public http::basic_parser<true> {
 
   void on_field_impl(http::field field, boost::beast::string_view name,
                      boost::beast::string_view text, error_code& error) override {
-    if (head_done_) return Refuse(error, 400, "fields behind the body");
+    if (head_done_) return Refuse(error, 400, "trailer fields");
     std::string_view value = View(text);
     if (field == http::field::host) {
       if (++hosts_ > 1) return Refuse(error, 400, "more than one Host");
       if (!authority_.empty()) value = authority_;
     } else if (field == http::field::content_length) {
       const bool digits = !value.empty() && value.find_first_not_of("0123456789") == value.npos;
-      if (!digits) return Refuse(error, 400, "a Content-Length that is no number");
+      if (!digits) return Refuse(error, 400, "an invalid Content-Length");
       if (std::exchange(length_, true)) return Refuse(error, 400, "more than one Content-Length");
     } else if (field == http::field::transfer_encoding) {
       if (std::exchange(encoded_, true))
@@ -165,8 +165,7 @@ class RequestReader::Parser final : public http::basic_parser<true> {
         return Refuse(error, 501, "a Transfer-Encoding other than chunked");
       }
     } else if (field == http::field::expect && http_1_1) {
-      if (!SameName(value, "100-continue"))
-        return Refuse(error, 417, "an Expect that is not known");
+      if (!SameName(value, "100-continue")) return Refuse(error, 417, "an unsupported Expect");
       expects_continue = true;
     }
     fields->headers.emplace_back(View(name), value);
@@ -181,7 +180,7 @@ class RequestReader::Parser final : public http::basic_parser<true> {
 
   void on_chunk_header_impl(uint64_t /*size*/, boost::beast::string_view extensions,
                             error_code& error) override {
-    if (!extensions.empty()) Refuse(error, 400, "an extension of a chunk");
+    if (!extensions.empty()) Refuse(error, 400, "a chunk extension");
   }
 
   size_t on_body_impl(boost::beast::string_view piece, error_code& error) override {
@@ -231,7 +230,7 @@ RequestReader::State RequestReader::Take(std::string& bytes) {
     const size_t taken = parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
     bytes.erase(0, taken);
     if (error == http::error::need_more) {
-      if (bytes.size() > kMostChunkLine) return Refuse(400, "a chunk that never begins");
+      if (bytes.size() > kMostChunkLine) return Refuse(400, "an invalid chunk");
       return State::kBody;
     }
     if (error) break;
@@ -239,7 +238,7 @@ RequestReader::State RequestReader::Take(std::string& bytes) {
   if (error) {
     if (parser_->status != 0) return Refuse(parser_->status, parser_->reason);
     if (error == http::error::body_limit) return Refuse(413, "the request is too large");
-    return Refuse(400, "a body that is not chunked as it says");
+    return Refuse(400, "an invalid chunked body");
   }
   return parser_->is_done() ? State::kRequest : State::kBody;
 }
@@ -268,7 +267,7 @@ RequestReader::State RequestReader::TakeHead(std::string& bytes) {
       continue;
     }
     if ((c < 0x20 && c != '\t' && c != '\r') || c == 0x7F) {
-      return Refuse(400, "a control character in the head");
+      return Refuse(400, "a control character in the header");
     }
     if (scanned_ == line_ && lines_ > 0 && (c == ' ' || c == '\t')) {
       return Refuse(400, "a folded header field");
@@ -292,10 +291,10 @@ RequestReader::State RequestReader::TakeHead(std::string& bytes) {
                                std::ranges::count(line, ' ') == 2 &&
                                line.substr(line.size() - 9, 6) == " HTTP/" &&
                                std::isdigit(static_cast<unsigned char>(line.back())) != 0;
-    if (other_version) return Refuse(505, "a version of HTTP that is not 1.0 or 1.1");
-    return Refuse(400, "the request is not HTTP that can be read");
+    if (other_version) return Refuse(505, "an HTTP version other than 1.0 or 1.1");
+    return Refuse(400, "the request is not valid HTTP");
   }
-  if (taken != size) return Refuse(400, "the request is not HTTP that can be read");
+  if (taken != size) return Refuse(400, "the request is not valid HTTP");
   bytes.erase(0, scanned_);
   head_done_ = true;
   return State::kBody;

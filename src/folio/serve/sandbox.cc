@@ -40,7 +40,7 @@ constexpr bool kMayTraceItself = false;
 
 [[noreturn]] void Refused(const char* what, int error) {
   throw RuntimeError(fmt::format("cannot enter the sandbox: {}", what), std::strerror(error),
-                     "leave it out with --no-sandbox");
+                     "disable it with --no-sandbox");
 }
 
 // Landlock's names are those of linux/landlock.h; what headers of older kernels lack is here.

@@ -114,7 +114,7 @@ std::optional<HttpReply> ReplyToOtherMethod(const HttpRequest& request, std::str
   if (request.method == "OPTIONS") return HttpReply{.status = 204};
   const bool head = request.method == "HEAD" && method == "GET";
   if (method.empty() || request.method == method || head) return {};
-  HttpReply reply = ApiError(405, fmt::format("this address takes {} alone", method)).reply();
+  HttpReply reply = ApiError(405, fmt::format("this address supports only {}", method)).reply();
   reply.headers.emplace_back("Allow", method);
   return reply;
 }
@@ -203,9 +203,9 @@ Service::Service(ServiceOptions options, std::function<void(const AccessLogEntry
 
 void Service::Add(const std::string& name, OpenedModel model) {
   if (std::ranges::any_of(AllModels(), [&](const auto& other) { return other->name == name; })) {
-    throw UsageError(fmt::format("two models are called '{}'", name),
-                     "a request says by its name which it is for",
-                     "name them: --model small=DIR --model large=DIR");
+    throw UsageError(fmt::format("two models have the name '{}'", name),
+                     "requests select a model by its name",
+                     "give them names: --model small=DIR --model large=DIR");
   }
   std::shared_ptr<ServedModel> served = MakeServed(name, std::move(model));
   const std::lock_guard lock(models_mutex_);
@@ -274,11 +274,11 @@ HttpReply Service::Answer(HttpRequest request) {
   } catch (const Error& error) {
     reply = ApiError(error).reply();
   } catch (const std::bad_alloc&) {
-    reply = ApiError(503, "not enough memory for this request now").reply();
+    reply = ApiError(503, "not enough memory for this request; try again later").reply();
   } catch (const std::exception& error) {
     LogWarning(fmt::format("{} {}: {} ({})", UrlText(request.method), UrlText(request.path),
                            error.what(), request.id));
-    reply = ApiError(500, "the request failed; the log says why").reply();
+    reply = ApiError(500, "the request failed; see the log of the service").reply();
   }
   AddCorsHeaders(options_.access, request, reply);
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
@@ -340,7 +340,7 @@ std::shared_ptr<ServedModel> Service::ModelAsked(const std::string& name) const 
   if (names.size() == 1 && (name.empty() || !options_.strict_model_names)) return models.front();
   if (name.empty() && names.size() > 1) {
     throw ApiError(
-        400, fmt::format("'model' is missing: this service has several, {}", Join(names, ", ")),
+        400, fmt::format("'model' is missing: this service has the models {}", Join(names, ", ")),
         "model", "model_missing");
   }
   return ModelNamed(name, /*or_first=*/false);
@@ -358,7 +358,7 @@ std::shared_ptr<ServedModel> Service::ModelNamed(const std::string& name, bool o
     names.push_back(model->name);
   }
   throw ApiError(404,
-                 fmt::format("there is no model '{}'; this service has: {}", name.substr(0, 200),
+                 fmt::format("there is no model '{}'; available: {}", name.substr(0, 200),
                              names.empty() ? "none" : Join(names, ", ")),
                  "model", "model_not_found");
 }
@@ -367,8 +367,8 @@ HttpReply Service::StopRun(const Call& call) {
   runs_.RequireRunning(call.names[0]);
   if (!options_.page.stop_training) {
     throw ApiError(409,
-                   "another process trains this run: press Ctrl-C there, or open the page of folio "
-                   "train --serve",
+                   "this run is trained by another process: press Ctrl-C there, or open the page "
+                   "of folio train --serve",
                    "", "not_own_run");
   }
   options_.page.stop_training();
@@ -382,10 +382,10 @@ HttpReply Service::OpenRun(const Call& call) {
     if (error.kind() == ErrorKind::kResource) throw;
     // What it says names paths, which are none of the client's business.
     LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
-    throw ApiError(
-        500,
-        fmt::format("the checkpoint of run '{}' cannot be opened; the log says why", call.names[0]),
-        "", "bad_checkpoint");
+    throw ApiError(500,
+                   fmt::format("cannot open the checkpoint of run '{}'; see the log of the service",
+                               call.names[0]),
+                   "", "bad_checkpoint");
   }
 }
 
@@ -484,17 +484,18 @@ HttpReply Service::Metrics(const Call&) {
     return ServiceMetrics::Gauge{name, help, static_cast<double>(value)};
   };
   return {.type = "text/plain; version=0.0.4",
-          .body = metrics_.Text({gauge("texts_running", "texts that are written", running),
-                                 gauge("texts_waiting", "texts that wait for a slot", waiting),
-                                 gauge("slots", "texts that can be written at once", slots),
-                                 gauge("queue", "texts that may wait", queue),
-                                 gauge("cache_bytes", "of keys and values, at most", cache),
-                                 gauge("cache_used_bytes", "of these, by running texts", used),
-                                 gauge("float_copy_bytes", "of models, to look inside", floats),
-                                 gauge("request_memory_bytes", "of all requests, at most",
-                                       options_.limits.memory->bytes()),
-                                 gauge("request_memory_used_bytes", "of these, by requests now",
-                                       options_.limits.memory->used())})};
+          .body = metrics_.Text(
+              {gauge("texts_running", "texts being generated", running),
+               gauge("texts_waiting", "texts waiting for a slot", waiting),
+               gauge("slots", "maximum number of texts generated at once", slots),
+               gauge("queue", "maximum number of waiting texts", queue),
+               gauge("cache_bytes", "maximum bytes of keys and values", cache),
+               gauge("cache_used_bytes", "bytes of keys and values in use by running texts", used),
+               gauge("float_copy_bytes", "bytes of float32 copies of models", floats),
+               gauge("request_memory_bytes", "maximum bytes of all requests",
+                     options_.limits.memory->bytes()),
+               gauge("request_memory_used_bytes", "bytes in use by requests",
+                     options_.limits.memory->used())})};
 }
 
 namespace {

@@ -95,7 +95,7 @@ Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
   }
   if (memory_ == nullptr) {
     throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes_))),
-                "the system has not that much memory free",
+                "the system does not have this much free memory",
                 "lower the batch size, the context or the model's size");
   }
   if (!large) std::memset(memory_.get(), 0, bytes_);

@@ -212,7 +212,7 @@ void Console::WriteResult(std::string_view text) {
   const bool gone = problem == EIO && out_.is_terminal;
   if (problem != 0 && !gone) {
     throw RuntimeError("cannot write to standard output", std::strerror(problem),
-                       "check where the output is sent, and the space left there");
+                       "check where the output goes, and the free space there");
   }
 }
 

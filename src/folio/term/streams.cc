@@ -67,8 +67,7 @@ std::string_view BytesOf(const auto& numbers) {
 constexpr size_t kPiece = size_t{1} << 18;
 constexpr size_t kLongestNumber = 100;  // with zeros in front
 constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
-constexpr char kHowIdsLook[] =
-    "write ids as numbers between spaces or commas, or as {\"ids\":[1,2]}";
+constexpr char kHowIdsLook[] = "expected ids separated by spaces or commas, or {\"ids\":[1,2]}";
 
 bool IsSeparator(char c) {
   return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
@@ -84,7 +83,7 @@ std::string Shown(std::string_view text) {
 [[noreturn]] void ThrowNoId(const std::string& name, const TextPosition& position,
                             std::string_view word) {
   throw InputError(fmt::format("{}:{}:{}: not a token id", name, position.line, position.column),
-                   fmt::format("'{}' is no number from 0 to {}", Shown(word), kLargestId),
+                   fmt::format("'{}' is not a number from 0 to {}", Shown(word), kLargestId),
                    kHowIdsLook);
 }
 
@@ -127,12 +126,12 @@ void ReadJsonIds(std::string_view text, const std::string& name, const OnIds& on
   std::vector<int32_t> ids;
   bool found = false;
   const auto read_array = [&] {
-    if (reader.Peek() != '[') refuse("\"ids\" is no array");
+    if (reader.Peek() != '[') refuse("\"ids\" is not an array");
     found = true;
     reader.Array([&] {
       const Json id = reader.Value();
       if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(kLargestId)) {
-        refuse(fmt::format("{} is no number from 0 to {}", Shown(id.dump()), kLargestId));
+        refuse(fmt::format("{} is not a number from 0 to {}", Shown(id.dump()), kLargestId));
       }
       ids.push_back(id.get<int32_t>());
       if (ids.size() < kIdsAtOnce) return;
@@ -149,7 +148,7 @@ void ReadJsonIds(std::string_view text, const std::string& name, const OnIds& on
     });
   }
   reader.ExpectEnd();
-  if (!found) refuse("there is no \"ids\" with an array");
+  if (!found) refuse("it has no array \"ids\"");
   on_ids(ids);
 }
 
@@ -165,7 +164,7 @@ void ReadRaw(ByteInput& input, const OnIds& on_ids) {
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (numbers[i] > static_cast<uint64_t>(kLargestId)) {
         throw InputError(fmt::format("{}: not token ids", input.name()),
-                         fmt::format("number {} is {}, larger than any id", done + i, numbers[i]),
+                         fmt::format("value {} is {}, larger than any id", done + i, numbers[i]),
                          "check --format");
       }
     }
@@ -176,7 +175,7 @@ void ReadRaw(ByteInput& input, const OnIds& on_ids) {
   }
   if (held.empty()) return;
   throw InputError(fmt::format("{}: not raw ids of {} bits", input.name(), 8 * sizeof(Number)),
-                   fmt::format("its size is no multiple of {} bytes", sizeof(Number)),
+                   fmt::format("its size is not a multiple of {} bytes", sizeof(Number)),
                    "check --format, or copy the file again");
 }
 
@@ -332,9 +331,9 @@ std::string FromHex(const std::string& digits, const std::string& where) {
   const bool good = digits.size() % 2 == 0 &&
                     std::ranges::all_of(digits, [](char c) { return HexDigit(c) >= 0; });
   if (!good) {
-    throw InputError(fmt::format("{}: \"hex\" is not bytes", where),
-                     "two hexadecimal digits for each byte were expected",
-                     "write it as {\"hex\":\"00ff\"}");
+    throw InputError(fmt::format("{}: \"hex\" is not hexadecimal", where),
+                     "expected two hexadecimal digits for each byte",
+                     "for example {\"hex\":\"00ff\"}");
   }
   std::string bytes;
   bytes.reserve(digits.size() / 2);
@@ -351,9 +350,9 @@ std::string TextOfLine(const Json& json, const std::string& where) {
   const Json *text = json.find("text"), *hex = json.find("hex");
   const bool has_text = text != nullptr, has_hex = hex != nullptr;
   if (has_text == has_hex || !(has_text ? *text : *hex).is_string()) {
-    throw InputError(fmt::format("{}: not a line to encode", where),
+    throw InputError(fmt::format("{}: not valid input", where),
                      has_text && has_hex ? "it has both \"text\" and \"hex\""
-                                         : "there is no string \"text\" or \"hex\"",
+                                         : "it has no string \"text\" or \"hex\"",
                      std::string("each line must be ") + kTextLine);
   }
   return has_text ? text->text() : FromHex(hex->text(), where);
@@ -361,16 +360,16 @@ std::string TextOfLine(const Json& json, const std::string& where) {
 
 std::vector<int32_t> IdsOfLine(const Json& json, const std::string& where) {
   const auto wrong = [&](const std::string& cause) {
-    return InputError(fmt::format("{}: not a line to decode", where), cause,
+    return InputError(fmt::format("{}: not valid input", where), cause,
                       std::string("each line must be ") + kIdsLine);
   };
   const Json* found = json.find("ids");
-  if (found == nullptr || !found->is_array()) throw wrong("there is no array \"ids\"");
+  if (found == nullptr || !found->is_array()) throw wrong("it has no array \"ids\"");
   std::vector<int32_t> ids;
   ids.reserve(found->size());
   for (const Json& id : *found) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > uint64_t{0x7FFFFFFF}) {
-      throw wrong(fmt::format("{} is no token id", id.dump()));
+      throw wrong(fmt::format("{} is not a token id", id.dump()));
     }
     ids.push_back(id.get<int32_t>());
   }
@@ -410,7 +409,7 @@ ByteInput ByteInput::FromReader(ReadBytes read, std::string name) {
 }
 
 void ByteInput::Rewind() {
-  FOLIO_CHECK(again_, "a pipe is read once");
+  FOLIO_CHECK(again_, "a pipe can be read only once");
   at_ = 0;
   if (fd_ >= 0 && lseek(fd_, begin_, SEEK_SET) < 0) internal::ThrowCannotRead(name_, errno);
 }
@@ -454,9 +453,9 @@ size_t ByteInput::PieceToRead() const {
 
 void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest) {
   if (bytes <= longest) return;
-  throw InputError(fmt::format("{}: a line does not end", name),
-                   fmt::format("it has {} bytes, and lines are read up to {}", bytes, longest),
-                   "look whether it is the file that was meant: each line is to be one JSON value");
+  throw InputError(fmt::format("{}: a line is too long", name),
+                   fmt::format("it has {} bytes, at most {} are allowed", bytes, longest),
+                   "check that this is the right file: each line must be one JSON value");
 }
 
 bool InputIsPiped() {
@@ -508,7 +507,7 @@ IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer) {
   const bool fits = tokenizer.vocab_size() <= kU16Ids;
   if (name == "u16" && !fits) {
     throw UsageError("--format u16: the ids do not fit",
-                     fmt::format("this tokenizer has ids up to {}, and 16 bits end at {}",
+                     fmt::format("this tokenizer has ids up to {}, the limit of 16 bits is {}",
                                  tokenizer.vocab_size() - 1, kU16Ids - 1),
                      "use --format u32");
   }
@@ -519,7 +518,8 @@ IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer) {
 IdWriter::IdWriter(ByteOutput& out, IdFormat format) : out_(out), format_(format) {
   const bool raw = format == IdFormat::kU16 || format == IdFormat::kU32;
   if (raw && out.to_terminal()) {
-    throw UsageError("raw ids are not for a terminal", {}, "write them to a file: --out FILE");
+    throw UsageError("raw ids cannot be written to a terminal", {},
+                     "write them to a file: --out FILE");
   }
   if (format == IdFormat::kJson) out_.Write("{\"ids\":[");
 }
@@ -579,7 +579,7 @@ void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::st
   if (match.token == nullptr) return;
   const Error error = SpecialNotAllowed(*match.token, text, match.begin, position, where);
   throw Error(error.kind(), error.what(), error.cause(),
-              "--special allow makes it that token, --special ordinary takes it for text");
+              "--special allow encodes it as that token, --special ordinary as text");
 }
 
 size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,

@@ -445,11 +445,11 @@ std::unique_ptr<Tokenizer> BpeTokenizer::WithSpecials(std::span<const std::strin
 std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer) {
   const int64_t known = tokenizer.known_tokens();
   const auto refuse = [&](std::string cause) {
-    return InputError("the tokenizer has tokens that the model does not have, and needs them",
-                      std::move(cause), "convert to hf, which keeps all of them");
+    return InputError("the tokenizer needs tokens that the model does not have", std::move(cause),
+                      "convert to hf instead");
   };
   const auto* const bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
-  if (bpe == nullptr) throw refuse(fmt::format("it is of kind {}", tokenizer.kind()));
+  if (bpe == nullptr) throw refuse(fmt::format("its kind is {}", tokenizer.kind()));
   const auto unknown = [&](int32_t id) { return id >= known; };
   BpeVocab vocab = bpe->vocab();
   vocab.name = "";       // no longer the published one
@@ -461,7 +461,7 @@ std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer) {
   std::erase_if(vocab.added, [&](const AddedToken& one) { return unknown(one.id); });
   std::erase_if(vocab.merges, [&](const BpeMerge& merge) {
     if ((unknown(merge.left) || unknown(merge.right)) && !unknown(merge.merged)) {
-      throw refuse(fmt::format("token {} is merged of one of them", merge.merged));
+      throw refuse(fmt::format("token {} is merged from one of them", merge.merged));
     }
     return unknown(merge.merged);
   });
@@ -470,7 +470,7 @@ std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer) {
   };
   if (any_unknown(vocab.before) || any_unknown(vocab.behind) || any_unknown(vocab.byte_tokens) ||
       unknown(vocab.unknown)) {
-    throw refuse("one of them stands for bytes, or at the ends of texts");
+    throw refuse("one of them represents bytes, or begins or ends texts");
   }
   auto without = std::make_unique<BpeTokenizer>(std::move(vocab));
   without->set_chat_source(tokenizer.chat_source());

@@ -26,15 +26,15 @@ void CheckSpecials(const std::vector<std::string>& specials) {
   for (const std::string& special : specials) {
     if (special.size() < 2) {
       throw UsageError(fmt::format("special token '{}': too short", special),
-                       "single bytes are tokens already", "give it two bytes or more");
+                       "single bytes are already tokens", "use two bytes or more");
     }
     if (FindInvalidUtf8(special) != std::string_view::npos) {
       throw UsageError(fmt::format("special token '{}': not UTF-8", ReplaceInvalidUtf8(special)),
-                       "tokenizer files could not hold it", "use text");
+                       "tokenizer files cannot store it", "use valid UTF-8");
     }
     if (!seen.insert(special).second) {
       throw UsageError(fmt::format("special token '{}': given twice", special), "",
-                       "name each special token once");
+                       "give each special token once");
     }
   }
 }
@@ -43,14 +43,14 @@ void CheckOptions(const BpeTrainerOptions& options) {
   CheckSpecials(options.specials);
   const int64_t least = kBytes + static_cast<int64_t>(options.specials.size());
   if (options.vocab_size < least || options.vocab_size > kMaxVocabIds) {
-    throw UsageError(fmt::format("a vocabulary of {} tokens cannot be made", options.vocab_size),
+    throw UsageError(fmt::format("invalid vocabulary size {}", options.vocab_size),
                      fmt::format("expected {} (256 bytes and {} special tokens) to {}", least,
                                  options.specials.size(), kMaxVocabIds),
                      "choose another vocabulary size");
   }
   if (options.min_count < 1) {
-    throw UsageError(fmt::format("a least count of {} is out of range", options.min_count),
-                     "expected 1 or more", "use 1 to merge whatever occurs");
+    throw UsageError(fmt::format("the minimum count {} is out of range", options.min_count),
+                     "expected 1 or more", "use 1 to merge all pairs");
   }
 }
 

@@ -91,7 +91,7 @@ constexpr int32_t kNoToken = ByteIndex::kNone;
 [[noreturn]] void RefuseVocab(const std::string& where, const std::string& what,
                               std::string cause) {
   throw InputError(fmt::format("{}: {}", where, what), std::move(cause),
-                   "take the files from where the tokenizer was published, or train it again");
+                   "get the files from where the tokenizer was published, or train it again");
 }
 
 bool IsSpace(std::string_view text) {
@@ -114,7 +114,7 @@ void CheckTokens(const BpeVocab& vocab, const ByteIndex& index, const std::strin
     const char c = static_cast<char>(byte);
     if (index.Find({&c, 1}) != kNoToken) continue;
     RefuseVocab(where, "a byte has no token",
-                fmt::format("all 256 bytes must have one; 0x{:02X}, named '{}', has none", byte,
+                fmt::format("all 256 bytes must have one; 0x{:02X}, written '{}', has none", byte,
                             ByteNames({&c, 1})));
   }
 }
@@ -127,10 +127,11 @@ void CheckAdded(const BpeVocab& vocab, const std::string& where) {
   for (const AddedToken& token : vocab.added) {
     const std::string shown = fmt::format("the added token '{}' (id {})", token.text, token.id);
     if (token.text.empty() || FindInvalidUtf8(token.text) != std::string::npos) {
-      RefuseVocab(where, shown + " is no text", "it is looked for as text");
+      RefuseVocab(where, shown + " is not text", "it is matched as text");
     }
     if (token.id <= previous || token.id >= ids) {
-      RefuseVocab(where, shown + " is out of order", "added tokens are listed by id, each once");
+      RefuseVocab(where, shown + " is out of order",
+                  "added tokens must be listed by id, each once");
     }
     previous = token.id;
     const auto id = static_cast<size_t>(token.id);
@@ -138,14 +139,14 @@ void CheckAdded(const BpeVocab& vocab, const std::string& where) {
     if ((special != nullptr) != token.special ||
         (special != nullptr && special->text != token.text) ||
         (token.alone && vocab.tokens[id] != token.text)) {
-      RefuseVocab(where, shown + " is not the token of its id", "each id has one token");
+      RefuseVocab(where, shown + " is not the token with its id", "each id has one token");
     }
     right_strip = right_strip || token.right_strip;
     begins_with_space = begins_with_space || IsSpace(token.text);
   }
   if (right_strip && begins_with_space) {
-    RefuseVocab(where, "its added tokens compete for white space",
-                "one begins with it, and one takes what is behind it (\"rstrip\")");
+    RefuseVocab(where, "its added tokens conflict over white space",
+                "one begins with white space, and another strips it on its right (\"rstrip\")");
   }
 }
 
@@ -158,7 +159,7 @@ void CheckByteTokens(const BpeVocab& vocab, const std::string& where) {
         vocab.tokens[static_cast<size_t>(id)] == std::string_view(&c, 1)) {
       continue;
     }
-    RefuseVocab(where, "a byte has no token", fmt::format("there must be one of <0x{:02X}>", byte));
+    RefuseVocab(where, "a byte has no token", fmt::format("the token <0x{:02X}> is missing", byte));
   }
 }
 
@@ -178,21 +179,21 @@ std::vector<bool> CheckSpecials(const BpeVocab& vocab, const ByteIndex& index,
       RefuseVocab(where, shown + " is empty", "a special token is matched as text");
     if (token.id < 0 || static_cast<size_t>(token.id) >= vocab.tokens.size() ||
         vocab.tokens[static_cast<size_t>(token.id)] != token.text) {
-      RefuseVocab(where, shown + " is not the token of its id", "each id has one token");
+      RefuseVocab(where, shown + " is not the token with its id", "each id has one token");
     }
     if (token.text.size() == 1)
       RefuseVocab(where, shown + " is a single byte", "it must be longer");
     if (token.id <= previous) {
-      RefuseVocab(
-          where, shown + " is out of order",
-          fmt::format("special tokens are listed by id, each once; {} stands before it", previous));
+      RefuseVocab(where, shown + " is out of order",
+                  fmt::format("special tokens must be listed by id, each once; {} comes before it",
+                              previous));
     }
     previous = token.id;
     std::string bytes;
     const int32_t other = AppendNamedBytes(token.text, bytes) ? index.Find(bytes) : kNoToken;
     if (other != kNoToken && other != token.id) {
-      RefuseVocab(where, shown + " cannot be told from another token",
-                  fmt::format("files would write {} the same way", Shown(vocab, other)));
+      RefuseVocab(where, shown + " cannot be distinguished from another token",
+                  fmt::format("{} is written the same way in files", Shown(vocab, other)));
     }
     special[static_cast<size_t>(token.id)] = true;
   }
@@ -216,16 +217,16 @@ void CheckMerges(const BpeVocab& vocab, const std::vector<bool>& special,
     for (const int32_t id : {left, right, merged}) {
       if (usable(id)) continue;
       RefuseVocab(
-          where, fmt::format("merge {} cannot be", rank + 1),
-          fmt::format("{} + {} = {}: id {} is no token or a special one", left, right, merged, id));
+          where, fmt::format("merge {} is not valid", rank + 1),
+          fmt::format("{} + {} = {}: id {} is not an ordinary token", left, right, merged, id));
     }
     const std::string_view head = vocab.tokens[static_cast<size_t>(left)];
     const std::string_view tail = vocab.tokens[static_cast<size_t>(right)];
     const std::string_view whole = vocab.tokens[static_cast<size_t>(merged)];
     if (whole.size() != head.size() + tail.size() || !whole.starts_with(head) ||
         !whole.ends_with(tail)) {
-      RefuseVocab(where, fmt::format("merge {} cannot be", rank + 1),
-                  fmt::format("{} and {} put together are not {}", Shown(vocab, left),
+      RefuseVocab(where, fmt::format("merge {} is not valid", rank + 1),
+                  fmt::format("{} and {} together are not {}", Shown(vocab, left),
                               Shown(vocab, right), Shown(vocab, merged)));
     }
     int32_t& first = left_of[static_cast<size_t>(merged)];
@@ -398,16 +399,15 @@ void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::str
   if (ids > static_cast<size_t>(kMaxVocabIds) ||
       vocab.merges.size() > static_cast<size_t>(kMaxMerges)) {
     RefuseVocab(where, "the vocabulary is too large",
-                fmt::format("{} ids and {} merges; folio takes {} and {}", ids, vocab.merges.size(),
-                            kMaxVocabIds, kMaxMerges));
+                fmt::format("{} ids and {} merges; the limits are {} and {}", ids,
+                            vocab.merges.size(), kMaxVocabIds, kMaxMerges));
   }
   const bool more_symbols = vocab.partial || !vocab.byte_tokens.empty();
   if (more_symbols && (ids > static_cast<size_t>(kMaxVocabIds) / 4 ||
                        vocab.merges.size() > static_cast<size_t>(kMaxMerges) / 2)) {
     RefuseVocab(
         where, "the vocabulary is too large",
-        fmt::format("{} ids and {} merges of one without a token for each byte; folio takes "
-                    "{} and {}",
+        fmt::format("{} ids and {} merges without a token for each byte; the limits are {} and {}",
                     ids, vocab.merges.size(), kMaxVocabIds / 4, kMaxMerges / 2));
   }
   CheckTokens(vocab, index, where);
@@ -424,8 +424,7 @@ void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::str
   for (const std::vector<int32_t>* ends : {&vocab.before, &vocab.behind}) {
     for (const int32_t id : *ends) {
       if (id >= 0 && static_cast<size_t>(id) < ids) continue;
-      RefuseVocab(where, "a token that stands at the end of texts does not exist",
-                  fmt::format("id {}", id));
+      RefuseVocab(where, "a token that ends texts does not exist", fmt::format("id {}", id));
     }
   }
   CheckMerges(vocab, special, where);

@@ -112,8 +112,8 @@ size_t CharSetBuilder::Take(std::string_view text) {
 void CharSetBuilder::Fail(int64_t byte) const {
   throw InputError(
       fmt::format("{}: not UTF-8 text", where_),
-      fmt::format("the bytes at offset {} are no Unicode character", byte),
-      "convert the file to UTF-8, or use --tokenizer bytes --raw, which takes any file");
+      fmt::format("the bytes at offset {} are not a Unicode character", byte),
+      "convert the file to UTF-8, or use --tokenizer bytes --raw, which accepts any file");
 }
 
 std::unique_ptr<CharTokenizer> CharSetBuilder::Build() const {
@@ -124,7 +124,7 @@ std::unique_ptr<CharTokenizer> CharSetBuilder::Build() const {
   if (characters.empty()) {
     throw InputError(
         where_.empty() ? "there is no text" : fmt::format("{}: there is no text", where_),
-        "a character tokenizer needs at least one character", "name a file that is not empty");
+        "a character tokenizer needs at least one character", "give a file that is not empty");
   }
   return std::make_unique<CharTokenizer>(std::move(characters));
 }

@@ -62,9 +62,9 @@ void EncodeChat(const Tokenizer& tokenizer, const ChatFormat& format,
                 std::vector<int32_t>& ids) {
   for (const ChatMessage& message : messages) {
     if (message.role == ChatRole::kTool || message.more.contains("tool_calls")) {
-      throw InputError(fmt::format("{}: the model's conversations have no tools", where),
-                       "they are written with the tokens of the roles system, user and assistant",
-                       "take a model with a chat template for tools");
+      throw InputError(fmt::format("{}: the model does not support tools", where),
+                       "its conversations have only the roles system, user and assistant",
+                       "use a model whose chat template supports tools");
     }
     ids.push_back(format.RoleToken(message.role));
     const std::vector<int32_t> content = tokenizer.EncodeOrdinary(message.content, where);

@@ -32,10 +32,11 @@ class AnswerFinder {
     const std::optional<size_t> begin = FindBegin(message, shown);
     if (!begin) {
       throw InputError(
-          fmt::format("where the answer of message {} is cannot be told", message + 1),
-          fmt::format("{} shows nothing of it", template_.where()),
-          "leave the conversation out, or mark what the model writes with {% generation %} in a "
-          "file for --chat-template FILE");
+          fmt::format("cannot find the answer of message {} in the rendered conversation",
+                      message + 1),
+          fmt::format("{} does not output it", template_.where()),
+          "remove the conversation, or use --chat-template FILE with a template that marks answers "
+          "with {% generation %}");
     }
     const size_t last = std::max(*begin, shown ? shown->end : 0);
     return {*begin, FindEnd(message, last)};

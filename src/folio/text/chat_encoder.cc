@@ -113,10 +113,10 @@ bool IsOwnVariable(std::string_view name) {
 void RequirePlain(const Conversation& conversation) {
   if (conversation.tools.is_null() && conversation.variables.empty()) return;
   throw InputError(conversation.tools.is_null()
-                       ? "the model has no chat template, and no variables of one"
+                       ? "the model has no chat template, so variables have no effect"
                        : "the model's conversations have no tools",
-                   "they are written with the tokens of the roles system, user and assistant",
-                   "leave them out, or take a model with a chat template for them");
+                   "its conversations have only the roles system, user and assistant",
+                   "remove them, or use a model whose chat template supports them");
 }
 
 // Returns where each id ends in `text`, which they are of. Tokenizers may put a space before a
@@ -212,19 +212,18 @@ const ChatTemplate& ChatEncoder::TemplateFor(const Conversation& conversation) c
   const bool tools = !conversation.tools.is_null();
   const ChatTemplate& found = tools && for_tools_ != nullptr ? *for_tools_ : *template_;
   if (tools && !found.ReadsVariable("tools")) {
-    throw InputError("the model's chat template has no place for tools",
-                     fmt::format("{} does not look at them", found.where()),
-                     "leave them out, or take a model that was taught to call tools");
+    throw InputError("the model's chat template does not support tools",
+                     fmt::format("{} does not use them", found.where()),
+                     "remove them, or use a model that was trained to call tools");
   }
   for (const auto& [name, value] : conversation.variables.items()) {
     if (IsOwnVariable(name)) {
-      throw InputError(
-          fmt::format("the variable '{}' of the chat template is not set by itself", name),
-          "it follows from the conversation and the model", "leave it out");
+      throw InputError(fmt::format("the variable '{}' of the chat template cannot be set", name),
+                       "it is determined by the conversation and the model", "remove it");
     }
     if (found.ReadsVariable(name)) continue;
     throw InputError(fmt::format("the model's chat template has no variable '{}'", name),
-                     fmt::format("{} does not look at it", found.where()), "leave it out");
+                     fmt::format("{} does not use it", found.where()), "remove it");
   }
   return found;
 }
@@ -287,9 +286,9 @@ EncodedChat ChatEncoder::EncodeAnswers(const Tokenizer& tokenizer, const Convers
   EncodeRendered(tokenizer, chat, where, encoded.ids);
   const std::vector<size_t> ends = EndsIn(chat.text, tokenizer, encoded.ids);
   if (ends.empty() && !encoded.ids.empty()) {
-    throw InputError("its answers cannot be found in its tokens",
-                     "the tokenizer changes the text that the chat template writes",
-                     "leave the conversation out, or train a model of another family");
+    throw InputError("its answers cannot be located in its tokens",
+                     "the tokenizer normalises the text of the chat template",
+                     "remove the conversation, or train a model of another family");
   }
   encoded.answers = TokensOf(ranges, ends);
   encoded.ended = !encoded.answers.empty() &&

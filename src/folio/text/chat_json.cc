@@ -34,7 +34,7 @@ std::string Shortened(const Json& value) {
 ChatRole RoleOf(const Json& message) {
   const Json* role = Given(message, "role");
   if (role == nullptr) Refuse("there is no \"role\"");
-  if (!role->is_string()) Refuse("\"role\" is not text: " + Shortened(*role));
+  if (!role->is_string()) Refuse("\"role\" is not a string: " + Shortened(*role));
   if (role->text() == "developer") return ChatRole::kSystem;
   if (role->text() == "function") return ChatRole::kTool;
   if (const std::optional<ChatRole> known = FindChatRole(role->text())) return *known;
@@ -47,10 +47,9 @@ std::string PartsText(const Json& parts) {
   for (const Json& part : parts) {
     const Json *type = Given(part, "type"), *of = Given(part, "text");
     if (type == nullptr || *type != Json("text") || of == nullptr || !of->is_string()) {
-      Refuse(
-          fmt::format("its \"content\" has a part that is no text, which the model does not "
-                      "take: {}",
-                      Shortened(part)));
+      Refuse(fmt::format(
+          "its \"content\" has a part that is not text, which the model does not support: {}",
+          Shortened(part)));
     }
     text += of->text();
   }
@@ -64,7 +63,7 @@ void RequireArguments(const Json& arguments) {
     if (arguments.is_string() && ParseJson(arguments.text(), "arguments").is_object()) return;
   } catch (const Error&) {  // no JSON
   }
-  Refuse("the \"arguments\" of a call are not an object, nor the text of one: " +
+  Refuse("the \"arguments\" of a call are neither an object nor a string with one: " +
          Shortened(arguments));
 }
 
@@ -73,8 +72,7 @@ Json ReadFunction(const Json& function) {
   const Json *name = Given(function, "name"), *arguments = Given(function, "arguments");
   if (name == nullptr || !name->is_string()) {
     Refuse(
-        "\"tool_calls\" are objects of the type \"function\", whose \"function\" has a "
-        "\"name\": " +
+        "\"tool_calls\" must be objects of type \"function\" whose \"function\" has a \"name\": " +
         Shortened(function));
   }
   Json read = function;
@@ -86,7 +84,7 @@ Json ReadFunction(const Json& function) {
 Json ReadCall(const Json& call) {
   const Json *type = Given(call, "type"), *function = Given(call, "function");
   if (type != nullptr && *type != Json("function")) {
-    Refuse("\"tool_calls\" that are not of the type \"function\": " + Shortened(call));
+    Refuse("\"tool_calls\" that are not of type \"function\": " + Shortened(call));
   }
   if (function == nullptr) {  // the function alone, as some data has it
     return Json{{"type", "function"}, {"function", ReadFunction(call)}};
@@ -132,7 +130,7 @@ bool IsTaken(std::string_view key) {
 void RequireText(const Json& more, std::string_view key) {
   const Json* value = more.find(key);
   if (value == nullptr || value->is_string()) return;
-  Refuse(fmt::format("\"{}\" is not text: {}", key, Shortened(*value)));
+  Refuse(fmt::format("\"{}\" is not a string: {}", key, Shortened(*value)));
 }
 
 ChatMessage ReadMessage(const Json& message) {
@@ -143,7 +141,8 @@ ChatMessage ReadMessage(const Json& message) {
   }
   for (const char* key : {"name", "tool_call_id", "reasoning_content"}) RequireText(read.more, key);
   if (Json calls = ReadCalls(message); !calls.empty()) {
-    if (read.role != ChatRole::kAssistant) Refuse("only the assistant has \"tool_calls\"");
+    if (read.role != ChatRole::kAssistant)
+      Refuse("only messages of the assistant have \"tool_calls\"");
     read.more["tool_calls"] = std::move(calls);
   }
   const Json* content = Given(message, "content");
@@ -157,7 +156,7 @@ ChatMessage ReadMessage(const Json& message) {
   } else if (content->is_string()) {
     read.content = content->text();
   } else {
-    Refuse("\"content\" is not text: " + Shortened(*content));
+    Refuse("\"content\" is not a string: " + Shortened(*content));
   }
   return read;
 }
@@ -184,7 +183,7 @@ Json ReadChatTools(const Json& tools) {
     try {
       return ReadChatTools(ParseJson(tools.text(), "tools"));
     } catch (const Error& error) {
-      Refuse("\"tools\" is not a list, nor the text of one: " + error.cause());
+      Refuse("\"tools\" is neither a list nor a string with one: " + error.cause());
     }
   }
   const bool named = tools.is_array() && std::ranges::all_of(tools, [](const Json& tool) {
@@ -194,8 +193,8 @@ Json ReadChatTools(const Json& tools) {
                      });
   if (!named) {
     Refuse(
-        "\"tools\" is not a list of objects of the type \"function\", each with a \"function\" "
-        "that has a \"name\": " +
+        "\"tools\" is not a list of objects of type \"function\", each with a \"function\" that "
+        "has a \"name\": " +
         Shortened(tools));
   }
   if (tools.empty()) return nullptr;
@@ -236,14 +235,14 @@ Json ParseTemplateVariables(std::string_view text) {
   if (text.empty()) return variables;
   if (text.starts_with('{')) {
     if (std::optional<Json> object = parsed(text)) return *std::move(object);
-    throw UsageError(fmt::format("variables of the chat template: '{}'", text), "it is not JSON",
-                     "write {\"NAME\": VALUE, ...} or NAME=VALUE,...");
+    throw UsageError(fmt::format("chat template variables: '{}'", text), "it is not JSON",
+                     "expected {\"NAME\": VALUE, ...} or NAME=VALUE,...");
   }
   for (const std::string& one : Split(text, ',')) {
     const size_t at = one.find('=');
     if (at == 0 || at == one.npos) {
-      throw UsageError(fmt::format("variables of the chat template: '{}'", one),
-                       "it is not NAME=VALUE", "for example enable_thinking=false");
+      throw UsageError(fmt::format("chat template variables: '{}'", one), "it is not NAME=VALUE",
+                       "for example enable_thinking=false");
     }
     const std::string value = one.substr(at + 1);
     variables[one.substr(0, at)] = parsed(value).value_or(Json(value));

@@ -89,8 +89,8 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
     for (const auto& [name, value] : message.items()) {
       const bool role = name == "role";
       if (role && !IsRole(value)) {
-        throw InputError("a message has a role that is not known", value.dump(),
-                         "roles are system, user, assistant and tool");
+        throw InputError("unknown role in a message", value.dump(),
+                         "the roles are system, user, assistant and tool");
       }
       members.emplace_back(jinja::MakeText(meter, name),
                            jinja::FromJson(meter, value, role ? 0 : mark));
@@ -156,8 +156,8 @@ bool AnyNode(const jinja::Node& node, const Is& is) {
 ChatTemplate::ChatTemplate(std::string source, std::string where)
     : source_(std::make_shared<const std::string>(std::move(source))), where_(std::move(where)) {
   if (source_->size() > kLongestTemplate) {
-    throw InputError(fmt::format("{}: a template of {} bytes", where_, source_->size()),
-                     fmt::format("at most {} are read", kLongestTemplate));
+    throw InputError(fmt::format("{}: the template has {} bytes", where_, source_->size()),
+                     fmt::format("at most {} are allowed", kLongestTemplate));
   }
   tree_ = jinja::ParseTemplate(*source_, where_);
 }
@@ -219,7 +219,7 @@ std::shared_ptr<const ChatTemplate> OpenChatTemplate(const std::string& name_or_
   }
   if (!Exists(name_or_file)) {
     throw InputError(fmt::format("{}: neither a chat template nor a file", name_or_file), {},
-                     fmt::format("name a file, or one of: {}", Join(BuiltinChatTemplates(), ", ")));
+                     fmt::format("give a file, or one of: {}", Join(BuiltinChatTemplates(), ", ")));
   }
   return std::make_shared<const ChatTemplate>(ReadFile(name_or_file, kLongestTemplate),
                                               name_or_file);

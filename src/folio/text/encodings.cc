@@ -28,11 +28,12 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
     if (!Exists(EncodingFile(encoding, file))) missing.emplace_back(file.name);
   }
   if (!missing.empty()) {
-    throw InputError(fmt::format("the tokenizer {} is not on this machine", encoding.name),
-                     home.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
-                                  : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
-                     fmt::format("type: folio tokenizer fetch {}; without a network, put {} there",
-                                 encoding.name, missing.size() == 1 ? "the file" : "the files"));
+    throw InputError(
+        fmt::format("the tokenizer {} is not on this machine", encoding.name),
+        home.empty() ? "there is no directory for tokenizers: set HOME or FOLIO_HOME"
+                     : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
+        fmt::format("download it: folio tokenizer fetch {}; without a network, put {} there",
+                    encoding.name, missing.size() == 1 ? "the file" : "the files"));
   }
   const auto path = [&](size_t i) { return EncodingFile(encoding, encoding.files[i]); };
   const std::string name(encoding.name);
@@ -117,7 +118,7 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
   const std::string nearest =
       !of_model.empty() ? std::string(of_model) : Nearest(spec, PublishedEncodingNames());
   throw UsageError(fmt::format("no tokenizer '{}'", spec),
-                   fmt::format("{}, and it is none of {}, bytes", internal::WhyNotThere(spec),
+                   fmt::format("{}, and it is not one of {}, bytes", internal::WhyNotThere(spec),
                                Join(PublishedEncodingNames(), ", ")),
                    nearest.empty()
                        ? "give one of these names, or the path of a tokenizer's directory or file"

@@ -96,7 +96,7 @@ std::string IdKey(std::string_view role) {
 [[noreturn]] void RefuseTokenizer(const GgufFile& file, const std::string& what,
                                   std::string cause) {
   throw InputError(fmt::format("{}: {}", file.path().string(), what), std::move(cause),
-                   "take the tokenizer from the model's Hugging Face directory");
+                   "use the tokenizer of the model's Hugging Face directory");
 }
 
 // --- reading the tokenizer
@@ -115,8 +115,8 @@ std::vector<int32_t> ReadTypes(const GgufFile& file, size_t tokens) {
     if (i < tokens) types.push_back(static_cast<int32_t>(std::clamp<int64_t>(type, 0, 99)));
   });
   if (!types.empty() && types.size() != tokens) {
-    RefuseTokenizer(file, "its tokenizer does not fit together",
-                    fmt::format("{} tokens, {} of them have a type", tokens, types.size()));
+    RefuseTokenizer(file, "its tokenizer is inconsistent",
+                    fmt::format("{} tokens, but {} types", tokens, types.size()));
   }
   return types;
 }
@@ -152,7 +152,7 @@ Listed ReadTokens(const GgufFile& file, bool bytes) {
       listed.added.push_back({.text = std::string(text), .id = added, .special = special});
     } else if (type != kNormal && (type != kByte || !bytes)) {
       RefuseTokenizer(
-          file, fmt::format("the token '{}' is of a type that folio does not have", text),
+          file, fmt::format("the token '{}' has an unsupported type", text),
           fmt::format(
               "found {}, expected 1 (normal), 2 (unknown), 3 (control), 4 (user defined), 5 "
               "(unused){}",
@@ -205,7 +205,7 @@ std::unique_ptr<Tokenizer> ReadScored(const GgufFile& file) {
     if (id < static_cast<size_t>(kMaxVocabIds)) scores.push_back(score);
   });
   if (scores.size() != file.Count(kTokensKey) || listed.types.empty()) {
-    RefuseTokenizer(file, "its tokenizer does not fit together",
+    RefuseTokenizer(file, "its tokenizer is inconsistent",
                     fmt::format("{} tokens, {} scores, {} types", file.Count(kTokensKey),
                                 scores.size(), listed.types.size()));
   }
@@ -220,7 +220,7 @@ std::unique_ptr<Tokenizer> ReadScored(const GgufFile& file) {
     return scores[static_cast<size_t>(entry->id)];
   };
   if (std::ranges::any_of(ranked, [&](const auto* entry) { return std::isnan(score(entry)); })) {
-    RefuseTokenizer(file, "a score of its tokenizer is no number", "");
+    RefuseTokenizer(file, "a score of its tokenizer is not a number", "");
   }
   std::ranges::stable_sort(ranked, std::ranges::greater(), score);
   std::vector<float> merged;
@@ -258,7 +258,7 @@ std::unique_ptr<Tokenizer> ReadBpe(const GgufFile& file) {
       known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
     }
     RefuseTokenizer(file, fmt::format("its split pattern \"{}\" is not supported", name),
-                    fmt::format("\"{}\" may be {}", kPre, known));
+                    fmt::format("\"{}\" must be {}", kPre, known));
   }
   const Listed listed = ReadTokens(file, /*bytes=*/false);
   VocabBuilder builder(
@@ -273,7 +273,7 @@ std::unique_ptr<Tokenizer> ReadBpe(const GgufFile& file) {
     const size_t space = text.find(' ');
     if (space == text.npos || text.find(' ', space + 1) != text.npos ||
         FindInvalidUtf8(text) != text.npos) {
-      RefuseTokenizer(file, fmt::format("merge {} of its tokenizer is none", rank),
+      RefuseTokenizer(file, fmt::format("merge {} of its tokenizer is not valid", rank),
                       fmt::format("expected two tokens with a space between, found '{}'",
                                   ReplaceInvalidUtf8(text)));
     }
@@ -314,22 +314,22 @@ std::unique_ptr<Tokenizer> ReadCharacters(const GgufFile& file) {
     const bool next = static_cast<size_t>(entry.id) == characters.size() &&
                       (characters.empty() || characters.back() < c.code);
     if (c.status != Utf8Status::kValid || c.length != text.size() || !next) {
-      RefuseTokenizer(
-          file, "its tokenizer is not supported",
-          fmt::format("of \"{}\" vocabularies folio reads those of single characters in the "
-                      "order of Unicode; token {} is '{}'",
-                      kLongestMatch, entry.id, text));
+      RefuseTokenizer(file, "its tokenizer is not supported",
+                      fmt::format("folio supports \"{}\" vocabularies only with single characters "
+                                  "in Unicode order; token {} is '{}'",
+                                  kLongestMatch, entry.id, text));
     }
     characters.push_back(c.code);
   }
-  if (characters.empty()) RefuseTokenizer(file, "its tokenizer has no tokens", "all are unused");
+  if (characters.empty())
+    RefuseTokenizer(file, "its tokenizer has no tokens", "all of them are unused");
   return std::make_unique<CharTokenizer>(characters);
 }
 
 // --- writing the tokenizer
 
 [[noreturn]] void RefuseToWrite(const std::string& what, std::string cause, std::string help) {
-  throw InputError(fmt::format("GGUF cannot hold {}", what), std::move(cause), std::move(help));
+  throw InputError(fmt::format("GGUF cannot store {}", what), std::move(cause), std::move(help));
 }
 
 // What is written of the model's ids.
@@ -385,12 +385,12 @@ void AddBpeEnds(const Tokenizer& tokenizer, const TokenRoles& roles, const Writt
   }
   if (!end) {
     RefuseToWrite("this tokenizer",
-                  "it has no token that ends a text, and other programs take token 11 for it then",
+                  "it has no end-of-text token, and other programs then use token 11",
                   "train with a tokenizer that has <|endoftext|>");
   }
   const std::span<const int32_t> before = tokenizer.before(), behind = tokenizer.behind();
   if (before.size() > 1 || (!behind.empty() && (behind.size() > 1 || behind[0] != *end))) {
-    RefuseToWrite("this tokenizer", "more than one token stands before or behind texts",
+    RefuseToWrite("this tokenizer", "it adds more than one token before or after texts",
                   "convert to hf");
   }
   AddEnds(before.empty() ? roles.begin.value_or(*end) : before[0], end, !before.empty(), header);
@@ -417,9 +417,9 @@ const PreTokenizerName& NameOf(const BpeVocab& vocab) {
   if (found != nullptr) return *found;
   RefuseToWrite(
       "this tokenizer",
-      fmt::format("other programs have no name for the split pattern {}{}, or split by it "
-                  "a little otherwise",
-                  SplitPatternName(vocab.pattern), vocab.nfc ? " of composed text" : ""),
+      fmt::format(
+          "other programs have no name for the split pattern {}{}, or implement it differently",
+          SplitPatternName(vocab.pattern), vocab.nfc ? " of composed text" : ""),
       "convert to hf, or train with --tokenizer gpt2, bytes or one that folio trained "
       "with GPT-2's pattern");
 }
@@ -432,8 +432,8 @@ void RequireMergesMakeAll(const BpeVocab& vocab) {
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
     if (whole.EncodeOrdinary(vocab.tokens[id]) == merged.EncodeOrdinary(vocab.tokens[id])) continue;
     RefuseToWrite("this tokenizer",
-                  fmt::format("its token {} is made by no merges, which is all that other programs "
-                              "do with GPT-2's pattern",
+                  fmt::format("its token {} does not result from merges, and with GPT-2's pattern "
+                              "other programs use only merges",
                               id),
                   "train with --tokenizer gpt2, bytes or one that folio trained");
   }
@@ -448,11 +448,11 @@ Written WrittenVocabulary(const BpeVocab& vocab) {
   if (flagged != vocab.added.end()) {
     RefuseToWrite(
         "this tokenizer",
-        fmt::format("its added token '{}' does more than stand for its text", flagged->text),
+        fmt::format("its added token '{}' has options that GGUF does not support", flagged->text),
         "convert to hf");
   }
   if (vocab.unknown >= 0) {
-    RefuseToWrite("this tokenizer", "it has a token for bytes that have none", "convert to hf");
+    RefuseToWrite("this tokenizer", "it has an unknown token", "convert to hf");
   }
   Written written;
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
@@ -515,7 +515,7 @@ void AddScored(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& 
   const bool each = vocab.space_prefix == SpacePrefix::kEach;
   if ((!each && vocab.space_prefix != SpacePrefix::kNever) || vocab.nfc ||
       vocab.pattern != SplitPattern::kWhole || vocab.whole_pretokens) {
-    RefuseToWrite("this tokenizer", "other programs put spaces before texts by another rule",
+    RefuseToWrite("this tokenizer", "other programs add spaces before texts by another rule",
                   "convert to hf");
   }
   Written written = WrittenVocabulary(vocab);
@@ -568,7 +568,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GgufTokens& to, GgufHea
       "convert to hf, or train with --tokenizer bytes or one that folio trained";
   if (!tokenizer.special_tokens().empty()) {
     RefuseToWrite("this character tokenizer",
-                  fmt::format("its longest match would take {} for text",
+                  fmt::format("the longest match would read {} as text",
                               tokenizer.special_tokens().front().text),
                   kHelp);
   }
@@ -579,7 +579,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GgufTokens& to, GgufHea
     if (character.size() > 1 || character == std::string_view("\0", 1)) {
       RefuseToWrite("this character tokenizer",
                     fmt::format("{} is not ASCII: programs that read GGUF fail on other characters "
-                                "that begin with the same byte",
+                                "with the same first byte",
                                 QuoteChar(DecodeUtf8(character).code)),
                     kHelp);
     }
@@ -652,7 +652,7 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, int64_t vocab_size, const Toke
   } else if (const auto* characters = dynamic_cast<const CharTokenizer*>(tokenizer)) {
     AddCharacters(*characters, to, header);
   } else {
-    RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
+    RefuseToWrite(fmt::format("a tokenizer of kind {}", tokenizer->kind()), "", "");
   }
   if (roles.end_of_turn) AddId("eot", *roles.end_of_turn, header);
   if (roles.end_of_message) AddId("eom", *roles.end_of_message, header);

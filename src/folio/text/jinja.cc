@@ -148,13 +148,13 @@ class Renderer {
     if (node.names.empty()) return Assign(scope, node.name, std::move(value));
     const Value* found = Find(scope, node.name);
     const auto* space = found == nullptr ? nullptr : std::get_if<std::shared_ptr<Namespace>>(found);
-    if (space == nullptr) meter_.Fail(fmt::format("'{}' is no namespace", node.name));
+    if (space == nullptr) meter_.Fail(fmt::format("'{}' is not a namespace", node.name));
     SetAttribute(**space, node.names[0], std::move(value));
   }
 
   void SetAttribute(Namespace& space, std::string_view name, Value value) {
     if (std::holds_alternative<std::shared_ptr<Namespace>>(value)) {
-      meter_.Fail("a namespace goes into no other namespace");
+      meter_.Fail("a namespace cannot contain a namespace");
     }
     space.Set(meter_, name, std::move(value));
   }
@@ -199,7 +199,7 @@ class Renderer {
   // loop.first and what else a loop says of itself.
   Value OfLoop(const Scope& scope, std::string_view name) {
     const Loop* loop = LoopAround(scope);
-    if (loop == nullptr) meter_.Fail("'loop' is used in no loop");
+    if (loop == nullptr) meter_.Fail("'loop' is used outside a loop");
     const auto at = static_cast<int64_t>(loop->at);
     const int64_t length = std::ssize(loop->items);
     if (name == "index") return at + 1;
@@ -213,7 +213,7 @@ class Renderer {
     if (name == "nextitem") {
       return at == length - 1 ? Value(Undefined{}) : loop->items[loop->at + 1];
     }
-    meter_.Fail(fmt::format("`loop.{}` is not known", name));
+    meter_.Fail(fmt::format("`loop.{}` is not supported", name));
   }
 
   // Expressions.
@@ -261,7 +261,7 @@ class Renderer {
         const Builtin* builtin = filter ? FindFilter(node.name) : FindTest(node.name);
         if (builtin == nullptr) {
           meter_.Fail(
-              fmt::format("the {} `{}` is not known", filter ? "filter" : "test", node.name));
+              fmt::format("the {} `{}` is not supported", filter ? "filter" : "test", node.name));
         }
         return CallBuiltin(meter_, *builtin, subject, args, node.names);
       }
@@ -296,7 +296,7 @@ class Renderer {
 
   Value Named(const Node& node, const Scope& scope) {
     if (const Value* found = Find(scope, node.name)) return *found;
-    if (node.name == "loop") meter_.Fail("`loop` is known by its attributes only");
+    if (node.name == "loop") meter_.Fail("`loop` can be used only with an attribute");
     return Undefined{node.name};
   }
 
@@ -346,7 +346,7 @@ class Renderer {
       if (const double* one = std::get_if<double>(&value)) return *one;
       if (const int64_t* one = std::get_if<int64_t>(&value)) return static_cast<double>(*one);
       if (const bool* one = std::get_if<bool>(&value)) return *one ? 1 : 0;
-      meter_.Fail(fmt::format("{} {} {} is not known", Describe(left), word, Describe(right)));
+      meter_.Fail(fmt::format("{} {} {} is not supported", Describe(left), word, Describe(right)));
     };
     const double a = number(left), b = number(right);
     if (b == 0 && (word == "/" || word == "//" || word == "%")) meter_.Fail("a division by zero");
@@ -435,7 +435,8 @@ class Renderer {
         return CallBuiltin(meter_, *method, object, args, node.names);
       }
       meter_.line = what.line;
-      meter_.Fail(fmt::format("the method `{}` of {} is not known", what.name, Describe(object)));
+      meter_.Fail(
+          fmt::format("the method `{}` of {} is not supported", what.name, Describe(object)));
     }
     const Value callee = Evaluate(what, scope);
     const std::vector<Value> args = All(node, 1, scope);
@@ -459,7 +460,8 @@ class Renderer {
       const bool known = std::ranges::find(macro.names, name) != macro.names.end();
       if (!known ||
           std::ranges::find(scope.variables, name, &Variable::first) != scope.variables.end()) {
-        meter_.Fail(fmt::format("the macro `{}` takes no `{}`, or not twice", macro.name, name));
+        meter_.Fail(fmt::format("the macro `{}` has no argument `{}`, or it is given twice",
+                                macro.name, name));
       }
       scope.variables.emplace_back(name, value);
     };
@@ -488,7 +490,7 @@ class Renderer {
   Value CallFunction(Function function, std::span<const Value> args,
                      std::span<const std::string> names) {
     if (function == Function::kNamespace) {
-      if (args.size() != names.size()) meter_.Fail("namespace: its arguments have names");
+      if (args.size() != names.size()) meter_.Fail("namespace: its arguments need names");
       auto space = std::make_shared<Namespace>();
       for (size_t i = 0; i < names.size(); ++i) SetAttribute(*space, names[i], args[i]);
       return space;
@@ -503,7 +505,7 @@ class Renderer {
       for (const Char c : printed) marks |= c & (kGiven | kGenerated);
       return MakeText(meter_, FromUtf8(Date(text), marks));
     }
-    throw InputError(fmt::format("{}, line {}: the template does not take this conversation",
+    throw InputError(fmt::format("{}, line {}: the template rejects this conversation",
                                  meter_.where(), meter_.line),
                      text);
   }
@@ -541,7 +543,8 @@ class Renderer {
       if (at + 1 < format.size() && format[at + 1] == '-') part += format[++at];
       const char letter = at + 1 < format.size() ? format[++at] : '\0';
       if (letter == '\0' || kKnown.find(letter) == std::string_view::npos) {
-        meter_.Fail(fmt::format("strftime_now: `%{}` is not known", letter == '\0' ? ' ' : letter));
+        meter_.Fail(
+            fmt::format("strftime_now: `%{}` is not supported", letter == '\0' ? ' ' : letter));
       }
       part += letter;
       char out[64];

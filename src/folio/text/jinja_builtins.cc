@@ -57,7 +57,8 @@ bool BeginsWordOfMethod(Char before) {
 
 const Text& TextFor(Meter& meter, const Value& value, std::string_view what) {
   const Text* text = TextOf(value);
-  if (text == nullptr) meter.Fail(fmt::format("{} must be a text, not {}", what, Describe(value)));
+  if (text == nullptr)
+    meter.Fail(fmt::format("{} must be a string, not {}", what, Describe(value)));
   return *text;
 }
 
@@ -102,7 +103,7 @@ Value SplitText(Meter& meter, const Text& text, const Value& separator, int64_t 
   TextView rest = text;
   if (Given(separator)) {
     const Text& between = TextFor(meter, separator, "what is between the parts");
-    if (between.empty()) meter.Fail("split: what is between the parts is empty");
+    if (between.empty()) meter.Fail("split: the separator is empty");
     for (; most != 0; --most) {
       const size_t found = Find(meter, rest, between);
       if (found == Text::npos) break;
@@ -171,7 +172,7 @@ Value Formatted(Meter& meter, const Text& format, Args args) {
       Print(meter, args[next++], out);
       ++at;
     } else {
-      meter.Fail("format: only {} is known, for each argument one");
+      meter.Fail("format: only {} is supported, one for each argument");
     }
   }
   return out.Take();
@@ -280,7 +281,7 @@ Value Selected(Meter& meter, const Value& subject, const Value& path, Args test,
   if (Given(test[0])) {
     const Text& name = TextFor(meter, test[0], "the name of a test");
     by = FindTest(ToUtf8(name));
-    if (by == nullptr) meter.Fail(fmt::format("the test `{}` is not known", ToUtf8(name)));
+    if (by == nullptr) meter.Fail(fmt::format("the test `{}` is not supported", ToUtf8(name)));
   }
   const Args argument = test.subspan(1, IsUndefined(test[1]) ? 0 : 1);
   std::vector<Value> selected;
@@ -297,9 +298,9 @@ Value Mapped(Meter& meter, const Value& subject, Args args) {
   if (Given(args[0])) {
     const Text& name = TextFor(meter, args[0], "the name of a filter");
     by = FindFilter(ToUtf8(name));
-    if (by == nullptr) meter.Fail(fmt::format("the filter `{}` is not known", ToUtf8(name)));
+    if (by == nullptr) meter.Fail(fmt::format("the filter `{}` is not supported", ToUtf8(name)));
   }
-  if ((by == nullptr) != Given(args[1])) meter.Fail("map: wants a filter or an attribute");
+  if ((by == nullptr) != Given(args[1])) meter.Fail("map: requires a filter or an attribute");
   std::vector<Value> mapped;
   for (const Value& element : ElementsIfAny(meter, subject)) {
     mapped.push_back(by == nullptr ? AtPath(meter, element, args[1], args[2])
@@ -373,7 +374,7 @@ Value AsJson(Meter& meter, const Value& subject, Args args) {
   if (Given(args[2])) {
     const List* separators = ListOf(args[2]);
     if (separators == nullptr || separators->items.size() != 2) {
-      meter.Fail("tojson: `separators` are two texts");
+      meter.Fail("tojson: `separators` must be two strings");
     }
     style.comma = TextFor(meter, separators->items[0], "a separator");
     style.colon = TextFor(meter, separators->items[1], "a separator");
@@ -749,7 +750,7 @@ Value CallBuiltin(Meter& meter, const Builtin& builtin, const Value& subject,
     given = std::max(given, at + 1);
   }
   if (given < builtin.needed) {
-    meter.Fail(fmt::format("`{}` wants {} arguments", builtin.name, builtin.needed));
+    meter.Fail(fmt::format("`{}` requires {} arguments", builtin.name, builtin.needed));
   }
   // What goes through a text or a list does so more often than it says.
   meter.Work(kWorkOfNode + (TextOf(subject) == nullptr ? 0 : TextOf(subject)->size()));
@@ -803,7 +804,7 @@ Value Slice(Meter& meter, const Value& object, const Value& begin, const Value& 
   }
   const int64_t length = list != nullptr ? std::ssize(list->items) : std::ssize(*text);
   const int64_t by = IntegerOr(meter, step, "a step", 1);
-  if (by == 0) meter.Fail("a slice has steps of 0");
+  if (by == 0) meter.Fail("the step of a slice is 0");
   // From `low` to `high` inclusive are the places where it may begin and end.
   const int64_t low = by < 0 ? -1 : 0, high = by < 0 ? length - 1 : length;
   const auto place = [&](const Value& value, int64_t otherwise) {

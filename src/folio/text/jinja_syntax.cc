@@ -63,7 +63,7 @@ class Lexer {
       if (at_ < source_.size() && (Next() == U'-' || Next() == U'+')) Skip(1);
       if (kind == U'#') {
         while (!EndsTag(kind)) {
-          if (at_ == source_.size()) Fail("the comment has no end", line);
+          if (at_ == source_.size()) Fail("the comment is not closed", line);
           Skip(1);
         }
       } else {
@@ -144,7 +144,7 @@ class Lexer {
 
   void TokenOfTag(Char kind, std::vector<Char>& open, int begin) {
     while (IsSpace(Next())) Skip(1);
-    if (at_ == source_.size()) Fail("the tag has no end", begin);
+    if (at_ == source_.size()) Fail("the tag is not closed", begin);
     const Char c = Next();
     const int line = line_;
     if (c == U'\'' || c == U'"') {
@@ -172,13 +172,13 @@ class Lexer {
       if (first == U'(' || first == U'[' || first == U'{') open.push_back(first);
       if (first == U')' || first == U']' || first == U'}') {
         const Char opened = first == U')' ? U'(' : first == U']' ? U'[' : U'{';
-        if (open.empty() || open.back() != opened) Fail(fmt::format("'{}' closes nothing", symbol));
+        if (open.empty() || open.back() != opened) Fail(fmt::format("unexpected '{}'", symbol));
         open.pop_back();
       }
       Add(TokenKind::kSymbol, line_).word = symbol;
       return Skip(symbol.size());
     }
-    Fail(fmt::format("{} is no part of an expression", QuoteChar(first)));
+    Fail(fmt::format("unexpected {} in an expression", QuoteChar(first)));
   }
 
   void Number() {
@@ -197,7 +197,7 @@ class Lexer {
       fraction = fraction || point || exponent;
       digits += exponent ? 'e' : static_cast<char>(c);
     }
-    if (BeginsName(Next())) Fail("a number goes on with a letter");
+    if (BeginsName(Next())) Fail("invalid number");
     Add(TokenKind::kNumber, line).word = std::move(digits);
   }
 
@@ -207,14 +207,14 @@ class Lexer {
     const int begin = line_;
     Text text;
     for (Skip(1); Next() != quote;) {
-      if (at_ == source_.size()) Fail("the string has no end", begin);
+      if (at_ == source_.size()) Fail("the string is not closed", begin);
       const Char c = Next();
       Skip(1);
       if (c != U'\\') {
         text += c;
         continue;
       }
-      if (at_ == source_.size()) Fail("the string has no end", begin);
+      if (at_ == source_.size()) Fail("the string is not closed", begin);
       Escape(text);
     }
     Skip(1);
@@ -233,7 +233,7 @@ class Lexer {
       --at_;
       text += FromDigits(8, 3, false);
     } else if (c == U'N') {
-      Fail("the escape \\N{...} is not known");
+      Fail("the escape \\N{...} is not supported");
     } else if (c != U'\n') {
       text += U'\\';
       text += c;
@@ -251,7 +251,8 @@ class Lexer {
       if (code > 0x10FFFF) Fail("an escape beyond U+10FFFF");
       Skip(1);
     }
-    if (exactly && count < most) Fail(fmt::format("an escape wants {} hexadecimal digits", most));
+    if (exactly && count < most)
+      Fail(fmt::format("an escape requires {} hexadecimal digits", most));
     return code;
   }
 
@@ -404,10 +405,10 @@ class Parser {
       statement = Make(NodeKind::kGeneration, line, Body({"endgeneration"}));
       Advance();
     } else if (name == "break" || name == "continue") {
-      if (loops_ == 0) Fail(fmt::format("`{}` is in no loop", name), line);
+      if (loops_ == 0) Fail(fmt::format("`{}` is outside a loop", name), line);
       statement = Make(name == "break" ? NodeKind::kBreak : NodeKind::kContinue, line);
     } else {
-      Fail(fmt::format("the statement `{}` is not known here", name), line);
+      Fail(fmt::format("the statement `{}` is not supported here", name), line);
     }
     ExpectEndTag();
     opened_ = outer;
@@ -447,7 +448,7 @@ class Parser {
     if (!TakeName("in")) Expected("'in'");
     Append(*node, TupleOrExpression(/*choice=*/false));
     Append(*node, TakeName("if") ? TupleOrExpression() : nullptr);
-    if (IsName("recursive")) Fail("a loop that is `recursive` is not known", line);
+    if (IsName("recursive")) Fail("`recursive` loops are not supported", line);
     ExpectEndTag();
     ++loops_;
     Append(*node, Sequence({"else", "endfor"}));
@@ -468,7 +469,7 @@ class Parser {
     std::string name = ExpectName();
     for (const char* word : {"loop", "true", "false", "none", "True", "False", "None", "not", "and",
                              "or", "in", "is", "if", "else"}) {
-      if (name == word) Fail(fmt::format("'{}' is no name for a variable", word), line);
+      if (name == word) Fail(fmt::format("'{}' is not a valid variable name", word), line);
     }
     return name;
   }
@@ -477,12 +478,12 @@ class Parser {
     NodePtr node = Make(NodeKind::kSet, line);
     node->name = Variable();
     if (TakeSymbol(".")) node->names.push_back(ExpectName());
-    if (IsSymbol(",")) Fail("`set` of several names at once is not known", line);
+    if (IsSymbol(",")) Fail("`set` with several names is not supported", line);
     if (TakeSymbol("=")) {
       Append(*node, TupleOrExpression());
       return node;
     }
-    if (IsSymbol("|")) Fail("a filter of a `set` block is not known", line);
+    if (IsSymbol("|")) Fail("a filter of a `set` block is not supported", line);
     ExpectEndTag();
     Append(*node, Body({"endset"}));
     Advance();
@@ -490,7 +491,7 @@ class Parser {
   }
 
   NodePtr Macro(int line) {
-    if (loops_ > 0 || in_macro_) Fail("a macro inside of a loop or a macro is not known", line);
+    if (loops_ > 0 || in_macro_) Fail("macros inside loops or macros are not supported", line);
     in_macro_ = true;
     NodePtr node = Make(NodeKind::kMacro, line);
     node->name = Variable();
@@ -502,7 +503,7 @@ class Parser {
       if (TakeSymbol("=")) {
         defaults.push_back(Expression());
       } else if (!defaults.empty()) {
-        Fail("a parameter without a default behind one that has it", line);
+        Fail("a parameter without a default follows one with a default", line);
       }
     }
     ExpectEndTag();
@@ -561,7 +562,7 @@ class Parser {
     for (const char* one : {"==", "!=", "<", "<=", ">", ">="}) {
       if (symbol == one) return kOfCompare;
     }
-    if (symbol == "**") Fail("the operator ** is not known", now.line);
+    if (symbol == "**") Fail("the operator ** is not supported", now.line);
     return 0;
   }
 
@@ -721,7 +722,7 @@ class Parser {
     } else if (name != "none" && name != "None") {
       for (const char* word :
            {"cycler", "joiner", "lipsum", "dict", "self", "super", "varargs", "kwargs", "caller"}) {
-        if (name == word) Fail(fmt::format("`{}` is not known here", name), line);
+        if (name == word) Fail(fmt::format("`{}` is not supported here", name), line);
       }
       for (const char* word : {"in", "is", "if", "else", "and", "or", "not"}) {
         if (name == word) Fail(fmt::format("expected an expression, found '{}'", name), line);
@@ -742,7 +743,7 @@ class Parser {
     }
     double number = 0;
     if (std::from_chars(begin, end, number).ec == std::errc()) return number;
-    Fail(fmt::format("no number holds {}", token.word), token.line);
+    Fail(fmt::format("{} is too large", token.word), token.line);
   }
 
   NodePtr Postfix(NodePtr object) {
@@ -803,7 +804,7 @@ class Parser {
         ExpectSymbol(",");
         if (TakeSymbol(")")) return;
       }
-      if (IsSymbol("*") || IsSymbol("**")) Fail("arguments by * are not known", Now().line);
+      if (IsSymbol("*") || IsSymbol("**")) Fail("arguments with * are not supported", Now().line);
       if (Now().kind == TokenKind::kName && After().kind == TokenKind::kSymbol &&
           After().word == "=") {
         std::string name = ExpectName();
@@ -813,7 +814,7 @@ class Parser {
         node.names.push_back(std::move(name));
         Advance();
       } else if (!node.names.empty()) {
-        Fail("an argument without a name behind one with a name", Now().line);
+        Fail("a positional argument follows a named one", Now().line);
       }
       Append(node, Expression());
     }

@@ -43,7 +43,7 @@ int DepthOf(const Value& value) {
 // The depth of what holds `value` too. Throws where it may not be held.
 int DepthAround(Meter& meter, const Value& value, int depth) {
   if (std::holds_alternative<std::shared_ptr<Namespace>>(value)) {
-    meter.Fail("a namespace goes into no list and no mapping");
+    meter.Fail("a namespace cannot be in a list or mapping");
   }
   depth = std::max(depth, DepthOf(value) + 1);
   if (depth > kMostValueDepth) {
@@ -101,7 +101,7 @@ void WriteJsonText(TextView text, bool ascii, TextBuilder& out) {
 void WriteJsonName(Meter& meter, const Value& name, bool ascii, TextBuilder& out) {
   if (const Text* text = TextOf(name)) return WriteJsonText(*text, ascii, out);
   if (!NumberOf(name) && !std::holds_alternative<None>(name)) {
-    meter.Fail("tojson: " + Describe(name) + " is no name of a member");
+    meter.Fail("tojson: " + Describe(name) + " is not a member name");
   }
   out.Add(U'"');
   WriteJson(meter, name, {}, out);
@@ -112,7 +112,7 @@ void WriteJsonName(Meter& meter, const Value& name, bool ascii, TextBuilder& out
 
 Error TemplateError(const std::string& where, int line, const std::string& cause) {
   return InputError(fmt::format("{}, line {}: {}", where, line, cause), {},
-                    "another template may be named: --chat-template NAME|FILE");
+                    "use another template with --chat-template NAME|FILE");
 }
 
 void Meter::Fail(const std::string& cause) const {
@@ -121,12 +121,12 @@ void Meter::Fail(const std::string& cause) const {
 
 void Meter::Work(size_t units) {
   work_ += static_cast<int64_t>(std::min(uint64_t{units}, uint64_t{1} << 40));
-  if (work_ > kMostWork) Fail(fmt::format("it goes on for more than {} units of work", kMostWork));
+  if (work_ > kMostWork) Fail(fmt::format("it exceeds the limit of {} operations", kMostWork));
 }
 
 void Meter::Take(size_t bytes) {
   if (bytes > kMostBytes - std::min(bytes_, kMostBytes)) {
-    Fail(fmt::format("its values need more than {} bytes", kMostBytes));
+    Fail(fmt::format("it exceeds the limit of {} bytes", kMostBytes));
   }
   bytes_ += bytes;
   constexpr size_t kBytesOfUnit = 8;
@@ -216,7 +216,7 @@ Value MakeMapping(Meter& meter, Members members) {
   for (Members::value_type& member : members) {
     const Value& name = member.first;
     if (ListOf(name) != nullptr || MappingOf(name) != nullptr) {
-      meter.Fail(Describe(name) + " names no member of a mapping");
+      meter.Fail(Describe(name) + " is not a key of a mapping");
     }
     depth = DepthAround(meter, name, DepthAround(meter, member.second, depth));
     const auto same = std::ranges::find_if(
@@ -363,7 +363,7 @@ bool Less(Meter& meter, const Value& a, const Value& b) {
     }
     return one->items.size() < other->items.size();
   }
-  meter.Fail(fmt::format("{} and {} have no order", Describe(a), Describe(b)));
+  meter.Fail(fmt::format("{} and {} cannot be compared", Describe(a), Describe(b)));
 }
 
 std::vector<Value> Elements(Meter& meter, const Value& value) {
@@ -376,7 +376,7 @@ std::vector<Value> Elements(Meter& meter, const Value& value) {
   } else if (const Text* text = TextOf(value)) {
     for (const Char c : *text) elements.push_back(MakeText(meter, Text(1, c)));
   } else {
-    meter.Fail(Describe(value) + " has no elements to go through");
+    meter.Fail(Describe(value) + " cannot be iterated");
   }
   meter.Work(kWorkOfValue * elements.size());
   return elements;
@@ -409,7 +409,7 @@ TextBuilder& TextBuilder::Add(std::string_view utf8) {
 
 TextBuilder& TextBuilder::Add(TextView part) {
   if (part.size() > kMostCharacters - text_.size()) {
-    meter_.Fail(fmt::format("a text of more than {} characters", kMostCharacters));
+    meter_.Fail(fmt::format("a string of more than {} characters", kMostCharacters));
   }
   meter_.Work(1 + part.size());
   meter_.Take(part.size() * sizeof(Char));
@@ -459,7 +459,7 @@ void Print(Meter& meter, const Value& value, TextBuilder& out, bool quoted) {
   } else if (IsUndefined(value)) {
     if (quoted) out.Add("Undefined");
   } else {
-    meter.Fail(Describe(value) + " is no text");
+    meter.Fail(Describe(value) + " is not text");
   }
 }
 
@@ -524,7 +524,7 @@ void WriteJson(Meter& meter, const Value& value, const JsonStyle& style, TextBui
   } else if (std::holds_alternative<None>(value)) {
     out.Add("null");
   } else {
-    meter.Fail("tojson: " + Describe(value) + " is no JSON");
+    meter.Fail("tojson: " + Describe(value) + " is not valid JSON");
   }
 }
 

@@ -59,7 +59,7 @@ TrainingText::TrainingText(std::vector<CountedPretokens> parts,
     throw Error(
         ErrorKind::kResource, "the text has too many different pieces",
         fmt::format("{} bytes in {} pieces, at most 4 GiB are supported", positions, refs.size()),
-        "train on less text");
+        "use less text");
   }
   row_.reserve(positions);
   row_.push_back(kEdge);

@@ -37,7 +37,7 @@ Error UnknownName(std::span<const SpecialToken> specials, const std::string& nam
   }
   if (specials.size() > kListed) known += fmt::format(" and {} more", specials.size() - kListed);
   return UsageError(
-      fmt::format("'{}' is no special token", name),
+      fmt::format("'{}' is not a special token", name),
       known.empty() ? "this tokenizer has no special tokens" : "this tokenizer has " + known);
 }
 
@@ -179,9 +179,8 @@ Error SpecialNotAllowed(const SpecialToken& token, std::string_view text, size_t
   position.Advance(text.substr(0, at));
   return InputError(fmt::format("{}:{}:{}: the text contains the special token {}", where,
                                 position.line, position.column, token.text),
-                    fmt::format("it would stand for token {}, which is not allowed here", token.id),
-                    "allow special tokens to have it become that token, or have it encoded as "
-                    "ordinary text");
+                    fmt::format("it would become token {}, which is not allowed here", token.id),
+                    "allow special tokens, or encode it as ordinary text");
 }
 
 }  // namespace folio

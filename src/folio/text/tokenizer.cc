@@ -18,7 +18,7 @@ void Tokenizer::CheckId(int32_t id) const {
   if (id >= 0 && id < vocab_size()) return;
   throw InputError(fmt::format("token {} does not exist", id),
                    fmt::format("this {} tokenizer has tokens 0 to {}", kind(), vocab_size() - 1),
-                   "use the tokenizer that the tokens were made with");
+                   "use the tokenizer of the tokens");
 }
 
 void Tokenizer::RequireKnown(std::span<const int32_t> ids, std::string_view where) const {
@@ -29,9 +29,9 @@ void Tokenizer::RequireKnown(std::span<const int32_t> ids, std::string_view wher
   throw InputError(
       fmt::format("{}: the model does not have the token \"{}\"", where,
                   ReplaceInvalidUtf8(TokenBytes(*other))),
-      fmt::format("its id is {}; the tokenizer has {} tokens, and the model's embeddings {} rows",
+      fmt::format("its id is {}; the tokenizer has {} tokens, but the model has only {} embeddings",
                   *other, vocab_size(), known),
-      "leave it out of the text");
+      "remove it from the text");
 }
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where,
@@ -153,16 +153,16 @@ Error CannotEncode(const Tokenizer& tokenizer, std::string_view text, size_t at,
   const Utf8Char c = DecodeUtf8(text, at);
   if (c.status != Utf8Status::kValid) {
     return InputError(fmt::format("{}: not UTF-8 text", where),
-                      fmt::format("the bytes at offset {} (line {}) are no Unicode character",
+                      fmt::format("the bytes at offset {} (line {}) are not a Unicode character",
                                   position.byte, position.line),
-                      "give the text in UTF-8");
+                      "use UTF-8 text");
   }
   return InputError(
       fmt::format("{}:{}:{}: no token for the character {}", where, position.line, position.column,
                   QuoteChar(c.code)),
-      fmt::format("the {} tokenizer knows {} tokens, and none begins here", tokenizer.kind(),
+      fmt::format("the {} tokenizer has {} tokens, none of them matches here", tokenizer.kind(),
                   tokenizer.vocab_size()),
-      "leave the character out, or train with a text that has it or with --tokenizer bytes");
+      "remove the character, or train with a text that contains it or with --tokenizer bytes");
 }
 
 namespace {
@@ -185,7 +185,7 @@ std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
     }
     if (IsToken(tokenizer, text) || std::ranges::count(texts.first(i), text) > 0) {
       throw UsageError(fmt::format("'{}' cannot be a new special token", text), "it is a token",
-                       "choose texts that are no tokens yet");
+                       "choose texts that are not tokens yet");
     }
   }
   std::unique_ptr<Tokenizer> more = tokenizer.WithSpecials(texts);

@@ -87,7 +87,7 @@ void CheckTokenizerConfig(const fs::path& path) {
     const Json* found = config.find(flag);
     if (found == nullptr || IsDefault(*found)) continue;
     throw InputError(fmt::format("{}: \"{}\" is not supported", path.string(), flag),
-                     "it adds to every text, and folio adds nothing",
+                     "it changes every text, which folio does not support",
                      "set it to false if the model was trained without it");
   }
 }
@@ -97,8 +97,8 @@ std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
     if (Exists(dir / name)) continue;
     const std::string_view other = name == pair.vocab ? pair.merges : pair.vocab;
     throw InputError(fmt::format("{} is missing", (dir / name).string()),
-                     fmt::format("{} is of no use without it", other),
-                     fmt::format("put the {} there that was published with {}", name, other));
+                     fmt::format("{} needs it", other),
+                     fmt::format("add the {} that was published with {}", name, other));
   }
   CheckTokenizerConfig(dir / kTokenizerConfigFile);
   const fs::path added = dir / kAddedTokensFile;
@@ -114,9 +114,8 @@ std::unique_ptr<Tokenizer> FromTiktoken(const fs::path& path, const std::string&
 std::unique_ptr<Tokenizer> FromGguf(const fs::path& path) {
   std::unique_ptr<Tokenizer> tokenizer = ReadGgufTokenizer(GgufFile(path));
   if (tokenizer != nullptr) return tokenizer;
-  throw InputError(fmt::format("{}: no tokenizer here", path.string()),
-                   "the file has a model alone",
-                   "name the tokenizer that the model was trained with");
+  throw InputError(fmt::format("{}: no tokenizer found", path.string()),
+                   "the file contains only a model", "give the tokenizer of the model");
 }
 
 // Files of tokenizers that folio does not read.
@@ -125,17 +124,17 @@ struct OtherFile {
   std::string_view what;
 };
 constexpr OtherFile kOtherFiles[] = {
-    {"tokenizer.model", "SentencePiece's own file"},
-    {"spiece.model", "SentencePiece's own file"},
-    {"sentencepiece.bpe.model", "SentencePiece's own file"},
-    {"tekken.json", "Mistral's own file"},
-    {"vocab.txt", "the vocabulary of WordPiece"},
-    {"tokenizer.bin", "the tokenizer of llama2.c"},
+    {"tokenizer.model", "a SentencePiece model"},
+    {"spiece.model", "a SentencePiece model"},
+    {"sentencepiece.bpe.model", "a SentencePiece model"},
+    {"tekken.json", "a Mistral tokenizer"},
+    {"vocab.txt", "a WordPiece vocabulary"},
+    {"tokenizer.bin", "a llama2.c tokenizer"},
 };
 
 constexpr char kMakeTokenizerJson[] =
-    "put the model's tokenizer.json beside it: it is on the model's page, or transformers makes "
-    "it, AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)";
+    "add the model's tokenizer.json: download it, or create it with transformers: "
+    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)";
 
 // The .tiktoken files of published encodings in `dir`.
 std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
@@ -168,7 +167,7 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   }
   if (ranks.size() > 1) {
     throw InputError(
-        fmt::format("{}: several tokenizers here", dir.string()),
+        fmt::format("{}: several tokenizers found", dir.string()),
         fmt::format("{} and {}", ranks[0].filename().string(), ranks[1].filename().string()),
         "give the path of one of the files");
   }
@@ -177,12 +176,12 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   if (Exists(pickled)) return ReadNanochatTokenizer(pickled);
   const std::string other = OtherTokenizerIn(dir);
   if (!other.empty())
-    throw InputError(fmt::format("{}: no tokenizer here", dir.string()), "", other);
+    throw InputError(fmt::format("{}: no tokenizer found", dir.string()), "", other);
   throw InputError(
-      fmt::format("{}: no tokenizer here", dir.string()),
+      fmt::format("{}: no tokenizer found", dir.string()),
       fmt::format("expected {}, or vocab.json and merges.txt, or encoder.json and vocab.bpe",
                   kTokenizerFile),
-      "a model trained on tokens alone has none: put the tokenizer's file there");
+      "a model trained on tokens has none: add the tokenizer's file");
 }
 
 }  // namespace
@@ -194,15 +193,15 @@ std::string OtherTokenizerIn(const fs::path& dir) {
   const auto* const other = std::ranges::find_if(
       kOtherFiles, [&](const OtherFile& one) { return Exists(dir / one.name); });
   if (other == std::end(kOtherFiles)) return "";
-  return fmt::format("{} is {}, which folio does not read; {}", other->name, other->what,
+  return fmt::format("{} is {}, which folio does not support; {}", other->name, other->what,
                      kMakeTokenizerJson);
 }
 
 std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path) {
   const Json meta = ReadPlainPickle(path);
   const auto refuse = [&](const std::string& cause) {
-    return InputError(fmt::format("{}: not a tokenizer that folio knows", path.string()), cause,
-                      "move it away, and name the tokenizer with --tokenizer");
+    return InputError(fmt::format("{}: unsupported tokenizer", path.string()), cause,
+                      "move it away, and give the tokenizer with --tokenizer");
   };
   if (!meta.is_object()) throw refuse("expected a dictionary");
   MetaTokens tokens = TokensOf(meta.find("itos"), meta.find("special_tokens"));
@@ -260,22 +259,22 @@ class EncodingState {
     std::ranges::sort(tokens, {}, &SpecialToken::id);
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (std::cmp_equal(tokens[i].id, ranks + i)) continue;
-      Fail(fmt::format("special token {} has the id {}, behind {} ranks", i, tokens[i].id, ranks));
+      Fail(fmt::format("special token {} has the id {} after {} ranks", i, tokens[i].id, ranks));
     }
     return tokens;
   }
 
  private:
   [[noreturn]] void Fail(std::string cause) const {
-    throw InputError(fmt::format("{}: not a tokenizer that folio knows", path_), std::move(cause),
-                     "folio reads the tokenizer.pkl that nanochat's tok_train writes");
+    throw InputError(fmt::format("{}: unsupported tokenizer", path_), std::move(cause),
+                     "folio supports the tokenizer.pkl of nanochat's tok_train");
   }
 
   const PickleValue& StateOf(const PickleValue& root) const {
     using Kind = PickleValue::Kind;
     if (root.kind != Kind::kObject || root.items.size() < 3 ||
         pickle_[root.items[2]].kind != Kind::kDict) {
-      Fail("expected a pickled Encoding of tiktoken, with its state");
+      Fail("expected a pickled tiktoken Encoding");
     }
     return pickle_[root.items[2]];
   }
@@ -293,7 +292,7 @@ class EncodingState {
     for (size_t i = 0; i < dict.items.size(); i += 2) {
       const PickleValue &key = pickle_[dict.items[i]], &id = pickle_[dict.items[i + 1]];
       if (key.kind != PickleValue::Kind::kText || id.kind != PickleValue::Kind::kInt) {
-        Fail("a token is no text, or its id no number");
+        Fail("a token is not a string, or its id not a number");
       }
       entries.emplace_back(key.text, id.integer);
     }
@@ -377,8 +376,9 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   }
   const auto* const other = std::ranges::find(kOtherFiles, name, &OtherFile::name);
   if (other != std::end(kOtherFiles)) {
-    throw InputError(fmt::format("{}: {}, which folio does not read", path.string(), other->what),
-                     "", kMakeTokenizerJson);
+    throw InputError(
+        fmt::format("{}: {}, which folio does not support", path.string(), other->what), "",
+        kMakeTokenizerJson);
   }
   return TokenizerFromJson(ReadFile(path, kMaxVocabFileBytes), path.string());
 }

@@ -26,8 +26,8 @@ namespace {
 
 [[noreturn]] void Refuse(const std::string& path, const std::string& what, std::string cause) {
   throw InputError(fmt::format("{}: {}", path, what), std::move(cause),
-                   "folio reads byte-level BPE tokenizers as GPT-2's: ByteLevel, with a split "
-                   "pattern that it has (folio explain tokenize)");
+                   "supported are byte-level BPE tokenizers like GPT-2's: ByteLevel with a known "
+                   "split pattern (folio explain tokenize)");
 }
 
 // The member, null if there is none.
@@ -180,7 +180,7 @@ void ReadNormalizer(const Json& file, const std::string& path, BpeVocab& vocab) 
                TextOf(step, "content") != kSpaceMark || i + 1 < steps.all.size()) {
       Refuse(path, fmt::format("normalizer type '{}' is not supported", type),
              spaced ? "expected NFC, then Prepend of U+2581, then Replace of a space by it"
-                    : "expected NFC or none: it would change the ids");
+                    : "expected NFC or none: others would change the ids");
     }
   }
 }
@@ -193,12 +193,12 @@ void ReadSpaces(const Json& file, const std::string& path, BpeVocab& vocab) {
   vocab.pattern = SplitPattern::kWhole;
   if (steps.types == "Split" && replaced) {
     if (PatternText(steps[0]) == Json(" ")) return;
-    Refuse(path, "this Split is not supported", "expected one at a space, of which none is left");
+    Refuse(path, "this Split is not supported", "expected a Split at spaces");
   }
   if (steps.types.empty() && replaced) return;
   if (steps.types != "Metaspace") {
     Refuse(path, fmt::format("pre_tokenizer type '{}' is not supported", steps.types),
-           "spaces must become U+2581: expected Metaspace, or a Replace before");
+           "spaces must become U+2581: expected Metaspace, or a Replace before it");
   }
   const Json& step = steps[0];
   Require(step, {{"replacement", Json(std::string(kSpaceMark))}}, path);
@@ -206,8 +206,7 @@ void ReadSpaces(const Json& file, const std::string& path, BpeVocab& vocab) {
   const Json& scheme = Member(step, "prepend_scheme");
   const bool never = scheme == Json("never") || Member(step, "add_prefix_space") == Json(false);
   if (!never && vocab.space_prefix != SpacePrefix::kNever) {
-    Refuse(path, "this Metaspace is not supported",
-           "the normalizer has put a space before already");
+    Refuse(path, "this Metaspace is not supported", "the normalizer already adds a space");
   }
   if (scheme == Json("first")) {
     vocab.space_prefix = SpacePrefix::kFirstUnlessThere;
@@ -232,13 +231,12 @@ SplitPattern ReadPreTokenizer(const Json& section, const std::string& path) {
   const Json& byte_level = *steps.all.back();
   const std::string first = TypeOf(steps[0]);
   if (Member(byte_level, "add_prefix_space") != Json(false)) {
-    Refuse(path, "this \"pre_tokenizer\" is not supported",
-           "\"add_prefix_space\" must be false: folio adds nothing to a text");
+    Refuse(path, "this \"pre_tokenizer\" is not supported", "\"add_prefix_space\" must be false");
   }
   const bool splits = Member(byte_level, "use_regex") != Json(false);
   if (splits != (first != "Split")) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
-           splits ? "expected a ByteLevel with \"use_regex\": false behind Split"
+           splits ? "expected a ByteLevel with \"use_regex\": false after Split"
                   : "a ByteLevel with \"use_regex\": false does not split the text");
   }
   if (first == "Split") return ReadSplit(steps[0], path);
@@ -259,7 +257,7 @@ void ReadDecoder(const Json& file, const std::string& path, BpeVocab& vocab) {
   const std::string& types = steps.types;
   if (types != "Replace, ByteFallback, Fuse" && types != "Replace, ByteFallback, Fuse, Strip") {
     Refuse(path, fmt::format("decoder type '{}' is not supported", types),
-           "expected Replace, ByteFallback, Fuse and perhaps Strip");
+           "expected Replace, ByteFallback, Fuse and optionally Strip");
   }
   if (PatternText(steps[0]) != Json(std::string(kSpaceMark))) {
     Refuse(path, "this decoder is not supported", "expected a Replace of U+2581");
@@ -303,7 +301,7 @@ void ReadTemplate(const Json& file, const std::string& path, BpeVocab& vocab) {
         (text ? vocab.behind : vocab.before).push_back(id.get<int32_t>());
       }
     }
-    if (!text) Refuse(path, "this 'TemplateProcessing' is not supported", "it leaves the text out");
+    if (!text) Refuse(path, "this 'TemplateProcessing' is not supported", "it omits the text");
   }
 }
 
@@ -363,7 +361,8 @@ void LookForAllAtOnce(std::vector<AddedToken>& tokens) {
 
 void ReadAdded(const Json& added, bool normalizes, const std::string& path, VocabBuilder& builder) {
   if (added.is_null()) return;
-  if (!added.is_array()) Refuse(path, "\"added_tokens\" is no array", "expected the added tokens");
+  if (!added.is_array())
+    Refuse(path, "\"added_tokens\" is not an array", "expected the added tokens");
   std::vector<AddedToken> tokens;
   for (const Json& token : added) {
     const Json& content = Member(token, "content");
@@ -427,7 +426,7 @@ void ReadUnknown(const Json& model, const std::string& path, BpeVocab& vocab) {
     if (NameInFiles(vocab, static_cast<int32_t>(id)) == unknown.text())
       vocab.unknown = static_cast<int32_t>(id);
   }
-  if (vocab.unknown < 0) Refuse(path, "\"unk_token\" is no token", unknown.dump());
+  if (vocab.unknown < 0) Refuse(path, "\"unk_token\" is not a token", unknown.dump());
 }
 
 // Returns whether a vocabulary is of characters, as SentencePiece makes them.
@@ -471,7 +470,7 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
 
 [[noreturn]] void RefusePlain(const std::string& where, const std::string& what) {
   throw InputError(fmt::format("{}: {}", where, what),
-                   "of character and byte tokenizers folio reads those that it writes",
+                   "only character and byte tokenizers written by folio are supported",
                    "prepare the data with --tokenizer char, bytes or a published encoding");
 }
 
@@ -547,7 +546,7 @@ std::vector<std::string> AddedTexts(const Json& file, int64_t first, const std::
     const Json& content = Member(token, "content");
     const int64_t expected = first + std::ssize(texts);
     if (!content.is_string() || content.text().empty() || Member(token, "id") != Json(expected)) {
-      RefusePlain(where, fmt::format("the added token {} is not one with a text and the id {}",
+      RefusePlain(where, fmt::format("the added token {} has no text or not the id {}",
                                      token.dump().substr(0, 80), expected));
     }
     if (std::ranges::find(texts, content.text()) != texts.end()) {
@@ -599,8 +598,8 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
     return tokenizer;
   }
   throw InputError(fmt::format("{}: model type '{}' is not supported", where, type),
-                   "folio reads BPE, of bytes as GPT-2's and of characters as SentencePiece's",
-                   "take a model whose tokenizer is BPE");
+                   "supported are BPE of bytes (GPT-2) and of characters (SentencePiece)",
+                   "use a model with a BPE tokenizer");
 }
 
 BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path) {

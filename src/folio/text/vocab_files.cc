@@ -43,7 +43,7 @@ void AddMerges(std::string_view text, const std::string& path, VocabBuilder& bui
                        fmt::format("expected two tokens with a space between, found {}",
                                    line.empty() ? "an empty line"
                                    : line.size() > kShown || FindInvalidUtf8(line) != line.npos
-                                       ? fmt::format("{} bytes of something else", line.size())
+                                       ? fmt::format("{} other bytes", line.size())
                                        : fmt::format("'{}'", line)),
                        "copy the file again from where it was published");
     }
@@ -132,14 +132,14 @@ class TiktokenReader {
     const size_t space = line.find(' ');
     if (space == line.npos) RefuseLine("not a token", "expected its bytes in base64 and its rank");
     if (space > 4 * kMaxTokenBytes / 3 || !AppendBase64(line.substr(0, space), bytes)) {
-      RefuseLine("not a token",
-                 fmt::format("its bytes, at most {}, are not in padded base64", kMaxTokenBytes));
+      RefuseLine("not a token", fmt::format("its bytes are not in padded base64, or more than {}",
+                                            kMaxTokenBytes));
     }
     size_t rank = 0;
     const char* last = line.data() + line.size();
     const auto [end, error] = std::from_chars(line.data() + space + 1, last, rank);
     if (error != std::errc() || end != last || rank >= place_.size()) {
-      RefuseLine("no such rank", fmt::format("expected an integer from 0 to {} behind the space",
+      RefuseLine("invalid rank", fmt::format("expected an integer from 0 to {} after the space",
                                              place_.size() - 1));
     }
     return rank;
@@ -147,10 +147,11 @@ class TiktokenReader {
 
   void Place(size_t rank) {
     if (place_[rank] != 0) {
-      RefuseLine(fmt::format("rank {} again", rank), fmt::format("it is on line {}", place_[rank]));
+      RefuseLine(fmt::format("duplicate rank {}", rank),
+                 fmt::format("it is on line {}", place_[rank]));
     }
     if (IsSpecial(rank)) {
-      RefuseLine(fmt::format("rank {} is not free", rank), "it is the id of a special token");
+      RefuseLine(fmt::format("rank {} is in use", rank), "it is the id of a special token");
     }
     place_[rank] = line_;
   }
@@ -178,7 +179,7 @@ class TiktokenReader {
 }  // namespace
 
 JsonSource TokenizerSource(const std::string& path) {
-  return {path, 1, "not a tokenizer's file", "copy the file again from where it was published"};
+  return {path, 1, "not a tokenizer file", "copy the file again from where it was published"};
 }
 
 NamedIds ReadNamedIds(JsonReader& reader) {
@@ -231,7 +232,7 @@ VocabBuilder::VocabBuilder(const NamedIds& ids, std::string file, Specials speci
 
 void VocabBuilder::Refuse(const std::string& what, std::string cause) const {
   throw InputError(fmt::format("{}: {}", file_, what), std::move(cause),
-                   "take the files from where the tokenizer was published, all from one place");
+                   "get the files from where the tokenizer was published, all from one source");
 }
 
 void VocabBuilder::AddSpecial(const SpecialToken& token) {
@@ -292,7 +293,7 @@ void VocabBuilder::FindByteTokens() {
   const auto missing = std::ranges::find(vocab_.byte_tokens, ByteIndex::kNone);
   if (missing == vocab_.byte_tokens.end()) return;
   Refuse(fmt::format("the token <0x{:02X}> is missing", missing - vocab_.byte_tokens.begin()),
-         "folio reads vocabularies of characters that have a token for each byte");
+         "a vocabulary of characters needs a token for each byte");
 }
 
 void VocabBuilder::MakeTokens() {
@@ -324,11 +325,10 @@ void VocabBuilder::MakeTokens() {
       }
     } else if (!AppendBytes(names_[id], bytes) && specials_ == Specials::kDeclared) {
       Refuse(spelling_ == Spelling::kByteNames
-                 ? fmt::format("the token '{}' (id {}) is not written in the names of bytes",
-                               names_[id], id)
+                 ? fmt::format("the token '{}' (id {}) is not in the byte alphabet", names_[id], id)
                  : fmt::format("the token '{}' (id {}) has a space", names_[id], id),
              spelling_ == Spelling::kByteNames
-                 ? "tokens of a byte-level BPE are, unless they are special"
+                 ? "ordinary tokens of a byte-level BPE must be"
                  : "spaces are written as U+2581 in such vocabularies");
     }
     vocab_.tokens.Add(bytes);
@@ -362,7 +362,7 @@ void VocabBuilder::AddMerge(std::string_view left, std::string_view right,
                              ? static_cast<int32_t>(next)
                              : index_->Find(pair_);
   if (merged == ByteIndex::kNone) {
-    throw InputError(fmt::format("{}: the merge makes an unknown token", where()),
+    throw InputError(fmt::format("{}: the merge creates an unknown token", where()),
                      fmt::format("'{}{}' is not in the vocabulary {}", left, right, file_),
                      "the vocabulary and the merges must come from the same tokenizer");
   }
@@ -451,10 +451,10 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   const PublishedEncoding* encoding = FindPublishedEncoding(name);
   if (encoding == nullptr) {
     throw InputError(
-        fmt::format("{}: the encoding is not known", path),
+        fmt::format("{}: unknown encoding", path),
         fmt::format("'{}' is not one of {}", name, Join(PublishedEncodingNames(), ", ")),
-        "a .tiktoken file says neither pattern nor special tokens: name it for its "
-        "encoding, as cl100k_base.tiktoken");
+        "a .tiktoken file contains neither pattern nor special tokens: name it after its encoding, "
+        "such as cl100k_base.tiktoken");
   }
   const ByteStrings ranked =
       TiktokenReader(path, *encoding).Read(ReadFile(path, kMaxVocabFileBytes));

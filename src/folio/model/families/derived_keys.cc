@@ -41,7 +41,7 @@ constexpr auto kOtherRopeKeys =
     std::to_array<std::string_view>({"rope_type", "type", "rope_theta", "partial_rotary_factor"});
 
 constexpr char kRopeHelp[] =
-    "folio has the types default, linear, llama3 and yarn, and longrope in Phi-3";
+    "supported types are default, linear, llama3 and yarn, and longrope for Phi-3";
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void ReadRotaryPart(const Json& value, const Json& json, Json& said, const std::
   const int64_t heads = number("num_attention_heads"), given = number("head_dim");
   const int64_t D = given > 0 ? given : heads > 0 ? number("hidden_size") / heads : 0;
   if (!value.is_number() || D < 1) {
-    throw InputError(fmt::format("{}: a part of the heads that is none", where),
+    throw InputError(fmt::format("{}: invalid fraction of a head", where),
                      fmt::format("partial_rotary_factor or rotary_pct is {}", value.dump()));
   }
   said["rotary_dim"] = static_cast<int64_t>(static_cast<double>(D) * value.get<double>());
@@ -81,7 +81,7 @@ void ReadPartInRope(const Json& rope, const Json& json, Json& said, const std::s
 
 void ReadRope(const Json& rope, Json& said, const std::string& where) {
   if (!rope.is_object()) {
-    throw InputError(fmt::format("{}: rope_scaling is no object", where),
+    throw InputError(fmt::format("{}: rope_scaling is not an object", where),
                      fmt::format("found {}", rope.dump()));
   }
   const Json* type = rope.find("rope_type");
@@ -147,9 +147,9 @@ void ReadLayerTypes(const Json& types, const Json&, Json& said, const std::strin
   std::string kinds;
   for (size_t i = 0; types.is_array() && i < types.size(); ++i) {
     if (types[i] != Json(kFullAttention) && types[i] != Json(kSlidingAttention)) {
-      throw InputError(fmt::format("{}: a layer of a kind that is not supported", where),
+      throw InputError(fmt::format("{}: unsupported kind of layer", where),
                        fmt::format("layer_types has {}", types[i].dump()),
-                       fmt::format("folio has {} and {}", kFullAttention, kSlidingAttention));
+                       fmt::format("folio supports {} and {}", kFullAttention, kSlidingAttention));
     }
     kinds += types[i] == Json(kFullAttention) ? 'f' : 'w';
   }

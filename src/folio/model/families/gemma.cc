@@ -111,7 +111,7 @@ void ReadGemma3Rope(const Json& theta, const Json& json, Json& said, const std::
     throw InputError(
         fmt::format("{}: {} of rotary positions is not supported", where, kSlidingAttention),
         fmt::format("it is {}, and {} is {}", window.dump(), kFullAttention, full.dump()),
-        "folio scales positions in layers with a window as in all others, or not");
+        "in layers with a sliding window folio supports the scaling of all other layers, or none");
   }
 }
 

@@ -69,9 +69,9 @@ constexpr std::string_view kFolioAbsent =
 constexpr auto kGpt2Refused = std::to_array<RefusedKey>({
     {"add_cross_attention", "false", "cross-attention"},
     {"is_encoder_decoder", "false", "an encoder"},
-    {"quantization_config", "null", "a quantised model"},
-    {"compression_config", "null", "a quantised model"},
-    {"quantization", "null", "a quantised model of MLX"},
+    {"quantization_config", "null", "a quantized model"},
+    {"compression_config", "null", "a quantized model"},
+    {"quantization", "null", "an MLX-quantized model"},
     {"pruned_heads", "{}", "a model with pruned heads"},
 });
 

@@ -39,7 +39,7 @@ std::string NumbersText(const Json& rope, std::string_view key, const std::strin
     if (numbers[i].is_number()) texts.push_back(fmt::format("{}", numbers[i].get<double>()));
   }
   if (texts.empty() || texts.size() != numbers.size()) {
-    throw InputError(fmt::format("{}: {} is no list of numbers", where, key),
+    throw InputError(fmt::format("{}: {} is not a list of numbers", where, key),
                      fmt::format("found {}", numbers.dump()));
   }
   return Join(texts, ",");
@@ -73,9 +73,8 @@ void ReadPhi3Rope(const Json& rope, const Json& json, Json& said, const std::str
   }
   const Json &original = *json.find(kOriginal), &positions = *json.find("max_position_embeddings");
   if (Says(rope, kOriginal) && *rope.find(kOriginal) != original) {
-    throw InputError(fmt::format("{}: two values of {}", where, kOriginal),
-                     fmt::format("rope_scaling has {}, and the file, or the class where the file "
-                                 "has none, {}",
+    throw InputError(fmt::format("{}: conflicting values of {}", where, kOriginal),
+                     fmt::format("rope_scaling has {}, the file or its default {}",
                                  rope.find(kOriginal)->dump(), original.dump()),
                      "make them equal");
   }

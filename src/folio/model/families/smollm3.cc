@@ -34,7 +34,7 @@ void ReadNoRope(const Json& interval, const Json& json, Json& said, const std::s
     if (has == Json(expected ? 1 : 0)) continue;
     throw InputError(fmt::format("{}: no_rope_layers is not supported", where),
                      fmt::format("layer {} is {}", number, has.dump()),
-                     "folio has models in which every n-th layer is without rotary positions");
+                     "folio supports models in which every n-th layer has no rotary positions");
   }
   said["no_rope_every"] = every;
 }
