@@ -176,8 +176,8 @@ def test_a_child_forked_while_a_thread_trains() -> None:
     finally:
         done.set()
         other.join()
-    lost = "UsageError: trainer: this process was forked while another thread was in a call of it"
-    assert found <= {"went on", f"{lost}: its numbers are half-changed here"} and len(found) > 0, found
+    lost = "UsageError: trainer: this process was forked while another thread was using it"
+    assert found <= {"went on", f"{lost}: its state is incomplete in this process"} and len(found) > 0, found
 
 
 @pytest.mark.slow

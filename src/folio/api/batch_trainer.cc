@@ -63,8 +63,8 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
   }
   if (from == nullptr && settings.layers.layer("model.vocab_size") == Layer::kBuiltIn) {
     throw UsageError("model.vocab_size: not given",
-                     "a new model has as many ids as the tokenizer of its batches",
-                     "set it among the options, or begin from a model");
+                     "a new model needs the vocabulary size of its batches",
+                     "set it in the options, or start from a model");
   }
   config.train.lora.Resolve(config.model, "settings");
   config.train.context = ContextOf(config.model, config.train);
@@ -110,8 +110,8 @@ void RequireMergedInto(const fs::path& dir, const GptWeights& weights) {
       });
   if (same) return;
   throw InputError(fmt::format("{}: the adapters of another model", dir.string()),
-                   "merged into the model that is trained they do not give the one beside them",
-                   "begin from the model that they were trained for");
+                   "merged into the base model they do not give the saved model",
+                   "start from the model that they were trained for");
 }
 
 }  // namespace
@@ -138,15 +138,15 @@ class BatchTrainer::Call {
  public:
   explicit Call(Impl& trainer) : trainer_(trainer) {
     if (trainer.calls.HeldHere()) {
-      throw UsageError("a callback trains with the trainer that called it", {},
-                       "do it when the call has returned");
+      throw UsageError("a callback must not call the trainer that invoked it", {},
+                       "do it after the call has returned");
     }
     trainer.calls.lock();
     if (trainer.in_the_middle) {
       trainer.calls.unlock();
-      throw UsageError("trainer: this process was forked while another thread was in a call of it",
-                       "its numbers are half-changed here",
-                       "make another one and resume what was saved, or fork between steps");
+      throw UsageError("trainer: this process was forked while another thread was using it",
+                       "its state is incomplete in this process",
+                       "create a new one and resume from a checkpoint, or fork between steps");
     }
     trainer.in_the_middle = true;
   }

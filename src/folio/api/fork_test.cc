@@ -119,7 +119,7 @@ TEST_F(Forking, TextsAreLostWhereAStepWasMade) {
     texts.Cancel(0);
     return "";
   });
-  EXPECT_EQ(said, "batch: this process was forked while another thread was in a call of it");
+  EXPECT_EQ(said, "batch: this process was forked while another thread was using it");
   done = true;
   other.join();
 }
@@ -149,7 +149,7 @@ TEST_F(Forking, ATrainerIsRefusedWhereAStepWasMadeAndGoesOnWhereNoneWas) {
                 }
                 return "went on";
               }),
-              "trainer: this process was forked while another thread was in a call of it");
+              "trainer: this process was forked while another thread was using it");
   }
   done = true;
   other.join();

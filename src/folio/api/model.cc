@@ -275,9 +275,9 @@ void Model::Texts::Forget() {
 
 DecodeBatch& Model::Texts::Working() const {
   if (forked_) {
-    throw UsageError("batch: this process was forked while another thread was in a call of it",
-                     "its texts are half-written here",
-                     "make another batch, or fork between steps");
+    throw UsageError("batch: this process was forked while another thread was using it",
+                     "its state is incomplete in this process",
+                     "create a new batch, or fork between steps");
   }
   if (batch_ == nullptr) {
     throw UsageError("batch: an earlier step failed, and its texts are lost", {},

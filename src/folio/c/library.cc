@@ -247,7 +247,7 @@ void RequireArray(const void* argument, size_t count, size_t size, std::string_v
   RequireArgument(argument, name);
   if (count > PTRDIFF_MAX / size || !IsMapped(argument, count * size)) {
     throw UsageError(fmt::format("{}: {} of them", name, count),
-                     fmt::format("so many, of {} bytes each, are not in memory there", size));
+                     fmt::format("an array of so many ({} bytes each) is not in the memory of the process", size));
   }
 }
 
@@ -266,8 +266,8 @@ const char* PathArgument(const char* path, std::string_view name) {
   if (longest > NAME_MAX || whole.size() >= PATH_MAX) {
     throw UsageError(
         fmt::format("{}: {}... is too long", name, whole.substr(0, 40)),
-        fmt::format("it has {} bytes, and up to {} between slashes", whole.size(), longest),
-        fmt::format("the system takes {} and {} at most", PATH_MAX - 1, NAME_MAX));
+        fmt::format("it has {} bytes, up to {} between slashes", whole.size(), longest),
+        fmt::format("the system allows {}, and {} between slashes", PATH_MAX - 1, NAME_MAX));
   }
   return path;
 }

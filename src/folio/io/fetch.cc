@@ -160,7 +160,7 @@ class RateGuard {
     const int64_t came = bytes - std::exchange(before_, bytes);
     since_ = now;
     if (static_cast<double>(came) >= passed * static_cast<double>(slowest_)) return "";
-    return fmt::format("it is too slow: {} bytes came in {:.0f} s, less than {} a second", came,
+    return fmt::format("too slow: {} bytes in {:.0f} s, less than {} per second", came,
                        passed, slowest_);
   }
 

@@ -189,7 +189,7 @@ void RequireFewKeys(const Json& json, const std::string& where) {
   constexpr size_t kMost = 1000;
   if (json.size() <= kMost) return;
   throw InputError(fmt::format("{}: too many keys", where),
-                   fmt::format("it has {}, and may have {}", json.size(), kMost),
+                   fmt::format("it has {}, at most {} are allowed", json.size(), kMost),
                    "copy the model's own config.json");
 }
 
@@ -506,8 +506,8 @@ void CheckKeys(const Json& json, const Family& family, const GptConfig& config,
     if (harmless) continue;
     throw InputError(
         fmt::format("{}: models of type {} have no {}", where, family.model_type, key),
-        fmt::format("it is {}, and a key of {}", value.dump(), fmt::join(types, ", ")),
-        "set model_type to what the model is, or remove the key if it was made without");
+        fmt::format("it is {}, which belongs to {}", value.dump(), fmt::join(types, ", ")),
+        "set model_type to the right type, or remove the key");
   }
   for (const auto& [key, meaning] : own) known.emplace_back(key);
   WarnOfUnknownKeys(where, unknown, known);

@@ -722,7 +722,7 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
           fmt::format("{}: the adapter makes weights that are not finite", dir.string()),
           fmt::format("those of {}, with alpha {:g} and rank {}", place.module,
                       adapter.config.alpha, rank),
-          "train the adapter again, or copy it again: the model without it is sound");
+          "copy or train the adapter again; the base model is valid");
     }
   }
   merged.file = replaced;

@@ -235,7 +235,7 @@ TEST_F(AdapterFiles, KeysThatNobodyKnowsAreToldOnce) {
   Configure("use_dorra", true);
   for (int i = 0; i < 2; ++i) LoadAdapterConfig(At(""), weights_.config());
   const std::string told = warnings.Take();
-  EXPECT_TRUE(Contains(told, kAdapterConfigFile, "does not know \"use_dorra\" (not use_dora?)"));
+  EXPECT_TRUE(Contains(told, kAdapterConfigFile, "unknown key ignored: \"use_dorra\" (did you mean use_dora?)"));
   EXPECT_EQ(std::ranges::count(told, '\n'), 1);
 }
 

@@ -36,7 +36,7 @@ void RequireSameModel(const GptConfig& saved, const GptConfig& wanted, const std
   const auto [was, is] = std::ranges::mismatch(had, has);
   if (was == had.end()) return;
   throw InputError(fmt::format("{} contains a different model", where),
-                   fmt::format("it has {}, the settings say {}", *was, *is),
+                   fmt::format("it has {}, but the settings have {}", *was, *is),
                    "resume with the original settings of the run");
 }
 

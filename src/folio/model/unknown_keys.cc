@@ -43,10 +43,10 @@ void WarnOfUnknownKeys(const std::string& where, const std::vector<std::string>&
     }
     const std::string nearest = key.size() > kMostBytes ? "" : Nearest(key, known);
     named.push_back(fmt::format("\"{}\"{}", key.substr(0, kMostBytes),
-                                nearest.empty() ? "" : fmt::format(" (not {}?)", nearest)));
+                                nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest)));
   }
-  const std::string line = fmt::format("{}: folio does not know {}, and passes over {}", where,
-                                       Join(named, ", "), unknown.size() == 1 ? "it" : "them");
+  const std::string line = fmt::format("{}: unknown key{} ignored: {}", where,
+                                       unknown.size() == 1 ? "" : "s", Join(named, ", "));
   if (IsNew(line)) LogWarning(line);
 }
 
