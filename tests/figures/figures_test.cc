@@ -79,7 +79,8 @@ TEST_F(Figures, ALongTextIsSoundAndSmall) {
 
 TEST_F(Figures, OtherScalesAndSharesAreSound) {
   const Heatmap map = Attention(12, 0.7F);
-  EXPECT_EQ(CheckFigure(HeatmapSvg(map, {.per_row = true}), {"share of each row's largest value"}),
+  EXPECT_EQ(CheckFigure(HeatmapSvg(map, {.per_row = true}),
+                        {"relative to the largest value of each row"}),
             "");
   double share = 0;
   EXPECT_EQ(CheckFigure(HeatmapSvg(WithoutFirstColumn(map, &share), {}), {}), "");

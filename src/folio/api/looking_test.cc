@@ -72,7 +72,8 @@ TEST_F(Looking, TheLensEndsInThePrediction) {
   };
   EXPECT_TRUE(Contains(ErrorOf(look(*model_, {}), ErrorKind::kUsage), "positions: none"));
   EXPECT_TRUE(Contains(ErrorOf(look(*model_, {last + 1}), ErrorKind::kUsage), "expected 0 to"));
-  EXPECT_TRUE(Contains(ErrorOf(look(*small_, {0}), ErrorKind::kUsage), "float32 numbers"));
+  EXPECT_TRUE(Contains(ErrorOf(look(*small_, {0}), ErrorKind::kUsage),
+                       "this operation needs float32 weights"));
   EXPECT_THROW(LookThroughLens(*model_, ids, {0}, 2, [] { return true; }), CallStopped);
 }
 

@@ -108,7 +108,7 @@ TEST(ParseSeconds, TakesUnits) {
   EXPECT_EQ(ParseSeconds("0.5d", "--x"), 43200);
   for (const char* wrong : {"", "m", "10x", "0s", "-5m", "10m 5s", "nan", "1e300d"}) {
     EXPECT_TRUE(Contains(ErrorOf([&] { ParseSeconds(wrong, "--x"); }, ErrorKind::kUsage),
-                         "--x: '" + std::string(wrong) + "' is no time"));
+                         "--x: '" + std::string(wrong) + "' is not a time"));
   }
 }
 

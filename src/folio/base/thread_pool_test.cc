@@ -275,9 +275,9 @@ TEST_F(Parallel, WhatATaskThrowsIsThrownWhenAllHaveEnded) {
 }
 
 TEST_F(Parallel, ZeroThreadsAreRefused) {
-  EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(0); }, ErrorKind::kUsage), "0 threads cannot be"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(kMaxThreads + 1); }, ErrorKind::kUsage),
-                       "threads cannot be"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(0); }, ErrorKind::kUsage), "cannot use 0 threads"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { SetThreads(kMaxThreads + 1); }, ErrorKind::kUsage), "threads"));
 }
 
 TEST_F(Parallel, ACallKeepsTheNumberOfThreadsThatItBeganWith) {

@@ -46,7 +46,7 @@ TEST_F(CApi, WrongArgumentsAreErrorsAndTheModelGoesOn) {
                                                      train.get(), nullptr, nullptr, nullptr,
                                                      nullptr, nullptr, e);
                              }),
-                       "of another kind", "generate", "train"));
+                       "options: wrong kind", "generate", "train"));
   EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
                              [&](folio_error** e) {
                                return folio_embed(model_.get(), ids.data(), ids.size(), "max",

@@ -134,9 +134,9 @@ TEST_F(HostileNames, OfTensorsAndKeysAreShown) {
   Expect("$F convert --to hf activation converted");
 
   Patch("gguf-tiny", "model.gguf", "position_embd.weight", "gguf");
-  Expect("$F inspect model gguf/model.gguf", "no printable text");
+  Expect("$F inspect model gguf/model.gguf", "is not printable text");
   Patch("gguf-tiny", "model.gguf", "tokenizer.ggml.model", "keys");
-  Expect("$F generate --model keys/model.gguf --prompt a", "no printable text");
+  Expect("$F generate --model keys/model.gguf --prompt a", "is not printable text");
   Patch("torch-tiny", "pytorch_model.bin", "transformer.h.0.ln_1.weight", "torch");
   Expect("$F inspect model torch");
   Expect("$F generate --model torch --prompt a", "no tensor");

@@ -359,7 +359,7 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
   EXPECT_NE(first, Shell("$F data stories --bytes 500 --seed 2 --out -").out);
   Ended(1, Shell("$F data stories --out no/such/dir/f.txt"));
   EXPECT_TRUE(Contains(Ended(2, Shell("$F data stories --bytes 600 --out f.txt")).err,
-                       "f.txt: is there already", "--overwrite"));
+                       "f.txt already exists", "--overwrite"));
   EXPECT_EQ(Shell("cat f.txt").out, first);
   Well(Shell("$F data stories --bytes 500 --seed 2 --out f.txt --overwrite"));
   EXPECT_NE(Shell("cat f.txt").out, first);

@@ -112,7 +112,7 @@ TEST_F(PrepareSources, DamageLeavesNothing) {
     const std::string packed = Compressed(text, how);
     const PrepareOptions options =
         Options({{"a.txt", "plain"}, {"b", packed.substr(0, packed.size() - 5)}});
-    EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }), "/b: not a whole", how));
+    EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }), "/b: incomplete", how));
     EXPECT_EQ(Names(), (Strings{"a.txt", "b"})) << how;
   }
   const PrepareOptions options = Options({{"a.txt", "plain"}, {"b", "PAR1\x15PAR1"}});

@@ -53,7 +53,7 @@ TEST_F(TextFilesTest, WhereThereAreNoneItSaysWhatThereIs) {
   EXPECT_EQ(FindTextFiles({Path("lines")}, {}).files.size(), 1u);
   PutFile("damaged/a.txt", "a");
   PutFile("damaged/b.xz", Compressed("text", "xz").substr(0, 40));
-  EXPECT_TRUE(Contains(refusal("damaged"), "b.xz: not a whole xz stream"));
+  EXPECT_TRUE(Contains(refusal("damaged"), "b.xz: incomplete xz stream"));
 }
 
 TEST_F(TextFilesTest, RawTakesEveryFile) {

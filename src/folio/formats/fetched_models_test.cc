@@ -50,7 +50,7 @@ TEST(FilesOfModel, ShardsComeBeforeTheirIndex) {
   EXPECT_EQ(Chosen(parts),
             (Strings{"config.json", "model-00002-of-00002.safetensors",
                      "model-00001-of-00002.safetensors", "model.safetensors.index.json"}));
-  EXPECT_TRUE(Contains(Refusal({parts[0], parts[1], parts[3]}, ErrorKind::kInput), "not whole",
+  EXPECT_TRUE(Contains(Refusal({parts[0], parts[1], parts[3]}, ErrorKind::kInput), "is incomplete",
                        "1 of its 2 parts"));
 }
 

@@ -110,8 +110,8 @@ TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {
                        "give the file: " + At("a.gguf").string()));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("nowhere")); }), "nowhere", "spelling"));
   WriteFileAtomically(At("text"), "nothing here");
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }), "text: a text, and no model",
-                       "it begins with \"nothing here\""));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }),
+                       "text: a text file, not a model", "it begins with \"nothing here\""));
   WriteFileAtomically(At("bytes"), "\x01\x02");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("bytes")); }), "bytes: no model here"));
 }
@@ -569,11 +569,14 @@ TEST_F(Peft, OtherKindsAreRefusedByName) {
 // What PEFT saves beside adapters, though the configuration may not tell of it.
 TEST_F(Peft, OtherPartsAreNamedForWhatTheyAre) {
   constexpr std::pair<const char*, const char*> kParts[] = {
-      {"base_model.model.transformer.wte.weight", "a whole matrix of embeddings"},
-      {"base_model.model.model.embed_tokens.weight", "a whole matrix of embeddings"},
-      {"base_model.model.lm_head.weight", "a whole matrix of embeddings"},
-      {"base_model.model.score.weight", "a whole layer"},
-      {"base_model.model.transformer.h.0.attn.c_attn.bias", "a whole bias"},
+      {"base_model.model.transformer.wte.weight",
+       "a full embedding matrix, which PEFT saves if tokens were added"},
+      {"base_model.model.model.embed_tokens.weight",
+       "a full embedding matrix, which PEFT saves if tokens were added"},
+      {"base_model.model.lm_head.weight",
+       "a full embedding matrix, which PEFT saves if tokens were added"},
+      {"base_model.model.score.weight", "a full layer"},
+      {"base_model.model.transformer.h.0.attn.c_attn.bias", "a full bias"},
       {"base_model.model.transformer.wte.lora_embedding_A", "an adapter of embeddings"},
       {"base_model.model.transformer.h.0.attn.c_attn.lora_magnitude_vector.weight",
        "part of DoRA"}};
@@ -622,14 +625,14 @@ TEST_F(Peft, WhatDoesNotFitTheModelIsRefused) {
   Rename([](const std::string& name) {
     return name.find("h.1.attn.c_attn.lora_B") == name.npos ? name : "base_model.model.x";
   });
-  EXPECT_TRUE(Contains(Refusal(), "tensor 'base_model.model.x' is a whole layer"));
+  EXPECT_TRUE(Contains(Refusal(), "tensor 'base_model.model.x' is a full layer"));
   // The adapter is of a model of another size, and of fewer blocks.
   GptConfig config = TinyConfig();
   fs::create_directories(At("other"));
   SaveModel(At("other"), GptWeights(config));
   EXPECT_TRUE(
       Contains(ErrorAndHelp([&] { FindModel(At("other"), Loading::kMap, peft_ / "plain"); }),
-               "has the wrong shape", "(3, 6)", "give the model that it was trained for"));
+               "has the wrong shape", "(3, 6)", "give its base model"));
   config.n_embd = 16;
   config.n_layer = 1;
   SaveModel(At("other"), GptWeights(config));
@@ -642,9 +645,9 @@ TEST_F(Peft, CutShortFlippedOrMissingItIsReadOrRefused) {
   EXPECT_TRUE(
       Contains(ErrorAndHelp([&] { FindModel(model_, Loading::kMap, At("nowhere")); }), "nowhere"));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(model_, Loading::kMap, model_); }),
-                       "no adapter here", "adapter_config.json is missing", "save_pretrained"));
+                       ": no adapter found", "adapter_config.json is missing", "save_pretrained"));
   // An adapter is no model.
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("adapter")); }), "an adapter, and no model",
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("adapter")); }), ": an adapter, not a model",
                        "--adapter"));
   const std::string whole = ReadFile(At("adapter") / kAdapterWeightsFile);
   for (size_t at = 0; at < whole.size(); at += 97) {

@@ -144,14 +144,15 @@ TEST_F(NanochatFiles, AreRefusedByNameWhereTheySayMore) {
     EXPECT_TRUE(Contains(Refusal(64, {{"n_layer", number}}), "meta_000010.json", "n_layer"));
   }
   EXPECT_TRUE(Contains(Refusal(64, {{"n_kv_head", 1}}), "wrong shape"));
-  EXPECT_TRUE(Contains(Refusal(100000, {{"vocab_size", 90}}), "not a sound") ||
+  EXPECT_TRUE(Contains(Refusal(100000, {{"vocab_size", 90}}), "is not a valid llm.c tokenizer") ||
               Contains(Refusal(64, {{"vocab_size", 90}}), "wrong shape"));
   EXPECT_TRUE(Contains(Refusal(64, {}, "bigram.weight"), "bigram.weight", "not part"));
   fs::remove(dir_ / "meta_000010.json");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(dir_); }), "meta_000010.json is missing"));
   Put(64);
   fs::copy_file(kDir / "tokens/tokenizer.pkl", dir_ / "tokenizer.pkl");
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(dir_); }), "tokenizer of another model"));
+  EXPECT_TRUE(
+      Contains(ErrorAndHelp([&] { FindModel(dir_); }), ": the tokenizer belongs to another model"));
 }
 
 TEST_F(NanochatFiles, BecomeFoliosOwnAndNobodyElses) {

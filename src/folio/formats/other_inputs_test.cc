@@ -50,16 +50,17 @@ class OtherInputs : public InTemporaryDirectory {
 
 TEST_F(OtherInputs, FilesThatWereNotDownloaded) {
   Put("m.gguf", kPointer);
-  EXPECT_TRUE(Contains(Refusal("m.gguf"), "m.gguf: a pointer of Git LFS"));
+  EXPECT_TRUE(Contains(Refusal("m.gguf"), "m.gguf: a Git LFS pointer, not the file itself"));
   Put("m.gguf", "<!DOCTYPE html>\n<html>");
-  EXPECT_TRUE(Contains(Refusal("m.gguf"), "m.gguf: a page of HTML"));
+  EXPECT_TRUE(Contains(Refusal("m.gguf"), "m.gguf: an HTML page, not the file itself"));
   Put("tokenizer.json", kPointer);
-  EXPECT_TRUE(Contains(Refusal(), "tokenizer.json: a pointer of Git LFS"));
+  EXPECT_TRUE(Contains(Refusal(), "tokenizer.json: a Git LFS pointer, not the file itself"));
   fs::remove(At("tokenizer.json"));
   Put(kWeightsFile, kPointer);
-  EXPECT_TRUE(Contains(Refusal(), "model.safetensors: a pointer of Git LFS", "12345 bytes"));
+  EXPECT_TRUE(Contains(Refusal(), "model.safetensors: a Git LFS pointer, not the file itself",
+                       "12345 bytes"));
   fs::rename(At(kWeightsFile), At(kTorchWeightsFile));
-  EXPECT_TRUE(Contains(Refusal(), "pytorch_model.bin: a pointer of Git LFS"));
+  EXPECT_TRUE(Contains(Refusal(), "pytorch_model.bin: a Git LFS pointer, not the file itself"));
 }
 
 TEST_F(OtherInputs, OtherProgramsModels) {
@@ -73,7 +74,7 @@ TEST_F(OtherInputs, OtherProgramsModels) {
     Put(file, "\x01\x02");
     EXPECT_TRUE(Contains(Refusal(), "model.safetensors is missing", file, program));
     if (!file.ends_with(".pth")) {
-      EXPECT_TRUE(Contains(Refusal(file), file + " is in the form of " + program));
+      EXPECT_TRUE(Contains(Refusal(file), file + "is in the format of " + program));
     }
     fs::remove(At(file));
   }
@@ -99,10 +100,10 @@ TEST_F(OtherInputs, QuantisedModels) {
        "\"bitsandbytes\""},
       {R"("quantization_config":{"quant_method":"fp8"})", "\"fp8\""},
       {R"("compression_config":{"quant_method":"compressed-tensors"})", "compressed-tensors"},
-      {R"("quantization":{"group_size":64,"bits":4})", "a quantised model of MLX"}};
+      {R"("quantization":{"group_size":64,"bits":4})", "an MLX-quantized model"}};
   for (const auto& [member, what] : kinds) {
     Configure(member);
-    EXPECT_TRUE(Contains(Refusal(), "a quantised model", what));
+    EXPECT_TRUE(Contains(Refusal(), "a quantized model", what));
   }
   // Where the configuration does not tell.
   Configure(R"("x":0)");
@@ -113,7 +114,7 @@ TEST_F(OtherInputs, QuantisedModels) {
            {"h.0.attn.c_attn.weight_scale_inv", "8-bit floats"}}) {
     const std::vector<NamedTensor> tensors = {{name, Tensor(packed.data(), {4})}};
     WriteSafetensors(At(kWeightsFile), tensors);
-    EXPECT_TRUE(Contains(Refusal(), "quantised weights are not supported", name, what, "GGUF"));
+    EXPECT_TRUE(Contains(Refusal(), ": quantized weights are not supported", name, what, "GGUF"));
   }
 }
 
@@ -121,8 +122,8 @@ TEST_F(OtherInputs, QuantisedModels) {
 TEST_F(OtherInputs, TokenizersThatAreNotRead) {
   Put("tokenizer_config.json", "{}");
   for (const auto& [file, what] : std::vector<std::pair<std::string, std::string>>{
-           {"tokenizer.model", "SentencePiece's own file"},
-           {"tekken.json", "Mistral's own file"},
+           {"tokenizer.model", "a SentencePiece model"},
+           {"tekken.json", "a Mistral tokenizer"},
            {"vocab.txt", "WordPiece"}}) {
     Put(file, "x");
     const FoundModel found = FindModel(At(""));

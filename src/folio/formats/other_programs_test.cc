@@ -176,15 +176,15 @@ TEST_F(Llmc, CutShortAtEveryByteIsRefused) {
     EXPECT_TRUE(Contains(Refusal(whole.substr(0, size)), "m.bin")) << size;
   }
   EXPECT_TRUE(Contains(Refusal(whole.substr(0, whole.size() - 1)), "8 bytes at byte"));
-  EXPECT_TRUE(Contains(Refusal(whole + "x"), "1 bytes too many"));
+  EXPECT_TRUE(Contains(Refusal(whole + "x"), "1 extra bytes"));
 }
 
 TEST_F(Llmc, SizesThatDoNotFitTheFileAreRefused) {
   EXPECT_TRUE(Contains(WithHeader(1, 1), "version 1", "train_gpt2.py"));
   EXPECT_TRUE(Contains(WithHeader(1, 2), "version 2"));
-  EXPECT_TRUE(Contains(WithHeader(1, 5), "bytes too many"));
+  EXPECT_TRUE(Contains(WithHeader(1, 5), "extra bytes"));
   EXPECT_TRUE(Contains(WithHeader(2, 3), "bytes at byte"));
-  EXPECT_TRUE(Contains(WithHeader(2, 1), "bytes too many"));
+  EXPECT_TRUE(Contains(WithHeader(2, 1), "extra bytes"));
   EXPECT_TRUE(Contains(WithHeader(2, -1), "n_positions"));
   EXPECT_TRUE(Contains(WithHeader(3, 0), "vocab_size"));
   EXPECT_TRUE(Contains(WithHeader(3, 129), "padded to 128"));
@@ -250,7 +250,7 @@ TEST_F(Llmc, ATokenizerThatItsFileCannotHoldIsRefused) {
   EXPECT_TRUE(Contains(ErrorAndHelp([&] {
                          SaveLlmc(At("m.bin"), {weights, &bytes});
                        }),
-                       "cannot hold the tokenizer", "258 tokens of kind bytes"));
+                       "cannot store the tokenizer of this model", "258 tokens of kind bytes"));
   EXPECT_EQ(Names(), Strings{});
 }
 
@@ -308,15 +308,15 @@ TEST_F(Llmc, TokenizersThatAreNotSoundAreRefused) {
   };
   for (size_t size = 0; size < whole.size(); size += size < 16 ? 1 : 97)
     refusal(whole.substr(0, size));
-  EXPECT_TRUE(Contains(refusal(whole + "x"), "1 bytes too many"));
+  EXPECT_TRUE(Contains(refusal(whole + "x"), "1 extra bytes"));
   EXPECT_TRUE(Contains(with(1, 3), "version 3"));
   EXPECT_TRUE(Contains(with(2, -1), "tokens"));
   EXPECT_TRUE(Contains(with(2, INT32_MAX), "tokens"));
-  EXPECT_TRUE(Contains(with(3, 300), "end of text is 300"));
+  EXPECT_TRUE(Contains(with(3, 300), "tokens, end-of-text token 300,"));
   EXPECT_TRUE(Contains(with(4, -1), "-1 special tokens"));
   EXPECT_TRUE(Contains(with(4, INT32_MAX), "special tokens"));
   EXPECT_FALSE(with(4, 200).empty());
-  EXPECT_TRUE(Contains(with(3, -1), "end of text is -1"));
+  EXPECT_TRUE(Contains(with(3, -1), "tokens, end-of-text token -1,"));
   EXPECT_TRUE(Contains(refusal(std::string(whole).replace(1024, 1, 1, '\0')), "token 0 is empty"));
 }
 
@@ -440,7 +440,7 @@ TEST_F(TorchFormats, WhatANanoGptCheckpointHasNoPlaceForIsRefused) {
   EXPECT_TRUE(Contains(Refusal(NanoBytes(PickleDict(args), "transformer.h.0.moe.weight")),
                        "moe.weight", "not part"));
   EXPECT_TRUE(Contains(Refusal(NanoBytes("}")), "model_args has no n_layer"));
-  EXPECT_TRUE(Contains(Refusal(NanoBytes("N")), "no nanoGPT checkpoint", "config.json"));
+  EXPECT_TRUE(Contains(Refusal(NanoBytes("N")), ": not a nanoGPT checkpoint", "config.json"));
 }
 
 class NanoGptSaved : public TorchFormats {
@@ -523,7 +523,7 @@ TEST_F(NanoGptSaved, WhatNanoGptCannotComputeIsRefusedWithTheReason) {
   EXPECT_TRUE(Contains(SaveRefused(config, &bytes), "257 tokens of kind bytes", "characters"));
   const GptWeights weights(config);
   EXPECT_TRUE(Contains(ErrorOf([&] { SaveNanoGpt(At("ckpt.pt"), {weights}); }, ErrorKind::kUsage),
-                       "in a directory"));
+                       ": nanoGPT checkpoints are directories"));
   EXPECT_EQ(Names(), Strings{});
 }
 

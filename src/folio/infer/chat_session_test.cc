@@ -129,7 +129,8 @@ TEST_F(ChatSessions, TemplatesSeeTheWholeConversation) {
   };
   EXPECT_EQ(ask("a"), "[a]> 0");
   session.Answered(Bytes("hm!b"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { ask("no"); }), "does not take", "no"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { ask("no"); }), ": the template rejects this conversation", "no"));
   EXPECT_EQ(ask("c"), "[a][b][c]> 0");
   session.Answered(Bytes("d"));
   session.TakeBackAnswer();

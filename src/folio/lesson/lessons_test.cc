@@ -342,17 +342,19 @@ TEST_F(TokenVectorsOfAFile, AreAnArrayOfArrays) {
 }
 
 TEST_F(TokenVectorsOfAFile, AreRefusedWithTheLine) {
-  EXPECT_TRUE(Contains(Refusal("a 1 2\nb 1 two\n"), "vectors:2", "'two' is no number"));
-  EXPECT_TRUE(Contains(Refusal("a 1 2\n\nb 1\n"), "vectors:3", "expected 2 numbers", "found 1"));
-  EXPECT_TRUE(Contains(Refusal("a b 1\n"), "vectors:1", "'b' is no number"));
+  EXPECT_TRUE(Contains(Refusal("a 1 2\nb 1 two\n"), "vectors:2", "'two' is not a number"));
+  EXPECT_TRUE(Contains(Refusal("a 1 2\n\nb 1\n"), "vectors:3",
+                       "expected 2 numbers, as in the previous lines, found", "found 1"));
+  EXPECT_TRUE(Contains(Refusal("a b 1\n"), "vectors:1", "'b' is not a number"));
   EXPECT_TRUE(Contains(Refusal("1 2\nalone\n"), "vectors:2", "a token without numbers"));
-  EXPECT_TRUE(Contains(Refusal("1 1e99\n"), "'1e99' is no number"));
-  EXPECT_TRUE(Contains(Refusal(" \n"), "nothing is in it"));
-  EXPECT_TRUE(Contains(Refusal("[]"), "nothing is in it"));
+  EXPECT_TRUE(Contains(Refusal("1 1e99\n"), "'1e99' is not a number"));
+  EXPECT_TRUE(Contains(Refusal(" \n"), "it is empty"));
+  EXPECT_TRUE(Contains(Refusal("[]"), "it is empty"));
   EXPECT_TRUE(Contains(Refusal("[[1], 2]"), "expected arrays of numbers, found 2"));
   EXPECT_TRUE(Contains(Refusal("[[1], [\"a\"]]"), "expected a number, found \"a\""));
   EXPECT_TRUE(Contains(Refusal("[[1], [1e99]]"), "expected a number, found 1e+99"));
-  EXPECT_TRUE(Contains(Refusal("[[1], [1, 2]]"), "expected 1 numbers", "found 2"));
+  EXPECT_TRUE(Contains(Refusal("[[1], [1, 2]]"),
+                       "expected 1 numbers, as in the previous lines, found", "found 2"));
   EXPECT_TRUE(Contains(Refusal("[[1], "), "vectors:1:"));
   EXPECT_TRUE(Contains(Refusal("a\xff 1"), "not UTF-8"));
   std::string many;

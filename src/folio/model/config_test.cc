@@ -192,7 +192,7 @@ TEST(ConfigJson, RefusesOtherModels) {
   EXPECT_TRUE(Contains(Refusal(R"({"architectures": ["GPT2ForSequenceClassification"]})"),
                        "GPT2ForSequenceClassification", "expected \"GPT2LMHeadModel\""));
   EXPECT_TRUE(Contains(Refusal(R"({"is_encoder_decoder": true})"), "an encoder"));
-  EXPECT_TRUE(Contains(Refusal(R"({"quantization_config": {"bits": 4}})"), "a quantised model"));
+  EXPECT_TRUE(Contains(Refusal(R"({"quantization_config": {"bits": 4}})"), "a quantized model"));
   EXPECT_TRUE(Contains(Refusal(R"({"pruned_heads": {"0": [1]}})"), "pruned heads"));
   EXPECT_EQ(Parse(R"({"pruned_heads": {}, "architectures": null, "quantization_config": null})"),
             Parse("{}"));
@@ -220,18 +220,19 @@ TEST(ConfigJson, LongRopeIsReadInBothSpellings) {
   };
   const Case cases[] = {
       {R"({"rope_parameters": {"type": "longrope", "short_factor": "1", "long_factor": [1]}})",
-       "short_factor is no list of numbers"},
+       ": short_factor is not a list of numbers"},
       {R"({"rope_parameters": {"type": "longrope", "short_factor": [], "long_factor": [1]}})",
-       "short_factor is no list of numbers"},
+       ": short_factor is not a list of numbers"},
       {R"({"rope_parameters": {"type": "longrope", "long_factor": [1, 1, 1, 1]}})",
-       "short_factor is no list of numbers"},
+       ": short_factor is not a list of numbers"},
       {R"({"rope_parameters": {"type": "longrope", "short_factor": [1, 1, 1],
                                "long_factor": [1, 1, 1, 1]}})",
-       "rope_short_factors has not a divisor for each pair"},
+       ": the length of rope_short_factors is wrong"},
       {R"({"rope_parameters": {"type": "longrope", "short_factor": [1, 1, 1, 1],
                                "long_factor": [1, 1, 0, 1]}})",
-       "rope_long_factors has not a divisor for each pair"},
-      {R"({"original_max_position_embeddings": 8})", "two values of original_max_position"},
+       ": the length of rope_long_factors is wrong"},
+      {R"({"original_max_position_embeddings": 8})",
+       ": conflicting values of original_max_position"},
       {R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})",
        "rotary positions of the type longrope are not supported"},
   };
@@ -273,14 +274,14 @@ TEST(ConfigJson, TextPartsOfLargerModelsAreRead) {
   EXPECT_EQ(config.rope_factor, 8);
   EXPECT_EQ(config.more_eos_token_ids, std::vector<int64_t>({106}));
   EXPECT_DOUBLE_EQ(config.embedding_scale, std::sqrt(2560.0));
-  EXPECT_TRUE(
-      Contains(Refusal(R"({"model_type": "gemma3"})"), "text_config is not that of a text"));
+  EXPECT_TRUE(Contains(Refusal(R"({"model_type": "gemma3"})"),
+                       ": text_config does not describe a text model"));
   EXPECT_TRUE(Contains(Refusal(with(R"("text_config": {"model_type": "llama"})")),
-                       "text_config is not that of a text", "\"gemma3_text\""));
+                       ": text_config does not describe a text model", "\"gemma3_text\""));
   EXPECT_TRUE(Contains(Refusal(with(kText, R"(, "architectures": ["Gemma3ForPictures"])")),
                        "Gemma3ForPictures", "Gemma3ForConditionalGeneration"));
   EXPECT_TRUE(Contains(Refusal(with(kText, R"(, "quantization_config": {"bits": 4})")),
-                       "a quantised model"));
+                       "a quantized model"));
 }
 
 TEST(ConfigJson, RefusesTwoContextLengths) {
@@ -507,7 +508,8 @@ TEST(Families, TheFirstThatExpressesAModelHasIt) {
   EXPECT_EQ(FamilyFor(config, FileFormat::kHuggingFace).model_type, "folio");
   EXPECT_EQ(FamilyFor(config, FileFormat::kGguf).model_type, "gpt2");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { RequireExpressed(config, FileFormat::kGguf, "no"); }),
-                       "no", "causal = false", "convert to hf"));
+                       "no", "model.causal is false: each token attends to the tokens after it",
+                       "convert to hf"));
   RequireExpressed(config, FileFormat::kHuggingFace, "yes");
 }
 

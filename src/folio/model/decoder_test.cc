@@ -99,7 +99,8 @@ TEST(DecoderOfAModelThatReadsBothWays, IsRefused) {
   const GptWeights weights(config);
   const auto backend = MakeReferenceBackend();
   EXPECT_TRUE(Contains(ErrorOf([&] { Decoder(*backend, weights); }, ErrorKind::kUsage),
-                       "cannot write", "causal = false"));
+                       "cannot write",
+                       "model.causal is false: each token attends to the tokens after it"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Decoding,

@@ -142,7 +142,8 @@ TEST(Adapters, TargetsNameLayers) {
   for (const char* targets : {"proj", "", "c_attn,", "c_attn, c_fc", "h.0.attn.c_attn", ".c_fc"}) {
     const LoraConfig config{.rank = 1, .targets = targets};
     EXPECT_TRUE(Contains(ErrorAndHelp([&] { config.Validate("settings"); }, ErrorKind::kUsage),
-                         "lora.targets names no layer", "attn.c_attn, attn.c_proj, mlp.c_fc"))
+                         ": lora.targets: there is no layer '",
+                         "attn.c_attn, attn.c_proj, mlp.c_fc"))
         << targets;
   }
 }
@@ -235,7 +236,8 @@ TEST_F(AdapterFiles, KeysThatNobodyKnowsAreToldOnce) {
   Configure("use_dorra", true);
   for (int i = 0; i < 2; ++i) LoadAdapterConfig(At(""), weights_.config());
   const std::string told = warnings.Take();
-  EXPECT_TRUE(Contains(told, kAdapterConfigFile, "unknown key ignored: \"use_dorra\" (did you mean use_dora?)"));
+  EXPECT_TRUE(Contains(told, kAdapterConfigFile,
+                       "unknown key ignored: \"use_dorra\" (did you mean use_dora?)"));
   EXPECT_EQ(std::ranges::count(told, '\n'), 1);
 }
 
@@ -265,11 +267,12 @@ TEST_F(AdapterFiles, NumbersThatAreNotFiniteAreWhoseTheyAre) {
 
 TEST_F(AdapterFiles, OfAnotherRunAreRefused) {
   Configure("r", 2);
-  EXPECT_TRUE(Contains(Refusal(), "other adapters", "rank 2", "rank 3"));
+  EXPECT_TRUE(
+      Contains(Refusal(), ": the adapters differ from those of this run", "rank 2", "rank 3"));
   Configure("lora_alpha", 6);
-  EXPECT_TRUE(Contains(Refusal(), "other adapters", "alpha 6"));
+  EXPECT_TRUE(Contains(Refusal(), ": the adapters differ from those of this run", "alpha 6"));
   Configure("target_modules", {"c_attn", "c_proj"});
-  EXPECT_TRUE(Contains(Refusal(), "other adapters", "c_attn,c_proj"));
+  EXPECT_TRUE(Contains(Refusal(), ": the adapters differ from those of this run", "c_attn,c_proj"));
   std::filesystem::remove(At(kAdapterConfigFile));
   EXPECT_TRUE(Contains(Refusal(), kAdapterConfigFile));
 }
@@ -447,7 +450,7 @@ TEST(AdaptersOfFamilies, AreOfLayersAsTheFamilyHasThem) {
     if (*expected == 0) {
       EXPECT_TRUE(
           Contains(ErrorAndHelp([&, &f = family] { lora.Resolve(model, f); }, ErrorKind::kUsage),
-                   "lora.targets names no layer", "_"))
+                   ": lora.targets: there is no layer '", "_"))
           << family << " " << said;
       continue;
     }

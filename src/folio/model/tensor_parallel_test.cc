@@ -339,16 +339,17 @@ TEST(Shards, ThatDoNotGoIntoTheModelAreRefusedWithTheNearest) {
   RequireShards(config, lora, 3);
   EXPECT_TRUE(Contains(refusal(4), "4 ranks cannot share", "n_head", "--tensor-parallel 3 or 6"));
   config.n_inner = 28;
-  EXPECT_TRUE(Contains(refusal(3), "n_inner, which is 28", "--tensor-parallel 2 or 4"));
+  EXPECT_TRUE(Contains(refusal(3), "n_inner must be divisible by the number of ranks; it is 28",
+                       "--tensor-parallel 2 or 4"));
   config.n_inner = 30;
   config.vocab_size = 2;
-  EXPECT_TRUE(Contains(refusal(3), "vocabulary, of 2 tokens"));
+  EXPECT_TRUE(Contains(refusal(3), "the vocabulary of 2 tokens is too small"));
   config.vocab_size = 11;
   for (bool GptConfig::*extra :
        {&GptConfig::embedding_norm, &GptConfig::smear, &GptConfig::residual_lambdas,
         &GptConfig::value_embeddings, &GptConfig::backout}) {
     config.*extra = true;
-    EXPECT_TRUE(Contains(refusal(2), "value_embeddings", "leave --tensor-parallel out"));
+    EXPECT_TRUE(Contains(refusal(2), "value_embeddings", "remove --tensor-parallel"));
     config.*extra = false;
   }
   lora.rank = 2;

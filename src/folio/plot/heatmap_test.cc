@@ -201,7 +201,7 @@ TEST(HeatmapGridSvg, OneKeyForAll) {
   EXPECT_EQ(Count(svg, "full colour is 1, square-root scale"), 1U);
   EXPECT_EQ(Count(svg, ">masked</text>"), 1U);
   svg = HeatmapGridSvg(maps, 2, "grid", {}, {.full = 2});
-  EXPECT_EQ(Count(svg, "full colour is 2"), 1U);
+  EXPECT_EQ(Count(svg, "full colour: 2"), 1U);
   EXPECT_EQ(Count(svg, ">2.0</text>"), 1U);
   EXPECT_EQ(Count(svg, "class=\"minus\""), 0U);
   maps[0].values[0] = -1;

@@ -116,7 +116,8 @@ TEST(ReportText, WideTablesLoseTheirMiddleAndSayHowMuch) {
     const std::regex number(" [12][0-9][0-9]\\b");
     const auto shown =
         std::distance(std::sregex_iterator(row.begin(), row.end(), number), std::sregex_iterator());
-    EXPECT_TRUE(Contains(text, "(" + std::to_string(101 - shown) + " columns in the middle left"))
+    EXPECT_TRUE(
+        Contains(text, "(" + std::to_string(101 - shown) + " columns in the middle omitted)"))
         << text;
   }
 }
@@ -127,7 +128,7 @@ TEST(ReportText, LongTablesLoseTheirMiddleRows) {
   EXPECT_FALSE(Contains(text, "   r3 "));
   EXPECT_TRUE(Contains(text, "   r47"));
   EXPECT_FALSE(Contains(text, "   r46"));
-  EXPECT_TRUE(Contains(text, "(44 rows in the middle left out)")) << text;
+  EXPECT_TRUE(Contains(text, "(44 rows in the middle omitted)")) << text;
   EXPECT_FALSE(Contains(ReportText(OneStep(Large(7, 2)), kWide, 7), "left out"));
 }
 
@@ -175,7 +176,7 @@ TEST(CutMiddle, KeepsBothEnds) {
   EXPECT_EQ(CutMiddle(3, 3), (std::vector<int64_t>{0, 1, 2}));
   EXPECT_EQ(CutMiddle(4, 3), (std::vector<int64_t>{0, -1, 3}));
   EXPECT_EQ(CutMiddle(10, 6), (std::vector<int64_t>{0, 1, 2, -1, 8, 9}));
-  EXPECT_EQ(LeftOutText(CutMiddle(10, 6), 10, "rows"), "(5 rows in the middle left out)");
+  EXPECT_EQ(LeftOutText(CutMiddle(10, 6), 10, "rows"), "(5 rows in the middle omitted)");
   EXPECT_EQ(LeftOutText(CutMiddle(6, 6), 6, "rows"), "");
 }
 
@@ -306,8 +307,8 @@ TEST(ReportHtml, LabelsAreNoMarkup) {
 
 TEST(ReportHtml, LargeTablesAreCutToo) {
   const std::string html = ReportHtml(OneStep(Large(100, 40), FigureKind::kNone));
-  EXPECT_TRUE(Contains(html, "(37 rows in the middle left out)"));
-  EXPECT_TRUE(Contains(html, "(9 columns in the middle left out)"));
+  EXPECT_TRUE(Contains(html, "(37 rows in the middle omitted)"));
+  EXPECT_TRUE(Contains(html, "(9 columns in the middle omitted)"));
   EXPECT_TRUE(Contains(html, "<details open>"));
 }
 

@@ -251,7 +251,7 @@ TEST_F(SettingsTest, MistakesInAFileAreToldWithTheirPosition) {
   EXPECT_EQ(failure("seed = 1\n"),
             "train.toml:1:1: unknown key 'seed', did you mean 'train.seed'? |  | ");
   EXPECT_EQ(failure("[data]\nzzzzzzzz = 1\n"),
-            "train.toml:2:1: unknown key 'zzzzzzzz' |  | the keys are data.tokenizer, "
+            "train.toml:2:1: unknown key 'zzzzzzzz' |  | available keys: data.tokenizer, "
             "data.add_tokens, data.chat_template, data.val_fraction, data.val_split, data.field, "
             "data.raw");
   EXPECT_EQ(failure("[trian]\nseed = 1\n"),

@@ -427,12 +427,13 @@ TEST(KnownTokens, OthersThatAreNeededAreRefused) {
   BpeTokenizer tokenizer(vocab);
   tokenizer.set_known_tokens(part);
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(tokenizer); }),
-                       "token 256 is merged of one of them", "convert to hf"));
+                       "token 256 is merged from one of them", "convert to hf"));
   vocab = ByteVocab();
   vocab.before = {AddSpecial(vocab, "<s>")};
   BpeTokenizer begins(vocab);
   begins.set_known_tokens(256);
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(begins); }), "at the ends of texts"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(begins); }),
+                       "one of them represents bytes, or begins or ends texts"));
   const std::vector<std::string> more = {"<image>"};
   ByteTokenizer bytes(more);
   bytes.set_known_tokens(257);

@@ -118,11 +118,11 @@ TEST(BpeVocab, RefusesWrongSpecialTokens) {
   const auto last = static_cast<int32_t>(good.tokens.size()) - 1;
   BpeVocab vocab = good;
   vocab.specials[0].text = "<|other|>";
-  EXPECT_TRUE(Contains(Refusal(vocab), "'<|other|>'", "is not the token of its id"));
+  EXPECT_TRUE(Contains(Refusal(vocab), "'<|other|>'", "is not the token with its id"));
   vocab = good;
   for (const int32_t id : {-1, last + 1, INT32_MAX}) {
     vocab.specials[1].id = id;
-    EXPECT_TRUE(Contains(Refusal(vocab), "is not the token of its id")) << id;
+    EXPECT_TRUE(Contains(Refusal(vocab), "is not the token with its id")) << id;
   }
   vocab = good;
   std::swap(vocab.specials[0], vocab.specials[1]);
@@ -142,7 +142,7 @@ TEST(BpeVocab, RefusesWrongSpecialTokens) {
   // Files would have the name of " w" twice.
   vocab = With(good, last, "\u0120w");
   vocab.specials[1].text = "\u0120w";
-  EXPECT_TRUE(Contains(Refusal(vocab), "cannot be told from another token"));
+  EXPECT_TRUE(Contains(Refusal(vocab), "cannot be distinguished from another token"));
 }
 
 TEST(BpeVocab, RefusesWrongMerges) {
@@ -153,12 +153,12 @@ TEST(BpeVocab, RefusesWrongMerges) {
     return Refusal(vocab);
   };
   const auto ids = static_cast<int32_t>(good.tokens.size());
-  EXPECT_TRUE(Contains(merged({-1, 0, 256}), "merge 15", "id -1 is no token"));
-  EXPECT_TRUE(Contains(merged({0, ids, 256}), "merge 15", "is no token"));
-  EXPECT_TRUE(Contains(merged({0, 1, INT32_MIN}), "merge 15", "is no token"));
-  EXPECT_TRUE(Contains(merged({ids - 1, 0, 256}), "a special one"));
-  EXPECT_TRUE(Contains(merged({0, 1, 256}), "put together are not 'he'"));
-  EXPECT_TRUE(Contains(merged({256, 256, 256}), "put together are not 'he'"));
+  EXPECT_TRUE(Contains(merged({-1, 0, 256}), "merge 15", ": id -1 is not an ordinary token"));
+  EXPECT_TRUE(Contains(merged({0, ids, 256}), "merge 15", "is not an ordinary token"));
+  EXPECT_TRUE(Contains(merged({0, 1, INT32_MIN}), "merge 15", "is not an ordinary token"));
+  EXPECT_TRUE(Contains(merged({ids - 1, 0, 256}), "is not an ordinary token"));
+  EXPECT_TRUE(Contains(merged({0, 1, 256}), "together are not 'he'"));
+  EXPECT_TRUE(Contains(merged({256, 256, 256}), "together are not 'he'"));
   EXPECT_TRUE(Contains(merged(good.merges[0]), "merge 15 appears twice", "'h'"));
   // Two pairs that make one token are no mistake; each of them twice is.
   BpeVocab vocab = MakeTestVocab({{"a", "b"}, {"b", "c"}, {"ab", "c"}}, {});

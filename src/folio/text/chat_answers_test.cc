@@ -135,7 +135,8 @@ TEST(ChatAnswers, WhatIsNotShownIsRefused) {
   EXPECT_TRUE(Contains(ErrorAndHelp([] {
                          AnswersOf("{{ messages | length }}", {{kUser, "q"}, {kAssistant, "a"}});
                        }),
-                       "message 2", "cannot be told", "{% generation %}"));
+                       "message 2", "cannot be distinguished from another token",
+                       "{% generation %}"));
 }
 
 }  // namespace

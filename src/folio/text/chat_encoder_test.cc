@@ -122,7 +122,7 @@ TEST_F(ChatEncoders, VariablesReachTheTemplateOrAreRefused) {
     return ErrorOf([&] { Asked(encoder, *tokenizer_, bad); });
   };
   EXPECT_TRUE(Contains(refused("enable_thinkin"), "no variable 'enable_thinkin'"));
-  EXPECT_TRUE(Contains(refused("messages"), "'messages'", "not set by itself"));
+  EXPECT_TRUE(Contains(refused("messages"), "'messages'", "' of the chat template cannot be set"));
   // For all conversations; what one says itself wins.
   encoder.SetVariables(Json{{"enable_thinking", false}, {"effort", "high"}});
   EXPECT_EQ(Asked(encoder, *tokenizer_, plain), "q<off>high");
@@ -143,7 +143,8 @@ TEST_F(ChatEncoders, ToolsHaveATemplateOfTheirOwnWhereThereIsOne) {
   EXPECT_EQ(Asked(both, *tokenizer_, {.messages = asked.messages}), "q");
   EXPECT_EQ(Asked(WithSource(*tokenizer_, for_tools), *tokenizer_, asked), "f:q");
   const ChatEncoder deaf = WithSource(*tokenizer_, plain);
-  EXPECT_TRUE(Contains(ErrorOf([&] { Asked(deaf, *tokenizer_, asked); }), "no place for tools"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { Asked(deaf, *tokenizer_, asked); }),
+                       "the model's chat template does not support tools"));
   EXPECT_TRUE(Contains(ErrorOf([&] { WithSource(*tokenizer_, plain, "{% what %}"); }), "tool_use"));
 }
 
@@ -199,7 +200,7 @@ TEST_F(ChatEncoders, MessagesTakeTheFormThatTheTemplateWasMadeFor) {
                          Asked(WithSource(*tokenizer_, "{{ raise_exception('no') }}"), *tokenizer_,
                                called(given));
                        }),
-                       "does not take this conversation"));
+                       ": the template rejects this conversation"));
 }
 
 std::vector<std::string> AnswersIn(const EncodedChat& chat, const Tokenizer& tokenizer) {

@@ -80,14 +80,15 @@ TEST(ChatJson, WhatIsWrongIsSaidWithTheMessage) {
   refused(R"({"role":"owner","content":"a"})", "\"owner\"");
   refused(R"({"role":"user"})", "no \"content\"");
   refused(R"({"role":"assistant","content":null})", "no \"content\"");
-  refused(R"({"role":"user","content":3})", "\"content\" is not text");
+  refused(R"({"role":"user","content":3})", "\"content\" is not a string:");
   refused(R"({"role":"user","content":[{"type":"image_url"}]})", "no text");
-  refused(R"({"role":"user","content":"a","tool_calls":[{"name":"f"}]})", "only the assistant");
+  refused(R"({"role":"user","content":"a","tool_calls":[{"name":"f"}]})",
+          "only messages of the assistant have \"tool_calls\"");
   refused(R"({"role":"assistant","tool_calls":[{"type":"x"}]})", "type");
   refused(R"({"role":"assistant","tool_calls":[{"function":{}}]})", "\"name\"");
   refused(R"({"role":"assistant","tool_calls":[{"name":"f","arguments":"[1]"}]})", "arguments");
   refused(R"({"role":"assistant","content":"a","weight":0.5})", "0 or 1");
-  refused(R"({"role":"assistant","content":"a","name":3})", "\"name\" is not text");
+  refused(R"({"role":"assistant","content":"a","name":3})", "\"name\" is not a string:");
 }
 
 TEST(ChatJson, ToolsAndVariablesStandBesideTheMessages) {

@@ -144,26 +144,26 @@ std::string Times(int count, const std::string& part) {
 
 TEST(ChatTemplates, WhatIsNotKnownIsNamedWithItsLine) {
   const std::pair<std::string, std::string> cases[] = {
-      {"\n\n{{ 1 | foo }}", "t, line 3: the filter `foo` is not known"},
+      {"\n\n{{ 1 | foo }}", "t, line 3: the filter `foo` is not supported"},
       {"{% if\n1 is foo %}", "t, line 1: 'endif' is missing"},
-      {"{% if\n1 is foo %}{% endif %}", "t, line 2: the test `foo` is not known"},
+      {"{% if\n1 is foo %}{% endif %}", "t, line 2: the test `foo` is not supported"},
       {"{{ 1\n| tojson(foo=1) }}", "t, line 2: `tojson` has no argument `foo`"},
-      {"\n{% include 'x' %}", "t, line 2: the statement `include` is not known here"},
-      {"{{ 'a'\n.foo() }}", "t, line 2: the method `foo` of a text is not known"},
-      {"{{ [1].append(2) }}", "t, line 1: the method `append` of a list is not known"},
-      {"{{ loop.cycle(1) }}", "t, line 1: 'loop' is used in no loop"},
-      {"{% for x in 'a' %}{{ loop.cycle }}{% endfor %}", "t, line 1: `loop.cycle` is not known"},
-      {"{{ cycler() }}", "t, line 1: `cycler` is not known here"},
+      {"\n{% include 'x' %}", "t, line 2: the statement `include` is not supported here"},
+      {"{{ 'a'\n.foo() }}", "t, line 2: the method `foo` of a text is not supported"},
+      {"{{ [1].append(2) }}", "t, line 1: the method `append` of a list is not supported"},
+      {"{{ loop.cycle(1) }}", "t, line 1: 'loop' is used outside a loop"},
+      {"{% for x in 'a' %}{{ loop.cycle }}{% endfor %}",
+       "t, line 1: `loop.cycle` is not supported"},
+      {"{{ cycler() }}", "t, line 1: `cycler` is not supported here"},
       {"{{ messages[1].content }}", "t, line 1: what is not defined has no attribute 'content'"},
       {"{{ foo.bar }}", "t, line 1: 'foo', which is not defined has no attribute 'bar'"},
-      {"{{ 2 ** 3 }}", "t, line 1: the operator ** is not known"},
-      {"{{ f(*x) }}", "t, line 1: arguments by * are not known"},
-      {"{{ strftime_now('%c') }}", "t, line 1: strftime_now: `%c` is not known"},
-      {"\n{{ raise_exception('no') }}", "t, line 2: the template does not take this conversation"},
-      {"{% for x in y recursive %}{% endfor %}",
-       "t, line 1: a loop that is `recursive` is not known"},
-      {"a\n{{ 'b }}", "t, line 2: the string has no end"},
-      {"a\n{{ b", "t, line 2: the tag has no end"},
+      {"{{ 2 ** 3 }}", "t, line 1: the operator ** is not supported"},
+      {"{{ f(*x) }}", "t, line 1: arguments with * are not supported"},
+      {"{{ strftime_now('%c') }}", "t, line 1: strftime_now: `%c` is not supported"},
+      {"\n{{ raise_exception('no') }}", "t, line 2: the template rejects this conversation"},
+      {"{% for x in y recursive %}{% endfor %}", "t, line 1: `recursive` loops are not supported"},
+      {"a\n{{ 'b }}", "t, line 2: the string is not closed"},
+      {"a\n{{ b", "t, line 2: the tag is not closed"},
       {"{{ a b }}", "t, line 1: expected the end of the tag, found 'b'"},
       {"{{ \xff }}", "t, line 1: it is not UTF-8"}};
   for (const auto& [source, error] : cases) EXPECT_EQ(OfContent(source), error) << source;
@@ -177,7 +177,8 @@ TEST(ChatTemplates, HaveBoundsForEverything) {
   };
   const std::string deeper = "deeper than";
   const std::pair<std::string, std::string> cases[] = {
-      {"{% for i in range(9999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "of work"},
+      {"{% for i in range(9999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+       "operations"},
       {growing("'abc'", "n.x + n.x"), "characters"},
       {growing("'abc'", "n.x | replace('', n.x)"), "characters"},
       {growing("'abc'", "n.x | tojson | tojson"), "characters"},
@@ -190,7 +191,7 @@ TEST(ChatTemplates, HaveBoundsForEverything) {
       {growing("[1]", "[n.x, n.x]"), deeper},
       {"{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}"
        "{% endfor %}{{ n.x == n.x[0] }}{% set m = n.x + [] %}{{ m == n.x }}",
-       "of work"},
+       "operations"},
       {"{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}"
        "{% endfor %}{{ n.x | tojson }}",
        "characters"},
@@ -204,8 +205,9 @@ TEST(ChatTemplates, HaveBoundsForEverything) {
       {"{{ 1" + Times(1000, " if 1 else 1") + " }}", deeper},
       {Times(1000, "{% if 1 %}") + Times(1000, "{% endif %}"), deeper},
       {"{{ range(999999) }}", "range: more than"},
-      {"{% set n = namespace() %}{% set n.x = n %}", "a namespace goes into no other"},
-      {"{% set n = namespace() %}{% set n.x = [n] %}", "a namespace goes into no list"},
+      {"{% set n = namespace() %}{% set n.x = n %}", "a namespace cannot contain a namespace"},
+      {"{% set n = namespace() %}{% set n.x = [n] %}",
+       "a namespace cannot be in a list or mapping"},
       {"{{ 9223372036854775807 + 1 }}", "beyond 64 bits"},
       {"{{ -9223372036854775807 - 2 }}", "beyond 64 bits"},
       {"{{ 3037000500 * 3037000500 }}", "beyond 64 bits"},
@@ -251,7 +253,7 @@ TEST(ChatTemplates, CountWhatTheyMakeAndLookThrough) {
       often(1000, "{% set a = range(100000) %}"),
       "{% set t = [1.5] * 100000 %}" + often(99, "{% set a = t | join(',') %}")};
   for (const std::string& source : cases) {
-    EXPECT_NE(OfContent(source).find("units of work"), std::string::npos)
+    EXPECT_NE(OfContent(source).find("operations"), std::string::npos)
         << source.substr(0, 100) << "\n"
         << OfContent(source).substr(0, 200);
   }
@@ -376,7 +378,7 @@ TEST(ChatTemplates, AreNamedOrFiles) {
   ChatInput input;
   input.messages = Json::array({Json{{"role", "<|im_end|>"}, {"content", "x"}}});
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { OpenChatTemplate("chatml")->Render(input); }),
-                       "a role that is not known"));
+                       "unknown role in a message"));
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ TEST(SpecialFinder, NamesThatAreNoSpecialTokensAreRefused) {
     return ErrorOf([&] { SpecialFinder(Specials(texts), rule); }, ErrorKind::kUsage);
   };
   EXPECT_TRUE(Contains(refusal({"<a>", "<b>"}, {.allow = {"<a>", "<x>"}}),
-                       "'<x>' is no special token", "<a>, <b>"));
+                       "'<x>' is not a special token", "<a>, <b>"));
   refusal({"<a>", "<b>"}, {.disallow = {""}});
   EXPECT_TRUE(Contains(refusal({}, {.disallow = {"<a>"}}), "no special tokens"));
 }

@@ -76,7 +76,7 @@ TEST_F(NanoGptMeta, ThatSaysSomethingElseIsRefused) {
   }
   EXPECT_TRUE(Contains(Refusal("]"), "expected a dictionary"));
   EXPECT_TRUE(Contains(Refusal("cos\nsystem\n" + PickleText("true") + "\x85R"), "os.system",
-                       "nothing of it was executed"));
+                       "nothing was executed"));
 }
 
 TEST_F(NanoGptMeta, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
@@ -154,7 +154,7 @@ TEST_F(NanochatTokenizer, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
   EXPECT_TRUE(Contains(refusal("pat_str", "pat_stx"), "has no pat_str"));
   PutFile("tokenizer.pkl", WholePickle(PickleDict({{"itos", "}"}})));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { ReadNanochatTokenizer(At("tokenizer.pkl")); }),
-                       "a pickled Encoding"));
+                       "expected a pickled tiktoken Encoding"));
 }
 
 class TokenizerFile : public InTemporaryDirectory {
@@ -255,7 +255,7 @@ TEST_F(TokenizerFile, TheMapOfSpecialTokensNamesThemWhereNothingElseDoes) {
 }
 
 TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
-  EXPECT_TRUE(Contains(Refusal(""), "no tokenizer here"));
+  EXPECT_TRUE(Contains(Refusal(""), ": no tokenizer found"));
 }
 
 TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
@@ -421,11 +421,11 @@ TEST_F(TokenizerFile, AMissingPartnerIsNamed) {
 TEST_F(TokenizerFile, ATiktokenFileNeedsTheNameOfItsEncoding) {
   PutFile("mine.tiktoken", "IQ== 0\n");
   EXPECT_TRUE(Contains(Refusal("mine.tiktoken"), "'mine' is not one of gpt2, r50k_base"));
-  EXPECT_TRUE(Contains(Refusal(""), "no tokenizer here"));
+  EXPECT_TRUE(Contains(Refusal(""), ": no tokenizer found"));
   PutFile("o200k_base.tiktoken", "IQ== 0\n");
   EXPECT_TRUE(Contains(Refusal(""), "o200k_base.tiktoken: rank 1 is missing"));
   PutFile("r50k_base.tiktoken", "IQ== 0\n");
-  EXPECT_TRUE(Contains(Refusal(""), "several tokenizers here", "r50k_base.tiktoken"));
+  EXPECT_TRUE(Contains(Refusal(""), ": several tokenizers found", "r50k_base.tiktoken"));
 }
 
 // A byte changed, taken out, put in; a part taken out, doubled; the end missing.

@@ -171,8 +171,8 @@ TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
        {"/added_tokens/0/id", 1 << 21, "added token is not supported"},
        {"/added_tokens/0/content", 1, "added token is not supported"},
        {"/added_tokens", OrderedJson::array({1}), "added token is not supported"},
-       {"/added_tokens", 1, "\"added_tokens\" is no array"},
-       {"/added_tokens", nullptr, "not written in the names of bytes"},
+       {"/added_tokens", 1, "\"added_tokens\" is not an array"},
+       {"/added_tokens", nullptr, ") is not in the byte alphabet"},
        {"/added_tokens/-", special, "two special tokens have the id 270"}});
 }
 
@@ -208,7 +208,7 @@ TEST(TokenizerJson, RefusesBrokenFilesWithTheirPlace) {
   EXPECT_TRUE(Contains(changed("\"h e\"", "7"), "expected '\"'"));
   EXPECT_TRUE(Contains(changed("\"h e\"", "\"h xyz\""), "file:", "unknown token", "'xyz'"));
   EXPECT_TRUE(Contains(changed("\"he\": 256", "\"he\": x"), "expected an integer"));
-  EXPECT_TRUE(Contains(changed("\"he\": 256", "\"\u4E2D\": 256"), "names of bytes"));
+  EXPECT_TRUE(Contains(changed("\"he\": 256", "\"\u4E2D\": 256"), ") is not in the byte alphabet"));
   EXPECT_TRUE(Contains(changed("\"vocab\": {", "\"vocab\": {}, \"vocab\": {"), "appears twice"));
   EXPECT_TRUE(Contains(Refusal(""), "file:1:1"));
   EXPECT_TRUE(Contains(Refusal(std::string(100, '[')), "file:1:1"));

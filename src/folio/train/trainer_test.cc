@@ -344,9 +344,9 @@ TEST_F(Training, RefusesSettingsThatDoNotFit) {
                        ": train.eval_stride skips tokens", "it is 6, windows have 5"));
   EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.context = 6; }), "train.context", "6", "5"));
   EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.max_time = "soon"; }), "train.max_time",
-                       "'soon' is no time"));
+                       "'soon' is not a time"));
   EXPECT_TRUE(Contains(refused([](TrainConfig& c) { c.budget = "soon"; }), "--budget",
-                       "'soon' is no time"));
+                       "'soon' is not a time"));
 }
 
 // 7 targets in windows of 5: an epoch is two windows that share them, 3 positions idle.
@@ -619,7 +619,7 @@ TEST_F(Training, AResumedRunHasTheAdaptersThatItBeganWith) {
   config_.lora = {.rank = 2};
   Run("run");
   config_.lora.rank = 3;
-  EXPECT_TRUE(Contains(ResumeRefusal("run"), "other adapters"));
+  EXPECT_TRUE(Contains(ResumeRefusal("run"), ": the adapters differ from those of this run"));
   config_.lora = {};
   EXPECT_TRUE(Contains(ResumeRefusal("run"), "m.transformer.wte"));
   Run("whole");

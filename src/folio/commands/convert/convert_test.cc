@@ -93,8 +93,8 @@ TEST_F(ConvertCommand, InspectModelListsWhatItRefusesWithTheReason) {
   bytes.String("general.architecture", "mamba").Tensor("blk.0.k", {512}, 12, std::string(288, 'k'));
   std::ofstream(At("mamba.gguf"), std::ios::binary) << bytes.File();
   EXPECT_TRUE(Contains(Well(Run("inspect model mamba.gguf")).out,
-                       "refused     mamba.gguf: a model of the architecture \"mamba\"",
-                       "folio runs gpt2, llama", "blk.0.k", "(512)", "Q4_K"));
+                       "refused     mamba.gguf: unsupported architecture \"mamba\"",
+                       "folio supports gpt2, llama", "blk.0.k", "(512)", "Q4_K"));
   const nlohmann::json json = Said("inspect model mamba.gguf");
   EXPECT_TRUE(Contains(json.at("refused").at("what").get<std::string>(), "mamba"));
   EXPECT_EQ(json.at("tensors").size(), 1);
@@ -163,7 +163,8 @@ TEST_F(ConvertCommand, MistakesAreErrors) {
   };
   expect(2, "convert " + tiny_ + " m --to zip", "gguf");
   expect(2, "convert " + tiny_ + " m --to gguf --dtype q2_k", "q4_k_m");
-  expect(3, "convert " + tiny_ + " m --to gguf --dtype q4_k", "choose q4_k_m");
+  expect(3, "convert " + tiny_ + " m --to gguf --dtype q4_k",
+         "use q4_k_m, which has smaller blocks for such rows, f16 or bf16");
   expect(2, "convert " + tiny_ + " m --to hf --dtype q4_k_m", "hf holds no matrices of q4_k_m");
   expect(2, "convert " + tiny_ + " m.safetensors", "name a directory");
   expect(2, "convert " + tiny_ + " m.pt", "nanogpt");
@@ -171,7 +172,7 @@ TEST_F(ConvertCommand, MistakesAreErrors) {
   expect(2, "convert " + tiny_ + " m --to hf --dtype q8_0", "hf holds no matrices of q8_0");
   expect(2, "convert " + tiny_ + " m --to nanogpt --dtype q4_0", "it holds f32, f16, bf16");
   expect(2, "convert " + tiny_ + " m --to llmc --dtype f16", "it holds f32, bf16");
-  expect(3, "convert " + tiny_ + " m --to hf --adapter " + tiny_, "no adapter here");
+  expect(3, "convert " + tiny_ + " m --to hf --adapter " + tiny_, ": no adapter found");
   expect(3, "convert /nowhere m --to gguf", "/nowhere");
   expect(3, "convert " + Fixture("gpt2-untied-postnorm").string() + " m --to gguf",
          "norm_position = post");

@@ -70,7 +70,8 @@ TEST_F(PrepareSourcesCommand, ADiskWithoutRoomIsToldBeforeAnythingIsUnpacked) {
   if (run.status == 77 || Contains(run.err, "unshare")) GTEST_SKIP() << "no mounts: " << run.err;
   Ended(1, run);
   EXPECT_EQ(run.out, "");
-  EXPECT_TRUE(Contains(run.err, "the disk has no room for the decompressed text", "104.86 MB at least"))
+  EXPECT_TRUE(
+      Contains(run.err, "the disk has no room for the decompressed text", "104.86 MB at least"))
       << run.err;
 }
 
@@ -183,9 +184,9 @@ TEST_F(DataFetch, KnowsItsTexts) {
 TEST_F(DataFetch, NeverReplacesOrKeepsAnotherText) {
   PutFile("mine.txt", "my own");
   EXPECT_TRUE(Contains(Ended(2, Shell(std::string(kFetch) + "--out mine.txt")).err,
-                       "mine.txt: is there already", "--overwrite"));
+                       "mine.txt already exists", "--overwrite"));
   EXPECT_TRUE(Contains(Ended(3, Shell("$F data fetch tinyshakespeare --from mine.txt")).err,
-                       "mine.txt is not the published file", "1115394"));
+                       "mine.txt differs from the published file", "1115394"));
   EXPECT_FALSE(fs::exists(At("tinyshakespeare.txt")));
   EXPECT_EQ(ReadFile(At("mine.txt")), "my own");
 }

@@ -180,8 +180,8 @@ TEST_F(PrepareRestart, TwoProcessesDoNotMakeTheSame) {
   hooks.progress = [&](int64_t done, int64_t total) {
     if (tried || done <= total / 2) return;
     tried = true;
-    EXPECT_TRUE(
-        Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kRuntime), "somebody else"));
+    EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kRuntime),
+                         "another process is writing it"));
   };
   PrepareDataset(options, hooks);
   EXPECT_TRUE(tried);
@@ -208,7 +208,7 @@ TEST_F(PrepareRestart, KilledBeforeItClearedUpTheNextCallDoes) {
   for (const bool linked : {true, false}) {
     leave(linked);
     EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage),
-                         "already holds a data set"));
+                         ": already contains a data set"));
     EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl", "out"}));
     EXPECT_EQ(FilesBelow(At("out")), whole);
   }

@@ -190,7 +190,7 @@ TEST_F(Explain, AttentionTakesTokensOfOnesOwn) {
               (cold + warm + 0.5 * hot) / (cold + warm + hot), kFloat32Chain);
   WriteFileAtomically(At("bad.txt"), "cold 1 0\nwarm 1\n");
   ExpectError(3, "explain attention --vectors " + At("bad.txt").string(), "bad.txt:2",
-              "expected 2 numbers");
+              "expected 2 numbers, as in the previous lines, found");
   ExpectError(2, "explain attention --text abc", "a text needs a model", "--model DIR",
               "--vectors FILE");
   ExpectError(2, "explain attention --vectors x" + Model(), "--vectors cannot be used here");

@@ -122,7 +122,7 @@ TEST_F(Generate, AModelThatIsCopiedWithoutItsChecksumsSaysWhatToDo) {
                 fs::copy_options::overwrite_existing);
   ExpectError(3, "generate --model " + At("bare").string() + " --ids 1",
               "bare/SHA256SUMS is missing", "as config.json says",
-              "copy it too; where the model is meant to be without, take \"checksums\" out");
+              "copy it too; if it was removed on purpose, remove \"checksums\" from");
 }
 
 TEST_F(Generate, ADamagedCheckpointIsNoticed) {

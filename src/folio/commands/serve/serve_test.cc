@@ -404,8 +404,8 @@ TEST_F(Serve, MistakesAreSaid) {
   std::filesystem::permissions(At("none"), std::filesystem::perms(0600));
   ExpectError(3, model + "--api-key-file " + At("none").string(), "no key", "openssl rand");
   ExpectError(2, model + "--host example.com --api-key-file " + At("keys").string(),
-              "'example.com' is no address");
-  ExpectError(2, model + "--model " + At("run").string(), "two models are called 'run'");
+              "'example.com' is not a valid address");
+  ExpectError(2, model + "--model " + At("run").string(), "two models have the name 'run'");
   ExpectError(3, "serve --model " + At("nothing").string(), "nothing");
   ExpectError(2, model + "--timeout soon", "--timeout");
   ExpectError(2, model + "--trusted-proxy localhost", "--trusted-proxy: 'localhost'");

@@ -64,7 +64,7 @@ TEST_F(Fetch, OtherFilesAreNotTakenForThePublishedOnes) {
   fs::create_directories(At("mine"));
   WriteFileAtomically(At("mine/config.json"), "{}");
   EXPECT_TRUE(Contains(Ended(3, Shell("$F fetch gpt2 --from mine")).err,
-                       "mine/config.json is not the published file", "665"));
+                       "mine/config.json differs from the published file", "665"));
   EXPECT_FALSE(fs::exists(At("home/models/gpt2/config.json")));
 }
 
@@ -143,7 +143,7 @@ TEST_F(FetchRepository, IsOpenedListedAndRemovedByItsName) {
 TEST_F(FetchRepository, ADownloadThatWasCutIsNoModelAndGoesOn) {
   TestHub hub(TestHub::Files{{"config.json", {"{}"}}, {"model.safetensors", {Large(), true}}});
   hub.CutAt(kCut);
-  EXPECT_TRUE(Contains(Ended(1, OfHub(hub, "$F fetch some/model -q")).err, "bytes have come",
+  EXPECT_TRUE(Contains(Ended(1, OfHub(hub, "$F fetch some/model -q")).err, "bytes received",
                        "run the command again to continue"));
   EXPECT_FALSE(fs::exists(At("home/models/some/model/config.json")));
   EXPECT_TRUE(Contains(Well(Shell("$F models")).out, "some/model", "incomplete"));
@@ -160,7 +160,7 @@ TEST_F(FetchRepository, AFileOfAnotherHashIsNotKept) {
   const TestHub hub(TestHub::Files{{"config.json", {"{}"}},
                                    {"model.safetensors", {Large(), true, std::string(64, 'a')}}});
   EXPECT_TRUE(Contains(Ended(3, OfHub(hub, "$F fetch some/model -q")).err,
-                       "is not the published file", std::string(64, 'a')));
+                       "differs from the published file", std::string(64, 'a')));
   EXPECT_FALSE(fs::exists(At("home/models/some/model/config.json")));
 }
 
@@ -174,7 +174,7 @@ TEST_F(FetchRepository, OfGgufFilesOneComes) {
   EXPECT_TRUE(Contains(Well(Shell("$F models")).out, "some/model:m-Q8_0.gguf"));
   EXPECT_TRUE(Contains(Ended(2, OfHub(hub, "$F fetch some/model:Q5_0")).err, "m-Q8_0.gguf"));
   EXPECT_TRUE(Contains(Ended(2, Shell("$F generate --model some/model --ids 1")).err,
-                       "several GGUF files", "name one: some/model:"));
+                       "several GGUF files", "choose one: some/model:"));
 }
 
 TEST_F(FetchRepository, WhatHasNoRoomIsNotBegun) {

@@ -78,8 +78,8 @@ TEST_F(NanoGptData, WhatDoesNotFitIsRefusedByName) {
       Contains(Ended(3, Train()).err, "train.bin: token 65 is outside the vocabulary", "below 65"));
   const std::string meta = ReadFile(At("chars/meta.pkl"));
   WriteFileAtomically(At("chars/meta.pkl"), meta.substr(0, 300));
-  ExpectError(3, Words("--overwrite"), "meta.pkl is not a sound pickle");
-  ExpectError(3, "data info " + data_, "meta.pkl is not a sound pickle");
+  ExpectError(3, Words("--overwrite"), "meta.pkl is not a valid pickle");
+  ExpectError(3, "data info " + data_, "meta.pkl is not a valid pickle");
 }
 
 class TrainsOnConversations : public TrainTest {

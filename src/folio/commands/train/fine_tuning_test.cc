@@ -169,7 +169,7 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
   fs::copy(At("tuned/data"), At("data"));
   Well(RunFolio(init + " --overwrite --data " + At("data").string()));
   ExpectError(2, init + said + " --overwrite --add-tokens a",
-              "choose texts that are no tokens yet");
+              "choose texts that are not tokens yet");
   ExpectError(2, "train --tokenizer char --out " + At("new").string() + said + " --add-tokens b",
               "kind char takes no special tokens");
 }

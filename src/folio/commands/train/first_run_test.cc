@@ -40,7 +40,7 @@ TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
   EXPECT_EQ(Setting("budget"), "\"\"");
   EXPECT_TRUE(Contains(RunFolio("train --dry-run --data " + data_ + Out()).err,
                        "(use --budget 1h for a longer run)"));
-  ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is no time");
+  ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is not a time");
 }
 
 TEST_F(FirstRun, ASizeIsChosenWhoseHeadsShareKeysAndValuesEvenly) {
