@@ -9,7 +9,7 @@
 #include "folio/c/handles.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer_file.h"

@@ -23,7 +23,7 @@
 #include "folio/term/streams.h"
 #include "folio/text/chat_json.h"
 #include "folio/text/chat_template.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 #include "folio/train/config.h"
 #include "folio/train/trainer.h"
 

@@ -8,7 +8,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/chat_template.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 
 namespace folio {
 

@@ -10,7 +10,7 @@
 #include "folio/io/fetch.h"
 #include "folio/io/json.h"
 #include "folio/term/console.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 
 namespace folio {
 

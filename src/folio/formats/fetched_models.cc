@@ -18,7 +18,7 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/model/lora.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 
 namespace folio {
 namespace {

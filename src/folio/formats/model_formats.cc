@@ -35,6 +35,7 @@
 #include "folio/tensor/dtype.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 #include "folio/text/tokenizer_file.h"
 
 namespace folio {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "folio/formats/suggested_sampling.h"
+#include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
-#include "folio/text/encodings.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

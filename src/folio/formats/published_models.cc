@@ -13,7 +13,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 
 namespace folio {
 namespace {

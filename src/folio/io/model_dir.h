@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -32,6 +33,14 @@ inline constexpr std::string_view kAddedTokensFile = "added_tokens.json";
 // The files that Tokenizer::Save may write.
 inline constexpr std::array<std::string_view, 4> kTokenizerFiles = {
     kTokenizerFile, kTokenizerConfigFile, kVocabFile, kMergesFile};
+
+// A published file: where it lies on the network and what it must hash to.
+struct PublishedFile {
+  std::string_view name;  // under which folio keeps it: "vocab.bpe", "cl100k_base.tiktoken"
+  std::string_view url;
+  std::string_view sha256;  // 64 hexadecimal digits
+  int64_t bytes;
+};
 
 // nanoGPT's pickle beside a data set or a checkpoint, which says the tokens.
 inline constexpr char kNanoGptMetaFile[] = "meta.pkl";

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "folio/base/error.h"
@@ -13,6 +12,7 @@
 #include "folio/io/posix.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/published_encodings.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
@@ -55,29 +55,6 @@ std::string CheckpointOfRun(const std::string& spec) {
 }
 
 }  // namespace
-
-std::string FetchedHome(std::string_view kind) {
-  for (const auto& [variable, below] :
-       {std::pair{"FOLIO_HOME", ""}, {"XDG_CACHE_HOME", "folio"}, {"HOME", ".cache/folio"}}) {
-    const char* value = std::getenv(variable);
-    if (value != nullptr && *value != '\0') return fs::path(value) / below / kind;
-  }
-  return "";
-}
-
-std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file) {
-  const fs::path home = FetchedHome("tokenizers");
-  if (home.empty()) return "";
-  const fs::path own = home / encoding.name / file.name;
-  if (Exists(own)) return own;
-  for (const PublishedEncoding& other : PublishedEncodings()) {
-    const fs::path path = home / other.name / file.name;
-    const bool same = std::ranges::any_of(
-        other.files, [&](const PublishedFile& theirs) { return theirs.sha256 == file.sha256; });
-    if (same && Exists(path)) return path;
-  }
-  return own;
-}
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "folio/io/file.h"
+#include "folio/text/published_encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer_json_writer.h"

@@ -2,8 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "folio/io/file.h"
+
 namespace folio {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr PublishedFile kGpt2Merges = {
     "vocab.bpe", "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe",
@@ -122,6 +131,29 @@ const PublishedEncoding* FindPublishedEncoding(std::string_view name) {
     if (encoding.name == name) return &encoding;
   }
   return nullptr;
+}
+
+std::string FetchedHome(std::string_view kind) {
+  for (const auto& [variable, below] :
+       {std::pair{"FOLIO_HOME", ""}, {"XDG_CACHE_HOME", "folio"}, {"HOME", ".cache/folio"}}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return fs::path(value) / below / kind;
+  }
+  return "";
+}
+
+std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file) {
+  const fs::path home = FetchedHome("tokenizers");
+  if (home.empty()) return "";
+  const fs::path own = home / encoding.name / file.name;
+  if (Exists(own)) return own;
+  for (const PublishedEncoding& other : PublishedEncodings()) {
+    const fs::path path = home / other.name / file.name;
+    const bool same = std::ranges::any_of(
+        other.files, [&](const PublishedFile& theirs) { return theirs.sha256 == file.sha256; });
+    if (same && Exists(path)) return path;
+  }
+  return own;
 }
 
 }  // namespace folio

@@ -6,18 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/text/special_tokens.h"
+#include "folio/io/model_dir.h"
 #include "folio/text/split.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
-
-// A published file: where it lies on the network and what it must hash to.
-struct PublishedFile {
-  std::string_view name;  // under which folio keeps it: "vocab.bpe", "cl100k_base.tiktoken"
-  std::string_view url;
-  std::string_view sha256;  // 64 hexadecimal digits
-  int64_t bytes;
-};
 
 // An encoding that OpenAI published.
 struct PublishedEncoding {
@@ -35,5 +28,16 @@ std::vector<std::string> PublishedEncodingNames();
 // nullptr if there is none of that name. "r50k", "p50k", "cl100k" and "o200k" are the ones that end
 // in _base.
 const PublishedEncoding* FindPublishedEncoding(std::string_view name);
+
+// The directory of what is fetched of a kind, "tokenizers" or "models": $FOLIO_HOME/KIND, else
+// $XDG_CACHE_HOME/folio/KIND, else ~/.cache/folio/KIND; "" where none of them is set.
+std::string FetchedHome(std::string_view kind);
+// The directory in that of a model or a tokenizer where what is on its way lies.
+inline constexpr char kArrivingDir[] = ".arriving";
+
+// Returns where a file of an encoding lies in FetchedHome("tokenizers"), or is to lie: in the
+// directory of the encoding's name, or if it is only there in that of another encoding with the
+// same file (p50k_edit has that of p50k_base). "" where that is.
+std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file);
 
 }  // namespace folio

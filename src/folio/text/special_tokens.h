@@ -3,44 +3,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "folio/base/error.h"
-#include "folio/base/utf8.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
-
-// A token that stands for itself and is never made of others: <|endoftext|>.
-struct SpecialToken {
-  std::string text;
-  int32_t id = 0;
-
-  bool operator==(const SpecialToken&) const = default;
-};
-
-// A rule says what is done where the text contains a special token's text; the semantics are
-// tiktoken's.
-struct SpecialRule {
-  bool allow_all = false;
-  std::vector<std::string> allow = {};  // these become their token
-  // Special tokens that are not allowed and are disallowed make the text an error; the others are
-  // text.
-  bool disallow_all = true;
-  std::vector<std::string> disallow = {};
-
-  static SpecialRule Raise() { return {}; }
-  static SpecialRule Allow() { return {.allow_all = true}; }
-  static SpecialRule Ordinary() { return {.disallow_all = false}; }
-  // "raise", "allow" or "ordinary".
-  static SpecialRule Named(std::string_view name) {
-    if (name == "allow") return Allow();
-    return name == "ordinary" ? Ordinary() : Raise();
-  }
-};
 
 inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
 
@@ -124,5 +96,10 @@ class SpecialFinder {
 // where `text` begins in `where`.
 Error SpecialNotAllowed(const SpecialToken& token, std::string_view text, size_t at,
                         TextPosition position, std::string_view where);
+
+// Tokenizer::WithSpecials for texts that somebody asked for. Throws a kUsage Error where one is
+// empty, not UTF-8, or a token already.
+std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
+                                             std::span<const std::string> texts);
 
 }  // namespace folio

@@ -14,9 +14,36 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/text/special_tokens.h"
 
 namespace folio {
+
+// A token that stands for itself and is never made of others: <|endoftext|>.
+struct SpecialToken {
+  std::string text;
+  int32_t id = 0;
+
+  bool operator==(const SpecialToken&) const = default;
+};
+
+// A rule says what is done where the text contains a special token's text; the semantics are
+// tiktoken's.
+struct SpecialRule {
+  bool allow_all = false;
+  std::vector<std::string> allow = {};  // these become their token
+  // Special tokens that are not allowed and are disallowed make the text an error; the others are
+  // text.
+  bool disallow_all = true;
+  std::vector<std::string> disallow = {};
+
+  static SpecialRule Raise() { return {}; }
+  static SpecialRule Allow() { return {.allow_all = true}; }
+  static SpecialRule Ordinary() { return {.disallow_all = false}; }
+  // "raise", "allow" or "ordinary".
+  static SpecialRule Named(std::string_view name) {
+    if (name == "allow") return Allow();
+    return name == "ordinary" ? Ordinary() : Raise();
+  }
+};
 
 // The chat templates (text/chat_template.h) that came with a tokenizer, not looked at yet.
 struct ChatSource {
@@ -147,11 +174,6 @@ class Tokenizer {
   ChatSource chat_source_;
   int64_t known_tokens_ = std::numeric_limits<int64_t>::max();
 };
-
-// Tokenizer::WithSpecials for texts that somebody asked for. Throws a kUsage Error where one is
-// empty, not UTF-8, or a token already.
-std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
-                                             std::span<const std::string> texts);
 
 // The text of the tokens and where each begins in it.
 struct DecodedText {

@@ -6,7 +6,7 @@
 
 #include "folio/io/json.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/io/file.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "tests/kit/directory.h"

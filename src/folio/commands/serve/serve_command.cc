@@ -28,7 +28,7 @@
 #include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
 #include "folio/term/signals.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 
 namespace folio {
 namespace {

@@ -13,7 +13,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/encodings.h"
+#include "folio/text/published_encodings.h"
 #include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
