@@ -70,7 +70,8 @@ TEST_F(PrepareSourcesCommand, ADiskWithoutRoomIsToldBeforeAnythingIsUnpacked) {
   if (run.status == 77 || Contains(run.err, "unshare")) GTEST_SKIP() << "no mounts: " << run.err;
   Ended(1, run);
   EXPECT_EQ(run.out, "");
-  EXPECT_TRUE(Contains(run.err, "the disk has no room for the decompressed text", "104.86 MB at least"))
+  EXPECT_TRUE(
+      Contains(run.err, "the disk has no room for the decompressed text", "104.86 MB at least"))
       << run.err;
 }
 
