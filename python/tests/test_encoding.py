@@ -113,7 +113,7 @@ def test_errors_say_what_to_do(tmp_path: pathlib.Path) -> None:
         folio.get_encoding("gtp2")
     with pytest.raises(folio.InputError) as caught:
         folio.Encoding.open(tmp_path)
-    assert "no tokenizer here" in str(caught.value) and caught.value.help
+    assert "no tokenizer found" in str(caught.value) and caught.value.help
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and type(again) is type(caught.value)
     with pytest.raises(KeyError):

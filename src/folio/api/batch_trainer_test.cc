@@ -207,8 +207,8 @@ TEST_F(BatchTraining, WhatDoesNotFitIsRefused) {
   const Model run(At("run"));
   own_->Set("model.vocab_size", "5");
   BatchTrainer few_tokens(*own_);
-  refused([&] { few_tokens.Save(At("saved"), &run.tokenizer()); }, "do not fit");
-  refused([&] { few_tokens.Snapshot(run.opened().tokenizer); }, "do not fit");
+  refused([&] { few_tokens.Save(At("saved"), &run.tokenizer()); }, "does not match the model");
+  refused([&] { few_tokens.Snapshot(run.opened().tokenizer); }, "does not match the model");
   EXPECT_FALSE(std::filesystem::exists(At("saved")));
   RunSettings torch;
   torch.UsePreset("debug");

@@ -103,7 +103,7 @@ TEST_F(Pieces, ALineThatIsLongerThanAnyDocumentIsRefused) {
   };
   cut(50'000);
   EXPECT_TRUE(Contains(ErrorOf([&] { cut(200'000); }, ErrorKind::kInput),
-                       "a.jsonl: a line is too long", "up to 100000"));
+                       "a.jsonl: a line is too long", "at most 100000"));
 }
 
 TEST_F(Pieces, HalfACharacterIsNoReasonToCut) {

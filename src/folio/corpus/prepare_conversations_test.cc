@@ -115,7 +115,7 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
           "{\"messages\": [{\"role\": \"user\", \"content\": \"ab\"}, "
           "{\"role\": \"assistant\", \"content\": \"b\"}]}\n");
   EXPECT_TRUE(Contains(ErrorOf([&] { use("{{ messages | length }}"); }), "chats.jsonl:1",
-                       "message 2", "cannot be distinguished from another token"));
+                       "message 2", "cannot find the answer of message 2"));
 }
 
 TEST_F(PrepareConversations, AreRecognisedCompressedAndUnderAnyName) {

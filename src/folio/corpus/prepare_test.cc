@@ -428,12 +428,12 @@ TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
 TEST_F(Prepare, AForeignDirectoryUnderTheNameOfAnAttemptIsLeftAlone) {
   const PrepareOptions options = Options("bytes", {"some text that is long enough\n"});
   std::filesystem::create_directory(At("precious"));
-  PutFile("precious/file", "as it was");
+  PutFile("precious/file", "modified since");
   std::filesystem::create_symlink(At("precious"), At(".out.partial"));
   EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime),
                        "exists and is not a directory of this user"));
   std::filesystem::remove(At(".out.partial"));
-  EXPECT_EQ(ReadFile(At("precious/file")), "as it was");
+  EXPECT_EQ(ReadFile(At("precious/file")), "modified since");
   if (geteuid() != 0) return;  // nobody else can give directories away
   std::filesystem::create_directory(At(".out.partial"));
   ASSERT_EQ(chown(At(".out.partial").c_str(), 1234, 1234), 0);

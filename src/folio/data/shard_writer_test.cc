@@ -29,11 +29,11 @@ class Shards : public InTemporaryDirectory {
 
 // In a directory that all may write to, somebody else knows the names.
 TEST_F(Shards, ALinkUnderTheirNameIsNotFollowed) {
-  PutFile("precious", "as it was");
+  PutFile("precious", "modified since");
   std::filesystem::create_symlink(At("precious"), At("part.bin"));
   ShardWriter writer(At(""), Layout(0));
   ErrorOf([&] { writer.Append(Tokens(0, 5)); }, ErrorKind::kRuntime);
-  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(ReadFile(At("precious")), "modified since");
   ErrorOf([&] { ShardWriter(At(""), Layout(-1)); }, ErrorKind::kUsage);
 }
 

@@ -475,7 +475,7 @@ void RefuseGgufBeside(const fs::path& dir) {
   std::ranges::sort(names);  // of a model in several files the first
   for (const std::string& name : names) {
     if (!name.ends_with(".gguf")) continue;
-    throw InputError(fmt::format("{}: no model here", dir.string()),
+    throw InputError(fmt::format("{}: no model found", dir.string()),
                      fmt::format("{} is one by itself", name),
                      fmt::format("give the file: {}", (dir / name).string()));
   }
@@ -494,7 +494,7 @@ const ModelFormat& FormatOf(const fs::path& path) {
   if (IsFile(path)) RefuseTextFile(path);
   const std::string other = OtherProgramsModel(path);
   throw InputError(
-      fmt::format("{}: no model here", path.string()),
+      fmt::format("{}: no model found", path.string()),
       other.empty() ? "expected config.json and model.safetensors, or another program's model"
                     : other,
       "give a run, the directory of a checkpoint, such as RUN/last or RUN/best, or a model "

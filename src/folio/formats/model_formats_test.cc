@@ -113,7 +113,7 @@ TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("text")); }),
                        "text: a text file, not a model", "it begins with \"nothing here\""));
   WriteFileAtomically(At("bytes"), "\x01\x02");
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("bytes")); }), "bytes: no model here"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("bytes")); }), "bytes: no model found"));
 }
 
 // Models that transformers saved, with its logits (tests/fixtures/transformers/README.md).

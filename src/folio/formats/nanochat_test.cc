@@ -136,7 +136,7 @@ TEST_F(NanochatFiles, HaveWindowsByTheirPattern) {
 
 TEST_F(NanochatFiles, AreRefusedByNameWhereTheySayMore) {
   EXPECT_TRUE(Contains(Refusal(64, {{"window_pattern", "SXL"}}), "window_pattern", "SXL"));
-  EXPECT_TRUE(Contains(Refusal(64, {{"n_experts", 4}}), "n_experts", "not known"));
+  EXPECT_TRUE(Contains(Refusal(64, {{"n_experts", 4}}), "n_experts", "not supported"));
   EXPECT_TRUE(Contains(Refusal(64, {{"n_embd", nullptr}}), "no n_embd"));
   EXPECT_TRUE(Contains(Refusal(64, {{"n_layer", 65535}}), "fewer tensors"));
   EXPECT_TRUE(Contains(Refusal(64, {{"n_layer", int64_t{1} << 40}}), "n_layer"));

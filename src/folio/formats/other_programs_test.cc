@@ -195,7 +195,7 @@ TEST_F(Llmc, SizesThatDoNotFitTheFileAreRefused) {
   EXPECT_TRUE(Contains(WithHeader(7, -1), "padded to -1"));
   EXPECT_TRUE(Contains(WithHeader(7, INT32_MAX), "bytes at byte"));
   EXPECT_TRUE(Contains(ErrorOf([&] { Found(WholeFile().replace(0, 4, Little(20240327, 4))); }),
-                       "no model here"));
+                       "no model found"));
 }
 
 TEST_F(Llmc, ATokenizerGoesAndComesBackAsItself) {
@@ -313,7 +313,7 @@ TEST_F(Llmc, TokenizersThatAreNotSoundAreRefused) {
   EXPECT_TRUE(Contains(with(2, -1), "tokens"));
   EXPECT_TRUE(Contains(with(2, INT32_MAX), "tokens"));
   EXPECT_TRUE(Contains(with(3, 300), "tokens, end-of-text token 300,"));
-  EXPECT_TRUE(Contains(with(4, -1), "-1 special tokens"));
+  EXPECT_TRUE(Contains(with(4, -1), "-1 other special tokens"));
   EXPECT_TRUE(Contains(with(4, INT32_MAX), "special tokens"));
   EXPECT_FALSE(with(4, 200).empty());
   EXPECT_TRUE(Contains(with(3, -1), "tokens, end-of-text token -1,"));
@@ -578,7 +578,7 @@ TEST_F(OpenAi, TheCheckpointFileNamesTheCheckpoint) {
     std::filesystem::rename(At("m/model.ckpt" + std::string(end)),
                             At("m/model-1000" + std::string(end)));
   }
-  EXPECT_TRUE(Contains(Refusal(), "no model here"));
+  EXPECT_TRUE(Contains(Refusal(), "no model found"));
   WriteFileAtomically(At("m/checkpoint"), "model_checkpoint_path: \"/elsewhere/../model-1000\"\n");
   EXPECT_TRUE(GivesExpected(FindModel(At("m")).model, kOpenAi));
 }

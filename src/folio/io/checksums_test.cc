@@ -88,8 +88,8 @@ TEST_F(Checksums, ThatFolioHasWrittenMustBeThereAndComplete) {
   List("");
   EXPECT_TRUE(Contains(error(), "it is empty"));
   fs::remove(At("dir") / kChecksumsFile);
-  EXPECT_TRUE(Contains(error(), "dir/SHA256SUMS is missing", "folio wrote it",
-                       "take \"checksums\" out of config.json"));
+  EXPECT_TRUE(Contains(error(), "dir/SHA256SUMS is missing", "part of the model",
+                       "remove \"checksums\" from config.json"));
   WriteFileAtomically(At("dir/config.json"), "{}");
   EXPECT_FALSE(VerifyChecksums(At("dir"))) << "a model from elsewhere has none";
 }

@@ -71,7 +71,7 @@ TEST(Decompressing, DamageIsAnErrorThatNamesTheFile) {
     const std::string packed = Compressed(text, how);
     for (size_t length = 10; length < packed.size(); ++length) {
       EXPECT_TRUE(Contains(ErrorOf([&] { Unpacked(packed.substr(0, length)); }), "some.file",
-                           std::string("not a whole ") + how))
+                           std::string("incomplete ") + how))
           << how << " " << length;
     }
     const std::string two = packed + packed;
@@ -133,12 +133,12 @@ TEST(Decompressing, ALongWindowIsNoDamage) {
   };
   EXPECT_EQ(Unpacked(head + std::string("\0\x88", 2) + block), "hello") << "128 MiB";
   EXPECT_TRUE(Contains(told(std::string("\0\xA8", 2)),
-                       "some.file: compressed with too long a window",
-                       "2048 MiB in it, and up to 128 MiB", "zstd -dc --long=31"));
-  EXPECT_TRUE(Contains(told(std::string("\0\x89", 2)), "144 MiB in it"));
+                       "some.file: the compression window is too large",
+                       "it is 2048 MiB, at most 128 MiB", "zstd -dc --long=31"));
+  EXPECT_TRUE(Contains(told(std::string("\0\x89", 2)), "it is 144 MiB"));
   // The size of the content, of 1 GiB, is that of the window where there is one segment.
-  EXPECT_TRUE(Contains(told(std::string("\xA0\0\0\0\x40", 5)), "1024 MiB in it"));
-  EXPECT_TRUE(Contains(told(std::string("\xA1\7\0\0\0\x40", 6)), "1024 MiB in it"));
+  EXPECT_TRUE(Contains(told(std::string("\xA0\0\0\0\x40", 5)), "it is 1024 MiB"));
+  EXPECT_TRUE(Contains(told(std::string("\xA1\7\0\0\0\x40", 6)), "it is 1024 MiB"));
 }
 
 }  // namespace

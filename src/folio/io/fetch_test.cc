@@ -285,7 +285,7 @@ class LargeFetch : public FetchTest {
 
 TEST_F(LargeFetch, ACutConnectionIsGoneOnFromWhereItWasCut) {
   const Server server({Cut(), Rest(kCut)});
-  EXPECT_TRUE(Contains(Failure(server.url()), "2097152 bytes have come"));
+  EXPECT_TRUE(Contains(Failure(server.url()), "2097152 bytes received"));
   EXPECT_EQ(Names(), Strings{part_});
   Fetch(server.url());
   ExpectWhole();
@@ -302,7 +302,7 @@ TEST_F(LargeFetch, WhatComesTooSlowlyIsGivenUpAndGoneOnWith) {
     limits.rate_seconds = 2;
     const Error error =
         Refused([&] { FetchFile(server.url(), wanted_, Ignore, limits); }, ErrorKind::kRuntime);
-    EXPECT_TRUE(Contains(error.cause(), "too slow", "less than 4096 a second", "bytes have come"));
+    EXPECT_TRUE(Contains(error.cause(), "too slow", "less than 4096 per second", "bytes received"));
     EXPECT_EQ(Names(), Strings{part_});
     EXPECT_GE(fs::file_size(At(part_)), half);
   }
@@ -365,7 +365,7 @@ TEST_F(LargeFetch, ThePartOfAnotherDownloadIsNotGoneOnFrom) {
 // In a directory that all may write to, somebody else knows the name.
 TEST_F(LargeFetch, NothingIsAddedToAFileThatOthersSee) {
   const auto fails = [&] { Failure("http://127.0.0.1:1/"); };
-  WriteFileAtomically(At("precious"), "as it was");
+  WriteFileAtomically(At("precious"), "modified since");
   std::filesystem::create_hard_link(At("precious"), At(part_));
   EXPECT_TRUE(Contains(Failure("http://127.0.0.1:1/"), "cannot write"));
   std::filesystem::remove(At(part_));
@@ -375,7 +375,7 @@ TEST_F(LargeFetch, NothingIsAddedToAFileThatOthersSee) {
   ASSERT_EQ(mkfifo(At(part_).c_str(), 0666), 0);
   fails();
   std::filesystem::remove(At(part_));
-  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(ReadFile(At("precious")), "modified since");
   EXPECT_EQ(Names(), Strings{"precious"});
 }
 
@@ -413,7 +413,7 @@ TEST_F(LargeFetch, TwoDownloadsOfOneFileDoNotMix) {
         if (bytes > 0 && refusal.empty()) refusal = Failure("http://127.0.0.1:1/");
       },
       Loopback());
-  EXPECT_TRUE(Contains(refusal, "somebody else is writing it now"));
+  EXPECT_TRUE(Contains(refusal, "another process is writing it"));
   ExpectWhole();
 }
 

@@ -54,7 +54,7 @@ TEST_F(FileTest, ReadFileKeepsEveryByte) {
 TEST_F(FileTest, ReadFileHoldsToItsLimit) {
   PutFile("a", "12345");
   EXPECT_EQ(ReadFile(At("a"), 5), "12345");
-  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("a"), 4); }), "it has 5 bytes", "up to 4"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("a"), 4); }), "it has 5 bytes", "at most 4"));
 }
 
 TEST_F(FileTest, MissingFilesAndDirectoriesAreInputErrors) {
@@ -168,7 +168,7 @@ TEST_F(FileTest, AFileThatIsTooLongIsRefusedUnread) {
   PutFile("hole", "");
   std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("hole"), 1000); }), At("hole").string(),
-                       "it has 1099511627776 bytes", "up to 1000"));
+                       "it has 1099511627776 bytes", "at most 1000"));
 }
 
 // Nothing is promised for what a file lies over, be it larger than all memory.
@@ -192,7 +192,7 @@ TEST_F(FileTest, AMapThatDoesNotFitIsNoDamagedFile) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
   const std::string error = ErrorAndHelp([&] { MappedFile{At("hole")}; }, ErrorKind::kResource);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  EXPECT_TRUE(Contains(error, "no room in memory for " + At("hole").string(), "it has 1.10 TB",
+  EXPECT_TRUE(Contains(error, "cannot map " + At("hole").string(), "it has 1.10 TB",
                        "address space of this process is limited to 68.72 GB", "ulimit -v"));
 }
 
@@ -242,7 +242,7 @@ TEST_F(AtomicTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 TEST_F(AtomicTest, AFullDiskIsCalledSo) {
   EXPECT_TRUE(
       Contains(Refused([] { internal::ThrowCannotWrite("x", ENOSPC); }, ErrorKind::kRuntime).help(),
-               "make room"));
+               "free some space"));
 }
 
 TEST_F(AtomicTest, ImpossibleTargetsAreErrorsThatNameThem) {
@@ -291,8 +291,8 @@ TEST_F(AtomicTest, ALivingWritersTemporaryIsLeftAlone) {
 
 TEST_F(AtomicTest, TwoWritersOfOneTargetAreRefused) {
   AtomicFile first(At("a"));
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { AtomicFile second(At("a")); }, ErrorKind::kRuntime), "somebody else"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { AtomicFile second(At("a")); }, ErrorKind::kRuntime),
+                       "another process"));
   first.Write("first");
   first.Commit();
   EXPECT_EQ(ReadFile(At("a")), "first");
@@ -415,14 +415,14 @@ TEST_F(AtomicTest, ALinkToNothingIsReplacedAndNothingIsMadeWhereItPoints) {
   EXPECT_EQ(Names(), (Strings{"a"}));
 }
 
-// In a directory that all may write to, somebody else knows the names.
+// In a directory that all may write to, another process knows the names.
 TEST_F(AtomicTest, ALinkUnderTheNameOfTheTemporaryIsNotFollowed) {
-  WriteFileAtomically(At("precious"), "as it was");
+  WriteFileAtomically(At("precious"), "modified since");
   const std::string temporary = ".a.tmp-" + std::to_string(getpid());
   fs::create_symlink(At("precious"), At(temporary));
   EXPECT_TRUE(Contains(ErrorOf([&] { AtomicFile(At("a")); }, ErrorKind::kRuntime), "cannot write"));
   ErrorOf([&] { AtomicDirectory(At("a")); }, ErrorKind::kRuntime);
-  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(ReadFile(At("precious")), "modified since");
   EXPECT_EQ(Names(), (Strings{temporary, "precious"}));
 }
 
@@ -602,7 +602,7 @@ TEST_F(GuardedDirectories, AreWrittenWithoutFollowingLinks) {
     const GuardedDirectory inside(At("run"));
     const auto refused = [&](const std::function<void()>& write) {
       EXPECT_TRUE(Contains(ErrorAndHelp(write, ErrorKind::kRuntime), "cannot write",
-                           "run/link is a symbolic link", "below", "put there what it leads to"));
+                           "run/link is a symbolic link", "below", "replace it by its target"));
     };
     refused([&] { WriteFileAtomically(At("run/link/file"), "new"); });
     refused([&] { AtomicDirectory(At("run/link/inner")); });

@@ -112,7 +112,7 @@ TEST_F(Gguf, ValuesOfAnotherTypeAreRefusedByTheirKey) {
   EXPECT_TRUE(Contains(ErrorOf([&] { file.Text("a.texts"); }), "is not a text"));
   EXPECT_TRUE(Contains(ErrorOf([&] { file.Number("a.bool"); }), "is not a number"));
   const auto none = [](size_t, auto) { FAIL(); };
-  EXPECT_TRUE(Contains(ErrorOf([&] { file.Texts("a.i32s", none); }), "an array of texts"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Texts("a.i32s", none); }), "an array of strings"));
   EXPECT_TRUE(Contains(ErrorOf([&] { file.Integers("a.u32", none); }), "an array of integers"));
   EXPECT_TRUE(Contains(ErrorOf([&] { file.Integers("a.texts", none); }), "an array of integers"));
 }
@@ -196,7 +196,7 @@ TEST_F(Gguf, CutShortAtEveryByte) {
   EXPECT_NO_THROW(GgufFile(Put(whole)));
   for (size_t size = 0; size < whole.size(); ++size) {
     Put(std::string_view(whole).substr(0, size));
-    EXPECT_TRUE(Contains(ErrorOf([&] { GgufFile(At("x")); }), "x is not a sound GGUF file"))
+    EXPECT_TRUE(Contains(ErrorOf([&] { GgufFile(At("x")); }), "x is not a valid GGUF file"))
         << size;
   }
 }
@@ -222,7 +222,7 @@ TEST_F(Gguf, HostileCountsAreRefusedBeforeAnythingIsMadeOfThem) {
     EXPECT_TRUE(Contains(Refusal(bytes), "keys, at most")) << count;
     for (const uint32_t type : {0u, 8u, 10u, 12u}) {
       EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("a", 9, kRaw(type) + kRaw(count))),
-                           "is not a sound GGUF file"))
+                           "is not a valid GGUF file"))
           << type;
     }
     EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("a", 8, kRaw(count))), "bytes at"));
@@ -241,11 +241,11 @@ TEST_F(Gguf, EveryMistakeIsRefusedForItsReason) {
   const std::string byte = "b";
   GgufBytes two;
   two.Tensor("t", {1}, 24, byte).Tensor("t", {1}, 24, byte);
-  EXPECT_TRUE(Contains(Refusal(two), "\"t\": is there twice"));
-  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("a", 1).U32("a", 1)), "\"a\" is there twice"));
-  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("", 1)), "no printable text"));
-  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("a\nb", 1)), "no printable text"));
-  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("\xff", 1)), "no printable text"));
+  EXPECT_TRUE(Contains(Refusal(two), "\"t\": appears twice"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("a", 1).U32("a", 1)), "\"a\" appears twice"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("", 1)), "not printable text"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("a\nb", 1)), "not printable text"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("\xff", 1)), "not printable text"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor(std::string(64, 'n'), {1}, 24, byte)),
                        "64 bytes, at most 63"));
   EXPECT_NO_THROW(GgufFile(Put(GgufBytes().Tensor(std::string(63, 'n'), {1}, 24, byte).File())));
@@ -254,13 +254,14 @@ TEST_F(Gguf, EveryMistakeIsRefusedForItsReason) {
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {33}, 8, byte)), "blocks of 32"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {16, 2}, 2, byte)), "blocks of 32"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {288, 2}, 14, std::string(420, 'b'))),
-                       "rows of 288 numbers in Q6_K's blocks of 256"));
+                       "rows of 288 numbers do not divide into Q6_K blocks of 256"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {1}, 99, byte)), "unknown type 99", "F16"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {1}, 4, byte)), "unknown type 4"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("k", 13, byte)), "\"k\"", "unknown type 13"));
   EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("k", 9, kRaw(uint32_t{9}))), "array of arrays"));
   for (const uint32_t alignment : {0u, 3u, 48u, 1u << 30}) {
-    EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("general.alignment", alignment)), "no alignment"));
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("general.alignment", alignment)),
+                         "not a valid alignment"));
   }
   EXPECT_TRUE(Contains(Refusal(GgufBytes().String("general.alignment", "32")), "not an integer"));
   // Tensors that overlap, leave a gap, or lie beyond the end.
@@ -271,14 +272,15 @@ TEST_F(Gguf, EveryMistakeIsRefusedForItsReason) {
   }
   GgufBytes beyond;
   beyond.Tensor("a", {1}, 24, byte).Describe("b", {33}, 24, 32).data += std::string(32, 'b');
-  EXPECT_TRUE(Contains(Refusal(beyond), "\"b\": 33 bytes from 32 are not in the 64 of data"));
+  EXPECT_TRUE(
+      Contains(Refusal(beyond), "\"b\": 33 bytes at offset 32 exceed the 64 bytes of data"));
 }
 
 TEST_F(Gguf, OtherVersionsAreRefused) {
   for (const uint32_t version : {0u, 1u, 4u}) {
     GgufBytes bytes = SmallGguf();
     bytes.version = version;
-    EXPECT_TRUE(Contains(Refusal(bytes), fmt::format("of version {}", version), "convert"));
+    EXPECT_TRUE(Contains(Refusal(bytes), fmt::format("its version is {}", version), "convert"));
   }
   GgufBytes bytes = SmallGguf();
   bytes.version = 3u << 24;
@@ -340,36 +342,37 @@ TEST_F(GgufInParts, OneOfOneIsAFileLikeOthers) {
 TEST_F(GgufInParts, ThoseThatAreMissingAreNamed) {
   PutAll();
   std::filesystem::remove(At("m-00001-of-00003.gguf"));
-  EXPECT_TRUE(Contains(RefusalOf(2), "m-00002-of-00003.gguf: part 2 of 3 of a model",
-                       "beside it is no m-00001-of-00003.gguf", "into one directory"));
+  EXPECT_TRUE(Contains(RefusalOf(2), "m-00002-of-00003.gguf: part 2 of 3 of a split model",
+                       "m-00001-of-00003.gguf is missing beside it", "into one directory"));
   std::filesystem::remove(At("m-00002-of-00003.gguf"));
   EXPECT_TRUE(
       Contains(RefusalOf(3), "part 3 of 3", "m-00001-of-00003.gguf, m-00002-of-00003.gguf"));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { GgufFile(Put(Part(1).File())); }), "part 2 of 3",
-                       "does not end with -00002-of-00003.gguf", "published with"));
+                       "does not end with -00002-of-00003.gguf", "original names"));
 }
 
 TEST_F(GgufInParts, ThoseThatDoNotBelongTogetherAreRefused) {
   PutAll();
   PutPart(2, Part(1, 4));
-  EXPECT_TRUE(Contains(RefusalOf(1), "m-00002-of-00003.gguf is of another model", "part 2 of 3"));
+  EXPECT_TRUE(
+      Contains(RefusalOf(1), "m-00002-of-00003.gguf belongs to another model", "part 2 of 3"));
   PutPart(2, Part(2));
-  EXPECT_TRUE(Contains(RefusalOf(1), "m-00002-of-00003.gguf is of another model"));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00002-of-00003.gguf belongs to another model"));
   PutPart(2, Part(1));
-  EXPECT_TRUE(Contains(RefusalOf(1), "the parts hold 2 tensors, not 3"));
+  EXPECT_TRUE(Contains(RefusalOf(1), "the parts contain 2 tensors, expected 3"));
   PutPart(2, Part(1).Tensor("b", {1}, 24, "d"));
-  EXPECT_TRUE(Contains(RefusalOf(1), "m-00003-of-00003.gguf", "\"b\"", "in another part too"));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00003-of-00003.gguf", "\"b\"", "in another part, too"));
   PutAll();
   PutFile("m-00003-of-00003.gguf", Part(2).Tensor("b", {1}, 24, "c").File().substr(0, 150));
-  EXPECT_TRUE(Contains(RefusalOf(1), "m-00003-of-00003.gguf is not a sound GGUF file"));
+  EXPECT_TRUE(Contains(RefusalOf(1), "m-00003-of-00003.gguf is not a valid GGUF file"));
   PutPart(1, GgufBytes(Part(0)).Key("split.no", 2, kRaw(uint16_t{0})));
-  EXPECT_TRUE(Contains(RefusalOf(1), "\"split.no\" is there twice"));
+  EXPECT_TRUE(Contains(RefusalOf(1), "\"split.no\" appears twice"));
   for (const auto& [no, count] : {std::pair{70000u, 70001u}, std::pair{0u, 4000000000u}}) {
     GgufBytes bytes;
     bytes.U32("split.no", no).U32("split.count", count).U32("split.tensors.count", 1);
     const std::string name = fmt::format("m-{:05}-of-{:05}.gguf", no + 1, count);
     PutFile(name, bytes.File());
-    EXPECT_TRUE(Contains(ErrorAndHelp([&] { GgufFile(At(name)); }), "beside it is no m-"));
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { GgufFile(At(name)); }), "is missing beside it"));
   }
   EXPECT_TRUE(Contains(
       ErrorAndHelp([&] { GgufFile(Put(GgufBytes().U32("split.count", 2).File())); }), "split.no"));

@@ -51,7 +51,7 @@ TEST_F(HubTest, NamesThatLeadElsewhereAreRefused) {
                            "C:\\\\x", "a\\u0000b", "a\\nb", ""}) {
     const std::string entry =
         fmt::format(R"({{"type":"file","path":"{}","size":1,"oid":"0"}})", path);
-    EXPECT_TRUE(Contains(Refusal(entry), "some/model", "not the name of a file")) << path;
+    EXPECT_TRUE(Contains(Refusal(entry), "some/model", "not a relative file name")) << path;
   }
 }
 
@@ -60,7 +60,7 @@ TEST_F(HubTest, AListThatIsNotSoundIsRefused) {
   EXPECT_TRUE(Contains(Refusal(R"({"type":"file","path":"a","size":-1})"), "no size"));
   EXPECT_TRUE(Contains(Refusal(R"({"type":"file","path":"a","size":1e30})"), "no size"));
   EXPECT_TRUE(Contains(Refusal(R"({"size":1})"), "no path"));
-  EXPECT_TRUE(Contains(Refusal("[]"), "no object"));
+  EXPECT_TRUE(Contains(Refusal("[]"), "not an object"));
 }
 
 TEST_F(HubTest, TheNextPageIsOfTheSameServer) {
@@ -70,7 +70,7 @@ TEST_F(HubTest, TheNextPageIsOfTheSameServer) {
   });
   const std::string error =
       ErrorOf([&] { ListRepository(Of(hub.url()), "some/model"); }, ErrorKind::kInput);
-  EXPECT_TRUE(Contains(error, "elsewhere"));
+  EXPECT_TRUE(Contains(error, "on another server"));
   EXPECT_EQ(elsewhere.requests(), "");
 }
 

@@ -31,24 +31,24 @@ class Placeholders : public InTemporaryDirectory {
 };
 
 TEST_F(Placeholders, APointerOfGitLfsIsNamed) {
-  ExpectAll(kPointer, "a pointer of Git LFS", "12345 bytes", "git lfs pull");
+  ExpectAll(kPointer, "a Git LFS pointer", "12345 bytes", "git lfs pull");
   EXPECT_TRUE(Contains(ErrorAndHelp([] { ParseJson(kPointer, "tokenizer.json"); }),
-                       "tokenizer.json: a pointer of Git LFS", "12345 bytes"));
+                       "tokenizer.json: a Git LFS pointer", "12345 bytes"));
 }
 
 TEST_F(Placeholders, APageIsNamed) {
   for (const char* page : {"<!DOCTYPE html><html>", "\n <!doctype HTML>", "<HTML lang=\"en\">"}) {
-    ExpectAll(page, "a page of HTML", "a login");
-    EXPECT_TRUE(Contains(ErrorAndHelp([&] { ParseJson(page, "x"); }), "x: a page of HTML"));
+    ExpectAll(page, "an HTML page", "a login");
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { ParseJson(page, "x"); }), "x: an HTML page"));
   }
-  ExpectAll("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>", "a page of XML");
+  ExpectAll("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>", "an XML page");
 }
 
 TEST_F(Placeholders, OtherTextIsShown) {
-  ExpectAll("Entry not found", "a text, and no model", "begins with \"Entry not found\"");
+  ExpectAll("Entry not found", "a text file, not a model", "begins with \"Entry not found\"");
   ExpectAll("{\"error\":\"Repository is gated\"}\nx\n", "\"{\"error\":\"Repository is gated\"}\"");
-  ExpectAll(std::string(600, 'a') + "\x01", "a text, and no model");
-  ExpectAll(std::string(511, 'a') + "\xC3\xA4", "a text, and no model");
+  ExpectAll(std::string(600, 'a') + "\x01", "a text file, not a model");
+  ExpectAll(std::string(511, 'a') + "\xC3\xA4", "a text file, not a model");
 }
 
 TEST_F(Placeholders, DataAndJsonAreLeftAlone) {

@@ -196,7 +196,7 @@ TEST_F(MalformedTest, CutShortAtEveryByte) {
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_TRUE(Contains(Refusal(whole.substr(0, size)), "x")) << size;
   }
-  EXPECT_TRUE(Contains(Refusal(whole + "z"), "15 bytes of data, its tensors take 14"));
+  EXPECT_TRUE(Contains(Refusal(whole + "z"), "15 bytes of data, the tensors need 14"));
 }
 
 TEST_F(MalformedTest, HeaderLengthBeyondTheFileOrTheFormat) {
@@ -215,7 +215,7 @@ TEST_F(MalformedTest, EveryBadHeaderIsRefusedForItsReason) {
       {" {}", "does not begin with {"},
       {"[]", "does not begin with {"},
       {"{", "not valid JSON"},
-      {"{}", "16 bytes of data, its tensors take 0"},
+      {"{}", "16 bytes of data, the tensors need 0"},
       {"{}x", "not valid JSON"},
       {"{\"\xff\":1}", "not valid JSON"},
       {R"({"a":1})", "not an object"},
@@ -248,13 +248,13 @@ TEST_F(MalformedTest, EveryBadHeaderIsRefusedForItsReason) {
       {R"({"a":{"dtype":"U8","shape":[16],"data_offsets":{"0":0,"1":16}}})", "not two offsets"},
       {Header("16", "-0,16"), "not two offsets"},
       {Header("16", "0,16.0"), "not two offsets"},
-      {Header("16", "16,0"), "do not lie in"},
-      {Header("17", "0,17"), "do not lie in the 16"},
-      {Header("16", "18446744073709551600,0"), "do not lie"},
+      {Header("16", "16,0"), "exceed the"},
+      {Header("17", "0,17"), "exceed the 16"},
+      {Header("16", "18446744073709551600,0"), "exceed the"},
       {Header("15", "0,16"), "takes 15 bytes"},
       {R"({"a":{"dtype":"F32","shape":[16],"data_offsets":[0,16]}})", "takes 64 bytes"},
       {Header("8", "8,16"), "the data before it ends at 0"},
-      {Header("8", "0,8"), "its tensors take 8"},
+      {Header("8", "0,8"), "the tensors need 8"},
       {Header("9", "0,9", Entry("b", "8", "8,16")), "the data before it ends at 9"},
       {Header("7", "0,7", Entry("b", "8", "8,16")), "the data before it ends at 7"},
       {Header("16", "0,16", Entry("b", "16", "0,16")), "the data before it ends at 16"},
@@ -321,7 +321,8 @@ TEST_F(Shards, NamesThatLeadElsewhereAreRefused) {
   PutShard("c", "c", "1");
   for (const std::string name : {"../x", "/etc/passwd", "sub/x", "..", ".", "", "a\\\\b"}) {
     PutIndex(R"({"a": ")" + name + "\"}");
-    EXPECT_TRUE(Contains(Refusal(), kWeightsIndexFile, "is not the name of a file beside it"))
+    EXPECT_TRUE(
+        Contains(Refusal(), kWeightsIndexFile, "is not the name of a file in its directory"))
         << name;
   }
   PutIndex(R"({"a": "x\u0000y"})");
@@ -330,7 +331,7 @@ TEST_F(Shards, NamesThatLeadElsewhereAreRefused) {
 
 TEST_F(Shards, AnIndexIsNoShard) {
   PutIndex(std::string(R"({"a": ")") + kWeightsIndexFile + "\"}");
-  EXPECT_TRUE(Contains(Refusal(), kWeightsIndexFile, "a text, and no model"));
+  EXPECT_TRUE(Contains(Refusal(), kWeightsIndexFile, "a text file, not a model"));
   std::filesystem::create_directory(At("dir"));
   PutIndex(R"({"a": "dir"})");
   EXPECT_TRUE(Contains(Refusal(), "dir"));
@@ -341,9 +342,9 @@ TEST_F(Shards, EveryTensorIsWhereTheIndexSaysAndNowhereElse) {
   std::filesystem::remove(At(kTwo));
   EXPECT_TRUE(Contains(Refusal(), kTwo, "is missing"));
   PutShard(kTwo, "a", "4567");
-  EXPECT_TRUE(Contains(Refusal(), "\"a\"", kOne, kTwo, "holds one too"));
+  EXPECT_TRUE(Contains(Refusal(), "\"a\"", kOne, kTwo, "contains it, too"));
   PutShard(kTwo, "c", "4567");
-  EXPECT_TRUE(Contains(Refusal(), "tensor \"c\"", "is not in it"));
+  EXPECT_TRUE(Contains(Refusal(), "tensor \"c\"", "is not listed"));
   PutBoth();
   PutIndex(std::string(R"({"a": ")") + kOne + R"(", "b": ")" + kTwo + R"(", "c": ")" + kTwo +
            "\"}");
@@ -360,7 +361,7 @@ TEST_F(Shards, AnIndexOfAnotherFormIsRefused) {
     EXPECT_TRUE(Contains(Refusal(), kWeightsIndexFile)) << index;
   }
   PutFile(kWeightsIndexFile, std::string((size_t{4} << 20) + 1, ' '));
-  EXPECT_TRUE(Contains(Refusal(), "up to 4194304"));
+  EXPECT_TRUE(Contains(Refusal(), "at most 4194304"));
 }
 
 TEST_F(Shards, CutShortAtEveryByte) {

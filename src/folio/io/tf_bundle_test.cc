@@ -113,19 +113,19 @@ TEST_F(Tf, EntriesThatDoNotFitTheirDataAreRefused) {
   EXPECT_TRUE(Contains(Refused(TfTensor(1, {1}, 0, 4) + TfBytes(7, "")), "partitioned"));
   EXPECT_TRUE(Contains(Refused(TfNumber(1, 1) + TfBytes(2, TfNumber(3, 1))), "no shape"));
   EXPECT_TRUE(Contains(Refused("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), "64 bits"));
-  EXPECT_TRUE(Contains(Refused("\x0b"), "no known kind"));
+  EXPECT_TRUE(Contains(Refused("\x0b"), "an unknown type"));
   EXPECT_TRUE(Contains(Refused("\x12\x7f"), "127 bytes at byte"));
 }
 
 TEST_F(Tf, TablesThatAreNoneAreRefused) {
   const std::string block = TfBlock({{"", kTfHeader}, {"a", TfTensor(1, {2}, 0, 8)}});
   EXPECT_TRUE(Contains(Refusal(TfTable({})), "no entries"));
-  EXPECT_TRUE(Contains(Refusal(TfTable({block, block})), "names are not in order"));
+  EXPECT_TRUE(Contains(Refusal(TfTable({block, block})), "names are not sorted"));
   EXPECT_TRUE(Contains(Refusal(TfTable({TfBlock({{"a", ""}})})), "not the header"));
   EXPECT_TRUE(Contains(Refusal(TfTable({TfBlock({{"", TfNumber(1, 2)}})})), "2 shards"));
   EXPECT_TRUE(
       Contains(Refusal(TfTable({TfBlock({{"", TfNumber(1, 1) + TfNumber(2, 1)}})})), "big-endian"));
-  EXPECT_TRUE(Contains(Refusal(TfTable({Little(0, 2)})), "without its end"));
+  EXPECT_TRUE(Contains(Refusal(TfTable({Little(0, 2)})), "truncated"));
   EXPECT_TRUE(Contains(Refusal(TfTable({Little(~uint64_t{0}, 4)})), "restarts"));
   EXPECT_TRUE(Contains(Refusal(TfSealed(block, '\1') +
                                TfSealed(TfBlock({{"z", TfVarint(0) + TfVarint(block.size())}})) +

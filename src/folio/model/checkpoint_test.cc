@@ -331,10 +331,10 @@ TEST_F(Checkpoints, RefusesTruncatedWeights) {
 TEST_F(Checkpoints, NamesTheFileThatIsMissing) {
   SaveModel(At(""), weights_);
   std::filesystem::remove(At(kWeightsFile));
-  EXPECT_TRUE(Contains(Refusal(), "no model here", "model.safetensors is missing"));
+  EXPECT_TRUE(Contains(Refusal(), "no model found", "model.safetensors is missing"));
   SaveModel(At(""), weights_);
   std::filesystem::remove(At(kConfigFile));
-  EXPECT_TRUE(Contains(Refusal(), "no model here", "config.json is missing"));
+  EXPECT_TRUE(Contains(Refusal(), "no model found", "config.json is missing"));
   EXPECT_TRUE(Contains(ErrorOf([&] { LoadModel(At("nowhere")); }, ErrorKind::kInput), "nowhere"));
   EXPECT_TRUE(
       Contains(ErrorOf([&] { LoadModel(At(kWeightsFile)); }, ErrorKind::kInput), kWeightsFile));

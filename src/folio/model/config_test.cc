@@ -508,8 +508,7 @@ TEST(Families, TheFirstThatExpressesAModelHasIt) {
   EXPECT_EQ(FamilyFor(config, FileFormat::kHuggingFace).model_type, "folio");
   EXPECT_EQ(FamilyFor(config, FileFormat::kGguf).model_type, "gpt2");
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { RequireExpressed(config, FileFormat::kGguf, "no"); }),
-                       "no", "model.causal is false: each token attends to the tokens after it",
-                       "convert to hf"));
+                       "no", "causal = false", "convert to hf"));
   RequireExpressed(config, FileFormat::kHuggingFace, "yes");
 }
 

@@ -198,7 +198,7 @@ TEST(HeatmapSvg, WrongSizesAreRefused) {
 TEST(HeatmapGridSvg, OneKeyForAll) {
   std::vector<Heatmap> maps = {Map(1, 1, {0.5F}), Map(2, 2, {0, 0.25F, NAN, 1})};
   std::string svg = HeatmapGridSvg(maps, 2, "grid", {}, {});
-  EXPECT_EQ(Count(svg, "full colour is 1, square-root scale"), 1U);
+  EXPECT_EQ(Count(svg, "full colour: 1, square-root scale"), 1U);
   EXPECT_EQ(Count(svg, ">masked</text>"), 1U);
   svg = HeatmapGridSvg(maps, 2, "grid", {}, {.full = 2});
   EXPECT_EQ(Count(svg, "full colour: 2"), 1U);
@@ -375,8 +375,7 @@ TEST(RangeOf, OfSeveralMapsIsOne) {
   const std::vector<Heatmap> maps = {Map(1, 1, {0.125F}), Map(1, 1, {0}), Map(1, 1, {0.5F})};
   EXPECT_EQ(RangeOf(maps, {}).full, 0.5);
   EXPECT_EQ(RangeOf(maps, {.per_row = true}).full, 1);
-  EXPECT_EQ(Count(HeatmapGridSvg(maps, 3, "", {}, {}), "full colour is 0.5, square-root scale"),
-            1U);
+  EXPECT_EQ(Count(HeatmapGridSvg(maps, 3, "", {}, {}), "full colour: 0.5, square-root scale"), 1U);
 }
 
 // Returns ranges of every scale, signed and not.

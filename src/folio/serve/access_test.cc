@@ -65,12 +65,12 @@ TEST_F(KeyFiles, ThatOthersCanReadAreWarnedOf) {
     return warnings.text();
   };
   EXPECT_EQ(warned(0600), "");
-  EXPECT_TRUE(Contains(warned(0604), "others than its owner", "chmod 600"));
+  EXPECT_TRUE(Contains(warned(0604), "other users can read", "chmod 600"));
   EXPECT_EQ(warned(0602), "");
   if (chown(At("keys").c_str(), static_cast<uid_t>(-1), 1) != 0) {
     GTEST_SKIP() << "files of other groups are made by root alone";
   }
-  EXPECT_TRUE(Contains(warned(0640), "others than its owner"));
+  EXPECT_TRUE(Contains(warned(0640), "other users can read"));
 }
 
 TEST(AddressBlocks, HaveTheAddressesThatBeginAlike) {
@@ -191,7 +191,7 @@ TEST_F(AccessLogTest, AFullDiskIsToldOnce) {
     const FullDisk full(one + 10);
     const Warnings warnings;
     for (int i = 0; i < 5; ++i) log.Write(request_);
-    EXPECT_EQ(Count(warnings.text(), "log of requests is not written"), 1u) << warnings.text();
+    EXPECT_EQ(Count(warnings.text(), "cannot write the access log"), 1u) << warnings.text();
   }
   log.Write(request_);
   const std::vector<std::string> lines = Split(Text("log"), '\n');
@@ -202,13 +202,13 @@ TEST_F(AccessLogTest, AFullDiskIsToldOnce) {
 TEST_F(AccessLogTest, NobodyWaitsForAPipe) {
   ASSERT_EQ(mkfifo(At("pipe").c_str(), 0600), 0);
   EXPECT_TRUE(Contains(ErrorOf([&] { AccessLog(At("pipe").string()); }, ErrorKind::kRuntime),
-                       "nobody reads it"));
+                       "a pipe without a reader"));
   const int reader = open(At("pipe").c_str(), O_RDONLY | O_NONBLOCK);
   AccessLog log(At("pipe").string());
   {
     const Warnings warnings;
     for (int i = 0; i < 1000; ++i) log.Write(request_);  // more than the pipe holds
-    EXPECT_EQ(Count(warnings.text(), "nobody reads it"), 1u) << warnings.text();
+    EXPECT_EQ(Count(warnings.text(), "cannot write the access log"), 1u) << warnings.text();
   }
   std::string read(1 << 20, '\0');
   const ssize_t count = ::read(reader, read.data(), read.size());

@@ -355,7 +355,7 @@ TEST_F(Completions, ATokenThatTheModelLacksIsRefusedByItsName) {
   EXPECT_EQ(with("a").status, 200);
   for (const char* prompt : {"<image>", "a<image>b"}) {
     EXPECT_TRUE(Contains(ErrorOf(with(prompt), 400),
-                         "the model does not have the token \"<image>\"", "257 rows"));
+                         "the model does not have the token \"<image>\"", "257 embeddings"));
   }
   EXPECT_TRUE(Contains(ErrorOf(with(Json::array({1, 257})), 400), "token ids, 0 to 256"));
 }

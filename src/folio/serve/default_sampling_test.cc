@@ -123,7 +123,8 @@ TEST_F(Unsaid, AConversationOfThePageMayBeginWithASystemMessage) {
        {Json::array({system}), Json::array({user, system}), Json::array({system, system, user}),
         Json::array({system, user, assistant}), Json::array({system, assistant, user})}) {
     const Json fields{{"model", "talker"}, {"messages", bad}};
-    EXPECT_TRUE(Contains(ErrorOf(Post("/api/generate", fields), 400), "by turns")) << bad.dump();
+    EXPECT_TRUE(Contains(ErrorOf(Post("/api/generate", fields), 400), "alternating messages"))
+        << bad.dump();
   }
 }
 

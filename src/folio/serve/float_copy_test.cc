@@ -46,7 +46,7 @@ TEST_F(FloatCopyTest, IsRefusedWhereMemoryDoesNotSuffice) {
   } catch (const ApiError& error) {
     EXPECT_EQ(error.status(), 503);
     EXPECT_NE(error.body().find("needs_memory"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("kept as bf16"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("stored as bf16"), std::string::npos);
   }
   EXPECT_EQ(copy.used_bytes(), 0u);
   free = copy.bytes();

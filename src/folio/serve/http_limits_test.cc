@@ -200,7 +200,7 @@ TEST_F(HttpLimited, OneClientCannotHaveAllConnections) {
   for (int i = 0; i < 5; ++i) clients.push_back(std::make_unique<RawClient>(port_, "127.0.0.2"));
   ASSERT_TRUE(Within(5, [&] { return server_->connections() == 5; }));
   const std::string told = Ask(kOther, "127.0.0.2");
-  EXPECT_TRUE(Contains(told, "HTTP/1.1 429", "too many connections of this client")) << told;
+  EXPECT_TRUE(Contains(told, "HTTP/1.1 429", "too many connections from this client")) << told;
   EXPECT_TRUE(Ask(kHealth, "127.0.0.2").starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(Ask(kOther, "127.0.0.3").starts_with("HTTP/1.1 200"));
   // A proxy's connections are of many clients.
@@ -394,7 +394,7 @@ TEST_F(HttpStreams, OnesThatFailAreNotToldWhy) {
   EXPECT_TRUE(late.starts_with("HTTP/1.1 500")) << late;
   const std::string cut = Ask("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_TRUE(cut.starts_with("HTTP/1.1 200")) << cut;
-  EXPECT_FALSE(cut.ends_with("0\r\n\r\n")) << "it is not whole: " << cut;
+  EXPECT_FALSE(cut.ends_with("0\r\n\r\n")) << "it is incomplete: " << cut;
   EXPECT_EQ((late + cut).find("secret"), std::string::npos);
   EXPECT_EQ(Count(warnings.text(), "a secret of the stream"), 2u);
 }
@@ -436,7 +436,7 @@ TEST(HttpServers, APortThatIsTakenIsNamed) {
   EXPECT_TRUE(Contains(ErrorOf([&] { two.Bind("127.0.0.1", port); }, ErrorKind::kRuntime),
                        fmt::format("port {}", port), "in use"));
   EXPECT_TRUE(Contains(ErrorOf([&] { two.Bind("example.com", 0); }, ErrorKind::kUsage),
-                       "'example.com' is no address"));
+                       "'example.com' is not an address"));
 }
 
 TEST(HttpServers, WhatAHandlerThrowsIsLoggedAndNotTold) {

@@ -201,13 +201,13 @@ TEST_F(Services, ToolsGoToATemplateThatHasThem) {
       {"tooled", Json::array({user}), Json::array({tool, tool}), 7, ""},
       {"tooled", Json::array({user, call("{\"x\": 41}"), result}), Json::array({tool}), 22, ""},
       {"tooled", Json::array({user, call(Json{{"x", 8}}), result}), nullptr, 20, ""},
-      {"tooled", Json::array({user, call("{\"x\": ")}), nullptr, 0, "the text of one"},
-      {"tooled", Json::array({user, call("[1]")}), nullptr, 0, "the text of one"},
+      {"tooled", Json::array({user, call("{\"x\": ")}), nullptr, 0, "a string with one"},
+      {"tooled", Json::array({user, call("[1]")}), nullptr, 0, "a string with one"},
       {"tooled", Json::array({user}), Json::array({Json{{"type", "function"}}}), 0, "'name'"},
       {"tooled", Json::array({user}), Json("f"), 0, "at most 128"},
-      {"deaf", Json::array({user}), Json::array({tool}), 0, "no place for tools"},
-      {"talker", Json::array({user}), Json::array({tool}), 0, "no tools"},
-      {"talker", Json::array({user, result}), nullptr, 0, "no tools"}};
+      {"deaf", Json::array({user}), Json::array({tool}), 0, "does not support tools"},
+      {"talker", Json::array({user}), Json::array({tool}), 0, "does not support tools"},
+      {"talker", Json::array({user, result}), nullptr, 0, "does not support tools"}};
   for (const Case& one : cases) {
     Json body = {{"model", one.model}, {"messages", one.messages}, {"max_tokens", 0}};
     if (!one.tools.is_null()) body["tools"] = one.tools;
@@ -649,7 +649,7 @@ TEST_F(Services, ModelsHaveNamesOfTheirOwn) {
   Service service({}, {});
   service.Add("one", SmallModel());
   EXPECT_TRUE(Contains(folio::ErrorOf([&] { service.Add("one", SmallModel()); }, ErrorKind::kUsage),
-                       "two models are called 'one'"));
+                       "two models have the name 'one'"));
   OpenedModel bare = SmallModel();
   bare.tokenizer.reset();
   EXPECT_TRUE(Contains(folio::ErrorOf([&] { service.Add("bare", std::move(bare)); }), "tokenizer"));

@@ -409,7 +409,7 @@ TEST(KnownTokens, TextsWithOthersAreRefusedAndTheRestIsWhatItWas) {
   }
   const auto refused = [&](const auto& encode, const char* token, const char* id_is) {
     EXPECT_TRUE(Contains(ErrorOf(encode), "x: the model does not have the token", token, id_is,
-                         std::to_string(known) + " rows"));
+                         std::to_string(known) + " embeddings"));
   };
   const std::string merged_id = "its id is " + std::to_string(known);
   refused([&] { tokenizer.Encode("cab", "x"); }, "\"ab\"", merged_id.c_str());
@@ -437,7 +437,7 @@ TEST(KnownTokens, OthersThatAreNeededAreRefused) {
   const std::vector<std::string> more = {"<image>"};
   ByteTokenizer bytes(more);
   bytes.set_known_tokens(257);
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(bytes); }), "it is of kind bytes"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { OfKnownTokens(bytes); }), "its kind is bytes"));
 }
 
 }  // namespace

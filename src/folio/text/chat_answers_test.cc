@@ -135,8 +135,7 @@ TEST(ChatAnswers, WhatIsNotShownIsRefused) {
   EXPECT_TRUE(Contains(ErrorAndHelp([] {
                          AnswersOf("{{ messages | length }}", {{kUser, "q"}, {kAssistant, "a"}});
                        }),
-                       "message 2", "cannot be distinguished from another token",
-                       "{% generation %}"));
+                       "message 2", "cannot find the answer", "{% generation %}"));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ void RequirePlain(const Conversation& conversation) {
   if (conversation.tools.is_null() && conversation.variables.empty()) return;
   throw InputError(conversation.tools.is_null()
                        ? "the model has no chat template, so variables have no effect"
-                       : "the model's conversations have no tools",
+                       : "the model does not support tools",
                    "its conversations have only the roles system, user and assistant",
                    "remove them, or use a model whose chat template supports them");
 }

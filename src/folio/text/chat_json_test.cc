@@ -81,7 +81,7 @@ TEST(ChatJson, WhatIsWrongIsSaidWithTheMessage) {
   refused(R"({"role":"user"})", "no \"content\"");
   refused(R"({"role":"assistant","content":null})", "no \"content\"");
   refused(R"({"role":"user","content":3})", "\"content\" is not a string:");
-  refused(R"({"role":"user","content":[{"type":"image_url"}]})", "no text");
+  refused(R"({"role":"user","content":[{"type":"image_url"}]})", "not text");
   refused(R"({"role":"user","content":"a","tool_calls":[{"name":"f"}]})",
           "only messages of the assistant have \"tool_calls\"");
   refused(R"({"role":"assistant","tool_calls":[{"type":"x"}]})", "type");

@@ -170,7 +170,7 @@ TEST_F(ScoredVocabulary, WhatDoesNotFitTogetherIsRefused) {
   scores_[262] = scores_[263];
   EXPECT_TRUE(Contains(refusal(), "the same score"));
   scores_[262] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(Contains(refusal(), "no number"));
+  EXPECT_TRUE(Contains(refusal(), "not a number"));
   scores_.pop_back();
   EXPECT_TRUE(Contains(refusal(), "380 tokens, 379 scores"));
   scores_ = std::vector<float>(380);

@@ -194,10 +194,10 @@ TEST_F(FetchRepository, ConditionsToAcceptAreSaid) {
 TEST_F(FetchRepository, NothingIsWrittenThroughALink) {
   const TestHub hub(TestHub::Files{{"config.json", {"{}"}}, {"model.safetensors", {"x", true}}});
   fs::create_directories(At("home/models/some/model"));
-  WriteFileAtomically(At("precious"), "as it was");
+  WriteFileAtomically(At("precious"), "modified since");
   fs::create_symlink(At("precious"), At("home/models/some/model/config.json"));
   Well(OfHub(hub, "$F fetch some/model -q"));
-  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(ReadFile(At("precious")), "modified since");
   EXPECT_FALSE(fs::is_symlink(At("home/models/some/model/config.json")));
 }
 
