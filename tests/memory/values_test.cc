@@ -130,9 +130,8 @@ TEST_F(MemoryOfJson, WritingEndsWithAnError) {
 // The factor that serve/http.h reckons with.
 TEST_F(MemoryOfJson, OfATextIsABoundedMultipleOfIt) {
   constexpr size_t kBytes = kSanitized ? 1 << 18 : 1 << 20;
-  for (const char* part :
-       {"0,", "[],", "[[],[],[]],", "{},", "[0],", "[[0]],", "{\"\":0},", "\"\",", "1.5,",
-        "\"a string of more than sixteen bytes\", characters", "null,"}) {
+  for (const char* part : {"0,", "[],", "[[],[],[]],", "{},", "[0],", "[[0]],", "{\"\":0},",
+                           "\"\",", "1.5,", "\"a text of more than sixteen bytes\",", "null,"}) {
     std::string text = "[";
     while (text.size() < kBytes) text += part;
     text += "0]";

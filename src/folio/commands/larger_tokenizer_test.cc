@@ -45,7 +45,7 @@ class LargerTokenizer : public TrainTest {
   }
   static void ExpectNamed(const std::string& words) {
     ExpectError(3, words, "the model does not have the token \"<image>\"", "its id is 272",
-                "273 tokens", "272 rows");
+                "273 tokens", "272 embeddings");
   }
 };
 

@@ -143,7 +143,7 @@ TEST_F(TextStreams, WhatIsNoTextIsNamedWithWhatToDo) {
   names(std::string("\xFF\xFE\0\0a\0\0\0", 8), "UTF-32 text", "iconv");
   names(std::string("a\0b\0c\0d\0", 8), "UTF-16 without a byte order mark", "UTF-16LE");
   names(std::string("\0a\0b\0c\0d", 8), "UTF-16 without a byte order mark", "UTF-16BE");
-  names("give a text" + std::string(1, '\0'), "binary data", "--raw");
+  names("some text" + std::string(1, '\0'), "binary data", "--raw");
   std::string latin;
   for (int i = 0; i < 100; ++i)
     latin +=

@@ -343,7 +343,7 @@ TEST_F(Perplexities, WhatCannotBeMeasuredIsRefused) {
   GptConfig config = ByteModelConfig();
   config.causal = false;
   model_ = ByteModel(1, config);
-  EXPECT_TRUE(Contains(refusal(Put("a.txt", "give a text")),
+  EXPECT_TRUE(Contains(refusal(Put("a.txt", "some text")),
                        "the model is bidirectional and cannot predict text"));
 }
 

@@ -149,7 +149,7 @@ class Parser {
     }
     FOLIO_CHECK(code < 0x80 && std::string_view("().*?+{^").find(static_cast<char>(code)) ==
                                    std::string_view::npos,
-                "syntax that the oracle does not have it");
+                "syntax that the oracle does not know");
     return [=](const CodePoint& c) { return c.code == code || (fold && Fold(c.code) == code); };
   }
 
@@ -166,7 +166,7 @@ class Parser {
              {"Lo", CharClass::kOtherLetter}}) {
       if (name == known) wanted = char_class;
     }
-    FOLIO_CHECK(wanted != CharClass::kOther, "a category that the oracle does not have it");
+    FOLIO_CHECK(wanted != CharClass::kOther, "a category that the oracle does not know");
     return [=](const CodePoint& c) { return c.char_class == wanted; };
   }
 

@@ -115,7 +115,7 @@ inline std::vector<DecodedEvent> ParseEvents(const std::string& decoded) {
     if (key == "plugin_name") event.plugin = value;
     if (key == "file_version") event.file_version = value;
     if (key == "status") event.session = value;
-    EXPECT_FALSE(key[0] >= '0' && key[0] <= '9') << "protoc does not have it" << line;
+    EXPECT_FALSE(key[0] >= '0' && key[0] <= '9') << "protoc does not know " << line;
   }
   return events;
 }

@@ -68,9 +68,7 @@ TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
 }
 
 TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
-  const std::string a = Put("a.txt", "some words to predict\n"),
-                    b = Put("b.txt",
-                            "its strides repeat elements: it would be larger than the file");
+  const std::string a = Put("a.txt", "some words to predict\n"), b = Put("b.txt", "more of them");
   const nlohmann::json json = Answer(Perplexity(a + " " + b));
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("context"), 13);

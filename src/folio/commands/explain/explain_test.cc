@@ -221,7 +221,7 @@ TEST_F(Explain, ColourAndWidthFollowTheTerminal) {
   const auto longest = [&](const std::string& environment) {
     const ProgramRun run =
         Well(RunShell(At(""), environment + " $F explain attention --form split --no-config"));
-    EXPECT_EQ(Contains(run.out, "left out"), Contains(environment, "COLUMNS=70"));
+    EXPECT_EQ(Contains(run.out, "omitted"), Contains(environment, "COLUMNS=70"));
     EXPECT_EQ(Contains(run.out, "√"), Contains(environment, "UTF-8"));
     size_t most = 0;
     for (const std::string& line : Split(run.out, '\n')) most = std::max(most, line.size());

@@ -121,7 +121,7 @@ TEST_F(Generate, AModelThatIsCopiedWithoutItsChecksumsSaysWhatToDo) {
   fs::copy_file(At("run/best/config.json"), At("bare/config.json"),
                 fs::copy_options::overwrite_existing);
   ExpectError(3, "generate --model " + At("bare").string() + " --ids 1",
-              "bare/SHA256SUMS is missing", "as config.json says",
+              "bare/SHA256SUMS is missing", "according to config.json",
               "copy it too; if it was removed on purpose, remove \"checksums\" from");
 }
 

@@ -404,7 +404,7 @@ TEST_F(Serve, MistakesAreSaid) {
   std::filesystem::permissions(At("none"), std::filesystem::perms(0600));
   ExpectError(3, model + "--api-key-file " + At("none").string(), "no key", "openssl rand");
   ExpectError(2, model + "--host example.com --api-key-file " + At("keys").string(),
-              "'example.com' is not a valid address");
+              "'example.com' is not an address");
   ExpectError(2, model + "--model " + At("run").string(), "two models have the name 'run'");
   ExpectError(3, "serve --model " + At("nothing").string(), "nothing");
   ExpectError(2, model + "--timeout soon", "--timeout");
