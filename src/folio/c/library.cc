@@ -246,8 +246,10 @@ void RequireArray(const void* argument, size_t count, size_t size, std::string_v
   if (count == 0) return;
   RequireArgument(argument, name);
   if (count > PTRDIFF_MAX / size || !IsMapped(argument, count * size)) {
-    throw UsageError(fmt::format("{}: {} of them", name, count),
-                     fmt::format("an array of so many ({} bytes each) is not in the memory of the process", size));
+    throw UsageError(
+        fmt::format("{}: {} of them", name, count),
+        fmt::format("an array of so many ({} bytes each) is not in the memory of the process",
+                    size));
   }
 }
 

@@ -160,8 +160,8 @@ class RateGuard {
     const int64_t came = bytes - std::exchange(before_, bytes);
     since_ = now;
     if (static_cast<double>(came) >= passed * static_cast<double>(slowest_)) return "";
-    return fmt::format("too slow: {} bytes in {:.0f} s, less than {} per second", came,
-                       passed, slowest_);
+    return fmt::format("too slow: {} bytes in {:.0f} s, less than {} per second", came, passed,
+                       slowest_);
   }
 
  private:

@@ -285,9 +285,10 @@ TEST_F(UnknownKeys, AreNoneOfPublishedFiles) {
 }
 
 TEST_F(UnknownKeys, AreToldOnceWithTheNearest) {
-  EXPECT_EQ(Told("llama", {{"rope_paramters", {{"rope_theta", 7}}}, {"wings", 2}}),
-            "config.json: unknown keys ignored: \"rope_paramters\" (did you mean rope_parameters?), "
-            "\"wings\"\n");
+  EXPECT_EQ(
+      Told("llama", {{"rope_paramters", {{"rope_theta", 7}}}, {"wings", 2}}),
+      "config.json: unknown keys ignored: \"rope_paramters\" (did you mean rope_parameters?), "
+      "\"wings\"\n");
   EXPECT_EQ(Told("llama", {{"rope_paramters", {{"rope_theta", 7}}}, {"wings", 2}}), "");
   EXPECT_EQ(Told("gemma2", {{"wings", nullptr}}), "");
   Object many;

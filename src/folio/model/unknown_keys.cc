@@ -42,8 +42,9 @@ void WarnOfUnknownKeys(const std::string& where, const std::vector<std::string>&
       break;
     }
     const std::string nearest = key.size() > kMostBytes ? "" : Nearest(key, known);
-    named.push_back(fmt::format("\"{}\"{}", key.substr(0, kMostBytes),
-                                nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest)));
+    named.push_back(
+        fmt::format("\"{}\"{}", key.substr(0, kMostBytes),
+                    nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest)));
   }
   const std::string line = fmt::format("{}: unknown key{} ignored: {}", where,
                                        unknown.size() == 1 ? "" : "s", Join(named, ", "));
