@@ -329,7 +329,7 @@ def test_places_that_nobody_knows_are_not_named(things: dict[str, Any]) -> None:
         (lambda: folio.train(iter(["a"]), **TINY), "data: too short"),
         (lambda: folio.Dataset.from_texts(["a"]), "texts: too short"),
         (lambda: things["model"].eval(iter(["a"])), "data: nothing to predict"),
-        (lambda: folio.load(b"GGUF"), "source is not a sound GGUF file"),
+        (lambda: folio.load(b"GGUF"), "source is not a valid GGUF file"),
         (lambda: folio.load({"config.json": b"{"}), "source: no model found"),
     ):
         with pytest.raises(folio.InputError, match=f"^{begins}") as caught:
