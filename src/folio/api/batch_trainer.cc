@@ -57,9 +57,9 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
         std::pair{config.train.tensor_parallel > 1, "train.tensor_parallel"},
         std::pair{config.train.epochs > 0, "train.epochs"},
         std::pair{config.train.saves_adapters(), "train.save adapter"}}) {
-    if (set)
-      throw UsageError(fmt::format("{} applies only to runs", name),
-                       "the caller supplies the batches");
+    if (!set) continue;
+    throw UsageError(fmt::format("{} applies only to runs", name),
+                     "the caller supplies the batches");
   }
   if (from == nullptr && settings.layers.layer("model.vocab_size") == Layer::kBuiltIn) {
     throw UsageError("model.vocab_size: not given",

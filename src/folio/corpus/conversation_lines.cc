@@ -130,11 +130,11 @@ Json MessageOf(const Json& given) {
   return message;
 }
 
-// `given` may be the text of such a list, as a column of a table has it.
-std::vector<ChatMessage> MessagesOf(const Json& given, std::string_view key) {
-  const Json list = given.is_string() && given.text().starts_with('[')
-                        ? ParseJson(given.text(), fmt::format("\"{}\"", key))
-                        : given;
+// `list` may be the text of one, as a column of a table has it.
+std::vector<ChatMessage> MessagesOf(const Json& list, std::string_view key) {
+  if (list.is_string() && list.text().starts_with('[')) {
+    return MessagesOf(ParseJson(list.text(), fmt::format("\"{}\"", key)), key);
+  }
   if (!list.is_array()) Wrong(fmt::format("\"{}\" is not a list", key));
   Json messages = Json::array();
   for (const Json& one : list) messages.push_back(MessageOf(one));

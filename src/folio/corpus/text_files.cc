@@ -49,8 +49,7 @@ void RequireRoom(const fs::path& to, int64_t bytes, int64_t more) {
                   bytes == 0 ? human(more) + " at least" : human(bytes) + " so far",
                   human(space.available), human(kLeft)),
       "free some space, or choose an --out on another disk: compressed files are decompressed "
-      "beside "
-      "it");
+      "beside it");
 }
 
 // Returns how many bytes a file unpacks to at least, as far as its end says: the end of a gzip

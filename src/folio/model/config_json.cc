@@ -295,11 +295,20 @@ void AddMoreEnds(const Json* value, GptConfig& config) {
   }
 }
 
+// Returns what the class of a family takes for keys that are left out.
+const Json& AbsentKeys(const Family& family) {
+  static const auto of_types = [] {
+    std::map<std::string_view, Json> keys;
+    for (const Family& one : Families()) keys[one.model_type] = ParseJson(one.absent, "a family");
+    return keys;
+  }();
+  return of_types.at(family.model_type);
+}
+
 // The object, and what the family's class takes for the keys that it lacks.
 Json WithDefaults(const Family& family, const Json& given) {
   Json json = given;
-  const Json defaults = ParseJson(family.absent, "a family");
-  for (const auto& [key, value] : defaults.items()) {
+  for (const auto& [key, value] : AbsentKeys(family).items()) {
     if (!given.contains(key)) json[key] = value;
   }
   return json;
@@ -350,7 +359,7 @@ bool IsTokenId(const Field& field) {
 }  // namespace
 
 GptConfig ConfigOfJson(const Family& family, const Json& given, const std::string& where) {
-  const Json json = WithDefaults(family, given), defaults = ParseJson(family.absent, "a family");
+  const Json json = WithDefaults(family, given);
   Json said = Json::object();
   for (const DerivedKey& derived : family.derived) {
     const Json* value = derived.read == nullptr ? nullptr : json.find(derived.key);
@@ -368,7 +377,8 @@ GptConfig ConfigOfJson(const Family& family, const Json& given, const std::strin
     if (found == nullptr || (found->is_null() && SaysAllSizes(family) && !IsOptional(field)))
       continue;
     const Json& one = IsTokenId(field) ? TokenId(*found) : *found;
-    if (IsTokenId(field) && IsForeignToken(one, defaults, field.key, config.vocab_size)) continue;
+    if (IsTokenId(field) && IsForeignToken(one, AbsentKeys(family), field.key, config.vocab_size))
+      continue;
     std::string value = FieldTextOf(one, field, where);
     if (field.key == "activation_function") value = OurActivation(std::move(value));
     AsOfFile(where, [&] { SetField(field, value, where); });
@@ -404,12 +414,7 @@ void AddKeys(const Family& family, KnownKeys& keys) {
     if (std::ranges::count(family.keys, field, &ConfigKey::field) > 0) continue;  // another key
     keys.insert({field, {&family, field}});
   }
-  static const auto absent = [] {
-    std::map<std::string_view, Json> all;
-    for (const Family& one : Families()) all[one.model_type] = ParseJson(one.absent, "a family");
-    return all;
-  }();
-  for (const auto& [key, value] : absent.at(family.model_type).items()) {
+  for (const auto& [key, value] : AbsentKeys(family).items()) {
     if (!keys.contains(key)) keys.insert({key, {&family}});
   }
 }
@@ -535,7 +540,7 @@ namespace {
 
 // A token that the family's class takes for a missing one counts less than what is named here.
 void AddTokens(const Json& json, const std::string& where, GptConfig& config) {
-  const Json defaults = ParseJson(FamilyFor(config, FileFormat::kHuggingFace).absent, "a family");
+  const Json& defaults = AbsentKeys(FamilyFor(config, FileFormat::kHuggingFace));
   for (const Field& field : config.Fields()) {
     const Json* found = IsTokenId(field) ? json.find(field.key) : nullptr;
     if (found == nullptr || found->is_null()) continue;
@@ -583,8 +588,7 @@ Json ConfigJsonOf(const Family& family, const GptConfig& config) {
   }
   SetFields(family.fixed, plain, "a family");
   // Of several names the one that files of the family have: some programs take no other.
-  const Json defaults_of_class = ParseJson(family.absent, "a family");
-  const Json* usual = defaults_of_class.find(KeysOf(family, "activation_function").front());
+  const Json* usual = AbsentKeys(family).find(KeysOf(family, "activation_function").front());
   if (usual != nullptr && OurActivation(usual->get<std::string>()) == copy.activation_function) {
     copy.activation_function = usual->get<std::string>();
   }

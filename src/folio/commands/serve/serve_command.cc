@@ -197,9 +197,9 @@ class ServeCommand final : public Command {
                              {.connections = static_cast<int>(connections_), .proxies = Proxies()});
     if (!no_sandbox_) Confine(console);
     Json names = Json::array();
+    model_.on_stop = OnStop::kWaits;
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
-      model_.on_stop = OnStop::kWaits;
       OpenedModel model = model_.Open(console, path, adapters[name]);
       if (model.sampling.any()) {
         console.Note(fmt::format("{}: {}", name,
@@ -247,8 +247,8 @@ class ServeCommand final : public Command {
     if (!key_file_.empty()) {
       options.access.keys = ReadKeys(key_file_);
       if (options.access.keys.empty()) {
-        throw InputError(fmt::format("{}: no key", key_file_), "expected one key a line",
-                         "write one into it, as of: openssl rand -hex 32");
+        throw InputError(fmt::format("{}: no keys", key_file_), "expected one key per line",
+                         "add a key, for example from: openssl rand -hex 32");
       }
     }
     if (options.access.keys.empty() && !IsLoopback(host_)) {
