@@ -231,6 +231,8 @@ function(folio_test_program name target)
     endif()
     list(JOIN folio_thread_tests_of_${name} ":" filter)
     set(environment "GTEST_FILTER=${filter}" "TSAN_OPTIONS=${folio_thread_sanitizer_options}")
+  elseif(FOLIO_SANITIZE)
+    set(environment "ASAN_OPTIONS=allocator_may_return_null=1")  # what operator new(std::nothrow) promises
   endif()
   set(cost 1)
   if(name MATCHES "^(commands|files|flags|memory)$")

@@ -13,6 +13,7 @@
 #include "folio/run/training_run.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/forked.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -37,6 +38,9 @@ class Forking : public InTemporaryDirectory {
   // Forks `times` while another thread calls `use` again and again; each child says f().
   template <class Use, class F>
   void WhileUsed(int times, Use&& use, F&& f, std::string_view expected) {
+    // The allocator of AddressSanitizer in LLVM 14 stays locked in a child if another thread
+    // allocates at the fork; that of the C library does not.
+    if (kSanitized) GTEST_SKIP() << "not under sanitizers";
     std::atomic<int> used = 0;
     std::atomic<bool> done = false;
     std::thread other([&] {

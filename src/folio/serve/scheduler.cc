@@ -166,14 +166,14 @@ void Scheduler::End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishR
     --texts.parked_;
     --waiting_;
   } else if (text.joined > 0) {
-    --running_;  // before its client hears of its end
+    --running_;
   }
+  --texts.left_;  // its client, who hears of its end now, may ask anew for the room
   try {
     if (tell) tell(reason, stats);
   } catch (const std::exception& error) {
     texts.Fail(503, error.what());
   }
-  --texts.left_;
 }
 
 // The next text of these joins the batch; where memory does not suffice they end, and others go on.

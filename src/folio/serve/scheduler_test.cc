@@ -315,6 +315,16 @@ TEST_F(SchedulerSlots, EndlessTextsOfOneClientLeaveOthersTheirShare) {
   }
 }
 
+// A client that asks anew as soon as it hears of an end has the room that the text leaves.
+TEST_F(SchedulerSlots, ATextThatEndedHoldsNoRoomWhenItsClientHearsOfIt) {
+  Begin({.slots = 1, .queue = 0});
+  Ask(Client("one"), Request(0, 5, [this](const Tokens&) {
+        EXPECT_NO_THROW(Ask(Client("one"), Endless(100, 5)));
+      }));
+  WaitFor(1);
+  EXPECT_EQ(texts_[100], few_.at(100));
+}
+
 TEST_F(SchedulerSlots, AreSharedByKeyAndInItByAddress) {
   Begin({.slots = 4});
   for (int i = 0; i < 8; ++i) Ask(Client(std::to_string(i), "hog"), Endless(i));
