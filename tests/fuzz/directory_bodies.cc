@@ -12,6 +12,7 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/lora.h"
 #include "folio/model/test_models.h"
+#include "folio/model_files/adapter_files.h"
 #include "folio/tensor/dtype.h"
 #include "folio/train/train_state.h"
 #include "input.h"

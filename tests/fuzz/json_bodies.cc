@@ -11,6 +11,7 @@
 #include "folio/io/json.h"
 #include "folio/io/settings.h"
 #include "folio/model/config.h"
+#include "folio/model_files/config_json.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat_encoder.h"
 #include "folio/text/chat_template.h"

@@ -2,7 +2,7 @@
 #include <exception>
 #include <iostream>
 
-#include "folio/dist/join.h"
+#include "folio/ranks/join.h"
 #include "folio/run/training_run.h"
 
 int main(int, char** argv) {  // TEXT RUN

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/group.h"
-#include "folio/dist/transport.h"
+#include "folio/ranks/group.h"
+#include "folio/ranks/transport.h"
 
 namespace folio {
 

@@ -21,10 +21,12 @@
 #include "folio/formats/model_formats.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model/adapters.h"
 #include "folio/model/lora.h"
-#include "folio/model/same_model.h"
 #include "folio/model/weight_init.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/checkpoint.h"
+#include "folio/model_files/same_model.h"
 #include "folio/run/plan.h"
 #include "folio/train/health.h"
 #include "folio/train/optimizer.h"
@@ -66,7 +68,7 @@ const RunConfig& Completed(RunSettings& settings, const Model* from) {
                      "a new model needs the vocabulary size of its batches",
                      "set it in the options, or start from a model");
   }
-  config.train.lora.Resolve(config.model, "settings");
+  ResolveTargets(config.train.lora, config.model, "settings");
   config.train.context = ContextOf(config.model, config.train);
   config.train.Validate("settings");
   if (config.train.threads > 0) SetThreads(static_cast<int>(config.train.threads));

@@ -82,7 +82,7 @@ struct AllToAllCost {
 
 // The all-to-alls of a Group in simulated time, where all ranks do the same at the same time: one
 // thread begins them in their order, AllToAll::kInFlight at most, the link carries one after the
-// other, and the thread ends them in their order (dist/group.cc). Times that are given never go
+// other, and the thread ends them in their order (ranks/group.cc). Times that are given never go
 // back.
 class SimulatedGroup {
  public:

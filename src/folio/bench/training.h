@@ -9,9 +9,9 @@
 #include "folio/backend/backend.h"
 #include "folio/backend/decorated_backends.h"
 #include "folio/base/math.h"
-#include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/context.h"
+#include "folio/ranks/group.h"
 #include "folio/report/report.h"
 #include "folio/train/config.h"
 

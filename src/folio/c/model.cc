@@ -6,8 +6,8 @@
 
 #include "folio/c/handles.h"
 #include "folio/io/json.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/params.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/text/chat.h"
 #include "folio/text/chat_json.h"
 

@@ -19,9 +19,9 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
-#include "folio/dist/group.h"
-#include "folio/dist/join.h"
 #include "folio/io/json.h"
+#include "folio/ranks/group.h"
+#include "folio/ranks/join.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
 

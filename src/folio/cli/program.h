@@ -6,7 +6,7 @@
 
 #include "folio/base/error.h"
 #include "folio/cli/command_line.h"
-#include "folio/dist/group.h"
+#include "folio/ranks/group.h"
 #include "folio/term/console.h"
 
 namespace folio {
@@ -27,7 +27,7 @@ std::string RenderErrorJson(const Error& error);
 // Prints `error` to stderr in the console's manner and returns the exit status.
 int ReportError(Console& console, const Error& error);
 
-// The ranks that mpirun or srun has started (dist/join.h), for a command that works on them: this
+// The ranks that mpirun or srun has started (ranks/join.h), for a command that works on them: this
 // one computes with its share of the machine's cores, and but for the first one it logs nothing. A
 // rank that is lost is told. Throws as JoinGroup, and a kUsage Error where ranks run another
 // `command`.

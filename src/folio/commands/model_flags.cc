@@ -16,9 +16,10 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/dist/join.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/ranks/join.h"
 #include "folio/term/signals.h"
 #include "folio/term/streams.h"
 #include "folio/text/chat_json.h"
@@ -227,7 +228,7 @@ void ModelSettings::Resolve(const ConfigSources& sources) {
   settings_.Resolve();
   if (model_.empty()) {
     config_.model.Validate("settings");
-    config_.train.lora.Resolve(config_.model, "settings");
+    ResolveTargets(config_.train.lora, config_.model, "settings");
     return;
   }
   for (const Field& field : settings_.fields()) {
@@ -242,7 +243,7 @@ void ModelSettings::Read(const ConfigSources& sources) {
   Resolve(sources);
   if (model_.empty()) return;
   config_.model = FindModel(model_).model.config;
-  config_.train.lora.Resolve(config_.model, "settings");
+  ResolveTargets(config_.train.lora, config_.model, "settings");
 }
 
 std::string ModelSettings::name() const {

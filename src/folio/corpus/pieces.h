@@ -19,8 +19,8 @@
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/data/token_file.h"
-#include "folio/dist/group.h"
-#include "folio/dist/join.h"
+#include "folio/ranks/group.h"
+#include "folio/ranks/join.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 

@@ -28,6 +28,7 @@
 #include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/model/layers/head.h"
+#include "folio/model_files/config_json.h"
 #include "folio/term/signals.h"
 #include "folio/term/streams.h"
 #include "folio/text/unicode.h"

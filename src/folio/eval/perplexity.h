@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "folio/corpus/text_stream.h"
-#include "folio/dist/group.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/model/gpt.h"
+#include "folio/ranks/group.h"
 #include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 

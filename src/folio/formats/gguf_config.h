@@ -5,7 +5,7 @@
 #include "folio/io/gguf.h"
 #include "folio/io/tensor_file.h"
 #include "folio/model/config.h"
-#include "folio/model/families.h"
+#include "folio/model_files/families.h"
 
 namespace folio {
 

@@ -16,7 +16,7 @@
 #include "folio/formats/gguf_config.h"
 #include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
-#include "folio/model/families.h"
+#include "folio/model_files/families.h"
 #include "folio/text/gguf_tokenizer.h"
 #include "folio/text/token_roles.h"
 #include "folio/text/tokenizer.h"

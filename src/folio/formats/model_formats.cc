@@ -26,12 +26,13 @@
 #include "folio/io/model_dir.h"
 #include "folio/io/placeholder.h"
 #include "folio/io/posix.h"
-#include "folio/model/base_model.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
 #include "folio/model/lora.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/base_model.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/tensor/dtype.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/encodings.h"
@@ -44,7 +45,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Hugging Face's model directory, which is folio's own too, or the weights in it alone:
-// model/checkpoint.h with the tokenizer.
+// model_files/checkpoint.h with the tokenizer.
 
 // Whatever else lies there: what is missing is said when it is opened.
 bool IsHfDirectory(const fs::path& path) {

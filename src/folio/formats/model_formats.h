@@ -11,7 +11,7 @@
 
 #include "folio/formats/suggested_sampling.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/stored_model.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

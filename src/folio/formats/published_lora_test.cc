@@ -17,10 +17,11 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/checkpoint.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/paths.h"
 
@@ -88,7 +89,7 @@ TEST_F(PublishedLora, LossesAreThoseOfPeft) {
   const FoundModel found = FindModel(models_ / kFile);
   const GptConfig& config = found.model.config;
   LoraConfig lora{.rank = 8, .alpha = 16, .targets = "all-linear"};
-  lora.Resolve(config, "");
+  ResolveTargets(lora, config, "");
   const ParamTable table(config, lora);
   const GptWeights weights(table);
   InitWeightsFrom(*ReadWeights(found.model), weights);

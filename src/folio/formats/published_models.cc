@@ -13,6 +13,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
+#include "folio/model_files/config_json.h"
 #include "folio/text/published_encodings.h"
 
 namespace folio {

@@ -9,8 +9,8 @@
 #include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
+#include "folio/model_files/checkpoint.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/gguf_bytes.h"
 

@@ -10,8 +10,8 @@
 
 #include "folio/base/thread_pool.h"
 #include "folio/infer/speculation.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
+#include "folio/model_files/checkpoint.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/threads.h"
 

@@ -13,7 +13,7 @@
 #include "folio/formats/suggested_sampling.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/stored_model.h"
 #include "folio/text/chat_encoder.h"
 #include "folio/text/tokenizer.h"
 

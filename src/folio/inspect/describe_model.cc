@@ -22,6 +22,8 @@
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/config_json.h"
 
 namespace folio {
 namespace {

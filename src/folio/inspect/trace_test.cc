@@ -9,8 +9,8 @@
 
 #include "folio/infer/test_plain_model.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
+#include "folio/model_files/checkpoint.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"

@@ -49,6 +49,12 @@ inline constexpr char kNanoGptMetaFile[] = "meta.pkl";
 // trains adapters has them merged there, and by themselves in adapter/.
 inline constexpr char kLastDir[] = "last";
 inline constexpr char kBestDir[] = "best";
+inline constexpr char kAdapterDir[] = "adapter";
+// An adapter (model_files/adapter_files.h): the second file holds its weights, the third those of
+// one that PEFT before 0.5 saved.
+inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
+inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+inline constexpr char kAdapterTorchFile[] = "adapter_model.bin";
 // The model that a run trains adapters for, as it was when training began.
 inline constexpr char kBaseDir[] = "base";
 // Beside an adapter that stands for a whole model: the model that it is for (model/base_model.h).

@@ -91,7 +91,7 @@ struct BlockPass {
                   const NormActivations& acts, const GptGradients& grads,
                   const Linear& reader) const {
     const bool gates = reader.name == kCAttn.name && pass.config.has_value_embedding(layer);
-    if (!grads.input || !(gates || pass.lora.Trains(reader.name))) return acts.out;
+    if (!grads.input || !(gates || IsTrained(pass.lora, reader))) return acts.out;
     NormForward(pass, params, x, {.out = grads.input, .mean = acts.mean, .rstd = acts.rstd});
     Drop(place, grads.input);
     return grads.input;

@@ -137,7 +137,7 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   if (pass.config.pre_norm() ? recompute : low != number || pass.config.sublayer_pdrop > 0) {
     list.Add("input", grads.input, low, {N, C});
   }
-  if (recompute && lora.Trains(kMlpCProj.name)) list.Add("act", grads.act, low, {N, F});
+  if (recompute && IsTrained(lora, kMlpCProj)) list.Add("act", grads.act, low, {N, F});
   if (!lora.on()) return;
   int64_t adapters = 0, spread = 0;
   ForEachLinear([&](const Linear& linear) {

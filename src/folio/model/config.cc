@@ -17,7 +17,6 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/model/families.h"
 
 namespace folio {
 
@@ -102,12 +101,6 @@ Activation GptConfig::activation() const {
 std::vector<std::string> GptConfig::ActivationNames() {
   std::vector<std::string> names;
   for (const NamedActivation& activation : kActivations) names.emplace_back(activation.name);
-  return names;
-}
-
-std::vector<std::string> GptConfig::FamilyNames() {
-  std::vector<std::string> names = {""};
-  for (const Family& family : Families()) names.emplace_back(family.model_type);
   return names;
 }
 

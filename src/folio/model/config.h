@@ -179,8 +179,7 @@ struct GptConfig {
     return {
         Field{"model_type", &model_type,
               "model type (as in Hugging Face's config.json) to write; default: the first that can "
-              "represent the model"}
-            .Choices(FamilyNames()),
+              "represent the model"},
         Field{"vocab_size", &vocab_size,
               "tokens in the vocabulary; set from the data when training", 1, kMaxSize},
         Field{"n_positions", &n_positions, "maximum context in tokens", 1, kMaxSize},
@@ -337,7 +336,6 @@ struct GptConfig {
 
  private:
   static std::vector<std::string> ActivationNames();
-  static std::vector<std::string> FamilyNames();
 };
 
 // Columns of B sequences of T rows.
@@ -349,23 +347,6 @@ inline SequenceView View(const Tensor& rows, int64_t B, int64_t T, const ColumnR
 // `lowest`. `name` has them: "the prompt".
 void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view name,
                    int32_t lowest = 0);
-
-// Hugging Face's config.json of a family (families.h), with the fields of GptConfig that it lacks
-// beside its own. Keys that it leaves out get Hugging Face's default. Throws a kInput Error whose
-// `what` begins with `where` for a value of the wrong type or range, and for one that folio does
-// not implement.
-GptConfig GptConfigFromJson(std::string_view text, const std::string& where);
-
-// A config.json of the first family that expresses the model, for Hugging Face's class to read,
-// which reads back as the same config. `dtype` is that of the weights beside it; with `checksums`
-// it says that there are some (io/checksums.h).
-std::string GptConfigToJson(const GptConfig& config, Dtype dtype = Dtype::kF32,
-                            bool checksums = false);
-
-// generation_config.json: how other programs begin and end a text. Of its fields only these are
-// read, where config.json has none.
-void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config);
-std::string GenerationConfigToJson(const GptConfig& config);
 
 // The divisors of n on either side of d, for people: "2 or 5", or "4" if d is one itself. REQUIRES:
 // n >= 1, d >= 1.

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,10 +8,6 @@
 #include "folio/base/fields.h"
 
 namespace folio {
-
-class GptWeights;
-struct GptConfig;
-struct StoredModel;
 
 // Adapters of low rank, E. J. Hu et al., arXiv:2106.09685: a linear layer that is a target gives
 //   y = x W + b + scale * (dropout(x) A^T) B^T
@@ -28,58 +22,31 @@ struct LoraConfig {
 
   bool on() const { return rank > 0; }
   double scale() const { return alpha == 0 ? 1 : alpha / static_cast<double>(rank); }
-  // True if this layer, or part of one (Linear::parts), has an adapter: its name is a target, or
-  // ends with "." and one. Allocates nothing.
+  // Returns true if this layer, or part of one (Linear::parts), has an adapter: its name is a
+  // target, or ends with "." and one. Allocates nothing.
   bool Adapts(std::string_view module) const;
-  // True if the weights that this layer multiplies with, or those of its adapters, are trained.
-  bool Trains(std::string_view module) const;
 
   std::vector<Field> Fields();
-  // Makes targets names of layers and parts that have adapters of their own in this model: of "q",
-  // "q_proj", "self_attn.q_proj" or, with k and v, "c_attn", whatever the family calls it, and of
-  // "all-linear". Throws a kUsage Error whose `what` begins with `where` for one that names none.
-  void Resolve(const GptConfig& model, const std::string& where);
-  // Throws such an Error for a target that Resolve does not give.
-  void Validate(const std::string& where) const;
 
   bool operator==(const LoraConfig&) const = default;
 };
 
+// Returns true if a target is the name of a layer, or ends it after a dot.
+bool TargetNames(std::string_view target, std::string_view module);
+
+// Calls visit(target) for each name of a list between commas until one returns true; returns
+// whether one did.
+template <class Visit>
+bool AnyTarget(std::string_view targets, const Visit& visit) {
+  for (;;) {
+    const size_t comma = targets.find(',');
+    if (visit(targets.substr(0, comma))) return true;
+    if (comma == std::string_view::npos) return false;
+    targets.remove_prefix(comma + 1);
+  }
+}
+
 // Everything is trained, and a linear layer is its weight and bias.
 const LoraConfig& NoAdapters();
-
-// Adapters (lora.h) in files, as Hugging Face's PEFT lays them out: adapter_config.json and
-// adapter_model.safetensors (adapter_model.bin before PEFT 0.5), whose names are those of the model
-// behind "base_model.model.".
-
-inline constexpr char kAdapterDir[] = "adapter";  // in a checkpoint of a model with adapters
-inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
-inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
-inline constexpr char kAdapterTorchFile[] = "adapter_model.bin";
-
-// Writes both files into the existing directory; `base` says where the model without adapters is.
-// REQUIRES: float32 weights with adapters.
-void SaveAdapter(const std::filesystem::path& dir, const GptWeights& weights,
-                 const std::string& base);
-
-// Reads the configuration of an adapter for such a model, as LoraConfig::Resolve would have it;
-// use_rslora becomes the factor that it stands for. Throws a kInput Error if it is missing or
-// broken and for adapters of a kind that folio does not have, naming it.
-LoraConfig LoadAdapterConfig(const std::filesystem::path& dir, const GptConfig& model);
-
-// Reads the adapters of `dir` into weights that have such. Throws a kInput Error unless the files
-// hold just these: of the same rank, factor, layers and shapes.
-void LoadAdapter(const std::filesystem::path& dir, const GptWeights& weights);
-
-// The model with the adapters of `dir`, folio's or PEFT's, in its weights: those that have one are
-// float32 then, in memory. Throws a kInput Error, before any memory is taken, unless the files hold
-// an adapter for each layer that they say, of the model's shapes, and nothing else.
-StoredModel WithAdapter(const StoredModel& model, const std::filesystem::path& dir);
-
-// The model without adapters that gives what `weights` with theirs give: what they add to a layer's
-// result is added to its weight. Other parameters are views of those of `weights`.
-std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights);
-// The bytes of float32 weights that this takes; 0 without adapters.
-uint64_t MergedBytes(const GptConfig& model, const LoraConfig& lora);
 
 }  // namespace folio

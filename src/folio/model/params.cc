@@ -115,6 +115,14 @@ const Tensor& GptWeights::flat() const {
   return flat_;
 }
 
+std::map<std::string_view, const Tensor*> TensorsByName(const GptWeights& weights) {
+  std::map<std::string_view, const Tensor*> tensors;
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    tensors[weights.table().params()[i].name] = &weights.tensors()[i];
+  }
+  return tensors;
+}
+
 ModelSummary::ModelSummary(const ParamTable& table)
     : layers(table.config().n_layer),
       heads(table.config().n_head),

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "folio/dist/group.h"
 #include "folio/model/shard.h"
+#include "folio/ranks/group.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {

@@ -8,6 +8,7 @@
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/layers/mlp.h"
+#include "folio/model/shard_weights.h"
 
 namespace folio {
 namespace {

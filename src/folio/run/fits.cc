@@ -8,6 +8,7 @@
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
 #include "folio/model/params.h"
+#include "folio/model_files/adapter_files.h"
 #include "folio/train/config.h"
 #include "folio/train/plan.h"
 
@@ -47,7 +48,7 @@ std::vector<ModelMemory> MemoryOfModels(const TrainConfig& train, int64_t tokens
     one.write = parameters * StoredBytes(one.parameters, one.file_bytes) +
                 sizeof(float) * static_cast<uint64_t>(kept) + HeldMemoryBytes() + kTokenizer;
     TrainConfig adapters = train, whole = train;
-    adapters.lora.Resolve(model, "settings");
+    ResolveTargets(adapters.lora, model, "settings");
     whole.lora = {};
     one.lora = TrainingPeak(model, adapters, T, memory, backend);
     one.train = TrainingPeak(model, whole, T, memory, backend);

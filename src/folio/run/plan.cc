@@ -24,6 +24,7 @@
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/params.h"
+#include "folio/model_files/adapter_files.h"
 #include "folio/report/report.h"
 #include "folio/tensor/dtype.h"
 #include "folio/term/terminal_text.h"
@@ -834,7 +835,7 @@ std::string AdviceAfter(const RunConfig& config, const TrainResult& result) {
   std::string next = fmt::format("--lr {:.2g}", train.learning_rate * kRateFactor);
   LoraConfig all = train.lora;
   all.targets = kAdapterTargets;
-  all.Resolve(config.model, "settings");
+  ResolveTargets(all, config.model, "settings");
   if (train.lora.on() && all != train.lora) {
     next += fmt::format(" or --set lora.targets={}", kAdapterTargets);
   }

@@ -23,13 +23,14 @@
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/dist/group.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
-#include "folio/model/base_model.h"
-#include "folio/model/same_model.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/base_model.h"
+#include "folio/model_files/same_model.h"
+#include "folio/ranks/group.h"
 #include "folio/run/plan.h"
 #include "folio/run/watchdog.h"
 #include "folio/tensor/dtype.h"
@@ -306,7 +307,7 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
 // Adapters are of layers as the model has them (LoraConfig::Resolve).
 void ResolveAdapters(RunSettings& settings) {
   LoraConfig lora = settings.config.train.lora;
-  lora.Resolve(settings.config.model, "settings");
+  ResolveTargets(lora, settings.config.model, "settings");
   if (lora == settings.config.train.lora) return;
   settings.layers.Set(Layer::kFlag, "lora.targets", lora.targets,
                       settings.layers.origin("lora.targets"));

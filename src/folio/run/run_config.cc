@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "folio/model_files/families.h"
 #include "folio/train/config.h"
 
 namespace folio {
 
 std::vector<Field> RunConfig::Fields() {
-  std::vector<Field> all;
+  std::vector<Field> all, architecture = model.Fields();
+  std::ranges::find(architecture, "model_type", &Field::key)->choices = FamilyNames();
   for (auto& section :
-       {WithPrefix("model.", model.Fields()), WithPrefix("lora.", train.lora.Fields()),
+       {WithPrefix("model.", std::move(architecture)), WithPrefix("lora.", train.lora.Fields()),
         WithPrefix("train.", train.Fields()), WithPrefix("data.", data.Fields()),
         WithPrefix("log.", log.Fields())}) {
     all.insert(all.end(), section.begin(), section.end());

@@ -46,7 +46,7 @@ struct TrainingRunOptions {
   // their total. May throw to stop.
   std::function<void(int64_t done, int64_t total)> on_prepare = {};
   ProgressMode progress = ProgressMode::kAuto;
-  // The ranks that train together (dist/group.h), each with a TrainingRun of the same settings and
+  // The ranks that train together (ranks/group.h), each with a TrainingRun of the same settings and
   // options; null for one alone. The first makes the data, writes and tells; the directory and the
   // data are where all can read them.
   Group* group = nullptr;

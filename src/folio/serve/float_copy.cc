@@ -8,7 +8,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/infer/opened_model.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/serve/http.h"
 
 namespace folio {

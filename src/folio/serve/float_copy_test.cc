@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "folio/base/clock.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/serve/test_service.h"
 
 namespace folio {

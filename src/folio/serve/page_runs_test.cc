@@ -8,7 +8,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
 #include "folio/serve/test_service.h"

@@ -16,6 +16,7 @@
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
+#include "folio/model_files/config_json.h"
 #include "folio/serve/completions.h"
 #include "folio/serve/http.h"
 #include "folio/serve/page_files.h"

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/group.h"
 #include "folio/model/shard.h"
+#include "folio/model/shard_weights.h"
+#include "folio/ranks/group.h"
 #include "folio/train/optimizer.h"
 
 namespace folio {

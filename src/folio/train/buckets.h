@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "folio/dist/group.h"
 #include "folio/model/params.h"
+#include "folio/ranks/group.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "folio/dist/group.h"
 #include "folio/io/posix.h"
-#include "folio/model/base_model.h"
 #include "folio/model/params.h"
+#include "folio/model_files/base_model.h"
+#include "folio/ranks/group.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"

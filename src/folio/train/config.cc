@@ -8,6 +8,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/model/adapters.h"
 #include "folio/model/config.h"
 #include "folio/tensor/dtype.h"
 
@@ -165,7 +166,7 @@ double TrainConfig::budget_seconds() const {
 }
 
 void TrainConfig::Validate(const std::string& where) const {
-  lora.Validate(where);
+  ValidateTargets(lora, where);
   static_cast<void>(max_seconds());
   static_cast<void>(budget_seconds());
   if (saves_adapters() && !lora.on()) {

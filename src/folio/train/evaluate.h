@@ -9,9 +9,9 @@
 #include "folio/base/rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
-#include "folio/dist/group.h"
 #include "folio/model/config.h"
 #include "folio/model/gpt.h"
+#include "folio/ranks/group.h"
 #include "folio/train/config.h"
 #include "folio/train/run_log.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/group.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
+#include "folio/ranks/group.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/buckets.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/group.h"
 #include "folio/model/params.h"
+#include "folio/ranks/group.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

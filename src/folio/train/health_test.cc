@@ -9,8 +9,8 @@
 #include "folio/backend/backend.h"
 #include "folio/backend/decorated_backends.h"
 #include "folio/io/checksums.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/transformer.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 

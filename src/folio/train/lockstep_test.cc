@@ -11,9 +11,10 @@
 
 #include "folio/base/fields.h"
 #include "folio/io/file.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/train/config.h"
 #include "folio/train/test_training.h"
 #include "folio/train/train_step.h"

@@ -8,6 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/model/adapters.h"
 #include "folio/model/params.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/config.h"

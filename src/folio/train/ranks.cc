@@ -10,6 +10,7 @@
 #include "folio/base/math.h"
 #include "folio/model/config.h"
 #include "folio/model/shard.h"
+#include "folio/model/shard_weights.h"
 #include "folio/train/config.h"
 
 namespace folio {

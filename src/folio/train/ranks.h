@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "folio/dist/group.h"
 #include "folio/model/config.h"
+#include "folio/ranks/group.h"
 #include "folio/tensor/tensor.h"
 #include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"

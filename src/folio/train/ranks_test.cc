@@ -13,6 +13,7 @@
 
 #include "folio/base/error.h"
 #include "folio/model/shard.h"
+#include "folio/model/shard_weights.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/buckets.h"

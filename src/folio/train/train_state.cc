@@ -15,6 +15,7 @@
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/model/shard.h"
+#include "folio/model/shard_weights.h"
 
 namespace folio {
 

@@ -10,8 +10,8 @@
 
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/train/ranks.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"

@@ -11,7 +11,7 @@
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
 #include "folio/io/file.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/train/plan.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -11,11 +11,11 @@
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
-#include "folio/dist/group.h"
 #include "folio/eval/cloze.h"
 #include "folio/eval/perplexity.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
+#include "folio/ranks/group.h"
 #include "folio/report/report.h"
 #include "folio/term/signals.h"
 

@@ -5,9 +5,9 @@
 
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/json.h"

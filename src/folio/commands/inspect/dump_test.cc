@@ -6,7 +6,7 @@
 
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/json.h"

@@ -19,6 +19,7 @@
 #include "folio/inspect/lens.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/model/shard.h"
+#include "folio/model/shard_weights.h"
 #include "folio/run/plan.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"

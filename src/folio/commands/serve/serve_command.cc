@@ -24,7 +24,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/base_model.h"
+#include "folio/model_files/base_model.h"
 #include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
 #include "folio/term/signals.h"

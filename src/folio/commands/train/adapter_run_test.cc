@@ -7,8 +7,8 @@
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/base_model.h"
 #include "folio/model/lora.h"
+#include "folio/model_files/base_model.h"
 #include "tests/kit/json.h"
 
 namespace folio {

@@ -12,7 +12,7 @@
 #include "folio/data/dataset.h"
 #include "folio/data/test_tokens.h"
 #include "folio/io/file.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/text/tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/json.h"

@@ -7,9 +7,10 @@
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/lora.h"
 #include "folio/model/transformer.h"
+#include "folio/model_files/adapter_files.h"
+#include "folio/model_files/checkpoint.h"
 
 namespace folio {
 namespace {

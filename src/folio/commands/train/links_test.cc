@@ -9,7 +9,7 @@
 #include "folio/commands/train/test_train.h"
 #include "folio/data/dataset.h"
 #include "folio/io/checksums.h"
-#include "folio/model/checkpoint.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/text/byte_tokenizer.h"
 
 namespace folio {

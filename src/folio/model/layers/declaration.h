@@ -6,7 +6,7 @@
 #include "folio/model/config.h"
 #include "folio/model/context.h"
 #include "folio/model/lora.h"
-#include "folio/model/params.h"
+#include "folio/model/param_row.h"
 #include "folio/model/shard.h"
 
 namespace folio {

@@ -3,19 +3,18 @@
 #include <algorithm>
 
 #include "folio/model/tensor_parallel_group.h"
-#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {
 
-const Tensor& HeadWeight(const GptParams& params) {
+const Tensor& HeadWeight(const EmbeddingAndHeadParams& params) {
   return params.lm_head_weight ? params.lm_head_weight : params.wte;
 }
 
 // Calls chunk(begin, end, logits) for the rows in order; logits (end - begin, V) is filled.
 template <class Chunk>
-void ForEachChunk(const PassContext& pass, const GptParams& params, const HeadActivations& acts,
-                  Chunk&& chunk) {
+void ForEachChunk(const PassContext& pass, const EmbeddingAndHeadParams& params,
+                  const HeadActivations& acts, Chunk&& chunk) {
   const int64_t N = pass.N(), rows = acts.logits.dim(0);
   for (int64_t begin = 0; begin < N; begin += rows) {
     const int64_t end = std::min(N, begin + rows);
@@ -53,7 +52,7 @@ int64_t LogitRows(const PassShape& pass) {
   return LossChunkRows(N, V, pass.options.dtype);
 }
 
-void HeadLogits(const PassContext& pass, const GptParams& params, const Tensor& x,
+void HeadLogits(const PassContext& pass, const EmbeddingAndHeadParams& params, const Tensor& x,
                 const Tensor& out) {
   pass.backend.Run(LinearForward{.x = x,
                                  .weight = HeadWeight(params),
@@ -65,17 +64,17 @@ void HeadLogits(const PassContext& pass, const GptParams& params, const Tensor& 
   if (cap > 0) pass.backend.Run(LogitCap{.x = out, .cap = cap});
 }
 
-void HeadForward(const PassContext& pass, const GptParams& params, const HeadActivations& acts,
-                 const Tensor& targets) {
+void HeadForward(const PassContext& pass, const EmbeddingAndHeadParams& params,
+                 const HeadActivations& acts, const Tensor& targets) {
   ForEachChunk(pass, params, acts, [&](int64_t begin, int64_t end, const Tensor& logits) {
     ChunkLosses(pass, acts, targets, begin, end, logits);
   });
   pass.Sum(acts.losses);
 }
 
-void HeadForwardBackward(const PassContext& pass, const GptParams& params,
+void HeadForwardBackward(const PassContext& pass, const EmbeddingAndHeadParams& params,
                          const HeadActivations& acts, const Tensor& targets, double scale,
-                         const GptParams& d_params, const GptGradients& grads) {
+                         const EmbeddingAndHeadParams& d_params, const GptGradients& grads) {
   ForEachChunk(pass, params, acts, [&](int64_t begin, int64_t end, const Tensor& logits) {
     const Tensor d_logits = grads.d_logits.Slice(0, end - begin);
     ChunkLosses(pass, acts, targets, begin, end, logits);

@@ -13,6 +13,9 @@ struct HeadParams {
   Tensor lm_head_weight, lm_head_bias;  // (V,C) unless tied to wte; (V)
 };
 
+// The head's parameters, and the embeddings, whose matrix is the head's too where it has none.
+struct EmbeddingAndHeadParams : EmbeddingParams, HeadParams {};
+
 struct HeadActivations {
   NormActivations norm_f;
   Tensor logits;                       // (R,V), rows of one chunk
@@ -63,17 +66,17 @@ void VisitHeadGradients(const BufferList<Visit>& list, GptGradients& grads) {
 }
 
 // The logits (R,V) of rows x (R,C) of norm_f's result, into `out`.
-void HeadLogits(const PassContext& pass, const GptParams& params, const Tensor& x,
+void HeadLogits(const PassContext& pass, const EmbeddingAndHeadParams& params, const Tensor& x,
                 const Tensor& out);
 
 // Fills acts.losses (N). With targets (N) i32.
-void HeadForward(const PassContext& pass, const GptParams& params, const HeadActivations& acts,
-                 const Tensor& targets);
+void HeadForward(const PassContext& pass, const EmbeddingAndHeadParams& params,
+                 const HeadActivations& acts, const Tensor& targets);
 
 // Fills acts.losses too, and goes backward: grads.d_branch gets the gradient of norm_f's result,
 // where the total is scale * sum(losses). d_params gets +=. Scratch: grads.d_logits.
-void HeadForwardBackward(const PassContext& pass, const GptParams& params,
+void HeadForwardBackward(const PassContext& pass, const EmbeddingAndHeadParams& params,
                          const HeadActivations& acts, const Tensor& targets, double scale,
-                         const GptParams& d_params, const GptGradients& grads);
+                         const EmbeddingAndHeadParams& d_params, const GptGradients& grads);
 
 }  // namespace folio

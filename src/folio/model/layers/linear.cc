@@ -66,6 +66,11 @@ AdaptedColumns AdaptedColumnsOf(const GptConfig& config, const LoraConfig& lora,
   return adapted;
 }
 
+bool IsTrained(const LoraConfig& lora, const Linear& linear) {
+  return !lora.on() || lora.Adapts(linear.name) ||
+         std::ranges::any_of(linear.parts, [&](auto part) { return lora.Adapts(part); });
+}
+
 void LinearLayerForward(const PassContext& pass, int64_t layer, const Linear& linear,
                         const LinearParams& params, const LinearActivations& acts,
                         const Tensor& scratch, LinearForward op) {

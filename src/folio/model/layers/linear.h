@@ -56,6 +56,10 @@ struct AdaptedColumns {
 AdaptedColumns AdaptedColumnsOf(const GptConfig& config, const LoraConfig& lora,
                                 const Linear& linear, int64_t width);
 
+// Returns true if the weights that the layer multiplies with, or those of its adapters, are
+// trained.
+bool IsTrained(const LoraConfig& lora, const Linear& linear);
+
 // `shape` is that of the weight, (in,out).
 template <class Visit, class Params>
 void VisitParams(const ParamList<Visit>& list, const Linear& linear, Params& params,

@@ -1,0 +1,69 @@
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "folio/io/json.h"
+#include "folio/model/config.h"
+#include "folio/model_files/families.h"
+#include "folio/model_files/families/tables.h"
+
+namespace folio {
+namespace {
+
+constexpr auto kGraniteNames =
+    std::to_array<std::string_view>({"GraniteForCausalLM", "GraniteModel"});
+
+constexpr auto kGraniteKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
+    {"embedding_scale", {"embedding_multiplier"}},
+    {"residual_scale", {"residual_multiplier"}},
+}));
+
+constexpr DerivedKey kAttentionMultiplier = {
+    "attention_multiplier", "attention_scale",
+    [](const Json& value, const Json&, Json& said, const std::string&) {
+      said["attention_scale"] = value;
+    },
+    [](const GptConfig& c) { return std::optional<Json>(c.score_scale(0)); }};
+constexpr DerivedKey kLogitsScaling = {
+    "logits_scaling", "logit_scale",
+    [](const Json& value, const Json&, Json& said, const std::string&) {
+      SetNumber(value, said, "logit_scale", [](double x) { return 1 / x; });
+    },
+    [](const GptConfig& c) { return std::optional<Json>(Rounded(1 / c.logit_scale)); }};
+constexpr auto kGraniteDerived = std::to_array<DerivedKey>(
+    {kRopeScaling, kRopeParameters, kAttentionMultiplier, kLogitsScaling});
+
+constexpr std::string_view kGraniteAbsent = R"({
+    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false,
+    "attention_multiplier": 1})";
+
+constexpr auto kGraniteOwn =
+    Joined(kPlainOwn, std::to_array<std::string_view>({"attention_bias", "mlp_bias"}));
+
+constexpr auto kGraniteGgufKeys =
+    Joined(kRmsGgufKeys, std::to_array<GgufKey>({
+                             {"attention.scale", "attention_scale", GgufKey::Use::kOptional},
+                             {"embedding_scale", "embedding_scale", GgufKey::Use::kOptional},
+                             {"residual_scale", "residual_scale", GgufKey::Use::kOptional},
+                             {"logit_scale", "logit_scale", GgufKey::Use::kInverse},
+                         }));
+
+}  // namespace
+
+Family GraniteTable() {
+  Family family = FamilyLike(LlamaTable(), "granite", kGraniteNames);
+  family.keys = kGraniteKeys;
+  family.own = kGraniteOwn;
+  family.absent = kGraniteAbsent;
+  family.derived = kGraniteDerived;
+  family.gguf_keys = kGraniteGgufKeys;
+  family.gguf_by_tensors = kBiasesByTensors;
+  family.gguf_rope = RopeTensors::kDivisors;
+  family.limits = kHeadsLimits;
+  return family;
+}
+
+}  // namespace folio

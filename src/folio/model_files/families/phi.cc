@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/io/json.h"
+#include "folio/model/config.h"
+#include "folio/model_files/families.h"
+#include "folio/model_files/families/tables.h"
+
+namespace folio {
+namespace {
+
+constexpr auto kPhiNames = std::to_array<std::string_view>({"PhiForCausalLM", "PhiModel"});
+constexpr auto kPhi3Names = std::to_array<std::string_view>({"Phi3ForCausalLM", "Phi3Model"});
+
+constexpr auto kPhiKeys =
+    LlamaKeysAnd(std::to_array<ConfigKey>({{"layer_norm_epsilon", {"layer_norm_eps"}}}));
+
+constexpr auto kPhiDerived = Joined(
+    std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kPartialRotary}), kPartsInRope);
+
+constexpr char kOriginal[] = "original_max_position_embeddings";
+
+// Positive numbers of a list as the text of a field.
+std::string NumbersText(const Json& rope, std::string_view key, const std::string& where) {
+  const Json* found = rope.find(key);
+  const Json numbers = found == nullptr ? Json() : *found;
+  std::vector<std::string> texts;
+  for (size_t i = 0; numbers.is_array() && i < numbers.size(); ++i) {
+    if (numbers[i].is_number()) texts.push_back(fmt::format("{}", numbers[i].get<double>()));
+  }
+  if (texts.empty() || texts.size() != numbers.size()) {
+    throw InputError(fmt::format("{}: {} is not a list of numbers", where, key),
+                     fmt::format("found {}", numbers.dump()));
+  }
+  return Join(texts, ",");
+}
+
+// Phi-3's files call LongRoPE so, and transformers takes all these names for it.
+bool IsLongRope(const Json& rope) {
+  constexpr auto kNames = std::to_array<std::string_view>({"longrope", "su", "yarn"});
+  const Json* type = rope.find("rope_type");
+  if (type == nullptr) type = rope.find("type");
+  return type != nullptr &&
+         std::ranges::any_of(kNames, [&](std::string_view name) { return *type == Json(name); });
+}
+
+// The context before the scaling stands beside the object, for transformers also where the object
+// says it too.
+void ReadPhi3Rope(const Json& rope, const Json& json, Json& said, const std::string& where) {
+  if (!rope.is_object() || !IsLongRope(rope)) return ReadRope(rope, said, where);
+  constexpr auto kOwn = std::to_array<std::string_view>(
+      {"type", "rope_type", "short_factor", "long_factor", "factor", "attention_factor"});
+  Json others = Json::object();
+  for (const auto& [key, value] : rope.items()) {
+    if (std::ranges::count(kOwn, key) == 0) others[key] = value;
+  }
+  ReadRope(others, said, where);
+  said["rope_scaling"] = "longrope";
+  said["rope_short_factors"] = NumbersText(rope, "short_factor", where);
+  said["rope_long_factors"] = NumbersText(rope, "long_factor", where);
+  if (Says(rope, "attention_factor")) {
+    said["rope_attention_factor"] = *rope.find("attention_factor");
+  }
+  const Json &original = *json.find(kOriginal), &positions = *json.find("max_position_embeddings");
+  if (Says(rope, kOriginal) && *rope.find(kOriginal) != original) {
+    throw InputError(fmt::format("{}: conflicting values of {}", where, kOriginal),
+                     fmt::format("rope_scaling has {}, the file or its default {}",
+                                 rope.find(kOriginal)->dump(), original.dump()),
+                     "make them equal");
+  }
+  said["rope_original_positions"] = original;
+  if (Says(rope, "factor")) {
+    said["rope_factor"] = *rope.find("factor");
+  } else if (positions.is_number() && original.is_number()) {
+    said["rope_factor"] = std::max(1.0, positions.get<double>() / original.get<double>());
+  }
+}
+
+void ReadPhi3Scaling(const Json& rope, const Json& json, Json& said, const std::string& where) {
+  if (Says(json, "rope_scaling")) ReadPhi3Rope(rope, json, said, where);
+}
+
+void ReadPhi3Parameters(const Json& rope, const Json& json, Json& said, const std::string& where) {
+  if (Says(json, "rope_parameters") && !Says(json, "rope_scaling")) {
+    ReadPhi3Rope(rope, json, said, where);
+  }
+}
+
+// Three keys, as older programs ask for, unless more is to be said.
+std::optional<Json> WritePhi3Scaling(const GptConfig& config) {
+  if (config.rope_scaling != "longrope") return WriteRopeScaling(config);
+  const auto numbers = [](const std::string& text) {
+    return ParseJson("[" + text + "]", "divisors of rotary frequencies");
+  };
+  Json rope = {{"type", config.rope_scaling},
+               {"short_factor", numbers(config.rope_short_factors)},
+               {"long_factor", numbers(config.rope_long_factors)}};
+  const double P = static_cast<double>(config.n_positions),
+               original = static_cast<double>(config.rope_positions());
+  if (config.rope_factor != std::max(1.0, P / original)) rope["factor"] = config.rope_factor;
+  if (config.rope_attention_factor > 0) rope["attention_factor"] = config.rope_attention_factor;
+  return rope;
+}
+
+constexpr auto kPhi3Derived =
+    Joined(std::to_array<DerivedKey>({
+               {"rope_scaling", "rope_scaling", &ReadPhi3Scaling, &WritePhi3Scaling},
+               {"rope_parameters", "rope_scaling", &ReadPhi3Parameters, nullptr},
+               {"rope_scaling", "rope_short_factors", nullptr, nullptr},
+               {kOriginal, "rope_original_positions", nullptr,
+                [](const GptConfig& c) { return std::optional<Json>(c.rope_positions()); }},
+               kPartialRotary,
+               kWindowOfAll,
+           }),
+           kPartsInRope);
+
+// transformers has no other scaling of Phi-3.
+constexpr auto kPhi3Limits = std::to_array<Limit>({
+    kHeadsOfC,
+    kWindowEverywhere,
+    {"rope_scaling", Formats(FileFormat::kHuggingFace),
+     [](const GptConfig& c) {
+       return c.rope_scaling == "default" || c.rope_scaling == "longrope";
+     }},
+});
+
+constexpr auto kPhiFixed = std::to_array<FieldValue>({{"position_embedding", "rotary"},
+                                                      {"block", "parallel_one_norm"},
+                                                      {"bias", "true"},
+                                                      {"lm_head_bias", "true"}});
+
+constexpr std::string_view kPhiAbsent = R"({
+    "vocab_size": 51200, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 24,
+    "num_attention_heads": 32, "hidden_act": "gelu_new", "max_position_embeddings": 2048,
+    "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false,
+    "partial_rotary_factor": 0.5})";
+constexpr std::string_view kPhi3Absent = R"({
+    "vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 4096,
+    "original_max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "bos_token_id": 1,
+    "eos_token_id": 32000, "tie_word_embeddings": false,
+    "layer_kinds": "w"})";
+
+constexpr auto kPhiTensors = std::to_array<TensorRow>(
+    {kEmbedRow, kNorm1Row, TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
+     TurnedRow("attn.c_proj", {"model.layers.{}.self_attn.dense.weight"},
+               {"blk.{}.attn_output.weight"}),
+     TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.fc1.weight"}, {"blk.{}.ffn_up.weight"}),
+     TurnedRow("mlp.c_proj", {"model.layers.{}.mlp.fc2.weight"}, {"blk.{}.ffn_down.weight"}),
+     NamedRow("ln_f", "model.final_layernorm.weight", "output_norm.weight"), kHeadRow});
+
+// Both have q | k | v and gate | up as one.
+constexpr auto kPhi3Tensors = std::to_array<TensorRow>(
+    {kEmbedRow, kNorm1Row,
+     TurnedRow("attn.c_attn", {"model.layers.{}.self_attn.qkv_proj.weight"},
+               {"blk.{}.attn_qkv.weight"}),
+     kOutRow, kNorm2Row,
+     TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.gate_up_proj.weight"}, {"blk.{}.ffn_up.weight"}),
+     kDownRow, kNormFRow, kHeadRow});
+
+// Programs of before took a missing window for that of the first models.
+constexpr auto kPhi3GgufKeys =
+    Joined(kRmsGgufKeys, std::to_array<GgufKey>({{"attention.sliding_window", "sliding_window",
+                                                  GgufKey::Use::kZeroForNone}}));
+
+}  // namespace
+
+Family PhiTable() {
+  Family family = FamilyLike(LlamaTable(), "phi", kPhiNames);
+  family.keys = kPhiKeys;
+  family.fixed = kPhiFixed;
+  family.own = kPlainOwn;
+  family.absent = kPhiAbsent;
+  family.derived = kPhiDerived;
+  family.tensors = kPhiTensors;
+  family.gguf_architecture = "phi2";
+  family.gguf_keys = kLayerNormGgufKeys;
+  family.limits = kHeadsUntiedLimits;
+  return family;
+}
+
+Family Phi3Table() {
+  Family family = FamilyLike(LlamaTable(), "phi3", kPhi3Names);
+  family.own = kWindowOwn;
+  family.absent = kPhi3Absent;
+  family.derived = kPhi3Derived;
+  family.tensors = kPhi3Tensors;
+  family.gguf_keys = kPhi3GgufKeys;
+  family.gguf_unsaid = kAllWindows;
+  family.gguf_rope = RopeTensors::kShortAndLong;
+  family.limits = kPhi3Limits;
+  return family;
+}
+
+}  // namespace folio

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "folio/base/error.h"
+#include "folio/io/json.h"
+#include "folio/model/config.h"
+#include "folio/model_files/families.h"
+#include "folio/model_files/families/tables.h"
+
+namespace folio {
+namespace {
+
+constexpr auto kSmolLm3Names =
+    std::to_array<std::string_view>({"SmolLM3ForCausalLM", "SmolLM3Model"});
+
+// How often a layer is without rotary positions: of the list, which has 1 for each layer that has
+// them, or else of the key beside it.
+void ReadNoRope(const Json& interval, const Json& json, Json& said, const std::string& where) {
+  said["no_rope_every"] = interval;
+  const Json* layers = json.find("no_rope_layers");
+  if (layers == nullptr || !layers->is_array()) return;
+  int64_t every = 0;
+  for (size_t i = 0; i < layers->size(); ++i) {
+    const Json& has = (*layers)[i];
+    const auto number = static_cast<int64_t>(i + 1);
+    if (has == Json(0) && every == 0) every = number;
+    const bool expected = every == 0 || number % every != 0;
+    if (has == Json(expected ? 1 : 0)) continue;
+    throw InputError(fmt::format("{}: no_rope_layers is not supported", where),
+                     fmt::format("layer {} is {}", number, has.dump()),
+                     "folio supports models in which every n-th layer has no rotary positions");
+  }
+  said["no_rope_every"] = every;
+}
+
+std::optional<Json> WriteNoRope(const GptConfig& config) {
+  Json layers = Json::array();
+  for (int64_t layer = 0; layer < config.n_layer; ++layer) {
+    layers.push_back(config.layer_kind(layer).rotary ? 1 : 0);
+  }
+  return layers;
+}
+
+// Where no key says which layers have a window, those without rotary positions have it, if any has.
+void ReadWindowsWithoutRope(const Json& use, const Json& json, Json& said, const std::string&) {
+  if (Says(json, "layer_types")) return;
+  const Json* every = said.find("no_rope_every");
+  const bool some = every != nullptr && every->is_number_integer() && every->get<int64_t>() > 0 &&
+                    every->get<int64_t>() <= 1 << 16;
+  if (use != Json(true) || !some) {
+    said["sliding_window"] = nullptr;
+  } else {
+    said["layer_kinds"] = std::string(static_cast<size_t>(every->get<int64_t>()) - 1, 'f') + 'w';
+  }
+}
+
+constexpr auto kSmolLm3Derived = std::to_array<DerivedKey>({
+    kRopeScaling,
+    kRopeParameters,
+    {"no_rope_layer_interval", "no_rope_every", &ReadNoRope, nullptr},
+    {"no_rope_layers", "no_rope_every", nullptr, &WriteNoRope},
+    {"use_sliding_window", "sliding_window", &ReadWindowsWithoutRope, &WriteUseWindow},
+    kLayerTypes,
+});
+
+constexpr auto kSmolLm3Own = Joined(
+    kPlainOwn, std::to_array<std::string_view>({"attention_bias", "mlp_bias", "sliding_window"}));
+
+constexpr std::string_view kSmolLm3Absent = R"({
+    "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "hidden_act": "silu",
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "bos_token_id": 128000,
+    "eos_token_id": 128001, "rope_theta": 2000000,
+    "use_sliding_window": false, "no_rope_layer_interval": 4})";
+
+// Qwen's, which published files have.
+constexpr auto kSmolLm3PassedOver = std::to_array<std::string_view>({"max_window_layers"});
+
+constexpr auto kEveryFourth = std::to_array<FieldValue>({{"no_rope_every", "4"}});
+
+}  // namespace
+
+Family SmolLm3Table() {
+  Family family = FamilyLike(LlamaTable(), "smollm3", kSmolLm3Names);
+  family.own = kSmolLm3Own;
+  family.absent = kSmolLm3Absent;
+  family.passed_over = kSmolLm3PassedOver;
+  family.derived = kSmolLm3Derived;
+  family.gguf_unsaid = kEveryFourth;
+  family.limits = kHeadsLimits;
+  return family;
+}
+
+}  // namespace folio
