@@ -358,6 +358,11 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
     {Activation::kTanh, "tanh"},
     {Activation::kRelu2, "relu2"},
 });
+constexpr auto NamesOf(Activation) {
+  std::array<std::string_view, kActivations.size()> names = {};
+  for (const auto& [kind, name] : kActivations) names[static_cast<size_t>(kind)] = name;
+  return names;
+}
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16. Where the

@@ -1,6 +1,7 @@
 #include "folio/base/fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -28,7 +29,8 @@ constexpr struct {
               {"number", "a finite number"},
               {"text", "text"},
               {"true|false|null", "true, false or null"},
-              {"integer|null", "null or an integer"}};
+              {"integer|null", "null or an integer"},
+              {"text", "text"}};
 static_assert(std::size(kKinds) == std::variant_size_v<Field::Value>);
 
 std::string NumberText(double value) {
@@ -77,6 +79,10 @@ bool Parse(const std::string& text, std::string& value) {
   return true;
 }
 
+bool Assign(const Field&, const std::string& text, const Field::Parsed& value) {
+  return value.parse(text, value.value);
+}
+
 // Parses and checks the range; leaves *value alone unless all is well.
 template <class T>
 bool Assign(const Field& field, const std::string& text, T* value) {
@@ -110,8 +116,10 @@ std::string FieldType(const Field& field) {
 
 std::string FieldText(const Field& field) {
   return std::visit(
-      [](auto* value) -> std::string {
-        if constexpr (kIsOptional<std::remove_pointer_t<decltype(value)>>) {
+      [](auto value) -> std::string {
+        if constexpr (std::is_same_v<decltype(value), Field::Parsed>) {
+          return value.text(value.value);
+        } else if constexpr (kIsOptional<std::remove_pointer_t<decltype(value)>>) {
           return value->has_value() ? fmt::format("{}", **value) : "null";
         } else {
           return fmt::format("{}", *value);
@@ -123,7 +131,7 @@ std::string FieldText(const Field& field) {
 void SetField(const Field& field, const std::string& text, const std::string& where) {
   const bool allowed =
       field.choices.empty() || std::ranges::find(field.choices, text) != field.choices.end();
-  if (allowed && std::visit([&](auto* value) { return Assign(field, text, value); }, field.value)) {
+  if (allowed && std::visit([&](auto value) { return Assign(field, text, value); }, field.value)) {
     return;
   }
   const std::string nearest = Nearest(text, field.choices);
@@ -131,6 +139,30 @@ void SetField(const Field& field, const std::string& text, const std::string& wh
                    "expected " + Allowed(field),
                    nearest.empty() ? fmt::format("{}: {}", field.key, field.help)
                                    : fmt::format("did you mean '{}'?", nearest));
+}
+
+Field NumbersField(std::string key, std::vector<double>* value, std::string help) {
+  const auto text = [](const void* numbers) {
+    return NumbersText(*static_cast<const std::vector<double>*>(numbers));
+  };
+  const auto parse = [](const std::string& list, void* numbers) {
+    std::vector<double> parsed;
+    for (const std::string& part : list.empty() ? std::vector<std::string>() : Split(list, ',')) {
+      if (!Parse(part, parsed.emplace_back())) return false;
+    }
+    *static_cast<std::vector<double>*>(numbers) = std::move(parsed);
+    return true;
+  };
+  return {std::move(key), Field::Parsed{value, text, parse}, std::move(help)};
+}
+
+std::string NumbersText(const std::vector<double>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+bool IsText(const Field& field) {
+  return std::holds_alternative<std::string*>(field.value) ||
+         std::holds_alternative<Field::Parsed>(field.value);
 }
 
 bool TakesTruth(const Field& field) {

@@ -135,7 +135,7 @@ struct StepPlan {
   };
 
   std::string model = {};  // its name
-  GptConfig config = {};
+  GptConfig config = GptConfig();
   int64_t B = 1, T = 1;
   PassOptions pass = {};
   int64_t reduce_every = 1;

@@ -45,7 +45,7 @@ std::optional<folio_options::Kind> KindNamed(std::string_view name) {
   return static_cast<folio_options::Kind>(found - kOptionKinds);
 }
 
-const char* NameOf(folio_options::Kind kind) {
+const char* KindName(folio_options::Kind kind) {
   return kOptionKinds[static_cast<size_t>(kind)];
 }
 
@@ -95,9 +95,9 @@ void SetField(folio_options& options, const std::string& name, const std::string
     for (const folio::Field& field : fields) keys.push_back(field.key);
     const std::string nearest = folio::Nearest(name, keys);
     throw folio::UsageError(
-        fmt::format("there is no option '{}' for {}", name, NameOf(options.kind)), {},
+        fmt::format("there is no option '{}' for {}", name, KindName(options.kind)), {},
         nearest.empty()
-            ? fmt::format("folio_options_describe(\"{}\") lists all", NameOf(options.kind))
+            ? fmt::format("folio_options_describe(\"{}\") lists all", KindName(options.kind))
             : fmt::format("did you mean {}?", nearest));
   }
   folio::SetField(*found, value, name);
@@ -198,7 +198,7 @@ folio_options OptionsArgument(const folio_options* options, folio_options::Kind 
   if (copy.kind != kind) {
     throw UsageError("options: wrong kind",
                      fmt::format("expected options of \"{}\", found options of \"{}\"",
-                                 NameOf(kind), NameOf(copy.kind)));
+                                 KindName(kind), KindName(copy.kind)));
   }
   return copy;
 }

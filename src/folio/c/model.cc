@@ -28,8 +28,7 @@ folio_model* NewModel(std::shared_ptr<const Model> model) {
 Json ConfigJson(GptConfig config) {
   Json settings = Json::object();
   for (const Field& field : config.Fields()) {
-    settings[field.key] =
-        std::visit([](const auto* value) -> Json { return Json(*value); }, field.value);
+    settings[field.key] = FieldJson(field);
   }
   return settings;
 }

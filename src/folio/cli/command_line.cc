@@ -17,7 +17,7 @@ namespace {
 std::string Placeholder(const Field& field, const FlagShape& shape) {
   if (!shape.placeholder.empty()) return shape.placeholder;
   if (!field.choices.empty()) return Join(field.choices, "|");
-  if (std::holds_alternative<std::string*>(field.value)) return "TEXT";
+  if (IsText(field)) return "TEXT";
   return std::holds_alternative<double*>(field.value) ? "X" : "N";
 }
 

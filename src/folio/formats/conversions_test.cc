@@ -138,7 +138,7 @@ TEST_F(Conversions, KeepEachBitOfFloat32) {
     for (const char* format : {"hf", "gguf", "nanogpt", "llmc"}) {
       if (!Comes({.from = At("from"), .to = At("to"), .format = format})) continue;
       // Gemma's norms have 1 more in GGUF.
-      const bool sum = config.norm == "rms_one_plus" && std::string_view(format) == "gguf";
+      const bool sum = config.norm == NormKind::kRmsOnePlus && std::string_view(format) == "gguf";
       const auto back = ReadWeights(FindModel(At("to")).model);
       EXPECT_EQ(AllSameBits(*back, weights), !sum) << config.model_type << " " << format;
     }

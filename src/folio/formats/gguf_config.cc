@@ -139,7 +139,7 @@ void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
     if (use == kOnlyWritten || use == kTrue || (!there && use != kRequired)) continue;
     const Field& field = FieldOf(fields, field_key);
     if (field_key == kKindsField) {
-      config.layer_kinds = ReadKinds(file, key, config.n_layer);
+      config.layer_kinds = LayerKindsOf(ReadKinds(file, key, config.n_layer));
     } else if (field_key == kWindowField && file.Integer(key) == 0) {
       config.sliding_window.reset();
     } else if (std::holds_alternative<double*>(field.value)) {
@@ -249,7 +249,7 @@ void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& conf
     const auto number = file.Number(key(name));
     if (number) SetField(FieldOf(fields, field), fmt::format("{}", *number), file.path().string());
   };
-  config.rope_scaling = type;
+  config.rope_scaling = type == "yarn" ? RopeScaling::kYarn : RopeScaling::kLinear;
   set("factor", "rope_factor");
   if (type == "linear") return;
   config.rope_original_positions = file.Integer(key("original_context_length"));
@@ -277,7 +277,7 @@ bool SetLlama3(std::span<const float> divisors, GptConfig& config) {
   const std::vector<Field> fields = scaled.Fields();
   const double factor = static_cast<double>(std::ranges::max(divisors));
   if (!(factor >= 1 && factor <= 1e6)) return false;
-  scaled.rope_scaling = "llama3";
+  scaled.rope_scaling = RopeScaling::kLlama3;
   SetField(FieldOf(fields, "rope_factor"), fmt::format("{}", std::ranges::max(divisors)), "");
   const double low = scaled.rope_low_freq_factor, high = scaled.rope_high_freq_factor;
   // Each divisor says which contexts it would be of: one between 1 and the factor a single one.
@@ -310,7 +310,7 @@ void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config)
   const TensorInfo* const tensor =
       family.gguf_rope == RopeTensors::kDivisors ? file.Find(kDivisors) : nullptr;
   if (tensor == nullptr) return;
-  const bool scaled = config.rope_scaling != "default";
+  const bool scaled = config.rope_scaling != RopeScaling::kDefault;
   const bool sound = tensor->shape.rank() == 1 && tensor->shape[0] == config.rotary_width() / 2;
   if (!scaled && sound) {
     const std::vector<float> divisors = file.ReadAs<float>(kDivisors);
@@ -325,26 +325,28 @@ void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config)
                "use the model's Hugging Face directory");
 }
 
-// One of LongRoPE's lists, as the field's text.
-std::string DivisorsText(const GgufFile& file, std::string_view name, const GptConfig& config) {
+// One of LongRoPE's lists: the shortest numbers that are these in float32.
+std::vector<double> Divisors(const GgufFile& file, std::string_view name, const GptConfig& config) {
   file.Require(name, {config.rotary_width() / 2});
-  std::vector<std::string> texts;
-  for (const float number : file.ReadAs<float>(name)) texts.push_back(fmt::format("{}", number));
-  return Join(texts, ",");
+  std::vector<double> divisors;
+  for (const float number : file.ReadAs<float>(name)) {
+    divisors.push_back(std::stod(fmt::format("{}", number)));
+  }
+  return divisors;
 }
 
 // What turned heads are multiplied with is said as LongRoPE's own number for these contexts, if it
 // is that.
 void ReadLongRope(const GgufFile& file, const Family& family, GptConfig& config) {
   if (!HasLongRope(file, family)) return;
-  if (config.rope_scaling != "default") {
+  if (config.rope_scaling != RopeScaling::kDefault) {
     RefuseConfig(file, "rotary positions are scaled twice",
                  fmt::format("by metadata and by the tensor \"{}\"", kLongDivisors),
                  "use the model's Hugging Face directory");
   }
-  config.rope_scaling = "longrope";
-  config.rope_short_factors = DivisorsText(file, kShortDivisors, config);
-  config.rope_long_factors = DivisorsText(file, kLongDivisors, config);
+  config.rope_scaling = RopeScaling::kLongRope;
+  config.rope_short_factors = Divisors(file, kShortDivisors, config);
+  config.rope_long_factors = Divisors(file, kLongDivisors, config);
   config.rope_original_positions = SizeAt(file, KeyOf(family, kOriginalContext), 1 << 30);
   config.rope_factor = std::max(1.0, static_cast<double>(config.n_positions) /
                                          static_cast<double>(*config.rope_original_positions));
@@ -359,14 +361,15 @@ void AddRopeScaling(const Family& family, const GptConfig& config, GgufHeader& h
   const auto key = [&](std::string_view name) {
     return KeyOf(family, fmt::format("rope.scaling.{}", name));
   };
-  if (config.rope_scaling == "longrope") {
+  if (config.rope_scaling == RopeScaling::kLongRope) {
     header.AddU32(KeyOf(family, kOriginalContext), static_cast<uint32_t>(config.rope_positions()));
     header.AddF32(KeyOf(family, kAttentionFactor), RotaryFrequenciesOf(config, 0).attention_factor);
   }
-  if (config.rope_scaling != "linear" && config.rope_scaling != "yarn") return;
-  header.AddText(key("type"), config.rope_scaling);
+  if (config.rope_scaling != RopeScaling::kLinear && config.rope_scaling != RopeScaling::kYarn)
+    return;
+  header.AddText(key("type"), NameOf(config.rope_scaling));
   header.AddF32(key("factor"), static_cast<float>(config.rope_factor));
-  if (config.rope_scaling == "linear") return;
+  if (config.rope_scaling == RopeScaling::kLinear) return;
   header.AddU32(key("original_context_length"), static_cast<uint32_t>(config.rope_positions()));
 }
 
@@ -382,12 +385,13 @@ void AddWindow(const std::string& key, GgufKey::Use use, const Family& family,
 
 void AddKinds(const std::string& key, const Family& family, const GptConfig& config,
               GgufHeader& header) {
-  const std::string unsaid = GgufUnsaid(family).layer_kinds;
+  const LayerKinds unsaid = GgufUnsaid(family).layer_kinds;
   bool same = true;
   std::vector<bool> windows;
   for (int64_t layer = 0; layer < config.n_layer; ++layer) {
-    windows.push_back(config.layer_kind(layer).window > 0);
-    same = same && windows.back() == (unsaid[static_cast<size_t>(layer) % unsaid.size()] == 'w');
+    windows.push_back(config.layer(layer).window > 0);
+    same = same && windows.back() == (unsaid[static_cast<size_t>(layer) % unsaid.size()] ==
+                                      AttentionKind::kWindow);
   }
   if (HasWindow(config) && !same) header.AddBools(key, windows);
 }
@@ -493,13 +497,15 @@ void AddGgufDivisors(const Family& family, const GptConfig& config,
                              out.begin());
                        }});
   };
-  if (family.gguf_rope == RopeTensors::kShortAndLong && config.rope_scaling == "longrope") {
+  if (family.gguf_rope == RopeTensors::kShortAndLong &&
+      config.rope_scaling == RopeScaling::kLongRope) {
     add(kLongDivisors, config.rope_divisors(/*beyond=*/true));
     add(kShortDivisors, config.rope_divisors(/*beyond=*/false));
   }
-  if (family.gguf_rope != RopeTensors::kDivisors || config.rope_scaling != "llama3") return;
+  if (family.gguf_rope != RopeTensors::kDivisors || config.rope_scaling != RopeScaling::kLlama3)
+    return;
   GptConfig again = config;
-  again.rope_scaling = "default";
+  again.rope_scaling = RopeScaling::kDefault;
   const std::vector<float> divisors = Llama3Divisors(config);
   if (!SetLlama3(divisors, again) ||
       RotaryFrequenciesOf(again, 0).inverse != RotaryFrequenciesOf(config, 0).inverse) {

@@ -213,9 +213,9 @@ TEST_F(GgufSaying, WhatGgufCannotSayIsNotWritten) {
 
 TEST_F(GgufSaying, PatternsAndLongWindowsAreWritten) {
   const ConfigChanges plain = {{"attention_scale", "0"}};
-  EXPECT_EQ(Saved(Config("gemma3", plain)).layer_kinds, "wwwwwf");
+  EXPECT_EQ(LayerKindsText(Saved(Config("gemma3", plain)).layer_kinds), "wwwwwf");
   const GptConfig other = With(Config("gemma3", plain), {{"layer_kinds", "wwf"}});
-  EXPECT_EQ(Saved(other).layer_kinds, "wwf");
+  EXPECT_EQ(LayerKindsText(Saved(other).layer_kinds), "wwf");
   EXPECT_EQ(GgufFile(At("x")).Count("gemma3.attention.sliding_window_pattern"), 7u);
   // A window as long as the context keeps nothing from any layer.
   EXPECT_EQ(Saved(Config("mistral", {{"sliding_window", "64"}})).sliding_window, std::nullopt);
@@ -283,8 +283,8 @@ TEST_F(GgufSaying, QueriesKeysAndValuesMayBeOneTensor) {
 
 TEST_F(GgufSaying, OtherDivisorsAreRefused) {
   const GptConfig llama = Config("llama");  // of four pairs
-  EXPECT_EQ(Read(llama, Divisors({1, 1, 1, 1})).rope_scaling, "default");
-  EXPECT_EQ(Read(llama, Divisors({1, 1, 8, 8})).rope_scaling, "llama3");
+  EXPECT_EQ(Read(llama, Divisors({1, 1, 1, 1})).rope_scaling, RopeScaling::kDefault);
+  EXPECT_EQ(Read(llama, Divisors({1, 1, 8, 8})).rope_scaling, RopeScaling::kLlama3);
   for (const std::vector<float>& divisors :
        {std::vector<float>{1, 8, 1, 8}, {2, 3, 4, 5}, {8, 8, 1, 1}, {0, 0, 0, 0}, {1, 1, 8, -8}}) {
     EXPECT_TRUE(Contains(ReadRefused(llama, Divisors(divisors)), "rope_freqs.weight",
@@ -403,21 +403,21 @@ TEST_F(GgufSaying, KeysThatMayChangeTheComputationAreUnderstoodOrRefused) {
   EXPECT_TRUE(Contains(ReadRefused(Config("granite"), key("granite.rope.scaling.finetuned", false)),
                        "finetuned\" is 0"));
   const GptConfig window = Read(llama, key("llama.attention.sliding_window", 8u));
-  EXPECT_EQ(window.layer_kind(3).window, 8);
+  EXPECT_EQ(window.layer(3).window, 8);
   EXPECT_EQ(FamilyFor(window, FileFormat::kHuggingFace).model_type, "mistral");
   const GptConfig linear = Read(llama, key("llama.rope.scaling.factor", 4.0f));
-  EXPECT_EQ(linear.rope_scaling, "linear");
+  EXPECT_EQ(linear.rope_scaling, RopeScaling::kLinear);
   EXPECT_EQ(linear.rope_factor, 4);
   EXPECT_EQ(Read(Config("yarn"), key("llama.rope.scaling.yarn_beta_fast", 16.0f)).rope_beta_fast,
             16);
   const GptConfig gemma = Config("gemma3", {{"attention_scale", "0"}});
   const char kPattern[] = "gemma3.attention.sliding_window_pattern";
-  EXPECT_EQ(Read(gemma, key(kPattern, 2u)).layer_kinds, "wf");
+  EXPECT_EQ(LayerKindsText(Read(gemma, key(kPattern, 2u)).layer_kinds), "wf");
   EXPECT_TRUE(Contains(ReadRefused(gemma, key(kPattern, std::vector<bool>{true, false})),
                        "found 2 layer kinds, expected 7"));
   const GptConfig largest =
       With(gemma, {{"n_layer", "62"}, {"attention_scale", "0.5773502691896258"}});
-  EXPECT_EQ(Read(largest, [](auto&, auto&) {}).score_scale(0), largest.score_scale(0));
+  EXPECT_EQ(Read(largest, [](auto&, auto&) {}).layer(0).score_scale, largest.layer(0).score_scale);
 }
 
 }  // namespace

@@ -369,8 +369,8 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
     converted.logit_difference = std::max(converted.logit_difference, std::abs(x - y));
     converted.largest_logit = std::max(converted.largest_logit, std::abs(x));
   }
-  const std::string& had = source.config().activation_function;
-  const std::string& has = result.model.config.activation_function;
+  const std::string_view had = NameOf(source.config().activation_function);
+  const std::string_view has = NameOf(result.model.config.activation_function);
   if (had != has) {
     converted.note += fmt::format(
         "{}{} computes {} where the model was trained with {}: that is why the logits differ",

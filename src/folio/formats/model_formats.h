@@ -18,9 +18,9 @@ namespace folio {
 
 // A model as it was found, with the tokenizer that came with it.
 struct FoundModel {
-  std::filesystem::path path = {};  // the file or directory that it was read from
-  std::string_view format = {};     // the name of a ModelFormat
-  StoredModel model = {};
+  std::filesystem::path path = {};    // the file or directory that it was read from
+  std::string_view format = {};       // the name of a ModelFormat
+  StoredModel model = StoredModel();  // as StoredModel::config
   // Null where it came without one. It may have more tokens than the model rows (known_tokens).
   std::unique_ptr<Tokenizer> tokenizer = {};
   std::string tokenizer_help = {};  // then: how to get it, where more is known

@@ -129,9 +129,9 @@ TEST_F(NanochatFiles, TakeTheLastStepAndTheTokenizerOfTheirDirectory) {
 }
 
 TEST_F(NanochatFiles, HaveWindowsByTheirPattern) {
-  EXPECT_FALSE(FindModel(kDir).model.config.layer_kind(2).window);
-  EXPECT_EQ(FindModel(kDir).model.config.layer_kind(0).window, 129);
-  EXPECT_EQ(FindModel(kDir).model.config.layer_kind(1).window, 0);
+  EXPECT_FALSE(FindModel(kDir).model.config.layer(2).window);
+  EXPECT_EQ(FindModel(kDir).model.config.layer(0).window, 129);
+  EXPECT_EQ(FindModel(kDir).model.config.layer(1).window, 0);
 }
 
 TEST_F(NanochatFiles, AreRefusedByNameWhereTheySayMore) {

@@ -447,7 +447,7 @@ class NanoGptSaved : public TorchFormats {
  protected:
   static GptConfig Config() {
     GptConfig config = TinyConfig();
-    config.activation_function = "gelu";
+    config.activation_function = Activation::kGelu;
     config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.25;
     return config;
   }
@@ -531,7 +531,7 @@ TEST_F(NanoGptSaved, WhatNanoGptCannotComputeIsRefusedWithTheReason) {
 TEST_F(NanoGptSaved, AnotherActivationIsSaid) {
   std::filesystem::create_directories(At("hf"));
   GptConfig config = Config();
-  config.activation_function = "gelu_new";
+  config.activation_function = Activation::kGeluNew;
   const GptWeights weights(config);
   Scatter(weights, 1);
   SaveModel(At("hf"), weights);

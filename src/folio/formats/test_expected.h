@@ -101,7 +101,7 @@ inline std::vector<GptConfig> SmallFamilies(int64_t width) {
     if (config.head_dim) config.head_dim = width / 4;
     if (config.rotary_dim) config.rotary_dim = width / 8;
     config.attention_scale = 0;
-    config.rope_scaling = "default";
+    config.rope_scaling = RopeScaling::kDefault;
     if (config.rotary_dim) config.rope_theta = 10000;
     if (config.embedding_scale != 1) config.embedding_scale = std::sqrt(width);
     configs.push_back(config);

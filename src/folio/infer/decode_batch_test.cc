@@ -164,7 +164,7 @@ TEST_P(Batching, ATextDoesNotDependOnHowFullTheCacheIs) {
 TEST_P(Batching, ATextThatIsParkedBecomesTheSame) {
   for (const bool windows : {false, true}) {
     if (windows) {
-      config_.layer_kinds = "wf";
+      config_.layer_kinds = LayerKindsOf("wf");
       config_.sliding_window = 100;
       MakeModel();
     }

@@ -19,8 +19,9 @@ class Generating : public testing::TestWithParam<std::string> {
     config_.n_positions = 9;
     config_.n_embd = 24;
     config_.vocab_size = 37;
-    config_.position_embedding = GetParam() == "sinusoidal" ? "sinusoidal" : "learned";
-    config_.norm_position = GetParam() == "post" ? "post" : "pre";
+    config_.position_embedding =
+        GetParam() == "sinusoidal" ? PositionKind::kSinusoidal : PositionKind::kLearned;
+    config_.norm_position = GetParam() == "post" ? NormPosition::kPost : NormPosition::kPre;
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);
   }

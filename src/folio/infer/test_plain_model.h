@@ -123,7 +123,7 @@ class PlainModel {
 
   Matrix Activate(Matrix x) const {
     for (double& v : x) {
-      switch (config_.activation()) {
+      switch (config_.activation_function) {
         case Activation::kGeluNew:
           v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
           break;

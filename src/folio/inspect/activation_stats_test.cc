@@ -106,7 +106,7 @@ TEST(ActivationStats, WhatIsNoNumberDoesNoHarm) {
 
 TEST(ActivationStats, OfATrace) {
   GptConfig config = TinyConfig();
-  config.activation_function = "relu";
+  config.activation_function = Activation::kRelu;
   GptWeights weights(config);
   Scatter(weights, 1);
   // Channel 2 of block 0's result is always 0, but no unit; unit 3 of block 1 never rises above 0.

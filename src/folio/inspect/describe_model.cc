@@ -99,11 +99,13 @@ std::string InitText(const ParamInfo& info, const GptConfig& config) {
   if (info.init == InitKind::kEmbeddingFactor) return "0.2 to 0.05";
   if (info.init == InitKind::kBackoutFactor) return "0.2";
   if (info.init == InitKind::kGate) return "uniform(0, 0.02)";
-  if (config.init == "nanochat") {
-    return fmt::format("{}, {:.4g}", config.init, InitSpread(config, info));
+  if (config.init == InitMethod::kNanochat) {
+    return fmt::format("{}, {:.4g}", NameOf(config.init), InitSpread(config, info));
   }
-  if (config.init == "normal") return fmt::format("normal(0, {:.4g})", InitSpread(config, info));
-  return info.init == InitKind::kQkvWeight ? config.init : "xavier_uniform";
+  if (config.init == InitMethod::kNormal)
+    return fmt::format("normal(0, {:.4g})", InitSpread(config, info));
+  return std::string(
+      NameOf(info.init == InitKind::kQkvWeight ? config.init : InitMethod::kXavierUniform));
 }
 
 Json SummaryJson(const ModelSummary& summary) {
@@ -127,7 +129,7 @@ Json TotalJson(const ModelSummary::Total& total) {
 
 // "rotary positions (base 100,000, scaled as llama3 by 8)"
 std::string PositionsText(const GptConfig& config) {
-  if (!config.rotary()) return config.position_embedding + " positions";
+  if (!config.rotary()) return fmt::format("{} positions", NameOf(config.position_embedding));
   std::string text =
       fmt::format("rotary positions (base {}", WithCommas(std::llround(config.rope_theta)));
   if (config.rope_window_theta > 0)
@@ -135,8 +137,8 @@ std::string PositionsText(const GptConfig& config) {
   if (config.rotary_width() != config.head_size()) {
     text += fmt::format(", {} of {} channels", config.rotary_width(), config.head_size());
   }
-  if (config.rope_scaling != "default") {
-    text += fmt::format(", {} by {}", config.rope_scaling, config.rope_factor);
+  if (config.rope_scaling != RopeScaling::kDefault) {
+    text += fmt::format(", {} by {}", NameOf(config.rope_scaling), config.rope_factor);
   }
   if (config.no_rope_every > 0) text += fmt::format(", not every layer {}", config.no_rope_every);
   return text + ")";
@@ -144,15 +146,16 @@ std::string PositionsText(const GptConfig& config) {
 
 // "RMSNorm, pre: before each sublayer"
 std::string NormText(const GptConfig& config) {
-  const std::string_view places = config.norm_position == "pre"    ? "pre: before each sublayer"
-                                  : config.norm_position == "post" ? "post: after each residual sum"
-                                  : config.norm_position == "branch"
-                                      ? "branch: on each sublayer's result"
-                                      : "both: before each sublayer and on its result";
-  const std::string_view kind = config.norm == "layer"          ? "LayerNorm"
-                                : config.norm == "rms"          ? "RMSNorm"
-                                : config.norm == "rms_one_plus" ? "RMSNorm with 1 + weights"
-                                                                : "RMSNorm without weights";
+  const std::string_view places =
+      config.norm_position == NormPosition::kPre    ? "pre: before each sublayer"
+      : config.norm_position == NormPosition::kPost ? "post: after each residual sum"
+      : config.norm_position == NormPosition::kBranch
+          ? "branch: on each sublayer's result"
+          : "both: before each sublayer and on its result";
+  const std::string_view kind = config.norm == NormKind::kLayer        ? "LayerNorm"
+                                : config.norm == NormKind::kRms        ? "RMSNorm"
+                                : config.norm == NormKind::kRmsOnePlus ? "RMSNorm with 1 + weights"
+                                                                       : "RMSNorm without weights";
   return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
 }
 
@@ -162,11 +165,11 @@ std::vector<Cell> SwitchFacts(const GptConfig& config) {
   const auto add = [&](bool is, const char* title, std::string text) {
     if (is) facts.push_back({"", title, std::move(text)});
   };
-  const bool windows = config.sliding_window && config.layer_kinds.find('w') != std::string::npos;
+  const bool windows = config.has_window();
   add(windows, "windows",
       fmt::format("{} tokens in layers w of {}", WithCommas(config.sliding_window.value_or(0)),
-                  config.layer_kinds));
-  add(config.has_qk_norm(), "qk norm", config.qk_norm);
+                  LayerKindsText(config.layer_kinds)));
+  add(config.has_qk_norm(), "qk norm", std::string(NameOf(config.qk_norm)));
   add(config.parallel(), "block", "parallel: attention and feed-forward read the same input");
   add(config.attention_cap > 0, "score cap", fmt::format("{}", config.attention_cap));
   add(config.logit_cap > 0, "logit cap", fmt::format("{}", config.logit_cap));
@@ -211,7 +214,7 @@ std::vector<Cell> SummaryFacts(const ParamTable& table) {
       {"", "vocabulary", Value::Commas(summary.vocabulary).In(" tokens")},
       {"", "head", summary.tied ? "tied to wte" : "not tied: a separate matrix"},
       {"", "norm", NormText(config)},
-      {"", "activation", summary.activation + (config.gated() ? ", gated" : "")}};
+      {"", "activation", fmt::format("{}{}", summary.activation, config.gated() ? ", gated" : "")}};
   std::ranges::move(SwitchFacts(config), std::back_inserter(facts));
   return facts;
 }

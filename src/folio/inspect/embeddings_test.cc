@@ -112,7 +112,7 @@ TEST(PositionTables, AreLearnedOrSinusoids) {
   Scatter(learned, 1);
   const auto wpe = Elements<float>(learned.params().wpe);
   EXPECT_EQ(PositionTable(learned), std::vector<float>(wpe.begin(), wpe.end()));
-  config.position_embedding = "sinusoidal";
+  config.position_embedding = PositionKind::kSinusoidal;
   const std::vector<float> table = PositionTable(GptWeights(config));
   ASSERT_EQ(table.size(), 30u);
   for (size_t i = 0; i < 30; ++i) {

@@ -18,7 +18,7 @@ class Lens : public testing::TestWithParam<std::string> {
     config_.n_layer = 3;
     config_.n_embd = 8;
     config_.vocab_size = 53;
-    config_.norm_position = GetParam() == "post" ? "post" : "pre";
+    config_.norm_position = GetParam() == "post" ? NormPosition::kPost : NormPosition::kPre;
     config_.tie_word_embeddings = GetParam() != "untied";
     config_.lm_head_bias = GetParam() == "untied";
     weights_ = std::make_unique<GptWeights>(config_);

@@ -123,7 +123,7 @@ HeadTrace Trace::Head(int64_t layer, int64_t head) const {
       v(trace.v.data(), {T(), D});
   const Tensor scores(trace.scores.data(), {T(), T()}), weights(trace.weights.data(), {T(), T()});
   backend_.Run(LinearForward{.x = q, .weight = k, .out = scores, .transposed = true});
-  const auto scale = static_cast<float>(config().score_scale(layer));
+  const auto scale = static_cast<float>(config().layer(layer).score_scale);
   for (float& score : trace.scores) score *= scale;
   backend_.Run(
       LinearForward{.x = weights, .weight = v, .out = Tensor(trace.context.data(), {T(), D})});

@@ -721,4 +721,16 @@ JsonWriter& JsonWriter::Value(const Json& value) {
   return *this;
 }
 
+Json FieldJson(const Field& field) {
+  return std::visit(
+      [&](auto value) {
+        if constexpr (std::is_same_v<decltype(value), Field::Parsed>) {
+          return Json(FieldText(field));
+        } else {
+          return Json(*value);
+        }
+      },
+      field.value);
+}
+
 }  // namespace folio

@@ -16,6 +16,8 @@
 #include <variant>
 #include <vector>
 
+#include "folio/base/fields.h"
+
 namespace folio {
 
 inline constexpr int kMaxJsonDepth = 64;
@@ -140,6 +142,9 @@ struct JsonSource {
   size_t most_values = SIZE_MAX;  // that Value may make of it
   bool python_numbers = false;    // NaN, Infinity and -Infinity are there too, and are null
 };
+
+// The value of a field: true, 3, 0.5, null, or its text.
+Json FieldJson(const Field& field);
 
 // Reads JSON (RFC 8259) from left to right: whole values, or only the parts that are asked for
 // without building anything, which takes a few milliseconds for a vocabulary of 50,000 tokens. What

@@ -98,10 +98,6 @@ bool HoldsAny(const Field& field) {
   return (std::holds_alternative<T>(field.value) || ...);
 }
 
-bool IsText(const Field& field) {
-  return HoldsAny<std::string*>(field);
-}
-
 // The value as SetField takes it. Throws if its TOML type is not the field's.
 std::string ValueText(const Field& field, const toml::node& node, const std::string& where) {
   using OptionalBool = std::optional<bool>*;

@@ -39,7 +39,7 @@ std::string Verdict(const HeadScores& scores) {
 // "norm(x W_q)" turned to its place: what becomes of queries and keys before they meet.
 std::string PreparedFormula(const GptConfig& config, int64_t layer, std::string_view product) {
   std::string formula(product);
-  const bool turned = config.layer_kind(layer).rotary.has_value();
+  const bool turned = config.layer(layer).rotary.has_value();
   if (config.has_qk_norm() && !config.norm_after_rotary())
     formula = fmt::format("norm({})", formula);
   if (turned) formula = fmt::format("turned({})", formula);
@@ -58,7 +58,7 @@ std::string SharedWith(const GptConfig& config, int64_t head) {
 
 // 1 for the keys (T,T) that a query sees in a layer.
 std::vector<uint8_t> SeenKeys(const GptConfig& config, int64_t layer, int64_t T) {
-  const int64_t window = config.layer_kind(layer).window;
+  const int64_t window = config.layer(layer).window;
   std::vector<uint8_t> seen;
   for (int64_t q = 0; q < T; ++q) {
     for (int64_t k = 0; k < T; ++k) {
@@ -103,7 +103,7 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
                                    T)};
   walk.AddNumbers("tokens", "ids", IdValues(tokens), "The text as the model sees it.");
   walk.Add("queries", "q = " + PreparedFormula(config, layer, "x W_q"), by_token(head.q),
-           config.layer_kind(layer).rotary
+           config.layer(layer).rotary
                ? "What each token looks for, in this head's own D numbers, turned to the token's "
                  "place (folio explain rotary)."
                : "What each token looks for, in this head's own D numbers.");
@@ -123,7 +123,7 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
       "scaled",
       config.scale_attn_weights && config.attention_scale == 0
           ? fmt::format("scores / √{}", head.D)
-          : fmt::format("scores · {:.4g}", config.score_scale(layer)),
+          : fmt::format("scores · {:.4g}", config.layer(layer).score_scale),
       by_tokens(head.scores),
       "Divided by the root of the width, so that softmax is given numbers of a moderate size.");
   std::vector<float> capped = head.scores;
@@ -135,7 +135,7 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
              "No score gets beyond the cap, so that no key can have all of the attention by being "
              "very large.");
   }
-  const int64_t window = config.layer_kind(layer).window;
+  const int64_t window = config.layer(layer).window;
   if (config.causal || window > 0) {
     walk.Add(
         "masked",

@@ -212,7 +212,7 @@ class BlockWalk {
 
   // How far the gates of tokens' own values are open for this one.
   void Values(int64_t layer) {
-    if (!config_.has_value_embedding(layer)) return;
+    if (!config_.layer(layer).value_embedding) return;
     const SelfAttentionParams& params = params_.h[static_cast<size_t>(layer)].attn;
     const int64_t K = params.value_gate.dim(0);
     const StepTensor into = Into(layer);
@@ -287,7 +287,7 @@ class BlockWalk {
     order.resize(shown);
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
-    std::vector<std::string> columns = {"c_fc", config_.activation_function};
+    std::vector<std::string> columns = {"c_fc", std::string(NameOf(config_.activation_function))};
     if (config_.gated()) columns = {"gate", "up", "product"};
     for (const size_t unit : order) {
       rows.push_back({fc[unit]});
@@ -301,7 +301,7 @@ class BlockWalk {
                              : !config_.pre_norm() ? "stream"
                              : config_.one_norm()  ? "ln_1"
                                                    : "ln_2";
-    const std::string& bend = config_.activation_function;
+    const std::string_view bend = NameOf(config_.activation_function);
     AddStep(layer, "units",
             config_.gated()
                 ? fmt::format("gate | up = c_fc({}),  {}(gate) · up, the strongest", read, bend)

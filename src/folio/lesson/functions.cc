@@ -261,8 +261,8 @@ void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& 
   const int64_t F = config.inner();
   const StepTensor opened({1, F});
   const StepTensor gates({1, F}, std::span(fc.data<float>(), static_cast<size_t>(F)));
-  backend.Run(
-      ActivationForward{.kind = config.activation(), .x = gates.tensor(), .out = opened.tensor()});
+  backend.Run(ActivationForward{
+      .kind = config.activation_function, .x = gates.tensor(), .out = opened.tensor()});
   std::vector<std::vector<double>> rows;
   std::vector<std::string> labels;
   for (const int64_t unit : units) {
@@ -270,7 +270,7 @@ void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& 
                     fc.data<float>()[F + unit], act.data<float>()[unit]});
     labels.push_back(fmt::format("unit {}", unit));
   }
-  const std::string opens = fmt::format("{}(gate)", config.activation_function);
+  const std::string opens = fmt::format("{}(gate)", NameOf(config.activation_function));
   walk.Add(
       "strongest units", fmt::format("{} · up", opens),
       StackedValues(rows, {.rows = std::move(labels), .columns = {"gate", opens, "up", "product"}}),
@@ -326,7 +326,7 @@ Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_v
   RequireLayer(config, layer);
   if (!config.gated()) {
     throw UsageError("the model's feed-forward parts have no gate",
-                     fmt::format("they are plain, with {}", config.activation_function),
+                     fmt::format("they are plain, with {}", NameOf(config.activation_function)),
                      "folio explain block --model DIR shows them");
   }
   const ModelTokens tokens = TokensOf(model, text);

@@ -225,7 +225,7 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
   const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
   const HeadTrace expected = trace.Head(layer, head);
   const auto T = static_cast<size_t>(expected.T);
-  const auto window = static_cast<size_t>(config().layer_kind(layer).window);
+  const auto window = static_cast<size_t>(config().layer(layer).window);
   const Matrix& scores = StepOf(walk, "scores").values;
   const Matrix& masked = StepOf(walk, "masked").values;
   const Matrix& weights = StepOf(walk, "weights").values;
@@ -233,7 +233,7 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
     double sum = 0;
     for (size_t s = 0; s < T; ++s) {
       const size_t i = t * T + s;
-      EXPECT_NEAR(scores.values[i] * config().score_scale(layer), expected.scores[i],
+      EXPECT_NEAR(scores.values[i] * config().layer(layer).score_scale, expected.scores[i],
                   kFloat32Chain);
       const bool hidden = s > t || (window > 0 && s + window <= t);
       EXPECT_EQ(std::isnan(masked.values[i]), hidden);
@@ -308,7 +308,7 @@ TEST_P(ModelTopics, RotaryTurnsTheTracedQueries) {
   const Numbers scores = RowOf(walk, "scores of the last token", 1);
   const auto T = static_cast<size_t>(traced.T);
   for (size_t s = 0; s < T; ++s) {
-    EXPECT_NEAR(scores[s] * config().score_scale(layer), traced.scores[(T - 1) * T + s],
+    EXPECT_NEAR(scores[s] * config().layer(layer).score_scale, traced.scores[(T - 1) * T + s],
                 kFloat32Chain);
   }
   const auto strongest = std::ranges::max_element(scores);

@@ -255,11 +255,11 @@ std::vector<int64_t> FirstPositions(int64_t count) {
 // The frequencies of a layer of a model. Throws a kUsage Error where it turns nothing.
 RotaryFrequencies FrequenciesOf(const GptConfig& config, int64_t layer) {
   if (!config.rotary()) {
-    throw UsageError(
-        fmt::format("the model's positions are not rotary but {}", config.position_embedding), {},
-        "folio explain positions --model DIR shows them");
+    throw UsageError(fmt::format("the model's positions are not rotary but {}",
+                                 NameOf(config.position_embedding)),
+                     {}, "folio explain positions --model DIR shows them");
   }
-  const LayerKind kind = config.layer_kind(layer);
+  const LayerLayout kind = config.layer(layer);
   if (!kind.rotary) {
     throw UsageError(fmt::format("layer {} has no rotary positions", layer),
                      fmt::format("every layer whose number from 1 divides by {} is without",
@@ -271,11 +271,12 @@ RotaryFrequencies FrequenciesOf(const GptConfig& config, int64_t layer) {
 
 // "θ = 10000, scaled as llama3 by 8"
 std::string FrequencyFormula(const GptConfig& config, int64_t layer) {
-  const bool window = *config.layer_kind(layer).rotary == 1;
+  const bool window = *config.layer(layer).rotary == 1;
   std::string formula = fmt::format("ω(i) = 1 / θ^(2i/{}), θ = {}", config.rotary_width(),
                                     window ? config.rope_window_theta : config.rope_theta);
-  if (!window && config.rope_scaling != "default") {
-    formula += fmt::format(", then scaled ({}, by {})", config.rope_scaling, config.rope_factor);
+  if (!window && config.rope_scaling != RopeScaling::kDefault) {
+    formula +=
+        fmt::format(", then scaled ({}, by {})", NameOf(config.rope_scaling), config.rope_factor);
   }
   return formula + ";  2π / ω(i)";
 }
@@ -368,8 +369,8 @@ Report ExplainRotary(Backend& backend, int64_t positions, int64_t channels) {
   RequirePairs(channels);
   const std::vector<int64_t> shown = PositionsShown(positions);
   const int64_t P = std::ssize(shown), pairs = channels / 2;
-  const RotaryFrequencies frequencies =
-      RotaryFrequenciesOf({.n_embd = channels, .n_head = 1, .position_embedding = "rotary"}, 0);
+  const RotaryFrequencies frequencies = RotaryFrequenciesOf(
+      {.n_embd = channels, .n_head = 1, .position_embedding = PositionKind::kRotary}, 0);
   const std::vector<double> steps(frequencies.inverse.begin(), frequencies.inverse.end());
   StepTensor token({P, channels});
   for (int64_t p = 0; p < P; ++p) std::fill_n(token.data() + p * channels, pairs, 1.0F);

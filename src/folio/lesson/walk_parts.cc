@@ -161,7 +161,7 @@ std::string IdLabel(const Tokenizer& tokenizer, int32_t id) {
 }
 
 std::string ScoreFormula(const GptConfig& config, int64_t layer) {
-  const double scale = config.score_scale(layer);
+  const double scale = config.layer(layer).score_scale;
   const bool root = scale == 1 / std::sqrt(static_cast<double>(config.head_size()));
   std::string formula = root         ? fmt::format("q kᵀ / √{}", config.head_size())
                         : scale == 1 ? "q kᵀ"

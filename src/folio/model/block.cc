@@ -69,6 +69,19 @@ struct BlockPass {
     return low;
   }
 
+  // Returns the input of a sublayer: the norm of the stream, dropped from, or the stream as Read
+  // gives it. `low` is as there.
+  Tensor Input(const DropoutPlace& place, const NormParams& norm, const Tensor& stream,
+               const NormActivations& to, const Tensor& low, TracePoint point) const {
+    if (!pass.config.pre_norm()) {
+      if (!pass.config.post_norm()) pass.Show(point, layer, stream);
+      return Read(place, stream, low);
+    }
+    Norm(norm, stream, to, point);
+    Drop(place, to.out);
+    return to.out;
+  }
+
   // Calls sublayer_backward(d_x, accumulate) so that the gradient of the stream gets that of Read.
   // Where an adapter drops, it wants a d_x of its own, and so do shards, to add theirs up.
   template <class Backward>
@@ -90,7 +103,7 @@ struct BlockPass {
   Tensor ReadNorm(const DropoutPlace& place, const NormParams& params, const Tensor& x,
                   const NormActivations& acts, const GptGradients& grads,
                   const Linear& reader) const {
-    const bool gates = reader.name == kCAttn.name && pass.config.has_value_embedding(layer);
+    const bool gates = reader.name == kCAttn.name && pass.config.layer(layer).value_embedding;
     if (!grads.input || !(gates || IsTrained(pass.lora, reader))) return acts.out;
     NormForward(pass, params, x, {.out = grads.input, .mean = acts.mean, .rstd = acts.rstd});
     Drop(place, grads.input);
@@ -104,41 +117,32 @@ Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts) {
   return config.post_norm() ? acts.norm_2.out : acts.sum_2;
 }
 
+// Until a sublayer has its result, `branch` holds its input, where that is nowhere else.
 void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                   const BlockActivations& acts, const Tensor& x, const Tensor& branch) {
+  using enum TracePoint;
   const BlockPass block{pass, layer};
-  const bool pre = pass.config.pre_norm(), post = pass.config.post_norm();
-  // What a sublayer reads of the stream. Until it has its result, `branch` holds its input, if that
-  // is not in place elsewhere.
-  const auto read = [&](const DropoutPlace& place, const NormParams& norm, const Tensor& stream,
-                        const NormActivations& to, TracePoint point) -> Tensor {
-    if (!pre) {
-      if (!post) pass.Show(point, layer, stream);
-      return block.Read(place, stream, branch);
-    }
-    block.Norm(norm, stream, to, point);
-    block.Drop(place, to.out);
-    return to.out;
-  };
-  SelfAttentionForward(pass, layer, params.attn, acts.attn, acts.adapter_input,
-                       read(kAttentionInput, params.ln_1, x, acts.norm_1, TracePoint::kNorm1),
+  const bool post = pass.config.post_norm(), parallel = pass.config.parallel();
+
+  const Tensor a = block.Input(kAttentionInput, params.ln_1, x, acts.norm_1, branch, kNorm1);
+  SelfAttentionForward(pass, layer, params.attn, acts.attn, acts.adapter_input, a,
                        BlockPass::Result(acts.attn_branch, branch));
   block.Join(kAttentionResidual, params.ln_attn, acts.attn_branch, x, branch, acts.sum_1,
-             TracePoint::kAttention);
-  pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
-  if (post) block.Norm(params.ln_1, acts.sum_1, acts.norm_1, TracePoint::kNorm1);
+             kAttention);
+  pass.Show(kMiddle, layer, acts.sum_1);
+  if (post) block.Norm(params.ln_1, acts.sum_1, acts.norm_1, kNorm1);
   const Tensor middle = post ? acts.norm_1.out : acts.sum_1;
-  const bool one_norm = pass.config.one_norm();
-  if (one_norm) pass.Show(TracePoint::kNorm2, layer, acts.norm_1.out);
-  MlpForward(pass, layer, params.mlp, acts.mlp, acts.adapter_input,
-             one_norm ? acts.norm_1.out
-                      : read(kMlpInput, params.ln_2, pass.config.parallel() ? x : middle,
-                             acts.norm_2, TracePoint::kNorm2),
+
+  const Tensor m =
+      pass.config.one_norm()
+          ? acts.norm_1.out
+          : block.Input(kMlpInput, params.ln_2, parallel ? x : middle, acts.norm_2, branch, kNorm2);
+  if (pass.config.one_norm()) pass.Show(kNorm2, layer, m);
+  MlpForward(pass, layer, params.mlp, acts.mlp, acts.adapter_input, m,
              BlockPass::Result(acts.mlp_branch, branch));
-  block.Join(kMlpResidual, params.ln_mlp, acts.mlp_branch, middle, branch, acts.sum_2,
-             TracePoint::kMlp);
-  if (post) block.Norm(params.ln_2, acts.sum_2, acts.norm_2, TracePoint::kNorm2);
-  pass.Show(TracePoint::kOutput, layer, BlockOutput(pass.config, acts));
+  block.Join(kMlpResidual, params.ln_mlp, acts.mlp_branch, middle, branch, acts.sum_2, kMlp);
+  if (post) block.Norm(params.ln_2, acts.sum_2, acts.norm_2, kNorm2);
+  pass.Show(kOutput, layer, BlockOutput(pass.config, acts));
 }
 
 namespace {

@@ -58,14 +58,12 @@ void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
   if (behind) VisitNormParams(list, "ln_mlp", params.ln_mlp);
 }
 
-// Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters
-// or activations, has of it.
+// Calls visit(linear, ...) for each linear layer that a block's sublayers declare, with its part of
+// each of `blocks`, parameters or activations.
 template <class Visit, class... Blocks>
 constexpr void ForEachLinear(Visit&& visit, Blocks&... blocks) {
-  visit(kCAttn, blocks.attn.c_attn...);
-  visit(kAttnCProj, blocks.attn.c_proj...);
-  visit(kCFc, blocks.mlp.c_fc...);
-  visit(kMlpCProj, blocks.mlp.c_proj...);
+  ForEachAttentionLinear(visit, blocks.attn...);
+  ForEachMlpLinear(visit, blocks.mlp...);
 }
 
 // Returns the width of what a linear layer of a block gives.
@@ -157,7 +155,12 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
 
 // The linear layers of a block, by the names that targets of adapters have.
 inline constexpr auto kLinearLayers = [] {
-  std::array<std::string_view, 4> names = {};
+  constexpr size_t kCount = [] {
+    size_t count = 0;
+    ForEachLinear([&](const Linear&) { ++count; });
+    return count;
+  }();
+  std::array<std::string_view, kCount> names = {};
   size_t next = 0;
   ForEachLinear([&](const Linear& linear) { names[next++] = linear.name; });
   return names;

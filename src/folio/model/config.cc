@@ -30,30 +30,28 @@ std::string NearestMultiples(int64_t d, int64_t n) {
   return below == 0 ? fmt::format("{}", d) : fmt::format("{} or {}", below, below + d);
 }
 
-// The positive numbers of "1,1.5"; none where one is no such.
-std::vector<float> PositiveNumbers(const std::string& text) {
-  std::vector<float> numbers;
-  for (const std::string& part : Split(text, ',')) {
-    double number = 0;
-    const char* end = part.data() + part.size();
-    const auto [stop, problem] = std::from_chars(part.data(), end, number);
-    const auto rounded = static_cast<float>(number);
-    if (problem != std::errc() || stop != end || !(rounded > 0) || !std::isfinite(rounded)) {
-      return {};
-    }
-    numbers.push_back(rounded);
-  }
-  return numbers;
+Field LayerKindsField(std::string key, LayerKinds* value, std::string help) {
+  const auto text = [](const void* kinds) {
+    return LayerKindsText(*static_cast<const LayerKinds*>(kinds));
+  };
+  const auto parse = [](const std::string& letters, void* kinds) {
+    if (letters.empty() || letters.find_first_not_of("fw") != letters.npos) return false;
+    *static_cast<LayerKinds*>(kinds) = LayerKindsOf(letters);
+    return true;
+  };
+  return {std::move(key), Field::Parsed{value, text, parse}, std::move(help)};
 }
 
 // LongRoPE has a divisor for each pair, in the original context and beyond it.
 void ValidateLongRope(const GptConfig& config, const std::string& where) {
-  if (config.rope_scaling != "longrope") return;
+  if (config.rope_scaling != RopeScaling::kLongRope) return;
   const int64_t pairs = config.rotary_width() / 2;
-  for (const auto& [name, text] : {std::pair{"rope_short_factors", &config.rope_short_factors},
-                                   std::pair{"rope_long_factors", &config.rope_long_factors}}) {
-    const int64_t found = std::ssize(PositiveNumbers(*text));
-    if (found == pairs) continue;
+  for (const auto& [name, numbers] : {std::pair{"rope_short_factors", &config.rope_short_factors},
+                                      std::pair{"rope_long_factors", &config.rope_long_factors}}) {
+    const int64_t found = std::ranges::count_if(*numbers, [](double number) {
+      return static_cast<float>(number) > 0 && std::isfinite(static_cast<float>(number));
+    });
+    if (found == pairs && found == std::ssize(*numbers)) continue;
     throw UsageError(fmt::format("{}: the length of {} is wrong", where, name),
                      fmt::format("found {} positive numbers, expected {}", found, pairs),
                      "set it to positive numbers separated by commas");
@@ -92,16 +90,197 @@ void CheckDivides(std::string_view where, NamedSize part, NamedSize whole) {
                                whole.name, NearestMultiples(d, n)));
 }
 
-Activation GptConfig::activation() const {
-  const auto found = std::ranges::find(kActivations, activation_function, &NamedActivation::name);
-  FOLIO_CHECK(found != kActivations.end(), "activation_function was not validated");
-  return found->kind;
+std::vector<Field> GptConfig::Fields() {
+  constexpr double kMaxSize = 1 << 30;
+  return {
+      Field{"model_type", &model_type,
+            "model type (as in Hugging Face's config.json) to write; default: the first that can "
+            "represent the model"},
+      Field{"vocab_size", &vocab_size, "tokens in the vocabulary; set from the data when training",
+            1, kMaxSize},
+      Field{"n_positions", &n_positions, "maximum context in tokens", 1, kMaxSize},
+      Field{"n_embd", &n_embd, "channels of the residual stream", 1, kMaxSize},
+      Field{"n_layer", &n_layer, "transformer blocks", 1, 65535},
+      Field{"n_head", &n_head, "attention heads; must divide n_embd where head_dim is null", 1,
+            kMaxSize},
+      Field{"n_kv_head", &n_kv_head,
+            "key and value heads, each shared by n_head / n_kv_head query heads; null means n_head",
+            1, kMaxSize},
+      Field{"head_dim", &head_dim, "size of a head; null means n_embd / n_head", 1, kMaxSize},
+      Field{"n_inner", &n_inner, "width of the feed-forward layer; null means 4 n_embd", 1,
+            kMaxSize},
+      ChoiceField("activation_function", &activation_function,
+                  "activation of the feed-forward layer")
+          .As(kDetail),
+      ChoiceField("mlp", &mlp, "feed-forward layer: plain, or gated by the activation").As(kSwitch),
+      ChoiceField("norm", &norm,
+                  "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights")
+          .As(kSwitch),
+      Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
+      Field{"scale_attn_weights", &scale_attn_weights,
+            "divide attention scores by the square root of the size of a head"}
+          .As(kSwitch),
+      Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
+            "divide attention scores of block i also by i, counted from 1"}
+          .As(kSwitch),
+      Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,
+            "for other programs: compute attention in float32, which folio always does"},
+      Field{"attention_scale", &attention_scale, "factor of attention scores; 0 means 1 / sqrt(D)",
+            0, 1e6}
+          .As(kSwitch),
+      Field{"attention_cap", &attention_cap,
+            "c: attention scores become c tanh(score / c); 0: no cap", 0, 1e6}
+          .As(kSwitch),
+      ChoiceField(
+          "qk_norm", &qk_norm,
+          "RMSNorm of queries and keys: of each head, of all heads together (full), or of each "
+          "head after rotary positions")
+          .As(kSwitch),
+      Field{"qk_scale", &qk_scale, "factor of the result of qk_norm", 0, 1e6}.As(kSwitch),
+      ChoiceField("position_embedding", &position_embedding,
+                  "positions are added to the embeddings, or rotate queries and keys (rotary)")
+          .As(kSwitch),
+      Field{"rope_theta", &rope_theta, "base of the frequencies of rotary positions", 1, 1e12}.As(
+          kSwitch),
+      Field{"rotary_dim", &rotary_dim,
+            "dimensions of a head that rotary positions rotate; null means all", 2, kMaxSize}
+          .As(kSwitch),
+      ChoiceField("rope_scaling", &rope_scaling,
+                  "method that extends rotary positions beyond the original context")
+          .As(kSwitch),
+      Field{"rope_factor", &rope_factor, "factor of rope_scaling", 1, 1e6},
+      Field{"rope_low_freq_factor", &rope_low_freq_factor,
+            "llama3: wavelengths above the original context divided by this are scaled", 0, 1e6}
+          .As(kDetail),
+      Field{"rope_high_freq_factor", &rope_high_freq_factor,
+            "llama3: wavelengths below the original context divided by this are not scaled", 0, 1e6}
+          .As(kDetail),
+      Field{"rope_beta_fast", &rope_beta_fast,
+            "yarn: pairs with more rotations in the original context are not scaled", 0, 1e6}
+          .As(kDetail),
+      Field{"rope_beta_slow", &rope_beta_slow,
+            "yarn: pairs with fewer rotations in the original context are scaled", 0, 1e6}
+          .As(kDetail),
+      Field{"rope_attention_factor", &rope_attention_factor,
+            "factor of rotated queries and keys; 0 means 0.1 ln(rope_factor) + 1 for yarn, "
+            "sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
+            0, 1e6}
+          .As(kDetail),
+      Field{"rope_original_positions", &rope_original_positions,
+            "context before rope_scaling; null means n_positions", 1, kMaxSize},
+      NumbersField("rope_short_factors", &rope_short_factors,
+                   "longrope: divisor of each pair's frequency if n_positions is at most "
+                   "rope_original_positions: 1,1.5")
+          .As(kSwitch),
+      NumbersField("rope_long_factors", &rope_long_factors,
+                   "longrope: the same if n_positions is larger")
+          .As(kDetail),
+      Field{"no_rope_every", &no_rope_every,
+            "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535}
+          .As(kSwitch),
+      Field{"sliding_window", &sliding_window,
+            "number of positions that layers of kind w attend to, including the token's own", 1,
+            kMaxSize}
+          .As(kSwitch),
+      LayerKindsField("layer_kinds", &layer_kinds,
+                      "kinds of the layers, repeated: f for full attention, w for a sliding window")
+          .As(kSwitch),
+      Field{"rope_window_theta", &rope_window_theta,
+            "rope_theta of layers of kind w, without rope_scaling; 0: the same as other layers", 0,
+            1e12}
+          .As(kSwitch),
+      ChoiceField("norm_position", &norm_position,
+                  "norms before each sublayer (pre, GPT-2), after each residual sum (post), on the "
+                  "output of each sublayer (branch), or before and on the output (both)")
+          .As(kSwitch),
+      ChoiceField("block", &block,
+                  "attention before the feed-forward layer (serial), or both in parallel with two "
+                  "norms or one")
+          .As(kSwitch),
+      Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6}.As(kSwitch),
+      Field{"embedding_norm", &embedding_norm, "apply RMSNorm without weights to the embeddings"}
+          .As(kSwitch | kNotSharded),
+      Field{"smear", &smear,
+            "add the embedding of the previous token to each, through a learned gate"}
+          .As(kSwitch | kNotSharded),
+      Field{"residual_lambdas", &residual_lambdas,
+            "each block reads the residual stream and the embeddings, each with a learned factor"}
+          .As(kSwitch | kNotSharded),
+      Field{"value_embeddings", &value_embeddings,
+            "every second layer up to the last has an embedding table that is added to the "
+            "values of attention through learned gates"}
+          .As(kSwitch | kNotSharded),
+      Field{"backout", &backout,
+            "subtract the residual stream after the middle block, with a learned factor, before "
+            "ln_f"}
+          .As(kSwitch | kNotSharded),
+      Field{"residual_scale", &residual_scale, "factor of the output of each sublayer", -1e6, 1e6}
+          .As(kSwitch),
+      Field{"logit_scale", &logit_scale, "factor of the logits", -1e6, 1e6}.As(kSwitch),
+      Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0: no cap", 0, 1e6}.As(
+          kSwitch),
+      Field{"causal", &causal,
+            "tokens attend only to earlier tokens; false: to all (bidirectional), and the model "
+            "cannot generate text"}
+          .As(kSwitch),
+      Field{"bias", &bias, "biases in Linear and LayerNorm layers"}.As(kSwitch),
+      Field{"attention_bias", &attention_bias, "biases of c_attn and its c_proj; null follows bias"}
+          .As(kSwitch),
+      Field{"qkv_bias", &qkv_bias, "biases of c_attn; null follows attention_bias"}.As(kSwitch),
+      Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"}.As(kSwitch),
+      Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"}.As(
+          kSwitch),
+      Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"}.As(kSwitch),
+      Field{"tie_word_embeddings", &tie_word_embeddings, "use wte as the matrix of the head, too"},
+      Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded().As(
+          kOfTraining),
+      Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded().As(
+          kOfTraining),
+      Field{"resid_pdrop", &resid_pdrop,
+            "dropout of the output of each sublayer, before the residual sum", 0, 1}
+          .MaxExcluded()
+          .As(kOfTraining),
+      Field{"mlp_pdrop", &mlp_pdrop, "dropout inside the feed-forward layer, after the activation",
+            0, 1}
+          .MaxExcluded()
+          .As(kOfTraining),
+      Field{"sublayer_pdrop", &sublayer_pdrop,
+            "dropout of the input of each sublayer, after the LayerNorm of a pre-norm block", 0, 1}
+          .MaxExcluded()
+          .As(kOfTraining),
+      ChoiceField(
+          "init", &init,
+          "initialisation of matrices; Xavier treats c_attn as one matrix, or split into q, k "
+          "and v; nanochat's uses one rule for each kind of matrix")
+          .As(kOfTraining),
+      Field{"initializer_range", &initializer_range, "standard deviation for init = normal", 0, 100}
+          .As(kOfTraining),
+      Field{"init_zero_positions", &init_zero_positions, "initialise learned positions with zeros"}
+          .As(kOfTraining),
+      ChoiceField(
+          "init_scaled_residuals", &init_scaled_residuals,
+          "for init = normal: divide the deviation of residual projections by sqrt(2 n_layer): "
+          "of both, of neither, or only of mlp.c_proj")
+          .As(kOfTraining),
+      Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
+      Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},
+  };
 }
 
-std::vector<std::string> GptConfig::ActivationNames() {
-  std::vector<std::string> names;
-  for (const NamedActivation& activation : kActivations) names.emplace_back(activation.name);
-  return names;
+std::string LayerKindsText(const LayerKinds& kinds) {
+  std::string text;
+  for (const AttentionKind kind : kinds) text += static_cast<char>(kind);
+  return text;
+}
+
+LayerKinds LayerKindsOf(std::string_view letters) {
+  LayerKinds kinds;
+  for (const char letter : letters) kinds.push_back(AttentionKind{letter});
+  return kinds;
+}
+
+bool GptConfig::has_window() const {
+  return sliding_window && std::ranges::count(layer_kinds, AttentionKind::kWindow) > 0;
 }
 
 double GptConfig::score_scale(int64_t layer) const {
@@ -111,26 +290,31 @@ double GptConfig::score_scale(int64_t layer) const {
 }
 
 std::vector<float> GptConfig::rope_divisors(bool beyond) const {
-  return PositiveNumbers(beyond ? rope_long_factors : rope_short_factors);
+  const std::vector<double>& factors = beyond ? rope_long_factors : rope_short_factors;
+  return {factors.begin(), factors.end()};
 }
 
-LayerKind GptConfig::layer_kind(int64_t layer) const {
+LayerLayout GptConfig::layer(int64_t layer) const {
   const auto l = static_cast<size_t>(layer);
-  const bool window = sliding_window && layer_kinds[l % layer_kinds.size()] == 'w';
-  LayerKind kind{.window = window ? *sliding_window : 0};
+  const bool window =
+      sliding_window && layer_kinds[l % layer_kinds.size()] == AttentionKind::kWindow;
   const bool turns = rotary() && (no_rope_every == 0 || (layer + 1) % no_rope_every != 0);
-  if (turns) kind.rotary = window && rope_window_theta > 0 ? 1 : 0;
-  return kind;
+  LayerLayout layout{.window = window ? *sliding_window : 0,
+                     .score_scale = score_scale(layer),
+                     .value_embedding = value_embeddings && (n_layer - 1 - layer) % 2 == 0};
+  if (turns) layout.rotary = window && rope_window_theta > 0 ? 1 : 0;
+  return layout;
 }
 
 namespace {
 
-// What smear and value_embeddings need of the rest.
+// Throws where smear or value_embeddings contradict the other fields.
 void ValidateExtras(const GptConfig& config, const std::string& where) {
-  const bool added = config.learned_positions() || config.position_embedding == "sinusoidal";
+  const bool added =
+      config.learned_positions() || config.position_embedding == PositionKind::kSinusoidal;
   if (config.smear && added) {
     throw UsageError(fmt::format("{}: smear needs embeddings without positions", where),
-                     fmt::format("position_embedding is {}", config.position_embedding),
+                     fmt::format("position_embedding is {}", NameOf(config.position_embedding)),
                      "set position_embedding to rotary, or smear to false");
   }
   for (const auto& [name, on, least] :
@@ -151,15 +335,17 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("n_embd is {}, n_head is {}", n_embd, n_head),
                      fmt::format("set n_head to {}", NearestDivisors(n_embd, n_head)));
   }
-  if (block != "serial" && norm_position != "pre") {
-    throw UsageError(fmt::format("{}: parallel sublayers need a norm before them", where),
-                     fmt::format("block is {}, norm_position is {}", block, norm_position),
-                     "set norm_position to pre, or block to serial");
+  if (parallel() && norm_position != NormPosition::kPre) {
+    throw UsageError(
+        fmt::format("{}: parallel sublayers need a norm before them", where),
+        fmt::format("block is {}, norm_position is {}", NameOf(block), NameOf(norm_position)),
+        "set norm_position to pre, or block to serial");
   }
   if (one_norm() && sublayer_pdrop > 0) {
-    throw UsageError(fmt::format("{}: sublayers that share a norm cannot have dropout", where),
-                     fmt::format("block is {}, sublayer_pdrop is {}", block, sublayer_pdrop),
-                     "set sublayer_pdrop to 0, or block to parallel");
+    throw UsageError(
+        fmt::format("{}: sublayers that share a norm cannot have dropout", where),
+        fmt::format("block is {}, sublayer_pdrop is {}", NameOf(block), sublayer_pdrop),
+        "set sublayer_pdrop to 0, or block to parallel");
   }
   const HeadLayout heads = head_layout();
   if (n_head % heads.kv_heads != 0) {
@@ -183,7 +369,7 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("it would have about {:.2g} parameters", total),
                      "lower n_layer, n_embd, n_inner or vocab_size");
   }
-  if (position_embedding == "sinusoidal" && n_embd % 2 != 0) {
+  if (position_embedding == PositionKind::kSinusoidal && n_embd % 2 != 0) {
     throw UsageError(fmt::format("{}: sinusoidal positions need an even n_embd", where),
                      fmt::format("n_embd is {}", n_embd), "use an even n_embd");
   }
@@ -195,17 +381,14 @@ void GptConfig::Validate(const std::string& where) const {
   }
   ValidateExtras(*this, where);
   ValidateLongRope(*this, where);
-  if (layer_kinds.empty() || layer_kinds.find_first_not_of("fw") != std::string::npos) {
-    throw UsageError(fmt::format("{}: layer_kinds may contain only f and w", where),
-                     fmt::format("it is \"{}\"", layer_kinds),
-                     "f is full attention, w a sliding window: \"wwf\"");
+  const bool windows = std::ranges::count(layer_kinds, AttentionKind::kWindow) > 0;
+  if (windows && !sliding_window) {
+    throw UsageError(
+        fmt::format("{}: layers with a sliding window need its size", where),
+        fmt::format("layer_kinds is \"{}\", sliding_window is null", LayerKindsText(layer_kinds)),
+        "set sliding_window");
   }
-  if (layer_kinds.find('w') != std::string::npos && !sliding_window) {
-    throw UsageError(fmt::format("{}: layers with a sliding window need its size", where),
-                     fmt::format("layer_kinds is \"{}\", sliding_window is null", layer_kinds),
-                     "set sliding_window");
-  }
-  if (layer_kinds.find('w') != std::string::npos && !causal) {
+  if (windows && !causal) {
     throw UsageError(fmt::format("{}: sliding windows need causal attention", where),
                      "causal is false, and layer_kinds has a w", "set causal, or layer_kinds = f");
   }

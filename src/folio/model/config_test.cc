@@ -20,7 +20,7 @@ TEST(ConfigValidate, GatesNeedChannelsAndSmearNoAddedPositions) {
   GptConfig config;
   config.smear = true;
   EXPECT_TRUE(Contains(refusal(config), "smear", "learned", "position_embedding to rotary"));
-  config.position_embedding = "rotary";
+  config.position_embedding = PositionKind::kRotary;
   config.n_embd = config.n_head = 16;
   config.head_dim = 2;
   EXPECT_TRUE(Contains(refusal(config), "24 channels", "n_embd is 16"));

@@ -25,7 +25,7 @@ Dropout PassContext::BlockDropout(int64_t layer, const DropoutPlace& place) cons
   constexpr uint64_t kOfABlock = 3;
   const uint64_t block = place.number / kOfABlock * static_cast<uint64_t>(config.n_layer) +
                          static_cast<uint64_t>(layer);
-  const bool heads = place.of == DropoutPlace::kHeads;
+  const bool heads = place.rows == DropoutPlace::kHeads;
   const double rate = place.rate != nullptr ? config.*place.rate : lora.dropout;
   Dropout at = DropoutAt(rate, 1 + block * kOfABlock + place.number % kOfABlock,
                          heads ? config.n_head * T : T);
@@ -34,7 +34,7 @@ Dropout PassContext::BlockDropout(int64_t layer, const DropoutPlace& place) cons
     at.heads = config.n_head;
     at.first_row += shard.Begin(config.n_head) * T;
   }
-  if (place.of == DropoutPlace::kInner) {
+  if (place.rows == DropoutPlace::kInner) {
     at.width = config.inner();
     at.first_column = shard.Begin(config.inner());
   }

@@ -21,7 +21,7 @@ enum class PassKind {
   kDecode,    // T rows of sequences that grow, whose keys and values a KvCache has (B is 1)
 };
 
-// How a pass computes, and what it has of the model.
+// The way in which a pass computes, and its part of the model.
 struct PassOptions {
   // F32, F64, or BF16: then what ops.h marks Low is bfloat16, and all else float32.
   Dtype dtype = Dtype::kF32;
@@ -65,7 +65,7 @@ struct DropoutContext {
 
 // A place of dropout in a block, which the layer that has it declares.
 struct DropoutPlace {
-  enum Of : uint8_t {
+  enum Rows : uint8_t {
     kRows,   // (N,C), which every shard has
     kHeads,  // weights of attention, of the heads of a shard
     kInner,  // (N,F), of which a shard has some columns
@@ -73,7 +73,7 @@ struct DropoutPlace {
 
   uint64_t number = 0;                // of its random numbers; no two places of a block share one
   double GptConfig::*rate = nullptr;  // null in front of adapters: theirs
-  Of of = kRows;
+  Rows rows = kRows;                  // the rows that it drops from
 };
 
 // Places in a pass where its insides can be taken, in the order of a pass with norm_position "pre".
@@ -131,7 +131,7 @@ constexpr const TracePointInfo& InfoOf(TracePoint point) {
   return kTracePoints[static_cast<size_t>(point)];
 }
 
-// Is shown the insides of a pass as they come. A pass without one does nothing for it.
+// Receives the insides of a pass as they come. A pass without one does nothing for it.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
@@ -139,8 +139,8 @@ class TraceSink {
   virtual void Take(TracePoint point, int64_t layer, const Tensor& x) = 0;
 };
 
-// Stands between a pass and its parameters, layer by layer, where parameters may still arrive while
-// the forward already runs, and gradients may leave while the backward still does. Layer -1 is the
+// Synchronises a pass with its parameters, layer by layer: parameters may still arrive while the
+// forward runs, and gradients may leave while the backward does. Layer -1 is the
 // embeddings, n_layer the head with ln_f, where it has parameters of its own.
 class LayerGate {
  public:
@@ -186,7 +186,7 @@ struct PassContext {
 
   int64_t N() const { return B * T; }
   HeadLayout heads() const { return config.head_layout().ShardOf(shard); }
-  // Shows `x` to whoever looks.
+  // Shows `x` to the trace, if there is one.
   void Show(TracePoint point, int64_t layer, const Tensor& x) const {
     if (trace != nullptr) trace->Take(point, layer, x);
   }

@@ -19,14 +19,14 @@ KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t se
       books_(static_cast<size_t>(pages)),
       free_(static_cast<size_t>(pages)) {
   for (int64_t l = 0; l < config.n_layer; ++l) {
-    window_ = std::max(window_, std::min(config.layer_kind(l).window, P_));
+    window_ = std::max(window_, std::min(config.layer(l).window, P_));
   }
   // Of a sequence when it has grown; while a page is copied there is one more.
   const int64_t most = CeilDiv(window_ - 1 + CachedSequence::kRollback + Decoder::kFewRows, R_) + 1;
   const int64_t windows = sequences == 0 ? pages : std::min(pages, 2 * sequences * most + 1);
   for (int64_t l = 0; l < config.n_layer; ++l) {
     plan_.Add(fmt::format("h.{}.pages", l), dtype,
-              config.head_layout().Pages(config.layer_kind(l).window > 0 ? windows : pages, R_));
+              config.head_layout().Pages(config.layer(l).window > 0 ? windows : pages, R_));
   }
   plan_.Place();
   arena_ = Arena(plan_);
@@ -302,7 +302,7 @@ void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows, bool windows) {
   const SequenceView v(First(cached_.values, {rows, width}), 1, rows, 0, width);
   std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
   for (int64_t l = 0; l < config().n_layer; ++l) {
-    if ((config().layer_kind(l).window > 0) != windows) continue;
+    if ((config().layer(l).window > 0) != windows) continue;
     const Tensor& pages = cache_.layers()[static_cast<size_t>(l)];
     std::fill_n(tables.data<int32_t>(), rows, from);
     backend_.Run(

@@ -29,11 +29,11 @@ std::string DecoderName(const testing::TestParamInfo<DecoderCase>& info) {
 class Decoding : public testing::TestWithParam<DecoderCase> {
  protected:
   Decoding() {
-    config_.norm_position = GetParam().norm;
+    config_.norm_position = *FromName<NormPosition>(GetParam().norm);
     if (GetParam().positions == "nanochat") {
       AddNanochatExtras(config_);
     } else {
-      config_.position_embedding = GetParam().positions;
+      config_.position_embedding = *FromName<PositionKind>(GetParam().positions);
     }
     config_.n_positions = 19;
     config_.n_embd = 36;
@@ -262,7 +262,7 @@ class DecodingInWindows : public testing::Test {
     config_.n_layer = 3;
     config_.n_head = 2;
     config_.n_kv_head = 1;
-    config_.layer_kinds = "wfw";
+    config_.layer_kinds = LayerKindsOf("wfw");
     config_.sliding_window = 100;
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);

@@ -48,9 +48,9 @@ class GptPass {
   // its sequence, the text of each token begins; empty where each sequence is one text. REQUIRES:
   // options.packed, and no set_mask.
   void set_begins(std::span<const int32_t> begins);
-  // Who is shown the insides of the passes to come; null for nobody. REQUIRES: not BF16.
+  // The trace receives the insides of later passes; null: none does. REQUIRES: not BF16.
   void set_trace(TraceSink* trace);
-  // Who is asked before parameters are read and told of gradients; null for nobody.
+  // The gate is called before parameters are read, and when gradients are ready; null: none is.
   void set_gate(LayerGate* gate) { pass_.gate = gate; }
   // The ranks that have all shards of the model, and run the same passes at the same time.
   void set_group(TensorParallelGroup* group) { pass_.group = group; }

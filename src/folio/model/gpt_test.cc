@@ -100,7 +100,7 @@ TEST_F(Gpt, ShowsEachPlaceOnceInTheOrderOfThePass) {
   const std::vector<Shape> shapes = {{8, 6}, {8, 6},  {8, 18}, {8, 6}, {8, 6}, {8, 6},
                                      {8, 6}, {8, 24}, {8, 24}, {8, 6}, {8, 6}};
   EXPECT_EQ(std::vector<Shape>(pre.shapes.begin(), pre.shapes.begin() + 11), shapes);
-  config_.norm_position = "post";
+  config_.norm_position = NormPosition::kPost;
   GptPass other = Pass(PassKind::kForward);
   other.set_trace(&post);
   other.Forward(weights_.params(), ids_);
@@ -174,7 +174,7 @@ TEST_F(Gpt, AMaskOfPairsIsWhatItSays) {
 // Two texts of 1 and 3 tokens, and two of 2 and 2, each beside the same texts by themselves.
 TEST_F(Gpt, PackedTextsDoNotKnowOfEachOther) {
   for (const char* positions : {"learned", "sinusoidal"}) {
-    config_.position_embedding = positions;
+    config_.position_embedding = *FromName<PositionKind>(positions);
     const GptWeights weights(config_, Dtype::kF64);
     Scatter(weights, 1);
     GptPass packed(*backend_, config_, B, T, PassKind::kForward,
@@ -268,7 +268,7 @@ TEST_F(Gpt, DropsWhereTheConfigurationSays) {
   config_.n_layer = 1;
   const GptWeights weights(config_, Dtype::kF64);
   const auto order = [&](const char* norm, double GptConfig::*rate) {
-    config_.norm_position = norm;
+    config_.norm_position = *FromName<NormPosition>(norm);
     for (double GptConfig::*other : GptConfig::DropoutRates()) config_.*other = 0;
     config_.*rate = 0.5;
     Places places;

@@ -34,8 +34,8 @@ std::vector<GradientsCase> GradientsCases() {
   for (const char* norm : {"pre", "post", "branch", "both"}) {
     const auto add = [&](const std::string& name, const std::function<void(C&)>& edit) {
       cases.push_back({.norm = norm, .name = name, .edit = [edit](C& c) {
-                         c.norm = "rms";
-                         c.position_embedding = "rotary";
+                         c.norm = NormKind::kRms;
+                         c.position_embedding = PositionKind::kRotary;
                          c.n_head = 4;
                          c.n_kv_head = 2;
                          c.head_dim = 4;
@@ -44,29 +44,29 @@ std::vector<GradientsCase> GradientsCases() {
     };
     add("rotary_rms", [](C&) {});
     add("gated", [](C& c) {
-      c.mlp = "gated";
-      c.activation_function = "silu";
+      c.mlp = MlpKind::kGated;
+      c.activation_function = Activation::kSilu;
       c.n_inner = 7;
       c.mlp_pdrop = 0.2;
     });
     add("one_plus", [](C& c) {
-      c.norm = "rms_one_plus";
-      c.qk_norm = "head";
+      c.norm = NormKind::kRmsOnePlus;
+      c.qk_norm = QkNorm::kHead;
     });
     add("no_weight", [](C& c) {
-      c.norm = "rms_no_weight";
-      c.qk_norm = "after_rotary";
+      c.norm = NormKind::kRmsNoWeight;
+      c.qk_norm = QkNorm::kAfterRotary;
       c.qk_scale = 1.2;
-      c.activation_function = "relu2";
+      c.activation_function = Activation::kRelu2;
     });
-    add("layer_norm", [](C& c) { c.norm = "layer"; });
+    add("layer_norm", [](C& c) { c.norm = NormKind::kLayer; });
     if (norm == std::string("pre")) {
       add("parallel", [](C& c) {
-        c.block = "parallel";
+        c.block = BlockKind::kParallel;
         c.sublayer_pdrop = 0.2;
       });
       add("parallel_one_norm", [](C& c) {
-        c.block = "parallel_one_norm";
+        c.block = BlockKind::kParallelOneNorm;
         c.resid_pdrop = 0.2;
       });
     }
@@ -74,7 +74,7 @@ std::vector<GradientsCase> GradientsCases() {
       c.n_embd = 24;
       c.n_inner = 5;
       c.n_layer = 3;
-      c.norm = "rms_no_weight";
+      c.norm = NormKind::kRmsNoWeight;
     };
     add("nanochat", [wide](C& c) {
       wide(c);
@@ -96,7 +96,7 @@ std::vector<GradientsCase> GradientsCases() {
       }
     }
     add("full_qk_norm", [](C& c) {
-      c.qk_norm = "full";
+      c.qk_norm = QkNorm::kFull;
       c.rotary_dim = 2;
       c.no_rope_every = 2;
     });
@@ -107,7 +107,7 @@ std::vector<GradientsCase> GradientsCases() {
       c.logit_cap = 1.5;
       c.attention_cap = 0.7;
       c.sliding_window = 2;
-      c.layer_kinds = "wf";
+      c.layer_kinds = LayerKindsOf("wf");
       c.rope_window_theta = 3;
       c.attention_scale = 0.3;
       c.resid_pdrop = 0.2;
@@ -121,7 +121,7 @@ std::vector<GradientsCase> GradientsCases() {
     };
     add("plain", [](C&) {});
     add("sinusoidal_untied_head_bias", [](C& c) {
-      c.position_embedding = "sinusoidal";
+      c.position_embedding = PositionKind::kSinusoidal;
       c.tie_word_embeddings = false;
       c.lm_head_bias = true;
     });
@@ -129,9 +129,9 @@ std::vector<GradientsCase> GradientsCases() {
     add("no_attention_bias", [](C& c) { c.attention_bias = false; });
     add("no_mlp_bias", [](C& c) { c.mlp_bias = false; });
     add("no_layer_norm_bias", [](C& c) { c.layer_norm_bias = false; });
-    add("gelu", [](C& c) { c.activation_function = "gelu"; });
-    add("relu", [](C& c) { c.activation_function = "relu"; });
-    add("silu", [](C& c) { c.activation_function = "silu"; });
+    add("gelu", [](C& c) { c.activation_function = Activation::kGelu; });
+    add("relu", [](C& c) { c.activation_function = Activation::kRelu; });
+    add("silu", [](C& c) { c.activation_function = Activation::kSilu; });
     add("scaled_by_layer", [](C& c) {
       c.scale_attn_weights = false;
       c.scale_attn_by_inverse_layer_idx = true;
@@ -167,7 +167,9 @@ std::vector<GradientsCase> GradientsCases() {
     add("added_both_ways", [](C& c) { c.causal = false; }).mask = GradientsCase::kAdded;
     add("ignored_targets", [](C&) {}).ignore_targets = true;
     add("packed", [](C&) {}).packed = true;
-    add("packed_sinusoidal", [](C& c) { c.position_embedding = "sinusoidal"; }).packed = true;
+    add("packed_sinusoidal", [](C& c) {
+      c.position_embedding = PositionKind::kSinusoidal;
+    }).packed = true;
     const auto nanochat = [](C& c) {
       c.n_embd = 24;
       c.n_inner = 5;
@@ -186,9 +188,9 @@ std::vector<GradientsCase> GradientsCases() {
       c.n_head = 4;
       c.n_kv_head = 2;
       c.head_dim = 5;
-      c.mlp = "gated";
+      c.mlp = MlpKind::kGated;
     }).lora = {.rank = 2, .alpha = 3, .targets = "k,v,up,mlp.c_proj"};
-    add("adapters_of_parts_dropout", [](C& c) { c.mlp = "gated"; }).lora = {
+    add("adapters_of_parts_dropout", [](C& c) { c.mlp = MlpKind::kGated; }).lora = {
         .rank = 2, .alpha = 3, .targets = "q,v,gate", .dropout = 0.3};
     add("adapters_attn_c_proj", [](C&) {}).lora = {.rank = 1, .targets = "attn.c_proj"};
     add("adapters_c_fc", [](C&) {}).lora = {.rank = 1, .targets = "c_fc"};
@@ -245,7 +247,7 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   constexpr int64_t B = 2, T = 4;
   constexpr double kScale = 0.37;
   GptConfig config = TinyConfig();
-  config.norm_position = GetParam().norm;
+  config.norm_position = *FromName<NormPosition>(GetParam().norm);
   GetParam().edit(config);
   const ParamTable table(config, GetParam().lora);
   const GptWeights weights(table, Dtype::kF64);

@@ -22,8 +22,8 @@ struct Lifetime {
   int64_t first = -1, last = -1;  // -1: none does
 };
 
-// Records which operations use which buffers. It stands for everything that a pass hands a buffer
-// to, looks at addresses alone and touches no memory; a view counts as a use of its buffer.
+// Records which operations use which buffers, in place of everything that a pass hands a buffer to.
+// It reads addresses alone and touches no memory; a use of a view is a use of its buffer.
 class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
  public:
   // `begins`: the addresses of the buffers, ascending, and the end of the last.

@@ -28,7 +28,7 @@ enum class ParamKind {
   kHead,           // (out,in), the same
   kAdapter,        // (out,in), the same
   kBias,           // of the linear operation whose weight comes before it
-  kElementwise,    // what a LayerNorm multiplies with and adds; factors, and what opens gates
+  kElementwise,    // weights and biases of norms; factors; weights of gates
 };
 
 // The dimension of a parameter that shards divide.
@@ -39,8 +39,8 @@ enum class ShardAxis {
   kUp,    // the last, in a gated model in each of gate | up
 };
 
-// Returns whether LinearBackward writes over the gradient at first. Other gradients are added to,
-// and zeroed before: of tables in a block by its backward.
+// Returns true if LinearBackward overwrites the gradient of such a parameter at first. Other
+// gradients are added to, and zeroed before: of tables in a block by its backward.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;

@@ -132,9 +132,9 @@ ModelSummary::ModelSummary(const ParamTable& table)
       feed_forward(table.config().inner()),
       context(table.config().n_positions),
       vocabulary(table.config().vocab_size),
-      positions(table.config().position_embedding),
-      norm(table.config().norm_position),
-      activation(table.config().activation_function),
+      positions(NameOf(table.config().position_embedding)),
+      norm(NameOf(table.config().norm_position)),
+      activation(NameOf(table.config().activation_function)),
       tied(table.config().tie_word_embeddings),
       causal(table.config().causal) {
   for (const ParamInfo& info : table.params()) {

@@ -28,8 +28,8 @@ struct ParamInfo : ParamRow {
 };
 
 // Every parameter of a model, of its adapters if it has some, or of one shard of it, in Hugging
-// Face's order, and its place in one flat array: what is trained first, of that what decays first,
-// of either what is shared last; each on a 64-byte boundary, with zeros in the gaps.
+// Face's order, and its place in one flat array: trained parameters first, in each part decayed
+// ones first, in each of these shared ones last; each on a 64-byte boundary, zeros in the gaps.
 class ParamTable {
  public:
   explicit ParamTable(const GptConfig& config, const LoraConfig& lora = {},
@@ -103,7 +103,7 @@ class GptWeights {
 // The tensors of a model by the names of their parameters; valid as long as it.
 std::map<std::string_view, const Tensor*> TensorsByName(const GptWeights& weights);
 
-// A model at a glance: the sizes and counts that whoever describes it shows.
+// A summary of a model: the sizes and counts that descriptions of it show.
 struct ModelSummary {
   explicit ModelSummary(const ParamTable& table);
   explicit ModelSummary(const GptConfig& config) : ModelSummary(ParamTable(config)) {}
@@ -116,7 +116,7 @@ struct ModelSummary {
   int64_t feed_forward;                                  // F
   int64_t context;                                       // P
   int64_t vocabulary;
-  std::string positions, norm, activation;  // as the configuration names them
+  std::string_view positions, norm, activation;  // as the configuration names them
   bool tied, causal;
   Total decayed, not_decayed;  // by AdamW; of the table
 

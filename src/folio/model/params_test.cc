@@ -72,10 +72,10 @@ TEST(ParamTable, EachOptionAddsOrTakesItsOwnParameters) {
   EXPECT_EQ(change(only_mlp_bias), -attention - norms);
   EXPECT_EQ(change([](GptConfig& c) { c.lm_head_bias = true; }), V);
   EXPECT_EQ(change([](GptConfig& c) { c.tie_word_embeddings = false; }), V * C);
-  EXPECT_EQ(change([](GptConfig& c) { c.position_embedding = "sinusoidal"; }),
+  EXPECT_EQ(change([](GptConfig& c) { c.position_embedding = PositionKind::kSinusoidal; }),
             -base.n_positions * C);
   EXPECT_EQ(change([](GptConfig& c) { c.n_inner = 7; }), L * (2 * C + 1) * (7 - F));
-  EXPECT_EQ(change([](GptConfig& c) { c.norm_position = "post"; }), 0);
+  EXPECT_EQ(change([](GptConfig& c) { c.norm_position = NormPosition::kPost; }), 0);
 }
 
 TEST(ParamTable, NamesAreHuggingFacesInItsOrder) {
@@ -147,7 +147,7 @@ TEST(ParamTable, MatrixParametersCountTheHeadOnce) {
   const int64_t matrices = config.n_layer * (4 * C * C + 2 * C * F) + config.vocab_size * C;
   EXPECT_EQ(ParamTable(config).matrix_parameters(), matrices);
   config.tie_word_embeddings = false;
-  config.position_embedding = "sinusoidal";
+  config.position_embedding = PositionKind::kSinusoidal;
   config.bias = false;
   EXPECT_EQ(ParamTable(config).matrix_parameters(), matrices);
 }

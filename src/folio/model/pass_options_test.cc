@@ -61,7 +61,7 @@ class Recomputation : public testing::TestWithParam<RecomputeCase> {
     config_.n_positions = T;
     config_.n_embd = 20;
     config_.n_inner = 51;
-    config_.norm_position = GetParam().norm;
+    config_.norm_position = *FromName<NormPosition>(GetParam().norm);
     if (GetParam().nanochat) {
       config_.n_embd = 24;
       AddNanochatExtras(config_);
@@ -185,7 +185,7 @@ class Bf16Pass : public testing::TestWithParam<Bf16Case> {
     config_.n_positions = T;
     config_.n_embd = 36;
     config_.n_head = 3;
-    config_.norm_position = GetParam().norm;
+    config_.norm_position = *FromName<NormPosition>(GetParam().norm);
     config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
     config_.mlp_pdrop = config_.sublayer_pdrop = GetParam().new_dropout;
     config_.tie_word_embeddings = GetParam().tied;
@@ -268,7 +268,7 @@ TEST_P(Bf16Pass, EachParametersGradientPointsTheSameWay) {
       h2 += h * h;
     }
     if (w2 < 1e-8 * whole) continue;  // nothing but rounding: the gradient of a key's bias
-    // Of one number it is a sum over the whole stream, which cancels but for a few hundredths.
+    // The gradient of a single number is a sum over the whole stream, which cancels almost to zero.
     if (info.shape.count() <= config_.n_layer) continue;
     EXPECT_GT(together, 0.99 * std::sqrt(w2 * h2)) << info.name;
     EXPECT_NEAR(std::sqrt(h2 / w2), 1, 0.05) << info.name;

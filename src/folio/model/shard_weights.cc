@@ -4,6 +4,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 
 namespace folio {
@@ -14,12 +15,20 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
     throw UsageError(fmt::format("{} ranks cannot share the layers of this model", count), why,
                      how);
   };
-  if (config.embedding_norm || config.smear || config.residual_lambdas || config.value_embeddings ||
-      config.backout) {
-    refuse(
-        "embedding_norm, smear, residual_lambdas, value_embeddings and backout do not support "
-        "tensor parallelism",
-        "remove --tensor-parallel");
+  GptConfig copy = config, plain;
+  const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
+  std::vector<std::string> whole;
+  bool differs = false;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if ((fields[i].roles & kNotSharded) == 0) continue;
+    whole.push_back(fields[i].key);
+    differs = differs || FieldText(fields[i]) != FieldText(defaults[i]);
+  }
+  if (differs) {
+    const std::string last = std::move(whole.back());
+    whole.pop_back();
+    refuse(fmt::format("{} and {} do not support tensor parallelism", Join(whole, ", "), last),
+           "remove --tensor-parallel");
   }
   if (lora.on()) {
     refuse("adapters do not support tensor parallelism", "remove --tensor-parallel or --lora");

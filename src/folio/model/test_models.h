@@ -18,7 +18,7 @@ inline GptConfig TinyConfig() {
 
 // Turns all of nanochat's extras on. REQUIRES: n_embd is 24 or more, and heads are even.
 inline void AddNanochatExtras(GptConfig& config) {
-  config.position_embedding = "rotary";
+  config.position_embedding = PositionKind::kRotary;
   config.embedding_norm = config.smear = config.residual_lambdas = config.value_embeddings =
       config.backout = true;
 }

@@ -143,13 +143,13 @@ Tensor StreamBefore(const GptConfig& config, const GptActivations& acts, size_t 
   return layer == 0 ? acts.embedded : BlockOutput(config, acts.h[layer - 1]);
 }
 
-// What a block takes for the stream before it.
+// Returns the stream that a block reads.
 Tensor InputOf(const GptConfig& config, const GptActivations& acts, size_t layer) {
   const Tensor& mixed = acts.h[layer].mixed;
   return mixed ? mixed : StreamBefore(config, acts, layer);
 }
 
-// What ln_f reads.
+// Returns the stream that ln_f reads.
 Tensor LastStream(const GptConfig& config, const GptActivations& acts) {
   return acts.backed_out ? acts.backed_out : StreamBefore(config, acts, acts.h.size());
 }

@@ -107,7 +107,7 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
   static constexpr int64_t B = 2, T = 3, N = B * T;
 
   PlannedPass() {
-    config_.norm_position = GetParam().norm;
+    config_.norm_position = *FromName<NormPosition>(GetParam().norm);
     config_.n_layer = GetParam().layers;
     config_.n_inner = GetParam().inner;
     for (double GptConfig::*rate : GptConfig::DropoutRates()) config_.*rate = training() ? 0.3 : 0;
@@ -253,7 +253,7 @@ TEST(PassPlan, RefusesWhatNoMachineHolds) {
 TEST(PassPlan, Bf16HalvesWhatIsOfLowPrecisionAndNothingElse) {
   for (const char* norm : {"pre", "post"}) {
     GptConfig config = TinyConfig();
-    config.norm_position = norm;
+    config.norm_position = *FromName<NormPosition>(norm);
     const MemoryPlan wide = GptPass::Plan(config, 2, 5, PassKind::kTraining);
     const MemoryPlan low =
         GptPass::Plan(config, 2, 5, PassKind::kTraining, {.dtype = Dtype::kBF16});
@@ -321,7 +321,7 @@ void EverywhereDropped(GptConfig& config) {
 }
 
 void PostNorm(GptConfig& config) {
-  config.norm_position = "post";
+  config.norm_position = NormPosition::kPost;
 }
 
 void PostNormDropped(GptConfig& config) {
@@ -339,7 +339,8 @@ std::vector<PlannedCase> PlannedCases() {
   return {
       {"pre_norm", 27034112},
       {"post_norm", 27034112, PostNorm},
-      {"sinusoidal", 27083328, [](GptConfig& c) { c.position_embedding = "sinusoidal"; }},
+      {"sinusoidal", 27083328,
+       [](GptConfig& c) { c.position_embedding = PositionKind::kSinusoidal; }},
       {"no_bias", 27034112, [](GptConfig& c) { c.bias = false; }},
       {"untied", 27034112, [](GptConfig& c) { c.tie_word_embeddings = false; }},
       {"dropout", 27034112, EverywhereDropped},

@@ -20,8 +20,8 @@ double ResidualScale(const GptConfig& config) {
 // True if this matrix starts narrower by ResidualScale.
 bool IsScaled(const GptConfig& config, const ParamRow& row) {
   if (row.init != InitKind::kResidualWeight) return false;
-  return config.init_scaled_residuals == "true" ||
-         (config.init_scaled_residuals == "mlp" && row.module == kMlpCProj.name);
+  return config.init_scaled_residuals == ScaledResiduals::kAll ||
+         (config.init_scaled_residuals == ScaledResiduals::kMlp && row.module == kMlpCProj.name);
 }
 
 template <class Value>
@@ -60,7 +60,7 @@ bool FillConstant(const GptConfig& config, const ParamRow& row, const Tensor& x)
       falling(0.2, 0);
       return true;
     case InitKind::kResidualWeight:
-      if (config.init != "nanochat") return false;
+      if (config.init != InitMethod::kNanochat) return false;
       falling(0, 0);
       return true;
     default:
@@ -83,14 +83,15 @@ double SpreadInNanochat(const GptConfig& config, const ParamRow& row) {
 
 double InitSpread(const GptConfig& config, const ParamInfo& info, int64_t column) {
   if (info.init == InitKind::kGate) return 0.02;
-  if (config.init == "nanochat" && info.init != InitKind::kFanIn) {
+  if (config.init == InitMethod::kNanochat && info.init != InitKind::kFanIn) {
     return SpreadInNanochat(config, info);
   }
   if (info.init == InitKind::kFanIn) return 1 / std::sqrt(static_cast<double>(info.shape[1]));
-  if (config.init == "normal") {
+  if (config.init == InitMethod::kNormal) {
     return config.initializer_range * (IsScaled(config, info) ? ResidualScale(config) : 1);
   }
-  const bool split = info.init == InitKind::kQkvWeight && config.init == "xavier_uniform_split";
+  const bool split =
+      info.init == InitKind::kQkvWeight && config.init == InitMethod::kXavierUniformSplit;
   const HeadLayout heads = config.head_layout();
   const int64_t columns = !split                     ? info.shape[1]
                           : column < heads.q_width() ? heads.q_width()
@@ -112,8 +113,8 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
     const PlaceInWhole place(weights.table(), info, whole.shape);
     const auto index = [&](int64_t i) { return static_cast<uint64_t>(place(i)); };
     const bool of_config = info.init != InitKind::kFanIn && info.init != InitKind::kGate;
-    const bool normal =
-        config.init == "normal" || (config.init == "nanochat" && NormalInNanochat(info));
+    const bool normal = config.init == InitMethod::kNormal ||
+                        (config.init == InitMethod::kNanochat && NormalInNanochat(info));
     if (info.init == InitKind::kGate) {
       FillWith(x, [&](int64_t i) { return rng.Uniform(index(i)) * spread; });
     } else if (of_config && normal) {
@@ -183,7 +184,7 @@ void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
 }
 
 void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
-  FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32 && weights.config().init == "normal",
+  FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32 && weights.config().init == InitMethod::kNormal,
               "PyTorch's draws are for float32 and normal initialisation");
   FOLIO_CHECK(!weights.table().lora().on(), "PyTorch's draws know no adapters");
   const GptConfig& config = weights.config();

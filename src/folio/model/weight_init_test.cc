@@ -80,7 +80,7 @@ TEST(InitWeights, GivesEveryParameterNumbersOfItsOwn) {
 
 TEST(InitWeights, XavierFillsItsBounds) {
   GptConfig config = MiddleConfig();
-  config.init = "xavier_uniform";
+  config.init = InitMethod::kXavierUniform;
   GptWeights weights(config);
   InitWeights(weights, 3);
   for (const ParamInfo& info : weights.table().params()) {
@@ -98,9 +98,9 @@ TEST(InitWeights, XavierFillsItsBounds) {
 TEST(InitWeights, NanochatHasItsOwnForEachKind) {
   GptConfig config = MiddleConfig();
   AddNanochatExtras(config);
-  config.init = "nanochat";
+  config.init = InitMethod::kNanochat;
   config.bias = false;
-  config.norm = "rms_no_weight";
+  config.norm = NormKind::kRmsNoWeight;
   GptWeights weights(config);
   InitWeights(weights, 3);
   const double bound = std::sqrt(3.0 / 64);
@@ -146,12 +146,12 @@ TEST(InitWeights, NanochatHasItsOwnForEachKind) {
 TEST(InitWeights, XavierTakesQkvAsThreeMatricesIfAsked) {
   GptConfig config = MiddleConfig();
   config.n_embd = 96;
-  config.init = "xavier_uniform_split";
+  config.init = InitMethod::kXavierUniformSplit;
   GptWeights weights(config);
   InitWeights(weights, 3);
   const std::span<const float> packed = Elements<float>(weights.params().h[1].attn.c_attn.weight);
   EXPECT_NEAR(Largest(packed), 0.1768, 2e-4);  // sqrt(6 / (96 + 96))
-  config.init = "xavier_uniform";
+  config.init = InitMethod::kXavierUniform;
   GptWeights whole(config);
   InitWeights(whole, 3);
   EXPECT_NEAR(Largest(Elements<float>(whole.params().h[1].attn.c_attn.weight)), 0.125, 2e-4);
@@ -163,13 +163,13 @@ TEST(InitWeights, XavierTakesQkvAsThreeMatricesIfAsked) {
   }
 }
 
-// Of neither projection, or not of attention's, which then start as wide as the others.
+// Projections that are not scaled start as wide as other matrices: both, or that of attention.
 TEST(InitWeights, ScalesResidualProjectionsAndLeavesPositionsAsAsked) {
   GptConfig config = MiddleConfig();
   GptWeights usual(config);
   InitWeights(usual, 3);
   for (const std::string scaled : {"false", "mlp"}) {
-    config.init_scaled_residuals = scaled;
+    config.init_scaled_residuals = *FromName<ScaledResiduals>(scaled);
     config.init_zero_positions = scaled == "false";
     GptWeights weights(config);
     InitWeights(weights, 3);
@@ -298,7 +298,7 @@ TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
   GptWeights usual(config);
   TorchRng rng(7), unscaled_rng(7), zero_rng(7);
   InitWeightsLikeTorch(usual, rng);
-  config.init_scaled_residuals = "false";
+  config.init_scaled_residuals = ScaledResiduals::kNone;
   GptWeights unscaled(config);
   InitWeightsLikeTorch(unscaled, unscaled_rng);
   const auto c_fc = [](const GptWeights& weights) { return weights.params().h[1].mlp.c_fc.weight; };
@@ -308,7 +308,7 @@ TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
   ExpectNormal(projection, config.initializer_range, "c_proj");
   EXPECT_NE(rng.Random32(), unscaled_rng.Random32());
   // A last loop over half of the projections draws half as much.
-  config.init_scaled_residuals = "mlp";
+  config.init_scaled_residuals = ScaledResiduals::kMlp;
   GptWeights half(config);
   TorchRng half_rng(7);
   InitWeightsLikeTorch(half, half_rng);

@@ -240,7 +240,7 @@ class PeftFamily : public InTemporaryDirectory, public testing::WithParamInterfa
     pass.Logits(weights.params(), T_ - 5, T_, Tensor(logits.data(), {5, config_.vocab_size}));
     ExpectClose(logits, "logits", 2e-5);
   }
-  // What families.py keeps of an adapter's tensors.
+  // Returns the numbers that families.py keeps of an adapter's tensors.
   static std::vector<float> Kept(const TensorFile& file) {
     std::set<std::string> names;
     for (const TensorInfo& info : file.tensors()) names.insert(info.name);

@@ -73,7 +73,7 @@ TEST_F(Checkpoints, EveryOptionalPartIsSaved) {
   GptConfig config = TinyConfig();
   config.tie_word_embeddings = false;
   config.lm_head_bias = true;
-  config.position_embedding = "sinusoidal";
+  config.position_embedding = PositionKind::kSinusoidal;
   config.mlp_bias = false;
   GptWeights weights(config);
   Scatter(weights, 2);
@@ -270,8 +270,8 @@ TEST_F(Checkpoints, ALargeModelIsCutIntoShards) {
 
 TEST_F(Checkpoints, WhatIsNoGpt2HasATypeOfItsOwn) {
   const std::vector<std::function<void(GptConfig&)>> edits = {
-      [](GptConfig& c) { c.norm_position = "post"; },
-      [](GptConfig& c) { c.position_embedding = "sinusoidal"; },
+      [](GptConfig& c) { c.norm_position = NormPosition::kPost; },
+      [](GptConfig& c) { c.position_embedding = PositionKind::kSinusoidal; },
       [](GptConfig& c) { c.lm_head_bias = true; },
       [](GptConfig& c) { c.causal = false; },
   };
@@ -469,7 +469,7 @@ TEST(MatrixDtype, TheCacheChangesNothing) {
   }
 }
 
-// What meets F16 is not rounded: it computes what float32 does with the same numbers.
+// Inputs of F16 matrices are not rounded: results are those of float32 with the same numbers.
 TEST(MatrixDtype, OfSixteenBitsWithTheSameNumbersIsFloat32) {
   const GptWeights weights = Scattered(BlockConfig());
   for (const Tensor& x : weights.tensors()) {

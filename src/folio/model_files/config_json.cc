@@ -249,7 +249,7 @@ void RefuseOtherModels(const Json& json, const Family& family, const std::string
   for (const auto& [key, only, feature] : family.refused) {
     const Json* found = json.find(key);
     if (found == nullptr || found->is_null() || found->dump() == only) continue;
-    // Of a quantised model, by which way it was quantised.
+    // The error names the method of a quantised model.
     const Json* method = found->is_object() ? found->find("quant_method") : nullptr;
     Refuse(where, feature,
            method != nullptr    ? fmt::format("{}'s quant_method is {}", key, method->dump())
@@ -260,7 +260,7 @@ void RefuseOtherModels(const Json& json, const Family& family, const std::string
 
 // The value as SetField reads it; throws where JSON's type cannot be meant.
 std::string FieldTextOf(const Json& value, const Field& field, const std::string& where) {
-  const bool text_field = std::holds_alternative<std::string*>(field.value);
+  const bool text_field = IsText(field);
   if (value.is_string() && text_field) return value.get<std::string>();
   const bool number_or_bool = value.is_boolean() || value.is_number() || value.is_null();
   const bool truth = value.is_boolean() && TakesTruth(field);
@@ -351,7 +351,7 @@ bool AlwaysWritten(const Family& family, std::string_view field) {
 Json ValueOf(const Field& field) {
   const std::string text = FieldText(field);
   if (TakesTruth(field) && (text == "true" || text == "false")) return text == "true";
-  return std::visit([](const auto* value) { return Json(*value); }, field.value);
+  return FieldJson(field);
 }
 
 bool IsTokenId(const Field& field) {
@@ -399,7 +399,7 @@ struct KnownKey {
 };
 using KnownKeys = std::multimap<std::string_view, KnownKey>;
 
-// What the keys in files of the family mean: every key but those that are passed over.
+// Adds the meaning of every key in files of the family, but those that are passed over.
 void AddKeys(const Family& family, KnownKeys& keys) {
   for (const std::span<const ConfigKey> rows : {family.keys, family.repeated_keys}) {
     for (const ConfigKey& row : rows) {
@@ -421,7 +421,7 @@ void AddKeys(const Family& family, KnownKeys& keys) {
   }
 }
 
-// Those of all families.
+// Returns the keys of all families.
 const KnownKeys& AllKeys() {
   static const KnownKeys all = [] {
     KnownKeys keys;
@@ -578,6 +578,23 @@ Json EndsOf(const GptConfig& config) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kActivationField = "activation_function";
+
+// The name of the activation in files of a family: of several that name which its own files have,
+// since some programs take no other.
+std::string ActivationIn(const Family& family, const GptConfig& config) {
+  std::string name(NameOf(config.activation_function));
+  const Json* usual = AbsentKeys(family).find(KeysOf(family, kActivationField).front());
+  if (usual != nullptr && OurActivation(usual->get<std::string>()) == name) {
+    name = usual->get<std::string>();
+  }
+  return std::string(family.activation_prefix) + name;
+}
+
+}  // namespace
+
 Json ConfigJsonOf(const Family& family, const GptConfig& config) {
   Json json;
   json[kModelTypeKey] = family.model_type;
@@ -589,23 +606,20 @@ Json ConfigJsonOf(const Family& family, const GptConfig& config) {
     if (AlwaysWritten(family, "mlp_bias")) copy.mlp_bias = config.has_mlp_bias();
   }
   SetFields(family.fixed, plain, "a family");
-  // Of several names the one that files of the family have: some programs take no other.
-  const Json* usual = AbsentKeys(family).find(KeysOf(family, "activation_function").front());
-  if (usual != nullptr && OurActivation(usual->get<std::string>()) == copy.activation_function) {
-    copy.activation_function = usual->get<std::string>();
-  }
-  copy.activation_function.insert(0, family.activation_prefix);
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
   for (const Field& field : fields) {
     if (field.key == kModelTypeKey) continue;
-    // Of these every family but GPT-2 has an object.
+    // Every family but GPT-2 writes the rope_ fields as an object.
     const bool said = std::ranges::count(family.derived, field.key, &DerivedKey::field) > 0 ||
                       (SaysAllSizes(family) && field.key.starts_with("rope_"));
     const bool plain_value = FieldText(field) == FieldText(FieldOf(defaults, field.key));
     if (!AlwaysWritten(family, field.key) && (plain_value || said)) continue;
     const auto row = std::ranges::find(family.keys, field.key, &ConfigKey::field);
     const bool none = row != family.keys.end() && row->null_for_zero && FieldText(field) == "0";
-    json[KeysOf(family, field.key).front()] = none ? Json() : ValueOf(field);
+    json[KeysOf(family, field.key).front()] = none ? Json()
+                                              : field.key == kActivationField
+                                                  ? Json(ActivationIn(family, config))
+                                                  : ValueOf(field);
   }
   json["eos_token_id"] = EndsOf(config);
   // The class would take one of its own for a missing one, in however small a vocabulary.

@@ -46,39 +46,42 @@ bool AddsOrNames(const std::function<void()>& f) {
 }
 
 // Gives a field another value than its default; several of them together still make a model.
-void Change(bool& x, const std::vector<std::string>&) {
+void Change(bool& x) {
   x = !x;
 }
-void Change(int64_t& x, const std::vector<std::string>&) {
+void Change(int64_t& x) {
   x = x == 0 ? 3 : x * 2;
 }
-void Change(double& x, const std::vector<std::string>&) {
+void Change(double& x) {
   x = x * 3 + 0.1;
 }
-void Change(std::string& x, const std::vector<std::string>& choices) {
-  x = choices.back();
-}
-void Change(std::optional<bool>& x, const std::vector<std::string>&) {
+void Change(std::optional<bool>& x) {
   x = true;
 }
-void Change(std::optional<int64_t>& x, const std::vector<std::string>&) {
+void Change(std::optional<int64_t>& x) {
   x = 17;
 }
 
 TEST(ConfigJson, EveryFieldReadsBack) {
   GptConfig config, other;
-  other.block = "parallel";  // which some of the others exclude
-  config.layer_kinds = "wf";
+  other.block = BlockKind::kParallel;  // which some of the others exclude
+  config.layer_kinds = LayerKindsOf("wf");
   for (const Field& field : config.Fields()) {
-    if (!field.choices.empty() || !std::holds_alternative<std::string*>(field.value)) {
-      std::visit([&](auto* value) { Change(*value, field.choices); }, field.value);
+    std::visit(
+        [&](auto value) {
+          if constexpr (requires { Change(*value); }) Change(*value);
+        },
+        field.value);
+    if (!field.choices.empty()) {
+      const bool first = FieldText(field) == field.choices.front();
+      SetField(field, first ? field.choices.back() : field.choices.front(), "test");
     }
   }
   config.n_kv_head = 6;
   config.rotary_dim = 4;
-  config.rope_short_factors = "1,1.5";  // of longrope, the last of the scalings
-  config.rope_long_factors = "1.25,1e3";
-  config.block = "serial";
+  config.rope_short_factors = {1, 1.5};  // of longrope, the last of the scalings
+  config.rope_long_factors = {1.25, 1e3};
+  config.block = BlockKind::kSerial;
   config.model_type = "";
   other.model_type = "folio";
   config.causal = true;
@@ -103,10 +106,11 @@ TEST(ConfigJson, ATruthThatMayBeAWordTooIsWrittenAsOne) {
   GptConfig config;
   EXPECT_TRUE(Contains(GptConfigToJson(config), "\"init_scaled_residuals\": true"));
   for (const char* value : {"true", "false", "mlp"}) {
-    config.init_scaled_residuals = value;
+    config.init_scaled_residuals = *FromName<ScaledResiduals>(value);
     EXPECT_EQ(Parse(GptConfigToJson(config)), config) << value;
   }
-  EXPECT_EQ(Parse("{\"init_scaled_residuals\": false}").init_scaled_residuals, "false");
+  EXPECT_EQ(Parse("{\"init_scaled_residuals\": false}").init_scaled_residuals,
+            ScaledResiduals::kNone);
   EXPECT_TRUE(Contains(Refusal("{\"init\": true}"), "init has the wrong type"));
   EXPECT_TRUE(Contains(Refusal("{\"init_scaled_residuals\": \"attn\"}"), "true, false, mlp"));
 }
@@ -128,7 +132,7 @@ TEST(ConfigJson, WhatIsAbsentHasHuggingFacesDefault) {
   EXPECT_EQ(config.n_layer, 12);
   EXPECT_EQ(config.n_head, 12);
   EXPECT_EQ(config.inner(), 3072);
-  EXPECT_EQ(config.activation_function, "gelu_new");
+  EXPECT_EQ(config.activation_function, Activation::kGeluNew);
   EXPECT_EQ(config.layer_norm_epsilon, 1e-5);
   EXPECT_TRUE(config.tie_word_embeddings);
   EXPECT_TRUE(config.bias);
@@ -140,7 +144,7 @@ TEST(ConfigJson, WhatIsAbsentHasHuggingFacesDefault) {
 
 TEST(ConfigJson, TakesOtherNamesOfActivations) {
   const auto activation = [](const std::string& name) {
-    return Parse(R"({"activation_function": ")" + name + "\"}").activation_function;
+    return NameOf(Parse(R"({"activation_function": ")" + name + "\"}").activation_function);
   };
   for (const char* name : {"gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu_python_tanh"}) {
     EXPECT_EQ(activation(name), "gelu_new") << name;
@@ -154,12 +158,12 @@ TEST(ConfigJson, TakesOtherNamesOfActivations) {
 
 TEST(ConfigJson, ScalesOfAttentionFollowTheLayer) {
   GptConfig config = Parse(R"({"n_embd": 64, "n_head": 4})");
-  EXPECT_EQ(config.score_scale(2), 0.25);
+  EXPECT_EQ(config.layer(2).score_scale, 0.25);
   config.scale_attn_by_inverse_layer_idx = true;
-  EXPECT_EQ(config.score_scale(0), 0.25);
-  EXPECT_EQ(config.score_scale(2), 0.25 / 3);
+  EXPECT_EQ(config.layer(0).score_scale, 0.25);
+  EXPECT_EQ(config.layer(2).score_scale, 0.25 / 3);
   config.scale_attn_weights = false;
-  EXPECT_EQ(config.score_scale(1), 0.5);
+  EXPECT_EQ(config.layer(1).score_scale, 0.5);
 }
 
 // transformers writes its default where a small vocabulary has no such token.
@@ -271,7 +275,7 @@ TEST(ConfigJson, TextPartsOfLargerModelsAreRead) {
   EXPECT_EQ(config.head_size(), 256);
   EXPECT_EQ(config.vocab_size, 262208);
   EXPECT_EQ(config.n_positions, 131072);
-  EXPECT_EQ(config.layer_kinds, "wwwwwf");
+  EXPECT_EQ(LayerKindsText(config.layer_kinds), "wwwwwf");
   EXPECT_EQ(config.rope_factor, 8);
   EXPECT_EQ(config.more_eos_token_ids, std::vector<int64_t>({106}));
   EXPECT_DOUBLE_EQ(config.embedding_scale, std::sqrt(2560.0));
@@ -386,10 +390,10 @@ TEST(Families, LimitsOfFormatsAreTold) {
     return WhyNot(Gpt2Family(), format, config);
   };
   const auto nothing = [](GptConfig&) {};
-  const auto gelu = [](GptConfig& c) { c.activation_function = "gelu"; };
+  const auto gelu = [](GptConfig& c) { c.activation_function = Activation::kGelu; };
   const auto inner = [](GptConfig& c) { c.n_inner = 7; };
   const auto two = [](GptConfig& c) {
-    c.norm_position = "post";
+    c.norm_position = NormPosition::kPost;
     c.lm_head_bias = true;
   };
   for (const FileFormat format : kAll) {

@@ -23,43 +23,6 @@ namespace {
 
 using enum FileFormat;
 
-// Settings of an architecture that a family has as GptConfig begins them, unless it says otherwise.
-constexpr auto kSwitches = std::to_array<std::string_view>({"mlp",
-                                                            "norm",
-                                                            "scale_attn_weights",
-                                                            "scale_attn_by_inverse_layer_idx",
-                                                            "attention_scale",
-                                                            "attention_cap",
-                                                            "qk_norm",
-                                                            "qk_scale",
-                                                            "position_embedding",
-                                                            "rope_theta",
-                                                            "rotary_dim",
-                                                            "rope_scaling",
-                                                            "rope_short_factors",
-                                                            "no_rope_every",
-                                                            "sliding_window",
-                                                            "layer_kinds",
-                                                            "rope_window_theta",
-                                                            "norm_position",
-                                                            "block",
-                                                            "embedding_scale",
-                                                            "embedding_norm",
-                                                            "smear",
-                                                            "residual_lambdas",
-                                                            "value_embeddings",
-                                                            "backout",
-                                                            "residual_scale",
-                                                            "logit_scale",
-                                                            "logit_cap",
-                                                            "causal",
-                                                            "bias",
-                                                            "attention_bias",
-                                                            "qkv_bias",
-                                                            "mlp_bias",
-                                                            "layer_norm_bias",
-                                                            "lm_head_bias"});
-
 // The same model with no bias said that is as it would be anyway.
 GptConfig WithoutRedundantBiases(GptConfig config) {
   if (config.qkv_bias == config.has_attention_bias()) config.qkv_bias.reset();
@@ -72,7 +35,9 @@ GptConfig WithoutRedundantBiases(GptConfig config) {
 void AddSwitches(const Family& family, const GptConfig& config, std::vector<std::string>& reasons) {
   GptConfig copy = WithoutRedundantBiases(config), plain;
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
-  for (const std::string_view key : kSwitches) {
+  for (const Field& field : fields) {
+    if ((field.roles & kSwitch) == 0) continue;
+    const std::string& key = field.key;
     const auto fixed = std::ranges::find(family.fixed, key, &FieldValue::field);
     const bool says = std::ranges::count(family.own, key) > 0 ||
                       std::ranges::count(family.keys, key, &ConfigKey::field) > 0 ||
@@ -80,7 +45,7 @@ void AddSwitches(const Family& family, const GptConfig& config, std::vector<std:
     if (fixed == family.fixed.end() && says) continue;
     const std::string expected =
         fixed == family.fixed.end() ? FieldText(FieldOf(defaults, key)) : std::string(fixed->value);
-    const std::string found = FieldText(FieldOf(fields, key));
+    const std::string found = FieldText(field);
     if (found != expected) reasons.push_back(fmt::format("{} = {}", key, found));
   }
 }
@@ -111,7 +76,8 @@ GptConfig AsGgufSays(const Family& family, const GptConfig& config) {
   GptConfig said = GgufUnsaid(family);
   CopyFields(WrittenFields(family), WithAllSizes(config), said);
   CopyFields(family.gguf_by_tensors, config, said);
-  const bool llama3 = config.rope_scaling == "llama3", longrope = config.rope_scaling == "longrope";
+  const bool llama3 = config.rope_scaling == RopeScaling::kLlama3,
+             longrope = config.rope_scaling == RopeScaling::kLongRope;
   if ((!llama3 || family.gguf_rope == RopeTensors::kDivisors) &&
       (!longrope || family.gguf_rope == RopeTensors::kShortAndLong)) {
     CopyFields(kRope, config, said);
@@ -122,10 +88,9 @@ GptConfig AsGgufSays(const Family& family, const GptConfig& config) {
 }
 
 std::string KindsOfLayers(const GptConfig& config) {
+  const std::string letters = LayerKindsText(config.layer_kinds);
   std::string kinds;
-  for (size_t l = 0; std::cmp_less(l, config.n_layer) && !config.layer_kinds.empty(); ++l) {
-    kinds += config.layer_kinds[l % config.layer_kinds.size()];
-  }
+  for (size_t l = 0; std::cmp_less(l, config.n_layer); ++l) kinds += letters[l % letters.size()];
   return kinds;
 }
 
@@ -138,7 +103,7 @@ GptConfig WithAllSaid(const GptConfig& model) {
   config.attention_bias = config.has_attention_bias();
   config.mlp_bias = config.has_mlp_bias();
   config.bias = false;
-  config.attention_scale = config.score_scale(0);
+  config.attention_scale = config.layer(0).score_scale;
   return config;
 }
 
@@ -151,23 +116,19 @@ bool SameValue(const Field& a, const Field& b) {
 
 // Why files would be read as another model: `read` is what they would be read as.
 void AddMisread(const GptConfig& model, const GptConfig& read, std::vector<std::string>& reasons) {
-  constexpr auto kMore = std::to_array<std::string_view>(
-      {"activation_function", "rope_low_freq_factor", "rope_high_freq_factor", "rope_beta_fast",
-       "rope_beta_slow", "rope_attention_factor", "rope_long_factors"});
   constexpr auto kOfWindows =
       std::to_array<std::string_view>({"sliding_window", "layer_kinds", "rope_window_theta"});
   const bool windows = HasWindow(WithoutRedundantSizes(model));
   GptConfig config = WithAllSaid(model), said = WithAllSaid(read);
   const std::vector<Field> fields = config.Fields(), others = said.Fields();
-  const auto compare = [&](std::string_view key) {
-    const Field& field = FieldOf(fields, key);
-    if (!windows && std::ranges::count(kOfWindows, key) > 0) return;
-    if (!SameValue(field, FieldOf(others, key))) {
-      reasons.push_back(fmt::format("{} = {}", key, FieldText(field)));
+  for (const unsigned role : {kSwitch, kDetail}) {
+    for (const Field& field : fields) {
+      if ((field.roles & role) == 0) continue;
+      if (!windows && std::ranges::count(kOfWindows, field.key) > 0) continue;
+      if (SameValue(field, FieldOf(others, field.key))) continue;
+      reasons.push_back(fmt::format("{} = {}", field.key, FieldText(field)));
     }
-  };
-  std::ranges::for_each(kSwitches, compare);
-  std::ranges::for_each(kMore, compare);
+  }
 }
 
 }  // namespace
@@ -200,7 +161,7 @@ GptConfig GgufUnsaid(const Family& family) {
 }
 
 bool HasWindow(const GptConfig& config) {
-  if (!config.sliding_window || config.layer_kinds.find('w') == std::string::npos) return false;
+  if (!config.has_window()) return false;
   return *config.sliding_window < config.n_positions || config.rope_window_theta > 0;
 }
 
@@ -276,8 +237,8 @@ GptConfig WithAllSizes(GptConfig config) {
   config.n_inner = config.inner();
   config.rotary_dim = config.rotary_width();
   config.rope_original_positions = config.rope_positions();
-  const bool windows = config.sliding_window && config.layer_kinds.find('w') != std::string::npos;
-  if (config.rope_window_theta == 0 && (!windows || config.rope_scaling == "default")) {
+  const bool windows = config.has_window();
+  if (config.rope_window_theta == 0 && (!windows || config.rope_scaling == RopeScaling::kDefault)) {
     config.rope_window_theta = config.rope_theta;
   }
   return config;
@@ -294,15 +255,14 @@ GptConfig WithoutRedundantSizes(GptConfig config) {
   if (config.rope_original_positions == config.n_positions) config.rope_original_positions.reset();
   GptConfig unscaled = config;
   unscaled.attention_scale = 0;
-  if (config.score_scale(0) == unscaled.score_scale(0)) config.attention_scale = 0;
-  config.layer_kinds = ShortestPattern(KindsOfLayers(config));
-  const bool windows = config.layer_kinds.find('w') != std::string::npos;
-  if (!windows || !config.sliding_window) {
+  if (config.layer(0).score_scale == unscaled.layer(0).score_scale) config.attention_scale = 0;
+  config.layer_kinds = LayerKindsOf(ShortestPattern(KindsOfLayers(config)));
+  if (!config.has_window()) {
     config.sliding_window.reset();
-    config.layer_kinds = "f";
+    config.layer_kinds = LayerKindsOf("f");
   }
   const bool same_theta =
-      config.rope_window_theta == config.rope_theta && config.rope_scaling == "default";
+      config.rope_window_theta == config.rope_theta && config.rope_scaling == RopeScaling::kDefault;
   if (!config.sliding_window || same_theta) config.rope_window_theta = 0;
   if (config.no_rope_every > config.n_layer) config.no_rope_every = 0;
   return config;

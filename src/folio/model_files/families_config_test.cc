@@ -118,7 +118,7 @@ TEST(FamilyConfigs, AreWrittenAsTransformersLoadsThem) {
   EXPECT_EQ(warnings.text(), "");  // of a key that folio writes
 }
 
-// What the switches mean that are off, in a model that folio began.
+// A model that folio began has every switch off.
 TEST(FamilyConfigs, SwitchesThatAreOffAreWrittenAsTransformersHasThem) {
   const auto written = [](const char* model, void (*change)(GptConfig&)) {
     GptConfig config = ReadChanged(model, Object::object());
@@ -138,14 +138,14 @@ TEST(FamilyConfigs, SwitchesThatAreOffAreWrittenAsTransformersHasThem) {
   EXPECT_EQ(written("granite", unscaled)["attention_multiplier"], 1 / std::sqrt(8.0));
   EXPECT_EQ(written("gemma2", unscaled)["query_pre_attn_scalar"], 8);
   const auto no_windows = [](GptConfig& c) {
-    c.layer_kinds = "f";
+    c.layer_kinds = LayerKindsOf("f");
     c.sliding_window.reset();
     c.rope_window_theta = 0;
   };
   EXPECT_EQ(written("gemma3", no_windows)["sliding_window"], 64);
   EXPECT_EQ(written("gemma3", no_windows)["rope_local_base_freq"], 20000);
   const auto llama3 = [](GptConfig& c) {
-    c.rope_scaling = "llama3";
+    c.rope_scaling = RopeScaling::kLlama3;
     c.rope_factor = 8;
   };
   EXPECT_EQ(written("llama", llama3)["rope_scaling"],
@@ -154,7 +154,8 @@ TEST(FamilyConfigs, SwitchesThatAreOffAreWrittenAsTransformersHasThem) {
   EXPECT_TRUE(written("smollm3", [](GptConfig&) {}).contains("pad_token_id"));
   EXPECT_EQ(written("gemma3", [](GptConfig&) {})["hidden_activation"], "gelu_pytorch_tanh");
   // Patterns that are longer than the model.
-  EXPECT_EQ(written("gemma3", [](GptConfig& c) { c.layer_kinds = "wwwwwwwwf"; })["layer_types"],
+  EXPECT_EQ(written("gemma3",
+                    [](GptConfig& c) { c.layer_kinds = LayerKindsOf("wwwwwwwwf"); })["layer_types"],
             Object(std::vector<std::string>(7, "sliding_attention")));
   EXPECT_EQ(written("smollm3",
                     [](GptConfig& c) {
@@ -202,7 +203,7 @@ TEST(FamilyConfigs, ScalingsOfPositionsSayWhatTheyMust) {
                        "dynamic", "not supported", "yarn"));
   EXPECT_TRUE(Contains(RefusalOf("llama", scaled({{"full_attention", {{"rope_theta", 7}}}})),
                        "full_attention"));
-  // What transformers passes over.
+  // Keys that transformers passes over.
   const GptConfig plain = ReadChanged("llama", Object::object());
   EXPECT_EQ(ReadChanged("llama", {{"rope_scaling", {{"factor", 8}}}, {"rope_theta", 5000}}), plain);
   EXPECT_EQ(ReadChanged("llama", {{"rope_scaling", Object::object()}}), plain);
@@ -210,7 +211,7 @@ TEST(FamilyConfigs, ScalingsOfPositionsSayWhatTheyMust) {
   const GptConfig linear = ReadChanged(
       "llama", {{"rope_scaling", {{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 3}}},
                 {"rope_theta", 70}});
-  EXPECT_EQ(linear.rope_scaling, "linear");
+  EXPECT_EQ(linear.rope_scaling, RopeScaling::kLinear);
   EXPECT_EQ(linear.rope_theta, 70);
 }
 
@@ -232,7 +233,7 @@ TEST(FamilyConfigs, LayersWithAWindowHaveTheirOwnPositionsInGemma3) {
   EXPECT_EQ(ReadChanged("gemma3", {{"attn_logit_softcapping", 2}}).attention_cap, 0);
 }
 
-// What is read and what is told of keys that folio does not know.
+// Configurations with keys that folio does not know, and the warnings about them.
 class UnknownKeys : public testing::Test {
  protected:
   std::string Told(const char* model, const Object& changes) {
@@ -319,7 +320,7 @@ TEST_F(UnknownKeys, OfOtherFamiliesAreRefused) {
                          {"scale_attn_weights", false},
                          {"rotary_emb_base", 777},
                          {"activation_function", "relu2"}};
-  // What these say is what the models are anyway.
+  // These keys have the values that the models have anyway.
   const std::set<std::string> same = {"nanochat activation_function", "llama3 use_bias",
                                       "gpt_neox partial_rotary_factor", "phi rotary_pct"};
   const auto families = Families();
@@ -353,7 +354,7 @@ TEST_F(UnknownKeys, OfOtherFamiliesAreRefused) {
   EXPECT_EQ(warnings_.text(), "");
   EXPECT_TRUE(Contains(RefusalOf("llama", {{"attention_multiplier", 0.3}}), "config.json",
                        "models of type llama have no attention_multiplier", "0.3", "granite"));
-  // What they say is what the model is anyway.
+  // The keys have the values that the model has anyway.
   EXPECT_EQ(Told("llama", {{"logits_scaling", 1}, {"embedding_multiplier", 1.0}}), "");
   EXPECT_EQ(Told("llama", {{"partial_rotary_factor", 1.0}, {"use_bias", false}}), "");
   EXPECT_TRUE(Contains(

@@ -58,7 +58,9 @@ void GatherRows(const Tensor& parameter, bool transposed, int64_t row, std::span
 // A model as some program saved it, before its numbers are read: what every reader of a format
 // makes, and all that loading needs to know.
 struct StoredModel {
-  GptConfig config = {};
+  // By its constructor: a member that {} initialises is destroyed twice by GCC 12 where the
+  // initialiser of a later member throws.
+  GptConfig config = GptConfig();
   std::vector<StoredParam> params = {};  // one for each of ParamTable(config), in its order
   std::shared_ptr<const TensorFile> file =
       {};                 // what `params` point into; null if nothing in a file

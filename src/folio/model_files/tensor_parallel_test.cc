@@ -42,12 +42,12 @@ std::vector<ParallelCase> ParallelCases() {
       return cases.emplace_back(ParallelCase{backend, name, dtype, edit});
     };
     add("plain", [](C&) {});
-    add("post_norm", [](C& c) { c.norm_position = "post"; });
+    add("post_norm", [](C& c) { c.norm_position = NormPosition::kPost; });
     add("untied_with_bias", [](C& c) {
       c.tie_word_embeddings = false;
       c.lm_head_bias = true;
     });
-    add("sinusoidal", [](C& c) { c.position_embedding = "sinusoidal"; });
+    add("sinusoidal", [](C& c) { c.position_embedding = PositionKind::kSinusoidal; });
     add("no_bias", [](C& c) { c.bias = false; });
     add("grouped_heads", [](C& c) {
       c.n_head = 8;
@@ -67,12 +67,12 @@ std::vector<ParallelCase> ParallelCases() {
     for (const char* norm : {"pre", "post"}) {
       const auto everything = [norm](C& c) {
         for (double C::*rate : C::DropoutRates()) c.*rate = 0.2;
-        c.norm_position = norm;
+        c.norm_position = *FromName<NormPosition>(norm);
       };
       add(std::string("dropout_everywhere_") + norm, everything);
       add(std::string("recompute_") + norm, everything).recompute = true;
     }
-    // What the kinds of models have beside GPT-2, in sizes that can be shared.
+    // The kinds of models beside GPT-2, in sizes that can be shared.
     std::vector<std::string> kinds = {"gemma3", "gpt_neox", "olmo2", "qwen3"};
     if (dtype != Dtype::kBF16) {
       for (const char* more : {"gemma2", "granite", "llama3", "mistral", "phi", "phi3", "qwen2",
@@ -98,10 +98,10 @@ std::vector<ParallelCase> ParallelCases() {
       });
     }
     add("norm_after_rotary", [](C& c) {
-      c.norm = "rms_no_weight";
-      c.qk_norm = "after_rotary";
-      c.position_embedding = "rotary";
-      c.activation_function = "relu2";
+      c.norm = NormKind::kRmsNoWeight;
+      c.qk_norm = QkNorm::kAfterRotary;
+      c.position_embedding = PositionKind::kRotary;
+      c.activation_function = Activation::kRelu2;
       c.logit_cap = 15;
     });
     if (dtype != Dtype::kF32) continue;
@@ -284,7 +284,7 @@ TEST(Shards, BeginAsSlicesOfTheWholeModel) {
     GptConfig config = TinyConfig();
     config.n_embd = 24;
     config.n_head = 4;
-    config.init = init;
+    config.init = *FromName<InitMethod>(init);
     config.tie_word_embeddings = false;
     config.lm_head_bias = true;
     GptWeights whole(config), assembled(config);
@@ -295,8 +295,8 @@ TEST(Shards, BeginAsSlicesOfTheWholeModel) {
     config.vocab_size -= 3;
     for (const int64_t count : {2, 4}) {
       for (int64_t index = 0; index < count; ++index) {
-        const ParamTable of(config, {}, {index, count});
-        GptWeights shard(of), taken(of);
+        const ParamTable table(config, {}, {index, count});
+        GptWeights shard(table), taken(table);
         InitWeights(shard, 7);
         TakeShard(whole, taken);
         EXPECT_EQ(Numbers(shard.flat()), Numbers(taken.flat())) << init;

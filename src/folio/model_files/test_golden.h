@@ -23,7 +23,7 @@
 
 namespace folio {
 
-// What make.py keeps of a gradient or a weight.
+// Returns the numbers that make.py keeps of a gradient or a weight.
 inline std::vector<double> Kept(std::span<const float> x) {
   std::vector<double> kept(3 + 8);
   double squares = 0;

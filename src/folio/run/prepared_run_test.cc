@@ -207,9 +207,9 @@ TEST_F(SettingsTest, ATruthThatMayBeAWordTooIsEitherInToml) {
     settings_.Resolve();
     return config_.model.init_scaled_residuals;
   };
-  EXPECT_EQ(read("false"), "false");
+  EXPECT_EQ(read("false"), ScaledResiduals::kNone);
   EXPECT_TRUE(Contains(settings_.ToToml(), "\ninit_scaled_residuals = false\n"));
-  EXPECT_EQ(read("\"mlp\""), "mlp");
+  EXPECT_EQ(read("\"mlp\""), ScaledResiduals::kMlp);
   EXPECT_TRUE(Contains(settings_.ToToml(), "\ninit_scaled_residuals = \"mlp\"\n"));
   EXPECT_TRUE(Contains(Failure([&] { read("1"); }), "expected true|false|mlp"));
 }

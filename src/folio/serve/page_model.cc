@@ -57,14 +57,14 @@ Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
 // What a block is made of, for the words that the page has for it.
 Json BlockJson(const GptConfig& config) {
   const int64_t width = config.rotary() ? config.rotary_width() : config.n_embd;
-  return {{"positions", config.position_embedding},
-          {"position_channels", config.position_embedding == "none" ? 0 : width},
-          {"norm", config.norm},
-          {"norm_position", config.norm_position},
+  return {{"positions", NameOf(config.position_embedding)},
+          {"position_channels", config.position_embedding == PositionKind::kNone ? 0 : width},
+          {"norm", NameOf(config.norm)},
+          {"norm_position", NameOf(config.norm_position)},
           {"qk_norm", config.has_qk_norm()},
-          {"block", config.block},
+          {"block", NameOf(config.block)},
           {"gated", config.gated()},
-          {"activation", config.activation_function},
+          {"activation", NameOf(config.activation_function)},
           {"qkv_bias", config.has_qkv_bias()},
           {"attention_bias", config.has_attention_bias()},
           {"mlp_bias", config.has_mlp_bias()},
@@ -272,9 +272,9 @@ class Positions {
     }
     const int64_t L = config_.n_layer;
     int64_t first = 0;
-    while (first + 1 < L && !config_.layer_kind(first).rotary) ++first;
+    while (first + 1 < L && !config_.layer(first).rotary) ++first;
     layer_ = call.fields.Integer("layer", first, 0, L - 1);
-    const std::optional<size_t> table = config_.layer_kind(*layer_).rotary;
+    const std::optional<size_t> table = config_.layer(*layer_).rotary;
     if (!table) ThrowBadField("layer", "one that turns queries and keys");
     frequencies_ = RotaryFrequenciesOf(config_, *table);
     width_ = 2 * std::ssize(frequencies_.inverse);
@@ -298,9 +298,9 @@ class Positions {
     for (const float step : frequencies_.inverse) {
       wavelengths.push_back(ShortNumber(2 * std::numbers::pi / static_cast<double>(step)));
     }
-    const std::optional<size_t> table = config_.layer_kind(*layer_).rotary;
+    const std::optional<size_t> table = config_.layer(*layer_).rotary;
     for (int64_t l = 0; l < config_.n_layer; ++l) {
-      if (config_.layer_kind(l).rotary == table) layers.push_back(l);
+      if (config_.layer(l).rotary == table) layers.push_back(l);
     }
     return {{"layer", *layer_}, {"layers", layers}, {"wavelengths", wavelengths}};
   }

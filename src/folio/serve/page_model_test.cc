@@ -588,11 +588,11 @@ TEST(PageOfTurningModels, PositionsAreHands) {
   OpenedModel model = SmallModel();
   GptConfig config = model.weights->config();
   config.n_layer = 3;
-  config.position_embedding = "rotary";
+  config.position_embedding = PositionKind::kRotary;
   config.rotary_dim = 6;
   config.no_rope_every = 3;
   config.sliding_window = 4;
-  config.layer_kinds = "wf";
+  config.layer_kinds = LayerKindsOf("wf");
   config.rope_window_theta = 100;
   model.weights = std::make_unique<GptWeights>(config);
   Scatter(*model.weights, 1);

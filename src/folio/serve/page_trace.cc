@@ -331,7 +331,7 @@ HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
     return std::span(x).subspan(static_cast<size_t>(q * width), static_cast<size_t>(width));
   };
   const GptConfig& config = of.config();
-  const int64_t window = config.layer_kind(layer).window;
+  const int64_t window = config.layer(layer).window;
   std::vector<float> products, capped, masked;
   const std::span<const float> own = row(seen.q, D), scaled = row(seen.scores, T);
   for (int64_t k = 0; k < T; ++k) {
@@ -348,10 +348,10 @@ HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
     masked.push_back(hidden ? -std::numeric_limits<float>::infinity() : capped.back());
   }
 
-  return PageNumbers(Json{{"scale", config.score_scale(layer)},
+  return PageNumbers(Json{{"scale", config.layer(layer).score_scale},
                           {"cap", config.attention_cap},
                           {"window", window},
-                          {"turned", config.layer_kind(layer).rotary.has_value()},
+                          {"turned", config.layer(layer).rotary.has_value()},
                           {"layer", layer},
                           {"head", head},
                           {"query", q}})

@@ -178,9 +178,9 @@ TEST(PageStepsOfWindows, SoftmaxIsOfTheMaskedScores) {
   OpenedModel model = SmallModel();
   GptConfig config = model.weights->config();
   config.sliding_window = 5;
-  config.layer_kinds = "w";
+  config.layer_kinds = LayerKindsOf("w");
   config.attention_cap = 0.5;
-  config.position_embedding = "rotary";
+  config.position_embedding = PositionKind::kRotary;
   model.weights = std::make_unique<GptWeights>(config);
   Scatter(*model.weights, 1);
   Service service({}, {});

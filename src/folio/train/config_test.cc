@@ -202,7 +202,7 @@ TEST(Presets, OfOtherKindsOfModelsAreThese) {
   // Matrices, a table and gates in every second layer, smear's two, and three of factors.
   EXPECT_EQ(ParamTable(nanochat).params().size(), 2u + 4 * 4 + 2 * 2 + 2 + 3);
   EXPECT_EQ(FamilyFor(nanochat, FileFormat::kHuggingFace).model_type, "folio");
-  EXPECT_EQ(nanochat.activation(), Activation::kRelu2);
+  EXPECT_EQ(nanochat.activation_function, Activation::kRelu2);
   EXPECT_EQ(nanochat.logit_cap, 15);
 }
 

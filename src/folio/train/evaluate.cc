@@ -150,7 +150,7 @@ void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool
                                  FieldText(field)),
                      "set every model.*_pdrop to 0, or use --rng folio");
   }
-  if (model.init != "normal" || !model.learned_positions() || config.order != "random") {
+  if (model.init != InitMethod::kNormal || !model.learned_positions() || config.order != "random") {
     throw UsageError("--rng torch can only reproduce runs of nanoGPT",
                      "these have model.init = normal, model.position_embedding = learned and "
                      "train.order = random",

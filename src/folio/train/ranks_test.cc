@@ -266,7 +266,7 @@ class TensorRanks : public testing::TestWithParam<TensorCase> {
     config_.n_positions = 9;
     config_.vocab_size = 301;
     config_.tie_word_embeddings = GetParam().tied;
-    config_.norm_position = GetParam().norm;
+    config_.norm_position = *FromName<NormPosition>(GetParam().norm);
     config_.lm_head_bias = !GetParam().tied;
     for (double GptConfig::*rate : GptConfig::DropoutRates()) config_.*rate = 0.1;
   }

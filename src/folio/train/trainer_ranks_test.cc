@@ -231,19 +231,19 @@ TEST_F(TrainingInParts, AreThoseOfOneProcess) {
 }
 
 TEST_F(TrainingInParts, WithNormsOfHeadsAndGatesAreThoseOfOneProcess) {
-  model_.norm = "rms";
-  model_.mlp = "gated";
+  model_.norm = NormKind::kRms;
+  model_.mlp = MlpKind::kGated;
   model_.n_inner = 60;
   model_.n_kv_head = 2;
-  model_.qk_norm = "head";
-  model_.position_embedding = "rotary";
+  model_.qk_norm = QkNorm::kHead;
+  model_.position_embedding = PositionKind::kRotary;
   RunOn(1, 1, "one");
   RunOn(2, 2, "parts");
   ExpectCloseRun("one", "parts");
 }
 
 TEST_F(TrainingInParts, PostNormUntiedInBf16LeaveItsCheckpointsToo) {
-  model_.norm_position = "post";
+  model_.norm_position = NormPosition::kPost;
   model_.tie_word_embeddings = false;
   model_.lm_head_bias = true;
   config_.dtype = "bf16";

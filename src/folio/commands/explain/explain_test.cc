@@ -23,10 +23,10 @@ class Explain : public InspectTest {
     config.n_head = 6;
     config.n_kv_head = 2;
     config.head_dim = 4;
-    config.norm = "rms";
-    config.mlp = "gated";
-    config.activation_function = "silu";
-    config.position_embedding = "rotary";
+    config.norm = NormKind::kRms;
+    config.mlp = MlpKind::kGated;
+    config.activation_function = Activation::kSilu;
+    config.position_embedding = PositionKind::kRotary;
     config.bias = false;
     const GptWeights weights(config);
     Scatter(weights, 8);

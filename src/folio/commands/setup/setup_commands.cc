@@ -75,8 +75,7 @@ class ConfigShowCommand final : public Command {
     Json all = Json::object();
     for (const Field& field : settings_.layers.fields()) {
       const std::string text = FieldText(field);
-      const bool is_text = std::holds_alternative<std::string*>(field.value);
-      all[field.key] = {{"value", is_text ? Json(text) : ParseJson(text, field.key)},
+      all[field.key] = {{"value", IsText(field) ? Json(text) : ParseJson(text, field.key)},
                         {"origin", settings_.layers.origin(field.key)}};
     }
     return Json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";

@@ -18,8 +18,8 @@ int64_t NormGroup(const PassContext& pass, int64_t width) {
   return pass.config.full_qk_norm() ? width : pass.config.head_size();
 }
 
-// What one of two norms asks for of all shards: a row of the sums, and how many channels they are
-// of.
+// The sums over all shards that one of the two norms needs: its row of them, and the number of
+// channels that they add up.
 struct SumsOfShards {
   Tensor sums = {};  // (N), empty where a norm asks for nothing
   int64_t channels = 0;
@@ -188,10 +188,10 @@ void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                     .lse = acts.lse,
                                     .H = heads.query_heads,
                                     .G = heads.kv_heads,
-                                    .scale = pass.config.score_scale(layer),
+                                    .scale = pass.config.layer(layer).score_scale,
                                     .cap = pass.config.attention_cap,
                                     .causal = pass.config.causal,
-                                    .window = pass.config.layer_kind(layer).window,
+                                    .window = pass.config.layer(layer).window,
                                     .dropout = pass.BlockDropout(layer, kAttentionDropout)});
 }
 
@@ -201,7 +201,7 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
   const int64_t N = pass.N();
   const HeadLayout heads = pass.heads();
   const Tensor& pages = cached.pages[static_cast<size_t>(layer)];
-  const int64_t window = pass.config.layer_kind(layer).window;
+  const int64_t window = pass.config.layer(layer).window;
   const Tensor& tables = window > 0 ? cached.window_tables : cached.tables;
   const Tensor positions = pass.positions.Reshape({N});
   pass.backend.Run(CacheWrite{.k = View(acts.qkv, 1, N, heads.k()),
@@ -216,7 +216,7 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                            .positions = positions,
                                            .out = View(acts.attn, 1, N, heads.q()),
                                            .H = heads.query_heads,
-                                           .scale = pass.config.score_scale(layer),
+                                           .scale = pass.config.layer(layer).score_scale,
                                            .cap = pass.config.attention_cap,
                                            .window = window});
   }
@@ -271,10 +271,10 @@ void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t l
                                .probs = probs,
                                .H = H,
                                .G = k.C / (q.C / H),
-                               .scale = config.score_scale(layer),
+                               .scale = config.layer(layer).score_scale,
                                .cap = config.attention_cap,
                                .causal = config.causal,
-                               .window = config.layer_kind(layer).window});
+                               .window = config.layer(layer).window});
 }
 
 void SelfAttentionBackward(const PassContext& pass, int64_t layer,
@@ -300,10 +300,10 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
                                      .d_v = View(d_qkv, B, T, heads.v()),
                                      .H = heads.query_heads,
                                      .G = heads.kv_heads,
-                                     .scale = pass.config.score_scale(layer),
+                                     .scale = pass.config.layer(layer).score_scale,
                                      .cap = pass.config.attention_cap,
                                      .causal = pass.config.causal,
-                                     .window = pass.config.layer_kind(layer).window,
+                                     .window = pass.config.layer(layer).window,
                                      .dropout = pass.BlockDropout(layer, kAttentionDropout)});
   PrepareHeadsBackward(pass, layer, params, acts, d_qkv, d_params, grads);
   LinearLayerBackward(

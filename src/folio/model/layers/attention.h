@@ -22,7 +22,7 @@ inline constexpr Linear kAttnCProj = {.name = "attn.c_proj",
                                       .axis = ShardAxis::kRows,
                                       .adapter_dropout = {.number = 7}};
 inline constexpr DropoutPlace kAttentionDropout = {
-    .number = 0, .rate = &GptConfig::attn_pdrop, .of = DropoutPlace::kHeads};
+    .number = 0, .rate = &GptConfig::attn_pdrop, .rows = DropoutPlace::kHeads};
 
 struct SelfAttentionParams {
   LinearParams c_attn;    // (C,(H+2K)D): columns are q | k | v (config.h)
@@ -33,13 +33,21 @@ struct SelfAttentionParams {
   Tensor value_embeds, value_gate;  // (V,KD), (K,12)
 };
 
-// What the backward of the norm of queries or of keys reads.
+// Calls visit(linear, ...) for each linear layer of self-attention, with its part of each of
+// `layers`, parameters or activations.
+template <class Visit, class... Layers>
+constexpr void ForEachAttentionLinear(Visit&& visit, Layers&... layers) {
+  visit(kCAttn, layers.c_attn...);
+  visit(kAttnCProj, layers.c_proj...);
+}
+
+// The activations that the backward of the norm of queries or of keys reads.
 struct HeadNormActivations {
   Tensor raw, rstd;  // (N,HD) or (N,KD), (N,H) or (N,K), with qk_norm "full" (N,1)
 };
 
 struct SelfAttentionActivations {
-  Tensor qkv;  // (N,(H+2K)D), queries and keys as they meet
+  Tensor qkv;  // (N,(H+2K)D), queries and keys after QK-norm and rotary positions
   HeadNormActivations q_norm, k_norm;
   Tensor norm_sums;   // (2,N), in a shard with qk_norm "full": what all give to both norms
   Tensor lse;         // (B,H,T)
@@ -55,7 +63,7 @@ void VisitAttentionParams(const ParamList<Visit>& list, Params& params) {
   VisitParams(list, kCAttn, params.c_attn, {C, heads.qkv_width()}, list.config.has_qkv_bias());
   VisitParams(list, kAttnCProj, params.c_proj, {heads.q_width(), C},
               list.config.has_attention_bias());
-  if (list.config.has_value_embedding(list.layer)) {
+  if (list.config.layer(list.layer).value_embedding) {
     list.Add("attn.value_embeds", "weight", params.value_embeds,
              {list.config.vocab_size, heads.kv_width()}, ParamKind::kEmbedding, InitKind::kWeight);
     list.Add("attn.value_gate", "weight", params.value_gate, {heads.kv_heads, kValueChannels},
@@ -82,14 +90,14 @@ void VisitAttentionBuffers(const BufferList<Visit>& list, SelfAttentionActivatio
   if (pass.training() && pass.config.has_qk_norm()) {
     const bool full = pass.config.full_qk_norm();
     const auto add = [&](std::string_view raw, std::string_view rstd, HeadNormActivations& norm,
-                         int64_t of) {
-      list.Add(raw, norm.raw, list.low(), {pass.N(), of * heads.head_dim});
-      list.Add(rstd, norm.rstd, list.number(), {pass.N(), full ? 1 : of});
+                         int64_t count) {
+      list.Add(raw, norm.raw, list.low(), {pass.N(), count * heads.head_dim});
+      list.Add(rstd, norm.rstd, list.number(), {pass.N(), full ? 1 : count});
     };
     add("q_norm.raw", "q_norm.rstd", acts.q_norm, heads.query_heads);
     add("k_norm.raw", "k_norm.rstd", acts.k_norm, heads.kv_heads);
   }
-  if (pass.config.has_value_embedding(list.layer)) {
+  if (pass.config.layer(list.layer).value_embedding) {
     list.Add("value_rows", acts.value_rows, list.number(), {pass.N(), heads.kv_width()});
   }
   list.Add("lse", acts.lse, list.number(), {pass.B, heads.query_heads, pass.T});

@@ -22,7 +22,7 @@ void VisitPositionParams(const ParamList<Visit>& list, Params& params) {
 template <class Visit>
 void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
   const GptConfig& config = list.pass.config;
-  if (config.position_embedding != "sinusoidal") return;
+  if (config.position_embedding != PositionKind::kSinusoidal) return;
   list.Add("sinusoids", sinusoids, list.number(), {config.n_positions, config.n_embd},
            Beyond::kInput);
 }
@@ -41,7 +41,7 @@ struct EmbeddingParams : PositionParams {
   Tensor smear_gate, smear_lambda;  // (1,24) and (1)
 };
 
-// What the backward of a norm of embeddings reads; empty without such a norm.
+// The activations that the backward of a norm of embeddings reads; empty without such a norm.
 struct LookupActivations {
   Tensor raw, rstd;  // (N,C), (N)
 };
@@ -49,7 +49,7 @@ struct LookupActivations {
 struct EmbeddingActivations {
   Tensor embedded;                             // (N,C), what the first block sees
   Tensor tokens, previous;                     // (N,C), smear: of the token and of the one before
-  LookupActivations tokens_raw, previous_raw;  // what these, or `embedded`, were made of
+  LookupActivations tokens_raw, previous_raw;  // inputs of the norms that made these, or `embedded`
 };
 
 template <class Visit, class Params>

@@ -12,8 +12,8 @@ namespace folio {
 
 struct LinearParams {
   Tensor weight, bias;  // (in,out), (out)
-  // Of its adapter (lora.h): (rank,in) and (out,rank); of several (p rank,in), one below the other,
-  // and the rows of their columns.
+  // The matrices of its adapter (lora.h), (rank,in) and (out,rank); with p adapters (p rank,in),
+  // one below the other, and (width of their columns,rank).
   Tensor lora_a = {}, lora_b = {};
 };
 

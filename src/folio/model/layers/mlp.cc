@@ -4,9 +4,9 @@ namespace folio {
 
 namespace {
 
-// What the activation makes of c_fc's result, where no product does so on its way.
+// Applies the activation to c_fc's result, where no product did so on its way.
 void Activate(const PassContext& pass, const Tensor& fc, const Tensor& act) {
-  const Activation kind = pass.config.activation();
+  const Activation kind = pass.config.activation_function;
   if (pass.config.gated()) {
     pass.backend.Run(GatedForward{.kind = kind, .x = fc, .out = act});
   } else {
@@ -25,7 +25,7 @@ void MlpForward(const PassContext& pass, int64_t layer, const MlpParams& params,
                       .weight = {},
                       .out = acts.fc,
                       .act = gated ? Tensor() : acts.act,
-                      .activation = pass.config.activation()});
+                      .activation = pass.config.activation_function});
   if (gated) Activate(pass, acts.fc, acts.act);
   pass.Show(TracePoint::kUp, layer, acts.fc);
   pass.Show(TracePoint::kActivated, layer, acts.act);
@@ -46,7 +46,7 @@ void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params
                       .d_out = d_out,
                       .pre = gated ? Tensor() : acts.fc,
                       .d_x = gated ? grads.d_act : d_fc,
-                      .activation = pass.config.activation()};
+                      .activation = pass.config.activation_function};
   if (grads.act) {
     down.x = grads.act;
     Activate(pass, acts.fc, grads.act);

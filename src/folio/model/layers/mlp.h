@@ -20,7 +20,7 @@ inline constexpr Linear kMlpCProj = {.name = "mlp.c_proj",
                                      .axis = ShardAxis::kRows,
                                      .adapter_dropout = {.number = 9}};
 inline constexpr DropoutPlace kActivationDropout = {
-    .number = 3, .rate = &GptConfig::mlp_pdrop, .of = DropoutPlace::kInner};
+    .number = 3, .rate = &GptConfig::mlp_pdrop, .rows = DropoutPlace::kInner};
 
 struct MlpParams {
   LinearParams c_fc;    // (C,F), gated (C,2F)
@@ -32,6 +32,13 @@ struct MlpActivations {
   Tensor act;  // (N,F)
   LinearActivations c_fc, c_proj;
 };
+
+// The same as ForEachAttentionLinear (attention.h), for the linear layers of this sublayer.
+template <class Visit, class... Layers>
+constexpr void ForEachMlpLinear(Visit&& visit, Layers&... layers) {
+  visit(kCFc, layers.c_fc...);
+  visit(kMlpCProj, layers.c_proj...);
+}
 
 template <class Visit, class Params>
 void VisitMlpParams(const ParamList<Visit>& list, Params& params) {

@@ -19,7 +19,7 @@ struct NormActivations {
   Tensor out, mean, rstd;  // (N,C), (N) unless RMSNorm, (N)
 };
 
-// What a norm multiplies with begins at one, as 1 + weight at zero.
+// The factors of a norm start at one; as 1 + weight, the weights start at zero.
 inline InitKind NormInit(const GptConfig& config) {
   return config.norm_offset() == 1 ? InitKind::kZero : InitKind::kOne;
 }

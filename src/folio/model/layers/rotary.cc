@@ -28,7 +28,7 @@ double KeptByLlama3(const GptConfig& config, float frequency) {
   return std::clamp((turns - low) / (high - low), 0.0, 1.0);
 }
 
-// What is not kept of a frequency is divided by the factor.
+// Divides by the factor the part of each frequency that is not kept.
 void ScaleLikeLlama3(const GptConfig& config, std::vector<float>& inverse) {
   for (float& frequency : inverse) {
     const double divided = static_cast<double>(frequency) / config.rope_factor;
@@ -56,7 +56,7 @@ void ScaleLikeYarn(const GptConfig& config, double theta, std::vector<float>& in
   }
 }
 
-// What the configuration says, or else the scaling's own number.
+// Returns the factor that the configuration has, or `usual`, that of the scaling.
 float AttentionFactor(const GptConfig& config, double usual) {
   return static_cast<float>(config.rope_attention_factor > 0 ? config.rope_attention_factor
                                                              : usual);
@@ -77,14 +77,14 @@ RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table) {
   const int64_t r = config.rotary_width();
   if (table == 1) return {.inverse = PlainFrequencies(config.rope_window_theta, r)};
   RotaryFrequencies result{.inverse = PlainFrequencies(config.rope_theta, r)};
-  if (config.rope_scaling == "linear") {
+  if (config.rope_scaling == RopeScaling::kLinear) {
     for (float& frequency : result.inverse) frequency /= static_cast<float>(config.rope_factor);
-  } else if (config.rope_scaling == "llama3") {
+  } else if (config.rope_scaling == RopeScaling::kLlama3) {
     ScaleLikeLlama3(config, result.inverse);
-  } else if (config.rope_scaling == "yarn") {
+  } else if (config.rope_scaling == RopeScaling::kYarn) {
     ScaleLikeYarn(config, config.rope_theta, result.inverse);
     result.attention_factor = AttentionFactor(config, 0.1 * std::log(config.rope_factor) + 1);
-  } else if (config.rope_scaling == "longrope") {
+  } else if (config.rope_scaling == RopeScaling::kLongRope) {
     result.inverse =
         PlainFrequencies(config.rope_theta, r, config.rope_divisors(config.beyond_original()));
     const auto original = static_cast<double>(config.rope_positions());
@@ -112,7 +112,7 @@ void FillRotaryAngles(const PassContext& pass, const RotaryTables& tables) {
 }
 
 void TurnHeads(const PassContext& pass, int64_t layer, const SequenceView& heads, bool back) {
-  const LayerKind kind = pass.config.layer_kind(layer);
+  const LayerLayout kind = pass.config.layer(layer);
   if (!kind.rotary) return;
   pass.backend.Run(Rotary{.x = heads,
                           .table = pass.angles[*kind.rotary],

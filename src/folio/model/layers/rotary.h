@@ -23,7 +23,7 @@ struct RotaryFrequencies {
 // layers but those of a window where these have a base of their own: 1.
 RotaryFrequencies RotaryFrequenciesOf(const GptConfig& config, size_t table);
 
-// What the frequencies (r/2) are divided by where rope_scaling is llama3.
+// Returns the divisors of the frequencies (r/2) for rope_scaling = llama3.
 std::vector<float> Llama3Divisors(const GptConfig& config);
 
 struct RotaryTable {

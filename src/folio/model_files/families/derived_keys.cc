@@ -128,18 +128,19 @@ Json RopeObject(const GptConfig& config) {
   GptConfig copy = WithAllSizes(config), plain;
   const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
   Json rope = Json::object();
-  rope["rope_type"] = config.rope_scaling;
+  const std::string_view type = NameOf(config.rope_scaling);
+  rope["rope_type"] = type;
   for (const auto& [key, name, types, required] : kRopeKeys) {
     const Field& field = FieldOf(fields, name);
-    if (types.find(config.rope_scaling) == types.npos) continue;
+    if (types.find(type) == types.npos) continue;
     if (!required && FieldText(field) == FieldText(FieldOf(defaults, name))) continue;
-    rope[key] = std::visit([](const auto* value) { return Json(*value); }, field.value);
+    rope[key] = FieldJson(field);
   }
   return rope;
 }
 
 std::optional<Json> WriteRopeScaling(const GptConfig& config) {
-  return config.rope_scaling == "default" ? Json() : RopeObject(config);
+  return config.rope_scaling == RopeScaling::kDefault ? Json() : RopeObject(config);
 }
 
 void ReadLayerTypes(const Json& types, const Json&, Json& said, const std::string& where) {
@@ -159,7 +160,7 @@ void ReadLayerTypes(const Json& types, const Json&, Json& said, const std::strin
 std::optional<Json> WriteLayerTypes(const GptConfig& config) {
   Json types = Json::array();
   for (int64_t layer = 0; layer < config.n_layer; ++layer) {
-    types.push_back(config.layer_kind(layer).window > 0 ? kSlidingAttention : kFullAttention);
+    types.push_back(config.layer(layer).window > 0 ? kSlidingAttention : kFullAttention);
   }
   return types;
 }

@@ -43,7 +43,7 @@ constexpr DerivedKey kQueryScalar = {
     },
     [](const GptConfig& c) {
       constexpr double kMost = 1 << 30;
-      const double scale = c.score_scale(0);
+      const double scale = c.layer(0).score_scale;
       return std::optional<Json>(
           static_cast<int64_t>(std::clamp(Rounded(1 / (scale * scale)), 1.0, kMost)));
     }};
@@ -117,7 +117,7 @@ void ReadGemma3Rope(const Json& theta, const Json& json, Json& said, const std::
 
 // Returns whether layers with a window scale positions too, which "rope_scaling" cannot say.
 bool ScalesInWindows(const GptConfig& config) {
-  return config.rope_scaling != "default" && config.rope_window_theta == 0;
+  return config.rope_scaling != RopeScaling::kDefault && config.rope_window_theta == 0;
 }
 
 std::optional<Json> WriteGemma3Scaling(const GptConfig& config) {
@@ -256,7 +256,7 @@ constexpr auto kGemma3Limits = std::to_array<Limit>({
     kRootOfC,
     {"rope_window_theta", Formats(FileFormat::kGguf),
      [](const GptConfig& c) {
-       return !HasWindow(c) || c.rope_window_theta > 0 || c.rope_scaling == "default";
+       return !HasWindow(c) || c.rope_window_theta > 0 || c.rope_scaling == RopeScaling::kDefault;
      }},
 });
 

@@ -147,11 +147,12 @@ constexpr auto kGpt2Limits = std::to_array<Limit>({
     {"layer_norm_epsilon", kSizesAlone,
      [](const GptConfig& c) { return c.layer_norm_epsilon == 1e-5; }},
     {"activation_function", Formats(kGguf, kLlmc),
-     [](const GptConfig& c) { return c.activation_function == "gelu_new"; }},
+     [](const GptConfig& c) { return c.activation_function == Activation::kGeluNew; }},
     // nanoGPT has GELU in its exact form, and loads GPT-2's weights all the same.
     {"activation_function", Formats(kNanoGpt),
      [](const GptConfig& c) {
-       return c.activation_function == "gelu" || c.activation_function == "gelu_new";
+       return c.activation_function == Activation::kGelu ||
+              c.activation_function == Activation::kGeluNew;
      }},
 });
 

@@ -24,7 +24,7 @@ constexpr DerivedKey kAttentionMultiplier = {
     [](const Json& value, const Json&, Json& said, const std::string&) {
       said["attention_scale"] = value;
     },
-    [](const GptConfig& c) { return std::optional<Json>(c.score_scale(0)); }};
+    [](const GptConfig& c) { return std::optional<Json>(c.layer(0).score_scale); }};
 constexpr DerivedKey kLogitsScaling = {
     "logits_scaling", "logit_scale",
     [](const Json& value, const Json&, Json& said, const std::string&) {

@@ -31,18 +31,18 @@ constexpr auto kPhiDerived = Joined(
 constexpr char kOriginal[] = "original_max_position_embeddings";
 
 // Positive numbers of a list as the text of a field.
-std::string NumbersText(const Json& rope, std::string_view key, const std::string& where) {
+std::string NumbersAt(const Json& rope, std::string_view key, const std::string& where) {
   const Json* found = rope.find(key);
   const Json numbers = found == nullptr ? Json() : *found;
-  std::vector<std::string> texts;
+  std::vector<double> list;
   for (size_t i = 0; numbers.is_array() && i < numbers.size(); ++i) {
-    if (numbers[i].is_number()) texts.push_back(fmt::format("{}", numbers[i].get<double>()));
+    if (numbers[i].is_number()) list.push_back(numbers[i].get<double>());
   }
-  if (texts.empty() || texts.size() != numbers.size()) {
+  if (list.empty() || list.size() != numbers.size()) {
     throw InputError(fmt::format("{}: {} is not a list of numbers", where, key),
                      fmt::format("found {}", numbers.dump()));
   }
-  return Join(texts, ",");
+  return NumbersText(list);
 }
 
 // Phi-3's files call LongRoPE so, and transformers takes all these names for it.
@@ -66,8 +66,8 @@ void ReadPhi3Rope(const Json& rope, const Json& json, Json& said, const std::str
   }
   ReadRope(others, said, where);
   said["rope_scaling"] = "longrope";
-  said["rope_short_factors"] = NumbersText(rope, "short_factor", where);
-  said["rope_long_factors"] = NumbersText(rope, "long_factor", where);
+  said["rope_short_factors"] = NumbersAt(rope, "short_factor", where);
+  said["rope_long_factors"] = NumbersAt(rope, "long_factor", where);
   if (Says(rope, "attention_factor")) {
     said["rope_attention_factor"] = *rope.find("attention_factor");
   }
@@ -98,11 +98,11 @@ void ReadPhi3Parameters(const Json& rope, const Json& json, Json& said, const st
 
 // Three keys, as older programs ask for, unless more is to be said.
 std::optional<Json> WritePhi3Scaling(const GptConfig& config) {
-  if (config.rope_scaling != "longrope") return WriteRopeScaling(config);
-  const auto numbers = [](const std::string& text) {
-    return ParseJson("[" + text + "]", "divisors of rotary frequencies");
+  if (config.rope_scaling != RopeScaling::kLongRope) return WriteRopeScaling(config);
+  const auto numbers = [](const std::vector<double>& list) {
+    return ParseJson("[" + NumbersText(list) + "]", "divisors of rotary frequencies");
   };
-  Json rope = {{"type", config.rope_scaling},
+  Json rope = {{"type", NameOf(config.rope_scaling)},
                {"short_factor", numbers(config.rope_short_factors)},
                {"long_factor", numbers(config.rope_long_factors)}};
   const double P = static_cast<double>(config.n_positions),
@@ -130,7 +130,7 @@ constexpr auto kPhi3Limits = std::to_array<Limit>({
     kWindowEverywhere,
     {"rope_scaling", Formats(FileFormat::kHuggingFace),
      [](const GptConfig& c) {
-       return c.rope_scaling == "default" || c.rope_scaling == "longrope";
+       return c.rope_scaling == RopeScaling::kDefault || c.rope_scaling == RopeScaling::kLongRope;
      }},
 });
 

@@ -42,7 +42,7 @@ void ReadNoRope(const Json& interval, const Json& json, Json& said, const std::s
 std::optional<Json> WriteNoRope(const GptConfig& config) {
   Json layers = Json::array();
   for (int64_t layer = 0; layer < config.n_layer; ++layer) {
-    layers.push_back(config.layer_kind(layer).rotary ? 1 : 0);
+    layers.push_back(config.layer(layer).rotary ? 1 : 0);
   }
   return layers;
 }

@@ -234,9 +234,9 @@ inline constexpr Limit kHeadsOfC = {"head_dim", kEverywhere, [](const GptConfig&
 inline constexpr Limit kHasHead = {"tie_word_embeddings", Formats(FileFormat::kGguf),
                                    [](const GptConfig& c) { return !c.tie_word_embeddings; }};
 // Where there is a window, all layers have it.
-inline constexpr Limit kWindowEverywhere = {"layer_kinds", kEverywhere, [](const GptConfig& c) {
-                                              return !c.sliding_window || c.layer_kinds == "w";
-                                            }};
+inline constexpr Limit kWindowEverywhere = {
+    "layer_kinds", kEverywhere,
+    [](const GptConfig& c) { return !c.sliding_window || c.layer_kinds == LayerKindsOf("w"); }};
 inline constexpr auto kHeadsLimits = std::to_array<Limit>({kHeadsOfC});
 inline constexpr auto kHeadsUntiedLimits = std::to_array<Limit>({kHeadsOfC, kHasHead});
 
