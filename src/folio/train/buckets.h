@@ -14,7 +14,9 @@ namespace folio {
 // A part [begin, end) of a flat array whose elements come and go together.
 struct ShardBucket {
   int64_t begin = 0, end = 0;
-  int64_t layer = 0;  // whose parameters they are: LayerGate's numbers
+  int64_t layer = 0;                        // whose parameters they are: LayerGate's numbers
+  ParamGroup group = ParamGroup::kDecayed;  // of all of them
+  bool shared = false;                      // ParamInfo's
 
   int64_t size() const { return end - begin; }
 };
@@ -38,6 +40,9 @@ class Shards {
   };
 
   std::span<const ShardBucket> buckets() const { return buckets_; }
+  // The part of the flat array that is divided. REQUIRES: there are buckets.
+  int64_t begin() const { return buckets_.front().begin; }
+  int64_t end() const { return buckets_.back().end; }
   int ranks() const { return ranks_; }
   Piece PieceOf(size_t bucket, int rank) const;
   int64_t SizeOf(int rank) const { return sizes_[static_cast<size_t>(rank)]; }
@@ -54,11 +59,10 @@ class Shards {
 };
 
 // The trained part of a model's flat array by layers, as the backward comes to know its gradient:
-// what decays of the embeddings, of each block and of a head of its own, in pieces of a few million
-// elements, and at the end everything that does not decay, which counts to the embeddings. A bucket
-// is of one ParamGroup. In a shard of a model, the parameters that all shards have are in buckets
-// of their own.
-std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer);
+// each ParamGroup of the embeddings, of each block and of a head of its own, in pieces of a few
+// million elements; everything that does not decay counts to the embeddings. In a shard of a model,
+// the parameters that all shards have are in buckets of their own.
+std::vector<ShardBucket> BucketsOf(const ParamTable& table);
 
 // Brings what each rank owns of a flat array to all others, bucket by bucket, in the order in which
 // the next forward needs them.

@@ -45,9 +45,9 @@ void SaveTrainedAdapter(const std::filesystem::path& dir, const GptWeights& weig
 
 // The contents of a checkpoint. Nothing of them may change while it is written.
 struct CheckpointParts {
-  const GptWeights& weights;               // as they are trained
-  const GptWeights* merged;                // with the adapters in it; null for a model without such
-  std::span<const NamedTensor> optimizer;  // its state, of the whole model
+  const GptWeights& weights;              // as they are trained
+  const GptWeights* merged;               // with the adapters in it; null for a model without such
+  std::span<const StateArray> optimizer;  // its state, of the whole model
   const TrainState& state;
   std::filesystem::path written = {};  // the file of the optimizer's state, if it is there already
 };
@@ -105,11 +105,9 @@ std::vector<std::filesystem::path> FindCheckpoints(const std::filesystem::path& 
 std::filesystem::path SoundCheckpoint(const std::filesystem::path& run,
                                       int64_t end = std::numeric_limits<int64_t>::max());
 
-// The elements of the optimizer's state that a rank has: with a group its pieces of the model's, or
-// of those of its shard of the model.
-struct OptimizerShards {
+// The ranks that write a checkpoint together.
+struct CheckpointRanks {
   Group* group = nullptr;  // null for one rank alone
-  const Shards* shards = nullptr;
   bool same_files = true;  // all ranks see them, as far as is known
 };
 
@@ -132,9 +130,10 @@ class CheckpointWriter {
 
   // All must outlive it. `beside` false: no copies, for those who measure or test that.
   CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights, const Optimizer& optimizer,
-                   const OptimizerShards& shards = {}, bool beside = true);
+                   const CheckpointRanks& ranks = {}, bool beside = true);
   // The bytes of the copy that it takes of a model and its optimizer, or of a shard of them.
-  static uint64_t BytesOfCopy(const ParamTable& table, Dtype dtype = Dtype::kF32);
+  static uint64_t BytesOfCopy(const ParamTable& table, const OptimizerSettings& optimizer,
+                              Dtype dtype = Dtype::kF32);
   // Returns whether it takes one where so much memory is available; else training waits.
   static bool HasRoomForCopy(uint64_t bytes, uint64_t available);
 
@@ -160,7 +159,7 @@ class CheckpointWriter {
  private:
   struct Copy;
 
-  bool first() const { return shards_.group == nullptr || shards_.group->first(); }
+  bool first() const { return ranks_.group == nullptr || ranks_.group->first(); }
   bool MakeRoom();
   bool BeginPieces();
   void GatherState();
@@ -169,7 +168,7 @@ class CheckpointWriter {
   Checkpoints checkpoints_;
   const GptWeights& weights_;
   const Optimizer& optimizer_;
-  OptimizerShards shards_;
+  CheckpointRanks ranks_;
   bool beside_;
   std::exception_ptr failed_;  // the one that was begun, before its thread
   std::unique_ptr<Copy> copy_;
@@ -191,7 +190,7 @@ class CheckpointPolicy {
 
   // `config` and what the writer refers to must outlive it.
   CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints, const GptWeights& weights,
-                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved,
+                   const Optimizer& optimizer, Group* group, OnSaved on_saved,
                    std::function<double()> clock);
 
   const Checkpoints& checkpoints() const { return writer_.checkpoints(); }

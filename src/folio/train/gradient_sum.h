@@ -95,7 +95,7 @@ class GradientSum {
   class Reduction;
 
   void BindParts(const ParamTable& table);
-  Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
+  Tensor PartOf(size_t bucket, int64_t begin, int64_t end) const;
   void AddPart(const ShardBucket& bucket, size_t index);
   // Returns whether what the backward leaves is the first that the step adds up.
   bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
@@ -107,6 +107,7 @@ class GradientSum {
   MemoryPlan plan_;
   Arena arena_;
   Tensor sum_, part_;
+  std::vector<int64_t> part_places_;      // of the buckets in part_
   std::vector<Tensor> scratch_, packed_;  // by slot: what others send; what goes out as BF16
   std::vector<Tensor> in_sum_, in_part_;  // of the parameters, in the order of the table
   GptParams into_sum_, into_part_;

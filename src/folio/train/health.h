@@ -4,17 +4,10 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "folio/backend/backend.h"
 #include "folio/model/params.h"
-#include "folio/ranks/group.h"
-#include "folio/train/run_log.h"
 
 namespace folio {
-
-class TrainStep;
-struct TrainConfig;
 
 // Mean and variance of a series in which what is long past counts for less: the last value has the
 // weight 1 / kWindow, or 1 / count as long as there are fewer. T. Finch, "Incremental calculation
@@ -59,38 +52,8 @@ struct StepHealth {
              double zscore);
 };
 
-// Judges the step of these metrics, whose loss, lr and grad_norm are there, and counts it in
-// `health`; makes its update where it is sound, and else says in `metrics` what it was skipped for.
-// After more than config.max_skipped_steps in a row training is lost: returns what the last one
-// was, else "". `non_finite` is of StepHealth::Judge.
-std::string UpdateIfSound(TrainStep& step, const TrainConfig& config, int64_t vocab_size,
-                          const std::function<std::string()>& non_finite, StepHealth& health,
-                          StepMetrics& metrics);
-
 // The parameter whose gradient, in F32, is the first that is not finite in the order in which the
 // backward goes through the model, which is from the last layer to the first; "" if all are finite.
 std::string FirstNonFinite(const ParamTable& table, const Tensor& grads);
-
-// Measures LayerNorms at a step: Begin before the update, End after it. Keeps a copy of the
-// weights.
-class LayerNormMeter {
- public:
-  // Both must outlive it, and so must the group of the communicator of a shard of a model.
-  LayerNormMeter(Backend& backend, const GptWeights& weights, const Communicator& parts = {})
-      : backend_(backend), weights_(weights), parts_(parts) {}
-
-  void Begin();
-  // `grads` is laid out as what is trained of the weights. The norms are the whole model's; all
-  // ranks must ask. REQUIRES: Begin.
-  LayerNorms End(const Tensor& grads);
-
- private:
-  std::vector<double> Norms(const Tensor& flat) const;
-
-  Backend& backend_;
-  const GptWeights& weights_;
-  Communicator parts_;
-  std::vector<float> before_;  // then the update
-};
 
 }  // namespace folio

@@ -11,6 +11,7 @@
 #include "folio/model/lora.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/config.h"
+#include "folio/train/optimizer.h"
 
 namespace folio {
 
@@ -24,6 +25,7 @@ struct TrainShape {
   int tensor = 1;              // of them that share the layers of the model
   int64_t reduce_every = 1;    // Parallelism'
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
+  OptimizerSettings optimizer = {};
 };
 
 // The shape of these settings with sequences of T tokens, on so many ranks.
