@@ -87,12 +87,12 @@ WeightGather::WeightGather(const Communicator& communicator, const Shards& shard
       tickets_(shards.buckets().size()),
       order_(tickets_.size()) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    const auto of = [this, b, data = flat.data<float>()](int rank) {
+    const auto piece_of = [this, b, data = flat.data<float>()](int rank) {
       const Shards::Piece piece = shards_.PieceOf(b, rank);
       return std::span(data + piece.begin, static_cast<size_t>(piece.size()));
     };
-    const auto own = [this, of](int) { return of(communicator_.rank()); };
-    pieces_.emplace_back(new Exchange(own, of));
+    const auto own = [this, piece_of](int) { return piece_of(communicator_.rank()); };
+    pieces_.emplace_back(new Exchange(own, piece_of));
   }
   // Embeddings are layer -1, and so is what does not decay: a block needs it first of all.
   std::iota(order_.begin(), order_.end(), size_t{0});
@@ -169,11 +169,11 @@ void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, Part
   const auto parts = static_cast<int>(table.shard().count);
   const Communicator owners = DataCommunicator(&group, parts);
   for (int index = 0; index < parts; ++index) {
-    const ParamTable of(table.config(), table.lora(), {.index = index, .count = parts});
-    FOLIO_CHECK(of.trained_size() == of.flat_size(), "a shard is trained as a whole");
-    const Shards shards(BucketsOf(of), owners.size());
+    const ParamTable theirs(table.config(), table.lora(), {.index = index, .count = parts});
+    FOLIO_CHECK(theirs.trained_size() == theirs.flat_size(), "a shard is trained as a whole");
+    const Shards shards(BucketsOf(theirs), owners.size());
     std::optional<GptWeights> received;
-    if (whole != nullptr) received.emplace(of);
+    if (whole != nullptr) received.emplace(theirs);
     const Part part{.shards = shards,
                     .owners = owners,
                     .mine = table.shard().index == index,

@@ -14,8 +14,8 @@ namespace folio {
 // A part [begin, end) of a flat array whose elements come and go together.
 struct ShardBucket {
   int64_t begin = 0, end = 0;
-  int64_t layer = 0;                        // whose parameters they are: LayerGate's numbers
-  ParamGroup group = ParamGroup::kDecayed;  // of all of them
+  int64_t layer = 0;  // the layer whose parameters they are, numbered as in LayerGate
+  ParamGroup group = ParamGroup::kDecayed;  // the group of all of them
   bool shared = false;                      // ParamInfo's
 
   int64_t size() const { return end - begin; }
@@ -74,9 +74,9 @@ class WeightGather {
 
   // Buckets in the order in which Begin is to be called.
   const std::vector<size_t>& order() const { return order_; }
-  // This rank's piece of the bucket is what the others shall have.
+  // Begins to send this rank's piece of the bucket to the others.
   void Begin(size_t bucket);
-  // Waits until those of a layer, or all of them, are here.
+  // Waits for the buckets of a layer, or for all.
   void Wait(int64_t layer);
   void WaitForAll();
 
@@ -92,17 +92,17 @@ class WeightGather {
 // parameters.
 enum class PartHeld {
   kAll,     // all of its shard of the model
-  kPieces,  // of that its pieces alone (Shards), one after the other
+  kPieces,  // its pieces of that (Shards), one after the other
 };
 
-// Brings what the ranks have of such an array to the first, where `whole` gets the whole model's;
-// the others' is null. `table` is of the rank's shard, of which everything is trained. All ranks
-// call it.
+// Gathers such an array on the first rank, in `whole`, which has the whole model's and is null on
+// the others. `table` is that of the rank's shard, of which everything is trained. All ranks call
+// it.
 void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
                  const GptWeights* whole);
 
-// Brings an array of which each rank has its pieces (F32) to the first: into `whole`, which is
-// empty elsewhere.
+// Gathers an array of which each rank has its pieces (F32) on the first rank: in `whole`, which is
+// empty on the others.
 void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio

@@ -304,14 +304,14 @@ struct CheckpointWriter::Copy {
     }
   }
 
-  // What is copied: what is trained, or, of a model in parts, all.
+  // The part of the weights that is copied: what is trained, or all of a model in parts.
   static ParamPart PartOf(const ParamTable& table) {
     return table.shard().whole() ? ParamPart::kTrained : ParamPart::kAll;
   }
 
   GptWeights own;
   GptWeights weights;  // with what training does not change, which lies in the model itself
-  std::vector<StateArray> arrays;  // of the optimizer; their tensors are views of `state`
+  std::vector<StateArray> arrays;  // the optimizer's; their tensors are views of `state`
   std::vector<std::unique_ptr<GptWeights>> state;
 
  private:

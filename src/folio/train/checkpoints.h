@@ -59,7 +59,7 @@ struct CheckpointParts {
 class Checkpoints {
  public:
   struct Options {
-    int64_t keep_last = 1;                 // of the newest so many; 1: RUN/last alone
+    int64_t keep_last = 1;                 // the number of newest ones; 1: RUN/last alone
     int64_t keep_every = 0;                // and those of multiples of so many steps; 0: none
     BaseModel base = {};                   // the model that adapters are for, as they name it
     bool adapters = false;                 // nothing but adapters is written (train.save)
@@ -83,7 +83,7 @@ class Checkpoints {
   bool adapters() const { return options_.adapters; }
   // Returns whether keep_every keeps the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
-  // Removes what is in RUN/steps of later steps: the run went back to this one.
+  // Removes the checkpoints of later steps from RUN/steps: the run went back to this one.
   void Forget(int64_t step) const { Prune(step + 1); }
 
  private:
@@ -116,8 +116,8 @@ struct CheckpointRanks {
 //
 // Each of several ranks writes its pieces of the optimizer's state, all into one file
 // (train_state.h), and then the first the rest; where they do not see the same files, or have
-// shards of the model, it gathers what all have. All call the same functions in the same order, and
-// hear the same.
+// shards of the model, it gathers what all have. All ranks call the same functions in the same
+// order and get the same results.
 class CheckpointWriter {
  public:
   // The outcome of a checkpoint.
@@ -128,7 +128,7 @@ class CheckpointWriter {
     std::exception_ptr error = {};  // null: it is there
   };
 
-  // All must outlive it. `beside` false: no copies, for those who measure or test that.
+  // All must outlive it. Without `beside` no copies are taken, for measurements and tests.
   CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights, const Optimizer& optimizer,
                    const CheckpointRanks& ranks = {}, bool beside = true);
   // The bytes of the copy that it takes of a model and its optimizer, or of a shard of them.
@@ -174,7 +174,7 @@ class CheckpointWriter {
   std::unique_ptr<Copy> copy_;
   std::optional<SharedOptimizerFile> file_;
   std::vector<std::vector<float>> own_state_;  // copies of this rank's pieces
-  std::function<void()> rest_;  // what the first rank writes when all pieces are there
+  std::function<void()> rest_;  // the part that the first rank writes when all pieces are there
   std::optional<Written> under_way_;
   double began_ = 0;
   // Last: their end waits for the threads, which read the others.
@@ -185,7 +185,7 @@ class CheckpointWriter {
 // was begun, which is written. The ranks of a group call the same functions in the same order.
 class CheckpointPolicy {
  public:
-  // Told of each RUN/last that is written.
+  // Called after each RUN/last that is written.
   using OnSaved = std::function<void(int64_t step, const std::filesystem::path& dir)>;
 
   // `config` and what the writer refers to must outlive it.
@@ -227,7 +227,7 @@ class CheckpointPolicy {
   // Waits likewise at the end of a run, where it is a kRuntime Error.
   void FinishLast(TrainState& state);
   // Makes RUN/best again where it is not there as it was; if it cannot, the next evaluation is the
-  // best. `is_there` spares looking closely.
+  // best. Where `is_there` returns true, RUN/best is not looked at.
   void RepairBest(TrainState& state, const std::function<bool()>& is_there);
 
  private:

@@ -31,7 +31,7 @@ struct PartLayout {
     size = others + turns * largest;
   }
 
-  std::vector<int64_t> places;  // of the buckets
+  std::vector<int64_t> places;  // by bucket
   int64_t size = 0;             // in elements
 };
 
@@ -92,10 +92,10 @@ void RoundToBf16(const Tensor& x) {
 // A bucket's gradients on their way to their owners.
 class GradientSum::Reduction final : public AllToAll {
  public:
-  Reduction(GradientSum& of, size_t bucket) : of_(of), bucket_(bucket) {
-    const ShardBucket& b = of.shards_.buckets()[bucket];
-    part_ = of.PartOf(bucket, b.begin, b.end).data<float>() - b.begin;
-    sources_.resize(static_cast<size_t>(of.communicator_.size()));
+  Reduction(GradientSum& sum, size_t bucket) : sum_(sum), bucket_(bucket) {
+    const ShardBucket& b = sum.shards_.buckets()[bucket];
+    part_ = sum.PartOf(bucket, b.begin, b.end).data<float>() - b.begin;
+    sources_.resize(static_cast<size_t>(sum.communicator_.size()));
     packed_sources_.resize(sources_.size());
   }
 
@@ -103,13 +103,13 @@ class GradientSum::Reduction final : public AllToAll {
 
   void Prepare(int slot) override {
     if (!packs()) return;
-    const ShardBucket& b = of_.shards_.buckets()[bucket_];
-    BF16* packed = of_.packed_[static_cast<size_t>(slot)].data<BF16>();
+    const ShardBucket& b = sum_.shards_.buckets()[bucket_];
+    BF16* packed = sum_.packed_[static_cast<size_t>(slot)].data<BF16>();
     for (int64_t i = 0; i < b.size(); ++i) packed[i] = ToBF16(part_[b.begin + i]);
   }
 
   std::span<const std::byte> Outgoing(int to, int slot) const override {
-    const Shards::Piece piece = of_.shards_.PieceOf(bucket_, to);
+    const Shards::Piece piece = sum_.shards_.PieceOf(bucket_, to);
     const auto size = static_cast<size_t>(piece.size());
     if (!packs()) return std::as_bytes(std::span(part_ + piece.begin, size));
     return std::as_bytes(std::span(Packed(piece, slot), size));
@@ -123,9 +123,9 @@ class GradientSum::Reduction final : public AllToAll {
 
   void Finish(int slot) override {
     const Shards::Piece mine = Mine();
-    float* sum = of_.sum_.data<float>() + mine.offset;
-    const int me = of_.communicator_.rank();
-    for (int rank = 0; rank < of_.communicator_.size(); ++rank) {
+    float* sum = sum_.sum_.data<float>() + mine.offset;
+    const int me = sum_.communicator_.rank();
+    for (int rank = 0; rank < sum_.communicator_.size(); ++rank) {
       const auto r = static_cast<size_t>(rank);
       if (packs()) {
         packed_sources_[r] = rank == me ? Packed(mine, slot) : Received<BF16>(rank, slot);
@@ -141,18 +141,18 @@ class GradientSum::Reduction final : public AllToAll {
   }
 
  private:
-  bool packs() const { return of_.parallelism_.reduce == Dtype::kBF16; }
-  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.communicator_.rank()); }
+  bool packs() const { return sum_.parallelism_.reduce == Dtype::kBF16; }
+  Shards::Piece Mine() const { return sum_.shards_.PieceOf(bucket_, sum_.communicator_.rank()); }
   const BF16* Packed(const Shards::Piece& piece, int slot) const {
-    const int64_t begin = of_.shards_.buckets()[bucket_].begin;
-    return of_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
+    const int64_t begin = sum_.shards_.buckets()[bucket_].begin;
+    return sum_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
   }
   template <class Number>
   Number* Received(int from, int slot) const {
-    return of_.scratch_[static_cast<size_t>(slot)].data<Number>() + from * of_.shards_.longest();
+    return sum_.scratch_[static_cast<size_t>(slot)].data<Number>() + from * sum_.shards_.longest();
   }
 
-  GradientSum& of_;
+  GradientSum& sum_;
   size_t bucket_;
   const float* part_;  // element 0 of the flat array would be here
   bool add_ = false;

@@ -90,9 +90,7 @@ Optimizer::Optimizer(Backend& backend, const OptimizerSettings& settings, Dtype 
       shards_(shards),
       rank_(rank),
       state_(StateLayout(settings, shards)) {
-  for (const StateArray& array : state_) {
-    plan_.Add(array.buffer, dtype, {array.shards.SizeOf(rank)});
-  }
+  AddTo(plan_, settings, dtype, shards, rank);
   plan_.Place();
   arena_ = Arena(plan_);
   for (size_t i = 0; i < state_.size(); ++i) {
@@ -101,9 +99,9 @@ Optimizer::Optimizer(Backend& backend, const OptimizerSettings& settings, Dtype 
 }
 
 void Optimizer::AddTo(MemoryPlan& plan, const OptimizerSettings& settings, Dtype dtype,
-                      const Shards& shards) {
+                      const Shards& shards, int rank) {
   for (const StateArray& array : StateLayout(settings, shards)) {
-    plan.Add(array.buffer, dtype, {array.shards.SizeOf(0)});
+    plan.Add(array.buffer, dtype, {array.shards.SizeOf(rank)});
   }
 }
 

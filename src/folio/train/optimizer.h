@@ -77,9 +77,9 @@ class Optimizer {
  public:
   Optimizer(Backend& backend, const OptimizerSettings& settings, Dtype dtype, const Shards& shards,
             int rank = 0);
-  // Adds the buffers of the state of the first rank to a plan.
+  // Adds the buffers of a rank's state to a plan.
   static void AddTo(MemoryPlan& plan, const OptimizerSettings& settings, Dtype dtype,
-                    const Shards& shards);
+                    const Shards& shards, int rank = 0);
 
   // Updates this rank's piece of a bucket, `param`, with its gradient.
   void Step(const OptimizerStep& step, size_t bucket, const Tensor& param, const Tensor& grad);

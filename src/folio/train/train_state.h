@@ -16,8 +16,9 @@ namespace folio {
 
 inline constexpr char kTrainStateDir[] = "train_state";
 
-// The state that a run needs beside the model to go on as if it had never stopped. Without a budget
-// it says nothing of time, and never of threads, so that equal runs have equal bytes.
+// The state that a run needs beside the model to go on as if it had never stopped. It does not
+// depend on the number of threads, nor on time unless there is a budget: equal runs have equal
+// bytes.
 struct TrainState {
   int64_t step = 0;  // steps done, made or skipped
   int64_t tokens = 0;
@@ -39,7 +40,7 @@ struct TrainState {
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
-  // The step whose batch `step` has, as the sampler counts.
+  // The sampler's number for the batch of `step`.
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 

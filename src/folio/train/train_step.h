@@ -31,8 +31,8 @@ class TrainStep : private LayerGate {
             const OptimizerSettings& optimizer = {});
   TrainStep(const TrainStep&) = delete;
 
-  // Everything that training in this shape keeps in memory, of the model or of a shard of it, with
-  // nothing allocated.
+  // The plan of all memory that training in this shape keeps, for the model or a shard of it.
+  // Allocates nothing.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
                          const PassOptions& options = {},
                          const PlannedParallelism& parallelism = {},
@@ -54,14 +54,14 @@ class TrainStep : private LayerGate {
   // Calls Norm and Update; returns the norm.
   double Finish(double lr, double clip, int64_t step);
 
-  // Waits for the weights that other ranks changed: for whoever reads them but a pass of this
-  // step.
+  // Waits for the weights that other ranks changed. Everything but a pass of this step must wait
+  // before it reads them.
   void WaitForWeights();
   // The whole gradient of the weights, laid out as what is trained of them; with several ranks all
   // must ask, after Norm.
   const Tensor& Gradient();
 
-  // The parameter whose gradient lies there; "" if none does.
+  // The parameter whose gradient lies at `at`; "" if none does.
   std::string GradientAt(const std::byte* at) const { return sum_.NameAt(at, weights_.table()); }
 
   GptPass& pass() { return pass_; }

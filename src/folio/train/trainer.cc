@@ -95,8 +95,8 @@ std::string Trainer::NameOf(const std::byte* at) const {
     const Tensor x = weights_.table().View(info, weights_.flat());
     if (!std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) return info.name;
   }
-  const std::string of = train_step_.GradientAt(at);
-  return of.empty() ? "" : "gradient of " + of;
+  const std::string name = train_step_.GradientAt(at);
+  return name.empty() ? "" : "gradient of " + name;
 }
 
 double Trainer::Seconds() const {
