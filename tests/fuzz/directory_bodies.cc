@@ -58,7 +58,7 @@ Files TrainStateFiles() {
   const ParamTable table(TinyConfig());
   TheScratch().Clear();
   TorchRng rng(3);
-  const Optimizer optimizer(*backend, Dtype::kF32, table.trained_size());
+  const Optimizer optimizer(*backend, {}, Dtype::kF32, Shards(BucketsOf(table), 1));
   SaveTrainState(TheScratch().dir(),
                  {.step = 7, .evaluation = Evaluation{1, 2}, .torch = rng.state()}, table,
                  optimizer.State());
@@ -120,7 +120,7 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
                      nanogpt = FilesBelow(Fixture("nanogpt-tiny"));
   static const auto backend = MakeReferenceBackend();
   static const ParamTable table(TinyConfig());
-  static Optimizer optimizer(*backend, Dtype::kF32, table.trained_size());
+  static Optimizer optimizer(*backend, {}, Dtype::kF32, Shards(BucketsOf(table), 1));
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte() % 4;
   WriteChanged(kind == 0 ? state : kind == 1 ? dataset : kind == 2 ? adapter : nanogpt, input);

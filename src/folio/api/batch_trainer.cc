@@ -28,10 +28,9 @@
 #include "folio/model_files/checkpoint.h"
 #include "folio/model_files/same_model.h"
 #include "folio/run/plan.h"
-#include "folio/train/health.h"
+#include "folio/train/judged_step.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/ranks.h"
-#include "folio/train/schedule.h"
 #include "folio/train/train_state.h"
 #include "folio/train/train_step.h"
 #include "folio/train/trainer.h"
@@ -168,7 +167,8 @@ BatchTrainer::Impl::Impl(const RunConfig& settings, const Model* from)
       watched(*backend),
       weights(ParamTable(settings.model, config.lora)),
       train_step(watched, weights, config.batch_size, config.context,
-                 PassOptionsOf(config, settings.model, watched), ParallelismOf(config, nullptr)) {
+                 PassOptionsOf(config, settings.model, watched), ParallelismOf(config, nullptr),
+                 OptimizerSettingsOf(config)) {
   state.seed = config.seed;
   if (from == nullptr || config.lora.on()) {
     InitWeights(weights, static_cast<uint64_t>(config.seed),
@@ -242,8 +242,7 @@ StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const 
   const double begin = SteadySeconds();
   const auto micro = static_cast<size_t>(B() * T());
   const int64_t count = CountTargets(targets);
-  StepMetrics metrics{
-      .step = impl_->state.step, .loss = 0, .lr = LearningRate(impl_->config, impl_->state.step)};
+  StepMetrics metrics{.step = impl_->state.step, .loss = 0};
   {
     const Watching watching(impl_->watched, stop);
     impl_->train_step.Begin();
@@ -255,13 +254,10 @@ StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const 
            .step = static_cast<uint64_t>(impl_->state.step),
            .first_sequence = static_cast<int64_t>(at) / T()});
     }
-    metrics.grad_norm = impl_->train_step.Norm();
   }
   *metrics.loss /= static_cast<double>(count);
-  const std::string lost = UpdateIfSound(
-      impl_->train_step, impl_->config, config().vocab_size,
-      [&] { return FirstNonFinite(impl_->weights.table(), impl_->train_step.Gradient()); },
-      impl_->state.health, metrics);
+  const std::string lost =
+      JudgeAndUpdate(impl_->train_step, impl_->config, impl_->state.health, metrics);
   if (!lost.empty()) {
     throw Error(ErrorKind::kDiverged,
                 fmt::format("training diverged at step {}", impl_->state.step), lost,
@@ -323,8 +319,7 @@ void BatchTrainer::Resume(const fs::path& dir) {
   } else {
     InitWeightsFrom(*LoadModel(dir), impl_->weights);
   }
-  impl_->state = LoadTrainState(dir, impl_->weights.table(), impl_->train_step.optimizer(),
-                                &impl_->train_step.shards());
+  impl_->state = LoadTrainState(dir, impl_->weights.table(), impl_->train_step.optimizer());
 }
 
 std::unique_ptr<Model> BatchTrainer::Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const {

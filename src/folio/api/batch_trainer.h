@@ -16,16 +16,16 @@
 
 namespace folio {
 
-// Trains a model on batches that the caller brings, a step for each call, in memory alone: whoever
-// wants a run directory, data from files, and evaluation as settings say has a TrainingRun
-// (run/training_run.h), whose step this is. Same settings and batches, same numbers, whatever the
-// number of threads. Any number of threads may call it: calls wait for each other. In a child
-// process that was forked while another thread was in one, all are a kUsage Error.
+// Trains a model on batches that the caller supplies, one step for each call, in memory.
+// TrainingRun (run/training_run.h) makes the same steps with a run directory, data from files and
+// evaluations. The same settings and batches give the same numbers on any number of threads. Any
+// number of threads may call it: calls wait for each other. In a child process that was forked
+// while another thread was in a call, every call is a kUsage Error.
 //
-// Of the settings those of model, lora and train count that are about the arithmetic of a step:
-// size, batch_size (sequences that are computed at a time, B), grad_accumulation (so many times of
-// them make a batch), context (T), learning rate and its schedule, optimizer, dropout, dtype,
-// recompute, seed.
+// It uses the settings of model, lora and train that are about the arithmetic of a step: size,
+// batch_size (B, sequences that are computed at a time), grad_accumulation (the number of times B
+// in a batch), context (T), learning rate and its schedule, optimizer, dropout, dtype, recompute,
+// seed.
 class BatchTrainer {
  public:
   // A new model, for which model.vocab_size is given, or one that begins as `from` does, which was

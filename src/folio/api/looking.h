@@ -9,9 +9,9 @@
 #include "folio/inspect/lens.h"
 #include "folio/inspect/probabilities.h"
 
-// What a Model shows as `folio inspect` and `folio eval` do: results from which reports and figures
-// are made (LensReport, TokenScoresReport, PerplexityReport). They wait for other calls of the
-// model, and throw what it throws, CallStopped where `stop` wants no more.
+// The results that `folio inspect` and `folio eval` show, for a Model: reports and figures are made
+// of them (LensReport, TokenScoresReport, PerplexityReport). The functions wait for other calls of
+// the model, and throw what it throws, CallStopped where `stop` returns true.
 namespace folio {
 
 // The logit lens at `positions` of the text, each once and in [0, count), in the order in which
@@ -20,8 +20,8 @@ namespace folio {
 LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
                          std::vector<int64_t> positions, int64_t top, const StopRequest& stop = {});
 
-// How well the model predicts each token of a text of any length but its first, with `top` of the
-// likeliest tokens at each place: numbers of ScoreTokens, for matrices of any dtype.
+// Scores the model's prediction of each token but the first of a text of any length, with the `top`
+// likeliest tokens at each place, as ScoreTokens does, for matrices of any dtype.
 TokenScores ScoreText(const Model& model, std::span<const int32_t> ids, int64_t top,
                       const StopRequest& stop = {});
 

@@ -100,7 +100,7 @@ std::vector<int32_t> Model::Prompt(std::string_view text) const {
 }
 
 std::vector<int32_t> Model::Chat(const Conversation& conversation) const {
-  const Tokenizer& of = tokenizer();
+  const Tokenizer& own = tokenizer();
   const std::optional<ChatEncoder> chat = opened_.FindChat();
   if (!chat) {
     throw UsageError(fmt::format("{}: not a model for conversations", opened_.path.string()),
@@ -108,7 +108,7 @@ std::vector<int32_t> Model::Chat(const Conversation& conversation) const {
                      "open one with a chat template, or give the option chat_template");
   }
   std::vector<int32_t> asked;
-  chat->Encode(of, conversation, /*ask=*/true, "texts", asked);
+  chat->Encode(own, conversation, /*ask=*/true, "texts", asked);
   return asked;
 }
 
@@ -116,7 +116,7 @@ FinishReason Model::Run(TextRequest request, const StopRequest& stop) const {
   const Computing alone(*this);
   if (texts_ == nullptr) texts_ = std::make_unique<DecodeBatch>(*opened_.backend, *opened_.weights);
   FinishReason reason = FinishReason::kCancelled;
-  request.on_end = [&](FinishReason of, const GenerateStats&) { reason = of; };
+  request.on_end = [&](FinishReason ended, const GenerateStats&) { reason = ended; };
   const DecodeBatch::Id id = texts_->Add(std::move(request));
   try {
     do {
@@ -219,10 +219,10 @@ std::vector<float> Model::Inside(std::span<const int32_t> ids, TracePoint point,
 
 void Model::Save(const std::filesystem::path& path, std::string_view format,
                  std::string_view dtype) const {
-  const ModelFormat& of = SavedFormat(format);
+  const ModelFormat& to = SavedFormat(format);
   std::vector<std::string> names;
   std::optional<Dtype> as;
-  for (const Dtype one : of.dtypes) {
+  for (const Dtype one : to.dtypes) {
     names.push_back(NameOfSaved(one));
     if (names.back() == dtype || DtypeSetting(one) == dtype) as = one;
   }
@@ -234,8 +234,8 @@ void Model::Save(const std::filesystem::path& path, std::string_view format,
   RequireFloat32(*this);
   const Computing alone(*this);
   const Tokenizer* const all = opened_.tokenizer.get();
-  const std::unique_ptr<Tokenizer> fewer = TokenizerToSave(of, all);
-  of.save(path, {.weights = *opened_.weights,
+  const std::unique_ptr<Tokenizer> fewer = TokenizerToSave(to, all);
+  to.save(path, {.weights = *opened_.weights,
                  .tokenizer = fewer == nullptr ? all : fewer.get(),
                  .dtype = *as});
 }
@@ -266,7 +266,7 @@ Model::Texts::~Texts() {
   if (in_the_middle_) Forget();
 }
 
-// What another thread was changing when this process was forked is left where it is.
+// Leaves what another thread was changing when this process was forked where it is.
 void Model::Texts::Forget() {
   (void)batch_.release();
   (void)new std::map<uint64_t, std::unique_ptr<TextStreamer>>(std::move(writers_));

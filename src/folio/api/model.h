@@ -23,8 +23,8 @@ namespace folio {
 // StopRequest is asked often, by the thread that computes: true ends the call.
 using StopRequest = std::function<bool()>;
 
-// Hears, on the thread that computes, how many tokens of a text are read, of one that takes several
-// passes.
+// Called on the thread that computes, with the number of tokens that are read of a text that takes
+// several passes.
 using ReadProgress = std::function<void(int64_t done, int64_t total)>;
 
 // A call that its StopRequest ended throws a CallStopped, where it has no other way to say so.
@@ -81,11 +81,11 @@ class Model {
   // (C), or with kAll (count, C).
   std::vector<float> Embed(std::span<const int32_t> ids, Pooling pooling = Pooling::kMean,
                            const StopRequest& stop = {}, const ReadProgress& on_read = {}) const;
-  // What each token attends to, of one head of one layer, both from 0: (count, count), rows are
-  // queries. For a model that was opened with float32 matrices.
+  // The attention of one head of one layer, both counted from 0: (count, count), rows are queries.
+  // For a model that was opened with float32 matrices.
   std::vector<float> Attention(std::span<const int32_t> ids, int64_t layer, int64_t head) const;
 
-  // What the pass gives at a point of one layer, or at one that it has once: its rows, (count,
+  // The values at a point of the pass, in one layer or at a point that is there once: (count,
   // width).
   std::vector<float> Inside(std::span<const int32_t> ids, TracePoint point,
                             int64_t layer = 0) const;
@@ -131,7 +131,7 @@ class Model::Texts {
  public:
   using Id = DecodeBatch::Id;
 
-  // So many texts at once, at most; more wait for their turn. Throws a kInput Error for a model
+  // Writes at most `texts` at once; more wait for their turn. Throws a kInput Error for a model
   // without a tokenizer.
   explicit Texts(std::shared_ptr<const Model> model, int64_t texts);
   ~Texts();

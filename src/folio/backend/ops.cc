@@ -206,24 +206,8 @@ double Rotary::Flops() const {
 
 namespace {
 
-// A transcendental function counts as one.
 double ActivationFlops(Activation kind) {
-  switch (kind) {
-    case Activation::kGeluNew:
-      return 9;
-    case Activation::kGelu:
-      return 5;
-    case Activation::kRelu:
-    case Activation::kTanh:
-      return 1;
-    case Activation::kRelu2:
-      return 2;
-    case Activation::kSilu:
-      return 3;
-    case Activation::kQuickGelu:
-      return 4;
-  }
-  return 0;
+  return std::ranges::find(kActivations, kind, &NamedActivation::kind)->flops;
 }
 
 }  // namespace

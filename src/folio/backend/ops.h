@@ -344,19 +344,20 @@ enum class Activation {
   kRelu2,  // max(x, 0)^2: D. R. So et al., arXiv:2109.08668
 };
 
-// kActivations names every Activation.
+// kActivations lists every Activation.
 struct NamedActivation {
   Activation kind;
   std::string_view name;  // in config.json
+  double flops;           // for an element; a transcendental function counts as one
 };
 inline constexpr auto kActivations = std::to_array<NamedActivation>({
-    {Activation::kGeluNew, "gelu_new"},
-    {Activation::kGelu, "gelu"},
-    {Activation::kRelu, "relu"},
-    {Activation::kSilu, "silu"},
-    {Activation::kQuickGelu, "quick_gelu"},
-    {Activation::kTanh, "tanh"},
-    {Activation::kRelu2, "relu2"},
+    {Activation::kGeluNew, "gelu_new", 9},
+    {Activation::kGelu, "gelu", 5},
+    {Activation::kRelu, "relu", 1},
+    {Activation::kSilu, "silu", 3},
+    {Activation::kQuickGelu, "quick_gelu", 4},
+    {Activation::kTanh, "tanh", 1},
+    {Activation::kRelu2, "relu2", 2},
 });
 constexpr auto NamesOf(Activation) {
   std::array<std::string_view, kActivations.size()> names = {};

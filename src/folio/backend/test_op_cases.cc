@@ -487,7 +487,7 @@ Tensor ActivationInput(OpMemory& m, Rows s) {
 
 void AddActivation(Cases& cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 257}}) {
-    for (const auto& [kind, activation] : kActivations) {
+    for (const auto& [kind, activation, flops] : kActivations) {
       const std::string name = fmt::format("N{} C{} {}", s.N, s.C, activation);
       cases.Add(name, [=, kind = kind](OpMemory& m) {
         return ActivationForward{
@@ -506,7 +506,7 @@ void AddActivation(Cases& cases) {
 
 void AddGated(Cases& cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 130}}) {
-    for (const auto& [kind, activation] : kActivations) {
+    for (const auto& [kind, activation, flops] : kActivations) {
       const std::string name = fmt::format("N{} F{} {}", s.N, s.C, activation);
       cases.Add(name, [=, kind = kind](OpMemory& m) {
         return GatedForward{

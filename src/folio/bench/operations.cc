@@ -374,6 +374,10 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
 
 namespace {
 
+Shards OneBucket(int64_t parameters) {
+  return Shards({{.begin = 0, .end = parameters}}, /*ranks=*/1);
+}
+
 MemoryPlan ParametersAndGradients(int64_t parameters) {
   return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
 }
@@ -382,7 +386,7 @@ MemoryPlan ParametersAndGradients(int64_t parameters) {
 
 uint64_t OptimizerBytes(int64_t parameters) {
   MemoryPlan plan = ParametersAndGradients(parameters);
-  Optimizer::AddTo(plan, Dtype::kF32, parameters);
+  Optimizer::AddTo(plan, {}, Dtype::kF32, OneBucket(parameters));
   plan.Place();
   return plan.arena_bytes();
 }
@@ -391,12 +395,13 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
   const MemoryPlan plan = ParametersAndGradients(parameters);
   const Arena arena(plan);
   const Tensor param = arena.Get(plan, 0), grad = arena.Get(plan, 1);
-  Optimizer optimizer(backend, Dtype::kF32, parameters);
+  Optimizer optimizer(backend, {}, Dtype::kF32, OneBucket(parameters));
   FillArray(param);
   int64_t step = 0;
   const double array = static_cast<double>(parameters) * sizeof(float);
+  const int64_t passes = UpdatePasses(optimizer.settings(), ParamGroup::kDecayed);
   const OptimizerRates rates{.norm = {array},
-                             .adamw = {static_cast<double>(Optimizer::kPasses) * array},
+                             .adamw = {static_cast<double>(passes) * array},
                              .read = {array},
                              .copy = {2 * array}};
   return TakeTurns(rates, seconds, [&](OptimizerRates& to) {
@@ -405,9 +410,7 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
     Time(to.read, [&] { ReadAll(grad.data<float>(), parameters); });
     double sum = 0;
     Time(to.norm, [&] { backend.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
-    Time(to.adamw, [&] {
-      optimizer.Step({}, {.lr = 1e-5, .step = ++step}, ParamGroup::kDecayed, param, grad, 0);
-    });
+    Time(to.adamw, [&] { optimizer.Step({.lr = 1e-5, .step = ++step}, 0, param, grad); });
   });
 }
 

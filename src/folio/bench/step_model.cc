@@ -78,18 +78,21 @@ constexpr double kBitsOfByte = 8;
 
 // A bucket as the busiest rank sees it.
 struct BucketShare {
-  explicit BucketShare(const ShardBucket& bucket, int ranks)
+  BucketShare(const ShardBucket& bucket, int ranks, const OptimizerSettings& optimizer)
       : layer(bucket.layer), size(static_cast<double>(bucket.size())) {
     const int64_t blocks = (bucket.size() + Shards::kBlock - 1) / Shards::kBlock;
     const int64_t most = (blocks + ranks - 1) / ranks;
     piece = static_cast<double>(std::min(bucket.size(), most * Shards::kBlock));
     others = std::max(size * (ranks - 1) / ranks, (ranks - 1) * piece);
+    const auto passes = static_cast<double>(UpdatePasses(optimizer, bucket.group));
+    update_bytes = passes * piece * sizeof(float);
   }
 
   int64_t layer;
   double size;    // elements
   double piece;   // of the rank that has most of it
   double others;  // that this rank has to get of the others, or to give them: whatever is more
+  double update_bytes;  // that the optimizer reads and writes for the piece
 };
 
 // The seconds that parts of a step take a rank when nothing holds it up.
@@ -126,10 +129,11 @@ class SimulatedRank {
         network_(network),
         durations_(shape, rank) {
     const ParamTable table(shape.model, shape.options.lora);
-    for (const ShardBucket& bucket : BucketsOf(table, layers_)) {
-      buckets_.emplace_back(bucket, ranks_);
+    for (const ShardBucket& bucket : BucketsOf(table)) {
+      buckets_.emplace_back(bucket, ranks_, shape.optimizer);
       elements_ += buckets_.back().size;
-      pieces_ += buckets_.back().piece;
+      norm_bytes_ += buckets_.back().piece * sizeof(float);
+      update_bytes_ += buckets_.back().update_bytes;
     }
     std::ranges::stable_sort(buckets_, {}, &BucketShare::layer);
     reduced_.resize(static_cast<size_t>(layers_) + 2);
@@ -142,7 +146,7 @@ class SimulatedRank {
     step.forward = turns_ * static_cast<double>(layers_) * durations_.block_forward;
     step.backward =
         turns_ * (static_cast<double>(layers_) * durations_.block_backward + durations_.head_both);
-    step.optimizer = pieces_ * kOptimizerBytes / rank_.memory_bytes_per_second;
+    step.optimizer = (norm_bytes_ + update_bytes_) / rank_.memory_bytes_per_second;
     if (ranks_ == 1) {
       const double adding = elements_ * kAddBytes / rank_.memory_bytes_per_second;
       const int64_t added = turns_ / every_ - 1;
@@ -173,9 +177,7 @@ class SimulatedRank {
   }
 
  private:
-  static constexpr int kStepsBefore = 2;  // until one step is as the other
-  // The norm reads one array; the optimizer adds its own.
-  static constexpr double kOptimizerBytes = (1 + Optimizer::kPasses) * sizeof(float);
+  static constexpr int kStepsBefore = 2;                  // until one step is as the other
   static constexpr double kAddBytes = 3 * sizeof(float);  // two are read, one is written
   static constexpr int kSmallGathers = 3;                 // of a Trainer: losses, seconds, flags
   static constexpr double kEager = 1 << 16;               // longer messages ask before they come
@@ -234,7 +236,7 @@ class SimulatedRank {
   void TakeStep() {
     for (int64_t turn = 0; turn < turns_; ++turn) MicroBatch(turn);
     Wait(*std::ranges::max_element(reduced_));
-    Compute(pieces_ * sizeof(float) / rank_.memory_bytes_per_second);
+    Compute(norm_bytes_ / rank_.memory_bytes_per_second);
     // Ranks tell each other the sum of squares of each block of elements, then what a Trainer
     // tells.
     const double share = static_cast<double>(ranks_ - 1) / ranks_;
@@ -242,8 +244,7 @@ class SimulatedRank {
     Wait(Begin(sums, sums, 0, 0));
     for (int i = 0; i < kSmallGathers; ++i) Wait(Begin(0, 0, 0, 0));
     for (const BucketShare& bucket : buckets_) {
-      const double rest = kOptimizerBytes - sizeof(float);
-      Compute(bucket.piece * rest / rank_.memory_bytes_per_second);
+      Compute(bucket.update_bytes / rank_.memory_bytes_per_second);
       gathered_[Index(bucket.layer)] =
           Begin(bucket.others * sizeof(float), share * bucket.size * sizeof(float), 0, 0);
     }
@@ -256,7 +257,8 @@ class SimulatedRank {
   const NetworkRates network_;
   const Durations durations_;
   std::vector<BucketShare> buckets_;  // by layer: as the next forward needs them
-  double elements_ = 0, pieces_ = 0;
+  double elements_ = 0;
+  double norm_bytes_ = 0, update_bytes_ = 0;  // that the norm and the optimizer read and write
   double slower_ = 1;
 
   SimulatedGroup group_;

@@ -128,7 +128,7 @@ TEST(StepModels, BytesAreThoseOfAReduceScatterAndAGather) {
       EXPECT_NEAR(step.gather_bytes, share * Elements(model) * 4, 1e-3);
       const double sums = share * Elements(model) / Shards::kBlock * 8;  // for the norm
       EXPECT_NEAR(step.bytes_sent, 3 * step.reduce_bytes + step.gather_bytes + sums, 1e-3);
-      const double buckets = static_cast<double>(BucketsOf(ParamTable(model), 5).size());
+      const double buckets = static_cast<double>(BucketsOf(ParamTable(model)).size());
       EXPECT_EQ(step.messages, (ranks - 1) * (3 * buckets + buckets + 4));
     }
   }
@@ -152,7 +152,7 @@ TEST(StepModels, GradientsThatAreAddedUpFirstAreSentOnce) {
 TEST(StepModels, ASlowNetworkIsFullAllTheTime) {
   const GptConfig model = SmallModel();
   double bytes = 0;
-  for (const ShardBucket& bucket : BucketsOf(ParamTable(model), 5)) {
+  for (const ShardBucket& bucket : BucketsOf(ParamTable(model))) {
     const int64_t blocks = (bucket.size() + Shards::kBlock - 1) / Shards::kBlock;
     const int64_t most = std::min(bucket.size(), (blocks + 1) / 2 * Shards::kBlock);
     bytes += static_cast<double>(most) * 4;  // of two ranks: what the one gets is its own piece
@@ -174,7 +174,7 @@ TEST(StepModels, TheEmbeddingsAreWaitedForAndBlocksHide) {
   rank.flops_per_second = 1e7;  // the backward of one block: far more than its bytes take
   const StepPrediction step = PredictStep(ShapeOf(model, 2, 1), rank, {.bits_per_second = bits});
   double waited = 0;
-  for (const ShardBucket& bucket : BucketsOf(ParamTable(model), 5)) {
+  for (const ShardBucket& bucket : BucketsOf(ParamTable(model))) {
     const int64_t blocks = (bucket.size() + Shards::kBlock - 1) / Shards::kBlock;
     const int64_t most = std::min(bucket.size(), (blocks + 1) / 2 * Shards::kBlock);
     if (bucket.layer == -1) waited += 2 * static_cast<double>(most) * 4e-9;  // sums and weights

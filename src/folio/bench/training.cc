@@ -42,7 +42,8 @@ class TrainingBench {
         weights_(ParamTable(options.model, options.pass.lora,
                             ShardOfRank(options.model, options.train, options.group))),
         train_step_(backend, weights_, options.train.batch_size, options.T, options.pass,
-                    ParallelismOf(options.train, options.group)) {
+                    ParallelismOf(options.train, options.group),
+                    OptimizerSettingsOf(options.train)) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
@@ -92,8 +93,7 @@ class TrainingBench {
               rows;
     }
     if (optimizer) {
-      train_step_.Finish(OptimizerSettingsOf(train_), train_.learning_rate, train_.grad_clip,
-                         ++step_);
+      train_step_.Finish(train_.learning_rate, train_.grad_clip, ++step_);
     }
     return SteadySeconds() - begin;
   }
@@ -132,9 +132,9 @@ std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain
   } else {
     return nullptr;
   }
-  plain.planned_bytes =
-      TrainStep::Plan(options.model, options.train.batch_size, options.T, options.pass)
-          .arena_bytes();
+  plain.planned_bytes = TrainStep::Plan(options.model, options.train.batch_size, options.T,
+                                        options.pass, {}, OptimizerSettingsOf(options.train))
+                            .arena_bytes();
   const MachineMemory memory = ThisMachinesMemory();
   if (memory.available != 0 && plain.planned_bytes > memory.available / 10 * 9) return nullptr;
   return std::make_unique<Rival>(options);

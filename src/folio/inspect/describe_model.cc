@@ -264,7 +264,7 @@ ReportTable StoredTable(const Seen& seen) {
     if (!table) continue;
     const ParamInfo& info = table->params()[i];
     row.push_back({"init", "", InitText(info, table->config())});
-    row.push_back({"decay", "", info.decay});
+    row.push_back({"decay", "", IsDecayed(info.group)});
   }
   return stored;
 }
@@ -277,7 +277,7 @@ Report DescribeParameters(const ParamTable& table) {
   for (const ParamInfo& info : table.params()) {
     std::vector<Cell>& row = tensors.rows.emplace_back(ShapeCells(info.name, info.shape));
     row.push_back({"init", "init", InitText(info, table.config())});
-    row.push_back({"decay", "decay", info.decay});
+    row.push_back({"decay", "decay", IsDecayed(info.group)});
   }
   return {
       .title = "Model",

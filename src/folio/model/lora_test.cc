@@ -103,7 +103,7 @@ TEST(Adapters, AreWhatHasGradientsAndMoments) {
   EXPECT_EQ(table.matrix_parameters(), 2 * 12 * C * C + V * C + added);
   EXPECT_LT(table.trained_size(), added + 4 * 16);
   for (const ParamInfo& info : table.params())
-    EXPECT_TRUE(info.decay || !info.trained) << info.name;
+    EXPECT_TRUE(IsDecayed(info.group) || !info.trained) << info.name;
   EXPECT_EQ(bare.trained_size(), bare.flat_size());
   const GptWeights grads(table, Dtype::kF32, ParamPart::kTrained);
   EXPECT_EQ(grads.flat().count(), table.trained_size());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,9 +47,17 @@ constexpr bool IsLinearWeight(ParamKind kind) {
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;
 }
 
-// Returns whether AdamW decays such a parameter.
-constexpr bool IsDecayed(ParamKind kind) {
-  return kind != ParamKind::kBias && kind != ParamKind::kElementwise;
+// Parameters that an optimizer updates alike lie together in a flat array, in the order of their
+// groups. The group follows from the role (ParamKind) here alone.
+enum class ParamGroup { kDecayed, kPlain };
+inline constexpr std::array kParamGroups = {ParamGroup::kDecayed, ParamGroup::kPlain};
+constexpr ParamGroup GroupOf(ParamKind kind) {
+  return kind == ParamKind::kBias || kind == ParamKind::kElementwise ? ParamGroup::kPlain
+                                                                     : ParamGroup::kDecayed;
+}
+// Returns whether weight decay applies to a group.
+constexpr bool IsDecayed(ParamGroup group) {
+  return group != ParamGroup::kPlain;
 }
 
 // Hugging Face's names begin with the first, but for the head, which has the second.

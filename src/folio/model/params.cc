@@ -40,23 +40,22 @@ ParamTable::ParamTable(const GptConfig& config, const LoraConfig& lora, const Sh
   none.h.resize(static_cast<size_t>(config.n_layer));
   VisitParams(config, lora, shard, none, [&](const ParamRow& row, const Tensor&) {
     const bool shared = !shard.whole() && row.axis == ShardAxis::kNone;
-    params_.push_back({row, row.Name(), IsDecayed(row.kind), shared});
+    params_.push_back({row, row.Name(), GroupOf(row.kind), shared});
     parameters_ += row.shape.count();
   });
-  const auto place = [&](bool trained, bool decay) {
-    for (const bool shared : {false, true}) {
-      for (ParamInfo& info : params_) {
-        if (info.trained != trained || info.decay != decay || info.shared != shared) continue;
-        info.offset = flat_size_;
-        flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
-      }
+  const auto place = [&](bool trained, ParamGroup group, bool shared) {
+    for (ParamInfo& info : params_) {
+      if (info.trained != trained || info.group != group || info.shared != shared) continue;
+      info.offset = flat_size_;
+      flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
     }
   };
-  place(true, true);
-  place(true, false);
-  trained_size_ = flat_size_;
-  place(false, true);
-  place(false, false);
+  for (const bool trained : {true, false}) {
+    for (const ParamGroup group : kParamGroups) {
+      for (const bool shared : {false, true}) place(trained, group, shared);
+    }
+    if (trained) trained_size_ = flat_size_;
+  }
 }
 
 int64_t ParamTable::matrix_parameters(bool trained_only) const {
@@ -138,7 +137,7 @@ ModelSummary::ModelSummary(const ParamTable& table)
       tied(table.config().tie_word_embeddings),
       causal(table.config().causal) {
   for (const ParamInfo& info : table.params()) {
-    Total& total = info.decay ? decayed : not_decayed;
+    Total& total = IsDecayed(info.group) ? decayed : not_decayed;
     ++total.tensors;
     total.parameters += info.shape.count();
   }

@@ -22,14 +22,14 @@ struct GptParams;  // gpt_params.h
 
 struct ParamInfo : ParamRow {
   std::string name;
-  bool decay = false;   // IsDecayed(kind)
-  bool shared = false;  // in a shard: every shard has all of it
-  int64_t offset = 0;   // of its first element
+  ParamGroup group = ParamGroup::kDecayed;  // GroupOf(kind)
+  bool shared = false;                      // in a shard: every shard has all of it
+  int64_t offset = 0;                       // of its first element
 };
 
 // Every parameter of a model, of its adapters if it has some, or of one shard of it, in Hugging
-// Face's order, and its place in one flat array: trained parameters first, in each part decayed
-// ones first, in each of these shared ones last; each on a 64-byte boundary, zeros in the gaps.
+// Face's order, and its place in one flat array: trained parameters first, in each part one group
+// after the other, in each group shared ones last; each on a 64-byte boundary, zeros in the gaps.
 class ParamTable {
  public:
   explicit ParamTable(const GptConfig& config, const LoraConfig& lora = {},

@@ -118,10 +118,10 @@ TEST_P(FlatLayout, IsAlignedWithoutOverlapAndDecaysFirst) {
   for (const ParamInfo& info : params) {
     EXPECT_EQ(info.offset % 16, 0) << info.name;
     EXPECT_GE(info.offset, free_from) << info.name;
-    EXPECT_EQ(info.decay, info.shape.rank() >= 2) << info.name;
+    EXPECT_EQ(IsDecayed(info.group), info.shape.rank() >= 2) << info.name;
     free_from = info.offset + info.shape.count();
-    EXPECT_FALSE(plain && info.decay) << info.name;
-    plain = !info.decay;
+    EXPECT_FALSE(plain && IsDecayed(info.group)) << info.name;
+    plain = !IsDecayed(info.group);
   }
   EXPECT_LE(free_from, table.flat_size());
 }

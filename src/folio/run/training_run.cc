@@ -532,11 +532,11 @@ class RunInTraining {
     WriteFileAtomically(parts / kRunConfigFile, run_.settings.layers.ToToml());
     told_steps_ = config().train.max_steps;
     const ParamTable table(config().model, config().train.lora);
-    constexpr int64_t kArrays = std::ssize(Optimizer::kState);
     const int64_t saved =
         config().train.saves_adapters() ? table.trained_size() : table.parameters();
     const uint64_t checkpoint =
-        sizeof(float) * static_cast<uint64_t>(saved + kArrays * table.trained_size());
+        sizeof(float) *
+        static_cast<uint64_t>(saved + StateElements(OptimizerSettingsOf(config().train), table));
     std::error_code unknown;
     RequireRoom(dir(), fs::space(dir(), unknown), run_.new_run ? run_.new_run->ReplacedBytes() : 0,
                 checkpoint, config().train.keep_last + 1);

@@ -105,7 +105,7 @@ int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options,
       train_step.Accumulate(ids, ids, 0.1,
                             {.on = true, .seed = 1, .step = 2, .first_sequence = 2 * micro});
     }
-    train_step.Finish({}, 1e-3, 1, ++step);
+    train_step.Finish(1e-3, 1, ++step);
   };
   take_step();
   take_step();

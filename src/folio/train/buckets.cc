@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,6 @@
 #include "folio/model/shard.h"
 #include "folio/model/shard_weights.h"
 #include "folio/ranks/group.h"
-#include "folio/train/optimizer.h"
 
 namespace folio {
 
@@ -45,7 +45,8 @@ Shards::Piece Shards::PieceOf(size_t bucket, int rank) const {
   return pieces_[bucket * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
 }
 
-std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
+std::vector<ShardBucket> BucketsOf(const ParamTable& table) {
+  const int64_t n_layer = table.config().n_layer;
   // Large enough for any network, small enough that two are little memory; and not too many.
   constexpr int64_t kElements = 1024 * Shards::kBlock, kMostOfLayer = 64;
   std::vector<const ParamInfo*> trained;  // as they lie
@@ -54,18 +55,16 @@ std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
   }
   std::ranges::sort(trained, {}, &ParamInfo::offset);
   const auto layer_of = [&](const ParamInfo& info) {
-    if (GroupOf(info) == ParamGroup::kPlain) return int64_t{-1};
+    if (!IsDecayed(info.group)) return int64_t{-1};
     return info.module == kHeadName ? n_layer : info.layer;
   };
+  const auto key = [](const ShardBucket& b) { return std::tuple(b.layer, b.group, b.shared); };
   std::vector<ShardBucket> layers;
-  const ParamInfo* before = nullptr;
   for (const ParamInfo* info : trained) {
-    const bool goes_on = before != nullptr && layer_of(*info) == layers.back().layer &&
-                         GroupOf(*info) == GroupOf(*before) && info->shared == before->shared;
-    before = info;
-    if (goes_on) continue;
-    if (!layers.empty()) layers.back().end = info->offset;
-    layers.push_back({.begin = info->offset, .end = 0, .layer = layer_of(*info)});
+    const ShardBucket next{info->offset, 0, layer_of(*info), info->group, info->shared};
+    if (!layers.empty() && key(layers.back()) == key(next)) continue;
+    if (!layers.empty()) layers.back().end = next.begin;
+    layers.push_back(next);
   }
   if (!layers.empty()) layers.back().end = table.trained_size();
   std::vector<ShardBucket> buckets;
@@ -73,7 +72,9 @@ std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
     const int64_t least = (layer.size() / kMostOfLayer / Shards::kBlock + 1) * Shards::kBlock;
     const int64_t size = std::max(kElements, least);
     for (int64_t begin = layer.begin; begin < layer.end; begin += size) {
-      buckets.push_back({begin, std::min(layer.end, begin + size), layer.layer});
+      ShardBucket& bucket = buckets.emplace_back(layer);
+      bucket.begin = begin;
+      bucket.end = std::min(layer.end, begin + size);
     }
   }
   return buckets;
@@ -86,12 +87,12 @@ WeightGather::WeightGather(const Communicator& communicator, const Shards& shard
       tickets_(shards.buckets().size()),
       order_(tickets_.size()) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    const auto of = [this, b, data = flat.data<float>()](int rank) {
+    const auto piece_of = [this, b, data = flat.data<float>()](int rank) {
       const Shards::Piece piece = shards_.PieceOf(b, rank);
       return std::span(data + piece.begin, static_cast<size_t>(piece.size()));
     };
-    const auto own = [this, of](int) { return of(communicator_.rank()); };
-    pieces_.emplace_back(new Exchange(own, of));
+    const auto own = [this, piece_of](int) { return piece_of(communicator_.rank()); };
+    pieces_.emplace_back(new Exchange(own, piece_of));
   }
   // Embeddings are layer -1, and so is what does not decay: a block needs it first of all.
   std::iota(order_.begin(), order_.end(), size_t{0});
@@ -168,11 +169,11 @@ void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, Part
   const auto parts = static_cast<int>(table.shard().count);
   const Communicator owners = DataCommunicator(&group, parts);
   for (int index = 0; index < parts; ++index) {
-    const ParamTable of(table.config(), table.lora(), {.index = index, .count = parts});
-    FOLIO_CHECK(of.trained_size() == of.flat_size(), "a shard is trained as a whole");
-    const Shards shards(BucketsOf(of, of.config().n_layer), owners.size());
+    const ParamTable theirs(table.config(), table.lora(), {.index = index, .count = parts});
+    FOLIO_CHECK(theirs.trained_size() == theirs.flat_size(), "a shard is trained as a whole");
+    const Shards shards(BucketsOf(theirs), owners.size());
     std::optional<GptWeights> received;
-    if (whole != nullptr) received.emplace(of);
+    if (whole != nullptr) received.emplace(theirs);
     const Part part{.shards = shards,
                     .owners = owners,
                     .mine = table.shard().index == index,

@@ -14,7 +14,9 @@ namespace folio {
 // A part [begin, end) of a flat array whose elements come and go together.
 struct ShardBucket {
   int64_t begin = 0, end = 0;
-  int64_t layer = 0;  // whose parameters they are: LayerGate's numbers
+  int64_t layer = 0;  // the layer whose parameters they are, numbered as in LayerGate
+  ParamGroup group = ParamGroup::kDecayed;  // the group of all of them
+  bool shared = false;                      // ParamInfo's
 
   int64_t size() const { return end - begin; }
 };
@@ -38,6 +40,9 @@ class Shards {
   };
 
   std::span<const ShardBucket> buckets() const { return buckets_; }
+  // The part of the flat array that is divided. REQUIRES: there are buckets.
+  int64_t begin() const { return buckets_.front().begin; }
+  int64_t end() const { return buckets_.back().end; }
   int ranks() const { return ranks_; }
   Piece PieceOf(size_t bucket, int rank) const;
   int64_t SizeOf(int rank) const { return sizes_[static_cast<size_t>(rank)]; }
@@ -54,11 +59,10 @@ class Shards {
 };
 
 // The trained part of a model's flat array by layers, as the backward comes to know its gradient:
-// what decays of the embeddings, of each block and of a head of its own, in pieces of a few million
-// elements, and at the end everything that does not decay, which counts to the embeddings. A bucket
-// is of one ParamGroup. In a shard of a model, the parameters that all shards have are in buckets
-// of their own.
-std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer);
+// each ParamGroup of the embeddings, of each block and of a head of its own, in pieces of a few
+// million elements; everything that does not decay counts to the embeddings. In a shard of a model,
+// the parameters that all shards have are in buckets of their own.
+std::vector<ShardBucket> BucketsOf(const ParamTable& table);
 
 // Brings what each rank owns of a flat array to all others, bucket by bucket, in the order in which
 // the next forward needs them.
@@ -70,9 +74,9 @@ class WeightGather {
 
   // Buckets in the order in which Begin is to be called.
   const std::vector<size_t>& order() const { return order_; }
-  // This rank's piece of the bucket is what the others shall have.
+  // Begins to send this rank's piece of the bucket to the others.
   void Begin(size_t bucket);
-  // Waits until those of a layer, or all of them, are here.
+  // Waits for the buckets of a layer, or for all.
   void Wait(int64_t layer);
   void WaitForAll();
 
@@ -88,17 +92,17 @@ class WeightGather {
 // parameters.
 enum class PartHeld {
   kAll,     // all of its shard of the model
-  kPieces,  // of that its pieces alone (Shards), one after the other
+  kPieces,  // its pieces of that (Shards), one after the other
 };
 
-// Brings what the ranks have of such an array to the first, where `whole` gets the whole model's;
-// the others' is null. `table` is of the rank's shard, of which everything is trained. All ranks
-// call it.
+// Gathers such an array on the first rank, in `whole`, which has the whole model's and is null on
+// the others. `table` is that of the rank's shard, of which everything is trained. All ranks call
+// it.
 void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
                  const GptWeights* whole);
 
-// Brings an array of which each rank has its pieces (F32) to the first: into `whole`, which is
-// empty elsewhere.
+// Gathers an array of which each rank has its pieces (F32) on the first rank: in `whole`, which is
+// empty on the others.
 void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio

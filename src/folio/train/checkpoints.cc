@@ -294,50 +294,51 @@ std::string ErrorOfRunning(const F& run) {
 }  // namespace
 
 struct CheckpointWriter::Copy {
-  explicit Copy(const GptWeights& of)
-      : own(of.table().Whole(), of.dtype(), PartOf(of.table())),
-        weights(own.table(), Tensors(of), nullptr) {
-    for (const std::string_view name : Optimizer::kState) {
+  Copy(const GptWeights& trained, const OptimizerSettings& optimizer)
+      : own(trained.table().Whole(), trained.dtype(), PartOf(trained.table())),
+        weights(own.table(), Tensors(trained), nullptr),
+        arrays(StateLayout(optimizer, Shards(BucketsOf(own.table()), 1))) {
+    for (StateArray& array : arrays) {
       state.push_back(std::make_unique<GptWeights>(own.table(), own.dtype(), ParamPart::kTrained));
-      named.push_back({std::string(name), state.back()->flat()});
+      array.tensor = state.back()->flat().Slice(array.shards.begin(), array.shards.end());
     }
   }
 
-  // What is copied: what is trained, or, of a model in parts, all.
+  // The part of the weights that is copied: what is trained, or all of a model in parts.
   static ParamPart PartOf(const ParamTable& table) {
     return table.shard().whole() ? ParamPart::kTrained : ParamPart::kAll;
   }
 
   GptWeights own;
   GptWeights weights;  // with what training does not change, which lies in the model itself
-  std::vector<std::unique_ptr<GptWeights>> state;  // the optimizer's arrays, in their order
-  std::vector<NamedTensor> named;                  // views of them
+  std::vector<StateArray> arrays;  // the optimizer's; their tensors are views of `state`
+  std::vector<std::unique_ptr<GptWeights>> state;
 
  private:
-  std::vector<Tensor> Tensors(const GptWeights& of) const {
+  std::vector<Tensor> Tensors(const GptWeights& trained) const {
     std::vector<Tensor> tensors(own.tensors().begin(), own.tensors().end());
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!tensors[i]) tensors[i] = of.tensors()[i];
+      if (!tensors[i]) tensors[i] = trained.tensors()[i];
     }
     return tensors;
   }
 };
 
-uint64_t CheckpointWriter::BytesOfCopy(const ParamTable& table, Dtype dtype) {
+uint64_t CheckpointWriter::BytesOfCopy(const ParamTable& table, const OptimizerSettings& optimizer,
+                                       Dtype dtype) {
   const ParamTable whole = table.Whole();
-  constexpr int64_t kArrays = std::ssize(Optimizer::kState);
   const int64_t copied =
       Copy::PartOf(table) == ParamPart::kAll ? whole.flat_size() : whole.trained_size();
-  return DtypeBytes(dtype, copied + kArrays * whole.trained_size());
+  return DtypeBytes(dtype, copied + StateElements(optimizer, whole));
 }
 
 CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights,
-                                   const Optimizer& optimizer, const OptimizerShards& shards,
+                                   const Optimizer& optimizer, const CheckpointRanks& ranks,
                                    bool beside)
     : checkpoints_(std::move(checkpoints)),
       weights_(weights),
       optimizer_(optimizer),
-      shards_(shards),
+      ranks_(ranks),
       beside_(beside) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
@@ -351,16 +352,16 @@ bool CheckpointWriter::HasRoomForCopy(uint64_t bytes, uint64_t available) {
 bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
-  const uint64_t bytes = BytesOfCopy(weights_.table(), weights_.dtype());
+  const uint64_t bytes = BytesOfCopy(weights_.table(), optimizer_.settings(), weights_.dtype());
   const uint64_t available = ThisMachinesMemory().available;
   bool room = available == 0 || HasRoomForCopy(bytes, available);
   try {
-    if (room) copy_ = std::make_unique<Copy>(weights_);
+    if (room) copy_ = std::make_unique<Copy>(weights_, optimizer_.settings());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     room = false;
   }
-  if (room || shards_.group != nullptr) return room;
+  if (room || ranks_.group != nullptr) return room;
   beside_ = false;
   LogWarning(
       "not enough memory for a copy of weights and moments: training pauses during each "
@@ -370,43 +371,42 @@ bool CheckpointWriter::MakeRoom() {
 
 // Begins to write this rank's pieces of the optimizer's state, if all ranks see the file.
 bool CheckpointWriter::BeginPieces() {
-  Group& group = *shards_.group;
+  Group& group = *ranks_.group;
   // A shard of a model has no place of its own in the file.
-  if (!shards_.same_files || !weights_.table().shard().whole()) return false;
-  if (!file_) file_.emplace(checkpoints_.run() / kMomentsFile, weights_);
+  if (!ranks_.same_files || !weights_.table().shard().whole()) return false;
+  if (!file_) file_.emplace(checkpoints_.run() / kMomentsFile, weights_, optimizer_);
   const std::string failed =
       group.Broadcast(first() ? ErrorOfRunning([&] { file_->Create(); }) : "");
   if (failed_ = Unpack(failed); failed_ != nullptr) return false;
   for (const auto& here : GatherNumbers(group, std::vector<uint8_t>{file_->IsHere()})) {
-    shards_.same_files = shards_.same_files && here[0] != 0;
+    ranks_.same_files = ranks_.same_files && here[0] != 0;
   }
-  if (!shards_.same_files) return false;
-  own_state_.resize(Optimizer::kState.size());
-  std::vector<NamedTensor> state;
-  for (size_t i = 0; i < own_state_.size(); ++i) {
-    const NamedTensor& array = optimizer_.State()[i];
-    const auto* begin = array.tensor.data<float>();
-    own_state_[i].assign(begin, begin + array.tensor.count());
-    state.push_back({array.name, Tensor(own_state_[i].data(), {array.tensor.count()})});
+  if (!ranks_.same_files) return false;
+  std::vector<StateArray> state(optimizer_.State().begin(), optimizer_.State().end());
+  own_state_.resize(state.size());
+  for (size_t i = 0; i < state.size(); ++i) {
+    const auto* begin = state[i].tensor.data<float>();
+    own_state_[i].assign(begin, begin + state[i].tensor.count());
+    state[i].tensor = Tensor(own_state_[i].data(), {state[i].tensor.count()});
   }
-  pieces_ = std::async(std::launch::async, [this, rank = group.rank(), state] {
-    file_->Write(*shards_.shards, rank, state);
-  });
+  pieces_ =
+      std::async(std::launch::async, [this, state] { file_->Write(optimizer_.rank(), state); });
   return true;
 }
 
 // Brings the pieces of all ranks to the first.
 void CheckpointWriter::GatherState() {
   for (size_t i = 0; i < optimizer_.State().size(); ++i) {
-    GatherPieces(*shards_.group, *shards_.shards, optimizer_.State()[i].tensor,
-                 copy_ ? copy_->named[i].tensor : Tensor());
+    const StateArray& array = optimizer_.State()[i];
+    GatherPieces(*ranks_.group, array.shards, array.tensor,
+                 copy_ ? copy_->state[i]->flat() : Tensor());
   }
 }
 
 // Brings the weights of a model in parts to the first rank, and the optimizer's state if `state`.
 void CheckpointWriter::GatherWholeModel(bool state) {
   const auto gather = [&](const Tensor& mine, PartHeld held, const GptWeights* whole) {
-    GatherParts(*shards_.group, weights_.table(), mine, held, whole);
+    GatherParts(*ranks_.group, weights_.table(), mine, held, whole);
   };
   gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->own : nullptr);
   if (!state) return;
@@ -422,7 +422,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   under_way_ = {.step = state.step, .best = best, .last = last};
   const bool beside = first() && MakeRoom();
   bool in_pieces = false;
-  if (Group* group = shards_.group; group != nullptr) {
+  if (Group* group = ranks_.group; group != nullptr) {
     if (group->Broadcast(beside ? "room" : "none") == "none") {
       failed_ = std::make_exception_ptr(RuntimeError(
           "the first rank does not have enough memory for a copy of weights and moments", "",
@@ -439,9 +439,9 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   if (beside && weights_.table().shard().whole()) {
     CopyBytes(weights_.flat().Slice(0, copy_->own.flat().count()), copy_->own.flat());
   }
-  if (beside && shards_.group == nullptr) {
-    for (size_t i = 0; i < copy_->named.size(); ++i) {
-      CopyBytes(optimizer_.State()[i].tensor, copy_->named[i].tensor);
+  if (beside && ranks_.group == nullptr) {
+    for (size_t i = 0; i < copy_->arrays.size(); ++i) {
+      CopyBytes(optimizer_.State()[i].tensor, copy_->arrays[i].tensor);
     }
   }
   // Adapters are merged here, because that computes: the thread only writes.
@@ -450,7 +450,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   rest_ = [this, state, best, last, previous, merged, beside, in_pieces] {
     checkpoints_.Write({.weights = beside ? copy_->weights : weights_,
                         .merged = merged.get(),
-                        .optimizer = beside ? copy_->named : optimizer_.State(),
+                        .optimizer = beside ? copy_->arrays : optimizer_.State(),
                         .state = state,
                         .written = in_pieces ? file_->path() : std::filesystem::path()},
                        best, last, previous);
@@ -468,7 +468,7 @@ bool CheckpointWriter::writes_pieces() const {
 void CheckpointWriter::FinishPieces() {
   if (!pieces_.valid()) return;
   const std::string mine = ErrorOfRunning([&] { pieces_.get(); });
-  for (const std::string& error : shards_.group->Gather(mine)) {
+  for (const std::string& error : ranks_.group->Gather(mine)) {
     if (failed_ == nullptr) failed_ = Unpack(error);
   }
   if (first() && failed_ == nullptr) written_ = std::async(std::launch::async, rest_);
@@ -485,7 +485,7 @@ std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
   Written written = *std::exchange(under_way_, std::nullopt);
   std::string outcome;
   if (written_.valid()) outcome = ErrorOfRunning([&] { written_.get(); });
-  outcome = Broadcast(shards_.group, outcome);
+  outcome = Broadcast(ranks_.group, outcome);
   written.error = std::exchange(failed_, nullptr);
   if (written.error == nullptr) written.error = Unpack(outcome);
   written.seconds = SteadySeconds() - began_;
@@ -494,13 +494,12 @@ std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
 
 CheckpointPolicy::CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints,
                                    const GptWeights& weights, const Optimizer& optimizer,
-                                   const OptimizerShards& shards, OnSaved on_saved,
-                                   std::function<double()> clock)
+                                   Group* group, OnSaved on_saved, std::function<double()> clock)
     : config_(config),
-      group_(shards.group),
+      group_(group),
       on_saved_(std::move(on_saved)),
       clock_(std::move(clock)),
-      writer_(std::move(checkpoints), weights, optimizer, shards) {}
+      writer_(std::move(checkpoints), weights, optimizer, {group}) {}
 
 std::string CheckpointPolicy::Newest(const std::string& which) const {
   if (saved_step_ < 0) return "there is no checkpoint yet";

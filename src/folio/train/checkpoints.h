@@ -45,9 +45,9 @@ void SaveTrainedAdapter(const std::filesystem::path& dir, const GptWeights& weig
 
 // The contents of a checkpoint. Nothing of them may change while it is written.
 struct CheckpointParts {
-  const GptWeights& weights;               // as they are trained
-  const GptWeights* merged;                // with the adapters in it; null for a model without such
-  std::span<const NamedTensor> optimizer;  // its state, of the whole model
+  const GptWeights& weights;              // as they are trained
+  const GptWeights* merged;               // with the adapters in it; null for a model without such
+  std::span<const StateArray> optimizer;  // its state, of the whole model
   const TrainState& state;
   std::filesystem::path written = {};  // the file of the optimizer's state, if it is there already
 };
@@ -59,7 +59,7 @@ struct CheckpointParts {
 class Checkpoints {
  public:
   struct Options {
-    int64_t keep_last = 1;                 // of the newest so many; 1: RUN/last alone
+    int64_t keep_last = 1;                 // the number of newest ones; 1: RUN/last alone
     int64_t keep_every = 0;                // and those of multiples of so many steps; 0: none
     BaseModel base = {};                   // the model that adapters are for, as they name it
     bool adapters = false;                 // nothing but adapters is written (train.save)
@@ -83,7 +83,7 @@ class Checkpoints {
   bool adapters() const { return options_.adapters; }
   // Returns whether keep_every keeps the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
-  // Removes what is in RUN/steps of later steps: the run went back to this one.
+  // Removes the checkpoints of later steps from RUN/steps: the run went back to this one.
   void Forget(int64_t step) const { Prune(step + 1); }
 
  private:
@@ -105,11 +105,9 @@ std::vector<std::filesystem::path> FindCheckpoints(const std::filesystem::path& 
 std::filesystem::path SoundCheckpoint(const std::filesystem::path& run,
                                       int64_t end = std::numeric_limits<int64_t>::max());
 
-// The elements of the optimizer's state that a rank has: with a group its pieces of the model's, or
-// of those of its shard of the model.
-struct OptimizerShards {
+// The ranks that write a checkpoint together.
+struct CheckpointRanks {
   Group* group = nullptr;  // null for one rank alone
-  const Shards* shards = nullptr;
   bool same_files = true;  // all ranks see them, as far as is known
 };
 
@@ -118,8 +116,8 @@ struct OptimizerShards {
 //
 // Each of several ranks writes its pieces of the optimizer's state, all into one file
 // (train_state.h), and then the first the rest; where they do not see the same files, or have
-// shards of the model, it gathers what all have. All call the same functions in the same order, and
-// hear the same.
+// shards of the model, it gathers what all have. All ranks call the same functions in the same
+// order and get the same results.
 class CheckpointWriter {
  public:
   // The outcome of a checkpoint.
@@ -130,11 +128,12 @@ class CheckpointWriter {
     std::exception_ptr error = {};  // null: it is there
   };
 
-  // All must outlive it. `beside` false: no copies, for those who measure or test that.
+  // All must outlive it. Without `beside` no copies are taken, for measurements and tests.
   CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights, const Optimizer& optimizer,
-                   const OptimizerShards& shards = {}, bool beside = true);
+                   const CheckpointRanks& ranks = {}, bool beside = true);
   // The bytes of the copy that it takes of a model and its optimizer, or of a shard of them.
-  static uint64_t BytesOfCopy(const ParamTable& table, Dtype dtype = Dtype::kF32);
+  static uint64_t BytesOfCopy(const ParamTable& table, const OptimizerSettings& optimizer,
+                              Dtype dtype = Dtype::kF32);
   // Returns whether it takes one where so much memory is available; else training waits.
   static bool HasRoomForCopy(uint64_t bytes, uint64_t available);
 
@@ -160,7 +159,7 @@ class CheckpointWriter {
  private:
   struct Copy;
 
-  bool first() const { return shards_.group == nullptr || shards_.group->first(); }
+  bool first() const { return ranks_.group == nullptr || ranks_.group->first(); }
   bool MakeRoom();
   bool BeginPieces();
   void GatherState();
@@ -169,13 +168,13 @@ class CheckpointWriter {
   Checkpoints checkpoints_;
   const GptWeights& weights_;
   const Optimizer& optimizer_;
-  OptimizerShards shards_;
+  CheckpointRanks ranks_;
   bool beside_;
   std::exception_ptr failed_;  // the one that was begun, before its thread
   std::unique_ptr<Copy> copy_;
   std::optional<SharedOptimizerFile> file_;
   std::vector<std::vector<float>> own_state_;  // copies of this rank's pieces
-  std::function<void()> rest_;  // what the first rank writes when all pieces are there
+  std::function<void()> rest_;  // the part that the first rank writes when all pieces are there
   std::optional<Written> under_way_;
   double began_ = 0;
   // Last: their end waits for the threads, which read the others.
@@ -186,12 +185,12 @@ class CheckpointWriter {
 // was begun, which is written. The ranks of a group call the same functions in the same order.
 class CheckpointPolicy {
  public:
-  // Told of each RUN/last that is written.
+  // Called after each RUN/last that is written.
   using OnSaved = std::function<void(int64_t step, const std::filesystem::path& dir)>;
 
   // `config` and what the writer refers to must outlive it.
   CheckpointPolicy(const TrainConfig& config, Checkpoints checkpoints, const GptWeights& weights,
-                   const Optimizer& optimizer, const OptimizerShards& shards, OnSaved on_saved,
+                   const Optimizer& optimizer, Group* group, OnSaved on_saved,
                    std::function<double()> clock);
 
   const Checkpoints& checkpoints() const { return writer_.checkpoints(); }
@@ -228,7 +227,7 @@ class CheckpointPolicy {
   // Waits likewise at the end of a run, where it is a kRuntime Error.
   void FinishLast(TrainState& state);
   // Makes RUN/best again where it is not there as it was; if it cannot, the next evaluation is the
-  // best. `is_there` spares looking closely.
+  // best. Where `is_there` returns true, RUN/best is not looked at.
   void RepairBest(TrainState& state, const std::function<bool()>& is_there);
 
  private:

@@ -309,9 +309,9 @@ TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
   const ParamTable& table = weights.table();
   const auto save = [&](const std::string& run, int ranks, bool same_files) {
     fs::create_directories(At(run));
-    const Shards shards(BucketsOf(table, model_.n_layer), ranks);
+    const Shards shards(BucketsOf(table), ranks);
     RunOnThreads(ranks, [&](Group& group) {
-      Optimizer optimizer(*MakeBackend("cpu"), Dtype::kF32, shards.SizeOf(group.rank()));
+      Optimizer optimizer(*MakeBackend("cpu"), {}, Dtype::kF32, shards, group.rank());
       for (size_t b = 0; b < shards.buckets().size(); ++b) {
         const Shards::Piece piece = shards.PieceOf(b, group.rank());
         for (int64_t i = 0; i < piece.size(); ++i) {
@@ -320,8 +320,7 @@ TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
           optimizer.State()[1].tensor.data<float>()[piece.offset + i] = -value;
         }
       }
-      CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer,
-                              {&group, &shards, same_files});
+      CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer, {&group, same_files});
       writer.Begin({.step = 3}, true, true, -1);
       const auto written = writer.Wait();
       ASSERT_TRUE(written);
@@ -347,7 +346,7 @@ TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
 
 TEST_F(KeptCheckpoints, AreTheSameWhereNoCopyIsTaken) {
   const GptWeights weights(model_);
-  const Optimizer optimizer(*backend_, Dtype::kF32, weights.table().trained_size());
+  const Optimizer optimizer(*backend_, {}, Dtype::kF32, Shards(BucketsOf(weights.table()), 1));
   for (const bool beside : {true, false}) {
     const std::string run = beside ? "beside" : "alone";
     fs::create_directories(At(run));

@@ -320,8 +320,8 @@ constexpr const char* kStories =
     "train.learning_rate=4e-3 train.eval_every=400";
 
 // A small model of what people's decoders have in common, trained as `stories`.
-Preset Modern(const std::string& name, const std::string& of, const std::string& own) {
-  return Char(name, "characters, a small " + of,
+Preset Modern(const std::string& name, const std::string& family, const std::string& own) {
+  return Char(name, "characters, a small " + family,
               fmt::format("{} model.norm=rms model.position_embedding=rotary {}", kStories, own));
 }
 

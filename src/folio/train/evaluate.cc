@@ -33,17 +33,17 @@ EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens) {
 
 double StepsPerEpoch(const Dataset& data, const TrainConfig& config) {
   const BatchShape shape{config.batch_size, config.context, config.grad_accumulation};
-  const auto of = [&](int64_t windows) {
+  const auto steps = [&](int64_t windows) {
     return static_cast<double>(windows) / static_cast<double>(shape.sequences());
   };
   if (data.info().chat) {
     const PackedConversations packed(data.train(), data.train_chats(), shape, 0,
                                      PackedConversations::Order::kOnce);
-    return of(packed.windows());
+    return steps(packed.windows());
   }
   const int64_t tokens = data.train().size();
-  if (config.order == "windows") return of(tokens - shape.T);
-  return of(tokens) / static_cast<double>(shape.T);
+  if (config.order == "windows") return steps(tokens - shape.T);
+  return steps(tokens) / static_cast<double>(shape.T);
 }
 
 int64_t StepsOfEpochs(const Dataset& data, const TrainConfig& config) {

@@ -29,27 +29,27 @@ struct EvaluationSize {
   bool whole = false;  // all windows of the held-out set in a row, and none drawn at random
 };
 
-// train.eval_batches of each, but no more than the held-out set fills: then it is taken as a whole.
-// Runs with PyTorch's random numbers draw as many as they are told to. REQUIRES: context is set.
+// Returns train.eval_batches for each part, or all windows of a held-out set that has no more than
+// these. Runs with PyTorch's random numbers draw train.eval_batches whatever its size. REQUIRES:
+// context is set.
 EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens);
 
-// The steps in which such batches read all of the data once: a fraction where one step reads more
-// than that. Of conversations these are whole windows of them. REQUIRES: context is set, and `data`
-// has more tokens than that.
+// The number of steps that read all of the data once, a fraction where one step reads more.
+// Conversations are counted in whole windows. REQUIRES: context is set, and `data` has more tokens.
 double StepsPerEpoch(const Dataset& data, const TrainConfig& config);
 // The steps of config.epochs, at least one. REQUIRES: likewise.
 int64_t StepsOfEpochs(const Dataset& data, const TrainConfig& config);
 
-// The mean loss from what each rank has of its batches, of which there are equally many: sum and
-// number of targets of each. Ranks take `in_a_row` of them in turns; they are added up in this
-// order. Ranks that share a model's layers have the same.
+// The mean loss over the batches of all ranks. `mine` has the sum of the losses and the number of
+// targets of each batch of this rank; all ranks have equally many. Ranks take `in_a_row` batches in
+// turns, and losses are added up in this order. Ranks that share a model's layers have the same.
 double MeanLoss(const std::vector<double>& mine, const Communicator& communicator,
                 int64_t in_a_row = 1);
 
-// The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
-// With a communicator, each rank takes its share of the batches, and all get the same result, which
-// does not depend on how many they are. Each is asked to stop before each of its batches, and all
-// must say the same; `on_progress`, which is told of batches, may be empty.
+// Returns the losses of both without dropout, or nothing if `stop_requested` returned true before a
+// batch. `batch` is scratch. With a communicator, each rank takes its share of the batches, and all
+// get the same result, which does not depend on how many they are; stop_requested must return the
+// same on all. `on_progress` gets numbers of batches, and may be empty.
 std::optional<Evaluation> Evaluate(
     GptPass& pass, const GptParams& params, const EvaluationData& train, const EvaluationData& val,
     Batch& batch, const std::function<bool()>& stop_requested,
@@ -68,8 +68,8 @@ struct RunSamplers {
 RunSamplers MakeRunSamplers(const Dataset& data, const TrainConfig& config, int64_t T,
                             std::optional<TorchRng>& torch);
 
-// Throws a kUsage Error where --rng torch is asked for and cannot reproduce such a run, which
-// begins from a model that is there, or has several ranks.
+// Throws a kUsage Error if --rng torch is set and cannot reproduce the run: one that starts from a
+// model (`from_model`), has several ranks (`ranks`), or has settings that nanoGPT lacks.
 void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool from_model,
                          bool ranks);
 

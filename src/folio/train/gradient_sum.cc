@@ -11,42 +11,28 @@
 namespace folio {
 namespace {
 
-// The place of the gradient of one micro-batch, or of several in a row: that of embeddings, head
-// and what does not decay in its order, then the places of blocks, each as large as the largest.
+// The gradient of one micro-batch, or of several in a row: that of embeddings, head and what does
+// not decay in its order, then the places that blocks take in turns, each as large as the largest.
 struct PartLayout {
-  PartLayout(const Shards& shards, int64_t layers, int64_t reduce_every)
-      : n_layer(layers), turns(GradientSum::PlacesOf(layers, reduce_every)) {
-    int64_t layer = -1, of_layer = 0;
+  PartLayout(const Shards& shards, int64_t n_layer, int64_t reduce_every) {
+    const int64_t turns = GradientSum::PlacesOf(n_layer, reduce_every);
+    const auto is_block = [&](int64_t layer) { return layer >= 0 && layer < n_layer; };
+    std::vector<int64_t> blocks(static_cast<size_t>(n_layer));
+    int64_t others = 0, largest = 0;
     for (const ShardBucket& bucket : shards.buckets()) {
-      if (!IsBlock(bucket.layer)) {
-        size += bucket.size();
-        continue;
-      }
-      if (std::exchange(layer, bucket.layer) != bucket.layer) of_layer = 0;
-      of_layer += bucket.size();
-      block = std::max(block, of_layer);
+      int64_t& used = is_block(bucket.layer) ? blocks[static_cast<size_t>(bucket.layer)] : others;
+      places.push_back(std::exchange(used, used + bucket.size()));
     }
-    places = size;
-    size += turns * block;
+    for (const int64_t block : blocks) largest = std::max(largest, block);
+    for (size_t b = 0; b < places.size(); ++b) {
+      const int64_t layer = shards.buckets()[b].layer;
+      if (is_block(layer)) places[b] += others + layer % turns * largest;
+    }
+    size = others + turns * largest;
   }
 
-  bool IsBlock(int64_t layer) const { return layer >= 0 && layer < n_layer; }
-
-  // The place of that element of the flat array, which is of this layer.
-  int64_t At(const Shards& shards, int64_t element, int64_t layer) const {
-    if (!IsBlock(layer)) {
-      int64_t at = element - shards.buckets().front().begin;
-      for (const ShardBucket& bucket : shards.buckets()) {
-        if (bucket.end <= element && IsBlock(bucket.layer)) at -= bucket.size();
-      }
-      return at;
-    }
-    const auto first = std::ranges::find(shards.buckets(), layer, &ShardBucket::layer);
-    return places + layer % turns * block + element - first->begin;
-  }
-
-  int64_t n_layer, turns;
-  int64_t block = 0, places = 0, size = 0;
+  std::vector<int64_t> places;  // by bucket
+  int64_t size = 0;             // in elements
 };
 
 struct PlanIds {
@@ -59,8 +45,8 @@ PlanIds AddBuffers(MemoryPlan& plan, int64_t n_layer, const Shards& shards, int 
   PlanIds ids;
   ids.sum = plan.Add("gradients", dtype, {shards.SizeOf(rank)});
   if (shards.ranks() == 1 && parallelism.micro_batches == parallelism.reduce_every) return ids;
-  const PartLayout layout(shards, n_layer, parallelism.reduce_every);
-  ids.part = plan.Add("gradients.part", dtype, {layout.size});
+  ids.part = plan.Add("gradients.part", dtype,
+                      {PartLayout(shards, n_layer, parallelism.reduce_every).size});
   if (shards.ranks() == 1) return ids;
   int64_t bucket = 0;
   for (const ShardBucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
@@ -106,10 +92,10 @@ void RoundToBf16(const Tensor& x) {
 // A bucket's gradients on their way to their owners.
 class GradientSum::Reduction final : public AllToAll {
  public:
-  Reduction(GradientSum& of, size_t bucket) : of_(of), bucket_(bucket) {
-    const ShardBucket& b = of.shards_.buckets()[bucket];
-    part_ = of.PartOf(b.begin, b.end, b.layer).data<float>() - b.begin;
-    sources_.resize(static_cast<size_t>(of.communicator_.size()));
+  Reduction(GradientSum& sum, size_t bucket) : sum_(sum), bucket_(bucket) {
+    const ShardBucket& b = sum.shards_.buckets()[bucket];
+    part_ = sum.PartOf(bucket, b.begin, b.end).data<float>() - b.begin;
+    sources_.resize(static_cast<size_t>(sum.communicator_.size()));
     packed_sources_.resize(sources_.size());
   }
 
@@ -117,13 +103,13 @@ class GradientSum::Reduction final : public AllToAll {
 
   void Prepare(int slot) override {
     if (!packs()) return;
-    const ShardBucket& b = of_.shards_.buckets()[bucket_];
-    BF16* packed = of_.packed_[static_cast<size_t>(slot)].data<BF16>();
+    const ShardBucket& b = sum_.shards_.buckets()[bucket_];
+    BF16* packed = sum_.packed_[static_cast<size_t>(slot)].data<BF16>();
     for (int64_t i = 0; i < b.size(); ++i) packed[i] = ToBF16(part_[b.begin + i]);
   }
 
   std::span<const std::byte> Outgoing(int to, int slot) const override {
-    const Shards::Piece piece = of_.shards_.PieceOf(bucket_, to);
+    const Shards::Piece piece = sum_.shards_.PieceOf(bucket_, to);
     const auto size = static_cast<size_t>(piece.size());
     if (!packs()) return std::as_bytes(std::span(part_ + piece.begin, size));
     return std::as_bytes(std::span(Packed(piece, slot), size));
@@ -137,9 +123,9 @@ class GradientSum::Reduction final : public AllToAll {
 
   void Finish(int slot) override {
     const Shards::Piece mine = Mine();
-    float* sum = of_.sum_.data<float>() + mine.offset;
-    const int me = of_.communicator_.rank();
-    for (int rank = 0; rank < of_.communicator_.size(); ++rank) {
+    float* sum = sum_.sum_.data<float>() + mine.offset;
+    const int me = sum_.communicator_.rank();
+    for (int rank = 0; rank < sum_.communicator_.size(); ++rank) {
       const auto r = static_cast<size_t>(rank);
       if (packs()) {
         packed_sources_[r] = rank == me ? Packed(mine, slot) : Received<BF16>(rank, slot);
@@ -155,18 +141,18 @@ class GradientSum::Reduction final : public AllToAll {
   }
 
  private:
-  bool packs() const { return of_.parallelism_.reduce == Dtype::kBF16; }
-  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.communicator_.rank()); }
+  bool packs() const { return sum_.parallelism_.reduce == Dtype::kBF16; }
+  Shards::Piece Mine() const { return sum_.shards_.PieceOf(bucket_, sum_.communicator_.rank()); }
   const BF16* Packed(const Shards::Piece& piece, int slot) const {
-    const int64_t begin = of_.shards_.buckets()[bucket_].begin;
-    return of_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
+    const int64_t begin = sum_.shards_.buckets()[bucket_].begin;
+    return sum_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
   }
   template <class Number>
   Number* Received(int from, int slot) const {
-    return of_.scratch_[static_cast<size_t>(slot)].data<Number>() + from * of_.shards_.longest();
+    return sum_.scratch_[static_cast<size_t>(slot)].data<Number>() + from * sum_.shards_.longest();
   }
 
-  GradientSum& of_;
+  GradientSum& sum_;
   size_t bucket_;
   const float* part_;  // element 0 of the flat array would be here
   bool add_ = false;
@@ -198,6 +184,7 @@ GradientSum::GradientSum(Backend& backend, const ParamTable& table, const Shards
   for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
   if (communicator_.size() > 1 || parallelism.micro_batches > parallelism.reduce_every) {
     part_ = arena_.Get(plan_, ids.part);
+    part_places_ = PartLayout(shards, n_layer_, parallelism.reduce_every).places;
     BindParts(table);
   }
   if (communicator_.size() == 1) {
@@ -220,10 +207,10 @@ void GradientSum::AddTo(MemoryPlan& plan, const GptConfig& config, const Shards&
   AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, parallelism);
 }
 
-// Elements [begin, end) of the flat array, all of one layer, of what the backward leaves.
-Tensor GradientSum::PartOf(int64_t begin, int64_t end, int64_t layer) const {
-  const int64_t at =
-      PartLayout(shards_, n_layer_, parallelism_.reduce_every).At(shards_, begin, layer);
+// Elements [begin, end) of the flat array, the first of them in this bucket, of what the backward
+// leaves.
+Tensor GradientSum::PartOf(size_t bucket, int64_t begin, int64_t end) const {
+  const int64_t at = part_places_[bucket] + begin - shards_.buckets()[bucket].begin;
   return part_.Slice(at, at + end - begin);
 }
 
@@ -237,7 +224,8 @@ void GradientSum::BindParts(const ParamTable& table) {
     const auto bucket = std::ranges::find_if(shards_.buckets(), [&](const ShardBucket& b) {
       return b.begin <= info.offset && info.offset < b.end;
     });
-    in_part_.push_back(PartOf(info.offset, end, bucket->layer).Reshape(info.shape));
+    const auto index = static_cast<size_t>(bucket - shards_.buckets().begin());
+    in_part_.push_back(PartOf(index, info.offset, end).Reshape(info.shape));
   }
   into_part_ = BindParams(table, in_part_);
 }
@@ -286,8 +274,7 @@ void GradientSum::AfterLayer(int64_t layer) {
 void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
   const int64_t offset = shards_.PieceOf(index, 0).offset, n = bucket.size();
   const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});
-  const Tensor part =
-      first() ? sum : PartOf(bucket.begin, bucket.end, bucket.layer).Reshape({1, n});
+  const Tensor part = first() ? sum : PartOf(index, bucket.begin, bucket.end).Reshape({1, n});
   if (parallelism_.reduce == Dtype::kBF16) RoundToBf16(part);
   if (!first()) backend_.Run(ResidualForward{.residual = sum, .x = part, .out = sum});
 }

@@ -20,7 +20,8 @@ struct Parallelism {
   Group* group = nullptr;     // null: one rank alone
   int tensor = 1;             // ranks that share the layers of a model (Shard), and its data
   int64_t micro_batches = 1;  // of this rank
-  // So many in a row are added up where they are computed; it divides micro_batches.
+  // The number of micro-batches in a row that a rank adds up before it sends their gradients;
+  // divides micro_batches.
   int64_t reduce_every = 1;
   Dtype reduce = Dtype::kF32;  // each such sum is rounded to this before it is added: F32 or BF16
 
@@ -71,12 +72,13 @@ class GradientSum {
   // The sum is zero from here on.
   void Begin() { micro_batches_ = 0; }
   bool empty() const { return micro_batches_ == 0; }
-  // The backward writes the gradient of the next micro-batch here, once the place is free.
+  // Waits until the place is free in which the backward writes the gradient of the next
+  // micro-batch, and returns it.
   const GptParams& BeginMicroBatch();
   // Returns whether the gradient is added there to what the micro-batches before it left.
   bool adds() const { return (micro_batches_ - 1) % parallelism_.reduce_every > 0; }
-  // The backward is about to write what belongs to a block, and it, or what belongs to the head or
-  // to the embeddings, is what it stays.
+  // The backward is about to write the gradients of a block; those of a layer (LayerGate) are
+  // complete.
   void BeforeBlock(int64_t layer);
   void AfterLayer(int64_t layer);
   // Waits until all is added up.
@@ -87,15 +89,15 @@ class GradientSum {
   const Parallelism& parallelism() const { return parallelism_; }
   // Fills what this rank keeps with zeros.
   void Clear();
-  // The parameter whose gradient, of the layer that the backward is in or of one rank's sum, lies
-  // there; "" if none does.
+  // The parameter whose gradient lies at `at`, in the layer that the backward is in or in the sum
+  // of one rank alone; "" if none does.
   std::string NameAt(const std::byte* at, const ParamTable& table) const;
 
  private:
   class Reduction;
 
   void BindParts(const ParamTable& table);
-  Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
+  Tensor PartOf(size_t bucket, int64_t begin, int64_t end) const;
   void AddPart(const ShardBucket& bucket, size_t index);
   // Returns whether what the backward leaves is the first that the step adds up.
   bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
@@ -107,6 +109,7 @@ class GradientSum {
   MemoryPlan plan_;
   Arena arena_;
   Tensor sum_, part_;
+  std::vector<int64_t> part_places_;      // by bucket: its place in part_
   std::vector<Tensor> scratch_, packed_;  // by slot: what others send; what goes out as BF16
   std::vector<Tensor> in_sum_, in_part_;  // of the parameters, in the order of the table
   GptParams into_sum_, into_part_;

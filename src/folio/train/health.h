@@ -4,20 +4,13 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "folio/backend/backend.h"
 #include "folio/model/params.h"
-#include "folio/ranks/group.h"
-#include "folio/train/run_log.h"
 
 namespace folio {
 
-class TrainStep;
-struct TrainConfig;
-
-// Mean and variance of a series in which what is long past counts for less: the last value has the
-// weight 1 / kWindow, or 1 / count as long as there are fewer. T. Finch, "Incremental calculation
+// Mean and variance of a series in which old values count for less: the last value has the weight
+// 1 / kWindow, or 1 / count as long as there are fewer. T. Finch, "Incremental calculation
 // of weighted mean and variance", 2009.
 struct RunningMoments {
   static constexpr int64_t kWindow = 100;
@@ -27,13 +20,13 @@ struct RunningMoments {
 
   // REQUIRES: value is finite.
   void Add(double value);
-  // How many standard deviations `value` lies above the mean; 0 as long as fewer than 20 values are
-  // known. What is within a hundredth of the mean is no deviation at all: a series that stands
-  // still is not upset by noise.
+  // Returns the number of standard deviations by which `value` lies above the mean; 0 as long as
+  // fewer than 20 values are known, and for a value within a hundredth of the mean, so that noise
+  // is no deviation from a constant series.
   double Above(double value) const;
 };
 
-// Why a step's update was not made.
+// The reason for which the update of a step was not made.
 struct SkippedStep {
   // "non-finite loss", "non-finite gradient", "loss blow-up", "loss spike", "gradient spike"
   std::string reason;
@@ -46,51 +39,21 @@ struct StepHealth {
   double first_loss = 0;                         // of the first step that was made; 0 before
   RunningMoments loss = {}, log_grad_norm = {};  // of steps that were made, where spikes are sought
 
-  // Says why the update of a step with this loss and gradient may not be made, if it may not.
-  // zscore 0 seeks no spikes. `non_finite` names the parameter whose gradient is not finite, where
-  // the norm is not.
+  // Returns the reason for which a step with this loss and gradient norm must not be made, if there
+  // is one. With zscore 0 no step is a spike. `non_finite` is called where the norm is not finite,
+  // and names the parameter whose gradient is not.
   std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore, int64_t vocab_size,
                                    const std::function<std::string()>& non_finite) const;
-  // Returns whether a loss, in nats per token, tells of parameters that are lost: it is not finite,
-  // or more than ten times both the first one and what it costs to guess.
+  // Returns whether a loss, in nats per token, shows that the parameters are lost: it is not
+  // finite, or more than ten times both the first one and the loss of a uniform guess.
   bool BlownUp(double loss, int64_t vocab_size) const;
-  // Counts the step that was judged so.
+  // Counts a step for which Judge returned `skipped`.
   void Count(const std::optional<SkippedStep>& skipped, double loss, double grad_norm,
              double zscore);
 };
 
-// Judges the step of these metrics, whose loss, lr and grad_norm are there, and counts it in
-// `health`; makes its update where it is sound, and else says in `metrics` what it was skipped for.
-// After more than config.max_skipped_steps in a row training is lost: returns what the last one
-// was, else "". `non_finite` is of StepHealth::Judge.
-std::string UpdateIfSound(TrainStep& step, const TrainConfig& config, int64_t vocab_size,
-                          const std::function<std::string()>& non_finite, StepHealth& health,
-                          StepMetrics& metrics);
-
 // The parameter whose gradient, in F32, is the first that is not finite in the order in which the
 // backward goes through the model, which is from the last layer to the first; "" if all are finite.
 std::string FirstNonFinite(const ParamTable& table, const Tensor& grads);
-
-// Measures LayerNorms at a step: Begin before the update, End after it. Keeps a copy of the
-// weights.
-class LayerNormMeter {
- public:
-  // Both must outlive it, and so must the group of the communicator of a shard of a model.
-  LayerNormMeter(Backend& backend, const GptWeights& weights, const Communicator& parts = {})
-      : backend_(backend), weights_(weights), parts_(parts) {}
-
-  void Begin();
-  // `grads` is laid out as what is trained of the weights. The norms are the whole model's; all
-  // ranks must ask. REQUIRES: Begin.
-  LayerNorms End(const Tensor& grads);
-
- private:
-  std::vector<double> Norms(const Tensor& flat) const;
-
-  Backend& backend_;
-  const GptWeights& weights_;
-  Communicator parts_;
-  std::vector<float> before_;  // then the update
-};
 
 }  // namespace folio

@@ -1,5 +1,3 @@
-#include "folio/train/health.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "folio/io/checksums.h"
 #include "folio/model/transformer.h"
 #include "folio/model_files/checkpoint.h"
+#include "folio/train/judged_step.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 

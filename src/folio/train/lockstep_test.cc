@@ -100,7 +100,7 @@ class FineTuning : public testing::Test {
       }
       train_step.Begin();
       const double loss = train_step.Accumulate(inputs, targets, 1.0 / (B * T), {.on = true});
-      train_step.Finish({}, 5e-3, 1.0, step);
+      train_step.Finish(5e-3, 1.0, step);
       losses.push_back(loss / (B * T));
     }
     return losses;

@@ -3,30 +3,34 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/io/safetensors.h"
 #include "folio/model/params.h"
 #include "folio/tensor/plan.h"
+#include "folio/train/buckets.h"
 #include "folio/train/config.h"
 
 namespace folio {
 
+// A method to update parameters, with its settings: AdamW, as AdamWUpdate (ops.h) computes it.
+struct AdamW {
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+};
+
+// The method of each ParamGroup, in their order, with settings of its own.
 struct OptimizerSettings {
-  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
-  double weight_decay = 0.1;  // of ParamGroup::kDecayed
+  // AdamW for every group, without decay where IsDecayed says so.
+  OptimizerSettings(const AdamW& all = {});
+
+  const AdamW& method(ParamGroup group) const { return methods[static_cast<size_t>(group)]; }
+
+  std::array<AdamW, kParamGroups.size()> methods;
 };
 
 OptimizerSettings OptimizerSettingsOf(const TrainConfig& config);
-
-// Parameters that are updated alike, by their role. AdamW looks at single elements, so that
-// BucketsOf cuts both groups flat; a group whose update needs whole matrices is cut between them.
-enum class ParamGroup { kDecayed, kPlain };
-inline ParamGroup GroupOf(const ParamInfo& info) {
-  return info.decay ? ParamGroup::kDecayed : ParamGroup::kPlain;
-}
 
 // The numbers that change from step to step: the step is counted from 1, gradients are multiplied
 // with grad_scale.
@@ -40,34 +44,58 @@ struct OptimizerStep {
 // The factor of a gradient of this norm that makes its norm `max_norm` at most; 1 for max_norm 0.
 double ClipScale(double norm, double max_norm);
 
-// AdamW, with its two moments of the elements that a rank owns. Whatever saves, gathers, counts or
-// plans its state goes through State() or kState, and knows neither how many arrays there are nor
-// their names.
+// An array that an optimizer keeps from step to step: a number for each element of the groups whose
+// method asks for it.
+struct StateArray {
+  // Returns whether the array has numbers for a parameter that is trained.
+  bool Covers(const ParamInfo& info) const;
+  // The numbers of such a parameter. REQUIRES: the array is that of one rank alone.
+  Tensor View(const ParamInfo& info) const;
+
+  std::string name;    // "m"; files have it by parameters, as "m.<parameter>"
+  std::string buffer;  // its name in a plan, "adamw.m"
+  size_t first = 0;    // the number, among all buckets, of the first in `shards`
+  Shards shards;       // the buckets of these groups
+  Tensor tensor = {};  // this rank's pieces of them, one after the other
+};
+
+// The arrays for a flat array that is divided so; their tensors are empty.
+std::vector<StateArray> StateLayout(const OptimizerSettings& settings, const Shards& shards);
+// Elements of all arrays for what is trained of a model, or of a shard of it.
+int64_t StateElements(const OptimizerSettings& settings, const ParamTable& table);
+// Returns whether a buffer of a plan is such an array.
+bool IsStateBuffer(std::string_view buffer);
+// The arrays in words: "two for AdamW".
+std::string DescribeState(const OptimizerSettings& settings);
+// The arrays that an update of a group reads or writes: parameters, gradients, and state twice.
+int64_t UpdatePasses(const OptimizerSettings& settings, ParamGroup group);
+
+// Updates what a rank owns of a flat array (Shards) by the method of each group, and keeps the
+// state for it. Whatever saves, gathers, counts or plans the state asks StateLayout or State(), and
+// knows neither how many arrays there are nor their names.
 class Optimizer {
  public:
-  // The arrays that it keeps from step to step, each with a number for every element.
-  static constexpr std::array<std::string_view, 2> kState = {"m", "v"};
-  // The arrays that a step reads or writes: parameters, gradients, and its state twice.
-  static constexpr int64_t kPasses = 3 + 2 * std::ssize(kState);
-  // The names of their buffers in a plan begin so.
-  static constexpr std::string_view kBuffers = "adamw.";
+  Optimizer(Backend& backend, const OptimizerSettings& settings, Dtype dtype, const Shards& shards,
+            int rank = 0);
+  // Adds the buffers of a rank's state to a plan.
+  static void AddTo(MemoryPlan& plan, const OptimizerSettings& settings, Dtype dtype,
+                    const Shards& shards, int rank = 0);
 
-  Optimizer(Backend& backend, Dtype dtype, int64_t size);
-  // Adds the buffers of its state, for so many elements, to a plan.
-  static void AddTo(MemoryPlan& plan, Dtype dtype, int64_t size);
+  // Updates this rank's piece of a bucket, `param`, with its gradient.
+  void Step(const OptimizerStep& step, size_t bucket, const Tensor& param, const Tensor& grad);
 
-  // Updates parameters of one group, whose state begins at `offset`.
-  void Step(const OptimizerSettings& settings, const OptimizerStep& step, ParamGroup group,
-            const Tensor& param, const Tensor& grad, int64_t offset);
-
-  // The arrays of kState, in its order.
-  std::span<const NamedTensor> State() const { return state_; }
+  std::span<const StateArray> State() const { return state_; }
+  const OptimizerSettings& settings() const { return settings_; }
+  int rank() const { return rank_; }
 
  private:
   Backend& backend_;
+  OptimizerSettings settings_;
+  Shards shards_;
+  int rank_;
   MemoryPlan plan_;
   Arena arena_;
-  std::vector<NamedTensor> state_;
+  std::vector<StateArray> state_;
 };
 
 }  // namespace folio

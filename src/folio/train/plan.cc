@@ -100,7 +100,8 @@ TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
           .ranks = ranks,
           .tensor = static_cast<int>(train.tensor_parallel),
           .reduce_every = train.reduce_every,
-          .reduce = ReduceDtype(train)};
+          .reduce = ReduceDtype(train),
+          .optimizer = OptimizerSettingsOf(train)};
 }
 
 MemoryPlan PlanOf(const TrainShape& shape) {
@@ -110,7 +111,8 @@ MemoryPlan PlanOf(const TrainShape& shape) {
       {.ranks = ranks,
        .micro_batches = std::max(shape.reduce_every, shape.grad_accumulation / ranks),
        .reduce_every = shape.reduce_every,
-       .reduce = shape.reduce});
+       .reduce = shape.reduce},
+      shape.optimizer);
 }
 
 PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
@@ -119,7 +121,7 @@ PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
       weights += buffer.bytes;
     } else if (buffer.name.starts_with("gradients")) {
       gradients += buffer.bytes;
-    } else if (buffer.name.starts_with(Optimizer::kBuffers)) {
+    } else if (IsStateBuffer(buffer.name)) {
       optimizer += buffer.bytes;
     } else {
       activations_unshared += buffer.bytes;
@@ -137,8 +139,8 @@ MemoryBeside BesideOf(const TrainShape& shape, const MachineMemory& memory) {
   // Code and libraries that a run touches after its plan: 4 to 6 MB were measured.
   constexpr uint64_t kTouchedLater = 5'000'000;
   const LoraConfig& lora = shape.options.lora;
-  const uint64_t copy =
-      CheckpointWriter::BytesOfCopy(ParamTable(shape.model, lora, OfLargestShard(shape).shard));
+  const uint64_t copy = CheckpointWriter::BytesOfCopy(
+      ParamTable(shape.model, lora, OfLargestShard(shape).shard), shape.optimizer);
   const uint64_t steps = PlannedBytes(shape);
   const bool room =
       memory.available == 0 || (steps < memory.available &&
@@ -194,7 +196,7 @@ std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside) {
   };
   line("weights", totals.weights);
   line("gradients", totals.gradients);
-  line("moments", totals.optimizer, " (two for AdamW)");
+  line("moments", totals.optimizer, fmt::format(" ({})", DescribeState(shape.optimizer)));
   const RecomputeBytes recompute =
       CompareRecompute(shape.model, shape.B, shape.T, OfLargestShard(shape));
   std::string saved;

@@ -11,6 +11,7 @@
 #include "folio/model/lora.h"
 #include "folio/tensor/plan.h"
 #include "folio/train/config.h"
+#include "folio/train/optimizer.h"
 
 namespace folio {
 
@@ -18,12 +19,13 @@ namespace folio {
 struct TrainShape {
   const GptConfig& model;
   int64_t B = 1, T = 1;
-  int64_t grad_accumulation = 1;  // of all ranks; 0: whoever asks knows no such thing
+  int64_t grad_accumulation = 1;  // of all ranks; 0: not known
   PassOptions options = {};
   int ranks = 1;
   int tensor = 1;              // of them that share the layers of the model
   int64_t reduce_every = 1;    // Parallelism'
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
+  OptimizerSettings optimizer = {};
 };
 
 // The shape of these settings with sequences of T tokens, on so many ranks.
@@ -58,7 +60,7 @@ struct MemoryBeside {
   uint64_t Peak(uint64_t steps) const;
 };
 
-// Of such a run, that this process begins: the copy, where it will have room beside the steps, the
+// The memory beside a run that this process begins: the copy, if there will be room for it, the
 // layers, and what the process holds.
 MemoryBeside BesideOf(const TrainShape& shape, const MachineMemory& memory);
 
@@ -73,7 +75,7 @@ int64_t LargestThatFits(const std::function<uint64_t(int64_t n)>& bytes, int64_t
 // batch fits, how to keep the batch of a step with it, and what recomputation would do.
 void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory);
 
-// Warns of a plan that is larger than what is free now; "" for others.
+// A warning if a plan is larger than what is free now, else "".
 std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory);
 
 // The memory plan for people, a line for each kind; with what recomputation would save, if it is

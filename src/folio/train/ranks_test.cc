@@ -92,7 +92,7 @@ class Ranks : public testing::TestWithParam<RanksCase> {
       }
       left.norms.push_back(train_step.Norm());
       left.gradient = Copied<float>(train_step.Gradient());
-      train_step.Update({}, 1e-2, 1, step, left.norms.back());
+      train_step.Update(1e-2, 1, step, left.norms.back());
     }
     train_step.WaitForWeights();
     left.weights = Copied<float>(weights.flat());
@@ -279,8 +279,10 @@ class TensorRanks : public testing::TestWithParam<TensorCase> {
     TensorLeft left;
     left.weights = std::make_unique<GptWeights>(table);
     InitWeights(*left.weights, 3);
+    // So large an eps that rounding is not blown up where a gradient is nothing else.
     TrainStep train_step(*backend, *left.weights, B, T, {},
-                         {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D});
+                         {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D},
+                         AdamW{.eps = 1e-2});
     for (int64_t step = 1; step <= kSteps; ++step) {
       for (const double loss :
            AccumulateShare(train_step, config_.vocab_size, step, kMicroBatches)) {
@@ -292,8 +294,7 @@ class TensorRanks : public testing::TestWithParam<TensorCase> {
         std::ranges::copy(Elements<float>(train_step.Gradient()),
                           left.gradient->flat().data<float>());
       }
-      // So large an eps that rounding is not blown up where a gradient is nothing else.
-      train_step.Update({.eps = 1e-2}, 1e-2, 0.5, step, left.norms.back());
+      train_step.Update(1e-2, 0.5, step, left.norms.back());
     }
     train_step.WaitForWeights();
     return left;

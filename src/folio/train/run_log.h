@@ -34,7 +34,7 @@ struct TrainResult {
 class LineFile;
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
-// No log that is read as a whole is larger: some four million steps.
+// The largest log that is read, about four million steps.
 inline constexpr uint64_t kMostLogBytes = uint64_t{1} << 30;
 
 // Euclidean norms of what is trained. The first is of all that lies outside of the blocks
@@ -52,7 +52,7 @@ struct StepMetrics {
   int64_t tokens = 0;  // trained on so far, this step included
   std::optional<double> tokens_per_second = {};
   double seconds = 0;  // of training and evaluating so far, over all parts of a resumed run
-  // Unix time in seconds, to the millisecond, when this was measured: of no concern to equal runs.
+  // Unix time in seconds, to the millisecond, when this was measured; differs between equal runs.
   std::optional<double> time = {};
   std::optional<double> train_eval_loss = {}, val_loss = {};
   std::optional<LayerNorms> layer_norms = {};
@@ -70,11 +70,11 @@ struct StepMetrics {
 // warned of. Nothing if there is no such file. Throws a kRuntime Error if it cannot write.
 void RepairLines(const std::filesystem::path& file);
 
-// That, and drops everything from the first line of step `end` or later on, and what is torn at the
-// end of the file.
+// Repairs the lines, and removes everything from the first line of step `end` or later on, and an
+// incomplete line at the end of the file.
 void CutLines(const std::filesystem::path& file, int64_t end);
 
-// Appends to RUN/metrics.jsonl, a line for each write; where the disk is full they wait (LineFile).
+// Appends lines to RUN/metrics.jsonl; while the disk is full they wait in memory (LineFile).
 class RunLog {
  public:
   // Keeps the lines of steps before `first_step` (CutLines) and drops the rest: those of a run that
@@ -84,7 +84,7 @@ class RunLog {
   ~RunLog();
 
   void Write(const StepMetrics& metrics);
-  // LineFile's.
+  // As LineFile does.
   void Sync();
   void Finish();
 

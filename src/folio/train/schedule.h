@@ -20,27 +20,28 @@ std::string DescribeSchedule(const TrainConfig& config);
 // The schedule after the warm-up, for people: "then a cosine down to 0.0001 at step 2,000".
 std::string DescribeDecay(const TrainConfig& config);
 
-// How often a text is worth reading: train.epochs, where that is set, else one that new parameters
-// have read so often teaches them nothing more, and a model that has read much before learns it by
-// heart soon after.
+// The number of epochs after which a text teaches nothing more: train.epochs where that is set,
+// else many for new parameters, and few for a model that is fine-tuned, which would soon know it by
+// heart.
 double WorthwhileEpochs(const TrainConfig& config);
 
-// How many steps of training a run with a budget (train.budget) makes at most, on so many tokens.
+// The largest number of steps that a run with train.budget makes on so many tokens.
 int64_t WorthwhileSteps(const TrainConfig& config, int64_t T, int64_t train_tokens);
 
-// How many steps a run makes in the time that it has: corrected as it goes, from how long its steps
-// have taken, the last ones above all, and what lies between them. It has no clock of its own.
+// The number of steps that a run makes in the time that it has, corrected while it runs by the
+// durations of its steps, recent ones above all, and of the pauses between them. It has no clock of
+// its own.
 class BudgetPlan {
  public:
   // `steps` until more is known, and never more than `most`.
   BudgetPlan(double seconds, int64_t steps, int64_t most);
 
-  // Another step took so long, after a pause of so long: an evaluation, a sample.
+  // Records a step that took `seconds`, after a pause (an evaluation, a sample) of `pause` seconds.
   void Step(double pause, double seconds);
 
-  // The steps that a run will have made that has made `done` of them, `gone` seconds after its
-  // beginning, and that needs `to_end` seconds behind its last. They stay what they were where a
-  // hundredth would be gained; `done` means that the time is up.
+  // Returns the number of steps of the whole run, of which `done` are made after `gone` seconds,
+  // and which needs `to_end` seconds after its last step. The number changes only by more than a
+  // hundredth; `done` means that the time is up.
   int64_t Correct(int64_t done, double gone, double to_end);
 
   int64_t steps() const { return steps_; }
@@ -50,7 +51,7 @@ class BudgetPlan {
   int64_t steps_, most_;
   double seen_ = 0;                               // steps of this process
   double spent_ = 0;                              // seconds of them
-  double recent_steps_ = 0, recent_seconds_ = 0;  // of a past that fades
+  double recent_steps_ = 0, recent_seconds_ = 0;  // where old steps count for less
   double paused_ = 0;                             // as long as so many steps
   double pause_of_step_ = 0;
 };

@@ -126,7 +126,7 @@ TensorBoardWriter::TensorBoardWriter(const fs::path& dir)
 TensorBoardWriter::~TensorBoardWriter() {
   try {
     Flush();
-  } catch (const Error&) {  // who must know has flushed
+  } catch (const Error&) {  // a caller that must know has flushed
   }
 }
 

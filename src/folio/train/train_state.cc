@@ -37,29 +37,27 @@ void Flush(const internal::FileDescriptor& file, const std::filesystem::path& pa
   if (internal::FlushFile(file.get()) != 0) internal::ThrowCannotWrite(path, errno);
 }
 
-std::string FileName(const NamedTensor& array, const ParamInfo& info) {
+std::string FileName(const StateArray& array, const ParamInfo& info) {
   return array.name + "." + info.name;
 }
 
-// The tensors of the file, as views of arrays that are laid out as what is trained.
-std::vector<NamedTensor> FileTensors(const ParamTable& table, std::span<const NamedTensor> state) {
-  std::vector<NamedTensor> tensors;
+// Calls visit(array, info) for each tensor of the file, in their order.
+template <class Visit>
+void VisitTensors(const ParamTable& table, std::span<const StateArray> state, const Visit& visit) {
   for (const ParamInfo& info : table.params()) {
-    if (!info.trained) continue;
-    for (const NamedTensor& array : state) {
-      tensors.push_back({FileName(array, info), table.View(info, array.tensor)});
+    for (const StateArray& array : state) {
+      if (array.Covers(info)) visit(array, info);
     }
   }
-  return tensors;
 }
 
 // Calls visit(begin, offset, size) for each run of elements of a parameter that the rank owns:
-// from `begin` of the parameter on, they lie from `offset` on in what the rank keeps.
+// from `begin` of the parameter on, they lie from `offset` on in the array.
 template <class Visit>
-void VisitOwned(const ParamInfo& info, const Shards& shards, int rank, const Visit& visit) {
+void VisitOwned(const ParamInfo& info, const StateArray& array, int rank, const Visit& visit) {
   const int64_t end = info.offset + info.shape.count();
-  for (size_t b = 0; b < shards.buckets().size(); ++b) {
-    const Shards::Piece piece = shards.PieceOf(b, rank);
+  for (size_t b = 0; b < array.shards.buckets().size(); ++b) {
+    const Shards::Piece piece = array.shards.PieceOf(b, rank);
     const int64_t from = std::max(piece.begin, info.offset), to = std::min(piece.end, end);
     if (from >= to) continue;
     visit(from - info.offset, piece.offset + (from - piece.begin), to - from);
@@ -80,44 +78,36 @@ std::vector<float> ReadPart(const SafetensorsFile& file, const std::string& name
 }
 
 void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
-                       const Optimizer& optimizer, const Shards* shards, int rank) {
+                       const Optimizer& optimizer) {
   const ParamTable whole = table.Whole();
+  const auto whole_shape = [&](const ParamInfo& info) -> const Shape& {
+    return whole.params()[static_cast<size_t>(&info - table.params().data())].shape;
+  };
   const SafetensorsFile file(path);
-  for (const ParamInfo& info : whole.params()) {
-    if (!info.trained) continue;
-    for (const NamedTensor& array : optimizer.State()) {
-      file.Require(FileName(array, info), info.shape);
-    }
-  }
-  for (size_t p = 0; p < table.params().size(); ++p) {
-    const ParamInfo& info = table.params()[p];
-    if (!info.trained) continue;
-    const Shape& shape = whole.params()[p].shape;
-    const PlaceInWhole place(table, info, shape);
-    for (const NamedTensor& array : optimizer.State()) {
-      const std::vector<float> values =
-          ReadPart(file, FileName(array, info), shape, info.shape, place);
-      float* kept = array.tensor.data<float>();
-      if (shards == nullptr) {
-        std::ranges::copy(values, kept + info.offset);
-        continue;
-      }
-      VisitOwned(info, *shards, rank, [&](int64_t begin, int64_t offset, int64_t size) {
-        std::copy_n(values.data() + begin, size, kept + offset);
-      });
-    }
-  }
+  VisitTensors(table, optimizer.State(), [&](const StateArray& array, const ParamInfo& info) {
+    file.Require(FileName(array, info), whole_shape(info));
+  });
+  VisitTensors(table, optimizer.State(), [&](const StateArray& array, const ParamInfo& info) {
+    const PlaceInWhole place(table, info, whole_shape(info));
+    const std::vector<float> values =
+        ReadPart(file, FileName(array, info), whole_shape(info), info.shape, place);
+    const auto keep = [&](int64_t begin, int64_t offset, int64_t size) {
+      std::copy_n(values.data() + begin, size, array.tensor.data<float>() + offset);
+    };
+    VisitOwned(info, array, optimizer.rank(), keep);
+  });
 }
 
 }  // namespace
 
-SharedOptimizerFile::SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights)
+SharedOptimizerFile::SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights,
+                                         const Optimizer& optimizer)
     : path_(std::move(path)), table_(weights.table()) {
-  std::vector<NamedTensor> state;  // of which only the shapes count
-  for (const std::string_view name : Optimizer::kState) {
-    state.push_back({std::string(name), weights.flat()});
-  }
-  layout_ = LayOutSafetensors(FileTensors(table_, state));
+  std::vector<NamedTensor> tensors;  // only their shapes count
+  VisitTensors(table_, optimizer.State(), [&](const StateArray& array, const ParamInfo& info) {
+    tensors.push_back({FileName(array, info), table_.View(info, weights.flat())});
+  });
+  layout_ = LayOutSafetensors(tensors);
 }
 
 void SharedOptimizerFile::Create() const {
@@ -137,22 +127,18 @@ bool SharedOptimizerFile::IsHere() const {
          access(path_.c_str(), W_OK) == 0;
 }
 
-void SharedOptimizerFile::Write(const Shards& shards, int rank,
-                                std::span<const NamedTensor> state) const {
+void SharedOptimizerFile::Write(int rank, std::span<const StateArray> state) const {
   const internal::FileDescriptor file(internal::OpenFile(path_, O_WRONLY | O_NOFOLLOW));
   if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
-  for (const ParamInfo& info : table_.params()) {
-    if (!info.trained) continue;
-    VisitOwned(info, shards, rank, [&](int64_t begin, int64_t offset, int64_t size) {
-      for (const NamedTensor& array : state) {
-        const float* kept = array.tensor.data<float>() + offset;
-        WriteAt(file, path_, reinterpret_cast<const char*>(kept),
-                static_cast<size_t>(size) * sizeof(float),
-                layout_.offsets.at(FileName(array, info)) +
-                    static_cast<uint64_t>(begin) * sizeof(float));
-      }
+  VisitTensors(table_, state, [&](const StateArray& array, const ParamInfo& info) {
+    VisitOwned(info, array, rank, [&](int64_t begin, int64_t offset, int64_t size) {
+      const float* kept = array.tensor.data<float>() + offset;
+      WriteAt(
+          file, path_, reinterpret_cast<const char*>(kept),
+          static_cast<size_t>(size) * sizeof(float),
+          layout_.offsets.at(FileName(array, info)) + static_cast<uint64_t>(begin) * sizeof(float));
     });
-  }
+  });
   Flush(file, path_);
 }
 
@@ -221,7 +207,7 @@ TorchRng::State TorchFromJson(const Json& json, const std::string& where) {
   return state;
 }
 
-TrainState FromJson(const Json& json, const std::string& where) {
+TrainState StateFromJson(const Json& json, const std::string& where) {
   try {
     if (json.at("format").get<int64_t>() != kFormatVersion) {
       throw InputError(fmt::format("{}: unknown format {}", where, json.at("format").dump()),
@@ -276,13 +262,13 @@ TrainState FromJson(const Json& json, const std::string& where) {
 TrainState ReadState(const std::filesystem::path& dir) {
   constexpr uint64_t kMaxState = 1 << 20;
   const std::string path = (dir / kTrainStateDir / kStateFile).string();
-  return FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
+  return StateFromJson(ParseJson(ReadFile(path, kMaxState), path), path);
 }
 
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, std::span<const NamedTensor> optimizer,
+                    const ParamTable& table, std::span<const StateArray> optimizer,
                     const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
   const GuardedDirectory inside(dir);
@@ -294,7 +280,11 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
     const auto error = internal::Rename(written, at / kOptimizerFile);
     if (error) internal::ThrowCannotWrite(at / kOptimizerFile, error.value());
   } else {
-    WriteSafetensors(at / kOptimizerFile, FileTensors(table, optimizer));
+    std::vector<NamedTensor> tensors;
+    VisitTensors(table, optimizer, [&](const StateArray& array, const ParamInfo& info) {
+      tensors.push_back({FileName(array, info), array.View(info)});
+    });
+    WriteSafetensors(at / kOptimizerFile, tensors);
   }
   Json json;
   json["format"] = kFormatVersion;
@@ -336,9 +326,9 @@ double SavedBudgetSeconds(const std::filesystem::path& dir) {
 }
 
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
-                          const Optimizer& optimizer, const Shards* shards, int rank) {
+                          const Optimizer& optimizer) {
   const TrainState state = ReadState(dir);
-  ReadOptimizerFile(dir / kTrainStateDir / kOptimizerFile, table, optimizer, shards, rank);
+  ReadOptimizerFile(dir / kTrainStateDir / kOptimizerFile, table, optimizer);
   return state;
 }
 

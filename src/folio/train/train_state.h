@@ -8,7 +8,6 @@
 #include "folio/base/rng.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/params.h"
-#include "folio/train/buckets.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/health.h"
 #include "folio/train/optimizer.h"
@@ -17,8 +16,9 @@ namespace folio {
 
 inline constexpr char kTrainStateDir[] = "train_state";
 
-// The state that a run needs beside the model to go on as if it had never stopped. Without a budget
-// it says nothing of time, and never of threads, so that equal runs have equal bytes.
+// The state that a run needs beside the model to go on as if it had never stopped. It does not
+// depend on the number of threads, nor on time unless there is a budget: equal runs have equal
+// bytes.
 struct TrainState {
   int64_t step = 0;  // steps done, made or skipped
   int64_t tokens = 0;
@@ -40,16 +40,16 @@ struct TrainState {
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
-  // The step whose batch `step` has, as the sampler counts.
+  // The sampler's number for the batch of `step`.
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 
 // Writes dir/train_state/state.json and optimizer.safetensors: for each trained parameter P and
-// each array A of the optimizer's state a tensor "A.P" of P's shape. `optimizer` has the arrays,
-// laid out as what is trained of `table`; `written` is that file where it is there already, and is
-// moved to its place. Throws as WriteSafetensors does.
+// each array A of the optimizer's state that covers it a tensor "A.P" of P's shape. `optimizer` has
+// the arrays, of one rank alone; `written` is that file where it is there already, and is moved to
+// its place. Throws as WriteSafetensors does.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, std::span<const NamedTensor> optimizer,
+                    const ParamTable& table, std::span<const StateArray> optimizer,
                     const std::filesystem::path& written = {});
 
 // Updates done by the run that left the state in `dir`, and the seconds of its budget that were
@@ -57,17 +57,18 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
 int64_t SavedStep(const std::filesystem::path& dir);
 double SavedBudgetSeconds(const std::filesystem::path& dir);
 
-// Reads both back: of the optimizer's state the pieces that this rank owns (`shards`, null for one
-// rank alone), of the model of `table` or of the shard that it is of. Throws a kInput Error if they
-// are missing or do not belong to the model.
+// Reads both back: of the optimizer's state the pieces that this rank owns, of the model of `table`
+// or of the shard that it is of. Throws a kInput Error if they are missing or do not belong to the
+// model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
-                          const Optimizer& optimizer, const Shards* shards = nullptr, int rank = 0);
+                          const Optimizer& optimizer);
 
 // An optimizer file that all ranks write at the same time, each its pieces. All see the same file
 // system; the first rank then puts the file in its place.
 class SharedOptimizerFile {
  public:
-  SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights);
+  SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights,
+                      const Optimizer& optimizer);
 
   const std::filesystem::path& path() const { return path_; }
   // Makes the file as long as it will be, with its header. The first rank calls it. Throws a
@@ -76,7 +77,7 @@ class SharedOptimizerFile {
   // Returns whether this rank can write the file that the first has created.
   bool IsHere() const;
   // Writes the pieces of a rank and flushes them. Throws a kRuntime Error if it cannot.
-  void Write(const Shards& shards, int rank, std::span<const NamedTensor> state) const;
+  void Write(int rank, std::span<const StateArray> state) const;
 
  private:
   std::filesystem::path path_;

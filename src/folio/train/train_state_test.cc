@@ -16,11 +16,11 @@ namespace {
 class TrainStates : public InTemporaryDirectory {
  protected:
   TrainStates()
-      : optimizer_(*backend_, Dtype::kF32, table_.trained_size()),
-        loaded_(*backend_, Dtype::kF32, table_.trained_size()) {
+      : optimizer_(*backend_, {}, Dtype::kF32, Shards(BucketsOf(table_), 1)),
+        loaded_(*backend_, {}, Dtype::kF32, Shards(BucketsOf(table_), 1)) {
     float next = 0.5f;
     for (const ParamInfo& info : table_.params()) {
-      for (const NamedTensor& array : optimizer_.State()) {
+      for (const StateArray& array : optimizer_.State()) {
         for (float& x : Elements<float>(table_.View(info, array.tensor))) x = next += 0.25f;
       }
     }
@@ -84,11 +84,47 @@ TEST_F(TrainStates, EverythingReadsBack) {
     EXPECT_EQ(found->has_normal, wanted->has_normal);
     EXPECT_EQ(found->normal, wanted->normal);
   }
-  for (size_t i = 0; i < Optimizer::kState.size(); ++i) {
-    EXPECT_EQ(loaded_.State()[i].name, Optimizer::kState[i]);
+  const std::vector<std::string> names = {"m", "v"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(loaded_.State()[i].name, names[i]);
     EXPECT_TRUE(Same(loaded_.State()[i].tensor, optimizer_.State()[i].tensor));
   }
   EXPECT_FALSE(Same(loaded_.State()[0].tensor, loaded_.State()[1].tensor));
+}
+
+// An optimizer of one group alone is what a method is beside that of another group.
+TEST_F(TrainStates, ArraysOfSomeGroupsAreOfTheirParametersAlone) {
+  for (const ParamGroup group : kParamGroups) {
+    std::vector<ShardBucket> buckets = BucketsOf(table_);
+    std::erase_if(buckets, [&](const ShardBucket& bucket) { return bucket.group != group; });
+    const Optimizer saved(*backend_, {}, Dtype::kF32, Shards(buckets, 1));
+    size_t tensors = 0;
+    float next = 0;
+    for (const StateArray& array : saved.State()) {
+      for (const ParamInfo& info : table_.params()) {
+        EXPECT_EQ(array.Covers(info), info.group == group) << info.name;
+        if (info.group != group) continue;
+        for (float& x : Elements<float>(array.View(info))) x = ++next;
+        ++tensors;
+      }
+    }
+    SaveTrainState(At(""), State(), table_, saved.State());
+    EXPECT_EQ(SafetensorsFile(At("train_state/optimizer.safetensors")).tensors().size(), tensors);
+    const Shards shared(buckets, 3);
+    for (int rank = 0; rank < shared.ranks(); ++rank) {
+      const Optimizer loaded(*backend_, {}, Dtype::kF32, shared, rank);
+      LoadTrainState(At(""), table_, loaded);
+      for (size_t b = 0; b < buckets.size(); ++b) {
+        const Shards::Piece piece = shared.PieceOf(b, rank);
+        const int64_t begin = piece.begin - shared.begin();
+        for (size_t i = 0; i < loaded.State().size(); ++i) {
+          EXPECT_TRUE(
+              Same(loaded.State()[i].tensor.Slice(piece.offset, piece.offset + piece.size()),
+                   saved.State()[i].tensor.Slice(begin, begin + piece.size())));
+        }
+      }
+    }
+  }
 }
 
 TEST_F(TrainStates, WhatIsAbsentStaysAbsent) {
@@ -137,7 +173,7 @@ TEST_F(TrainStates, RefusesTheOptimizerStateOfAnotherModel) {
   GptConfig other = TinyConfig();
   other.n_inner = 23;
   const ParamTable table(other);
-  const Optimizer optimizer(*backend_, Dtype::kF32, table.trained_size());
+  const Optimizer optimizer(*backend_, {}, Dtype::kF32, Shards(BucketsOf(table), 1));
   SaveTrainState(At(""), State(), table, optimizer.State());
   EXPECT_TRUE(Contains(Refusal(), "optimizer.safetensors", "mlp.c_fc.weight"));
 }

@@ -13,15 +13,6 @@ int64_t BlocksOf(const Shards::Piece& piece) {
   return (piece.size() + Shards::kBlock - 1) / Shards::kBlock;
 }
 
-// The parameter that lies at an offset of the flat array.
-const ParamInfo& ParamAt(const ParamTable& table, int64_t offset) {
-  const ParamInfo* there = nullptr;
-  for (const ParamInfo& info : table.params()) {
-    if (info.offset <= offset && (there == nullptr || info.offset > there->offset)) there = &info;
-  }
-  return *there;
-}
-
 PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
   options.lora = weights.table().lora();
   options.shard = weights.table().shard();
@@ -31,15 +22,16 @@ PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
 }  // namespace
 
 TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
-                     const PassOptions& options, const Parallelism& parallelism)
+                     const PassOptions& options, const Parallelism& parallelism,
+                     const OptimizerSettings& optimizer)
     : backend_(backend),
       weights_(weights),
       data_(parallelism.data()),
       tensor_(TensorCommunicator(parallelism.group, parallelism.tensor)),
-      shards_(BucketsOf(weights.table(), weights.config().n_layer), data_.size()),
+      shards_(BucketsOf(weights.table()), data_.size()),
       pass_(backend, weights.config(), B, T, PassKind::kTraining, OptionsFor(weights, options)),
       sum_(backend, weights.table(), shards_, weights.flat().dtype(), parallelism),
-      optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(data_.rank())) {
+      optimizer_(backend, optimizer, weights.flat().dtype(), shards_, data_.rank()) {
   FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
   const Shard& shard = weights.table().shard();
   FOLIO_CHECK(
@@ -55,9 +47,7 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
   }
   all_block_sums_.resize(blocks);
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
-    const ParamInfo& first = ParamAt(weights.table(), shards_.buckets()[b].begin);
-    groups_.push_back(GroupOf(first));
-    std::vector<size_t>& order = first.shared ? shared_blocks_ : block_order_;
+    std::vector<size_t>& order = shards_.buckets()[b].shared ? shared_blocks_ : block_order_;
     for (int r = 0; r < shards_.ranks(); ++r) {
       size_t& at = next[static_cast<size_t>(r)];
       for (int64_t i = 0; i < BlocksOf(shards_.PieceOf(b, r)); ++i) order.push_back(at++);
@@ -68,13 +58,14 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
 }
 
 MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
-                           const PassOptions& options, const PlannedParallelism& parallelism) {
+                           const PassOptions& options, const PlannedParallelism& parallelism,
+                           const OptimizerSettings& optimizer) {
   MemoryPlan plan;
   const ParamTable table(config, options.lora, options.shard);
-  const Shards shards(BucketsOf(table, config.n_layer), parallelism.ranks);
+  const Shards shards(BucketsOf(table), parallelism.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
-  Optimizer::AddTo(plan, options.number(), shards.SizeOf(0));
+  Optimizer::AddTo(plan, optimizer, options.number(), shards);
   if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
@@ -146,15 +137,14 @@ double TrainStep::Norm() {
   return std::sqrt(sum);
 }
 
-void TrainStep::Update(const OptimizerSettings& settings, double lr, double clip, int64_t step,
-                       double norm) {
+void TrainStep::Update(double lr, double clip, int64_t step, double norm) {
   const double scale = ClipScale(norm, clip);
   const auto update = [&](size_t b) {
     const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     if (piece.size() == 0) return;
-    optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale}, groups_[b],
+    optimizer_.Step({.lr = lr, .step = step, .grad_scale = scale}, b,
                     weights_.flat().Slice(piece.begin, piece.end),
-                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()), piece.offset);
+                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()));
   };
   if (!gather_) {
     for (size_t b = 0; b < shards_.buckets().size(); ++b) update(b);
@@ -166,9 +156,9 @@ void TrainStep::Update(const OptimizerSettings& settings, double lr, double clip
   }
 }
 
-double TrainStep::Finish(const OptimizerSettings& settings, double lr, double clip, int64_t step) {
+double TrainStep::Finish(double lr, double clip, int64_t step) {
   const double norm = Norm();
-  Update(settings, lr, clip, step, norm);
+  Update(lr, clip, step, norm);
   return norm;
 }
 

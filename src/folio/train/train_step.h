@@ -27,14 +27,16 @@ class TrainStep : private LayerGate {
   // r % parallelism.tensor of them; then those with one r / parallelism.tensor see the same
   // micro-batches.
   TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
-            const PassOptions& options = {}, const Parallelism& parallelism = {});
+            const PassOptions& options = {}, const Parallelism& parallelism = {},
+            const OptimizerSettings& optimizer = {});
   TrainStep(const TrainStep&) = delete;
 
-  // Everything that training in this shape keeps in memory, of the model or of a shard of it, with
-  // nothing allocated.
+  // The plan of all memory that training in this shape keeps, for the model or a shard of it.
+  // Allocates nothing.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
                          const PassOptions& options = {},
-                         const PlannedParallelism& parallelism = {});
+                         const PlannedParallelism& parallelism = {},
+                         const OptimizerSettings& optimizer = {});
 
   // The gradient is zero from here on.
   void Begin() { sum_.Begin(); }
@@ -48,24 +50,24 @@ class TrainStep : private LayerGate {
   // The norm of the gradient of all micro-batches and of all shards. All ranks get the same.
   double Norm();
   // Makes one step of the optimizer with the gradient, of this norm, clipped. `step` counts from 1.
-  void Update(const OptimizerSettings& settings, double lr, double clip, int64_t step, double norm);
+  void Update(double lr, double clip, int64_t step, double norm);
   // Calls Norm and Update; returns the norm.
-  double Finish(const OptimizerSettings& settings, double lr, double clip, int64_t step);
+  double Finish(double lr, double clip, int64_t step);
 
-  // Waits for the weights that other ranks changed: for whoever reads them but a pass of this
-  // step.
+  // Waits for the weights that other ranks changed. Everything but a pass of this step must wait
+  // before it reads them.
   void WaitForWeights();
   // The whole gradient of the weights, laid out as what is trained of them; with several ranks all
   // must ask, after Norm.
   const Tensor& Gradient();
 
-  // The parameter whose gradient lies there; "" if none does.
+  // The parameter whose gradient lies at `at`; "" if none does.
   std::string GradientAt(const std::byte* at) const { return sum_.NameAt(at, weights_.table()); }
 
   GptPass& pass() { return pass_; }
+  const GptWeights& weights() const { return weights_; }
   // Its state is of this rank's pieces.
   const Optimizer& optimizer() const { return optimizer_; }
-  const Shards& shards() const { return shards_; }
   const Parallelism& parallelism() const { return sum_.parallelism(); }
   // The ranks that share the data, and those that share the layers of this model.
   const Communicator& data_communicator() const { return data_; }
@@ -88,7 +90,6 @@ class TrainStep : private LayerGate {
   Optimizer optimizer_;
   std::optional<WeightGather> gather_;
   std::optional<GptWeights> whole_gradient_;
-  std::vector<ParamGroup> groups_;                   // of each bucket
   std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
   // Places in all_block_sums_, in the order of the flat array: of parameters that this shard has
   // alone, and of those that all shards have.

@@ -47,7 +47,7 @@ std::vector<double> LearnByHeart(const std::string& backend_name, const PassOpti
   for (int64_t step = 1; step <= 200; ++step) {
     train_step.Begin();
     losses.push_back(scale * train_step.Accumulate(inputs, targets, scale, {}));
-    train_step.Finish({}, 1e-2, 1, step);
+    train_step.Finish(1e-2, 1, step);
   }
   return losses;
 }
@@ -225,9 +225,9 @@ TEST(TrainStep, OnlyMatricesDecayAndGapsStayZero) {
   Scatter(weights, 1);
   const std::vector<float> before(Elements<float>(weights.flat()).begin(),
                                   Elements<float>(weights.flat()).end());
-  TrainStep train_step(*backend, weights, 1, 1);
+  TrainStep train_step(*backend, weights, 1, 1, {}, {}, AdamW{.weight_decay = 0.5});
   train_step.Begin();  // no gradient at all: what changes, decays
-  EXPECT_EQ(train_step.Finish({.weight_decay = 0.5}, 0.1, 1, 1), 0);
+  EXPECT_EQ(train_step.Finish(0.1, 1, 1), 0);
   std::vector<bool> covered(before.size());
   for (const ParamInfo& info : weights.table().params()) {
     const float* x = weights.table().View(info, weights.flat()).data<float>();
@@ -254,7 +254,7 @@ TEST(TrainStep, FinishTellsTheLengthBeforeClipping) {
   train_step.Accumulate(ids, ids, 1, {});
   double sum = 0;
   for (float g : Elements<float>(train_step.grads())) sum += static_cast<double>(g) * g;
-  const double norm = train_step.Finish({}, 0.1, 1e-3, 1);
+  const double norm = train_step.Finish(0.1, 1e-3, 1);
   EXPECT_NEAR(norm, std::sqrt(sum), 1e-9 * norm);
   double clipped = 0;  // m is (1 - beta1) times the clipped gradient
   for (float m : Elements<float>(train_step.optimizer().State()[0].tensor))
@@ -303,10 +303,10 @@ TEST(ParamGroups, NoBucketIsOfTwo) {
   config.tie_word_embeddings = false;
   const ParamTable table(config);
   std::set<ParamGroup> seen;
-  for (const ShardBucket& bucket : BucketsOf(table, config.n_layer)) {
+  for (const ShardBucket& bucket : BucketsOf(table)) {
     std::set<ParamGroup> groups;
     for (const ParamInfo& info : table.params()) {
-      if (bucket.begin <= info.offset && info.offset < bucket.end) groups.insert(GroupOf(info));
+      if (bucket.begin <= info.offset && info.offset < bucket.end) groups.insert(info.group);
     }
     EXPECT_EQ(groups.size(), 1u) << bucket.begin;
     seen.merge(groups);

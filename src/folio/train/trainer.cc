@@ -59,7 +59,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()))),
       train_step_(watched_, weights_, config.batch_size, ContextOf(model, config),
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
-                  ParallelismOf(config, ranks_.group())),
+                  ParallelismOf(config, ranks_.group()), OptimizerSettingsOf(config)),
       layer_norms_(backend, weights_, train_step_.tensor_communicator()),
       policy_(config_,
               Checkpoints(run_, {.keep_last = config.keep_last,
@@ -70,8 +70,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                                           base_sha256},
                                  .adapters = config.saves_adapters(),
                                  .tokenizer = tokenizer}),
-              weights_, train_step_.optimizer(), {ranks_.group(), &train_step_.shards()},
-              hooks_.on_checkpoint, [this] { return Clock(); }) {
+              weights_, train_step_.optimizer(), ranks_.group(), hooks_.on_checkpoint,
+              [this] { return Clock(); }) {
   FOLIO_CHECK(!config.saves_adapters() || from != nullptr, "adapters without their model");
   RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
   config_.context = train_step_.pass().T();
@@ -95,8 +95,8 @@ std::string Trainer::NameOf(const std::byte* at) const {
     const Tensor x = weights_.table().View(info, weights_.flat());
     if (!std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) return info.name;
   }
-  const std::string of = train_step_.GradientAt(at);
-  return of.empty() ? "" : "gradient of " + of;
+  const std::string name = train_step_.GradientAt(at);
+  return name.empty() ? "" : "gradient of " + name;
 }
 
 double Trainer::Seconds() const {
@@ -130,16 +130,6 @@ double Trainer::Accumulate() {
   return MeanLoss(mine, train_step_.data_communicator(), config_.reduce_every);
 }
 
-// The parameter whose gradient is not finite; all ranks hear the same.
-std::string Trainer::NonFinite() {
-  std::string found = FirstNonFinite(weights_.table(), train_step_.Gradient());
-  if (train_step_.tensor_communicator().alone()) return found;
-  for (const std::string& name : ranks_.group()->Gather(found)) {
-    if (!name.empty()) return name;
-  }
-  return "";
-}
-
 void Trainer::Sample() {
   train_step_.WaitForWeights();
   std::optional<GptWeights> whole;
@@ -157,34 +147,24 @@ std::optional<StepMetrics> Trainer::TakeStep() {
   const double waited = ranks_.seconds_waited();
   const int64_t tokens = config_.batch_size * train_step_.pass().T() * config_.grad_accumulation;
   StepMetrics metrics{.step = state_.step};
-  double loss = 0;
   try {
     if (hooks_.abandon_requested && ranks_.group() == nullptr && !torch_) {
       watched_.Watch([this] {
         if (hooks_.abandon_requested()) throw StepDropped{};
       });
     }
-    loss = Accumulate();
+    metrics.loss = Accumulate();
     watched_.Watch({});
   } catch (const StepDropped&) {
     watched_.Watch({});
     return {};
   }
-  metrics.loss = loss;
-  metrics.lr = LearningRate(config_, state_.step);
-  metrics.grad_norm = train_step_.Norm();
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
-  if (measure) layer_norms_.Begin();
-  lost_ = UpdateIfSound(
-      train_step_, config_, weights_.config().vocab_size, [this] { return NonFinite(); },
-      state_.health, metrics);
+  lost_ = JudgeAndUpdate(train_step_, config_, state_.health, metrics,
+                         measure ? &layer_norms_ : nullptr);
   if (!lost_.empty()) {
     first_lost_step_ = state_.step + 1 - state_.health.skipped_in_a_row;
     return metrics;
-  }
-  if (measure) {
-    train_step_.WaitForWeights();
-    metrics.layer_norms = layer_norms_.End(train_step_.Gradient());
   }
   state_.step += 1;
   state_.tokens += tokens;
@@ -222,10 +202,11 @@ bool Trainer::EvaluationDue() const {
 // be through in time: both may take half as long again as is known.
 bool Trainer::OutOfTime() const {
   constexpr double kMargin = 1.5;
-  constexpr double kArrays = 1 + std::size(Optimizer::kState);  // beside the weights
+  // The optimizer's beside the weights, each as large.
+  const auto arrays = static_cast<double>(1 + train_step_.optimizer().State().size());
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
                                          static_cast<size_t>(weights_.table().shard().count));
-  const double rest = longest_step_ + policy_.Seconds(kArrays * bytes);
+  const double rest = longest_step_ + policy_.Seconds(arrays * bytes);
   return Clock() - started_ + kMargin * rest >= max_seconds_;
 }
 
@@ -421,8 +402,7 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   if (adapters) {
     LoadAdapter(config_.saves_adapters() ? checkpoint : checkpoint / kAdapterDir, weights_);
   }
-  state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer(),
-                          &train_step_.shards(), train_step_.data_communicator().rank());
+  state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer());
   policy_.Resumed(state_, checkpoint);
   if (torch_) {
     if (!state_.torch) {

@@ -19,7 +19,7 @@
 #include "folio/train/checkpoints.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/health.h"
+#include "folio/train/judged_step.h"
 #include "folio/train/ranks.h"
 #include "folio/train/run_log.h"
 #include "folio/train/schedule.h"
@@ -117,7 +117,6 @@ class Trainer {
   void FetchBatch(int64_t turn);
   std::optional<StepMetrics> TakeStep();  // none for a step that was dropped
   double Accumulate();
-  std::string NonFinite();
   void Sample();
   void Poll();
   double Clock() const { return hooks_.clock ? hooks_.clock() : SteadySeconds(); }

@@ -194,10 +194,10 @@ class TrainingInParts : public TrainingOnRanks {
   // Moments by name, first ones and second ones.
   std::vector<float> Moments(const std::string& checkpoint) const {
     const ParamTable table(model_);
-    Optimizer optimizer(*backend_, Dtype::kF32, table.trained_size());
+    Optimizer optimizer(*backend_, {}, Dtype::kF32, Shards(BucketsOf(table), 1));
     LoadTrainState(At(checkpoint), table, optimizer);
     std::vector<float> all;
-    for (const NamedTensor& array : optimizer.State()) {
+    for (const StateArray& array : optimizer.State()) {
       const std::span<const float> flat = Elements<float>(array.tensor);
       const float largest = static_cast<float>(Largest(flat));
       for (const float x : flat) all.push_back(x / largest);

@@ -214,7 +214,7 @@ TEST_P(Bf16Kernels, Gated) {
 
 TEST_P(Bf16Kernels, Activation) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
-    for (const auto& [kind, name] : kActivations) {
+    for (const auto& [kind, name, flops] : kActivations) {
       SCOPED_TRACE(name);
       const Tensor x = RandomLow(memory, {N, C}, 4), d_out = RandomLow(memory, {N, C});
       if (C > 60) {
@@ -240,7 +240,7 @@ TEST_P(Bf16Kernels, ActivationInsideLinear) {
   const Tensor weight = memory.Random({I, O}), bias = memory.Random({O});
   const Tensor x = RandomLow(memory, {N, I}), pre = RandomLow(memory, {N, I}, 4);
   const Tensor d_out = RandomLow(memory, {N, O});
-  for (const auto& [kind, name] : kActivations) {
+  for (const auto& [kind, name, flops] : kActivations) {
     for (const Dtype low : {Dtype::kF32, Dtype::kBF16}) {
       SCOPED_TRACE(fmt::format("{} {}", DtypeName(low), name));
       for (const Dtype own : {Dtype::kF32, low}) {
@@ -277,7 +277,7 @@ TEST_P(Bf16Kernels, ActivationKeepsNanToItsOwnPlace) {
   const Tensor x = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
   const Tensor d_out = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
   x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(NAN);
-  for (const auto& [kind, name] : kActivations) {
+  for (const auto& [kind, name, flops] : kActivations) {
     if (kind == Activation::kRelu) continue;  // by definition no NaN's gradient
     SCOPED_TRACE(name);
     const Tensor d_x = memory.Unset(Dtype::kBF16, {1, n}), out = memory.Unset(Dtype::kBF16, {1, n});

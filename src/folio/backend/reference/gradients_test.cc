@@ -305,7 +305,7 @@ TEST(ReferenceGradients, Linear) {
 }
 
 TEST(ReferenceGradients, Activation) {
-  for (const auto& [kind, name] : kActivations) {
+  for (const auto& [kind, name, flops] : kActivations) {
     SCOPED_TRACE(name);
     Real x0 = RandomNumbers(40, 1);
     for (double& v : x0) v *= 3;
@@ -326,7 +326,7 @@ TEST(ReferenceGradients, Activation) {
 
 TEST(ReferenceGradients, Gated) {
   constexpr int64_t kN = 3, kF = 5;
-  for (const auto& [kind, name] : kActivations) {
+  for (const auto& [kind, name, flops] : kActivations) {
     SCOPED_TRACE(name);
     const Real x0 = RandomNumbers(kN * 2 * kF, 1), d_out = RandomNumbers(kN * kF, 2);
     Numbers x = ToComplex(x0);

@@ -154,10 +154,10 @@ class InspectDumpCommand final : public Command {
     flags.Group("AdamW");
     flags.Value(Field{"adamw-steps", &adamw_steps_, "steps, one on each batch", 0, 1e9});
     flags.Value(Field{"lr", &lr_, "learning rate", 0, 1e3});
-    flags.Value(Field{"beta1", &optimizer_.beta1, "AdamW's beta1", 0, 0.999999});
-    flags.Value(Field{"beta2", &optimizer_.beta2, "AdamW's beta2", 0, 0.99999999});
-    flags.Value(Field{"eps", &optimizer_.eps, "epsilon", 0, 1});
-    flags.Value(Field{"weight-decay", &optimizer_.weight_decay,
+    flags.Value(Field{"beta1", &adamw_.beta1, "AdamW's beta1", 0, 0.999999});
+    flags.Value(Field{"beta2", &adamw_.beta2, "AdamW's beta2", 0, 0.99999999});
+    flags.Value(Field{"eps", &adamw_.eps, "epsilon", 0, 1});
+    flags.Value(Field{"weight-decay", &adamw_.weight_decay,
                       "weight decay, for tensors of two or more dimensions", 0, 1e3});
     flags.Value(Field{"clip", &clip_, "maximum norm of the gradient; 0: no limit", 0, 1e9});
   }
@@ -175,7 +175,7 @@ class InspectDumpCommand final : public Command {
     const GptConfig& config = weights->config();
     const ParamTable& table = weights->table();
     const std::unique_ptr<Backend> backend = MakeBackend(backend_);
-    TrainStep train_step(*backend, *weights, batches.B, batches.T);
+    TrainStep train_step(*backend, *weights, batches.B, batches.T, {}, {}, adamw_);
     LayerSink layers(*backend, config, batches.B, batches.T);
     train_step.pass().set_trace(&layers);
     double loss = batches.Accumulate(train_step, 0);
@@ -201,7 +201,7 @@ class InspectDumpCommand final : public Command {
     SafetensorsMetadata metadata{{"backend", backend_}};
     for (int64_t k = 0; k < adamw_steps_; ++k) {
       losses.push_back(batches.Accumulate(train_step, k));
-      grad_norms.push_back(train_step.Finish(optimizer_, lr_, clip_, k + 1));
+      grad_norms.push_back(train_step.Finish(lr_, clip_, k + 1));
     }
     if (adamw_steps_ > 0) {
       tensors.push_back({"losses", Tensor(losses.data(), {adamw_steps_})});
@@ -210,9 +210,9 @@ class InspectDumpCommand final : public Command {
         tensors.push_back({"after." + info.name, table.View(info, weights->flat())});
       }
       metadata["lr"] = fmt::format("{}", lr_);
-      metadata["betas"] = fmt::format("{},{}", optimizer_.beta1, optimizer_.beta2);
-      metadata["eps"] = fmt::format("{}", optimizer_.eps);
-      metadata["weight_decay"] = fmt::format("{}", optimizer_.weight_decay);
+      metadata["betas"] = fmt::format("{},{}", adamw_.beta1, adamw_.beta2);
+      metadata["eps"] = fmt::format("{}", adamw_.eps);
+      metadata["weight_decay"] = fmt::format("{}", adamw_.weight_decay);
       metadata["clip"] = fmt::format("{}", clip_);
     }
     {
@@ -237,7 +237,7 @@ class InspectDumpCommand final : public Command {
   ComputeFlags compute_;
   int64_t adamw_steps_ = 0;
   double lr_ = 1e-3, clip_ = 1;
-  OptimizerSettings optimizer_;
+  AdamW adamw_;
 };
 
 }  // namespace
