@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "folio/base/base64.h"
 #include "folio/base/clock.h"
 #include "folio/base/hash.h"
 #include "folio/base/utf8.h"
@@ -21,7 +22,6 @@
 #include "folio/io/json.h"
 #include "folio/model/layers/rotary.h"
 #include "folio/model/transformer.h"
-#include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/generated_texts.h"
 #include "folio/serve/http.h"

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <set>
 
+#include "folio/base/base64.h"
 #include "folio/base/error.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/text_streamer.h"
@@ -17,7 +18,6 @@
 #include "folio/model/decoder.h"
 #include "folio/model/transformer.h"
 #include "folio/model_files/checkpoint.h"
-#include "folio/plot/png.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_vocab.h"
