@@ -334,19 +334,19 @@ class DecodeBatch::Impl {
  public:
   Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options)
       : texts_(RequireTexts(options.texts)),
-        V_(weights.config().vocab_size),
+        config_(weights.config()),
         decoder_(
             backend, weights,
             {.cache = options.cache,
              .pages = options.pages > 0 ? options.pages
-                                        : texts_ * KvCache::PagesOf(weights.config(),
-                                                                    weights.config().n_positions),
+                                        : texts_ * KvCache::PagesOf(config_, config_.n_positions),
              .sequences = texts_}) {}
 
+  const GptConfig& config() const { return config_; }
   int64_t context() const { return decoder_.capacity(); }
 
   Id Add(TextRequest request) {
-    CheckGeneration(request.prompt, request.options, context(), V_);
+    CheckGeneration(request.prompt, request.options, context(), config_.vocab_size);
     Sequence sequence(std::move(request), decoder_);
     const int64_t needed = sequence.most_pages(), R = decoder_.cache().page_tokens();
     if (needed > decoder_.cache().pages()) {
@@ -520,7 +520,8 @@ class DecodeBatch::Impl {
     }
   }
 
-  int64_t texts_, V_;
+  int64_t texts_;
+  const GptConfig& config_;
   Decoder decoder_;
   Id next_id_ = 0;
   bool shortest_first_ = false;
@@ -532,6 +533,10 @@ DecodeBatch::DecodeBatch(Backend& backend, const GptWeights& weights,
     : impl_(std::make_unique<Impl>(backend, weights, options)) {}
 
 DecodeBatch::~DecodeBatch() = default;
+
+const GptConfig& DecodeBatch::config() const {
+  return impl_->config();
+}
 
 int64_t DecodeBatch::context() const {
   return impl_->context();

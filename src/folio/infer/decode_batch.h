@@ -122,6 +122,7 @@ class DecodeBatch {
   DecodeBatch(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options = {});
   ~DecodeBatch();
 
+  const GptConfig& config() const;
   int64_t context() const;  // P
 
   // The text joins as soon as there is room: in the order of Add, none before all of its pages are
@@ -157,6 +158,8 @@ class Generator {
  public:
   // `backend` and `weights` must outlive it.
   Generator(Backend& backend, const GptWeights& weights) : batch_(backend, weights) {}
+
+  const GptConfig& config() const { return batch_.config(); }
 
   // Calls on_token for each new token, in order; it returns false to end the text. `rng_stream` is
   // that of a TextRequest. Throws what CheckGeneration and Sampler throw.
