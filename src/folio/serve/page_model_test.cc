@@ -412,7 +412,7 @@ TEST_F(PageModel, WhatCannotBeWrittenIsRefusedBeforeItBegins) {
   ErrorOf(Post("/api/generate", {{"prompt", std::string(301, 'x')}}), 400);
   ErrorOf(Post("/api/generate", {{"ids", Json::array({257})}}), 400);
   ErrorOf(Post("/api/generate", {{"ids", Json::array()}}), 400);
-  ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"temperature", 3}}), 400);
+  ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"temperature", -1}}), 400);
   ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"logprobs", 51}}), 400);
   EXPECT_EQ(Generate({{"prompt", ""}, {"max_tokens", 0}}).back().data["prompt_ids"],
             Json::array({256}));
