@@ -512,10 +512,10 @@ class DecodeBatch::Impl {
       begin += count;
     }
     ParallelFor(std::ssize(rows), [&](int64_t i, int) {
-      const auto& [sequence, of] = rows[static_cast<size_t>(i)];
-      sequence->Choose(of, pass_seconds);
+      const auto& [sequence, row] = rows[static_cast<size_t>(i)];
+      sequence->Choose(row, pass_seconds);
     });
-    for (const auto& [sequence, of] : rows) {
+    for (const auto& [sequence, row] : rows) {
       if (!sequence->finished()) sequence->HandOut();
     }
   }

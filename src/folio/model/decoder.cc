@@ -91,7 +91,7 @@ void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows, bool windows) {
 void Decoder::Grow(CachedSequence& sequence, int64_t rows) {
   const int64_t begun = sequence.size() % cache_.page_tokens();
   if (begun > 0 && sequence.shares_last_page()) {
-    // What is let go stays as it is until something is written.
+    // The released page keeps its contents until another page is allocated and written.
     const int32_t from = sequence.pages().back(), window = cache_.window_page(from);
     const int32_t to = sequence.RenewLastPage();
     CopyPage(from, to, begun, /*windows=*/false);

@@ -14,24 +14,25 @@
 namespace folio {
 
 struct DecoderOptions {
-  Dtype dtype = Dtype::kF32;        // of the weights that are not stored: F32 or F64
-  std::optional<Dtype> cache = {};  // of keys and values: that, or BF16 for F32
-  int64_t pages = 0;                // of the cache; 0 for those of one sequence of P tokens
-  int64_t sequences = 0;            // at once, at most, as in KvCache
+  Dtype dtype = Dtype::kF32;        // of weights that are not stored ones: F32 or F64
+  std::optional<Dtype> cache = {};  // of keys and values: `dtype`, or BF16 for F32
+  int64_t pages = 0;                // of the cache; 0 for the pages of one sequence of P tokens
+  int64_t sequences = 0;            // the largest number at once, as in KvCache
 };
 
 // The tokens that a pass appends to one sequence.
 struct SequencePiece {
   CachedSequence* sequence = nullptr;
   std::span<const int32_t> ids = {};  // each in [0,V)
-  bool every_row = false;  // whether logits are wanted behind each token, and not the last alone
+  bool every_row = false;  // logits are wanted after each token, not after the last alone
 };
 
-// Sequences that grow: keys and values of the tokens so far are kept, so that a new token costs one
-// row of work. Up to kFewRows rows go through the model together, whosever they are, and each comes
-// out the same, bit for bit, whatever others there are. More go a page at a time, cut at its
-// borders, so that what comes of a sequence that was appended at once depends on its tokens alone,
-// also where it shares pages with others. After construction a step allocates no large memory.
+// Runs a model over sequences that grow: keys and values of the tokens so far are kept, so that a
+// new token costs one row of work. Up to kFewRows rows, of any sequences, go through the model
+// together, and each has the same result, bit for bit, whatever the others are. Longer pieces go a
+// page at a time, cut at the ends of pages, so that the result of a sequence that was appended at
+// once depends on its tokens alone, also where it shares pages with others. After construction a
+// step allocates no large memory.
 class Decoder {
  public:
   static constexpr int64_t kFewRows = LinearForward::kFewRows;
@@ -49,11 +50,11 @@ class Decoder {
   // follows the last of them; they stay valid until the next call. REQUIRES: at least one token,
   // sequence.size() + ids.size() <= capacity(), and free pages.
   Tensor Append(CachedSequence& sequence, std::span<const int32_t> ids);
-  // The same without logits. REQUIRES: as above, but there may be no token.
+  // Does the same without logits. REQUIRES: as above, but there may be no token.
   void Read(CachedSequence& sequence, std::span<const int32_t> ids);
 
-  // The result of the last pass, valid until the next: the final LayerNorm's for each row, (n,C),
-  // and the logits (end - begin, V) of some of them. REQUIRES: end - begin <= kFewRows.
+  // Return the result of the last pass, valid until the next: the final norm (n,C) of all rows, and
+  // the logits (end - begin, V) of some of them. REQUIRES: end - begin <= kFewRows.
   const Tensor& norm() const { return buffers_.acts.norm_f.out; }
   Tensor LogitsOf(int64_t begin, int64_t end);
 
@@ -62,17 +63,17 @@ class Decoder {
   // kFewRows tokens together.
   Tensor Append(std::span<const SequencePiece> pieces);
 
-  // Another sequence of the same tokens; pages that are full are shared.
+  // Returns another sequence of the same tokens; full pages are shared.
   CachedSequence Fork(const CachedSequence& sequence);
 
  private:
   const GptConfig& config() const { return weights_.config(); }
-  PassShape Pass(int64_t rows) const;  // of as many new tokens
-  // Room for so many rows in a buffer of the longest pass.
+  PassShape Pass(int64_t rows) const;  // of `rows` new tokens
+  // Returns the first rows of a buffer of the longest pass.
   static Tensor First(const Tensor& x, Shape shape) { return {x.raw(), x.dtype(), shape}; }
-  // One pass up to the final LayerNorm. REQUIRES: one piece within a page, or few rows.
+  // Makes one pass up to the final norm. REQUIRES: one piece within a page, or few rows.
   void Forward(std::span<const SequencePiece> pieces);
-  // The logits that are wanted after it.
+  // Returns the logits that are wanted after it.
   Tensor Logits(std::span<const SequencePiece> pieces);
   // Gives a sequence pages for more rows, and one of its own for the next.
   void Grow(CachedSequence& sequence, int64_t rows);

@@ -149,13 +149,9 @@ CachedSequence::CachedSequence(KvCache& cache) : cache_(&cache) {
   pages_.reserve(static_cast<size_t>(cache.PagesOf(cache.capacity())));
 }
 
-CachedSequence::CachedSequence(CachedSequence&& other) noexcept
-    : cache_(other.cache_),
-      size_(std::exchange(other.size_, 0)),
-      ids_(std::exchange(other.ids_, {})),
-      pages_(std::exchange(other.pages_, {})),
-      shared_(std::exchange(other.shared_, 0)),
-      first_window_(std::exchange(other.first_window_, 0)) {}
+CachedSequence::CachedSequence(CachedSequence&& other) noexcept : cache_(other.cache_) {
+  *this = std::move(other);
+}
 
 CachedSequence& CachedSequence::operator=(CachedSequence&& other) noexcept {
   std::swap(cache_, other.cache_);

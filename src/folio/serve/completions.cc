@@ -92,17 +92,17 @@ class LogProbabilities {
       : tokenizer_(tokenizer), likeliest_(likeliest) {}
 
   // `none`: of the first token of a prompt, which nothing stands before.
-  void Add(int32_t id, const ModelProbabilities& of, int64_t offset, bool none = false) {
+  void Add(int32_t id, const ModelProbabilities& found, int64_t offset, bool none = false) {
     const std::string text = TokenText(tokenizer_, id);
     tokens_.push_back(text);
     offsets_.push_back(offset);
-    logs_.push_back(none ? Json() : Json(FiniteLogProbability(of.log_probability)));
+    logs_.push_back(none ? Json() : Json(FiniteLogProbability(found.log_probability)));
     Json top = none || likeliest_ == 0 ? Json() : Json::object();
     if (!top.is_null()) {
-      for (const TokenProbability& one : of.likeliest) {
+      for (const TokenProbability& one : found.likeliest) {
         top[TokenText(tokenizer_, one.id)] = FiniteLogProbability(one.log_probability);
       }
-      top[text] = FiniteLogProbability(of.log_probability);
+      top[text] = FiniteLogProbability(found.log_probability);
     }
     top_.push_back(std::move(top));
   }

@@ -95,7 +95,7 @@ std::string_view PhraseOf(int status) {
   return {phrase.data(), phrase.size()};
 }
 
-// Returns true where an answer of this status may have a body.
+// Returns true if an answer of this status may have a body.
 bool HasBody(int status) {
   return status >= 200 && status != 204 && status != 304;
 }
@@ -281,8 +281,8 @@ void Connection::Safely(const Call& call) {
   }
 }
 
-Connection::Alarm::Alarm(Connection& of, void (Connection::*what)())
-    : connection(of), call(what), timer(of.context_.io) {}
+Connection::Alarm::Alarm(Connection& owner, void (Connection::*what)())
+    : connection(owner), call(what), timer(owner.context_.io) {}
 
 void Connection::Alarm::Set(double seconds) {
   constexpr double kForever = 1e8;

@@ -113,7 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A time after which something is called. It is seldom set anew in the timer itself: that looks,
   // when it goes off, whether it was put off.
   struct Alarm {
-    Alarm(Connection& of, void (Connection::*what)());
+    Alarm(Connection& owner, void (Connection::*what)());
     void Set(double seconds);
     void Off() { at = Clock::time_point::max(); }
     void Wait();

@@ -149,7 +149,7 @@ TEST_F(PageModel, SpansAreTheTokensBytes) {
   ErrorOf(Post("/api/tokenize", {{"text", 1}}), 400);
 }
 
-// What a tokenizer puts before texts is seen by the model, shown, and never doubled.
+// Tokens that a tokenizer puts before texts are seen by the model, shown, and never doubled.
 TEST_F(PageModel, TextsBeginAsTheTokenizerSays) {
   OpenedModel opened = SmallModel();
   BpeVocab vocab = ByteVocab();
@@ -470,7 +470,7 @@ OpenedModel ModelOfBlocks() {
   return model;
 }
 
-// What is looked into has the numbers that the served model computes with, as float32.
+// An inspected model has the numbers that the served model computes with, as float32.
 TEST(PageOfStoredModels, IsLookedIntoThroughAFloatCopy) {
   for (const Dtype dtype : {Dtype::kBF16, Dtype::kF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
     SCOPED_TRACE(DtypeName(dtype));

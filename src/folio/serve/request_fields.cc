@@ -42,7 +42,7 @@ size_t TextBytesOf(const Json& value) {
     for (const Json& element : value) bytes += TextBytesOf(element);
   }
   if (value.is_object()) {
-    for (const auto& [key, of] : value.items()) bytes += key.size() + TextBytesOf(of);
+    for (const auto& [key, member] : value.items()) bytes += key.size() + TextBytesOf(member);
   }
   return bytes;
 }
@@ -50,7 +50,7 @@ size_t TextBytesOf(const Json& value) {
 // Returns the most bytes that reading a request's JSON may take beside the text itself: a bound by
 // its commas, colons and brackets. A byte of it makes up to 60 (of "[0,0,0..."), a text 2.
 int64_t JsonMemory(std::string_view text) {
-  // Where a vector grows, its old and its new places are there: three for each value.
+  // While a vector grows, its old and its new places exist: three for each value.
   constexpr int64_t kOfValue = 3 * sizeof(Json);
   // The members of an object grow likewise, and their keys are in a set while they are read.
   constexpr int64_t kOfMember = 3 * (sizeof(Json::Member) - sizeof(Json)) + 96;
@@ -91,9 +91,9 @@ RequestFields::RequestFields(HttpRequest& request, const AnswerLimits& limits) {
   object_ = ParsedObject(body, limits.values);
   size_t bytes = 0;
   for (const auto& [key, value] : object_.items()) {
-    const size_t of = key.size() + TextBytesOf(value);
-    RequireTextBytes(key, of, limits);
-    bytes += of;
+    const size_t texts = key.size() + TextBytesOf(value);
+    RequireTextBytes(key, texts, limits);
+    bytes += texts;
   }
   memory_.Resize(memory_.bytes() + kMemoryOfText * static_cast<int64_t>(bytes));
 }

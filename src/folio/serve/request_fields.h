@@ -74,12 +74,12 @@ class RequestFields {
 struct Call {
   const HttpRequest& request;
   const RequestFields& fields;
-  const std::vector<std::string>& names;  // of the address, where its route has a "*"
-  std::shared_ptr<ServedModel> of = {};   // the model, of a route that needs one
+  const std::vector<std::string>& names;     // of the address, where its route has a "*"
+  std::shared_ptr<ServedModel> served = {};  // the model, for a route that needs one
   const AnswerLimits& limits;
   ServiceMetrics& metrics;
 
-  ServedModel& model() const { return *of; }
+  ServedModel& model() const { return *served; }
 };
 
 // Throws the 400 of a field that is not as it should be.
