@@ -15,6 +15,7 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
+#include "folio/infer/pooling.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/file.h"
@@ -184,20 +185,17 @@ std::vector<double> Model::Score(std::span<const int32_t> ids, size_t first,
 std::vector<float> Model::Embed(std::span<const int32_t> ids, Pooling pooling,
                                 const StopRequest& stop, const ReadProgress& on_read) const {
   std::vector<float> rows;
-  std::vector<double> sums(static_cast<size_t>(config().n_embd));
+  PooledRows pooled(config().n_embd, pooling == Pooling::kMean);
   TextRequest request;
-  request.on_norm = EachRow([&](size_t, std::span<const float> row) {
-    if (pooling != Pooling::kAll) rows.clear();
-    rows.insert(rows.end(), row.begin(), row.end());
-    for (size_t i = 0; i < row.size(); ++i) sums[i] += static_cast<double>(row[i]);
-  });
+  request.on_norm = [&](int64_t, const Tensor& norm) {
+    pooled.Add(norm);
+    if (pooling == Pooling::kAll)
+      rows.insert(rows.end(), norm.data<float>(), norm.data<float>() + norm.count());
+  };
   Read(ids, std::move(request), stop, on_read);
-  if (pooling == Pooling::kMean) {
-    for (size_t i = 0; i < sums.size(); ++i) {
-      rows[i] = static_cast<float>(sums[i] / static_cast<double>(ids.size()));
-    }
-  }
-  return rows;
+  if (pooling == Pooling::kAll) return rows;
+  const std::vector<double> value = pooled.Value();
+  return {value.begin(), value.end()};
 }
 
 std::vector<float> Model::Attention(std::span<const int32_t> ids, int64_t layer,

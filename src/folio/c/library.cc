@@ -139,10 +139,7 @@ std::vector<folio::Field> folio_options::Fields() {
               "defaults of options that are not set: plain, or those of `folio chat` (suggested by "
               "the model's files, or measured for answers)"}
               .Choices({"plain", "chat"})};
-      for (Field& field : folio::PenaltyFields(generate.sampling.penalties)) {
-        fields.push_back(std::move(field));
-      }
-      for (Field& field : folio::ChoiceFields(generate.sampling, seed)) {
+      for (Field& field : folio::SamplingFields(generate.sampling, seed)) {
         fields.push_back(std::move(field));
       }
       return fields;

@@ -334,19 +334,19 @@ class DecodeBatch::Impl {
  public:
   Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options)
       : texts_(RequireTexts(options.texts)),
-        V_(weights.config().vocab_size),
+        config_(weights.config()),
         decoder_(
             backend, weights,
             {.cache = options.cache,
              .pages = options.pages > 0 ? options.pages
-                                        : texts_ * KvCache::PagesOf(weights.config(),
-                                                                    weights.config().n_positions),
+                                        : texts_ * KvCache::PagesOf(config_, config_.n_positions),
              .sequences = texts_}) {}
 
+  const GptConfig& config() const { return config_; }
   int64_t context() const { return decoder_.capacity(); }
 
   Id Add(TextRequest request) {
-    CheckGeneration(request.prompt, request.options, context(), V_);
+    CheckGeneration(request.prompt, request.options, context(), config_.vocab_size);
     Sequence sequence(std::move(request), decoder_);
     const int64_t needed = sequence.most_pages(), R = decoder_.cache().page_tokens();
     if (needed > decoder_.cache().pages()) {
@@ -512,15 +512,16 @@ class DecodeBatch::Impl {
       begin += count;
     }
     ParallelFor(std::ssize(rows), [&](int64_t i, int) {
-      const auto& [sequence, of] = rows[static_cast<size_t>(i)];
-      sequence->Choose(of, pass_seconds);
+      const auto& [sequence, row] = rows[static_cast<size_t>(i)];
+      sequence->Choose(row, pass_seconds);
     });
-    for (const auto& [sequence, of] : rows) {
+    for (const auto& [sequence, row] : rows) {
       if (!sequence->finished()) sequence->HandOut();
     }
   }
 
-  int64_t texts_, V_;
+  int64_t texts_;
+  const GptConfig& config_;
   Decoder decoder_;
   Id next_id_ = 0;
   bool shortest_first_ = false;
@@ -532,6 +533,10 @@ DecodeBatch::DecodeBatch(Backend& backend, const GptWeights& weights,
     : impl_(std::make_unique<Impl>(backend, weights, options)) {}
 
 DecodeBatch::~DecodeBatch() = default;
+
+const GptConfig& DecodeBatch::config() const {
+  return impl_->config();
+}
 
 int64_t DecodeBatch::context() const {
   return impl_->context();

@@ -15,7 +15,7 @@
 
 namespace folio {
 
-// WhenFull says what happens when a text has filled the context.
+// WhenFull says how a text goes on that has filled the context.
 enum class WhenFull {
   kSlide,  // its oldest tokens are forgotten, and it goes on
   kStop,   // it ends
@@ -81,9 +81,9 @@ struct TextRequest {
   // Optional: guesses how the text goes on, where it pays and no other text is beside it. The text
   // is the same without. One for a text at a time; must outlive it.
   Draft* draft = nullptr;
-  // These show what the model makes of the prompt: rows of the final LayerNorm (n,C), and logits
-  // (n,V), of its tokens from `first` on, in order, before the first new token. Valid during the
-  // call. All of the prompt is then computed, even if nothing is to be written.
+  // These get the rows (n,C) of the final norm, and logits (n,V), of the prompt's tokens from
+  // `first` on, in order, before the first new token. The tensors are valid during the call. All of
+  // the prompt is then computed, even if no token is wanted.
   std::function<void(int64_t first, const Tensor& norm)> on_norm = {};
   std::function<void(int64_t first, const Tensor& logits)> on_logits = {};
   int64_t logits_from = 0;  // the token of the prompt from which on on_logits is called
@@ -122,6 +122,7 @@ class DecodeBatch {
   DecodeBatch(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options = {});
   ~DecodeBatch();
 
+  const GptConfig& config() const;
   int64_t context() const;  // P
 
   // The text joins as soon as there is room: in the order of Add, none before all of its pages are
@@ -157,6 +158,8 @@ class Generator {
  public:
   // `backend` and `weights` must outlive it.
   Generator(Backend& backend, const GptWeights& weights) : batch_(backend, weights) {}
+
+  const GptConfig& config() const { return batch_.config(); }
 
   // Calls on_token for each new token, in order; it returns false to end the text. `rng_stream` is
   // that of a TextRequest. Throws what CheckGeneration and Sampler throw.

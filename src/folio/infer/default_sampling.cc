@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
+#include "folio/base/fields.h"
 #include "folio/base/strings.h"
+#include "folio/infer/sampling_fields.h"
 
 namespace folio {
 namespace {
@@ -43,17 +47,14 @@ GenerateOptions DefaultGeneration(const OpenedModel& model, Writing writing) {
 }
 
 std::string DescribeSampling(const OpenedModel& model, const SamplingOptions& options) {
-  const SamplingOptions plain;
+  SamplingOptions used = options, plain;
+  const std::vector<Field> fields = SuggestedFields(used), without = SuggestedFields(plain);
   std::vector<std::string> values;
-  const auto say = [&](const char* name, auto value, auto without) {
-    if (value != without) values.push_back(fmt::format("{} {}", name, value));
-  };
-  values.push_back(fmt::format("temperature {}", options.temperature));
-  say("top-k", options.top_k, plain.top_k);
-  say("top-p", options.top_p, plain.top_p);
-  say("min-p", options.min_p, plain.min_p);
-  say("typical", options.typical, plain.typical);
-  say("repetition-penalty", options.penalties.repetition, plain.penalties.repetition);
+  for (size_t i = 0; i < fields.size(); ++i) {
+    std::string name = fields[i].key, value = FieldText(fields[i]);
+    std::ranges::replace(name, '_', '-');
+    if (i == 0 || value != FieldText(without[i])) values.push_back(name + " " + value);
+  }
   return fmt::format(
       "sampling: {} ({})", Join(values, ", "),
       model.sampling.any() ? "from " + model.sampling.source : "default for answers");

@@ -19,7 +19,7 @@
 
 namespace folio {
 
-// A model ready to be run.
+// A model that is ready to run.
 struct OpenedModel {
   std::filesystem::path path = {};           // the file or directory that it was read from
   std::unique_ptr<GptWeights> weights = {};  // only to be read
@@ -33,7 +33,7 @@ struct OpenedModel {
 
   // Throws a kInput Error where there is none; `or_else` says what could be done without.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
-  // How the model sees conversations; nothing where it was taught none.
+  // Returns how the model encodes conversations; nothing where it was trained on none.
   std::optional<ChatEncoder> FindChat() const;
   // Says why FindChat finds nothing, for people.
   std::string WhyNoChat() const;

@@ -36,8 +36,8 @@ int32_t IdOf(uint64_t key) {
   return static_cast<int32_t>(~static_cast<uint32_t>(key));
 }
 
-// Sorts so much of `all` that its first `count` are in order, `sorted` of them already: in steps
-// that grow, so that whoever goes on to the end has sorted as in one.
+// Sorts the first `count` of `all`, or more; `sorted` of them are in order already. Steps grow, so
+// that sorting to the end in many calls costs as much as in one.
 template <class T, class Before>
 void SortMore(std::vector<T>& all, size_t& sorted, size_t count, Before before) {
   constexpr size_t kFirstStep = 64, kGrowth = 8;

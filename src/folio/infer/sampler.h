@@ -39,8 +39,8 @@ struct PenaltyOptions {
   int64_t min_tokens = 0;       // >= 0
 };
 
-// SamplingOptions say how the next token is chosen. Biases and penalties come first, then what may
-// not be chosen at all is left out, then come these, in transformers' order:
+// SamplingOptions say how the next token is chosen. Biases and penalties come first, then banned
+// tokens are left out, then these apply, in transformers' order:
 //   temperature  logits / temperature; 0 takes the likeliest token (of equals the lowest id)
 //   top_k        only the k likeliest, and equals of the k-th, stay; 0 for all
 //   top_p        of these the likeliest whose probabilities reach p stay, at least one; 1 for all
@@ -62,8 +62,8 @@ struct SamplingOptions {
   std::vector<int32_t> forced = {};  // every text begins with these, whatever else is said
 };
 
-// Throws a kUsage Error for what is out of its range, and for a bias, ban or forced token that none
-// of V tokens is.
+// Throws a kUsage Error for an option out of its range, and for a bias, ban or forced token that is
+// not in [0,V).
 void CheckSampling(const SamplingOptions& options, int64_t V);
 
 // A token that may come next.
@@ -100,21 +100,21 @@ class Penalties {
 // `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
 class Sampler {
  public:
-  // Where `usable` is not empty, only tokens are chosen that are true there. `ends`: the tokens
+  // If `usable` is not empty, only tokens whose entry is true are chosen. `ends` are the tokens
   // that end a text.
   explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
                    std::vector<int32_t> ends = {});
 
-  // One of logits.size() tokens. Throws a kUsage Error where bans leave none, and a
-  // kInput Error where NaN does: logits that are NaN or infinity are no one's choice, and -infinity
-  // is a token that cannot come. REQUIRES: what CheckSampling lets pass.
+  // Returns one of logits.size() tokens. Throws a kUsage Error where bans leave none, and a kInput
+  // Error where NaN does: tokens whose logits are NaN or infinity are never chosen, and -infinity
+  // is a token that cannot come. REQUIRES: CheckSampling accepts the options.
   int32_t Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
                  const TokenHistory& text = {});
   // Returns the probability of the token that Sample chose last, after penalties and cuts.
   double chance() const { return chance_; }
 
-  // The tokens that the cuts leave, likeliest first, with probabilities that add up to 1; valid
-  // until the next call. For temperature 0 that is one token. Throws as Sample does.
+  // Returns the tokens that the cuts leave, likeliest first, with probabilities that add up to 1;
+  // valid until the next call. For temperature 0 that is one token. Throws as Sample does.
   std::span<const Candidate> Candidates(std::span<const float> logits,
                                         const TokenHistory& text = {});
 

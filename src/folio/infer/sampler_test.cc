@@ -150,7 +150,7 @@ TEST(Candidates, CutsComeInTheirOrder) {
   // At temperature 1/2: 25/38 = 0.66, 9/38, 4/38.
   EXPECT_EQ(CandidateIds({.top_p = 0.6}, logits), (Order{0, 1}));
   EXPECT_EQ(CandidateIds({.temperature = 0.5, .top_p = 0.6}, logits), (Order{0}));
-  // Of the two likeliest the first has 0.625.
+  // The first of the two likeliest has 0.625.
   EXPECT_EQ(CandidateIds({.top_k = 2, .top_p = 0.6}, logits), (Order{0}));
   // Among three at temperature 1/2: 0.66; among two: 25/34 = 0.735.
   EXPECT_EQ(CandidateIds({.temperature = 0.5, .top_p = 0.7}, logits), (Order{0, 1}));
@@ -548,11 +548,11 @@ TEST(TopTokens, AgreeWithSortingAllOfThem) {
 
 TEST(ModelProbabilities, SayWhatTheRowSays) {
   const std::vector<float> logits = RandomLogits(101);
-  const ModelProbabilities of = ProbabilitiesOf(logits, 17, 3);
-  EXPECT_EQ(of.rank, RankOf(logits, 17));
-  EXPECT_EQ(of.entropy, Summarize(logits).entropy);
-  EXPECT_NEAR(of.log_probability, logits[17] - LogSum(logits), kFloat64Chain);
-  EXPECT_EQ(IdsOf(of.likeliest), IdsOf(TopTokens(logits, 3)));
+  const ModelProbabilities found = ProbabilitiesOf(logits, 17, 3);
+  EXPECT_EQ(found.rank, RankOf(logits, 17));
+  EXPECT_EQ(found.entropy, Summarize(logits).entropy);
+  EXPECT_NEAR(found.log_probability, logits[17] - LogSum(logits), kFloat64Chain);
+  EXPECT_EQ(IdsOf(found.likeliest), IdsOf(TopTokens(logits, 3)));
 }
 
 TEST(TopTokens, WhatIsNoNumberComesLast) {

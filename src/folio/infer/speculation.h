@@ -84,7 +84,7 @@ class ModelDraft final : public Draft {
 //   a proposal what one took
 // Times are the least of the last few, as whatever disturbs them makes them longer. Now and then it
 // has a pass without proposals, to compare, and where they do not pay a try with some. When, hangs
-// on the number of passes alone. Only how fast a text is written depends on what it says.
+// on the number of passes alone. Only the speed of a text depends on its decisions.
 class Speculation {
  public:
   static constexpr int64_t kMost = 8;

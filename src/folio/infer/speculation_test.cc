@@ -287,7 +287,7 @@ TEST(Speculation, ProposesManyWhereAllAreAccepted) {
   EXPECT_GT(std::ranges::count(went.chosen, 0), 10) << "to compare";
 }
 
-// What is never accepted, costs a row as much as a pass, or is dear to propose.
+// Proposals that are never accepted, that cost a row as much as a pass, or that are slow to make.
 TEST(Speculation, TriesRarelyWhatDoesNotPay) {
   const std::pair<World, int64_t> worlds[] = {
       {{.accepted = 0, .pass = Linear(0.1), .proposal = 0.1}, 210},

@@ -113,20 +113,6 @@ TextStreamer::TextStreamer(const Tokenizer& tokenizer, const GenerateOptions& op
 
 TextStreamer::~TextStreamer() = default;
 
-GenerateOptions TextStreamer::ForTokens(const Tokenizer& tokenizer, GenerateOptions options) {
-  const std::optional<int32_t> end = tokenizer.end_of_text();
-  if (end && *end < tokenizer.known_tokens()) options.stop_tokens.push_back(*end);
-  options.usable = IdsWithTokens(tokenizer);
-  if (const auto chat = FindChatFormat(tokenizer)) {
-    options.stop_tokens.push_back(chat->end);
-    for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
-      options.usable[static_cast<size_t>(chat->RoleToken(role))] = false;
-    }
-  }
-  options.stop_strings.clear();
-  return options;
-}
-
 bool TextStreamer::Show(const std::string& text) {
   written_.text += text;
   return text.empty() || on_text_(text);
@@ -148,30 +134,46 @@ GeneratedText TextStreamer::Finish(FinishReason reason) {
   return std::move(written_);
 }
 
-GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
-  const GptConfig& config = model.weights->config();
+GenerateOptions ForTokens(const GptConfig& config, const Tokenizer* tokenizer,
+                          const ChatEncoder* chat, GenerateOptions options) {
   const auto stop_at = [&](int64_t end) {
     if (end < config.vocab_size) options.stop_tokens.push_back(static_cast<int32_t>(end));
   };
   if (config.eos_token_id) stop_at(*config.eos_token_id);
   std::ranges::for_each(config.more_eos_token_ids, stop_at);
-  if (model.tokenizer == nullptr) return options;
-  const auto specials = model.tokenizer->special_tokens();
+  if (chat != nullptr) std::ranges::for_each(chat->ends(), stop_at);
+  if (tokenizer == nullptr) return options;
+  const auto specials = tokenizer->special_tokens();
   const auto named =
-      std::ranges::find(specials, model.tokenizer->chat_source().eos_token, &SpecialToken::text);
+      std::ranges::find(specials, tokenizer->chat_source().eos_token, &SpecialToken::text);
   if (named != specials.end()) stop_at(named->id);
-  if (model.chat) std::ranges::for_each(model.chat->ends(), stop_at);
-  return TextStreamer::ForTokens(*model.tokenizer, std::move(options));
+  const std::optional<int32_t> end = tokenizer->end_of_text();
+  if (end && *end < tokenizer->known_tokens()) stop_at(*end);
+  options.usable = IdsWithTokens(*tokenizer);
+  if (const auto roles = FindChatFormat(*tokenizer)) {
+    stop_at(roles->end);
+    for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
+      options.usable[static_cast<size_t>(roles->RoleToken(role))] = false;
+    }
+  }
+  options.stop_strings.clear();
+  return options;
+}
+
+GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
+  return ForTokens(model.weights->config(), model.tokenizer.get(),
+                   model.chat ? &*model.chat : nullptr, std::move(options));
 }
 
 GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
                            const std::vector<int32_t>& prompt, const GenerateOptions& options,
                            uint64_t rng_stream,
-                           const std::function<bool(std::string_view)>& on_text) {
+                           const std::function<bool(std::string_view)>& on_text,
+                           const ChatEncoder* chat) {
   TextStreamer writer(tokenizer, options, on_text);
   const FinishReason reason =
-      generator.Generate(prompt, TextStreamer::ForTokens(tokenizer, options), rng_stream,
-                         [&](const NewToken& token) { return writer.Take(token); });
+      generator.Generate(prompt, ForTokens(generator.config(), &tokenizer, chat, options),
+                         rng_stream, [&](const NewToken& token) { return writer.Take(token); });
   return writer.Finish(reason);
 }
 

@@ -38,6 +38,7 @@ class StopStrings {
   bool found_ = false;
 };
 
+class ChatEncoder;
 class StreamingDecoder;
 struct OpenedModel;
 
@@ -73,9 +74,6 @@ class TextStreamer {
                std::function<bool(std::string_view)> on_text);
   ~TextStreamer();
 
-  // `options` for tokens: what ends a text and may be chosen is the tokenizer's too.
-  static GenerateOptions ForTokens(const Tokenizer& tokenizer, GenerateOptions options);
-
   // Takes a token, as TextRequest::on_token does.
   bool Take(const NewToken& token);
   // Takes the reason that on_end gives, and returns the text.
@@ -93,15 +91,18 @@ class TextStreamer {
   GeneratedText written_;
 };
 
-// `options` for tokens of a model, with a tokenizer or without: its configuration's ends of text
-// end one too, and so do that which the tokenizer's file names and the end of a turn of its
-// template.
+// Returns `options` for the tokens of a model: a text also ends at the tokens that end texts or
+// turns by its configuration, its tokenizer and how it sees conversations, each of the last two
+// null for none, and only ids with a token are chosen.
+GenerateOptions ForTokens(const GptConfig& config, const Tokenizer* tokenizer,
+                          const ChatEncoder* chat, GenerateOptions options);
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
-// A text of a Generator by a TextStreamer.
+// Generates one text, which ends as ForTokens says.
 GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
                            const std::vector<int32_t>& prompt, const GenerateOptions& options,
                            uint64_t rng_stream,
-                           const std::function<bool(std::string_view)>& on_text);
+                           const std::function<bool(std::string_view)>& on_text,
+                           const ChatEncoder* chat = nullptr);
 
 }  // namespace folio

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "folio/base/base64.h"
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/plot/png.h"

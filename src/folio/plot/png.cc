@@ -41,22 +41,4 @@ std::string GreyPng(std::span<const uint8_t> pixels, int64_t width, int64_t heig
   return file;
 }
 
-std::string Base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    }
-    const size_t digits = std::min<size_t>(bytes.size() - i, 3) + 1;
-    for (size_t j = 0; j < 4; ++j) {
-      text += j < digits ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return text;
-}
-
 }  // namespace folio

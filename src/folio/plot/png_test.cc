@@ -55,16 +55,5 @@ TEST(GreyPng, TooFewPixelsAreRefused) {
   EXPECT_DEATH(GreyPng(std::vector<uint8_t>(5), 2, 3), "do not fill");
 }
 
-TEST(Base64, EqualsTheExamplesOfRfc4648) {
-  EXPECT_EQ(Base64(""), "");
-  EXPECT_EQ(Base64("f"), "Zg==");
-  EXPECT_EQ(Base64("fo"), "Zm8=");
-  EXPECT_EQ(Base64("foo"), "Zm9v");
-  EXPECT_EQ(Base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(Base64("fooba"), "Zm9vYmE=");
-  EXPECT_EQ(Base64("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(Base64(std::string_view("\xff\xfe\x00", 3)), "//4A");
-}
-
 }  // namespace
 }  // namespace folio

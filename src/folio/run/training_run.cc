@@ -114,9 +114,9 @@ class RunRecorder {
                             .truncate = true};
     const std::optional<ChatData>& chat = run_.data->info().chat;
     if (chat && chat->end) options.stop_tokens = {*chat->end};
-    const GeneratedText written =
-        GenerateText(generator, *run_.tokenizer, prompt_ids_, options, static_cast<uint64_t>(step),
-                     [](auto) { return true; });
+    const GeneratedText written = GenerateText(
+        generator, *run_.tokenizer, prompt_ids_, options, static_cast<uint64_t>(step),
+        [](auto) { return true; }, chat_ ? &*chat_ : nullptr);
     const Json line = {
         {"event", "sample"}, {"step", step}, {"prompt", prompt_}, {"text", written.text}};
     if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(dir() / kSamplesFile);
@@ -153,16 +153,20 @@ class RunRecorder {
     const Dataset& data = *run_.data;
     const Tokenizer& tokenizer = *run_.tokenizer;
     const bool chat = data.info().chat.has_value();
-    const std::optional<ChatEncoder> encoder = chat ? FindChatEncoder(tokenizer) : std::nullopt;
+    try {
+      chat_ = FindChatEncoder(tokenizer);
+    } catch (const Error&) {  // a model with a template that folio does not know continues texts
+      if (chat) throw;
+    }
     prompt_ = config().log.sample_prompt;
-    if (encoder) {
+    if (chat && chat_) {
       if (prompt_.empty()) {
         prompt_ids_ = FirstQuestion(data.val(), data.val_chats(), config().train.context);
       } else {
         const Conversation asked{.messages = {{ChatRole::kUser, prompt_}}};
-        encoder->Encode(tokenizer, asked, /*ask=*/true, "log.sample_prompt", prompt_ids_);
+        chat_->Encode(tokenizer, asked, /*ask=*/true, "log.sample_prompt", prompt_ids_);
       }
-      const ChatFormat* format = encoder->format();
+      const ChatFormat* format = chat_->format();
       prompt_ = format != nullptr ? TurnsText(tokenizer, *format, prompt_ids_)
                                   : tokenizer.DecodeText(prompt_ids_);
     }
@@ -186,6 +190,7 @@ class RunRecorder {
   GuardedDirectory inside_;
   std::string prompt_;
   std::vector<int32_t> prompt_ids_;
+  std::optional<ChatEncoder> chat_;
   std::optional<TensorBoardWriter> tensorboard_;
   std::unique_ptr<LineFile> samples_;  // from the first one on
 };

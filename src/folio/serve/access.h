@@ -32,7 +32,7 @@ class AddressBlock {
 // The address that a request comes from: `peer`, the other end of its connection. Where that is one
 // of `proxies`, it is the last of the addresses in `forwarded` that is not: of an X-Forwarded-For,
 // "client, proxy, proxy", to which each proxy adds whom it heard from. Addresses before it were
-// written by whoever asks.
+// written by the client.
 std::string ClientAddress(const std::vector<AddressBlock>& proxies, const std::string& peer,
                           std::string_view forwarded);
 
@@ -56,11 +56,11 @@ AccessKeys ParseKeys(std::string_view text, const std::string& where);
 // ParseKeys.
 AccessKeys ReadKeys(const std::string& file);
 
-// The name of the key that is given; nothing if it is none of them. Takes as long whichever it is,
-// and however much of one it has.
+// Returns the name of the given key; nothing if it is none of them. The time does not depend on the
+// key, nor on how much of one it matches.
 std::optional<std::string> NameOfKey(const AccessKeys& keys, std::string_view given);
 
-// AccessRules say who may ask.
+// AccessRules say which requests are allowed.
 struct AccessRules {
   AccessKeys keys = {};                    // any of them opens; none: nobody needs one
   std::vector<std::string> hosts = {};     // names by which the service is called, beside loopback

@@ -150,8 +150,8 @@ std::string ServiceMetrics::Text(const std::vector<Gauge>& gauges) const {
   std::string text = Head("requests_total", "answered requests", "counter");
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [of, count] : requests_) {
-      const auto& [endpoint, status, key] = of;
+    for (const auto& [request, count] : requests_) {
+      const auto& [endpoint, status, key] = request;
       const std::string label = key.empty() ? "" : fmt::format(",key=\"{}\"", key);
       text += fmt::format("folio_requests_total{{endpoint=\"{}\",status=\"{}\"{}}} {}\n", endpoint,
                           status, label, count);

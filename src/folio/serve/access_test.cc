@@ -175,7 +175,7 @@ TEST_F(AccessLogTest, GoesOnInANewFile) {
   log.Write(request_);
   EXPECT_EQ(Count(Text("log.1"), "\n"), 2u);
   EXPECT_EQ(Count(Text("log"), "\n"), 1u);
-  // Where that cannot be, the old one goes on.
+  // If that fails, the old one goes on.
   std::filesystem::remove(At("log"));
   std::filesystem::create_directories(At("log"));
   const Warnings warnings;

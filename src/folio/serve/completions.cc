@@ -9,10 +9,11 @@
 #include <numeric>
 #include <utility>
 
+#include "folio/base/base64.h"
 #include "folio/base/utf8.h"
+#include "folio/infer/pooling.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
-#include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/generated_texts.h"
 #include "folio/serve/http.h"
@@ -91,17 +92,17 @@ class LogProbabilities {
       : tokenizer_(tokenizer), likeliest_(likeliest) {}
 
   // `none`: of the first token of a prompt, which nothing stands before.
-  void Add(int32_t id, const ModelProbabilities& of, int64_t offset, bool none = false) {
+  void Add(int32_t id, const ModelProbabilities& found, int64_t offset, bool none = false) {
     const std::string text = TokenText(tokenizer_, id);
     tokens_.push_back(text);
     offsets_.push_back(offset);
-    logs_.push_back(none ? Json() : Json(FiniteLogProbability(of.log_probability)));
+    logs_.push_back(none ? Json() : Json(FiniteLogProbability(found.log_probability)));
     Json top = none || likeliest_ == 0 ? Json() : Json::object();
     if (!top.is_null()) {
-      for (const TokenProbability& one : of.likeliest) {
+      for (const TokenProbability& one : found.likeliest) {
         top[TokenText(tokenizer_, one.id)] = FiniteLogProbability(one.log_probability);
       }
-      top[text] = FiniteLogProbability(of.log_probability);
+      top[text] = FiniteLogProbability(found.log_probability);
     }
     top_.push_back(std::move(top));
   }
@@ -440,8 +441,8 @@ void WriteEmbedding(const std::vector<double>& vector, bool normalize, bool base
   json.Text(Base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)}));
 }
 
-// The vectors of all texts of a request, which the model's thread writes until they have ended.
-using Embeddings = std::vector<std::vector<double>>;
+// The rows of all texts of a request, which the model's thread adds until they have ended.
+using Embeddings = std::vector<PooledRows>;
 
 class EmbeddingAnswer final : public TextsStream {
  public:
@@ -462,7 +463,7 @@ class EmbeddingAnswer final : public TextsStream {
     json.BeginObject().Key("object").Text("list").Key("data").BeginArray();
     for (size_t i = 0; i < embeddings_->size(); ++i) {
       json.BeginObject().Key("object").Text("embedding").Key("index").Value(i).Key("embedding");
-      WriteEmbedding((*embeddings_)[i], normalize_, base64_, json);
+      WriteEmbedding((*embeddings_)[i].Value(), normalize_, base64_, json);
       json.EndObject();
     }
     json.EndArray().Key("model").Text(model_).Key("usage");
@@ -500,20 +501,9 @@ HttpReply AnswerEmbedding(const Call& call) {
   constexpr int64_t kMemoryOfNumber = 96;  // a sum, and its digits
   MemoryBudget::Share memory(call.limits.memory, kMemoryOfNumber * C * std::ssize(job.prompts));
   const auto embeddings =
-      std::make_shared<Embeddings>(job.prompts.size(), std::vector<double>(static_cast<size_t>(C)));
-  std::vector<int64_t> lengths;
-  for (const std::vector<int32_t>& input : job.prompts) lengths.push_back(std::ssize(input));
-  job.on_norm = [embeddings, lengths, mean = pooling == "mean"](size_t text, int64_t first,
-                                                                const Tensor& norm) {
-    const int64_t T = lengths[text], rows = norm.dim(0);
-    std::vector<double>& pooled = (*embeddings)[text];
-    for (int64_t row = mean ? 0 : rows - 1; row < rows; ++row) {
-      if (!mean && first + row != T - 1) continue;
-      const float* from = norm.data<float>() + row * norm.dim(1);
-      for (size_t c = 0; c < pooled.size(); ++c) {
-        pooled[c] += from[c] / (mean ? static_cast<double>(T) : 1);
-      }
-    }
+      std::make_shared<Embeddings>(job.prompts.size(), PooledRows(C, pooling == "mean"));
+  job.on_norm = [embeddings](size_t text, int64_t, const Tensor& norm) {
+    (*embeddings)[text].Add(norm);
   };
   return TextsStream::ReplyOf(std::make_shared<EmbeddingAnswer>(
       call, job, std::move(memory), embeddings, normalize, format == "base64"));

@@ -14,10 +14,9 @@ struct TextJob;
 // limits let it, and as MemoryBudget::Share does.
 MemoryBudget::Share ReserveTexts(const TextJob& job, const Call& call, int64_t beside = 0);
 
-// POST /v1/completions, as OpenAI's: text that goes on from prompts. Also top_k, min_p,
-// repetition_penalty, no_repeat_ngram_size, min_tokens, stop_token_ids, ignore_eos, and
-// return_token_ids. With "echo" the prompts come first and, with "logprobs", what the model made of
-// them; "max_tokens": 0 then writes nothing. Throws an ApiError.
+// POST /v1/completions, as OpenAI's: text that goes on from prompts. Also the other fields of
+// ReadGenerationFields, and return_token_ids. With "echo" the prompts come first and, with
+// "logprobs", what the model made of them; "max_tokens": 0 then writes nothing. Throws an ApiError.
 HttpReply AnswerCompletion(const Call& call);
 
 // POST /v1/chat/completions: what an assistant answers to messages, by a model that was trained on

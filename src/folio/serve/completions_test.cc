@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <set>
 
+#include "folio/base/fields.h"
 #include "folio/base/strings.h"
+#include "folio/infer/sampling_fields.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/io/file.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -122,6 +126,13 @@ TEST_F(Completions, OptionsReachTheSampler) {
   expect({{"top_p", 0.3}}, [](SamplingOptions& s) { s.top_p = 0.3; });
   expect({{"top_k", 2}}, [](SamplingOptions& s) { s.top_k = 2; });
   expect({{"min_p", 0.5}}, [](SamplingOptions& s) { s.min_p = 0.5; });
+  expect({{"temperature", 3}}, [](SamplingOptions& s) { s.temperature = 3; });
+  for (const char* name : {"typical", "typical_p"}) {
+    expect({{name, 0.2}}, [](SamplingOptions& s) { s.typical = 0.2; });
+  }
+  for (const char* name : {"no_repeat_ngram", "no_repeat_ngram_size"}) {
+    expect({{name, 1}}, [](SamplingOptions& s) { s.penalties.no_repeat_ngram = 1; });
+  }
   expect({{"presence_penalty", 2}}, [](SamplingOptions& s) { s.penalties.presence = 2; });
   expect({{"frequency_penalty", 2}}, [](SamplingOptions& s) { s.penalties.frequency = 2; });
   expect({{"repetition_penalty", 3}}, [](SamplingOptions& s) { s.penalties.repetition = 3; });
@@ -130,6 +141,23 @@ TEST_F(Completions, OptionsReachTheSampler) {
   });
   expect({{"seed", 12}}, [](SamplingOptions& s) { s.seed = 12; });
   expect({{"seed", -1}}, [](SamplingOptions& s) { s.seed = ~uint64_t{0}; });
+}
+
+TEST_F(Completions, HaveTheSamplingFieldsOfTheProgram) {
+  const std::string page = ReadFile(SourceDir() / "docs/serve.md");
+  SamplingOptions options;
+  std::optional<int64_t> seed;
+  for (const Field& field : SamplingFields(options, seed)) {
+    const auto answer = [&](const Json& value) {
+      return Post("/v1/completions", {{"model", "small"}, {"max_tokens", 1}, {field.key, value}});
+    };
+    EXPECT_TRUE(Contains(ErrorOf(answer("many"), 400), "'" + field.key + "'"));
+    EXPECT_TRUE(Contains(page, "`" + field.key + "`"));
+    if (field.key == "seed" || field.key == "min_tokens") continue;  // any, at most max_tokens
+    for (const double value : {field.min, field.max})
+      EXPECT_EQ(answer(value).status, 200) << field.key;
+    for (const double value : {field.min - 2, field.max + 1}) ErrorOf(answer(value), 400);
+  }
 }
 
 TEST_F(Completions, TextsOfOnePromptDifferAndAreThoseOfTheirPlaces) {
@@ -281,14 +309,14 @@ TEST_F(Completions, BadFieldsAreNamed) {
   const auto lists = [](const Json& one) { return Json::array({one}); };
   const std::vector<std::pair<std::string, std::vector<Json>>> of_field = {
       {"max_tokens", {-1, 1.5, "5"}},
-      {"temperature", {3, true}},
+      {"temperature", {-0.1, 1e7, true}},
       {"top_p", {-0.1}},
       {"n", {0, 129, 1e300}},
       {"logprobs", {21}},
       {"stream", {"yes"}},
       {"stop", {"", 5, lists(1), std::vector<std::string>(17, "x")}},
-      {"presence_penalty", {2.1}},
-      {"frequency_penalty", {-3}},
+      {"presence_penalty", {100.1}},
+      {"frequency_penalty", {-101}},
       {"logit_bias",
        {Json::array(), Json{{"x", 1}}, Json{{"257", 1}}, Json{{"-1", 1}}, Json{{"1", 101}}}},
       {"seed", {0.5, 1e30}},
@@ -298,7 +326,7 @@ TEST_F(Completions, BadFieldsAreNamed) {
         Json::array({1, -1}), Json::array({1, "x"}), Json::array({"x", 1}),
         std::vector<std::string>(65, "x"), std::string(301, 'x')}},
       {"min_tokens", {17}},
-      {"top_k", {1000}},
+      {"top_k", {-2, 2e9}},
       {"when_full", {"wait", true}},
       {"truncate", {"yes"}},
       {"stop_token_ids", {lists(300)}},

@@ -54,13 +54,9 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
   // Called by the connections' thread with each part, in their order. `last`: the stream is
   // destroyed; there is no part where it failed or was stopped.
   using Take = std::function<void(HttpStream::Part* part, bool last)>;
-  // Sends, on a thread of the stream, what the client takes at once; returns how many bytes. Called
-  // where all that was handed on before is sent.
-  using Send = std::function<size_t(std::string_view bytes)>;
 
   // `chunked`: parts become chunks.
-  StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked, Send send,
-             Take take);
+  StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked, Take take);
 
   void Begin();
   // Tells, from any thread, that the stream has news.
@@ -82,13 +78,11 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
   ServerContext& context_;
   const bool quick_, chunked_;
   std::shared_ptr<HttpStream> stream_;
-  const Send send_;
   const Take take_;
   bool failed_ = false;
   double due_ = 0;  // when the connection asks without news
   std::mutex mutex_;
   bool running_ = true, news_ = false, stopped_ = false;
-  int parts_on_the_way_ = 0;
   size_t bytes_on_the_way_ = 0, unsent_ = 0;
 };
 
@@ -101,7 +95,7 @@ std::string_view PhraseOf(int status) {
   return {phrase.data(), phrase.size()};
 }
 
-// Returns true where an answer of this status may have a body.
+// Returns true if an answer of this status may have a body.
 bool HasBody(int status) {
   return status >= 200 && status != 204 && status != 304;
 }
@@ -133,12 +127,11 @@ constexpr size_t kMostUnsent = 256 << 10;  // bytes that the client has not take
 }  // namespace
 
 StreamPump::StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked,
-                       Send send, Take take)
+                       Take take)
     : context_(context),
       quick_(stream->quick()),
       chunked_(chunked),
       stream_(std::move(stream)),
-      send_(std::move(send)),
       take_(std::move(take)) {}
 
 template <class Call>
@@ -203,12 +196,10 @@ bool StreamPump::Full() const {
 
 // `running_` is set, so that no other thread does this.
 void StreamPump::Run() {
-  bool at_once = false;
   {
     const std::lock_guard lock(mutex_);
     news_ = false;
     failed_ = failed_ || stopped_;
-    at_once = parts_on_the_way_ == 0 && unsent_ == 0;
   }
   HttpStream::Part part;
   if (!failed_) {
@@ -222,7 +213,6 @@ void StreamPump::Run() {
   }
   const bool last = failed_ || part.ended || part.whole;
   if (last) stream_.reset();
-  if (at_once && !last && !part.bytes.empty()) part.bytes.erase(0, send_(part.bytes));
   const double now = SteadySeconds(), due = now + part.seconds;
   constexpr double kNear = 0.01;  // seconds
   const bool asked_later = due < due_ - kNear || due_ <= now;
@@ -241,14 +231,12 @@ void StreamPump::HandOn(HttpStream::Part part, bool any, bool last) {
   const size_t bytes = part.bytes.size();
   {
     const std::lock_guard lock(mutex_);
-    ++parts_on_the_way_;
     bytes_on_the_way_ += bytes;
   }
   const auto on_its_way = std::make_shared<HttpStream::Part>(std::move(part));
   PostTo(context_.io, [self = shared_from_this(), on_its_way, bytes, any, last] {
     {
       const std::lock_guard lock(self->mutex_);
-      --self->parts_on_the_way_;
       self->bytes_on_the_way_ -= bytes;
       self->unsent_ += bytes;
     }
@@ -293,8 +281,8 @@ void Connection::Safely(const Call& call) {
   }
 }
 
-Connection::Alarm::Alarm(Connection& of, void (Connection::*what)())
-    : connection(of), call(what), timer(of.context_.io) {}
+Connection::Alarm::Alarm(Connection& owner, void (Connection::*what)())
+    : connection(owner), call(what), timer(owner.context_.io) {}
 
 void Connection::Alarm::Set(double seconds) {
   constexpr double kForever = 1e8;
@@ -466,7 +454,6 @@ void Connection::Answer(HttpReply reply) {
     if (!streamed_.waits) SendHead(streamed_, {});
     pump_ = std::make_shared<StreamPump>(
         context_, stream, !streamed_.waits && chunked_,
-        [this](std::string_view bytes) { return SendNow(bytes); },
         [self = shared_from_this()](HttpStream::Part* part, bool last) {
           self->Safely([&] { self->TakePart(part, last); });
         });
@@ -534,15 +521,6 @@ void Connection::Push(std::string bytes) {
   } else {
     out_.push_back(std::move(bytes));
   }
-}
-
-// Sends by a thread of the answer's stream, while nothing else is to be sent.
-size_t Connection::SendNow(std::string_view bytes) {
-  const std::lock_guard lock(socket_mutex_);
-  if (!socket_.is_open()) return 0;
-  const ssize_t count =
-      send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  return count > 0 ? static_cast<size_t>(count) : 0;  // else it is seen once more, and told
 }
 
 // Sends what the client takes, and goes on when it takes more.
@@ -638,10 +616,7 @@ void Connection::Close() {
   if (state_ == State::kDraining) --context_.draining;
   state_ = State::kClosed;
   error_code ignored;
-  {
-    const std::lock_guard lock(socket_mutex_);
-    socket_.close(ignored);
-  }
+  socket_.close(ignored);
   deadline_.timer.cancel(ignored);
   wake_.timer.cancel(ignored);
   in_ = {};

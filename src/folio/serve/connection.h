@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -114,7 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A time after which something is called. It is seldom set anew in the timer itself: that looks,
   // when it goes off, whether it was put off.
   struct Alarm {
-    Alarm(Connection& of, void (Connection::*what)());
+    Alarm(Connection& owner, void (Connection::*what)());
     void Set(double seconds);
     void Off() { at = Clock::time_point::max(); }
     void Wait();
@@ -140,7 +139,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Refuse(int status, const std::string& reason);
   void NoRoom();
   void Push(std::string bytes);
-  size_t SendNow(std::string_view bytes);
   void Flush();
   void Answered();
   void Drain();
@@ -160,7 +158,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string address_;
   const int turned_away_;
   boost::asio::generic::stream_protocol::socket socket_;
-  std::mutex socket_mutex_;  // held where it is closed, or used by another thread
   State state_ = State::kIdle;
   bool reading_ = false, writing_ = false, eof_ = false, over_ = false;
 

@@ -1,4 +1,4 @@
-// What a request does not say: which model, and how tokens are chosen.
+// The defaults of a request: its model, and how tokens are chosen.
 #include "folio/infer/default_sampling.h"
 
 #include "folio/infer/text_streamer.h"
@@ -90,10 +90,10 @@ TEST_F(Unsaid, TextsAreSampledAsTheModelSuggests) {
 TEST_F(Unsaid, ThePageIsToldTheDefaults) {
   ServeOne("one", Suggesting(true));
   const auto info = [&] { return Get("/api/info"); };
-  for (const char* of : {"sampling", "chat_sampling"}) {
-    EXPECT_EQ(info()[of]["temperature"], Json(0.4)) << of;
-    EXPECT_EQ(info()[of]["top_k"], Json(7)) << of;
-    EXPECT_FALSE(info()[of].contains("typical_p")) << of;
+  for (const char* kind : {"sampling", "chat_sampling"}) {
+    EXPECT_EQ(info()[kind]["temperature"], Json(0.4)) << kind;
+    EXPECT_EQ(info()[kind]["top_k"], Json(7)) << kind;
+    EXPECT_FALSE(info()[kind].contains("typical_p")) << kind;
   }
   EXPECT_EQ(info()["sampling"]["max_tokens"], Json(256));
   EXPECT_EQ(info()["chat_sampling"]["max_tokens"], Json(512));
@@ -137,7 +137,7 @@ TEST_F(Unsaid, OneModelAnswersToAnyName) {
   EXPECT_EQ(ParseJson(reply.body, "the answer")["model"].text(), "a\nb");
   EXPECT_EQ(Reply("/v1/embeddings", {{"model", "text-embedding-3"}, {"input", "a"}}).status, 200);
   EXPECT_EQ(Reply("/tokenize", {{"prompt", "a"}}).header(kModelHeader), "a%0Ab");
-  // What asks for a model by name is not answered with another one.
+  // A request for a model by name is not answered with another model.
   EXPECT_EQ(Ask("GET", "/v1/models/gpt-4").status, 404);
   EXPECT_EQ(Reply("/api/generate", {{"model", "gpt-4"}, {"prompt", "a"}}).status, 404);
   ServeOne("one", SmallModel(), {.strict_model_names = true});

@@ -18,7 +18,7 @@ namespace folio {
 
 namespace {
 
-// A client that leaves so many tokens to lie, beside what is on its way to it, does not read them.
+// A client that has left so many tokens unread, beside those on their way to it, is slow.
 constexpr size_t kMostUnread = 1024;
 
 }  // namespace
@@ -97,9 +97,10 @@ GeneratedTexts::GeneratedTexts(const Call& call, TextJob job)
         for (int64_t row = 0; row < logits.dim(0); ++row) {
           const auto next = static_cast<size_t>(first + row + 1);
           if (next >= prompt.size()) break;
-          const std::span<const float> of(logits.data<float>() + static_cast<size_t>(row) * V, V);
-          RequireFiniteLogits(of);
-          writing.text.prompt.push_back(ProbabilitiesOf(of, prompt[next], likeliest));
+          const std::span<const float> scores(logits.data<float>() + static_cast<size_t>(row) * V,
+                                              V);
+          RequireFiniteLogits(scores);
+          writing.text.prompt.push_back(ProbabilitiesOf(scores, prompt[next], likeliest));
         }
       };
     }
@@ -240,7 +241,7 @@ Json OpenAiAnswer::With(Json choices) const {
           {"choices", std::move(choices)}};
 }
 
-// What was used, as OpenAI counts: prompts once, every text that was written.
+// Returns the used tokens as OpenAI counts them: prompts once, and every text that was generated.
 Json OpenAiAnswer::Usage() const {
   int64_t prompt = 0, written = 0, known = 0;
   for (size_t i = 0; i < texts().size(); ++i) {

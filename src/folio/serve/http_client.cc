@@ -115,7 +115,7 @@ HttpAnswer HttpClient::Ask(const std::string& method, const std::string& target,
     const bool kept = socket_.has_value();
     std::string why;
     if (!kept && !Connect(why)) return {.body = why};
-    // Where it cannot all be sent there may be an answer that says why.
+    // If it cannot all be sent, there may be an answer that says why.
     Send(request);
     bool silent = true;
     HttpAnswer answer = Receive(method, take, silent);

@@ -182,7 +182,7 @@ TEST_F(HttpFaults, ConnectionsBeyondTheLimitAreTold) {
 
 class HttpServed : public ServiceTest {};
 
-// Where a request may take for ever, that without a body has ended with its head.
+// Even with unlimited time, a request without a body has ended with its head.
 TEST_F(HttpServed, APostWithoutABodyDoesNotWait) {
   Serve({}, {.receive_seconds = 1e6, .idle_seconds = 1e6});
   {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "folio/base/base64.h"
 #include "folio/base/clock.h"
 #include "folio/base/hash.h"
 #include "folio/base/utf8.h"
@@ -21,7 +22,6 @@
 #include "folio/io/json.h"
 #include "folio/model/layers/rotary.h"
 #include "folio/model/transformer.h"
-#include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/generated_texts.h"
 #include "folio/serve/http.h"
@@ -54,7 +54,7 @@ Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
   return pieces;
 }
 
-// What a block is made of, for the words that the page has for it.
+// Returns the parts of a block, which the page describes in its own words.
 Json BlockJson(const GptConfig& config) {
   const int64_t width = config.rotary() ? config.rotary_width() : config.n_embd;
   return {{"positions", NameOf(config.position_embedding)},
@@ -78,7 +78,7 @@ Json BlockJson(const GptConfig& config) {
           {"tied", config.tie_word_embeddings}};
 }
 
-// What looking inside takes beside the weights that are served; null where that is nothing.
+// Returns the memory that inspection takes beside the served weights; null for none.
 Json FloatCopyJson(const FloatCopy& copy) {
   if (copy.bytes() == 0) return {};
   return {{"bytes", copy.bytes()}, {"ready", copy.used_bytes() > 0}};
@@ -258,7 +258,8 @@ HttpReply ByteReply(Json about, const std::vector<int64_t>& shape, std::span<con
   return PageNumbers(std::move(about)).Add(shape, bytes).reply();
 }
 
-// What stands for positions: what is added to tokens at each, or how queries and keys are turned.
+// The encoding of positions: vectors that are added to tokens, or angles by which queries and keys
+// are rotated.
 class Positions {
  public:
   explicit Positions(const Call& call) : config_(call.model().config()) {
@@ -291,7 +292,7 @@ class Positions {
     }
     return rows;
   }
-  // What is to be known of rotary ones.
+  // Describes rotary positions.
   Json About() const {
     if (!layer_) return Json::object();
     Json wavelengths = Json::array(), layers = Json::array();
@@ -513,16 +514,16 @@ class PageText final : public TextsStream {
     if (delta.tokens.empty()) return NamedEvent("progress", Progress(delta.read));
     if (index_ == 0) first_ = SteadySeconds();
     const NewToken& token = delta.tokens.front();
-    const ModelProbabilities& of = token.probabilities;
+    const ModelProbabilities& found = token.probabilities;
     return NamedEvent("token", {{"i", index_++},
                                 {"id", token.id},
                                 {"text", delta.shown},
-                                {"lp", ShortNumber(of.log_probability)},
+                                {"lp", ShortNumber(found.log_probability)},
                                 {"sp", ShortNumber(token.chance)},
-                                {"rank", of.rank + 1},
-                                {"H", ShortNumber(of.entropy)},
+                                {"rank", found.rank + 1},
+                                {"H", ShortNumber(found.entropy)},
                                 {"seen", token.seen},
-                                {"top", TopPairs(of.likeliest)}});
+                                {"top", TopPairs(found.likeliest)}});
   }
 
   std::string ErrorEvent(const ApiError& error) const override {
@@ -556,7 +557,7 @@ class PageText final : public TextsStream {
 }  // namespace
 
 HttpReply AnswerPageText(const Call& call) {
-  // Of an id of the prompt, as the events have it.
+  // The memory of an id of the prompt in the events.
   constexpr int64_t kMemoryOfTold = 4 * sizeof(Json);
   PageJob page = ReadPageText(call.fields, call.model());
   MemoryBudget::Share memory =

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <set>
 
+#include "folio/base/base64.h"
 #include "folio/base/error.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/text_streamer.h"
@@ -17,7 +18,6 @@
 #include "folio/model/decoder.h"
 #include "folio/model/transformer.h"
 #include "folio/model_files/checkpoint.h"
-#include "folio/plot/png.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_vocab.h"
@@ -149,7 +149,7 @@ TEST_F(PageModel, SpansAreTheTokensBytes) {
   ErrorOf(Post("/api/tokenize", {{"text", 1}}), 400);
 }
 
-// What a tokenizer puts before texts is seen by the model, shown, and never doubled.
+// Tokens that a tokenizer puts before texts are seen by the model, shown, and never doubled.
 TEST_F(PageModel, TextsBeginAsTheTokenizerSays) {
   OpenedModel opened = SmallModel();
   BpeVocab vocab = ByteVocab();
@@ -412,7 +412,7 @@ TEST_F(PageModel, WhatCannotBeWrittenIsRefusedBeforeItBegins) {
   ErrorOf(Post("/api/generate", {{"prompt", std::string(301, 'x')}}), 400);
   ErrorOf(Post("/api/generate", {{"ids", Json::array({257})}}), 400);
   ErrorOf(Post("/api/generate", {{"ids", Json::array()}}), 400);
-  ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"temperature", 3}}), 400);
+  ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"temperature", -1}}), 400);
   ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"logprobs", 51}}), 400);
   EXPECT_EQ(Generate({{"prompt", ""}, {"max_tokens", 0}}).back().data["prompt_ids"],
             Json::array({256}));
@@ -470,7 +470,7 @@ OpenedModel ModelOfBlocks() {
   return model;
 }
 
-// What is looked into has the numbers that the served model computes with, as float32.
+// An inspected model has the numbers that the served model computes with, as float32.
 TEST(PageOfStoredModels, IsLookedIntoThroughAFloatCopy) {
   for (const Dtype dtype : {Dtype::kBF16, Dtype::kF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
     SCOPED_TRACE(DtypeName(dtype));

@@ -39,7 +39,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whatever is there by that name: what cannot be read is told.
+// Returns true for any entry of that name, so that one that cannot be read is reported.
 bool HasEntry(const fs::path& file) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(file, ignored));

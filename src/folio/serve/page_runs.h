@@ -23,8 +23,8 @@ namespace folio {
 // A line of metrics.jsonl as an object with an integer "step"; nothing for one that is damaged.
 std::optional<Json> ParseMetricsRow(std::string_view line);
 
-// Where the page shows the run of a directory, be that there or not: what follows the service's
-// URL.
+// Returns where the page shows the run of a directory, which need not exist: the part of the URL
+// after the service's own.
 std::string PageUrlPath(const std::filesystem::path& run);
 
 // The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
@@ -66,8 +66,8 @@ class RunRegistry {
   std::map<std::filesystem::path, Remembered> remembered_;
 };
 
-// The numbers of a run's metrics.jsonl, by key: read as far as the file has come, and further when
-// it has grown.
+// The numbers of a run's metrics.jsonl, by key. The file is read to its end, and further when it
+// has grown.
 class RunTable {
  public:
   // Axes are what series are drawn over, Keys what is drawn.
@@ -108,9 +108,9 @@ class RunTable {
   Json events_;
 };
 
-// RunEvents tells all who listen what happens in the runs: rows that are appended, runs that begin,
-// end and go. Whoever waits for news looks for them, so that nothing is done where nobody listens.
-// The last events are kept, for listeners who come back.
+// RunEvents tells listeners of events in the runs: rows that are appended, runs that begin, end and
+// disappear. Listeners who wait look for new events themselves, so that nothing is done where
+// nobody listens. The last events are kept for listeners who come back.
 class RunEvents {
  public:
   static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
@@ -123,8 +123,8 @@ class RunEvents {
     uint64_t id = 0;
     std::string text;  // as it is sent
   };
-  // Where a listener begins: behind the event `last` that it had before, if all that followed is
-  // still kept (`resumed`), or now.
+  // Returns where a listener begins: after the event `last` that it had before, if all later events
+  // are still kept (`resumed`), or now.
   struct Place {
     uint64_t last = 0;
     bool resumed = false;

@@ -42,7 +42,7 @@ uint64_t TraceBytes(const GptConfig& config, int64_t T) {
   return sizeof(float) * static_cast<uint64_t>(T * (kept + layer) + maps);
 }
 
-// Ends an answer that nobody waits for any more.
+// Throws where the client no longer waits for the answer.
 void RequireClient(const Call& call) {
   if (call.request.gone()) throw ApiError(499, "the client disconnected");
 }
@@ -57,7 +57,7 @@ HttpReply PageTraces::Make(const Call& call) {
   auto made = std::make_shared<PageTrace>();
   made->id = NewAnswerId("t");
   made->id.erase(1, 1);
-  made->model = call.of;
+  made->model = call.served;
   made->bytes = TraceBytes(config, T);
   if (made->bytes > limits_.bytes) {
     throw ApiError(400,
@@ -185,8 +185,8 @@ void AppendTile(std::span<const float> weights, int64_t T, const Tile& tile,
 // Remembers scores and maps of all heads.
 void LookAtAll(PageTrace& trace, int64_t size, const Call& call) {
   if (trace.thumb_size == size) return;
-  const Trace& of = *trace.trace;
-  const int64_t T = of.T(), L = of.config().n_layer, H = of.config().n_head;
+  const Trace& text = *trace.trace;
+  const int64_t T = text.T(), L = text.config().n_layer, H = text.config().n_head;
   std::vector<HeadScores> scores;
   std::vector<uint8_t> thumbs;
   std::vector<float> weights(Square(T));
@@ -194,8 +194,8 @@ void LookAtAll(PageTrace& trace, int64_t size, const Call& call) {
   for (int64_t layer = 0; layer < L; ++layer) {
     for (int64_t head = 0; head < H; ++head) {
       RequireClient(call);
-      of.HeadWeights(layer, head, weights);
-      scores.push_back(ScoreHead(weights, of.ids()));
+      text.HeadWeights(layer, head, weights);
+      scores.push_back(ScoreHead(weights, text.ids()));
       AppendTile(weights, T, tile, thumbs);
     }
   }
@@ -208,9 +208,9 @@ void LookAtAll(PageTrace& trace, int64_t size, const Call& call) {
 // are not too many.
 template <class Visit>
 void ForHeads(PageTrace& trace, int64_t layer, const Call& call, const Visit& visit) {
-  const Trace& of = *trace.trace;
-  const int64_t T = of.T(), H = of.config().n_head;
-  const bool remembers = RemembersWeights(of.config(), T);
+  const Trace& text = *trace.trace;
+  const int64_t T = text.T(), H = text.config().n_head;
+  const bool remembers = RemembersWeights(text.config(), T);
   const bool known = remembers && trace.weights_layer == layer;
   if (!known) {
     trace.weights_layer = -1;
@@ -221,7 +221,7 @@ void ForHeads(PageTrace& trace, int64_t layer, const Call& call, const Visit& vi
     const std::span<float> weights = std::span(trace.weights).subspan(at, Square(T));
     if (!known) {
       RequireClient(call);
-      of.HeadWeights(layer, head, weights);
+      text.HeadWeights(layer, head, weights);
     }
     visit(weights);
   }
@@ -241,8 +241,8 @@ HttpReply AnswerThumbs(PageTrace& trace, const Call& call) {
 }
 
 HttpReply AnswerHeadScores(PageTrace& trace, const Call& call) {
-  const Trace& of = *trace.trace;
-  if (trace.scores.empty()) LookAtAll(trace, std::min(kThumb, of.T()), call);
+  const Trace& text = *trace.trace;
+  if (trace.scores.empty()) LookAtAll(trace, std::min(kThumb, text.T()), call);
   std::vector<float> numbers;
   for (const HeadScores& one : trace.scores) {
     for (const double score : {one.entropy, one.distance, one.first, one.previous, one.self,
@@ -252,15 +252,16 @@ HttpReply AnswerHeadScores(PageTrace& trace, const Call& call) {
   }
   const std::vector<std::string> columns = ScoreNames();
   return PageNumbers(Json{{"columns", columns}})
-      .Add({of.config().n_layer, of.config().n_head, std::ssize(columns)}, numbers)
+      .Add({text.config().n_layer, text.config().n_head, std::ssize(columns)}, numbers)
       .reply();
 }
 
 HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
   constexpr int64_t kCells = 256;
-  const Trace& of = *trace.trace;
-  const int64_t T = of.T(), layer = IntegerIn(call.names[1], "layer", 0, of.config().n_layer - 1),
-                head = IntegerIn(call.names[2], "head", 0, of.config().n_head - 1);
+  const Trace& text = *trace.trace;
+  const int64_t T = text.T(),
+                layer = IntegerIn(call.names[1], "layer", 0, text.config().n_layer - 1),
+                head = IntegerIn(call.names[2], "head", 0, text.config().n_head - 1);
   const RequestFields& fields = call.fields;
   Tile tile;
   Part& asked = tile.part;
@@ -278,7 +279,7 @@ HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
                           [&](const char* key) { return fields.Find(key) != nullptr; });
 
   std::vector<float> weights(Square(T));
-  of.HeadWeights(layer, head, weights);
+  text.HeadWeights(layer, head, weights);
   std::vector<uint8_t> bytes;
   PageNumbers numbers(Json{{"layer", layer}, {"head", head}, {"code", "sqrt"}});
   if (part) {
@@ -287,7 +288,7 @@ HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
     AppendTile(weights, T, tile, bytes);
     return numbers.Add({tile.rows, tile.columns}, bytes).reply();
   }
-  const bool half = of.config().causal;
+  const bool half = text.config().causal;
   for (int64_t q = 0; q < T; ++q) {
     const int64_t keys = half ? q + 1 : T;
     for (int64_t k = 0; k < keys; ++k) {
@@ -300,8 +301,8 @@ HttpReply AnswerHeadMap(PageTrace& trace, const Call& call) {
 }
 
 HttpReply AnswerRow(PageTrace& trace, const Call& call) {
-  const Trace& of = *trace.trace;
-  const int64_t T = of.T(), L = of.config().n_layer, H = of.config().n_head;
+  const Trace& text = *trace.trace;
+  const int64_t T = text.T(), L = text.config().n_layer, H = text.config().n_head;
   const std::optional<int64_t> q = call.fields.IntegerIfAny("q", 0, T - 1),
                                key = call.fields.IntegerIfAny("key", 0, T - 1),
                                one = call.fields.IntegerIfAny("l", 0, L - 1);
@@ -321,16 +322,16 @@ HttpReply AnswerRow(PageTrace& trace, const Call& call) {
 }
 
 HttpReply AnswerSteps(PageTrace& trace, const Call& call) {
-  const Trace& of = *trace.trace;
-  const int64_t T = of.T(), D = of.config().head_size();
-  const int64_t layer = call.fields.Required("l", 0, of.config().n_layer - 1),
-                head = call.fields.Required("h", 0, of.config().n_head - 1),
+  const Trace& text = *trace.trace;
+  const int64_t T = text.T(), D = text.config().head_size();
+  const int64_t layer = call.fields.Required("l", 0, text.config().n_layer - 1),
+                head = call.fields.Required("h", 0, text.config().n_head - 1),
                 q = call.fields.Required("q", 0, T - 1);
-  const HeadTrace seen = of.Head(layer, head);
+  const HeadTrace seen = text.Head(layer, head);
   const auto row = [&](const std::vector<float>& x, int64_t width) {
     return std::span(x).subspan(static_cast<size_t>(q * width), static_cast<size_t>(width));
   };
-  const GptConfig& config = of.config();
+  const GptConfig& config = text.config();
   const int64_t window = config.layer(layer).window;
   std::vector<float> products, capped, masked;
   const std::span<const float> own = row(seen.q, D), scaled = row(seen.scores, T);
@@ -411,20 +412,20 @@ LayerTensor TensorNamed(const std::string& name, int64_t L) {
   throw ApiError(404, fmt::format("there is no tensor '{}' in a trace", name.substr(0, 100)));
 }
 
-// Where its model's pass shows it; remembers the layer.
+// Returns the tensor of a point of the model's pass, and remembers the other points of its layer.
 Tensor TensorOf(PageTrace& trace, const LayerTensor& named) {
-  const Trace& of = *trace.trace;
-  if (of.Has(named.point)) return of.At(named.point, named.layer);
+  const Trace& text = *trace.trace;
+  if (text.Has(named.point)) return text.At(named.point, named.layer);
   if (trace.points_layer != named.layer) {
     trace.points_layer = -1;
     LayerKeeper keeper(named.layer, trace.points);
-    GptPass pass(of.backend(), of.config(), 1, of.T(), PassKind::kForward);
+    GptPass pass(text.backend(), text.config(), 1, text.T(), PassKind::kForward);
     pass.set_trace(&keeper);
-    pass.Forward(of.weights().params(), of.ids());
+    pass.Forward(text.weights().params(), text.ids());
     trace.points_layer = named.layer;
   }
   std::vector<float>& numbers = trace.points[static_cast<size_t>(named.point)];
-  return Tensor(numbers.data(), {of.T(), std::ssize(numbers) / of.T()});
+  return Tensor(numbers.data(), {text.T(), std::ssize(numbers) / text.T()});
 }
 
 // "q0:q1,c0:c1"; all of it if that is empty.
@@ -504,21 +505,22 @@ HttpReply AnswerTensor(PageTrace& trace, const Call& call) {
 }
 
 HttpReply AnswerLogits(PageTrace& trace, const Call& call) {
-  const Trace& of = *trace.trace;
-  const int64_t V = of.config().vocab_size;
-  const int64_t position = call.fields.Integer("pos", of.T() - 1, 0, of.T() - 1);
+  const Trace& text = *trace.trace;
+  const int64_t V = text.config().vocab_size;
+  const int64_t position = call.fields.Integer("pos", text.T() - 1, 0, text.T() - 1);
   std::vector<float> logits(static_cast<size_t>(V));
-  of.Logits(of.Stream(of.config().n_layer), position, position + 1, Tensor(logits.data(), {1, V}));
+  text.Logits(text.Stream(text.config().n_layer), position, position + 1,
+              Tensor(logits.data(), {1, V}));
   return PageNumbers(Json{{"pos", position}}).Add({V}, logits).reply();
 }
 
 HttpReply AnswerLens(PageTrace& trace, const Call& call) {
-  const Trace& of = *trace.trace;
-  const int64_t L = of.config().n_layer, top = call.fields.Integer("top", 5, 1, kMostPageTop);
-  std::vector<int64_t> positions = call.fields.Integers("pos", 0, of.T() - 1, kMostPositions);
-  if (positions.empty()) positions = {of.T() - 1};
+  const Trace& text = *trace.trace;
+  const int64_t L = text.config().n_layer, top = call.fields.Integer("top", 5, 1, kMostPageTop);
+  std::vector<int64_t> positions = call.fields.Integers("pos", 0, text.T() - 1, kMostPositions);
+  if (positions.empty()) positions = {text.T() - 1};
   Json final = Json::object(), rows = Json::array();
-  for (const LensCell& cell : LogitLens(of, positions, top)) {
+  for (const LensCell& cell : LogitLens(text, positions, top)) {
     Json likeliest = Json::array();
     for (const TokenProbability& one : cell.top) {
       likeliest.push_back(Json::array({one.id, ShortNumber(one.probability)}));

@@ -172,7 +172,7 @@ TEST_F(PageTraceTest, StepsLeadFromQueriesToTheContext) {
   }
 }
 
-// Of a model whose scores are capped and whose layers see windows, softmax is still that of what
+// For a model whose scores are capped and whose layers see windows, softmax is still that of what
 // stands before it.
 TEST(PageStepsOfWindows, SoftmaxIsOfTheMaskedScores) {
   OpenedModel model = SmallModel();

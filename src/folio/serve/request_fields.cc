@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <span>
+#include <utility>
+#include <variant>
 
 #include "folio/base/error.h"
+#include "folio/base/fields.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
+#include "folio/infer/sampling_fields.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/serve/http.h"
@@ -37,7 +42,7 @@ size_t TextBytesOf(const Json& value) {
     for (const Json& element : value) bytes += TextBytesOf(element);
   }
   if (value.is_object()) {
-    for (const auto& [key, of] : value.items()) bytes += key.size() + TextBytesOf(of);
+    for (const auto& [key, member] : value.items()) bytes += key.size() + TextBytesOf(member);
   }
   return bytes;
 }
@@ -45,7 +50,7 @@ size_t TextBytesOf(const Json& value) {
 // Returns the most bytes that reading a request's JSON may take beside the text itself: a bound by
 // its commas, colons and brackets. A byte of it makes up to 60 (of "[0,0,0..."), a text 2.
 int64_t JsonMemory(std::string_view text) {
-  // Where a vector grows, its old and its new places are there: three for each value.
+  // While a vector grows, its old and its new places exist: three for each value.
   constexpr int64_t kOfValue = 3 * sizeof(Json);
   // The members of an object grow likewise, and their keys are in a set while they are read.
   constexpr int64_t kOfMember = 3 * (sizeof(Json::Member) - sizeof(Json)) + 96;
@@ -86,9 +91,9 @@ RequestFields::RequestFields(HttpRequest& request, const AnswerLimits& limits) {
   object_ = ParsedObject(body, limits.values);
   size_t bytes = 0;
   for (const auto& [key, value] : object_.items()) {
-    const size_t of = key.size() + TextBytesOf(value);
-    RequireTextBytes(key, of, limits);
-    bytes += of;
+    const size_t texts = key.size() + TextBytesOf(value);
+    RequireTextBytes(key, texts, limits);
+    bytes += texts;
   }
   memory_.Resize(memory_.bytes() + kMemoryOfText * static_cast<int64_t>(bytes));
 }
@@ -380,6 +385,36 @@ bool ReadIncludeUsage(const RequestFields& fields) {
   return !absent && usage->get<bool>();
 }
 
+namespace {
+
+// Names of sampling fields in requests of other programs' clients.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"typical", "typical_p"}, {"no_repeat_ngram", "no_repeat_ngram_size"}};
+
+void ReadSamplingFields(const RequestFields& fields, SamplingOptions& sampling) {
+  std::optional<int64_t> seed;
+  for (const Field& field : SamplingFields(sampling, seed)) {
+    std::string key = field.key;
+    for (const auto& [name, other] : kOtherNames) {
+      if (name == key && fields.Find(key) == nullptr) key = other;
+    }
+    if (double* const* number = std::get_if<double*>(&field.value)) {
+      // A share of 0 is a way to say "the likeliest alone".
+      const double low = field.max == 1 ? 0 : field.min;
+      **number = std::max(fields.Number(key, **number, low, field.max), field.min);
+    } else if (int64_t* const* count = std::get_if<int64_t*>(&field.value)) {
+      const auto low = static_cast<int64_t>(field.min), high = static_cast<int64_t>(field.max);
+      // -1 is a way to say "all".
+      **count = std::max(fields.Integer(key, **count, key == "top_k" ? -1 : low, high), low);
+    }
+  }
+  using Limits = std::numeric_limits<int64_t>;
+  seed = fields.IntegerIfAny("seed", Limits::min(), Limits::max());
+  sampling.seed = seed ? static_cast<uint64_t>(*seed) : RandomNumber();
+}
+
+}  // namespace
+
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
                                      Writing writing, int64_t max_tokens) {
   const int64_t V = model.config().vocab_size;
@@ -388,24 +423,9 @@ GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedMo
                           .when_full = ReadWhenFull(fields),
                           .truncate = fields.Flag("truncate")};
   SamplingOptions& sampling = options.sampling;
-  sampling.temperature = fields.Number("temperature", sampling.temperature, 0, 2);
-  // 0: the likeliest alone
-  sampling.top_p = std::max(fields.Number("top_p", sampling.top_p, 0, 1), 1e-9);
-  sampling.top_k = fields.Integer("top_k", std::min(sampling.top_k, V), -1, V);
-  sampling.top_k = std::max<int64_t>(sampling.top_k, 0);  // -1 is a way to say "all"
-  sampling.min_p = fields.Number("min_p", sampling.min_p, 0, 1);
-  sampling.typical = std::max(fields.Number("typical_p", sampling.typical, 0, 1), 1e-9);
-  constexpr int64_t kLow = std::numeric_limits<int64_t>::min(),
-                    kHigh = std::numeric_limits<int64_t>::max();
-  const auto seed = fields.IntegerIfAny("seed", kLow, kHigh);
-  sampling.seed = seed ? static_cast<uint64_t>(*seed) : RandomNumber();
+  ReadSamplingFields(fields, sampling);
   PenaltyOptions& penalties = sampling.penalties;
-  penalties.presence = fields.Number("presence_penalty", penalties.presence, -2, 2);
-  penalties.frequency = fields.Number("frequency_penalty", penalties.frequency, -2, 2);
-  penalties.repetition = fields.Number("repetition_penalty", penalties.repetition, 0.01, 100);
-  penalties.no_repeat_ngram =
-      fields.Integer("no_repeat_ngram_size", penalties.no_repeat_ngram, 0, 1000);
-  penalties.min_tokens = fields.Integer("min_tokens", penalties.min_tokens, 0, max_tokens);
+  if (penalties.min_tokens > max_tokens) ThrowBadField("min_tokens", "at most 'max_tokens'");
   penalties.bias = ReadBias(fields, V);
   options.stop_strings = ReadStops(fields);
   GenerateOptions for_tokens = ForTokens(model.model, options);
@@ -419,14 +439,12 @@ GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedMo
   return options;
 }
 
-Json GenerationFieldsOf(const GenerateOptions& of) {
-  Json fields{{"temperature", of.sampling.temperature},
-              {"top_k", of.sampling.top_k},
-              {"top_p", of.sampling.top_p},
-              {"min_p", of.sampling.min_p},
-              {"repetition_penalty", of.sampling.penalties.repetition},
-              {"max_tokens", of.max_tokens}};
-  if (of.sampling.typical != 1) fields["typical_p"] = of.sampling.typical;
+Json GenerationFieldsOf(GenerateOptions options) {
+  Json fields = Json::object();
+  for (const Field& field : SuggestedFields(options.sampling)) {
+    fields[field.key] = ParseJson(FieldText(field), field.key);
+  }
+  fields["max_tokens"] = options.max_tokens;
   return fields;
 }
 

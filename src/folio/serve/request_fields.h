@@ -74,12 +74,12 @@ class RequestFields {
 struct Call {
   const HttpRequest& request;
   const RequestFields& fields;
-  const std::vector<std::string>& names;  // of the address, where its route has a "*"
-  std::shared_ptr<ServedModel> of = {};   // the model, of a route that needs one
+  const std::vector<std::string>& names;     // of the address, where its route has a "*"
+  std::shared_ptr<ServedModel> served = {};  // the model, for a route that needs one
   const AnswerLimits& limits;
   ServiceMetrics& metrics;
 
-  ServedModel& model() const { return *of; }
+  ServedModel& model() const { return *served; }
 };
 
 // Throws the 400 of a field that is not as it should be.
@@ -108,17 +108,15 @@ inline constexpr size_t kMostStops = 16;          // strings, and ids
 inline constexpr size_t kMostMessages = 1 << 14;  // of a conversation
 inline constexpr size_t kMostTools = 128;         // of one, and calls of a message
 
-// Reads the fields that say how tokens are chosen and where a text ends: temperature, top_p, top_k,
-// min_p, typical_p, seed, presence_penalty, frequency_penalty, repetition_penalty,
-// no_repeat_ngram_size, logit_bias, stop, stop_token_ids, min_tokens, ignore_eos; when_full
-// ("stop", or "slide") and truncate, as of GenerateOptions. What a request does not say is as
-// DefaultSampling has it for the model and what it writes. Without a seed one is drawn. Throws an
-// ApiError.
+// Reads the fields that say how tokens are chosen and where a text ends: SamplingFields,
+// logit_bias, stop, stop_token_ids, ignore_eos, when_full ("stop", or "slide") and truncate, as in
+// GenerateOptions. DefaultSampling, for the model and `writing`, has the values of absent fields.
+// Without a seed one is drawn. Throws an ApiError.
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
                                      Writing writing, int64_t max_tokens);
 
-// Returns options, DefaultGeneration for example, as these fields and the page's max_tokens.
-Json GenerationFieldsOf(const GenerateOptions& options);
+// Returns options, DefaultGeneration for example, as SuggestedFields and the page's max_tokens.
+Json GenerationFieldsOf(GenerateOptions options);
 
 // stream_options.include_usage: a stream ends with what was used. Throws an ApiError.
 bool ReadIncludeUsage(const RequestFields& fields);

@@ -197,7 +197,7 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   }
 
   void on_response_impl(int, boost::beast::string_view, int, error_code&) override {}
-  // What has not come of it takes no memory of the machine's.
+  // Its part that has not come takes no physical memory.
   void on_body_init_impl(const boost::optional<uint64_t>& length, error_code&) override {
     if (length) body.reserve(std::min<size_t>(*length, body_bytes_));
   }

@@ -8,9 +8,9 @@
 
 namespace folio {
 
-// Reads one request from the bytes of a connection, as RFC 9112 has it and no other way: what two
-// readers could understand differently is refused, and whoever reads on behind a refusal is wrong.
-// docs/serve.md says what is taken.
+// Reads one request from the bytes of a connection, strictly as RFC 9112 defines it: requests that
+// two readers could understand differently are refused, and nothing may be read after a refusal.
+// docs/serve.md lists the accepted requests.
 class RequestReader {
  public:
   RequestReader(size_t head_bytes, size_t body_bytes);

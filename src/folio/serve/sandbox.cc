@@ -173,8 +173,8 @@ constexpr OfProcess kOfProcesses[] = {
     {"sched_setattr", 0},
     {"setpriority", 1},
     {"ioprio_set", 1},
-    // What these say of others is nobody's business. sched_getaffinity is not here: libc asks it
-    // for the thread that a sanitizer looks at, by its number.
+    // These read from other processes. sched_getaffinity is not here: libc asks it for the thread
+    // that a sanitizer looks at, by its number.
     {"sched_getscheduler", 0},
     {"sched_getparam", 0},
     {"sched_getattr", 0},
@@ -192,7 +192,7 @@ struct Denied {
   uint32_t value;
 };
 constexpr Denied kDeniedValues[] = {
-    // Whose processor time and disk time: of a process alone, which 0 names.
+    // Priorities of other processes: a call for one process takes 0, which is this one.
     {"setpriority", 0, PRIO_PGRP},
     {"setpriority", 0, PRIO_USER},
     {"getpriority", 0, PRIO_PGRP},
@@ -226,7 +226,7 @@ class Filter {
     if (context_ == nullptr) throw std::bad_alloc();
   }
 
-  // Where this processor has the call, and all conditions hold.
+  // If this processor has the call, and all conditions hold.
   void Deny(const char* call, int error, const std::vector<scmp_arg_cmp>& conditions = {}) {
     const int number = seccomp_syscall_resolve_name(call);
     if (number == __NR_SCMP_ERROR) return;

@@ -19,10 +19,10 @@ namespace folio {
 
 namespace {
 
-// How long a text has a slot before others may have it, where clients are more than slots: long for
-// a model, which may have to read a text anew for it, and short for who waits.
+// The time for which a text keeps its slot where there are more clients than slots: long for a
+// model, which may have to read a text again, and short for clients that wait.
 constexpr double kTurnSeconds = 0.25;
-// How soon it is seen that a client has read what there was.
+// The delay after which the scheduler sees that a client has read its text.
 constexpr std::chrono::milliseconds kUntilRead(20);
 
 }  // namespace

@@ -46,7 +46,7 @@ class SequenceGroup {
     DecodeBatch::Id id = 0;    // from then on
     bool parked = false, ended = false;
     double joined = 0;  // when it got its slot; 0 before it had one
-    // From when on others may have the slot, after its first token there.
+    // The time after which others may have the slot, set at its first token there.
     double turn_ends = std::numeric_limits<double>::infinity();
   };
   // The status is the last to be set.
@@ -70,7 +70,7 @@ class ClientShares {
  public:
   explicit ClientShares(int64_t room) : room_(room) {}
 
-  // The client holds so many more; none, to have a share.
+  // Adds `count` to what the client holds; with 0 it only gets a share.
   void Hold(const ClientName& client, int64_t count);
   // Returns how many its key and its address hold.
   std::pair<int64_t, int64_t> Held(const ClientName& client) const;
@@ -97,17 +97,17 @@ class ClientShares {
   std::map<std::string, Holding> keys_ = {};
 };
 
-// A model that writes for many: a DecodeBatch on a thread of its own. Texts join and leave between
-// steps. Texts are taken in the order in which they come, but in turns: between keys, between the
-// addresses of one, and between the requests of an address, so that nobody who asks for much keeps
-// others waiting for all of it.
+// A model that generates texts for many clients: a DecodeBatch on a thread of its own. Texts join
+// and leave between steps, in the order in which they come, but by turns between keys, between the
+// addresses of a key, and between the requests of an address, so that a client with many requests
+// does not make the others wait for all of them.
 //
-// Nor does he keep them out. One client alone may have all slots and the queue. When all slots are
-// taken, who holds less than an equal share of them gets those of who holds more: the text that has
-// been in its slot for longest is parked until it is its turn again. Where clients are more than
-// slots, they have these by turns. When the queue is full, who holds less than an equal share of
-// slots and queue takes the place of the newest request of those who hold more. Texts whose client
-// leaves too much unread have no slot.
+// One client cannot lock the others out. One client alone may have all slots and the queue. When
+// all slots are taken, a client with less than an equal share gets one from a client with more: the
+// text that has been in its slot for longest is parked until its next turn. Where there are more
+// clients than slots, they have these by turns. When the queue is full, a client with less than an
+// equal share of slots and queue takes the place of the newest request of a client with more. Texts
+// whose client leaves too much unread have no slot.
 class Scheduler {
  public:
   struct Options {
@@ -201,7 +201,7 @@ struct ServedModel {
   std::unique_ptr<Backend> inspect_backend;
   std::mutex inspect_mutex;
   std::unique_ptr<FloatCopy> floats;  // the weights that these requests look into
-  // What the page shows of all tokens, once somebody has asked for it.
+  // The page's view of all tokens, made at the first request for it.
   std::string projected;
   std::mutex projected_mutex;
 

@@ -163,8 +163,9 @@ class SchedulerShares : public Schedulers {
   // Returns how many of the requests that were taken had to make room.
   int Moved(const ClientName& client) const {
     int moved = 0;
-    for (const auto& [of, texts] : taken_) {
-      if (of.key == client.key && of.address == client.address && StatusOf(texts) == 429) ++moved;
+    for (const auto& [taker, texts] : taken_) {
+      if (taker.key == client.key && taker.address == client.address && StatusOf(texts) == 429)
+        ++moved;
     }
     return moved;
   }
@@ -273,7 +274,7 @@ class SchedulerSlots : public Schedulers {
     return scheduler_->Submit(client, std::move(texts), std::move(unread));
   }
   void Begin(const Scheduler::Options& options) { scheduler_.emplace(model_, options); }
-  // What the text becomes where nothing else runs.
+  // The same text where nothing else runs.
   Tokens Alone(int number, int64_t tokens) {
     Begin({.slots = 1});
     Ask(Client("alone"), Endless(number, tokens));

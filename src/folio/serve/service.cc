@@ -56,8 +56,8 @@ std::shared_ptr<HttpStream> WithModel(std::shared_ptr<ServedModel> model,
     std::shared_ptr<ServedModel> model;
     std::shared_ptr<HttpStream> stream;  // goes first
   };
-  HttpStream* const of = stream.get();
-  return {std::make_shared<Both>(Both{std::move(model), std::move(stream)}), of};
+  HttpStream* const kept = stream.get();
+  return {std::make_shared<Both>(Both{std::move(model), std::move(stream)}), kept};
 }
 
 ServiceOptions WithMemory(ServiceOptions options) {
@@ -381,7 +381,7 @@ HttpReply Service::OpenRun(const Call& call) {
     return OpenCheckpoint(call);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kResource) throw;
-    // What it says names paths, which are none of the client's business.
+    // Its message names paths, which a client must not see.
     LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
     throw ApiError(500,
                    fmt::format("cannot open the checkpoint of run '{}'; see the log of the service",

@@ -77,7 +77,7 @@ class Service {
   std::shared_ptr<ServedModel> ModelNamed(const std::string& name, bool or_first) const;
   std::shared_ptr<ServedModel> MakeServed(const std::string& name, OpenedModel model) const;
 
-  // What a route calls: a function, one of the runs, or one that reads a trace.
+  // The function that a route calls: a plain one, one of the runs, or one that reads a trace.
   template <HttpReply (*answer)(const Call&)>
   HttpReply By(const Call& call) {
     return answer(call);

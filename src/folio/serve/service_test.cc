@@ -115,7 +115,8 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
   EXPECT_EQ(usage["prompt_tokens"], Json(16)) << "13 bytes, two roles and an end";
 }
 
-// What openai-python gives back of an answer, and what other clients add, is taken or refused.
+// Members that openai-python returns from an answer, and that other clients add, are taken or
+// refused.
 TEST_F(Services, WhatAConversationHasReachesTheTemplate) {
   Serve();
   OpenedModel model = SmallModel();

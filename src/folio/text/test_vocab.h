@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/base/base64.h"
 #include "folio/base/check.h"
 #include "folio/base/rng.h"
 #include "folio/text/bpe_trainer.h"
@@ -106,21 +107,6 @@ inline std::vector<int32_t> MergedAsDefined(const BpeVocab& vocab, std::string_v
     rank = 0;
   }
   return ids;
-}
-
-inline std::string Base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      bits = bits << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      text += i + k > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63u];
-    }
-  }
-  return text;
 }
 
 // A tiktoken file of the size of r50k_base: the bytes, the last one first, and 50,000 pairs of two.

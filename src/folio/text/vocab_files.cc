@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "folio/base/base64.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
@@ -63,40 +63,6 @@ void AddSpecials(const std::string& path, VocabBuilder& builder) {
 }
 
 constexpr size_t kMaxTokenBytes = 1024;  // published ones have at most 128
-
-constexpr std::array<int8_t, 256> kDigits = [] {
-  std::array<int8_t, 256> digits{};
-  digits.fill(-1);
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  for (size_t i = 0; i < kAlphabet.size(); ++i) {
-    digits[static_cast<uint8_t>(kAlphabet[i])] = static_cast<int8_t>(i);
-  }
-  return digits;
-}();
-
-// Appends the bytes of a padded base64 text (RFC 4648, section 4); false unless it is the one that
-// an encoder writes.
-bool AppendBase64(std::string_view text, std::string& bytes) {
-  if (text.empty() || text.size() % 4 != 0) return false;
-  const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
-  const size_t digits = text.size() - padding;
-  uint32_t bits = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int digit = i < digits ? kDigits[static_cast<uint8_t>(text[i])] : 0;
-    if (digit < 0) return false;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    if (i % 4 != 3) continue;
-    for (int byte = 0; byte < 3; ++byte) bytes += static_cast<char>(bits >> (16 - 8 * byte) & 0xFF);
-    bits = 0;
-  }
-  // The bits that the padding stands for must be zero.
-  for (size_t i = 0; i < padding; ++i) {
-    if (bytes.back() != '\0') return false;
-    bytes.pop_back();
-  }
-  return true;
-}
 
 class TiktokenReader {
  public:

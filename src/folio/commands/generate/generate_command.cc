@@ -248,8 +248,8 @@ class GenerateCommand final : public Command {
             "--tokenizer is given. With --chat the model answers the prompt as a message; with "
             "--interactive too it answers each line of standard input in one conversation. For "
             "conversations in the terminal use folio chat.\n\nBiases, penalties and bans change "
-            "the logits first. Temperature, top-k, top-p, min-p and typical are applied next, in "
-            "this order. What no flag says is as the model's generation_config.json says (or "
+            "the logits first. The other options are applied next, in the order in which they are "
+            "listed. What no flag says is as the model's generation_config.json says (or "
             "general.sampling.* of a GGUF file); where that says nothing, texts have temperature 1 "
             "and no cuts, and answers temperature 0.3, top-k 40, top-p 0.9 and min-p 0.05.",
         .examples = {"folio generate runs/demo --prompt \"Once upon a time\"",

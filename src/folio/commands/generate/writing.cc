@@ -7,7 +7,6 @@
 #include <random>
 #include <utility>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
 #include "folio/base/strings.h"
@@ -36,22 +35,10 @@ std::vector<Field> Dashed(std::vector<Field> fields) {
   return fields;
 }
 
-// Those of DefaultSampling.
-std::vector<Field> DefaultSamplingFields(SamplingOptions& options) {
-  std::optional<int64_t> seed;
-  std::vector<Field> fields = Dashed(ChoiceFields(options, seed));
-  std::erase_if(fields, [](const Field& field) { return field.key == "seed"; });
-  fields.push_back(Dashed(PenaltyFields(options.penalties)).front());
-  FOLIO_CHECK(fields.back().key == "repetition-penalty", "the first of the penalties");
-  return fields;
-}
-
 }  // namespace
 
 std::vector<Field> SamplingFlags::Fields() {
-  std::vector<Field> fields = Dashed(PenaltyFields(options_.penalties));
-  for (Field& field : Dashed(ChoiceFields(options_, seed_))) fields.push_back(std::move(field));
-  return fields;
+  return Dashed(SamplingFields(options_, seed_));
 }
 
 void SamplingFlags::Add(Flags& flags) {
@@ -66,7 +53,7 @@ void SamplingFlags::Add(Flags& flags) {
   for (Field& field : Dashed(ChoiceFields(options_, seed_))) flags.Value(std::move(field));
   flags.Group("");
   flags_ = &flags;
-  for (const Field& field : DefaultSamplingFields(options_)) {  // which the model decides
+  for (const Field& field : Dashed(SuggestedFields(options_))) {  // which the model decides
     flags.Find("--" + field.key)->initial.clear();
   }
 }
@@ -77,8 +64,7 @@ bool SamplingFlags::IsGiven(const Field& field) const {
 
 void SamplingFlags::UseDefaults(const OpenedModel& model, Writing writing, Console& console) {
   SamplingOptions defaults = DefaultSampling(model, writing);
-  const std::vector<Field> from = DefaultSamplingFields(defaults),
-                           to = DefaultSamplingFields(options_);
+  const std::vector<Field> from = SuggestedFields(defaults), to = Dashed(SuggestedFields(options_));
   if (greedy_) options_.temperature = 0;
   const bool greedy = IsGiven(to.front()) && options_.temperature == 0;
   bool counts = false;

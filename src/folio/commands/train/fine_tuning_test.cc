@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "folio/base/strings.h"
@@ -43,6 +44,25 @@ TEST_F(FineTuningProgram, GoesOnFromTheModelsParametersSizesAndTokenizer) {
   // A text with a character that the model has no token for.
   WriteFileAtomically(At("other.txt"), ReadFile(data_) + "\xC3\xA4");
   ExpectError(3, Init("--overwrite --data " + At("other.txt").string()), "no token");
+}
+
+TEST_F(FineTuningProgram, SamplesEndWhereTheModelsConfigurationSaysSo) {
+  const fs::path file = At("model/best/config.json");
+  nlohmann::json config = nlohmann::json::parse(ReadFile(file));
+  config.erase("checksums");
+  fs::remove(At("model/best/SHA256SUMS"));
+  const auto sample = [&](const nlohmann::json& ends) {
+    config["eos_token_id"] = ends;
+    WriteFileAtomically(file, config.dump());
+    Well(RunFolio(Init("--overwrite --sample-every 1 --set log.sample_tokens=300")));
+    const auto samples = JsonLines(ReadFile(At("tuned/samples.jsonl")));
+    EXPECT_EQ(samples.size(), 3u);
+    return samples.at(0).at("text").get<std::string>();
+  };
+  const std::string whole = sample(nullptr), ended = sample(0);
+  EXPECT_EQ(whole.size(), 300u);
+  EXPECT_LT(ended.size(), whole.size());
+  EXPECT_TRUE(whole.starts_with(ended)) << whole << "\n" << ended;
 }
 
 // 4e-5 times a power is 0.00048, not 0.00047834000000000001.
