@@ -19,7 +19,7 @@
 namespace folio {
 namespace {
 
-// Takes the first line away and returns it, without what ends it.
+// Removes the first line and returns it without its line end.
 std::string_view TakeLine(std::string_view& text) {
   const size_t end = text.find('\n');
   std::string_view line = text.substr(0, end);
@@ -29,7 +29,7 @@ std::string_view TakeLine(std::string_view& text) {
 }
 
 void AddMerges(std::string_view text, const std::string& path, VocabBuilder& builder) {
-  int64_t number = 0;  // of the line
+  int64_t number = 0;  // number of the line
   const auto where = [&] { return fmt::format("{}:{}", path, number); };
   while (!text.empty()) {
     ++number;
@@ -75,8 +75,7 @@ constexpr std::array<int8_t, 256> kDigits = [] {
   return digits;
 }();
 
-// Appends the bytes of a padded base64 text (RFC 4648, section 4); false unless it is the one that
-// an encoder writes.
+// Appends the bytes of padded base64 (RFC 4648, section 4); returns false unless canonical.
 bool AppendBase64(std::string_view text, std::string& bytes) {
   if (text.empty() || text.size() % 4 != 0) return false;
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
@@ -90,7 +89,7 @@ bool AppendBase64(std::string_view text, std::string& bytes) {
     for (int byte = 0; byte < 3; ++byte) bytes += static_cast<char>(bits >> (16 - 8 * byte) & 0xFF);
     bits = 0;
   }
-  // The bits that the padding stands for must be zero.
+  // The bits covered by the padding must be zero.
   for (size_t i = 0; i < padding; ++i) {
     if (bytes.back() != '\0') return false;
     bytes.pop_back();
@@ -355,7 +354,7 @@ void VocabBuilder::AddMerge(std::string_view left, std::string_view right,
   pair_.clear();
   const int32_t left_id = Part(left, where);
   const int32_t right_id = Part(right, where);
-  // Most vocabularies number their tokens in the order in which merges make them.
+  // Most vocabularies number their tokens in the order of merging.
   const size_t next =
       vocab_.merges.empty() ? 0 : static_cast<size_t>(vocab_.merges.back().merged) + 1;
   const int32_t merged = next < vocab_.tokens.size() && vocab_.tokens[next] == pair_
@@ -480,8 +479,7 @@ BpeVocab VocabOfRanks(const ByteStrings& ranked, BpeVocab vocab, const std::stri
   }
   CheckBpeVocab(vocab, where);
   vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(ranked.size()));
-  // A whole pretoken is looked up first, which matters only if there are tokens that no merge
-  // makes.
+  // A whole pretoken is looked up first, which only matters for tokens that no merge makes.
   constexpr size_t kBytes = 256;
   vocab.whole_pretokens = vocab.merges.size() + kBytes < used;
   return vocab;
