@@ -19,8 +19,8 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-// Each kind of value by its index in Field::value: its type, and the words that errors expect it
-// with.
+// Each kind of value by its index in Field::value: its type, and the words by which errors name
+// what was expected.
 constexpr struct {
   const char *type, *expected;
 } kKinds[] = {{"true|false", "true or false"},
@@ -77,7 +77,7 @@ bool Parse(const std::string& text, std::string& value) {
   return true;
 }
 
-// Parses and checks the range; leaves *value alone unless all is well.
+// Parses and checks the range; changes *value only on success.
 template <class T>
 bool Assign(const Field& field, const std::string& text, T* value) {
   if constexpr (kIsOptional<T>) {

@@ -58,7 +58,7 @@ std::string FieldText(const Field& field);
 // says the allowed values, if it does not parse, is out of range or is not among the choices.
 void SetField(const Field& field, const std::string& text, const std::string& where);
 
-// Returns whether true and false are values of the field: all that it takes, or texts among others.
+// Returns true if true and false are values of the field, alone or among other texts.
 bool TakesTruth(const Field& field);
 
 // The same fields with `prefix` before their keys ("train." + "batch_size").

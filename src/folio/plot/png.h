@@ -11,7 +11,7 @@ namespace folio {
 // same pixels.
 std::string GreyPng(std::span<const uint8_t> pixels, int64_t width, int64_t height);
 
-// Base64 (RFC 4648) of any bytes: for a data: URI.
+// Base64 (RFC 4648) of any bytes: for data: URIs.
 std::string Base64(std::string_view bytes);
 
 }  // namespace folio
