@@ -36,7 +36,7 @@ std::vector<Field> Dashed(std::vector<Field> fields) {
   return fields;
 }
 
-// Those of DefaultSampling.
+// The fields of DefaultSampling.
 std::vector<Field> DefaultSamplingFields(SamplingOptions& options) {
   std::optional<int64_t> seed;
   std::vector<Field> fields = Dashed(ChoiceFields(options, seed));
@@ -66,7 +66,7 @@ void SamplingFlags::Add(Flags& flags) {
   for (Field& field : Dashed(ChoiceFields(options_, seed_))) flags.Value(std::move(field));
   flags.Group("");
   flags_ = &flags;
-  for (const Field& field : DefaultSamplingFields(options_)) {  // which the model decides
+  for (const Field& field : DefaultSamplingFields(options_)) {  // defaults from the model
     flags.Find("--" + field.key)->initial.clear();
   }
 }
@@ -84,7 +84,7 @@ void SamplingFlags::UseDefaults(const OpenedModel& model, Writing writing, Conso
   bool counts = false;
   for (size_t i = 0; i < to.size(); ++i) {
     if (IsGiven(to[i])) continue;
-    const bool cuts = to[i].key != "repetition-penalty";  // which the likeliest token passes
+    const bool cuts = to[i].key != "repetition-penalty";  // the likeliest token is never cut off
     counts = counts || (FieldText(from[i]) != FieldText(to[i]) && !(greedy && cuts));
     SetField(to[i], FieldText(from[i]), to[i].key);
   }
